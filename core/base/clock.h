@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+
+namespace weft {
+
+using Nanoseconds = std::chrono::nanoseconds;
+/// Monotonic time since an arbitrary start; comparable within one machine, never between machines.
+using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Nanoseconds>;
+
+/// Where time comes from. Passed in, so that tests decide what time it is. Any thread.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+};
+
+/// The machine's monotonic clock.
+class SteadyClock final : public Clock {
+ public:
+  TimePoint now() const override { return std::chrono::time_point_cast<Nanoseconds>(std::chrono::steady_clock::now()); }
+};
+
+/// A clock that a test moves. One thread at a time.
+class ManualClock final : public Clock {
+ public:
+  TimePoint now() const override { return now_; }
+  void advance(Nanoseconds by) { now_ += by; }
+
+ private:
+  TimePoint now_{};
+};
+
+}  // namespace weft

@@ -1,0 +1,49 @@
+#include "core/base/error.h"
+
+namespace weft {
+
+std::string_view to_string(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument: return "invalid argument";
+    case ErrorCode::kInvalidConfig: return "invalid configuration";
+    case ErrorCode::kNotFound: return "not found";
+    case ErrorCode::kAlreadyExists: return "already exists";
+    case ErrorCode::kFailedPrecondition: return "failed precondition";
+    case ErrorCode::kUnavailable: return "unavailable";
+    case ErrorCode::kPeerDied: return "peer died";
+    case ErrorCode::kDeadlineExceeded: return "deadline exceeded";
+    case ErrorCode::kCancelled: return "cancelled";
+    case ErrorCode::kResourceExhausted: return "resource exhausted";
+    case ErrorCode::kIncompatible: return "incompatible";
+    case ErrorCode::kDataLoss: return "data loss";
+    case ErrorCode::kInternal: return "internal error";
+  }
+  return "unknown error";
+}
+
+std::string Error::describe() const {
+  std::string text = fmt::format("{}: {}", to_string(code_), message_);
+  std::string context;
+  if (!where_.empty()) context = "at " + where_;
+  if (!actor_.empty() || !node_.empty()) {
+    if (!context.empty()) context += "; ";
+    context += "from ";
+    context += actor_;
+    if (!node_.empty()) context += (actor_.empty() ? "" : " on ") + node_;
+  }
+  return context.empty() ? text : text + " (" + context + ")";
+}
+
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::kInternal, error.what());
+  } catch (...) {
+    return Error(ErrorCode::kInternal, "an exception that is not a std::exception was thrown");
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/strong_id.h"
+#include "core/graph/op.h"
+#include "core/tensor/shape.h"
+
+namespace weft {
+
+using ValueId = StrongId<struct ValueTag>;
+using NodeId = StrongId<struct NodeTag>;
+
+/// Which part of a training step a node belongs to. Schedules move W apart from I (reference: zero-bubble pipelines).
+enum class Pass : std::uint8_t {
+  kForward,
+  kInputGrad,   ///< I: on the path to earlier stages
+  kWeightGrad,  ///< W: needed only by the optimizer
+};
+
+/// "F", "I", "W".
+std::string_view to_string(Pass pass);
+
+/// One SSA value of the logical (unsharded) program of one microbatch.
+struct Value {
+  std::string name;
+  TensorType type;
+  std::optional<NodeId> producer;  ///< None for inputs and parameters.
+};
+
+/// One operation. Outputs are new values; nothing is overwritten.
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  int block = 0;  ///< Which block of the model; stages are cut between blocks. A gradient node has its forward node's block.
+  Pass pass = Pass::kForward;
+};
+
+/// How a parameter starts.
+struct Initializer {
+  enum class Kind : std::uint8_t { kZeros, kOnes, kNormal };
+  Kind kind = Kind::kZeros;
+  double standard_deviation = 0;  ///< For kNormal; the mean is 0.
+  friend bool operator==(const Initializer&, const Initializer&) = default;
+};
+
+/// A value that is trained. `axes` has one logical name per dimension ("embed", "heads", "mlp", "vocab", ...),
+/// which the sharding section of a configuration maps to mesh axes.
+struct Parameter {
+  ValueId value;
+  Initializer initializer;
+  std::vector<std::string> axes;
+  bool decay = true;  ///< Whether weight decay applies (not to biases and norms).
+};
+
+/// A value that comes from the data set: token ids, targets, pictures. Its first dimension is the microbatch.
+struct Input {
+  ValueId value;
+  std::vector<std::string> axes;  ///< Logical names as for parameters; the first is "batch".
+};
+
+/// The logical program of one microbatch: values, and nodes in an order in which they can run.
+///
+/// A value type; only appended to. Knows nothing of devices, shapes of meshes, or how an op is computed.
+class Graph {
+ public:
+  ValueId add_input(std::string name, TensorType type, std::vector<std::string> axes);
+  ValueId add_parameter(std::string name, TensorType type, Initializer initializer, std::vector<std::string> axes, bool decay);
+  /// Appends a node whose outputs are new values of the given types. core/ops infers the types; apps do not call this.
+  NodeId add_node(Op op, std::vector<ValueId> inputs, const std::vector<TensorType>& output_types,
+                  const std::vector<std::string>& output_names, int block, Pass pass);
+
+  const Value& value(ValueId id) const { return values_[id.value()]; }
+  const Node& node(NodeId id) const { return nodes_[id.value()]; }
+  std::span<const Value> values() const { return values_; }
+  std::span<const Node> nodes() const { return nodes_; }
+  std::span<const Input> inputs() const { return inputs_; }
+  std::span<const Parameter> parameters() const { return parameters_; }
+  /// 1 + the largest block of any node.
+  int num_blocks() const;
+  /// Sum over parameters of their elements.
+  std::int64_t num_parameter_elements() const;
+
+ private:
+  std::vector<Value> values_;
+  std::vector<Node> nodes_;
+  std::vector<Input> inputs_;
+  std::vector<Parameter> parameters_;
+};
+
+/// One line per node: "%7 f32[8,16,64] h0.ln = layer_norm(%5, %1, %2) block 1 F".
+std::string to_string(const Graph& graph);
+
+/// A parameter and the value that is its gradient for one microbatch.
+struct Gradient {
+  ValueId parameter;
+  ValueId gradient;
+};
+
+/// A forward graph extended by its backward nodes; what autodiff returns.
+struct TrainingGraph {
+  Graph graph;
+  ValueId loss;                      ///< A scalar f32.
+  std::vector<Gradient> gradients;   ///< In the order of graph.parameters(); every parameter has one.
+};
+
+}  // namespace weft

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace weft {
+
+/// The closed set of operators. What each computes, with shapes, stands in its file in core/ops.
+enum class OpKind : std::uint8_t {
+  kAdd,                 ///< a + b; b's shape is a's, or a suffix of it (broadcast over leading dimensions)
+  kSumLeading,          ///< sums leading dimensions away: the gradient of a broadcast
+  kLinear,              ///< x[..., K] * w[K, N...] (+ bias[N...])
+  kLinearInputGrad,
+  kLinearWeightGrad,
+  kLinearBiasGrad,
+  kGelu,
+  kGeluGrad,
+  kLayerNorm,
+  kLayerNormInputGrad,
+  kLayerNormWeightGrad,
+  kAttention,           ///< causal multi-head self-attention on a packed qkv[B, S, 3, D]
+  kAttentionGrad,
+  kEmbedding,           ///< rows of a table
+  kEmbeddingGrad,
+  kCrossEntropy,        ///< scaled sum of token losses
+  kCrossEntropyGrad,
+};
+
+/// "linear", "layer_norm_input_grad", ...
+std::string_view to_string(OpKind kind);
+
+using Attribute = std::variant<std::int64_t, double>;
+
+/// An operator with its attributes. A value.
+struct Op {
+  OpKind kind = OpKind::kAdd;
+  std::vector<std::pair<std::string, Attribute>> attributes;
+
+  /// The attribute's value; throws Error(kInternal) when it is absent or of the other type.
+  std::int64_t integer(std::string_view name) const;
+  double real(std::string_view name) const;
+  friend bool operator==(const Op&, const Op&) = default;
+};
+
+/// "attention(head_dim=64)".
+std::string to_string(const Op& op);
+
+}  // namespace weft
