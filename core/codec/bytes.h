@@ -1,0 +1,79 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+static_assert(std::endian::native == std::endian::little, "the wire format is little-endian; add byte swaps here for other machines");
+
+/// Appends values to a growing run of bytes. A value of its caller; one thread at a time.
+class ByteWriter final {
+ public:
+  ByteWriter() = default;
+  explicit ByteWriter(std::size_t reserve_bytes) { bytes_.reserve(reserve_bytes); }
+
+  template <typename T>
+    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void write(T value) {
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof(T));
+    std::memcpy(bytes_.data() + at, &value, sizeof(T));
+  }
+  void write_bytes(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  /// A 32-bit element count. Throws Error(kInvalidArgument) above 2^32-1.
+  void write_count(std::size_t count);
+
+  std::size_t size() const { return bytes_.size(); }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::vector<std::byte> take() && { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads values from bytes that may be damaged: every read checks what is left first and throws
+/// Error(kDataLoss) with the position. Borrows the bytes; one thread at a time.
+class ByteReader final {
+ public:
+  explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <typename T>
+    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  T read() {
+    T value;
+    std::memcpy(&value, read_bytes(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  std::span<const std::byte> read_bytes(std::size_t count) {
+    if (count > remaining()) fail_short(count);
+    const auto result = bytes_.subspan(position_, count);
+    position_ += count;
+    return result;
+  }
+  /// An element count, refused when that many elements of at least `min_bytes_each` cannot be left.
+  /// Elements without bytes (empty structs) are limited to 2^16.
+  std::size_t read_count(std::size_t min_bytes_each);
+
+  std::size_t position() const { return position_; }
+  std::size_t remaining() const { return bytes_.size() - position_; }
+  /// Throws Error(kDataLoss) "<problem> at byte N of M".
+  [[noreturn]] void fail(std::string_view problem) const;
+  /// Throws unless everything has been read.
+  void expect_end() const;
+
+ private:
+  [[noreturn]] void fail_short(std::size_t wanted) const;
+
+  std::span<const std::byte> bytes_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace weft

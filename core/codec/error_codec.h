@@ -1,0 +1,34 @@
+#pragma once
+
+#include "core/base/error.h"
+#include "core/base/outcome.h"
+#include "core/codec/codec.h"
+
+namespace weft {
+
+/// An Error travels whole: code, message, where, origin node and actor.
+template <>
+struct codec<Error> {
+  static constexpr std::size_t kMinBytes = 17;
+  static constexpr std::uint64_t kFingerprint = fingerprint_of("error");
+  static void write(ByteWriter& writer, const Error& error);
+  static Error read(ByteReader& reader);
+};
+
+/// The value or the error, told apart by a leading byte.
+template <typename T>
+struct codec<Outcome<T>> {
+  static constexpr std::size_t kMinBytes = 1;
+  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("outcome"), codec<T>::kFingerprint);
+  static void write(ByteWriter& writer, const Outcome<T>& outcome) {
+    codec<bool>::write(writer, outcome.ok());
+    if (outcome.ok()) codec<T>::write(writer, outcome.value());
+    else codec<Error>::write(writer, outcome.error());
+  }
+  static Outcome<T> read(ByteReader& reader) {
+    if (codec<bool>::read(reader)) return Outcome<T>(codec<T>::read(reader));
+    return Outcome<T>(codec<Error>::read(reader));
+  }
+};
+
+}  // namespace weft
