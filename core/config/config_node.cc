@@ -1,0 +1,208 @@
+#include "core/config/config_node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "core/config/internal/config_tree.h"
+#include "core/config/nearest.h"
+
+namespace weft {
+namespace {
+
+std::string found(const internal::ConfigValue& value) {
+  switch (value.kind) {
+    case ConfigNode::Kind::kNull: return "nothing";
+    case ConfigNode::Kind::kList: return "a list";
+    case ConfigNode::Kind::kMap: return "a map of keys";
+    case ConfigNode::Kind::kScalar: break;
+  }
+  return value.quoted ? fmt::format("the text \"{}\"", value.text) : fmt::format("'{}'", value.text);
+}
+
+template <typename T>
+std::optional<T> number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// "1.5GiB" -> 1.5 and "GiB".
+std::optional<std::pair<double, std::string_view>> quantity(std::string_view text) {
+  const auto unit = std::min(text.find_first_not_of("0123456789.+-"), text.size());
+  const auto value = number<double>(text.substr(0, unit));
+  text.remove_prefix(unit);
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  if (!value || *value < 0) return std::nullopt;
+  return std::pair(*value, text);
+}
+
+/// Only bounds that say something are printed, not the ends of int or float.
+template <typename T>
+std::string bounds(T min, T max, T edge) {
+  if (min > -edge && max < edge) return fmt::format(" from {} to {}", min, max);
+  if (min > -edge) return fmt::format(" of at least {}", min);
+  if (max < edge) return fmt::format(" of at most {}", max);
+  return "";
+}
+
+}  // namespace
+
+ConfigNode::Kind ConfigNode::kind() const { return value_->kind; }
+const std::string& ConfigNode::path() const { return value_->path; }
+std::string ConfigNode::where() const { return value_->where; }
+
+std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
+  if (value_->kind == Kind::kNull) return std::nullopt;
+  if (value_->kind != Kind::kMap) mismatch("a map of keys");
+  if (std::find(value_->known_keys.begin(), value_->known_keys.end(), key) == value_->known_keys.end())
+    value_->known_keys.emplace_back(key);
+  auto* member = value_->member(key);
+  if (member == nullptr) return std::nullopt;
+  member->asked = true;
+  if (member->value->kind == Kind::kNull) return std::nullopt;
+  return ConfigNode(tree_, member->value.get());
+}
+
+ConfigNode ConfigNode::at(std::string_view key) const {
+  if (auto node = find(key)) return *node;
+  if (const auto* empty = value_->member(key)) throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value", empty->where, key);
+  std::vector<std::string> present;
+  for (const auto& member : value_->members)
+    if (!member.asked && !member.handed_on) present.push_back(member.key);
+  const auto misspelt = nearest_name(key, present);
+  if (misspelt)
+    throw_error(ErrorCode::kInvalidConfig, "{}: unknown key '{}'{}; did you mean '{}'?", value_->member(*misspelt)->where, *misspelt,
+                path().empty() ? "" : " in " + path(), key);
+  throw_error(ErrorCode::kInvalidConfig, "{}: {} lacks the key '{}'", where(), path().empty() ? "the document" : path(), key);
+}
+
+void ConfigNode::hand_on(std::string_view key) const {
+  find(key);
+  if (auto* member = value_->member(key)) member->handed_on = true;
+}
+
+std::vector<ConfigNode> ConfigNode::items() const {
+  if (value_->kind != Kind::kList) mismatch("a list, such as [a, b]");
+  std::vector<ConfigNode> nodes;
+  for (const auto& element : value_->elements) nodes.push_back(ConfigNode(tree_, element.get()));
+  return nodes;
+}
+
+std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries() const {
+  if (value_->kind == Kind::kNull) return {};
+  if (value_->kind != Kind::kMap) mismatch("a map of keys");
+  std::vector<std::pair<std::string, ConfigNode>> nodes;
+  for (auto& member : value_->members) {
+    member.asked = true;
+    nodes.emplace_back(member.key, ConfigNode(tree_, member.value.get()));
+  }
+  return nodes;
+}
+
+void ConfigNode::note(std::string text) const {
+  tree_->note({value_->order, path(), fmt::format("{}: {}", where(), text)});
+}
+
+void ConfigNode::fail(std::string text) const { throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: {}", where(), text)); }
+
+void ConfigNode::keep_current_error(std::string_view key) const {
+  const Error error = current_error();
+  if (error.code() != ErrorCode::kInvalidConfig) throw error;
+  const auto* member = value_->member(key);
+  const internal::ConfigValue& origin = member == nullptr ? *value_ : *member->value;
+  std::istringstream lines(error.message());
+  for (std::string line; std::getline(lines, line);) tree_->note({origin.order, origin.path, line});
+}
+
+void ConfigNode::finish() const {
+  tree_->note_unread(*value_);
+  tree_->throw_problems(path());
+}
+
+void ConfigNode::mismatch(std::string_view expected) const {
+  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}", where(), path().empty() ? "the document" : path(), expected,
+              found(*value_));
+}
+
+const internal::ConfigValue& ConfigNode::scalar(std::string_view expected) const {
+  if (value_->kind != Kind::kScalar) mismatch(expected);
+  return *value_;
+}
+
+std::int64_t ConfigNode::as_integer(std::int64_t min, std::int64_t max) const {
+  constexpr std::int64_t kEdge = std::numeric_limits<std::int32_t>::max();
+  const std::string expected = "a whole number" + bounds(min, max, kEdge);
+  const auto& value = scalar(expected);
+  const auto result = value.quoted ? std::nullopt : number<std::int64_t>(value.text);
+  if (!result || *result < min || *result > max) mismatch(expected);
+  return *result;
+}
+
+double ConfigNode::as_number(double min, double max) const {
+  constexpr double kHighest = std::numeric_limits<float>::max();
+  const std::string expected = "a number" + bounds(min, max, kHighest);
+  const auto& value = scalar(expected);
+  const auto result = value.quoted ? std::nullopt : number<double>(value.text);
+  if (!result || !std::isfinite(*result) || *result < min || *result > max) mismatch(expected);
+  return *result;
+}
+
+bool ConfigNode::as_bool() const {
+  const auto& value = scalar("true or false");
+  if (value.quoted || (value.text != "true" && value.text != "false")) mismatch("true or false");
+  return value.text == "true";
+}
+
+std::string ConfigNode::as_string() const { return scalar("text").text; }
+
+Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
+  static const std::vector<std::pair<std::string_view, double>> kUnits = {{"ns", 1},    {"us", 1e3},    {"ms", 1e6},
+                                                                          {"s", 1e9},   {"min", 60e9},  {"h", 3600e9}};
+  const auto parsed = quantity(scalar("a duration with its unit, such as 250ms, 5s, 2min").text);
+  if (parsed) {
+    for (const auto& [unit, factor] : kUnits) {
+      if (parsed->second != unit || parsed->first * factor > 9e18) continue;
+      const Nanoseconds result(static_cast<std::int64_t>(std::llround(parsed->first * factor)));
+      if (result < min) mismatch(fmt::format("a duration of at least {}", format_seconds(std::chrono::duration<double>(min).count())));
+      if (result > max) mismatch(fmt::format("a duration of at most {}", format_seconds(std::chrono::duration<double>(max).count())));
+      return result;
+    }
+  }
+  mismatch("a duration with its unit, such as 250ms, 5s, 2min");
+}
+
+std::uint64_t ConfigNode::as_bytes(Range<std::uint64_t> range) const {
+  static const std::vector<std::pair<std::string_view, double>> kUnits = {
+      {"B", 1},         {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+      {"kB", 1e3},      {"KB", 1e3},     {"MB", 1e6},        {"GB", 1e9},           {"TB", 1e12}};
+  const auto parsed = quantity(scalar("a size with its unit, such as 64KiB, 1.5GiB").text);
+  if (parsed) {
+    for (const auto& [unit, factor] : kUnits) {
+      if (parsed->second != unit || parsed->first * factor > 9e18) continue;
+      const auto result = static_cast<std::uint64_t>(std::llround(parsed->first * factor));
+      if (range.min && result < *range.min) mismatch(fmt::format("a size of at least {}", format_bytes(*range.min)));
+      if (range.max && result > *range.max) mismatch(fmt::format("a size of at most {}", format_bytes(*range.max)));
+      return result;
+    }
+  }
+  mismatch("a size with its unit, such as 64KiB, 1.5GiB");
+}
+
+std::size_t ConfigNode::choice(const std::vector<std::string>& names) const {
+  const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
+  const auto& value = scalar(expected);
+  const auto it = std::find(names.begin(), names.end(), value.text);
+  if (it != names.end()) return static_cast<std::size_t>(it - names.begin());
+  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(), expected, found(value),
+              did_you_mean(value.text, names));
+}
+
+}  // namespace weft

@@ -1,0 +1,187 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.h"
+
+namespace weft {
+
+namespace internal {
+struct ConfigTree;
+struct ConfigValue;
+}  // namespace internal
+
+/// Inclusive bounds of a number: node.read("steps", config.steps, {.min = 1}).
+template <typename T>
+struct Range {
+  std::optional<T> min = std::nullopt;
+  std::optional<T> max = std::nullopt;
+};
+
+/// The spelling of each enumerator in a configuration: EnumNames<Schedule>{{"gpipe", kGpipe}, {"1f1b", k1f1b}}.
+template <typename E>
+using EnumNames = std::vector<std::pair<std::string, E>>;
+
+template <typename T>
+concept ConfigInteger = std::integral<T> && !std::same_as<T, bool>;
+
+/// One value of a configuration: a map, a list or a scalar, which knows its path and its place in the file.
+///
+/// A borrowed view: the ConfigDocument must outlive it. One thread at a time, as reading marks keys as known.
+/// Two ways to read, which mix freely:
+///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the variable keeps its default,
+///    and the next `finish()` throws all that was noted at once. Use the variables only after `finish()`.
+///  - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) on the spot.
+/// Every message starts with "FILE:LINE:COLUMN: " or "command line: --set ...: ".
+class ConfigNode {
+ public:
+  enum class Kind { kNull, kScalar, kList, kMap };
+
+  Kind kind() const;
+  /// "pipeline.stages[1].mesh"; the document itself is "".
+  const std::string& path() const;
+  /// "cluster.yaml:12:3", or "command line: --set training.steps=3".
+  std::string where() const;
+
+  /// Whether the map has `key` with a value. The key counts as known from here on.
+  bool has(std::string_view key) const { return find(key).has_value(); }
+  /// The value of `key`; nothing when it is absent or empty. Throws when this is not a map.
+  std::optional<ConfigNode> find(std::string_view key) const;
+  /// The value of `key`; throws when there is none.
+  ConfigNode at(std::string_view key) const;
+  /// `key` belongs to somebody else: neither it nor anything below it is looked at by finish().
+  void hand_on(std::string_view key) const;
+
+  /// Sets `out` if `key` is present. T is bool, an integer, a floating-point number, std::string, Nanoseconds ("5s", "250ms"),
+  /// std::optional of one of these, or std::vector of one of these. True if it was present and right.
+  template <typename T>
+  bool read(std::string_view key, T& out, Range<std::type_identity_t<T>> range = {}) const {
+    return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as<T>(range); });
+  }
+  template <typename T>
+  bool require(std::string_view key, T& out, Range<std::type_identity_t<T>> range = {}) const {
+    return read_into(key, Presence::kRequired, [&](const ConfigNode& node) { out = node.as<T>(range); });
+  }
+  template <typename E>
+  bool read_enum(std::string_view key, E& out, const EnumNames<E>& names) const {
+    return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_enum(names); });
+  }
+  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); the unit is mandatory.
+  bool read_bytes(std::string_view key, std::uint64_t& out, Range<std::uint64_t> range = {}) const {
+    return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_bytes(range); });
+  }
+
+  template <typename T>
+  T as(Range<std::type_identity_t<T>> range = {}) const;
+  template <typename E>
+  E as_enum(const EnumNames<E>& names) const {
+    std::vector<std::string> spellings;
+    for (const auto& [name, value] : names) spellings.push_back(name);
+    return names[choice(spellings)].second;
+  }
+  std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
+
+  /// The elements of a list, in order. Throws when this is not a list.
+  std::vector<ConfigNode> items() const;
+  /// The keys and values of a map, in the order of the file. Every key counts as known.
+  std::vector<std::pair<std::string, ConfigNode>> entries() const;
+
+  /// Notes a problem with this value, to be thrown by finish(): "FILE:LINE:COLUMN: <text>".
+  void note(std::string text) const;
+  [[noreturn]] void fail(std::string text) const;
+
+  /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it. Among them is each key that
+  /// nobody has asked for, with the nearest one that somebody did ask for.
+  void finish() const;
+
+ private:
+  friend class ConfigDocument;
+  enum class Presence { kOptional, kRequired };
+  ConfigNode(internal::ConfigTree* tree, internal::ConfigValue* value) : tree_(tree), value_(value) {}
+
+  template <typename F>
+  bool read_into(std::string_view key, Presence presence, F&& convert) const {
+    return guarded(key, [&] {
+      const auto node = presence == Presence::kRequired ? std::optional<ConfigNode>(at(key)) : find(key);
+      if (node) convert(*node);
+      return node.has_value();
+    });
+  }
+  template <typename F>
+  bool guarded(std::string_view key, F&& read_value) const;
+  void keep_current_error(std::string_view key) const;
+
+  std::int64_t as_integer(std::int64_t min, std::int64_t max) const;
+  double as_number(double min, double max) const;
+  bool as_bool() const;
+  std::string as_string() const;
+  Nanoseconds as_duration(Nanoseconds min, Nanoseconds max) const;
+  std::size_t choice(const std::vector<std::string>& names) const;
+  const internal::ConfigValue& scalar(std::string_view expected) const;
+  [[noreturn]] void mismatch(std::string_view expected) const;
+
+  internal::ConfigTree* tree_;
+  internal::ConfigValue* value_;
+};
+
+namespace internal {
+template <typename T>
+struct ConfigElement { using Vector = void; using Optional = void; };
+template <typename T>
+struct ConfigElement<std::vector<T>> { using Vector = T; using Optional = void; };
+template <typename T>
+struct ConfigElement<std::optional<T>> { using Vector = void; using Optional = T; };
+}  // namespace internal
+
+template <typename F>
+bool ConfigNode::guarded(std::string_view key, F&& read_value) const {
+  try {
+    return read_value();
+  } catch (...) {
+    keep_current_error(key);
+    return false;
+  }
+}
+
+template <typename T>
+T ConfigNode::as(Range<std::type_identity_t<T>> range) const {
+  using VectorOf = typename internal::ConfigElement<T>::Vector;
+  using OptionalOf = typename internal::ConfigElement<T>::Optional;
+  if constexpr (std::same_as<T, bool>) {
+    return as_bool();
+  } else if constexpr (ConfigInteger<T>) {
+    constexpr auto kLowest = static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
+    constexpr auto kHighest = sizeof(T) < 8 ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
+                                            : std::numeric_limits<std::int64_t>::max();
+    return static_cast<T>(as_integer(range.min ? static_cast<std::int64_t>(*range.min) : kLowest,
+                                     range.max ? static_cast<std::int64_t>(*range.max) : kHighest));
+  } else if constexpr (std::floating_point<T>) {
+    constexpr double kHighest = static_cast<double>(std::numeric_limits<T>::max());
+    return static_cast<T>(as_number(range.min ? static_cast<double>(*range.min) : -kHighest,
+                                    range.max ? static_cast<double>(*range.max) : kHighest));
+  } else if constexpr (std::same_as<T, std::string>) {
+    return as_string();
+  } else if constexpr (std::same_as<T, Nanoseconds>) {
+    return as_duration(range.min.value_or(Nanoseconds::zero()), range.max.value_or(Nanoseconds::max()));
+  } else if constexpr (!std::same_as<OptionalOf, void>) {
+    Range<OptionalOf> inner;
+    if (range.min) inner.min = *range.min;
+    if (range.max) inner.max = *range.max;
+    return as<OptionalOf>(inner);
+  } else {
+    static_assert(!std::same_as<VectorOf, void>, "a configuration has no values of this type");
+    T list;
+    for (const ConfigNode& item : items()) list.push_back(item.as<VectorOf>());
+    return list;
+  }
+}
+
+}  // namespace weft

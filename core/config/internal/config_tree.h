@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/config/config_node.h"
+
+namespace weft::internal {
+
+/// A parsed value. Owned by its parent, the root by the tree.
+struct ConfigValue {
+  ConfigNode::Kind kind = ConfigNode::Kind::kNull;
+  std::string text;     ///< of a scalar
+  bool quoted = false;  ///< a scalar in quotes is a string, whatever it looks like
+  std::string where;    ///< "cluster.yaml:12:3" of the value
+  int order = 0;        ///< position in the document, for sorting problems
+  std::string path;     ///< "pipeline.stages[1]"
+
+  struct Member {
+    std::string key;
+    std::string where;  ///< of the key
+    int order = 0;
+    bool asked = false;      ///< somebody has read this key
+    bool handed_on = false;  ///< somebody else will
+    std::unique_ptr<ConfigValue> value;
+  };
+  std::vector<Member> members;                        ///< of a map, in the order of the file
+  std::vector<std::unique_ptr<ConfigValue>> elements;  ///< of a list
+  std::vector<std::string> known_keys;                ///< every key that was asked for, present or not
+
+  Member* member(std::string_view key);
+};
+
+struct ConfigProblem {
+  int order = 0;
+  std::string path;
+  std::string message;
+};
+
+struct ConfigTree {
+  std::string name;
+  std::unique_ptr<ConfigValue> root;
+  std::vector<ConfigProblem> problems;
+
+  /// Keeps a problem unless the same message is there already.
+  void note(ConfigProblem problem);
+  /// Notes every key below `value` that nobody has asked for.
+  void note_unread(const ConfigValue& value);
+  /// Throws the problems at or below `path` ("" for all), sorted.
+  void throw_problems(std::string_view path);
+};
+
+/// Parses one YAML document. `where_prefix` empty: positions are "name:line:column"; otherwise every position is that prefix.
+std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_where);
+
+/// Sets the paths of `value` and all below it.
+void assign_paths(ConfigValue& value, const std::string& path);
+
+std::string child_path(const std::string& parent, std::string_view key);
+
+/// Applies one "key.path=value".
+void apply_override(ConfigTree& tree, const std::string& assignment);
+
+}  // namespace weft::internal
