@@ -13,7 +13,6 @@ std::string_view to_string(OpKind kind) {
     case OpKind::kLinear: return "linear";
     case OpKind::kLinearInputGrad: return "linear_input_grad";
     case OpKind::kLinearWeightGrad: return "linear_weight_grad";
-    case OpKind::kLinearBiasGrad: return "linear_bias_grad";
     case OpKind::kGelu: return "gelu";
     case OpKind::kGeluGrad: return "gelu_grad";
     case OpKind::kLayerNorm: return "layer_norm";

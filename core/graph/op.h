@@ -13,11 +13,10 @@ namespace weft {
 /// The closed set of operators. What each computes, with shapes, stands in its file in core/ops.
 enum class OpKind : std::uint8_t {
   kAdd,                 ///< a + b; b's shape is a's, or a suffix of it (broadcast over leading dimensions)
-  kSumLeading,          ///< sums leading dimensions away: the gradient of a broadcast
+  kSumLeading,          ///< sums leading dimensions away: the gradient of a broadcast and of a bias
   kLinear,              ///< x[..., K] * w[K, N...] (+ bias[N...])
   kLinearInputGrad,
   kLinearWeightGrad,
-  kLinearBiasGrad,
   kGelu,
   kGeluGrad,
   kLayerNorm,

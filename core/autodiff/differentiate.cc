@@ -1,0 +1,158 @@
+#include "core/autodiff/differentiate.h"
+
+#include <map>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/ops/op_definition.h"
+
+namespace weft {
+namespace {
+
+/// Walks the forward nodes backwards and lets each op's rule append its gradient nodes.
+class Differentiation final : public GradientRule {
+ public:
+  Differentiation(const Graph& forward, ValueId loss)
+      : graph_(forward), num_forward_nodes_(forward.nodes().size()), loss_(loss) {
+    find_trained();
+    find_first_uses();
+  }
+
+  TrainingGraph run() {
+    for (std::size_t i = num_forward_nodes_; i-- > 0;) {
+      current_ = forward_node(i);
+      const ValueId output = current_.outputs[0];
+      if (!trained_[output.value()]) continue;
+      output_gradient_ = output == loss_ ? std::nullopt : sum_of(output);
+      if (output != loss_ && !output_gradient_) continue;  // does not reach the loss
+      definition(current_.op.kind).differentiate(*this);
+    }
+    TrainingGraph result{{}, loss_, {}};
+    const std::vector<Parameter> parameters(graph_.parameters().begin(), graph_.parameters().end());
+    for (const Parameter& parameter : parameters) {
+      const std::optional<ValueId> gradient = sum_of(parameter.value);
+      if (!gradient) {
+        throw_error(ErrorCode::kInvalidArgument,
+                    "the parameter '{}' does not influence the loss: use it or remove it",
+                    graph_.value(parameter.value).name);
+      }
+      result.gradients.push_back({parameter.value, *gradient});
+    }
+    result.graph = std::move(graph_);
+    return result;
+  }
+
+  const Node& node() const override { return current_; }
+  const TensorType& type(ValueId value) const override { return graph_.value(value).type; }
+  std::optional<ValueId> output_gradient() const override { return output_gradient_; }
+  bool needs_gradient(std::size_t input) const override { return trained_[current_.inputs[input].value()]; }
+  Pass pass_of(std::size_t input) const override { return pass_of_gradient(current_.inputs[input]); }
+
+  std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, Pass pass) override {
+    return append(std::move(op), std::move(inputs), current_.block, pass,
+                  graph_.value(current_.outputs[0]).name);
+  }
+
+  void contribute(std::size_t input, ValueId gradient) override {
+    const ValueId value = current_.inputs[input];
+    WEFT_CHECK(type(gradient) == type(value), "gradient of %{} {} is {}", value, to_string(type(value)),
+               to_string(type(gradient)));
+    contributions_[value].push_back(gradient);
+  }
+
+ private:
+  Node forward_node(std::size_t index) const { return graph_.nodes()[index]; }
+
+  Pass pass_of_gradient(ValueId value) const {
+    return is_parameter_[value.value()] ? Pass::kWeightGrad : Pass::kInputGrad;
+  }
+
+  std::vector<ValueId> append(Op op, std::vector<ValueId> inputs, int block, Pass pass,
+                              const std::string& of) {
+    std::vector<TensorType> types;
+    types.reserve(inputs.size());
+    for (const ValueId input : inputs) types.push_back(type(input));
+    const std::vector<TensorType> outputs = infer_types(op, types);
+    std::vector<std::string> names(outputs.size(), of + "." + std::string(to_string(op.kind)));
+    const NodeId id = graph_.add_node(std::move(op), std::move(inputs), outputs, names, block, pass);
+    return graph_.node(id).outputs;
+  }
+
+  /// The gradient of a value, its contributions added up; nothing if there are none.
+  std::optional<ValueId> sum_of(ValueId value) {
+    const auto found = contributions_.find(value);
+    if (found == contributions_.end()) return std::nullopt;
+    ValueId sum = found->second[0];
+    const std::optional<NodeId> producer = graph_.value(value).producer;
+    const int block = producer ? graph_.node(*producer).block : first_use_block_[value.value()];
+    for (std::size_t i = 1; i < found->second.size(); ++i) {
+      const std::string name = graph_.value(value).name;
+      sum = append({OpKind::kAdd, {}}, {sum, found->second[i]}, block, pass_of_gradient(value), name)[0];
+    }
+    return sum;
+  }
+
+  /// Marks the values that depend on a parameter.
+  void find_trained() {
+    trained_.assign(graph_.values().size(), false);
+    is_parameter_.assign(graph_.values().size(), false);
+    for (const Parameter& parameter : graph_.parameters()) {
+      trained_[parameter.value.value()] = true;
+      is_parameter_[parameter.value.value()] = true;
+    }
+    for (const Node& node : graph_.nodes()) {
+      for (const ValueId input : node.inputs) {
+        if (!trained_[input.value()]) continue;
+        for (const ValueId output : node.outputs) trained_[output.value()] = true;
+      }
+    }
+  }
+
+  void find_first_uses() {
+    first_use_block_.assign(graph_.values().size(), 0);
+    for (std::size_t i = num_forward_nodes_; i-- > 0;) {
+      const Node& node = graph_.nodes()[i];
+      for (const ValueId input : node.inputs) first_use_block_[input.value()] = node.block;
+    }
+  }
+
+  Graph graph_;
+  std::size_t num_forward_nodes_;
+  ValueId loss_;
+  std::vector<bool> trained_;       ///< By forward value: a parameter lies behind it.
+  std::vector<bool> is_parameter_;  ///< By forward value.
+  std::vector<int> first_use_block_;
+  std::map<ValueId, std::vector<ValueId>> contributions_;
+  Node current_;  ///< A copy: appending nodes moves the originals.
+  std::optional<ValueId> output_gradient_;
+};
+
+void check_loss(const Graph& graph, ValueId loss) {
+  if (loss.value() >= graph.values().size())
+    throw_error(ErrorCode::kInvalidArgument, "the loss %{} is not a value of this graph", loss);
+  const Value& value = graph.value(loss);
+  if (!value.producer || graph.node(*value.producer).op.kind != OpKind::kCrossEntropy) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "the loss must be the result of cross_entropy, but '{}' {} is not", value.name,
+                to_string(value.type));
+  }
+  for (const Node& node : graph.nodes()) {
+    if (node.pass != Pass::kForward)
+      throw_error(ErrorCode::kInvalidArgument, "this graph has been differentiated already");
+    for (const ValueId input : node.inputs) {
+      if (input == loss)
+        throw_error(ErrorCode::kInvalidArgument,
+                    "the loss '{}' is used by {}; it must be the end of the graph", value.name,
+                    to_string(node.op));
+    }
+  }
+}
+
+}  // namespace
+
+TrainingGraph differentiate(const Graph& forward, ValueId loss) {
+  check_loss(forward, loss);
+  return Differentiation(forward, loss).run();
+}
+
+}  // namespace weft

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "core/graph/graph.h"
+
+namespace weft {
+
+/// Extends a forward graph by the nodes that compute the gradient of `loss` by every parameter.
+///
+/// Forward nodes come first, unchanged; backward nodes follow in an order in which they can run: last forward
+/// node first. Each has the block of the forward node that it belongs to, and is either I (input gradient) or
+/// W (weight gradient); no I node needs a W node. Where a value is used several times, its gradients are
+/// added by `add` nodes, in reverse order of the uses, in the block of the value's producer (of a parameter:
+/// its first use).
+///
+/// `loss` must be the result of cross_entropy; nothing else may use it. Throws Error(kInvalidArgument)
+/// otherwise, or when a parameter does not influence the loss.
+TrainingGraph differentiate(const Graph& forward, ValueId loss);
+
+}  // namespace weft

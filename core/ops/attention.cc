@@ -1,0 +1,82 @@
+// attention(qkv[B,S,3,D]; head_dim): causal multi-head self-attention. Head h owns columns [h*head_dim,
+// (h+1)*head_dim) of D:
+//   y[b,i,h] = sum_{j<=i} softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h],   y[B,S,D]
+// A device that holds a slice of D, cut between heads, runs the same op.
+// attention_grad(qkv, dy; head_dim) -> dqkv computes the probabilities again instead of keeping B*heads*S*S
+// of them per layer and microbatch in flight.
+#include "core/ops/internal/definitions.h"
+#include "core/ops/internal/type_check.h"
+
+namespace weft {
+namespace {
+
+void require_qkv(const Op& op, std::span<const TensorType> inputs) {
+  const Shape& qkv = inputs[0].shape;
+  const std::int64_t head_dim = op.integer("head_dim");
+  require(qkv.size() == 4 && qkv[2] == 3, op, inputs, "qkv must have the shape [batch, sequence, 3, width]");
+  require(head_dim > 0 && qkv[3] % head_dim == 0, op, inputs, "the width {} is not a multiple of head_dim {}",
+          qkv[3], head_dim);
+}
+
+std::vector<TensorType> infer_attention(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32});
+  require_qkv(op, inputs);
+  const Shape& qkv = inputs[0].shape;
+  return {{DType::kF32, {qkv[0], qkv[1], qkv[3]}}};
+}
+
+std::vector<TensorType> infer_attention_grad(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_qkv(op, inputs);
+  const Shape& qkv = inputs[0].shape;
+  require(inputs[1].shape == Shape{qkv[0], qkv[1], qkv[3]}, op, inputs,
+          "dy must have the shape [batch, sequence, width]");
+  return {inputs[0]};
+}
+
+/// One of the products of S*S/2 (causal) by D, per batch entry.
+double product_flops(const Shape& qkv) {
+  return static_cast<double>(qkv[0]) * static_cast<double>(qkv[1]) * static_cast<double>(qkv[1] + 1) *
+         static_cast<double>(qkv[3]);
+}
+double attention_flops(const Op&, std::span<const TensorType> inputs) {
+  return 2 * product_flops(inputs[0].shape);
+}
+double attention_grad_flops(const Op&, std::span<const TensorType> inputs) {
+  return 5 * product_flops(inputs[0].shape);
+}
+
+FactorSignature attention_signature(const Op& op, std::span<const TensorType> inputs) {
+  enum : int { kBatch, kSequence, kThree, kWidth };
+  const Shape& qkv = inputs[0].shape;
+  FactorSignature signature;
+  signature.factors = {{FactorKind::kParallel, qkv[0]},
+                       {FactorKind::kWhole, qkv[1]},
+                       {FactorKind::kWhole, qkv[2]},
+                       {FactorKind::kParallel, qkv[3], op.integer("head_dim")}};
+  const std::vector<int> packed{kBatch, kSequence, kThree, kWidth}, flat{kBatch, kSequence, kWidth};
+  if (op.kind == OpKind::kAttention) {
+    signature.inputs = {packed};
+    signature.outputs = {flat};
+  } else {
+    signature.inputs = {packed, flat};
+    signature.outputs = {packed};
+    signature.linear_in = {{1}};
+  }
+  return signature;
+}
+
+void differentiate_attention(GradientRule& rule) {
+  if (!rule.needs_gradient(0)) return;
+  const Op op{OpKind::kAttentionGrad, {{"head_dim", rule.node().op.integer("head_dim")}}};
+  rule.contribute(0, rule.emit(op, {rule.node().inputs[0], *rule.output_gradient()}, Pass::kInputGrad)[0]);
+}
+
+}  // namespace
+
+const OpDefinition kAttentionDefinition{infer_attention, attention_flops, attention_signature,
+                                        differentiate_attention};
+const OpDefinition kAttentionGradDefinition{infer_attention_grad, attention_grad_flops, attention_signature,
+                                            nullptr};
+
+}  // namespace weft

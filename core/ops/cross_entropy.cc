@@ -1,0 +1,68 @@
+// cross_entropy(logits[..., V], targets i32[...]; scale) -> scalar: scale * sum over t of
+// (logsumexp(logits[t]) - logits[t, targets[t]]). Added up in double in index order. For the mean over a
+// global batch pass scale = 1 / tokens of the whole step: then losses and gradients of microbatches and of
+// data-parallel shards simply add up. cross_entropy_grad(logits, targets; scale) -> dlogits = scale *
+// (softmax(logits) - onehot(targets)). As the loss is the end of the graph, its own gradient is 1.
+#include "core/ops/internal/definitions.h"
+#include "core/ops/internal/type_check.h"
+
+namespace weft {
+namespace {
+
+void require_logits(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32, DType::kI32});
+  const Shape& logits = inputs[0].shape;
+  require(!logits.empty() && inputs[1].shape == Shape(logits.begin(), logits.end() - 1), op, inputs,
+          "targets must have the shape of the logits without the last dimension");
+}
+
+std::vector<TensorType> infer_cross_entropy(const Op& op, std::span<const TensorType> inputs) {
+  require_logits(op, inputs);
+  return {{DType::kF32, {}}};
+}
+
+std::vector<TensorType> infer_cross_entropy_grad(const Op& op, std::span<const TensorType> inputs) {
+  require_logits(op, inputs);
+  return {inputs[0]};
+}
+
+double cross_entropy_flops(const Op&, std::span<const TensorType> inputs) {
+  return 4.0 * static_cast<double>(inputs[0].elements());
+}
+double cross_entropy_grad_flops(const Op&, std::span<const TensorType> inputs) {
+  return 6.0 * static_cast<double>(inputs[0].elements());
+}
+
+FactorSignature cross_entropy_signature(const Op& op, std::span<const TensorType> inputs) {
+  const Shape& logits = inputs[0].shape;
+  const std::size_t tokens = logits.size() - 1;
+  const bool forward = op.kind == OpKind::kCrossEntropy;
+  FactorSignature signature;
+  for (std::size_t d = 0; d < tokens; ++d) {
+    signature.factors.push_back({forward ? FactorKind::kReduction : FactorKind::kParallel, logits[d]});
+  }
+  signature.factors.push_back({FactorKind::kWhole, logits.back()});
+  signature.inputs = {factor_range(0, tokens + 1), factor_range(0, tokens)};
+  signature.outputs = {forward ? std::vector<int>{} : factor_range(0, tokens + 1)};
+  return signature;
+}
+
+void differentiate_cross_entropy(GradientRule& rule) {
+  const std::vector<ValueId> inputs = rule.node().inputs;
+  if (rule.output_gradient()) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "cross_entropy can only be the loss itself: something was computed from its result");
+  }
+  if (!rule.needs_gradient(0)) return;
+  const Op op{OpKind::kCrossEntropyGrad, {{"scale", rule.node().op.real("scale")}}};
+  rule.contribute(0, rule.emit(op, inputs, Pass::kInputGrad)[0]);
+}
+
+}  // namespace
+
+const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, cross_entropy_flops, cross_entropy_signature,
+                                           differentiate_cross_entropy};
+const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, cross_entropy_grad_flops,
+                                               cross_entropy_signature, nullptr, 0};
+
+}  // namespace weft

@@ -1,0 +1,23 @@
+#include "core/ops/factor_signature.h"
+
+namespace weft {
+
+std::string to_string(const FactorSignature& signature) {
+  const auto write = [&](const std::vector<std::vector<int>>& tensors) {
+    std::string text;
+    for (const auto& dimensions : tensors) {
+      text += "(";
+      for (std::size_t d = 0; d < dimensions.size(); ++d) {
+        const FactorKind kind = signature.factors[static_cast<std::size_t>(dimensions[d])].kind;
+        text += d == 0 ? "" : ",";
+        text += static_cast<char>((kind == FactorKind::kWhole ? 'A' : 'a') + dimensions[d]);
+        if (kind == FactorKind::kReduction) text += "+";
+      }
+      text += ")";
+    }
+    return text;
+  };
+  return write(signature.inputs) + "->" + write(signature.outputs);
+}
+
+}  // namespace weft

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/graph/graph.h"
+
+namespace weft {
+
+/// How an app writes its model: each call appends a node to a forward graph and gives the new value.
+///
+///   GraphBuilder b;
+///   const ValueId ids = b.input("tokens", {DType::kI32, {batch, sequence}}, {"batch", "sequence"});
+///   const ValueId table = b.parameter("embedding", {vocabulary, width}, normal(0.02), {"vocab", "embed"});
+///   ValueId x = b.embedding(table, ids);
+///   for (int layer = 0; layer < layers; ++layer) {
+///     b.set_block(layer);
+///     const auto scope = b.scope("h" + std::to_string(layer));   // names begin with "h0."
+///     x = b.layer_norm(x, gamma, beta);
+///     ...
+///   }
+///   Graph graph = std::move(b).finish();
+///
+/// Shapes that do not fit throw Error(kInvalidArgument) with the op and the shapes. One thread at a time.
+class GraphBuilder {
+ public:
+  /// Prefixes the names of what is made while it lives. Scopes nest.
+  class [[nodiscard]] Scope {
+   public:
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() { builder_.prefix_.resize(size_before_); }
+
+   private:
+    friend class GraphBuilder;
+    Scope(GraphBuilder& builder, const std::string& name)
+        : builder_(builder), size_before_(builder.prefix_.size()) {
+      builder_.prefix_ += name + ".";
+    }
+    GraphBuilder& builder_;
+    std::size_t size_before_;
+  };
+
+  ValueId input(const std::string& name, TensorType type, std::vector<std::string> axes);
+  /// `axes` are logical names of the dimensions; see Parameter. Biases and norms pass decay = false.
+  ValueId parameter(const std::string& name, Shape shape, Initializer initializer,
+                    std::vector<std::string> axes, bool decay = true);
+
+  // What each computes, with shapes, stands in its file in core/ops.
+  ValueId linear(ValueId x, ValueId w, std::optional<ValueId> bias = std::nullopt);
+  ValueId add(ValueId a, ValueId b);
+  ValueId gelu(ValueId x);
+  ValueId layer_norm(ValueId x, ValueId gamma, ValueId beta, double epsilon = 1e-5);
+  ValueId attention(ValueId qkv, std::int64_t head_dim);
+  ValueId embedding(ValueId table, ValueId ids);
+  ValueId cross_entropy(ValueId logits, ValueId targets, double scale);
+
+  /// The block of the nodes that follow; stages are cut between blocks. Must not decrease.
+  void set_block(int block);
+  Scope scope(const std::string& name) { return Scope(*this, name); }
+
+  const Graph& graph() const { return graph_; }
+  Graph finish() && { return std::move(graph_); }
+
+ private:
+  ValueId append(Op op, std::vector<ValueId> inputs);
+
+  Graph graph_;
+  std::string prefix_;
+  int block_ = 0;
+};
+
+inline Initializer zeros() { return {Initializer::Kind::kZeros, 0}; }
+inline Initializer ones() { return {Initializer::Kind::kOnes, 0}; }
+inline Initializer normal(double standard_deviation) {
+  return {Initializer::Kind::kNormal, standard_deviation};
+}
+
+}  // namespace weft

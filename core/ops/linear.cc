@@ -1,0 +1,149 @@
+// linear(x, w, bias): y[t..., n...] = sum_k x[t..., k] * w[k, n...] + bias[n...]; the bias is optional, and w
+// may have any rank from 1 on: w[H,3,D] gives a packed qkv[B,S,3,D]. linear_input_grad(dy, w):   dx[t..., k]
+// = sum_n dy[t..., n...] * w[k, n...] linear_weight_grad(x, dy):  dw[k, n...] = sum_t x[t..., k] * dy[t...,
+// n...] The bias's gradient is sum_leading(dy).
+#include "core/ops/internal/definitions.h"
+#include "core/ops/internal/type_check.h"
+
+namespace weft {
+namespace {
+
+Shape join(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
+  Shape shape(a.begin(), a.end());
+  shape.insert(shape.end(), b.begin(), b.end());
+  return shape;
+}
+
+std::span<const std::int64_t> first(const Shape& shape, std::size_t count) {
+  return std::span(shape).first(count);
+}
+std::span<const std::int64_t> from(const Shape& shape, std::size_t begin) {
+  return std::span(shape).subspan(begin);
+}
+
+std::vector<TensorType> infer_linear(const Op& op, std::span<const TensorType> inputs) {
+  const bool has_bias = inputs.size() == 3;
+  if (has_bias) {
+    require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
+  } else {
+    require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  }
+  const Shape& x = inputs[0].shape;
+  const Shape& w = inputs[1].shape;
+  require(!x.empty() && !w.empty() && x.back() == w.front(), op, inputs,
+          "x's last dimension must equal w's first");
+  const Shape features(w.begin() + 1, w.end());
+  if (has_bias)
+    require(inputs[2].shape == features, op, inputs,
+            "the bias must have w's shape without the first dimension");
+  return {{DType::kF32, join(first(x, x.size() - 1), features)}};
+}
+
+std::vector<TensorType> infer_linear_input_grad(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  const Shape& dy = inputs[0].shape;
+  const Shape& w = inputs[1].shape;
+  require(!w.empty() && dy.size() + 1 >= w.size() && std::equal(w.rbegin(), w.rend() - 1, dy.rbegin()), op,
+          inputs, "dy's last dimensions must be w's without the first");
+  return {{DType::kF32, join(first(dy, dy.size() + 1 - w.size()), first(w, 1))}};
+}
+
+std::vector<TensorType> infer_linear_weight_grad(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  const Shape& x = inputs[0].shape;
+  const Shape& dy = inputs[1].shape;
+  const std::size_t tokens = x.empty() ? 0 : x.size() - 1;
+  require(!x.empty() && dy.size() >= tokens && std::equal(x.begin(), x.end() - 1, dy.begin()), op, inputs,
+          "x and dy must have the same token dimensions");
+  return {{DType::kF32, join(from(x, tokens), from(dy, tokens))}};
+}
+
+/// x's elements times w's features, both multiplied and added. All three products have the same sizes.
+double linear_flops(const Op&, std::span<const TensorType> inputs) {
+  const double features = static_cast<double>(inputs[1].elements()) / static_cast<double>(inputs[1].shape[0]);
+  return 2.0 * static_cast<double>(inputs[0].elements()) * features;
+}
+double linear_input_grad_flops(const Op&, std::span<const TensorType> inputs) {
+  return 2.0 * static_cast<double>(inputs[0].elements()) * static_cast<double>(inputs[1].shape[0]);
+}
+double linear_weight_grad_flops(const Op&, std::span<const TensorType> inputs) {
+  return 2.0 * static_cast<double>(inputs[1].elements()) * static_cast<double>(inputs[0].shape.back());
+}
+
+/// Factors of the three products, in the order tokens, k, features.
+struct LinearFactors {
+  std::vector<Factor> factors;
+  std::vector<int> token_k;         ///< x
+  std::vector<int> k_features;      ///< w
+  std::vector<int> features;        ///< bias
+  std::vector<int> token_features;  ///< y
+};
+
+LinearFactors linear_factors(std::span<const std::int64_t> tokens, std::int64_t k,
+                             std::span<const std::int64_t> features, FactorKind token_kind, FactorKind k_kind,
+                             FactorKind feature_kind) {
+  LinearFactors result;
+  for (const std::int64_t size : tokens) result.factors.push_back({token_kind, size});
+  result.factors.push_back({k_kind, k});
+  for (const std::int64_t size : features) result.factors.push_back({feature_kind, size});
+  result.token_k = factor_range(0, tokens.size() + 1);
+  result.k_features = factor_range(tokens.size(), features.size() + 1);
+  result.features = factor_range(tokens.size() + 1, features.size());
+  result.token_features = factor_range(0, tokens.size());
+  result.token_features.insert(result.token_features.end(), result.features.begin(), result.features.end());
+  return result;
+}
+
+FactorSignature linear_signature(const Op&, std::span<const TensorType> inputs) {
+  const Shape& x = inputs[0].shape;
+  const Shape& w = inputs[1].shape;
+  auto f = linear_factors(first(x, x.size() - 1), w[0], from(w, 1), FactorKind::kParallel,
+                          FactorKind::kReduction, FactorKind::kParallel);
+  FactorSignature signature{f.factors, {f.token_k, f.k_features}, {f.token_features}, {}, {{0}, {1}}};
+  if (inputs.size() == 3) {
+    signature.inputs.push_back(f.features);
+    signature.once_inputs = {2};
+  }
+  return signature;
+}
+
+FactorSignature linear_input_grad_signature(const Op&, std::span<const TensorType> inputs) {
+  const Shape& dy = inputs[0].shape;
+  const Shape& w = inputs[1].shape;
+  auto f = linear_factors(first(dy, dy.size() + 1 - w.size()), w[0], from(w, 1), FactorKind::kParallel,
+                          FactorKind::kParallel, FactorKind::kReduction);
+  return {f.factors, {f.token_features, f.k_features}, {f.token_k}, {}, {{0}, {1}}};
+}
+
+FactorSignature linear_weight_grad_signature(const Op&, std::span<const TensorType> inputs) {
+  const Shape& x = inputs[0].shape;
+  const std::size_t tokens = x.size() - 1;
+  auto f = linear_factors(first(x, tokens), x[tokens], from(inputs[1].shape, tokens), FactorKind::kReduction,
+                          FactorKind::kParallel, FactorKind::kParallel);
+  return {f.factors, {f.token_k, f.token_features}, {f.k_features}, {}, {{0}, {1}}};
+}
+
+void differentiate_linear(GradientRule& rule) {
+  const std::vector<ValueId> inputs = rule.node().inputs;
+  const ValueId dy = *rule.output_gradient();
+  if (rule.needs_gradient(0)) {
+    rule.contribute(0, rule.emit({OpKind::kLinearInputGrad, {}}, {dy, inputs[1]}, Pass::kInputGrad)[0]);
+  }
+  if (rule.needs_gradient(1)) {
+    rule.contribute(1, rule.emit({OpKind::kLinearWeightGrad, {}}, {inputs[0], dy}, rule.pass_of(1))[0]);
+  }
+  if (inputs.size() == 3 && rule.needs_gradient(2)) {
+    const auto tokens = static_cast<std::int64_t>(rule.type(inputs[0]).shape.size()) - 1;
+    rule.contribute(2, rule.emit({OpKind::kSumLeading, {{"dimensions", tokens}}}, {dy}, rule.pass_of(2))[0]);
+  }
+}
+
+}  // namespace
+
+const OpDefinition kLinearDefinition{infer_linear, linear_flops, linear_signature, differentiate_linear};
+const OpDefinition kLinearInputGradDefinition{infer_linear_input_grad, linear_input_grad_flops,
+                                              linear_input_grad_signature, nullptr};
+const OpDefinition kLinearWeightGradDefinition{infer_linear_weight_grad, linear_weight_grad_flops,
+                                               linear_weight_grad_signature, nullptr};
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+#include "apps/gpt_model/gpt_graph.h"
+
+#include <gtest/gtest.h>
+
+#include "core/autodiff/differentiate.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+TEST(GptGraph, HasAsManyParametersAsTheFormulaSays) {
+  const GptShape shape{.layers = 3, .width = 32, .heads = 4, .sequence = 16, .batch = 2, .vocabulary = 100};
+  const GptGraph gpt = gpt_graph(shape, 1.0);
+  const std::int64_t per_layer = 12 * 32 * 32 + 13 * 32;
+  EXPECT_EQ(gpt.graph.num_parameter_elements(), 3 * per_layer + 2 * 100 * 32 + 16 * 32 + 2 * 32);
+  EXPECT_EQ(gpt.graph.num_blocks(), 3);
+  EXPECT_EQ(to_string(gpt.graph.value(gpt.logits).type), "f32[2,16,100]");
+}
+
+TEST(GptGraph, CanBeDifferentiated) {
+  const GptGraph gpt = gpt_graph({}, 1.0);
+  const TrainingGraph training = differentiate(gpt.graph, gpt.loss);
+  EXPECT_EQ(training.gradients.size(), gpt.graph.parameters().size());
+}
+
+TEST(GptGraph, RefusesHeadsThatDoNotDivideTheWidth) {
+  EXPECT_THROW(gpt_graph({.width = 100, .heads = 3}, 1.0), Error);
+}
+
+}  // namespace
+}  // namespace weft::apps

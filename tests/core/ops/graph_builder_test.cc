@@ -1,0 +1,79 @@
+#include "core/ops/graph_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/ops/op_definition.h"
+
+namespace weft {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(GraphBuilder, InfersShapesOfPackedQkvAndAttention) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {DType::kF32, {2, 5, 8}}, {"batch", "sequence", "embed"});
+  const ValueId w = b.parameter("w", {8, 3, 8}, normal(0.02), {"embed", "qkv", "heads"});
+  const ValueId qkv = b.linear(x, w);
+  EXPECT_EQ(to_string(b.graph().value(qkv).type), "f32[2,5,3,8]");
+  EXPECT_EQ(to_string(b.graph().value(b.attention(qkv, 4)).type), "f32[2,5,8]");
+}
+
+TEST(GraphBuilder, NamesCarryTheirScopesAndNodesTheirBlock) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {DType::kF32, {2, 8}}, {"batch", "embed"});
+  b.set_block(3);
+  ValueId y;
+  {
+    const auto outer = b.scope("h3");
+    const auto inner = b.scope("mlp");
+    y = b.gelu(x);
+  }
+  EXPECT_EQ(b.graph().value(y).name, "h3.mlp.gelu");
+  EXPECT_EQ(b.graph().value(b.gelu(y)).name, "gelu");
+  EXPECT_EQ(b.graph().nodes()[0].block, 3);
+  EXPECT_THAT(message_of([&] { b.set_block(2); }), HasSubstr("must not decrease"));
+}
+
+TEST(GraphBuilder, RefusesShapesThatDoNotFitAndNamesThem) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {DType::kF32, {2, 5, 8}}, {"batch", "sequence", "embed"});
+  const ValueId w = b.parameter("w", {7, 8}, normal(0.02), {"a", "b"});
+  EXPECT_EQ(message_of([&] { b.linear(x, w); }),
+            "linear(f32[2,5,8], f32[7,8]): x's last dimension must equal w's first");
+  EXPECT_THAT(message_of([&] { b.add(x, w); }), HasSubstr("add(f32[2,5,8], f32[7,8]): b's shape"));
+  EXPECT_THAT(message_of([&] { b.attention(x, 4); }), HasSubstr("[batch, sequence, 3, width]"));
+  EXPECT_THAT(message_of([&] { b.embedding(w, x); }), HasSubstr("input 1 must be i32"));
+  EXPECT_THAT(message_of([&] { b.gelu(ValueId(99)); }), HasSubstr("%99 is not a value"));
+}
+
+TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
+  const std::vector<TensorType> inputs{
+      {DType::kF32, {2, 5, 8}}, {DType::kF32, {8, 3, 6}}, {DType::kF32, {3, 6}}};
+  const FactorSignature signature = factor_signature({OpKind::kLinear, {}}, inputs);
+  EXPECT_EQ(to_string(signature), "(a,b,c+)(c+,d,e)(d,e)->(a,b,d,e)");
+  EXPECT_EQ(signature.once_inputs, std::vector<int>{2});
+  EXPECT_DOUBLE_EQ(cost({OpKind::kLinear, {}}, inputs).flops, 2.0 * 2 * 5 * 8 * 18);
+}
+
+TEST(FactorSignature, AttentionSplitsTheWidthOnlyBetweenHeads) {
+  const std::vector<TensorType> inputs{{DType::kF32, {2, 5, 3, 12}}};
+  const FactorSignature signature =
+      factor_signature({OpKind::kAttention, {{"head_dim", std::int64_t{4}}}}, inputs);
+  EXPECT_EQ(to_string(signature), "(a,B,C,d)->(a,B,d)");
+  EXPECT_EQ(signature.factors[3].granularity, 4);
+}
+
+}  // namespace
+}  // namespace weft
