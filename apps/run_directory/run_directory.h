@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace weft::apps {
+
+/// Where one run leaves everything it writes. This is the one place that knows the names of its files.
+///
+/// A path always holds the newest run under that name: prepare() moves an older run aside, to PATH.1, then
+/// PATH.2, ... (the highest number is the latest of the old ones), and never touches a folder that is not a
+/// run. A run that resumes from a checkpoint inside PATH continues in place. `weft run` prepares; the driver
+/// and the agents open.
+class RunDirectory {
+ public:
+  /// Creates `path` or moves what is there aside, and locks it while this object lives, so that two runs
+  /// never write to one folder. Throws Error(kAlreadyExists) if another run holds it, or it holds things that
+  /// no run has written.
+  static RunDirectory prepare(const std::filesystem::path& path,
+                              const std::optional<std::filesystem::path>& resume_from = {});
+  /// A directory that `weft run` has prepared. Takes no lock. Throws Error(kNotFound) if it is none.
+  static RunDirectory open(const std::filesystem::path& path);
+
+  RunDirectory(RunDirectory&& other) noexcept;
+  RunDirectory& operator=(RunDirectory&&) = delete;
+  ~RunDirectory();
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  std::filesystem::path summary() const { return path_ / "summary.json"; }
+  std::filesystem::path trace() const { return path_ / "trace.json"; }
+  std::filesystem::path loss_plot() const { return path_ / "loss.svg"; }
+  std::filesystem::path timeline() const { return path_ / "timeline.svg"; }
+  std::filesystem::path sample() const { return path_ / "sample.txt"; }
+  std::filesystem::path config() const { return path_ / "cluster.yaml"; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  std::filesystem::path logs() const { return path_ / "logs"; }
+
+  /// Where prepare() put the run that was here, if there was one. Tell the user.
+  const std::optional<std::filesystem::path>& moved_aside() const { return moved_aside_; }
+
+ private:
+  RunDirectory(std::filesystem::path path, int lock) : path_(std::move(path)), lock_(lock) {}
+
+  std::filesystem::path path_;
+  std::optional<std::filesystem::path> moved_aside_;
+  int lock_ = -1;  // file descriptor
+};
+
+}  // namespace weft::apps
