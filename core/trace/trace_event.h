@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/codec/codec.h"
+
 namespace weft {
 
 /// Which of a device's three activities an event belongs to. They run side by side: that is the overlap one
@@ -42,6 +44,9 @@ struct TraceEvent {
   std::int64_t step = 0;
   std::uint64_t bytes = 0;  ///< Moved by a transfer; 0 for compute.
 
+  static constexpr auto fields =
+      weft::fields(&TraceEvent::lane, &TraceEvent::kind, &TraceEvent::name, &TraceEvent::start_ns,
+                   &TraceEvent::end_ns, &TraceEvent::microbatch, &TraceEvent::step, &TraceEvent::bytes);
   friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
 };
 
@@ -53,6 +58,8 @@ struct DeviceTrace {
   std::vector<TraceEvent> events;
   std::uint64_t dropped = 0;  ///< Events that did not fit in the recorder.
 
+  static constexpr auto fields = weft::fields(&DeviceTrace::name, &DeviceTrace::clock_offset_ns,
+                                              &DeviceTrace::events, &DeviceTrace::dropped);
   friend bool operator==(const DeviceTrace&, const DeviceTrace&) = default;
 };
 
@@ -63,5 +70,14 @@ std::string label(const TraceEvent& event);
 /// from 0 and are as few as possible. A lane of transfers may have several in flight, and trace viewers want
 /// spans that nest. [0,4) [1,3) [4,6) -> 0 1 0
 std::vector<int> assign_tracks(const std::vector<TraceEvent>& events);
+
+template <>
+struct last_enumerator<TraceLane> {
+  static constexpr TraceLane kValue = TraceLane::kReceive;
+};
+template <>
+struct last_enumerator<TraceKind> {
+  static constexpr TraceKind kValue = TraceKind::kWait;
+};
 
 }  // namespace weft

@@ -85,6 +85,12 @@ TEST(ChromeTrace, TransfersCarryStepMicrobatchAndBytesAndNamesAreEscaped) {
   EXPECT_EQ(event["cat"], "reshard");
 }
 
+TEST(DeviceTrace, TravelsAsBytes) {
+  const DeviceTrace trace{
+      .name = "a", .clock_offset_ns = -5, .events = {send(1, 2, 3), compute(4, 5)}, .dropped = 6};
+  EXPECT_EQ(decode<DeviceTrace>(encode(trace)), trace);
+}
+
 TEST(ChromeTrace, AnUnwritablePathIsAnErrorThatNamesIt) {
   try {
     write_chrome_trace(std::filesystem::path("/no/such/folder/trace.json"), {});

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "core/config/config_node.h"
+
+namespace weft::apps {
+
+/// The `data:` section of a text app. A value.
+struct TextDataConfig {
+  enum class TokenizerKind : std::uint8_t { kBpe, kBytes };
+
+  std::string text = "kjv";  ///< "kjv", or the path of a text file.
+  TokenizerKind tokenizer = TokenizerKind::kBpe;
+  int vocabulary = 1024;  ///< Pieces of the bpe tokenizer; bytes have 256.
+  double validation_fraction = 0.05;
+  std::filesystem::path cache;  ///< Where tokenized texts are kept; empty: default_cache().
+
+  friend bool operator==(const TextDataConfig&, const TextDataConfig&) = default;
+};
+
+/// Reads and finishes the section. Relative paths count from the working directory, "~/" from the home
+/// folder.
+TextDataConfig parse_text_data(const ConfigNode& node);
+
+}  // namespace weft::apps

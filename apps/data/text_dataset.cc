@@ -1,0 +1,128 @@
+#include "apps/data/text_dataset.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "apps/data/corpus.h"
+#include "apps/data/unigram.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kFormat = 1;  // changes when the same text and options would give other files
+constexpr int kValidationBlocks = 16;
+
+std::string load_text(const TextDataConfig& config) {
+  return config.text == "kjv" ? kjv_text() : text_file(config.text);
+}
+
+std::string read_all(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw_error(ErrorCode::kNotFound, "cannot read {}", path.string());
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+void write_all(const fs::path& path, const std::string& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out << bytes;
+  out.close();
+  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}", path.string());
+}
+
+std::string folder_name(const TextDataConfig& config, const std::string& text) {
+  const bool bytes = config.tokenizer == TextDataConfig::TokenizerKind::kBytes;
+  const std::string text_hash = sha256(std::as_bytes(std::span(text)));
+  const std::string what =
+      fmt::format("{}|{}|{}|{}|{}|{}", kFormat, text_hash, bytes ? "bytes" : "bpe",
+                  bytes ? 256 : config.vocabulary, config.validation_fraction, kValidationBlocks);
+  const std::string name = config.text == "kjv" ? "kjv" : fs::path(config.text).stem().string();
+  return fmt::format("text-{}-{}", name, sha256(std::as_bytes(std::span(what))).substr(0, 16));
+}
+
+void make(const fs::path& folder, const TextDataConfig& config, const std::string& text) {
+  const TextSplit split = split_text(text, config.validation_fraction, kValidationBlocks);
+  const auto tokenizer = config.tokenizer == TextDataConfig::TokenizerKind::kBytes
+                             ? byte_tokenizer()
+                             : train_bpe_tokenizer(split.train, config.vocabulary);
+  write_all(folder / "tokenizer.model", tokenizer->serialized());
+  TokenFile::write(folder / "train.tokens", tokenizer->encode(split.train), tokenizer->vocabulary_size());
+  TokenFile::write(folder / "validation.tokens", tokenizer->encode(split.validation),
+                   tokenizer->vocabulary_size());
+  const TokenFile train(folder / "train.tokens");
+  const TokenFile validation(folder / "validation.tokens");
+  if (validation.size() < 2)
+    throw_error(ErrorCode::kInvalidArgument, "a text of {} bytes is too short to train on", text.size());
+  const nlohmann::json description = {{"text", config.text},
+                                      {"text_bytes", text.size()},
+                                      {"vocabulary", tokenizer->vocabulary_size()},
+                                      {"tokenizer_sha256", sha256_file(folder / "tokenizer.model")},
+                                      {"train_tokens", train.size()},
+                                      {"validation_tokens", validation.size()},
+                                      {"unigram_loss", unigram_loss(train, validation)}};
+  write_all(folder / "dataset.json", description.dump(2) + "\n");
+}
+
+}  // namespace
+
+fs::path default_cache() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "weft";
+  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "weft";
+  return fs::temp_directory_path() / "weft-cache";
+}
+
+TextDataset TextDataset::prepare(const TextDataConfig& config) {
+  const std::string text = load_text(config);
+  const fs::path cache = config.cache.empty() ? default_cache() : config.cache;
+  const fs::path folder = cache / folder_name(config, text);
+  if (fs::exists(folder)) {
+    try {
+      return open(folder);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kDataLoss && error.code() != ErrorCode::kNotFound) throw;
+      fs::remove_all(folder);  // damaged: make it again
+    }
+  }
+  const fs::path building = cache / fmt::format(".{}.{}", folder.filename().string(), ::getpid());
+  std::error_code failed;
+  fs::create_directories(building, failed);
+  if (failed)
+    throw_error(ErrorCode::kUnavailable,
+                "cannot write to the cache {}: {}; name another folder with `data: {{cache: FOLDER}}`",
+                cache.string(), failed.message());
+  try {
+    make(building, config, text);
+  } catch (...) {
+    fs::remove_all(building, failed);
+    throw;
+  }
+  fs::rename(building, folder, failed);
+  if (failed) fs::remove_all(building);  // another process was faster; its folder is equal
+  return open(folder);
+}
+
+TextDataset TextDataset::open(const fs::path& folder) {
+  const auto description = nlohmann::json::parse(read_all(folder / "dataset.json"), nullptr, false);
+  if (!description.is_object() || !description.contains("tokenizer_sha256") ||
+      !description.contains("unigram_loss"))
+    throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "dataset.json").string());
+  if (sha256_file(folder / "tokenizer.model") != description["tokenizer_sha256"])
+    throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "tokenizer.model").string());
+  TextDataset dataset{.folder = folder,
+                      .tokenizer = load_tokenizer(read_all(folder / "tokenizer.model")),
+                      .train = TokenFile(folder / "train.tokens"),
+                      .validation = TokenFile(folder / "validation.tokens"),
+                      .unigram_loss = description["unigram_loss"]};
+  dataset.train.verify();
+  dataset.validation.verify();
+  return dataset;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace weft::apps {
+
+/// A file of token ids, mapped into memory: an artifact, named by the SHA-256 of its ids. Any thread.
+///
+/// Layout, little endian: magic "WEFTTOK1" | u32 bytes per id (2 or 4) | u32 vocabulary | u64 count | 64
+/// hexadecimal digits of SHA-256 of the ids | ids. Written once, under another name first, and never changed.
+class TokenFile {
+ public:
+  /// Ids must lie in [0, vocabulary). Two bytes per id are used where they suffice.
+  static void write(const std::filesystem::path& path, std::span<const std::int32_t> ids, int vocabulary);
+
+  /// Checks header and size; not the hash: see verify(). Throws Error(kNotFound) or Error(kDataLoss).
+  explicit TokenFile(const std::filesystem::path& path);
+  TokenFile(TokenFile&& other) noexcept;
+  TokenFile& operator=(TokenFile&&) = delete;
+  ~TokenFile();
+
+  std::size_t size() const { return count_; }
+  int vocabulary() const { return vocabulary_; }
+  /// The hash that the header claims.
+  const std::string& sha256() const { return sha256_; }
+  std::int32_t operator[](std::size_t i) const;
+  /// Ids [begin, begin + out.size()).
+  void read(std::size_t begin, std::span<std::int32_t> out) const;
+  /// Throws Error(kDataLoss) if the ids do not have the header's hash.
+  void verify() const;
+
+ private:
+  std::filesystem::path path_;
+  std::span<const std::byte> mapped_;
+  std::size_t count_ = 0;
+  int id_bytes_ = 0;
+  int vocabulary_ = 0;
+  std::string sha256_;
+};
+
+}  // namespace weft::apps

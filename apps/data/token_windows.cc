@@ -1,0 +1,42 @@
+#include "apps/data/token_windows.h"
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/base/philox.h"
+
+namespace weft::apps {
+
+TokenWindows::TokenWindows(const TokenFile& file, int sequence, std::uint64_t seed)
+    : file_(file), sequence_(sequence), seed_(seed) {
+  if (sequence < 1 || file.size() < static_cast<std::size_t>(sequence) + 1)
+    throw_error(ErrorCode::kInvalidArgument,
+                "a text of {} tokens has no window of {} tokens and the one after", file.size(), sequence);
+}
+
+std::size_t TokenWindows::training_offset(std::int64_t step, std::int64_t row) const {
+  const auto words = philox(seed_, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(row));
+  const std::uint64_t random = (std::uint64_t{words[0]} << 32) | words[1];
+  const std::uint64_t choices = file_.size() - static_cast<std::size_t>(sequence_);
+  return static_cast<std::size_t>(random % choices);  // 64 random bits: the bias is below 2^-32
+}
+
+std::int64_t TokenWindows::num_disjoint_windows() const {
+  return static_cast<std::int64_t>((file_.size() - 1) / static_cast<std::size_t>(sequence_));
+}
+
+std::size_t TokenWindows::validation_offset(std::int64_t row, std::int64_t num_rows) const {
+  WEFT_CHECK(row >= 0 && row < num_rows, "row {} of {}", row, num_rows);
+  const std::int64_t window =
+      row * num_disjoint_windows() / num_rows;  // windows repeat when rows outnumber them
+  return static_cast<std::size_t>(window) * static_cast<std::size_t>(sequence_);
+}
+
+void TokenWindows::read(std::size_t offset, std::span<std::int32_t> inputs,
+                        std::span<std::int32_t> targets) const {
+  WEFT_CHECK(inputs.size() == static_cast<std::size_t>(sequence_) && targets.size() == inputs.size(), "{} {}",
+             inputs.size(), targets.size());
+  file_.read(offset, inputs);
+  file_.read(offset + 1, targets);
+}
+
+}  // namespace weft::apps

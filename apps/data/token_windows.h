@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "apps/data/token_file.h"
+
+namespace weft::apps {
+
+/// Which tokens each sequence of a step has: a pure function of (file, seed, step, row), so that any device
+/// reads just its own rows and a resumed run sees the same data. Borrows the file. Any thread.
+///
+/// A window is `sequence` inputs and, shifted by one, as many targets.
+class TokenWindows {
+ public:
+  /// Throws Error(kInvalidArgument) if the file is too short for one window.
+  TokenWindows(const TokenFile& file, int sequence, std::uint64_t seed);
+
+  /// Training: the row-th sequence of a step begins at a random token.
+  std::size_t training_offset(std::int64_t step, std::int64_t row) const;
+  /// Validation: fixed windows, spread evenly over the file; the first `num_rows` of them serve `num_rows`
+  /// rows.
+  std::size_t validation_offset(std::int64_t row, std::int64_t num_rows) const;
+  /// How many windows without overlap the file has.
+  std::int64_t num_disjoint_windows() const;
+
+  int sequence() const { return sequence_; }
+  /// Fills one row: inputs and targets have `sequence` elements each.
+  void read(std::size_t offset, std::span<std::int32_t> inputs, std::span<std::int32_t> targets) const;
+
+ private:
+  const TokenFile& file_;
+  int sequence_;
+  std::uint64_t seed_;
+};
+
+}  // namespace weft::apps

@@ -1,0 +1,238 @@
+#include "apps/data/text_dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <set>
+
+#include "apps/data/token_windows.h"
+#include "apps/data/unigram.h"
+#include "core/base/error.h"
+#include "core/config/config_document.h"
+
+namespace weft::apps {
+namespace {
+namespace fs = std::filesystem;
+
+class DatasetTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "weft-data-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  TokenFile tokens(const std::vector<std::int32_t>& ids, int vocabulary, const char* name = "t") {
+    TokenFile::write(root_ / name, ids, vocabulary);
+    return TokenFile(root_ / name);
+  }
+  /// About 40 kB of sentences over a few hundred words.
+  fs::path some_text() {
+    std::mt19937 random(7);
+    std::ofstream out(root_ / "text.txt");
+    for (int line = 0; line < 800; ++line) {
+      for (int word = 0; word < 8; ++word)
+        out << "w" << char('a' + random() % 20) << random() % 12 << "  "[random() % 9 == 0] << " ";
+      out << "end.\n" << (line % 20 == 19 ? "\n" : "");
+    }
+    return root_ / "text.txt";
+  }
+  TextDataConfig config(const fs::path& text) {
+    return {.text = text.string(), .vocabulary = 70, .validation_fraction = 0.1, .cache = root_ / "cache"};
+  }
+  static std::vector<std::int32_t> all(const TokenFile& file) {
+    std::vector<std::int32_t> ids(file.size());
+    file.read(0, ids);
+    return ids;
+  }
+
+  fs::path root_;
+};
+
+TEST(Tokenizer, BytesGiveAnyTextBack) {
+  const auto tokenizer = byte_tokenizer();
+  const std::string text("a\0b\xff\n", 5);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+  EXPECT_EQ(load_tokenizer(tokenizer->serialized())->vocabulary_size(), 256);
+}
+
+TEST(Tokenizer, PiecesGiveTheTextBackWithItsSpacesAndLineEnds) {
+  std::string text;
+  for (int i = 0; i < 300; ++i)
+    text += "the lord said unto him, " + std::to_string(i % 10) + "\n\n  and he went  up\n";
+  const auto tokenizer = train_bpe_tokenizer(text, 80);
+  EXPECT_EQ(tokenizer->vocabulary_size(), 80);
+  const std::string line = "  and the  lord went\n\nup, 7 ";
+  const auto ids = tokenizer->encode(line);
+  EXPECT_LT(ids.size(), line.size());
+  EXPECT_EQ(tokenizer->decode(ids), line);
+  EXPECT_EQ(tokenizer->encode("\n").size(), 1u);
+  for (std::int32_t id : tokenizer->encode("ZQ")) EXPECT_LT(id, 80);  // unknown characters
+  EXPECT_EQ(load_tokenizer(tokenizer->serialized())->encode(line), ids);
+  EXPECT_EQ(train_bpe_tokenizer(text, 80)->serialized(), tokenizer->serialized());
+}
+
+TEST(Tokenizer, AVocabularyThatDoesNotFitTheTextSaysWhatToDo) {
+  for (int vocabulary : {4, 30000}) try {
+      train_bpe_tokenizer("just a few words\n", vocabulary);
+      FAIL() << vocabulary;
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("tokenizer: bytes"), std::string::npos);
+    }
+  EXPECT_THROW(load_tokenizer("not a model"), Error);
+}
+
+TEST_F(DatasetTest, TokenFilesHoldSmallAndLargeVocabularies) {
+  EXPECT_EQ(all(tokens({0, 65535, 3}, 65536)), (std::vector<std::int32_t>{0, 65535, 3}));
+  const TokenFile large = tokens({0, 70000, 3}, 70001, "large");
+  EXPECT_EQ(all(large), (std::vector<std::int32_t>{0, 70000, 3}));
+  EXPECT_EQ(large.vocabulary(), 70001);
+  large.verify();
+}
+
+TEST_F(DatasetTest, DamagedTokenFilesAreRefused) {
+  { tokens({1, 2, 3, 4}, 10); }
+  fs::resize_file(root_ / "t", fs::file_size(root_ / "t") - 2);
+  EXPECT_THROW(TokenFile(root_ / "t"), Error);
+  { tokens({1, 2, 3, 4}, 10); }
+  {
+    std::fstream file(root_ / "t", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-2, std::ios::end);
+    file.put(7);
+  }
+  EXPECT_THROW(TokenFile(root_ / "t").verify(), Error);
+  std::ofstream(root_ / "short") << "WEFT";
+  EXPECT_THROW(TokenFile(root_ / "short"), Error);
+  EXPECT_THROW(TokenFile(root_ / "absent"), Error);
+}
+
+TEST_F(DatasetTest, WindowsAreAFunctionOfSeedStepAndRow) {
+  std::vector<std::int32_t> ids(1000);
+  for (int i = 0; i < 1000; ++i) ids[static_cast<std::size_t>(i)] = i;
+  const TokenFile file = tokens(ids, 1000);
+  const TokenWindows a(file, 16, 1);
+  const TokenWindows b(file, 16, 1);
+  const TokenWindows other_seed(file, 16, 2);
+  std::set<std::size_t> offsets;
+  int differ = 0;
+  for (int step = 0; step < 20; ++step)
+    for (int row = 0; row < 20; ++row) {
+      const std::size_t offset = a.training_offset(step, row);
+      EXPECT_EQ(offset, b.training_offset(step, row));
+      EXPECT_LE(offset + 17, 1000u);
+      differ += offset != other_seed.training_offset(step, row);
+      offsets.insert(offset);
+    }
+  EXPECT_GT(offsets.size(), 250u);
+  EXPECT_GT(differ, 380);
+  std::vector<std::int32_t> inputs(16), targets(16);
+  a.read(100, inputs, targets);
+  EXPECT_EQ(inputs.front(), 100);
+  EXPECT_EQ(targets.front(), 101);
+  EXPECT_EQ(targets.back(), 116);
+}
+
+TEST_F(DatasetTest, ValidationWindowsAreDistinctAndSpreadOut) {
+  const TokenFile file = tokens(std::vector<std::int32_t>(161, 1), 2);
+  const TokenWindows windows(file, 16, 1);
+  EXPECT_EQ(windows.num_disjoint_windows(), 10);
+  for (int row = 0; row < 10; ++row)
+    EXPECT_EQ(windows.validation_offset(row, 10), static_cast<std::size_t>(row) * 16);
+  EXPECT_EQ(windows.validation_offset(1, 2), 80u);
+  EXPECT_THROW(TokenWindows(file, 161, 1), Error);
+}
+
+TEST_F(DatasetTest, UnigramLossIsTheEntropyOfTheCounts) {
+  std::vector<std::int32_t> ids;
+  for (int i = 0; i < 30000; ++i) ids.push_back(i % 4 == 0 ? 1 : 0);
+  const double entropy = -(0.75 * std::log(0.75) + 0.25 * std::log(0.25));
+  EXPECT_NEAR(unigram_loss(tokens(ids, 2), tokens(ids, 2, "v")), entropy, 1e-4);
+}
+
+TEST_F(DatasetTest, PreparedOnceThenFoundInTheCache) {
+  const TextDataConfig wanted = config(some_text());
+  const TextDataset made = TextDataset::prepare(wanted);
+  EXPECT_GT(made.train.size(), 8 * made.validation.size());
+  EXPECT_GT(made.unigram_loss, 1.0);
+  EXPECT_LT(made.unigram_loss, std::log(70.0));
+  EXPECT_EQ(made.tokenizer->vocabulary_size(), made.train.vocabulary());
+  const auto written = fs::last_write_time(made.folder / "train.tokens");
+  const TextDataset found = TextDataset::prepare(wanted);
+  EXPECT_EQ(found.folder, made.folder);
+  EXPECT_EQ(found.train.sha256(), made.train.sha256());
+  EXPECT_EQ(fs::last_write_time(found.folder / "train.tokens"), written);
+}
+
+TEST_F(DatasetTest, AChangeOfTextOrOptionsIsAnotherDataset) {
+  const fs::path text = some_text();
+  TextDataConfig wanted = config(text);
+  const fs::path first = TextDataset::prepare(wanted).folder;
+  wanted.vocabulary = 75;
+  EXPECT_NE(TextDataset::prepare(wanted).folder, first);
+  wanted.vocabulary = 70;
+  std::ofstream(text, std::ios::app) << "one more line\n";
+  EXPECT_NE(TextDataset::prepare(wanted).folder, first);
+}
+
+TEST_F(DatasetTest, ADamagedCacheIsMadeAgain) {
+  const TextDataConfig wanted = config(some_text());
+  std::string hash;
+  fs::path folder;
+  {
+    const TextDataset made = TextDataset::prepare(wanted);
+    hash = made.train.sha256();
+    folder = made.folder;
+  }
+  fs::resize_file(folder / "train.tokens", 100);
+  EXPECT_THROW(TextDataset::open(folder), Error);
+  EXPECT_EQ(TextDataset::prepare(wanted).train.sha256(), hash);
+  std::ofstream(folder / "tokenizer.model") << "x";
+  EXPECT_EQ(TextDataset::prepare(wanted).train.sha256(), hash);
+}
+
+TEST_F(DatasetTest, TheDataSectionIsReadStrictly) {
+  const auto parse = [](const std::string& yaml) {
+    const auto document = ConfigDocument::parse(yaml, "c.yaml");
+    return parse_text_data(document.root());
+  };
+  EXPECT_EQ(parse("{}"), TextDataConfig{});
+  const fs::path text = some_text();
+  const TextDataConfig config =
+      parse("{text: " + text.string() + ", tokenizer: bytes, validation_fraction: 0.2}");
+  EXPECT_EQ(config.text, text.string());
+  EXPECT_EQ(config.vocabulary, 256);
+  const auto message = [&](const std::string& yaml) -> std::string {
+    try {
+      parse(yaml);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(message("vocabluary: 500"), ::testing::HasSubstr("vocabulary"));
+  EXPECT_THAT(message("text: no/such.txt"), ::testing::HasSubstr("c.yaml:1:"));
+  EXPECT_THAT(message("{tokenizer: bytes, vocabulary: 300}"), ::testing::HasSubstr("leave `vocabulary` out"));
+}
+
+TEST_F(DatasetTest, HeldOutTokensAreNotTrainedOn) {
+  std::ofstream out(root_ / "numbers.txt");
+  for (int i = 0; i < 3000; ++i) out << "n" << i << "\n";
+  out.close();
+  TextDataConfig wanted = config(root_ / "numbers.txt");
+  wanted.tokenizer = TextDataConfig::TokenizerKind::kBytes;
+  const TextDataset made = TextDataset::prepare(wanted);
+  const std::string train = "\n" + made.tokenizer->decode(all(made.train));
+  const std::string validation = made.tokenizer->decode(all(made.validation));
+  for (std::size_t at = 0; at < validation.size(); at = validation.find('\n', at) + 1) {
+    const std::string line = "\n" + validation.substr(at, validation.find('\n', at) - at + 1);
+    ASSERT_EQ(train.find(line), std::string::npos) << line;
+  }
+}
+
+}  // namespace
+}  // namespace weft::apps
