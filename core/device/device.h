@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/device/optimizer.h"
+#include "core/device/tensor_ref.h"
+#include "core/graph/op.h"
+
+namespace weft {
+
+class Device;
+
+/// Memory of a device. Owns it; the device must outlive it.
+class DeviceMemory final {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(Device& device, std::byte* data, std::size_t size)
+      : device_(&device), data_(data), size_(size) {}
+  DeviceMemory(DeviceMemory&& other) noexcept { swap(other); }
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+    DeviceMemory(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~DeviceMemory();
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void swap(DeviceMemory& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+  Device* device_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A point in a stream's queue. Any thread.
+class Event {
+ public:
+  virtual ~Event() = default;
+  /// True when everything that was queued before the event is done.
+  virtual bool done() const = 0;
+  /// Blocks until done. For tests and the end of a step; programs wait by Stream::wait.
+  virtual void synchronize() const = 0;
+};
+
+/// An in-order queue of work on one device. Calls return at once or when the work is done, as the device
+/// likes; pointers must stay valid until it is done. One thread at a time.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  /// Runs one op. `modes` has one entry per output, or is empty: then all outputs are written. An output may
+  /// share memory with the input that its OpDefinition names as in_place_input, and with no other. Throws
+  /// Error(kInvalidArgument) if types do not fit the op or an id is outside its table.
+  virtual void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
+                   std::span<const OutputMode> modes = {}) = 0;
+  /// to[i] += from[i]
+  virtual void add(std::span<const float> from, std::span<float> to) = 0;
+  virtual void copy(std::span<const std::byte> from, std::span<std::byte> to) = 0;
+  virtual void fill_zero(std::span<std::byte> memory) = 0;
+  /// Updates `parameters` and the moments from `gradients`; all of one size.
+  virtual void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters,
+                     std::span<float> first_moment, std::span<float> second_moment) = 0;
+  /// *result = sum of squares, added up in double in a fixed order. `result` is host memory, valid after
+  /// synchronize().
+  virtual void sum_of_squares(std::span<const float> values, double* result) = 0;
+
+  virtual std::unique_ptr<Event> record() = 0;
+  /// Work queued after this call starts only when `event` is done.
+  virtual void wait(const Event& event) = 0;
+  /// Blocks until all queued work is done. An error of queued work is thrown here at the latest.
+  virtual void synchronize() = 0;
+};
+
+/// One processor with its memory. Owned by the process's main or its device actor; outlives its memory and
+/// streams.
+class Device {
+ public:
+  virtual ~Device() = default;
+  /// "cpu (avx512, 1 thread)": for status pages and benchmark records.
+  virtual std::string description() const = 0;
+  /// Memory with any content, aligned to 64 bytes or more. Throws Error(kResourceExhausted). Any thread.
+  virtual DeviceMemory allocate(std::size_t bytes) = 0;
+  virtual std::unique_ptr<Stream> create_stream() = 0;
+  /// Whether the host may read and write the memory directly.
+  virtual bool is_host_memory() const = 0;
+
+ private:
+  friend class DeviceMemory;
+  virtual void release(std::byte* data, std::size_t size) noexcept = 0;
+};
+
+inline DeviceMemory::~DeviceMemory() {
+  if (data_ != nullptr) device_->release(data_, size_);
+}
+
+}  // namespace weft

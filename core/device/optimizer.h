@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+/// One AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019, algorithm 2) on some
+/// parameters:
+///   g = gradient_scale * gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+///   p -= learning_rate * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon) + weight_decay * p)
+struct AdamW {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0;    ///< 0 for biases and norms.
+  std::int64_t step = 1;      ///< Counts from 1.
+  double gradient_scale = 1;  ///< The factor of gradient clipping.
+};
+
+/// min(1, clip_norm / norm): the factor that limits the norm of all gradients together. No limit if clip_norm
+/// is 0.
+double clip_factor(double norm, double clip_norm);
+
+}  // namespace weft

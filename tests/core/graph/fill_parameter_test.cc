@@ -1,0 +1,66 @@
+#include "core/graph/fill_parameter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace weft {
+namespace {
+
+constexpr Initializer kNormal{Initializer::Kind::kNormal, 0.5};
+
+std::vector<float> fill(const Shape& shape, const Region& region, const Initializer& initializer = kNormal,
+                        std::uint64_t seed = 7, std::string_view name = "w") {
+  std::vector<float> values(static_cast<std::size_t>(region.num_elements()));
+  fill_parameter(name, shape, region, initializer, seed, values);
+  return values;
+}
+
+TEST(FillParameter, AnyRegionHasTheValuesOfTheWhole) {
+  const Shape shape{5, 3, 7};
+  const auto whole = fill(shape, Region::whole(shape));
+  const Region part({{1, 4}, {0, 3}, {2, 7}});
+  std::vector<float> expected(static_cast<std::size_t>(part.num_elements()));
+  copy_region(part, sizeof(float), Region::whole(shape), std::as_bytes(std::span(whole)), part,
+              std::as_writable_bytes(std::span(expected)));
+  EXPECT_EQ(fill(shape, part), expected);
+}
+
+TEST(FillParameter, NormalNumbersHaveTheMomentsAskedFor) {
+  const Shape shape{100, 1000};
+  const auto values = fill(shape, Region::whole(shape));
+  double sum = 0, squares = 0, fourth = 0;
+  for (const double x : values) {
+    sum += x;
+    squares += x * x;
+    fourth += x * x * x * x;
+  }
+  const auto n = static_cast<double>(values.size());
+  EXPECT_NEAR(sum / n, 0, 0.006);
+  EXPECT_NEAR(squares / n, 0.25, 0.005);
+  EXPECT_NEAR(fourth / n, 3 * 0.0625, 0.01);  // a normal distribution has kurtosis 3
+}
+
+TEST(FillParameter, SeedAndNameMakeADifference) {
+  const Shape shape{4, 4};
+  const Region whole = Region::whole(shape);
+  EXPECT_NE(fill(shape, whole), fill(shape, whole, kNormal, 8));
+  EXPECT_NE(fill(shape, whole), fill(shape, whole, kNormal, 7, "v"));
+}
+
+TEST(FillParameter, ZerosOnesAndScalars) {
+  EXPECT_EQ(fill({2}, Region::whole(Shape{2}), {Initializer::Kind::kOnes, 0}), (std::vector<float>{1, 1}));
+  EXPECT_EQ(fill({2}, Region::whole(Shape{2}), {Initializer::Kind::kZeros, 0}), (std::vector<float>{0, 0}));
+  EXPECT_EQ(fill({}, Region{}).size(), 1u);
+}
+
+TEST(FillParameter, RefusesARegionOutsideTheShape) {
+  std::vector<float> values(2);
+  EXPECT_THROW(fill_parameter("w", {4}, Region({{3, 5}}), kNormal, 1, values), Error);
+}
+
+}  // namespace
+}  // namespace weft
