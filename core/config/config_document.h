@@ -10,8 +10,8 @@
 
 namespace weft {
 
-/// One YAML document, read strictly: duplicate keys, aliases to themselves, explicit tags and further documents are refused,
-/// and every value knows its line and column. All errors are Error(kInvalidConfig).
+/// One YAML document, read strictly: duplicate keys, aliases to themselves, explicit tags and further
+/// documents are refused, and every value knows its line and column. All errors are Error(kInvalidConfig).
 ///
 /// Owned by whoever loads it; the nodes it hands out borrow from it. One thread at a time.
 ///
@@ -21,18 +21,21 @@ namespace weft {
 ///   document.finish();   // throws every problem of all sections, and every key that nobody has read
 class ConfigDocument {
  public:
-  /// `overrides` are the values of --set: "key.path=value", where the value is YAML ("3", "[worker0]", "{data: 2}") and a
-  /// number in the path is an index into a list ("cluster.hosts.0.devices=4"). Missing maps on the way are made.
+  /// `overrides` are the values of --set: "key.path=value", where the value is YAML ("3", "[worker0]",
+  /// "{data: 2}") and a number in the path is an index into a list ("cluster.hosts.0.devices=4"). Missing
+  /// maps on the way are made.
   static ConfigDocument load(const std::filesystem::path& path, std::span<const std::string> overrides = {});
   /// The same from text; `name` stands for the file in messages.
-  static ConfigDocument parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
+  static ConfigDocument parse(const std::string& text, const std::string& name,
+                              std::span<const std::string> overrides = {});
 
   ConfigDocument(ConfigDocument&&) noexcept;
   ConfigDocument& operator=(ConfigDocument&&) noexcept;
   ~ConfigDocument();
 
   ConfigNode root() const;
-  /// Runs `read_section`; an Error(kInvalidConfig) is kept for finish() instead of thrown. False if there was one.
+  /// Runs `read_section`; an Error(kInvalidConfig) is kept for finish() instead of thrown. False if there was
+  /// one.
   bool attempt(const std::function<void()>& read_section) const;
   /// Throws all problems noted so far, in the order of the file, and all keys that nobody has read.
   void finish() const;

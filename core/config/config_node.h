@@ -26,7 +26,8 @@ struct Range {
   std::optional<T> max = std::nullopt;
 };
 
-/// The spelling of each enumerator in a configuration: EnumNames<Schedule>{{"gpipe", kGpipe}, {"1f1b", k1f1b}}.
+/// The spelling of each enumerator in a configuration: EnumNames<Schedule>{{"gpipe", kGpipe}, {"1f1b",
+/// k1f1b}}.
 template <typename E>
 using EnumNames = std::vector<std::pair<std::string, E>>;
 
@@ -37,7 +38,8 @@ concept ConfigInteger = std::integral<T> && !std::same_as<T, bool>;
 ///
 /// A borrowed view: the ConfigDocument must outlive it. One thread at a time, as reading marks keys as known.
 /// Two ways to read, which mix freely:
-///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the variable keeps its default,
+///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the variable
+///  keeps its default,
 ///    and the next `finish()` throws all that was noted at once. Use the variables only after `finish()`.
 ///  - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) on the spot.
 /// Every message starts with "FILE:LINE:COLUMN: " or "command line: --set ...: ".
@@ -60,8 +62,9 @@ class ConfigNode {
   /// `key` belongs to somebody else: neither it nor anything below it is looked at by finish().
   void hand_on(std::string_view key) const;
 
-  /// Sets `out` if `key` is present. T is bool, an integer, a floating-point number, std::string, Nanoseconds ("5s", "250ms"),
-  /// std::optional of one of these, or std::vector of one of these. True if it was present and right.
+  /// Sets `out` if `key` is present. T is bool, an integer, a floating-point number, std::string, Nanoseconds
+  /// ("5s", "250ms"), std::optional of one of these, or std::vector of one of these. True if it was present
+  /// and right.
   template <typename T>
   bool read(std::string_view key, T& out, Range<std::type_identity_t<T>> range = {}) const {
     return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as<T>(range); });
@@ -74,7 +77,8 @@ class ConfigNode {
   bool read_enum(std::string_view key, E& out, const EnumNames<E>& names) const {
     return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_enum(names); });
   }
-  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); the unit is mandatory.
+  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); the unit is
+  /// mandatory.
   bool read_bytes(std::string_view key, std::uint64_t& out, Range<std::uint64_t> range = {}) const {
     return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_bytes(range); });
   }
@@ -98,8 +102,8 @@ class ConfigNode {
   void note(std::string text) const;
   [[noreturn]] void fail(std::string text) const;
 
-  /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it. Among them is each key that
-  /// nobody has asked for, with the nearest one that somebody did ask for.
+  /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it. Among them
+  /// is each key that nobody has asked for, with the nearest one that somebody did ask for.
   void finish() const;
 
  private:
@@ -134,11 +138,20 @@ class ConfigNode {
 
 namespace internal {
 template <typename T>
-struct ConfigElement { using Vector = void; using Optional = void; };
+struct ConfigElement {
+  using Vector = void;
+  using Optional = void;
+};
 template <typename T>
-struct ConfigElement<std::vector<T>> { using Vector = T; using Optional = void; };
+struct ConfigElement<std::vector<T>> {
+  using Vector = T;
+  using Optional = void;
+};
 template <typename T>
-struct ConfigElement<std::optional<T>> { using Vector = void; using Optional = T; };
+struct ConfigElement<std::optional<T>> {
+  using Vector = void;
+  using Optional = T;
+};
 }  // namespace internal
 
 template <typename F>
@@ -158,7 +171,8 @@ T ConfigNode::as(Range<std::type_identity_t<T>> range) const {
   if constexpr (std::same_as<T, bool>) {
     return as_bool();
   } else if constexpr (ConfigInteger<T>) {
-    constexpr auto kLowest = static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
+    constexpr auto kLowest =
+        static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
     constexpr auto kHighest = sizeof(T) < 8 ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
                                             : std::numeric_limits<std::int64_t>::max();
     return static_cast<T>(as_integer(range.min ? static_cast<std::int64_t>(*range.min) : kLowest,

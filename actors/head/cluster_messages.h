@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/supervision/incident.h"
+#include "core/codec/codec.h"
+
+namespace weft::actors {
+
+/// One spawn of a mesh: the name, and how often that name has been spawned in this cluster.
+struct MeshKey {
+  std::string name;
+  std::uint64_t epoch = 0;
+  friend auto operator<=>(const MeshKey&, const MeshKey&) = default;
+  static constexpr auto fields = weft::fields(&MeshKey::name, &MeshKey::epoch);
+};
+
+/// A device of a host.
+struct DevicePlace {
+  std::string host;
+  std::uint32_t device = 0;  ///< index on its host
+  friend bool operator==(const DevicePlace&, const DevicePlace&) = default;
+  static constexpr auto fields = weft::fields(&DevicePlace::host, &DevicePlace::device);
+};
+
+/// What a host is, as it says itself when it joins.
+struct HostOffer {
+  std::string name;
+  std::uint32_t devices = 0;
+  std::int64_t pid = 0;         ///< of its agent
+  std::string machine;          ///< what gethostname() says there
+  std::string instruction_set;  ///< "avx512", "avx2", ...; a run on mixed hosts pins the lowest
+  bool has_parent = false;      ///< somebody reaps the agent and will tell why it died
+  std::string log_directory;
+  static constexpr auto fields =
+      weft::fields(&HostOffer::name, &HostOffer::devices, &HostOffer::pid, &HostOffer::machine,
+                   &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory);
+};
+
+/// The head's answer to a host that joins.
+struct Joined {
+  std::string cluster;     ///< id of the cluster, made at the head's first start
+  std::uint64_t term = 0;  ///< grows with every start of the head
+  static constexpr auto fields = weft::fields(&Joined::cluster, &Joined::term);
+};
+
+/// What a mesh needs.
+struct MeshRequest {
+  std::string mesh;
+  std::vector<std::pair<std::string, std::uint32_t>> axes;  ///< outermost first
+  std::vector<std::string> hosts;  ///< in the order in which ranks fill them; empty: all hosts
+  std::string binary;              ///< the executable of its device processes, as a path on the hosts
+  std::string binary_sha256;
+  std::vector<std::string> environment;  ///< "KEY=VALUE" for its device processes
+  std::uint32_t size() const;
+  std::string shape() const;  ///< "data=2 x tensor=1"
+  static constexpr auto fields =
+      weft::fields(&MeshRequest::mesh, &MeshRequest::axes, &MeshRequest::hosts, &MeshRequest::binary,
+                   &MeshRequest::binary_sha256, &MeshRequest::environment);
+};
+
+/// For `weft status`.
+struct HostStatus {
+  HostOffer offer;
+  std::string address;
+  std::vector<std::string> device_users;  ///< by device: "front[data=0] pid 4121", empty when free
+  double joined_seconds = 0;              ///< how long ago
+  static constexpr auto fields = weft::fields(&HostStatus::offer, &HostStatus::address,
+                                              &HostStatus::device_users, &HostStatus::joined_seconds);
+};
+struct MeshStatus {
+  MeshKey key;
+  std::string shape;
+  std::string owner;
+  std::string state;  ///< "starting", "running", "failed"
+  std::vector<DevicePlace> places;
+  static constexpr auto fields = weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner,
+                                              &MeshStatus::state, &MeshStatus::places);
+};
+struct ClusterEvent {
+  std::int64_t unix_ms = 0;
+  std::string text;
+  static constexpr auto fields = weft::fields(&ClusterEvent::unix_ms, &ClusterEvent::text);
+};
+struct ClusterStatus {
+  std::string cluster;
+  std::uint64_t term = 0;
+  std::string address;
+  std::int64_t pid = 0;
+  double up_seconds = 0;
+  std::vector<HostStatus> hosts;
+  std::vector<MeshStatus> meshes;
+  std::vector<ClusterEvent> events;  ///< the last ones
+  static constexpr auto fields = weft::fields(
+      &ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address, &ClusterStatus::pid,
+      &ClusterStatus::up_seconds, &ClusterStatus::hosts, &ClusterStatus::meshes, &ClusterStatus::events);
+};
+
+}  // namespace weft::actors

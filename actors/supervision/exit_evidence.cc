@@ -1,0 +1,55 @@
+#include "actors/supervision/exit_evidence.h"
+
+#include <fmt/format.h>
+#include <string.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/units.h"
+
+namespace weft::actors {
+
+std::string ExitEvidence::cause() const {
+  if (!known) return "connection lost";
+  std::string text = signal != 0 ? signal_name(signal) : fmt::format("exit status {}", status);
+  if (core_dumped) text += ", core dumped";
+  if (oom_kills != 0) text += fmt::format(", kernel OOM counter +{}", oom_kills);
+  if (rss_bytes != 0) text += fmt::format(", rss {}", format_bytes(rss_bytes));
+  return text;
+}
+
+std::string ExitEvidence::log_note() const {
+  if (log_file.empty()) return "";
+  if (last_lines.empty()) return fmt::format("; log: {} (empty)", log_file);
+  return fmt::format("; log: {}, which ends with:\n  | {}", log_file, fmt::join(last_lines, "\n  | "));
+}
+
+std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+std::vector<std::string> last_lines_of(const std::string& path, std::size_t lines) {
+  constexpr std::streamoff kMost = 32 * 1024;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return {};
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - kMost));
+  if (size > kMost) {
+    std::string partial;
+    std::getline(file, partial);
+  }
+  std::vector<std::string> found;
+  for (std::string line; std::getline(file, line);) {
+    for (char& c : line)
+      if (static_cast<unsigned char>(c) < 0x20 && c != '\t') c = ' ';
+    if (line.size() > 400) line = line.substr(0, 397) + "...";
+    found.push_back(std::move(line));
+  }
+  if (found.size() > lines) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(lines));
+  return found;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/codec/codec.h"
+
+namespace weft::actors {
+
+/// What is known about why a process ended. A value; written by the parent of the process, travels to every
+/// waiting caller. Without a parent (`known` false) the only thing that can be said is "connection lost".
+struct ExitEvidence {
+  bool known = false;
+  std::int32_t signal = 0;  ///< that killed it, or 0
+  std::int32_t status = 0;  ///< exit status, when no signal killed it
+  bool core_dumped = false;
+  std::int64_t pid = 0;
+  std::uint64_t rss_bytes = 0;  ///< resident memory as last seen alive, 0 if never seen
+  std::uint64_t oom_kills =
+      0;                 ///< by how much the kernel's OOM counter of the parent's cgroup grew meanwhile
+  std::string log_file;  ///< empty when its output was not kept
+  std::vector<std::string> last_lines;
+
+  bool violent() const { return signal != 0; }
+  bool orderly() const { return known && signal == 0 && status == 0; }
+  /// "SIGKILL, kernel OOM counter +1, rss 61.8 GiB", "exit status 3", "connection lost".
+  std::string cause() const;
+  /// "; log: runs/a/logs/front.0.log; its last lines:\n  | ..." or less where less is known.
+  std::string log_note() const;
+
+  friend bool operator==(const ExitEvidence&, const ExitEvidence&) = default;
+  static constexpr auto fields =
+      weft::fields(&ExitEvidence::known, &ExitEvidence::signal, &ExitEvidence::status,
+                   &ExitEvidence::core_dumped, &ExitEvidence::pid, &ExitEvidence::rss_bytes,
+                   &ExitEvidence::oom_kills, &ExitEvidence::log_file, &ExitEvidence::last_lines);
+};
+
+/// "SIGKILL" for 9, "signal 34" for one without a name.
+std::string signal_name(int signal);
+
+/// The last `lines` lines of a text file, each cut at 400 characters; nothing if it cannot be read. Reads at
+/// most 32 KiB.
+std::vector<std::string> last_lines_of(const std::string& path, std::size_t lines);
+
+}  // namespace weft::actors

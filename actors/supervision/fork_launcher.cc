@@ -1,0 +1,259 @@
+#include "actors/supervision/fork_launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "actors/supervision/proc_stat.h"
+#include "core/base/check.h"
+
+extern char** environ;
+
+namespace weft::actors {
+namespace {
+
+constexpr int kLookEveryMs = 5;
+constexpr std::size_t kLogLines = 20;
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+/// Ours, with `extra` in place of what has the same name.
+std::vector<std::string> environment_with(const std::vector<std::string>& extra) {
+  std::vector<std::string> result = extra;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto name = text.substr(0, text.find('=') + 1);
+    bool replaced = false;
+    for (const std::string& other : extra) replaced = replaced || other.starts_with(name);
+    if (!replaced) result.emplace_back(text);
+  }
+  return result;
+}
+
+/// In the child, between fork and exec: nothing but system calls. Never returns.
+[[noreturn]] void become(char* const* command, char* const* env, int log_fd, int null_fd, pid_t parent,
+                         int error_fd) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // it died before the line above
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int restored : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::signal(restored, SIG_DFL);
+  if (log_fd >= 0) {
+    ::dup2(null_fd, STDIN_FILENO);
+    ::dup2(log_fd, STDOUT_FILENO);
+    ::dup2(log_fd, STDERR_FILENO);
+  }
+  ::execve(command[0], command, env);
+  const int error = errno;
+  [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);
+  ::_exit(127);
+}
+
+}  // namespace
+
+ForkLauncher::ForkLauncher()
+    : wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { run(); }) {}
+
+ForkLauncher::~ForkLauncher() {
+  stop_all(Nanoseconds::zero());
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake();
+  thread_.join();
+  ::close(wake_fd_);
+}
+
+void ForkLauncher::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_fd_, &one, sizeof one);
+}
+
+pid_t ForkLauncher::launch(const ProcessSpec& spec, ProcessEvents events) {
+  std::lock_guard one_at_a_time(launch_mutex_);
+  Request request{spec, std::move(events), 0, std::nullopt, false};
+  std::unique_lock lock(mutex_);
+  request_ = &request;
+  wake();
+  changed_.wait(lock, [&] { return request.done; });
+  if (request.error) throw *request.error;
+  return request.pid;
+}
+
+void ForkLauncher::signal(pid_t pid, int signal) {
+  std::lock_guard lock(mutex_);
+  // While it is in the map it is not reaped, so that the number cannot belong to somebody else.
+  if (children_.contains(pid)) ::kill(-pid, signal);
+}
+
+void ForkLauncher::stop(pid_t pid, Nanoseconds grace) {
+  std::lock_guard lock(mutex_);
+  const auto it = children_.find(pid);
+  if (it == children_.end()) return;
+  const TimePoint kill_at = clock_.now() + grace;
+  if (!it->second.kill_at || kill_at < *it->second.kill_at) it->second.kill_at = kill_at;
+  ::kill(-pid, grace <= Nanoseconds::zero() ? SIGKILL : SIGTERM);
+  wake();
+}
+
+void ForkLauncher::stop_all(Nanoseconds grace) {
+  std::vector<pid_t> pids;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [pid, child] : children_) pids.push_back(pid);
+  }
+  for (const pid_t pid : pids) stop(pid, grace);
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, grace + std::chrono::seconds(10), [&] { return children_.empty(); });
+}
+
+pid_t ForkLauncher::fork_and_exec(const ProcessSpec& spec) {
+  std::vector<std::string> command = spec.command;
+  std::vector<std::string> environment = environment_with(spec.environment);
+  const auto argv = pointers(command);
+  const auto envp = pointers(environment);
+  const bool logged = !spec.log_file.empty();
+  const int log_fd =
+      logged ? ::open(spec.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
+  if (logged && log_fd < 0)
+    throw_error(ErrorCode::kNotFound, "cannot write the log file {}: {}", spec.log_file.string(),
+                ::strerror(errno));
+  const int null_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  int failure[2] = {-1, -1};
+  const bool piped = ::pipe2(failure, O_CLOEXEC) == 0;
+  const pid_t parent = ::getpid();
+  const pid_t pid = piped ? ::fork() : -1;
+  if (pid == 0) become(argv.data(), envp.data(), log_fd, null_fd, parent, failure[1]);
+  const int fork_error = errno;
+  if (log_fd >= 0) ::close(log_fd);
+  if (null_fd >= 0) ::close(null_fd);
+  if (failure[1] >= 0) ::close(failure[1]);
+  int exec_error = 0;
+  // Ends at once: with an error, or by the descriptor closing at exec.
+  const ssize_t got = pid > 0 ? ::read(failure[0], &exec_error, sizeof exec_error) : 0;
+  if (failure[0] >= 0) ::close(failure[0]);
+  if (pid < 0)
+    throw_error(ErrorCode::kResourceExhausted, "cannot start {}: {}", spec.label, ::strerror(fork_error));
+  ::setpgid(pid, pid);  // as the child does, so that it holds for both from here on
+  if (got == sizeof exec_error) {
+    ::waitpid(pid, nullptr, 0);
+    throw_error(ErrorCode::kNotFound, "cannot run {} as {}: {}", spec.command[0], spec.label,
+                ::strerror(exec_error));
+  }
+  return pid;
+}
+
+ExitEvidence ForkLauncher::evidence(pid_t pid, const Child& child, int wait_status) const {
+  ExitEvidence evidence;
+  evidence.known = true;
+  evidence.pid = pid;
+  if (WIFSIGNALED(wait_status)) {
+    evidence.signal = WTERMSIG(wait_status);
+    evidence.core_dumped = WCOREDUMP(wait_status);
+  } else {
+    evidence.status = WEXITSTATUS(wait_status);
+  }
+  evidence.rss_bytes = child.rss_bytes;
+  evidence.oom_kills = read_oom_kills() - child.oom_kills_before;
+  evidence.log_file = child.spec.log_file.string();
+  if (!evidence.log_file.empty()) evidence.last_lines = last_lines_of(evidence.log_file, kLogLines);
+  return evidence;
+}
+
+void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
+  const auto stat = read_proc_stat(pid);
+  if (stat && !stat->exiting && !ended) {
+    if (stat->rss_bytes != 0) child.rss_bytes = stat->rss_bytes;
+    return;
+  }
+  if (child.told) return;
+  int wait_status = stat ? stat->wait_status : 0;
+  if (ended) {
+    siginfo_t dead{};
+    ::waitid(P_PID, static_cast<id_t>(pid), &dead, WEXITED | WNOHANG | WNOWAIT);
+    wait_status = dead.si_code == CLD_EXITED ? dead.si_status << 8
+                                             : dead.si_status | (dead.si_code == CLD_DUMPED ? 0x80 : 0);
+  } else if (wait_status == 0 && ++child.doubtful_looks < 4) {
+    return;  // the flag is set a moment before the status
+  }
+  child.told = true;
+  if (child.events.on_death) child.events.on_death(evidence(pid, child, wait_status));
+}
+
+void ForkLauncher::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    std::vector<pollfd> polled = {{wake_fd_, POLLIN, 0}};
+    std::vector<pid_t> pids;
+    for (const auto& [pid, child] : children_) {
+      polled.push_back({child.pidfd, POLLIN, 0});
+      pids.push_back(pid);
+    }
+    lock.unlock();
+    ::poll(polled.data(), polled.size(), pids.empty() ? -1 : kLookEveryMs);
+    if (polled[0].revents != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const auto got = ::read(wake_fd_, &count, sizeof count);
+    }
+    for (std::size_t i = 0; i < pids.size(); ++i) {
+      // Only this thread erases, and std::map keeps its elements where they are: `child` may be used without
+      // the lock.
+      Child& child = children_.find(pids[i])->second;
+      const bool ended = polled[i + 1].revents != 0;
+      look_at(pids[i], child, ended);
+      if (!ended) continue;
+      int wait_status = 0;
+      ::kill(-pids[i], SIGKILL);  // whatever it left in its group
+      ::waitpid(pids[i], &wait_status, 0);
+      ::close(child.pidfd);
+      const auto on_reaped = std::move(child.events.on_reaped);
+      const ExitEvidence final_evidence = evidence(pids[i], child, wait_status);
+      lock.lock();
+      children_.erase(pids[i]);
+      lock.unlock();
+      if (on_reaped) on_reaped(final_evidence);
+    }
+    lock.lock();
+    const TimePoint now = clock_.now();
+    for (auto& [pid, child] : children_) {
+      if (!child.kill_at || now < *child.kill_at) continue;
+      ::kill(-pid, SIGKILL);
+      child.kill_at.reset();
+    }
+    if (request_ != nullptr) {
+      Request& request = *std::exchange(request_, nullptr);
+      try {
+        request.pid = fork_and_exec(request.spec);
+        const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, request.pid, 0));
+        WEFT_CHECK(pidfd >= 0, "pidfd_open needs Linux 5.3: {}", ::strerror(errno));
+        Child& child = children_[request.pid];
+        child.pidfd = pidfd;
+        child.oom_kills_before = read_oom_kills();
+        child.spec = std::move(request.spec);
+        child.events = std::move(request.events);
+      } catch (...) {
+        request.error = current_error();
+      }
+      request.done = true;
+    }
+    changed_.notify_all();
+  }
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "actors/supervision/process_launcher.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+
+/// The ProcessLauncher of the real world: fork and exec.
+///
+/// One thread forks, watches and reaps. It lives as long as the launcher, because Linux sends the
+/// parent-death signal when the *thread* that forked ends. It learns of a death from the pidfd and, as that
+/// is late for a big process, from the exiting flag in /proc/PID/stat, which it reads every 5 ms. The
+/// destructor kills and reaps all children.
+class ForkLauncher final : public ProcessLauncher {
+ public:
+  ForkLauncher();
+  ~ForkLauncher() override;
+
+  pid_t launch(const ProcessSpec& spec, ProcessEvents events) override;
+  void signal(pid_t pid, int signal) override;
+  void stop(pid_t pid, Nanoseconds grace) override;
+  void stop_all(Nanoseconds grace) override;
+
+ private:
+  struct Child {
+    ProcessSpec spec;
+    ProcessEvents events;
+    int pidfd = -1;
+    std::uint64_t rss_bytes = 0;
+    std::uint64_t oom_kills_before = 0;
+    bool told = false;                 ///< on_death has been called
+    int doubtful_looks = 0;            ///< seen exiting with status 0, which may just not be set yet
+    std::optional<TimePoint> kill_at;  ///< end of the grace of stop()
+  };
+  struct Request {
+    ProcessSpec spec;
+    ProcessEvents events;
+    pid_t pid = 0;
+    std::optional<Error> error;
+    bool done = false;
+  };
+
+  void run();
+  pid_t fork_and_exec(const ProcessSpec& spec);
+  void look_at(pid_t pid, Child& child, bool ended);
+  ExitEvidence evidence(pid_t pid, const Child& child, int wait_status) const;
+  void wake();
+
+  const SteadyClock clock_;
+  const int wake_fd_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Request* request_ = nullptr;       // guarded by mutex_: the launch under way
+  std::map<pid_t, Child> children_;  // guarded by mutex_; entries are erased by the launcher's thread only
+  bool stopping_ = false;            // guarded by mutex_
+  std::mutex launch_mutex_;          // one launch at a time
+  std::thread thread_;               // last: uses all of the above
+};
+
+}  // namespace weft::actors

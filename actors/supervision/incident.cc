@@ -1,0 +1,53 @@
+#include "actors/supervision/incident.h"
+
+#include <fmt/format.h>
+
+namespace weft::actors {
+namespace {
+
+int strength(const ExitEvidence& evidence) {
+  if (!evidence.known) return 0;
+  return evidence.violent() ? 2 : 1;
+}
+
+}  // namespace
+
+std::string Casualty::describe() const {
+  std::string text = fmt::format("{} (mesh {}, rank {}) on {} device {} (pid {}, epoch {})", actor, mesh,
+                                 rank, host, device, pid, epoch);
+  if (!host_note.empty()) return fmt::format("{} is lost: {}{}", text, host_note, evidence.log_note());
+  return fmt::format("{} died: {}{}", text, evidence.cause(), evidence.log_note());
+}
+
+std::string Incident::describe() const {
+  const std::size_t others = casualties.size() - 1;
+  const std::string text = casualties.at(first_cause).describe();
+  return others == 0 ? text : fmt::format("{}\n  ({} more of mesh {} fell with it)", text, others, mesh);
+}
+
+IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
+  for (std::size_t i = 0; i < incidents_.size(); ++i) {
+    Incident& incident = incidents_[i];
+    if (incident.mesh != casualty.mesh || incident.epoch != casualty.epoch) continue;
+    for (Casualty& known : incident.casualties) {
+      if (known.rank != casualty.rank) continue;
+      if (!known.evidence.known && casualty.evidence.known)
+        known = std::move(casualty);  // better evidence of the same death
+      return {incident, false};
+    }
+    incident.casualties.push_back(std::move(casualty));
+    const auto last = static_cast<std::uint32_t>(incident.casualties.size() - 1);
+    const bool in_time = clock_.now() - began_[i] <= window_;
+    if (in_time && strength(incident.casualties[last].evidence) >
+                       strength(incident.casualties[incident.first_cause].evidence))
+      incident.first_cause = last;
+    return {incident, false};
+  }
+  Incident incident{casualty.mesh, casualty.epoch, {}, 0};
+  incident.casualties.push_back(std::move(casualty));
+  incidents_.push_back(std::move(incident));
+  began_.push_back(clock_.now());
+  return {incidents_.back(), true};
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/supervision/exit_evidence.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/codec/codec.h"
+
+namespace weft::actors {
+
+/// One process of a mesh that is gone. A value; travels.
+struct Casualty {
+  std::string actor;  ///< "front[data=0,tensor=1]"
+  std::string mesh;
+  std::uint64_t epoch = 0;  ///< of the mesh
+  std::uint32_t rank = 0;
+  std::string host;  ///< name of the agent
+  std::uint32_t device = 0;
+  std::int64_t pid = 0;
+  ExitEvidence evidence;
+  std::string
+      host_note;  ///< why the whole host is gone, when that is the cause: "its agent (pid 7) died: SIGKILL"
+
+  /// "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3) died: SIGKILL,
+  /// rss 61.8 MiB; log: ..."
+  std::string describe() const;
+
+  static constexpr auto fields =
+      weft::fields(&Casualty::actor, &Casualty::mesh, &Casualty::epoch, &Casualty::rank, &Casualty::host,
+                   &Casualty::device, &Casualty::pid, &Casualty::evidence, &Casualty::host_note);
+};
+
+/// What happened to a mesh in one epoch: exactly one incident, however many of its processes fall. A value;
+/// travels.
+struct Incident {
+  std::string mesh;
+  std::uint64_t epoch = 0;
+  std::vector<Casualty> casualties;  ///< in the order they were learned
+  std::uint32_t first_cause = 0;     ///< index into casualties
+
+  /// The first cause's description, and how many others fell with it.
+  std::string describe() const;
+  Error error() const { return Error(ErrorCode::kPeerDied, describe()); }
+
+  static constexpr auto fields =
+      weft::fields(&Incident::mesh, &Incident::epoch, &Incident::casualties, &Incident::first_cause);
+};
+
+/// Turns deaths into incidents: one per (mesh, epoch). Pure but for the clock that is passed in. One thread
+/// at a time.
+///
+/// Deaths within the quiescence window of the first one compete for being its cause: being killed by a signal
+/// beats an exit status, which beats a lost connection, as ranks that merely lost a peer tend to exit by
+/// themselves. Later ones are only attached.
+class IncidentBook {
+ public:
+  explicit IncidentBook(const Clock& clock, Nanoseconds window = std::chrono::milliseconds(200))
+      : clock_(clock), window_(window) {}
+
+  /// The incident that the casualty belongs to, and whether it is new.
+  struct Recorded {
+    const Incident& incident;
+    bool is_new;
+  };
+  Recorded record(Casualty casualty);
+  /// All, in the order they began.
+  const std::vector<Incident>& incidents() const { return incidents_; }
+
+ private:
+  const Clock& clock_;
+  const Nanoseconds window_;
+  std::vector<Incident> incidents_;
+  std::vector<TimePoint> began_;  // of the incident at the same index
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,91 @@
+#include "actors/supervision/proc_stat.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <fstream>
+#include <string>
+
+namespace weft::actors {
+namespace {
+
+// include/linux/sched.h
+constexpr std::uint64_t kExiting = 0x4;
+constexpr std::uint64_t kSignaled = 0x400;
+
+/// The whitespace-separated words after the command name, one by one.
+class Words {
+ public:
+  explicit Words(std::string_view rest) : rest_(rest) {}
+  std::string_view next() {
+    const auto begin = rest_.find_first_not_of(' ');
+    if (begin == std::string_view::npos) return rest_ = {};
+    rest_.remove_prefix(begin);
+    const auto word = rest_.substr(0, rest_.find(' '));
+    rest_.remove_prefix(word.size());
+    return word;
+  }
+  std::uint64_t number() {
+    const auto word = next();
+    std::uint64_t value = 0;
+    std::from_chars(word.data(), word.data() + word.size(), value);
+    return value;
+  }
+  void skip(int count) {
+    while (count-- > 0) next();
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+}  // namespace
+
+std::optional<ProcStat> parse_proc_stat(std::string_view text) {
+  // "PID (name, which may hold ')' and spaces) S ppid ...": field 3 follows the last ')'. Numbers are those
+  // of proc(5).
+  const auto close = text.rfind(')');
+  if (close == std::string_view::npos) return std::nullopt;
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  Words words(text.substr(close + 1));
+  const auto state = words.next();
+  if (state.size() != 1) return std::nullopt;
+  ProcStat stat;
+  stat.state = state[0];
+  words.skip(5);                               // 4 ppid ... 8 tpgid
+  const std::uint64_t flags = words.number();  // 9
+  words.skip(14);                              // 10 minflt ... 23 vsize
+  stat.rss_bytes = words.number() * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));  // 24
+  words.skip(27);  // 25 rsslim ... 51 env_end
+  stat.exiting = (flags & (kExiting | kSignaled)) != 0 || stat.state == 'Z' || stat.state == 'X';
+  if (stat.exiting) stat.wait_status = static_cast<int>(words.number());  // 52 exit_code
+  return stat;
+}
+
+std::optional<ProcStat> read_proc_stat(pid_t pid) {
+  char path[32];
+  *fmt::format_to(path, "/proc/{}/stat", pid) = '\0';
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  char text[1024];
+  const ssize_t size = ::read(file, text, sizeof text);
+  ::close(file);
+  if (size <= 0) return std::nullopt;
+  return parse_proc_stat({text, static_cast<std::size_t>(size)});
+}
+
+std::uint64_t read_oom_kills() {
+  std::ifstream cgroup("/proc/self/cgroup");
+  for (std::string line; std::getline(cgroup, line);) {
+    if (!line.starts_with("0::")) continue;
+    std::ifstream events("/sys/fs/cgroup" + line.substr(3) + "/memory.events");
+    std::string name;
+    for (std::uint64_t count = 0; events >> name >> count;)
+      if (name == "oom_kill") return count;
+  }
+  return 0;
+}
+
+}  // namespace weft::actors

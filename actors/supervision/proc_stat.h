@@ -1,0 +1,29 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace weft::actors {
+
+/// What /proc/PID/stat says about a process. Any thread.
+struct ProcStat {
+  char state = '?';
+  /// PF_EXITING or PF_SIGNALED is set, or it is a zombie: it will never run again, though its memory may take
+  /// seconds to free and sockets and pidfds tell only after that (about 80 ms per GiB).
+  bool exiting = false;
+  std::uint64_t rss_bytes = 0;
+  int wait_status = 0;  ///< as of waitpid(), once exiting; 0 before
+};
+
+/// Nothing when there is no such process.
+std::optional<ProcStat> read_proc_stat(pid_t pid);
+/// The same from the text of the file; exposed for its test.
+std::optional<ProcStat> parse_proc_stat(std::string_view text);
+
+/// How often the kernel's OOM killer has struck in this process's cgroup (v2); 0 where that cannot be read.
+std::uint64_t read_oom_kills();
+
+}  // namespace weft::actors

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/supervision/exit_evidence.h"
+#include "core/base/clock.h"
+
+namespace weft::actors {
+
+/// What to start.
+struct ProcessSpec {
+  std::string label;                     ///< for messages: "front[data=0]", "agent worker0"
+  std::vector<std::string> command;      ///< command[0] is the path of the executable
+  std::vector<std::string> environment;  ///< "KEY=VALUE", in addition to this process's own
+  std::filesystem::path log_file;        ///< receives stdout and stderr; empty: both are inherited, stdin too
+};
+
+/// Called on the launcher's thread; must not block.
+struct ProcessEvents {
+  /// The process will never run again. Comes first and fast: its memory may still be going.
+  std::function<void(const ExitEvidence&)> on_death;
+  /// It is reaped, and all of its process group killed: what it held is free.
+  std::function<void(const ExitEvidence&)> on_reaped;
+};
+
+/// Starts processes and tells, as their parent, when and why they end. Any thread.
+class ProcessLauncher {
+ public:
+  virtual ~ProcessLauncher() = default;
+  /// Starts a process in a process group of its own, which gets SIGKILL when this process dies. Returns its
+  /// pid. Throws Error(kNotFound) when the executable cannot be run, kResourceExhausted when the system has
+  /// no more processes.
+  virtual pid_t launch(const ProcessSpec& spec, ProcessEvents events) = 0;
+  /// Sends `signal` to the process group; nothing when it has ended.
+  virtual void signal(pid_t pid, int signal) = 0;
+  /// SIGTERM now, SIGKILL to the group after `grace`.
+  virtual void stop(pid_t pid, Nanoseconds grace) = 0;
+  /// stop() for all, and waits until all are reaped: at most `grace` and a moment.
+  virtual void stop_all(Nanoseconds grace) = 0;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,80 @@
+#include "actors/head/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+using ::testing::ElementsAre;
+
+MeshRequest request(const std::string& mesh, std::uint32_t data, std::uint32_t tensor,
+                    std::vector<std::string> hosts = {}) {
+  return {mesh, {{"data", data}, {"tensor", tensor}}, std::move(hosts), "", "", {}};
+}
+
+template <typename F>
+Error error_of(F&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorCode::kInternal, "no error");
+}
+
+TEST(Placement, FillsHostsInTheOrderOfTheRequest) {
+  Placement placement;
+  placement.add_host("a", 2);
+  placement.add_host("b", 2);
+  EXPECT_THAT(placement.take(request("front", 1, 3, {"b", "a"}), {"front", 1}),
+              ElementsAre(DevicePlace{"b", 0}, DevicePlace{"b", 1}, DevicePlace{"a", 0}));
+  EXPECT_THAT(placement.take(request("back", 1, 1), {"back", 1}), ElementsAre(DevicePlace{"a", 1}));
+}
+
+TEST(Placement, MeshThatDoesNotFitLeavesEverythingAsItWasAndSaysWhy) {
+  Placement placement;
+  placement.add_host("worker0", 2);
+  placement.add_host("w1", 2);
+  placement.take(request("back", 1, 1, {"worker0"}), {"back", 1});
+  const Error error = error_of([&] { placement.take(request("front", 2, 2), {"front", 1}); });
+  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(error.message(),
+            "mesh 'front' (data=2 x tensor=2: 4 devices) does not fit on worker0, w1, where 3 are free:\n"
+            "  host     devices  free  in use by\n"
+            "  worker0  2        1     mesh back (1)\n"
+            "  w1       2        2     -\n"
+            "Give it more hosts, a smaller shape, or end what uses the devices.");
+  EXPECT_EQ(placement.take(request("other", 3, 1), {"other", 1}).size(), 3u);
+}
+
+TEST(Placement, DevicesComeBack) {
+  Placement placement;
+  placement.add_host("a", 1);
+  placement.take(request("front", 1, 1), {"front", 1});
+  placement.give_back({"front", 1});
+  EXPECT_EQ(placement.take(request("front", 1, 1), {"front", 2}).size(), 1u);
+}
+
+TEST(Placement, UnknownHostNamesTheOnesThatJoined) {
+  Placement placement;
+  placement.add_host("worker0", 1);
+  const Error error = error_of([&] { placement.take(request("front", 1, 1, {"worker1"}), {"front", 1}); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_EQ(error.message(),
+            "mesh 'front' needs host 'worker1', which has not joined; joined: worker0. Start it with: weft "
+            "join HOST:PORT --name worker1");
+}
+
+TEST(Placement, TwoHostsOfOneNameAreRefused) {
+  Placement placement;
+  placement.add_host("a", 1);
+  EXPECT_EQ(error_of([&] { placement.add_host("a", 1); }).code(), ErrorCode::kAlreadyExists);
+  placement.remove_host("a");
+  EXPECT_NO_THROW(placement.add_host("a", 1));
+}
+
+}  // namespace
+}  // namespace weft::actors

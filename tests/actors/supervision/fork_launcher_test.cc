@@ -1,0 +1,161 @@
+#include "actors/supervision/fork_launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <future>
+
+#include "actors/supervision/proc_stat.h"
+
+namespace weft::actors {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Starts a shell command and keeps the promises that its death fulfils.
+struct Started {
+  std::promise<ExitEvidence> death;
+  std::promise<ExitEvidence> reaped;
+  pid_t pid = 0;
+
+  Started(ForkLauncher& launcher, const std::string& script, const std::filesystem::path& log = "/dev/null") {
+    pid = launcher.launch({"test child", {"/bin/sh", "-c", script}, {"WEFT_TEST_WORD=hello"}, log},
+                          {[this](const ExitEvidence& e) { death.set_value(e); },
+                           [this](const ExitEvidence& e) { reaped.set_value(e); }});
+  }
+};
+
+template <typename T>
+T get(std::promise<T>& promise) {
+  auto future = promise.get_future();
+  if (future.wait_for(std::chrono::seconds(10)) != std::future_status::ready)
+    throw std::runtime_error("nothing within 10 s");
+  return future.get();
+}
+
+std::filesystem::path temporary(const std::string& name) {
+  return std::filesystem::temp_directory_path() / fmt::format("weft_{}_{}", name, ::getpid());
+}
+
+TEST(ForkLauncher, ReportsTheExitStatusAndTheLastLinesOfTheLog) {
+  const auto log = temporary("launcher_log");
+  ForkLauncher launcher;
+  Started child(launcher, "echo one; echo $WEFT_TEST_WORD >&2; exit 3", log);
+  const ExitEvidence evidence = get(child.death);
+  EXPECT_EQ(evidence.status, 3);
+  EXPECT_EQ(evidence.signal, 0);
+  EXPECT_EQ(evidence.pid, child.pid);
+  EXPECT_THAT(evidence.last_lines, ElementsAre("one", "hello"));
+  EXPECT_THAT(evidence.cause(), HasSubstr("exit status 3"));
+  EXPECT_THAT(evidence.log_note(), HasSubstr(log.string() + ", which ends with:\n  | one\n  | hello"));
+  get(child.reaped);
+  std::filesystem::remove(log);
+}
+
+TEST(ForkLauncher, ReportsTheSignalOnce) {
+  ForkLauncher launcher;
+  Started child(launcher, "sleep 60");
+  launcher.signal(child.pid, SIGKILL);
+  EXPECT_EQ(get(child.death).signal, SIGKILL);
+  EXPECT_EQ(get(child.reaped).signal, SIGKILL);
+}
+
+TEST(ForkLauncher, SuccessIsOrderly) {
+  ForkLauncher launcher;
+  Started child(launcher, "exit 0");
+  EXPECT_TRUE(get(child.death).orderly());
+  get(child.reaped);
+}
+
+TEST(ForkLauncher, StopTakesTheWholeGroupAndKillsWhatIgnoresIt) {
+  const auto file = temporary("launcher_group");
+  ForkLauncher launcher;
+  Started child(launcher,
+                "trap '' TERM; (trap '' TERM; sleep 60) & echo $! > " + file.string() + "; wait; wait");
+  pid_t grandchild = 0;
+  for (int i = 0; i < 1000 && grandchild == 0; ++i) {
+    std::ifstream(file) >> grandchild;
+    ::usleep(5000);
+  }
+  ASSERT_NE(grandchild, 0);
+  launcher.stop(child.pid, std::chrono::milliseconds(50));
+  EXPECT_EQ(get(child.reaped).signal, SIGKILL);
+  for (int i = 0; i < 1000 && ::kill(grandchild, 0) == 0; ++i) {
+    const auto stat = read_proc_stat(grandchild);
+    if (stat && stat->exiting) break;
+    ::usleep(5000);
+  }
+  const auto stat = read_proc_stat(grandchild);
+  EXPECT_TRUE(!stat || stat->exiting);
+  std::filesystem::remove(file);
+}
+
+TEST(ForkLauncher, DestructorLeavesNothingBehind) {
+  pid_t pid = 0;
+  {
+    ForkLauncher launcher;
+    pid = launcher.launch({"sleeper", {"/bin/sleep", "60"}, {}, "/dev/null"}, {});
+    EXPECT_EQ(::kill(pid, 0), 0);
+  }
+  EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST(ForkLauncher, ExecutableThatDoesNotExistIsAnError) {
+  ForkLauncher launcher;
+  try {
+    launcher.launch({"agent worker0", {"/nowhere/weft"}, {}, ""}, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_EQ(error.message(), "cannot run /nowhere/weft as agent worker0: No such file or directory");
+  }
+}
+
+TEST(ForkLauncher, ChildrenDieWithTheirParent) {
+  const auto file = temporary("launcher_orphan");
+  const pid_t middle = ::fork();
+  if (middle == 0) {
+    ForkLauncher launcher;
+    const pid_t pid = launcher.launch({"orphan", {"/bin/sleep", "60"}, {}, "/dev/null"}, {});
+    std::ofstream(file) << pid << std::endl;
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(middle, nullptr, 0);
+  pid_t orphan = 0;
+  std::ifstream(file) >> orphan;
+  ASSERT_NE(orphan, 0);
+  bool gone = false;
+  for (int i = 0; i < 1000 && !gone; ++i, ::usleep(5000)) {
+    const auto stat = read_proc_stat(orphan);
+    gone = !stat || stat->exiting;
+  }
+  EXPECT_TRUE(gone);
+  std::filesystem::remove(file);
+}
+
+TEST(ProcStat, FindsItsFieldsBehindAnyName) {
+  std::string line = "12 (a) b (c)) S";
+  for (int field = 4; field <= 52; ++field)
+    line += fmt::format(" {}", field == 9 ? 0x400004 : field);  // as numbered in proc(5)
+  const auto stat = parse_proc_stat(line + "\n");
+  ASSERT_TRUE(stat.has_value());
+  EXPECT_EQ(stat->state, 'S');
+  EXPECT_TRUE(stat->exiting);
+  EXPECT_EQ(stat->rss_bytes, 24u * static_cast<unsigned>(::sysconf(_SC_PAGESIZE)));
+  EXPECT_EQ(stat->wait_status, 52);
+}
+
+TEST(ProcStat, ThisProcessLives) {
+  const auto stat = read_proc_stat(::getpid());
+  ASSERT_TRUE(stat.has_value());
+  EXPECT_FALSE(stat->exiting);
+  EXPECT_GT(stat->rss_bytes, 1u << 20);
+  EXPECT_LT(stat->rss_bytes, 1ull << 40);
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,68 @@
+#include "actors/supervision/incident.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace weft::actors {
+namespace {
+
+Casualty casualty(std::uint32_t rank, bool known, int signal, int status) {
+  ExitEvidence evidence;
+  evidence.known = known;
+  evidence.signal = signal;
+  evidence.status = status;
+  evidence.log_file = "logs/front.0.log";
+  evidence.last_lines = {"step 3", "step 4"};
+  return {
+      fmt::format("front[tensor={}]", rank), "front", 3, rank, "worker0", rank, 4121 + rank, evidence, ""};
+}
+
+TEST(Incident, NamesEverythingThatIsKnown) {
+  Casualty dead = casualty(1, true, 9, 0);
+  dead.evidence.oom_kills = 1;
+  dead.evidence.rss_bytes = 62ull << 30;
+  EXPECT_EQ(dead.describe(),
+            "front[tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4122, epoch 3) died: SIGKILL, "
+            "kernel OOM counter +1, rss 62 GiB"
+            "; log: logs/front.0.log, which ends with:\n  | step 3\n  | step 4");
+}
+
+TEST(Incident, WithoutAParentItSaysConnectionLost) {
+  EXPECT_THAT(casualty(0, false, 0, 0).describe(), ::testing::HasSubstr("died: connection lost"));
+}
+
+TEST(IncidentBook, OneIncidentPerMeshAndEpoch) {
+  ManualClock clock;
+  IncidentBook book(clock);
+  EXPECT_TRUE(book.record(casualty(0, true, 9, 0)).is_new);
+  EXPECT_FALSE(book.record(casualty(1, true, 0, 1)).is_new);
+  Casualty later = casualty(0, true, 9, 0);
+  later.epoch = 4;
+  EXPECT_TRUE(book.record(later).is_new);
+  ASSERT_EQ(book.incidents().size(), 2u);
+  EXPECT_THAT(book.incidents()[0].describe(), ::testing::HasSubstr("(1 more of mesh front fell with it)"));
+}
+
+TEST(IncidentBook, ASignalInTheWindowIsTheFirstCauseAndNotOneAfterIt) {
+  ManualClock clock;
+  IncidentBook book(clock, std::chrono::milliseconds(200));
+  book.record(casualty(0, true, 0, 1));
+  clock.advance(std::chrono::milliseconds(100));
+  EXPECT_EQ(book.record(casualty(1, true, 9, 0)).incident.first_cause, 1u);
+  clock.advance(std::chrono::milliseconds(200));
+  Casualty late = casualty(2, true, 11, 0);
+  EXPECT_EQ(book.record(late).incident.first_cause, 1u);
+}
+
+TEST(IncidentBook, BetterEvidenceOfTheSameDeathReplacesTheWorse) {
+  ManualClock clock;
+  IncidentBook book(clock);
+  book.record(casualty(0, false, 0, 0));
+  const auto recorded = book.record(casualty(0, true, 9, 0));
+  EXPECT_FALSE(recorded.is_new);
+  EXPECT_EQ(recorded.incident.casualties.size(), 1u);
+  EXPECT_EQ(recorded.incident.casualties[0].evidence.signal, 9);
+}
+
+}  // namespace
+}  // namespace weft::actors
