@@ -1,0 +1,95 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transfer/execute/transfer_engine.h"
+#include "transfer/reshard/plan.h"
+#include "transfer/wire_loopback/loopback_hub.h"
+
+namespace weft::test {
+
+/// The bytes of a tensor box whose elements are a hash of their global position: element i of a 4-byte tensor differs from all others.
+inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& shape, std::size_t element_size) {
+  std::vector<std::byte> whole(static_cast<std::size_t>(num_elements(shape)) * element_size);
+  for (std::size_t i = 0; i < whole.size() / element_size; ++i) {
+    const std::uint64_t value = i * 0x9e3779b97f4a7c15ull + 1;
+    std::memcpy(whole.data() + i * element_size, &value, element_size);
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(box.num_elements()) * element_size);
+  copy_region(box, element_size, Region::whole(shape), whole, box, bytes);
+  return bytes;
+}
+
+/// One stepped engine per device on a loopback hub; everything happens in the test's thread.
+class EngineCluster {
+ public:
+  explicit EngineCluster(transfer::Topology hosts, transfer::LoopbackOptions options = {}) : topology(std::move(hosts)), hub(options) {
+    for (std::uint32_t i = 0; i < topology.num_devices(); ++i) {
+      transfer::EngineOptions engine_options;
+      engine_options.mode = transfer::EngineOptions::Mode::kStepped;
+      engines.push_back(std::make_unique<transfer::TransferEngine>(hub.attach(transfer::DeviceId(i)), clock, engine_options));
+    }
+    for (auto& engine : engines) {
+      for (auto& other : engines) {
+        if (engine != other) engine->connect(other->self(), topology.host_of(other->self()), other->address());
+      }
+    }
+  }
+
+  /// One round over all engines. False when no engine had anything to do.
+  bool poll() {
+    bool busy = false;
+    for (auto& engine : engines) busy = engine->poll() || busy;
+    return busy;
+  }
+  /// Polls until `done` or nothing has happened for a long while.
+  bool poll_until(const std::function<bool()>& done) {
+    for (int idle = 0; idle < 1000 && !done();) idle = poll() ? 0 : idle + 1;
+    return done();
+  }
+
+  transfer::Topology topology;
+  ManualClock clock;
+  transfer::LoopbackHub hub;
+  std::vector<std::unique_ptr<transfer::TransferEngine>> engines;  // by device; before the hub in destruction
+};
+
+/// The buffers and outcome of one device in one transfer.
+struct Participant {
+  transfer::DevicePart part;
+  std::vector<std::byte> source, destination;
+  std::optional<transfer::TransferReport> report;
+
+  Participant(transfer::DevicePart device_part, std::vector<std::byte> source_bytes)
+      : part(std::move(device_part)), source(std::move(source_bytes)), destination(part.destination_bytes(), std::byte{0xcd}) {}
+
+  void start(transfer::TransferEngine& engine, const transfer::TransferId& id, Nanoseconds timeout = std::chrono::seconds(60)) {
+    engine.start(part, id, source, destination, timeout, [this](const transfer::TransferReport& result) {
+      ASSERT_FALSE(report.has_value()) << "a second callback";
+      report = result;
+    });
+  }
+};
+
+/// Participants of a resharding, with sources filled by box_of_indices.
+inline std::map<transfer::DeviceId, std::unique_ptr<Participant>> participants_of(const transfer::ReshardPlan& plan) {
+  std::map<transfer::DeviceId, std::unique_ptr<Participant>> result;
+  for (std::uint32_t i = 0; i < plan.topology.num_devices(); ++i) {
+    transfer::DevicePart part = plan.device_part(transfer::DeviceId(i));
+    if (!part.source && !part.destination) continue;
+    std::vector<std::byte> source;
+    if (part.source) source = box_of_indices(*part.source, plan.task.type.shape, size_of(part.dtype));
+    result.emplace(transfer::DeviceId(i), std::make_unique<Participant>(std::move(part), std::move(source)));
+  }
+  return result;
+}
+
+}  // namespace weft::test

@@ -1,0 +1,357 @@
+#include "transfer/execute/internal/active_transfer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/check.h"
+#include "transfer/execute/internal/engine_core.h"
+#include "transfer/execute/internal/reduce_terms.h"
+
+namespace weft::transfer {
+
+ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
+                               std::span<std::byte> destination, TimePoint started, TimePoint deadline,
+                               std::function<void(const TransferReport&)> callback)
+    : core_(core), part_(part), id_(id), source_(source), destination_(destination), started_(started), deadline_(deadline), callback_(std::move(callback)) {
+  const std::size_t element = size_of(part.dtype);
+  streams_.resize(part.streams.size());
+  reductions_.resize(part.reductions.size());
+  for (std::size_t i = 0; i < reductions_.size(); ++i) {
+    ReductionState& state = reductions_[i];
+    const Reduction& reduction = part.reductions[i];
+    WEFT_CHECK(part.source && part.destination, "a reduction needs both buffers");
+    state.reduction = &reduction;
+    state.source = StridedView(reduction.region, *part.source, element);
+    state.destination = StridedView(reduction.region, *part.destination, element);
+    state.arrived.resize(reduction.num_chunks());
+    state.reduced.resize(reduction.num_chunks());
+    state.term_streams.resize(reduction.num_ranks);
+    remaining_ += reduction.num_chunks();
+  }
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    StreamState& state = streams_[i];
+    const Stream& stream = part.streams[i];
+    state.stream = &stream;
+    const bool root = !stream.parent;
+    const bool staged = !root && stream.kind == FlowKind::kContribution;
+    const bool from_source = root && stream.kind != FlowKind::kResult;
+    if (!staged) state.view = StridedView(stream.region, from_source ? part.source.value() : part.destination.value(), element);
+    state.all_ready = from_source;
+    state.chunks.resize(stream.num_chunks());
+    for (const DeviceId child : stream.children) state.children.push_back({child});
+    remaining_ += std::uint64_t{stream.num_chunks()} * (stream.children.size() + (root ? 0 : 1));
+    if (staged) reductions_.at(stream.reduction).term_streams.at(stream.rank) = static_cast<std::uint32_t>(i);
+    if (root && stream.kind == FlowKind::kResult) reductions_.at(stream.reduction).result_stream = static_cast<std::uint32_t>(i);
+  }
+}
+
+void ActiveTransfer::begin() {
+  ++remaining_;  // nothing below can end the transfer before all of it has begun
+  for (const Region& region : part_.copies) {
+    // In place: the very same bytes.
+    if (source_.data() == destination_.data() && part_.source == part_.destination) break;
+    copy_region(region, size_of(part_.dtype), part_.source.value(), source_, part_.destination.value(), destination_);
+  }
+  for (std::uint32_t i = 0; i < reductions_.size(); ++i) {
+    if (reductions_[i].reduction->num_ranks != 1) continue;
+    for (std::uint32_t chunk = 0; chunk < reductions_[i].reduction->num_chunks(); ++chunk) reduce(i, chunk);
+  }
+  for (std::uint32_t i = 0; i < streams_.size(); ++i) pump(i);
+  one_done();
+}
+
+std::size_t ActiveTransfer::chunk_size(const Stream& stream, std::uint32_t chunk) const {
+  return static_cast<std::size_t>(std::min(stream.chunk_bytes, stream.bytes - chunk * stream.chunk_bytes));
+}
+
+std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) const {
+  const auto found = std::lower_bound(part_.streams.begin(), part_.streams.end(), flow,
+                                      [](const Stream& stream, std::uint32_t id) { return stream.flow.value() < id; });
+  if (found == part_.streams.end() || found->flow.value() != flow) return std::nullopt;
+  return static_cast<std::uint32_t>(found - part_.streams.begin());
+}
+
+void ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk, std::size_t bytes,
+                                   std::span<const std::byte> payload) {
+  if (error_) return core_.release(message);
+  const auto index = find_stream(flow);
+  if (!index || streams_[*index].stream->parent != sender || chunk >= streams_[*index].chunks.size() ||
+      bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
+    core_.release(message);
+    return fail(Error(ErrorCode::kIncompatible,
+                      fmt::format("{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
+                                  "the plans' digests",
+                                  core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
+                true);
+  }
+  StreamState& state = streams_[*index];
+  state.chunks[chunk].seen = true;
+  if (may_take(state, chunk)) take(*index, chunk, message, payload);
+  else state.held.push_back({message, chunk});
+}
+
+bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {
+  const Stream& stream = *state.stream;
+  if (stream.kind == FlowKind::kContribution) return chunk < reductions_[stream.reduction].prefix + stream.window;
+  if (stream.children.empty() || state.slots_in_use < 2 * stream.window) return true;
+  return state.view.contiguous(chunk * stream.chunk_bytes, chunk_size(stream, chunk)).has_value();
+}
+
+void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload) {
+  StreamState& state = streams_[index];
+  const Stream& stream = *state.stream;
+  const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
+  const bool staged = stream.kind == FlowKind::kContribution;
+  std::span<std::byte> target;
+  if (const auto at = staged ? std::nullopt : state.view.contiguous(offset, bytes)) {
+    target = destination_.subspan(*at, bytes);
+  } else if (!staged && !payload.empty() && state.children.empty()) {
+    state.view.scatter(payload, offset, destination_.data());
+    core_.release(message);
+    core_.count_received(*stream.parent, bytes);
+    return landed(index, chunk);
+  } else {
+    ChunkState& at_chunk = state.chunks[chunk];
+    at_chunk.slot = core_.slots().take(bytes);
+    at_chunk.users = 1 + static_cast<std::uint32_t>(state.children.size());  // one: until it has landed, or been reduced
+    ++state.slots_in_use;
+    target = at_chunk.slot.bytes();
+  }
+  if (!payload.empty()) {
+    std::memcpy(target.data(), payload.data(), bytes);
+    core_.release(message);
+    core_.count_received(*stream.parent, bytes);
+    return landed(index, chunk);
+  }
+  ++in_flight_;
+  ++state.receiving;
+  core_.receive_chunk(*this, *stream.parent, {index, 0, chunk}, message, target);
+}
+
+void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void>& outcome) {
+  --in_flight_;
+  StreamState& state = streams_[what.stream];
+  --state.receiving;
+  if (!outcome.ok()) fail(outcome.error(), true);
+  if (error_) return finish_if_over();
+  core_.count_received(*state.stream->parent, chunk_size(*state.stream, what.chunk));
+  landed(what.stream, what.chunk);
+}
+
+void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
+  StreamState& state = streams_[index];
+  const Stream& stream = *state.stream;
+  ++state.landed;
+  bytes_received_ += chunk_size(stream, chunk);
+  ++remaining_;  // the end, if this is it, comes at the end of this function
+  one_done();
+  state.ready.push_back(chunk);
+  pump(index);
+  if (stream.kind == FlowKind::kContribution) {
+    ReductionState& reduction = reductions_[stream.reduction];
+    if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1) reduce(stream.reduction, chunk);
+  } else if (state.chunks[chunk].slot) {
+    state.view.scatter(state.chunks[chunk].slot.bytes(), chunk * stream.chunk_bytes, destination_.data());
+    drop_user(index, chunk);
+  }
+  one_done();
+}
+
+void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
+  ReductionState& state = reductions_[index];
+  const Reduction& reduction = *state.reduction;
+  const std::size_t offset = chunk * reduction.chunk_bytes;
+  const auto bytes = static_cast<std::size_t>(std::min(reduction.chunk_bytes, reduction.bytes - offset));
+  SlotPool::Slot own_slot, out_slot;
+  std::vector<const std::byte*> terms(reduction.num_ranks);
+  for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
+    if (rank != reduction.own_rank) {
+      terms[rank] = streams_[state.term_streams[rank]].chunks[chunk].slot.bytes().data();
+    } else if (const auto at = state.source.contiguous(offset, bytes)) {
+      terms[rank] = source_.data() + *at;
+    } else {
+      own_slot = core_.slots().take(bytes);
+      state.source.gather(source_.data(), offset, own_slot.bytes());
+      terms[rank] = own_slot.bytes().data();
+    }
+  }
+  if (const auto at = state.destination.contiguous(offset, bytes)) {
+    reduce_terms(part_.dtype, reduction.op, terms, destination_.subspan(*at, bytes));
+  } else {
+    out_slot = core_.slots().take(bytes);
+    reduce_terms(part_.dtype, reduction.op, terms, out_slot.bytes());
+    state.destination.scatter(out_slot.bytes(), offset, destination_.data());
+  }
+  state.reduced[chunk] = true;
+  while (state.prefix < state.reduced.size() && state.reduced[state.prefix]) ++state.prefix;
+  for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
+    if (rank != reduction.own_rank) drop_user(state.term_streams[rank], chunk);
+  }
+  if (state.result_stream) {
+    streams_[*state.result_stream].ready.push_back(chunk);
+    pump(*state.result_stream);
+  }
+  ++remaining_;
+  one_done();
+  for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
+    if (rank != reduction.own_rank) take_held(state.term_streams[rank]);
+  }
+  one_done();
+}
+
+std::optional<std::span<const std::byte>> ActiveTransfer::chunk_bytes(StreamState& state, std::uint32_t chunk) {
+  const Stream& stream = *state.stream;
+  ChunkState& at_chunk = state.chunks[chunk];
+  if (at_chunk.slot) return at_chunk.slot.bytes();
+  const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
+  const std::byte* box = state.all_ready ? source_.data() : destination_.data();
+  if (const auto at = state.view.contiguous(offset, bytes)) return std::span(box + *at, bytes);
+  if (state.slots_in_use >= 2 * stream.window) return std::nullopt;
+  at_chunk.slot = core_.slots().take(bytes);
+  at_chunk.users = static_cast<std::uint32_t>(state.children.size());
+  ++state.slots_in_use;
+  state.view.gather(box, offset, at_chunk.slot.bytes());
+  return at_chunk.slot.bytes();
+}
+
+void ActiveTransfer::pump(std::uint32_t index) {
+  if (error_) return;
+  StreamState& state = streams_[index];
+  const Stream& stream = *state.stream;
+  const auto available = static_cast<std::uint32_t>(state.all_ready ? state.chunks.size() : state.ready.size());
+  for (std::uint32_t i = 0; i < state.children.size(); ++i) {
+    Child& child = state.children[i];
+    while (child.next < available && child.in_flight < stream.window) {
+      const std::uint32_t chunk = state.all_ready ? child.next : state.ready[child.next];
+      const auto bytes = chunk_bytes(state, chunk);
+      if (!bytes) break;
+      ++child.next;
+      ++child.in_flight;
+      ++in_flight_;
+      core_.send_chunk(*this, child.device, {index, i, chunk}, stream.flow.value(), *bytes);
+    }
+  }
+}
+
+void ActiveTransfer::chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) {
+  --in_flight_;
+  StreamState& state = streams_[what.stream];
+  Child& child = state.children[what.child];
+  --child.in_flight;
+  if (!outcome.ok()) fail(outcome.error(), true);
+  if (error_) return finish_if_over();
+  ++child.done;
+  bytes_sent_ += chunk_size(*state.stream, what.chunk);
+  ++remaining_;
+  one_done();
+  drop_user(what.stream, what.chunk);
+  pump(what.stream);
+  one_done();
+}
+
+void ActiveTransfer::drop_user(std::uint32_t index, std::uint32_t chunk) {
+  StreamState& state = streams_[index];
+  ChunkState& at_chunk = state.chunks[chunk];
+  if (!at_chunk.slot || --at_chunk.users != 0) return;
+  at_chunk.slot = SlotPool::Slot();
+  --state.slots_in_use;
+  take_held(index);
+}
+
+void ActiveTransfer::take_held(std::uint32_t index) {
+  StreamState& state = streams_[index];
+  for (std::size_t i = 0; !error_ && i < state.held.size();) {
+    const Held held = state.held[i];
+    if (!may_take(state, held.chunk)) {
+      ++i;
+      continue;
+    }
+    state.held.erase(state.held.begin() + static_cast<std::ptrdiff_t>(i));
+    take(index, held.chunk, held.message, {});
+    i = 0;
+  }
+}
+
+bool ActiveTransfer::needs(DeviceId peer) const {
+  for (const StreamState& state : streams_) {
+    if (state.stream->parent == peer && state.landed < state.chunks.size()) return true;
+    for (const Child& child : state.children) {
+      if (child.device == peer && child.done < state.chunks.size()) return true;
+    }
+  }
+  return false;
+}
+
+void ActiveTransfer::fail(const Error& error, bool tell_children) {
+  if (error_ || over_) return;
+  error_ = error;
+  failed_at_ = core_.now();
+  std::set<DeviceId> told;
+  for (StreamState& state : streams_) {
+    for (const Held& held : state.held) core_.release(held.message);
+    state.held.clear();
+    for (const Child& child : state.children) {
+      if (tell_children && child.done < state.chunks.size() && told.insert(child.device).second) core_.send_abort(child.device, id_, error);
+    }
+  }
+  core_.failed(*this);
+  finish_if_over();
+}
+
+void ActiveTransfer::drop_busy_peers() {
+  std::set<DeviceId> busy;
+  for (const StreamState& state : streams_) {
+    if (state.receiving > 0) busy.insert(*state.stream->parent);
+    for (const Child& child : state.children) {
+      if (child.in_flight > 0) busy.insert(child.device);
+    }
+  }
+  for (const DeviceId peer : busy) core_.drop(peer);
+}
+
+void ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
+  if (over_) return;
+  if (!error_ && now >= deadline_) {
+    const double seconds = std::chrono::duration<double>(deadline_ - started_).count();
+    fail(Error(ErrorCode::kDeadlineExceeded,
+               fmt::format("transfer {} did not finish within {:.3g} s: {}", to_string(id_), seconds, describe_missing())),
+         true);
+  } else if (error_ && now >= failed_at_ + grace) {
+    drop_busy_peers();
+  }
+}
+
+std::string ActiveTransfer::describe_missing() const {
+  std::string text;
+  int items = 0;
+  const auto add = [&](const std::string& item) {
+    if (++items <= 3) text += (items > 1 ? "; " : "") + item;
+  };
+  for (const StreamState& state : streams_) {
+    const auto total = state.chunks.size();
+    if (state.stream->parent && state.landed < total) {
+      add(fmt::format("{} of {} chunks of flow {} have come from {}", state.landed, total, state.stream->flow, core_.name_of(*state.stream->parent)));
+    }
+    for (const Child& child : state.children) {
+      if (child.done < total) {
+        add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done, total, state.stream->flow,
+                        core_.name_of(child.device), child.in_flight));
+      }
+    }
+  }
+  if (items > 3) text += fmt::format("; and {} more", items - 3);
+  return text + ". Those devices may be stuck, or may not have started this transfer";
+}
+
+void ActiveTransfer::one_done() {
+  --remaining_;
+  finish_if_over();
+}
+
+void ActiveTransfer::finish_if_over() {
+  if (over_ || in_flight_ != 0 || (!error_ && remaining_ != 0)) return;
+  over_ = true;
+  core_.finished(*this);
+}
+
+}  // namespace weft::transfer

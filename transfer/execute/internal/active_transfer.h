@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "transfer/execute/internal/chunk_header.h"
+#include "transfer/execute/internal/slot_pool.h"
+#include "transfer/execute/internal/strided_view.h"
+#include "transfer/execute/transfer_id.h"
+#include "transfer/execute/transfer_report.h"
+#include "transfer/reshard/device_part.h"
+#include "transfer/wire/wire.h"
+
+namespace weft::transfer {
+
+class EngineCore;
+
+/// Which chunk a send or receive under way carries.
+struct PendingChunk {
+  std::uint32_t stream = 0;
+  std::uint32_t child = 0;  // sends only
+  std::uint32_t chunk = 0;
+};
+
+/// One transfer of this device while it is under way: the state of each chunk of each stream.
+///
+///   arrives ─▶ (held: no slot free) ─▶ received ─▶ landed ─┬▶ in the destination (unpacked if strided)
+///                                                          ├▶ passed on to each child, at most `window` at a time
+///                                                          └▶ a term of a reduction ─▶ reduced ─▶ sent as a result
+///
+/// Owner: EngineCore. Transfer thread only. Lives until nothing of it is under way on the wire.
+class ActiveTransfer final {
+ public:
+  ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
+                 std::span<std::byte> destination, TimePoint started, TimePoint deadline, std::function<void(const TransferReport&)> callback);
+
+  const TransferId& id() const { return id_; }
+  TimePoint started() const { return started_; }
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+  std::uint64_t bytes_received() const { return bytes_received_; }
+  const std::optional<Error>& error() const { return error_; }
+  std::function<void(const TransferReport&)> take_callback() { return std::move(callback_); }
+
+  /// Local copies and the first sends.
+  void begin();
+  /// A chunk is here: takes it, or keeps its message for later.
+  void chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk, std::size_t bytes,
+                     std::span<const std::byte> payload);
+  void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome);
+  void chunk_received(const PendingChunk& what, const Outcome<void>& outcome);
+
+  /// True while something must still go to or come from `peer`.
+  bool needs(DeviceId peer) const;
+  /// Stops: nothing new is sent or received. It is over once nothing is under way. `tell_children`: so that they need not wait.
+  void fail(const Error& error, bool tell_children);
+  /// Cuts every connection on which something of this transfer is under way.
+  void drop_busy_peers();
+  /// Past its deadline, or past `grace` after it failed.
+  void check_deadline(TimePoint now, Nanoseconds grace);
+  TimePoint next_check(Nanoseconds grace) const { return error_ ? failed_at_ + grace : deadline_; }
+
+ private:
+  struct Child { DeviceId device; std::uint32_t next = 0, in_flight = 0, done = 0; };
+  struct ChunkState { SlotPool::Slot slot; std::uint32_t users = 0; bool seen = false; };
+  struct Held { MessageId message; std::uint32_t chunk; };
+  struct StreamState {
+    const Stream* stream = nullptr;
+    StridedView view;                  // in the source (root of kDeliver, kContribution) or the destination
+    std::vector<Child> children;
+    std::vector<ChunkState> chunks;
+    std::vector<std::uint32_t> ready;  // in the order they became available to the children; not used if all are from the start
+    std::vector<Held> held;
+    std::uint32_t landed = 0, receiving = 0, slots_in_use = 0;
+    bool all_ready = false;
+  };
+  struct ReductionState {
+    const Reduction* reduction = nullptr;
+    StridedView source, destination;
+    std::vector<std::uint32_t> arrived;             // terms per chunk
+    std::vector<std::uint32_t> term_streams;        // stream of each rank's term; own rank: unused
+    std::optional<std::uint32_t> result_stream;
+    std::uint32_t prefix = 0;                       // all chunks before it are reduced
+    std::vector<bool> reduced;
+  };
+
+  std::size_t chunk_size(const Stream& stream, std::uint32_t chunk) const;
+  std::optional<std::uint32_t> find_stream(std::uint32_t flow) const;
+  bool may_take(const StreamState& state, std::uint32_t chunk) const;
+  void take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload);
+  void landed(std::uint32_t index, std::uint32_t chunk);
+  void reduce(std::uint32_t index, std::uint32_t chunk);
+  void pump(std::uint32_t index);
+  void take_held(std::uint32_t index);
+  /// The bytes of a chunk that can be sent, packed if need be; nothing when there is no room to pack it now.
+  std::optional<std::span<const std::byte>> chunk_bytes(StreamState& state, std::uint32_t chunk);
+  void drop_user(std::uint32_t index, std::uint32_t chunk);
+  void one_done();
+  void finish_if_over();
+  std::string describe_missing() const;
+
+  EngineCore& core_;
+  const DevicePart& part_;
+  const TransferId id_;
+  const std::span<const std::byte> source_;
+  const std::span<std::byte> destination_;
+  const TimePoint started_;
+  const TimePoint deadline_;
+  std::function<void(const TransferReport&)> callback_;
+  std::vector<StreamState> streams_;
+  std::vector<ReductionState> reductions_;
+  std::uint64_t remaining_ = 0;  // chunks to land, to send per child, to reduce; and 1 while begin() runs
+  std::uint32_t in_flight_ = 0;
+  std::uint64_t bytes_sent_ = 0;
+  std::uint64_t bytes_received_ = 0;
+  std::optional<Error> error_;
+  TimePoint failed_at_{};
+  bool over_ = false;
+};
+
+}  // namespace weft::transfer

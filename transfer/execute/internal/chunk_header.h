@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "transfer/execute/transfer_id.h"
+
+namespace weft::transfer {
+
+/// What precedes every chunk on a wire. Little-endian, copied as it is.
+struct ChunkHeader {
+  static constexpr std::uint32_t kChunk = 0x57465401;  // "WFT", version 1
+  static constexpr std::uint32_t kAbort = 0x574654ff;  // a device tells the next one that this transfer failed; the payload is an Error
+
+  std::uint32_t magic = kChunk;
+  std::uint32_t flow = 0;
+  std::uint32_t chunk = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  std::uint32_t op = 0;
+  std::uint32_t microbatch = 0;
+
+  TransferId transfer() const { return {epoch, step, op, microbatch}; }
+
+  static ChunkHeader of(std::uint32_t magic, const TransferId& id, std::uint32_t flow, std::uint32_t chunk) {
+    return {magic, flow, chunk, 0, id.epoch, id.step, id.op, id.microbatch};
+  }
+  /// Nothing when the bytes are not a header of this version.
+  static std::optional<ChunkHeader> parse(std::span<const std::byte> bytes) {
+    ChunkHeader header;
+    if (bytes.size() != sizeof(header)) return std::nullopt;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    if (header.magic != kChunk && header.magic != kAbort) return std::nullopt;
+    return header;
+  }
+};
+static_assert(sizeof(ChunkHeader) == 40);
+
+}  // namespace weft::transfer

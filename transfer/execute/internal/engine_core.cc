@@ -1,0 +1,293 @@
+#include "transfer/execute/internal/engine_core.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/codec/error_codec.h"
+
+namespace weft::transfer {
+namespace {
+
+// How many failed transfers are remembered, so that what still arrives for them is thrown away at once.
+constexpr std::size_t kRememberedFailures = 4096;
+
+}  // namespace
+
+EngineCore::EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace) : wire_(wire), clock_(clock), grace_(grace) { wire_.set_events(*this); }
+
+std::string EngineCore::name_of(DeviceId peer) const {
+  const auto host = hosts_.find(peer);
+  return host == hosts_.end() ? fmt::format("device {}", peer) : fmt::format("device {} (host {})", peer, host->second);
+}
+
+void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> address) {
+  hosts_[peer] = host;
+  lost_.erase(peer);
+  try {
+    wire_.connect(peer, host, address);
+  } catch (const Error& error) {
+    return lose(peer, error);
+  }
+  const std::scoped_lock lock(counters_mutex_);
+  counters_.peers[peer].path = wire_.path_to(peer);
+}
+
+void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
+                       Nanoseconds timeout, Callback callback) {
+  const TimePoint now = clock_.now();
+  const auto refuse = [&](Error error) {
+    for (const Early& early : early_[id]) wire_.release(early.message);
+    early_.erase(id);
+    remember_failed(id);
+    finished_.push_back({{id, std::move(error), now, now, 0, 0}, std::move(callback)});
+  };
+  {
+    const std::scoped_lock lock(counters_mutex_);
+    ++counters_.transfers_started;
+  }
+  if (transfers_.contains(id)) {
+    finished_.push_back({{id, Error(ErrorCode::kAlreadyExists, fmt::format("transfer {} is under way already", to_string(id))), now, now, 0, 0},
+                         std::move(callback)});
+    return;
+  }
+  if (id.epoch > epoch_) {
+    epoch_ = id.epoch;
+    for (auto it = early_.begin(); it != early_.end();) {
+      if (it->first.epoch >= epoch_) {
+        ++it;
+        continue;
+      }
+      for (const Early& early : it->second) wire_.release(early.message);
+      it = early_.erase(it);
+    }
+  }
+  if (const auto aborted = aborted_.find(id); aborted != aborted_.end()) {
+    const Error error = aborted->second;
+    aborted_.erase(aborted);
+    return refuse(error);
+  }
+  for (const DeviceId peer : part.peers()) {
+    if (const auto lost = lost_.find(peer); lost != lost_.end()) return refuse(lost->second);
+    if (!wire_.is_connected(peer)) {
+      return refuse(Error(ErrorCode::kFailedPrecondition,
+                          fmt::format("transfer {} needs {}, which is not connected; connect it first", to_string(id), name_of(peer))));
+    }
+  }
+  failed_.erase(id);
+  std::unique_ptr<ActiveTransfer> owned;
+  try {
+    owned = std::make_unique<ActiveTransfer>(*this, part, id, source, destination, now, now + timeout, callback);
+  } catch (const std::exception&) {  // a part that contradicts itself
+    return refuse(current_error());
+  }
+  ActiveTransfer& transfer = *owned;
+  transfers_.emplace(id, std::move(owned));
+  next_check_ = std::min(next_check_, transfer.next_check(grace_));
+  if (const auto found = early_.find(id); found != early_.end()) {
+    const std::vector<Early> early = std::move(found->second);
+    early_.erase(found);
+    for (const Early& chunk : early) transfer.chunk_arrived(chunk.message, chunk.sender, chunk.flow, chunk.chunk, chunk.bytes, {});
+  }
+  transfer.begin();
+}
+
+void EngineCore::cancel_all(const Error& error) {
+  for (auto& [id, early] : early_) {
+    for (const Early& chunk : early) wire_.release(chunk.message);
+    remember_failed(id);
+  }
+  early_.clear();
+  for (auto& [id, transfer] : transfers_) transfer->fail(error, false);
+  for (auto& [id, transfer] : transfers_) transfer->drop_busy_peers();
+}
+
+void EngineCore::peer_died(DeviceId peer, const Error& error) {
+  wire_.drop(peer);
+  lose(peer, error);
+}
+
+void EngineCore::lose(DeviceId peer, const Error& error) {
+  if (!lost_.emplace(peer, error).second) return;
+  for (auto& [id, transfer] : transfers_) {
+    if (transfer->needs(peer)) transfer->fail(error, true);
+  }
+}
+
+std::size_t EngineCore::step() {
+  std::size_t done = wire_.progress();
+  const TimePoint now = clock_.now();
+  if (now >= next_check_) check_deadlines();
+  done += run_callbacks();
+  return done;
+}
+
+void EngineCore::check_deadlines() {
+  const TimePoint now = clock_.now();
+  for (auto& [id, transfer] : transfers_) transfer->check_deadline(now, grace_);
+  next_check_ = TimePoint::max();
+  for (auto& [id, transfer] : transfers_) {
+    // Past its time and still here: its connections are being cut; look again soon.
+    next_check_ = std::min(next_check_, std::max(transfer->next_check(grace_), now + std::chrono::milliseconds(10)));
+  }
+}
+
+void EngineCore::failed(ActiveTransfer& transfer) {
+  remember_failed(transfer.id());
+  next_check_ = std::min(next_check_, transfer.next_check(grace_));
+}
+
+void EngineCore::finished(ActiveTransfer& transfer) {
+  Outcome<void> outcome;
+  if (transfer.error()) outcome = *transfer.error();
+  finished_.push_back({{transfer.id(), std::move(outcome), transfer.started(), clock_.now(), transfer.bytes_sent(), transfer.bytes_received()}, {}});
+}
+
+std::size_t EngineCore::run_callbacks() {
+  if (finished_.empty()) return 0;
+  std::vector<Ending> endings;
+  endings.swap(finished_);
+  for (Ending& ending : endings) {
+    {
+      const std::scoped_lock lock(counters_mutex_);
+      ++(ending.report.outcome.ok() ? counters_.transfers_finished : counters_.transfers_failed);
+      counters_.peak_staging_bytes = slots_.peak_bytes();
+    }
+    if (!ending.callback) {
+      const auto found = transfers_.find(ending.report.id);
+      ending.callback = found->second->take_callback();
+      transfers_.erase(found);
+    }
+    ending.callback(ending.report);
+  }
+  return endings.size();
+}
+
+void EngineCore::remember_failed(const TransferId& id) {
+  if (!failed_.insert(id).second) return;
+  failed_order_.push_back(id);
+  if (failed_order_.size() <= kRememberedFailures) return;
+  failed_.erase(failed_order_.front());
+  aborted_.erase(failed_order_.front());
+  failed_order_.pop_front();
+}
+
+Token EngineCore::new_operation(Operation operation) {
+  std::uint32_t index;
+  if (free_operations_.empty()) {
+    index = static_cast<std::uint32_t>(operations_.size());
+    operations_.push_back(std::move(operation));
+  } else {
+    index = free_operations_.back();
+    free_operations_.pop_back();
+    operations_[index] = std::move(operation);
+  }
+  ++pending_;
+  return index;
+}
+
+EngineCore::Operation EngineCore::take_operation(Token token) {
+  WEFT_CHECK(token < operations_.size() && operations_[token].kind != Operation::Kind::kFree, "token {}", token);
+  Operation operation = std::move(operations_[token]);
+  operations_[token].kind = Operation::Kind::kFree;
+  free_operations_.push_back(static_cast<std::uint32_t>(token));
+  --pending_;
+  return operation;
+}
+
+void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow, std::span<const std::byte> payload) {
+  const ChunkHeader header = ChunkHeader::of(ChunkHeader::kChunk, transfer.id(), flow, what.chunk);
+  const Token token = new_operation({Operation::Kind::kSendChunk, peer, &transfer, what, {}, {}});
+  wire_.send(peer, std::as_bytes(std::span(&header, 1)), payload, token);
+  const std::scoped_lock lock(counters_mutex_);
+  PeerCounters& counters = counters_.peers[peer];
+  counters.bytes_sent += payload.size();
+  ++counters.chunks_sent;
+}
+
+void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message, std::span<std::byte> buffer) {
+  wire_.receive(message, buffer, new_operation({Operation::Kind::kReceiveChunk, peer, &transfer, what, {}, {}}));
+}
+
+void EngineCore::count_received(DeviceId peer, std::size_t bytes) {
+  const std::scoped_lock lock(counters_mutex_);
+  PeerCounters& counters = counters_.peers[peer];
+  counters.bytes_received += bytes;
+  ++counters.chunks_received;
+}
+
+void EngineCore::send_abort(DeviceId peer, const TransferId& id, const Error& error) {
+  if (!wire_.is_connected(peer)) return;
+  const ChunkHeader header = ChunkHeader::of(ChunkHeader::kAbort, id, 0, 0);
+  const Token token = new_operation({Operation::Kind::kSendAbort, peer, nullptr, {}, encode(error), id});
+  // The vector's memory stays where it is when operations_ grows.
+  wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
+}
+
+void EngineCore::drop(DeviceId peer) { wire_.drop(peer); }
+
+void EngineCore::message_arrived(const Message& message) {
+  const auto header = ChunkHeader::parse(message.header);
+  if (!header || header->epoch < epoch_) return wire_.release(message.id);
+  const TransferId id = header->transfer();
+  if (header->magic == ChunkHeader::kAbort) {
+    if (!message.payload.empty()) {
+      const std::vector<std::byte> payload(message.payload.begin(), message.payload.end());
+      wire_.release(message.id);
+      return abort_arrived(id, payload);
+    }
+    const Token token = new_operation({Operation::Kind::kReceiveAbort, message.sender, nullptr, {}, std::vector<std::byte>(message.bytes), id});
+    return wire_.receive(message.id, operations_[token].payload, token);
+  }
+  if (const auto found = transfers_.find(id); found != transfers_.end()) {
+    return found->second->chunk_arrived(message.id, message.sender, header->flow, header->chunk, message.bytes, message.payload);
+  }
+  if (failed_.contains(id)) return wire_.release(message.id);
+  early_[id].push_back({message.id, message.sender, header->flow, header->chunk, message.bytes});
+  const std::scoped_lock lock(counters_mutex_);
+  ++counters_.early_chunks;
+}
+
+void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> payload) {
+  Error error(ErrorCode::kInternal, "");
+  try {
+    error = decode<Error>(payload);
+  } catch (const Error& damaged) {
+    error = damaged;
+  }
+  if (const auto found = transfers_.find(id); found != transfers_.end()) return found->second->fail(error, true);
+  if (failed_.contains(id)) return;
+  remember_failed(id);
+  aborted_.emplace(id, error);
+}
+
+void EngineCore::send_finished(Token token, const Outcome<void>& outcome) {
+  const Operation operation = take_operation(token);
+  if (operation.kind != Operation::Kind::kSendChunk) return;
+  operation.transfer->chunk_sent(operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
+}
+
+void EngineCore::receive_finished(Token token, const Outcome<void>& outcome) {
+  const Operation operation = take_operation(token);
+  if (operation.kind == Operation::Kind::kReceiveAbort) {
+    if (outcome.ok()) abort_arrived(operation.id, operation.payload);
+    return;
+  }
+  operation.transfer->chunk_received(operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
+}
+
+Error EngineCore::explain(DeviceId peer, const Error& error) const {
+  if (const auto lost = lost_.find(peer); lost != lost_.end()) return lost->second;
+  return Error(error.code() == ErrorCode::kCancelled ? ErrorCode::kCancelled : ErrorCode::kPeerDied,
+               fmt::format("lost the connection to {}: {}", name_of(peer), error.message()));
+}
+
+void EngineCore::peer_lost(DeviceId peer, const Error& error) {
+  lose(peer, Error(ErrorCode::kPeerDied, fmt::format("lost the connection to {}: {}", name_of(peer), error.message())));
+}
+
+EngineCounters EngineCore::counters() const {
+  const std::scoped_lock lock(counters_mutex_);
+  return counters_;
+}
+
+}  // namespace weft::transfer

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "transfer/execute/internal/active_transfer.h"
+#include "transfer/execute/internal/slot_pool.h"
+#include "transfer/execute/transfer_report.h"
+#include "transfer/reshard/device_part.h"
+#include "transfer/wire/wire.h"
+
+namespace weft::transfer {
+
+/// What a TransferEngine does on its one thread: finds the transfer that an event belongs to, and ends transfers.
+///
+/// Owner: TransferEngine. Transfer thread only, but counters(): any thread.
+class EngineCore final : public WireEvents {
+ public:
+  using Callback = std::function<void(const TransferReport&)>;
+
+  EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace);
+
+  void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
+  void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
+             Nanoseconds timeout, Callback callback);
+  void cancel_all(const Error& error);
+  void peer_died(DeviceId peer, const Error& error);
+  /// Progress of the wire, deadlines, callbacks. The number of things done.
+  std::size_t step();
+  /// No transfer and no message of ours is under way.
+  bool idle() const { return transfers_.empty() && pending_ == 0 && finished_.empty(); }
+  EngineCounters counters() const;
+
+  // For ActiveTransfer.
+  SlotPool& slots() { return slots_; }
+  TimePoint now() const { return clock_.now(); }
+  void send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow, std::span<const std::byte> payload);
+  void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message, std::span<std::byte> buffer);
+  void release(MessageId message) { wire_.release(message); }
+  void count_received(DeviceId peer, std::size_t bytes);
+  /// Tells `peer` that this transfer has failed here, so that it need not wait for its deadline.
+  void send_abort(DeviceId peer, const TransferId& id, const Error& error);
+  void drop(DeviceId peer);
+  /// The transfer has failed; what still arrives for it is released.
+  void failed(ActiveTransfer& transfer);
+  /// The transfer has nothing under way any more; its callback is due.
+  void finished(ActiveTransfer& transfer);
+  /// "device 2 (host 1)".
+  std::string name_of(DeviceId peer) const;
+
+ private:
+  struct Operation {
+    enum class Kind : std::uint8_t { kFree, kSendChunk, kReceiveChunk, kSendAbort, kReceiveAbort };
+    Kind kind = Kind::kFree;
+    DeviceId peer;
+    ActiveTransfer* transfer = nullptr;  // outlives the operation: it waits for it
+    PendingChunk what;
+    std::vector<std::byte> payload;      // of an abort
+    TransferId id;                       // of an abort
+  };
+  struct Early { MessageId message; DeviceId sender; std::uint32_t flow; std::uint32_t chunk; std::size_t bytes; };
+  struct Ending { TransferReport report; Callback callback; };
+
+  void message_arrived(const Message& message) override;
+  void send_finished(Token token, const Outcome<void>& outcome) override;
+  void receive_finished(Token token, const Outcome<void>& outcome) override;
+  void peer_lost(DeviceId peer, const Error& error) override;
+
+  Token new_operation(Operation operation);
+  Operation take_operation(Token token);
+  void abort_arrived(const TransferId& id, std::span<const std::byte> payload);
+  void lose(DeviceId peer, const Error& error);
+  void remember_failed(const TransferId& id);
+  void check_deadlines();
+  std::size_t run_callbacks();
+  /// What a failed send or receive means to whoever started the transfer.
+  Error explain(DeviceId peer, const Error& error) const;
+
+  Wire& wire_;
+  const Clock& clock_;
+  const Nanoseconds grace_;
+  SlotPool slots_;
+  std::unordered_map<TransferId, std::unique_ptr<ActiveTransfer>> transfers_;
+  std::unordered_map<TransferId, std::vector<Early>> early_;
+  std::unordered_map<TransferId, Error> aborted_;  // told before they were started here
+  std::unordered_set<TransferId> failed_;          // what still arrives for these is released
+  std::deque<TransferId> failed_order_;            // bounds failed_ and aborted_
+  std::vector<Operation> operations_;
+  std::vector<std::uint32_t> free_operations_;
+  std::size_t pending_ = 0;
+  std::map<DeviceId, HostId> hosts_;
+  std::map<DeviceId, Error> lost_;
+  std::vector<Ending> finished_;
+  std::uint64_t epoch_ = 0;
+  TimePoint next_check_ = TimePoint::max();
+
+  mutable std::mutex counters_mutex_;
+  EngineCounters counters_;  // guarded by counters_mutex_
+};
+
+}  // namespace weft::transfer

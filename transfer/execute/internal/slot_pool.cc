@@ -1,0 +1,38 @@
+#include "transfer/execute/internal/slot_pool.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace weft::transfer {
+
+SlotPool::Shelf& SlotPool::shelf(std::size_t capacity) {
+  for (Shelf& shelf : shelves_) {
+    if (shelf.capacity == capacity) return shelf;
+  }
+  return shelves_.emplace_back(Shelf{capacity, {}});
+}
+
+SlotPool::Slot SlotPool::take(std::size_t bytes) {
+  Slot slot;
+  slot.pool_ = this;
+  slot.size_ = bytes;
+  slot.capacity_ = std::bit_ceil(std::max<std::size_t>(bytes, 256));
+  auto& free = shelf(slot.capacity_).free;
+  if (free.empty()) {
+    slot.memory_.reset(new std::byte[slot.capacity_]);  // not zeroed
+  } else {
+    slot.memory_ = std::move(free.back());
+    free.pop_back();
+  }
+  on_loan_ += slot.capacity_;
+  peak_ = std::max(peak_, on_loan_);
+  return slot;
+}
+
+void SlotPool::give_back(std::unique_ptr<std::byte[]> memory, std::size_t capacity) {
+  on_loan_ -= capacity;
+  auto& free = shelf(capacity).free;
+  if (free.size() < kKeepPerShelf) free.push_back(std::move(memory));
+}
+
+}  // namespace weft::transfer

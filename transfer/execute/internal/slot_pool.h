@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace weft::transfer {
+
+/// Chunk-sized pieces of memory, kept for reuse so that staging does not fault in fresh pages each time.
+///
+/// Owner: the engine's core. Transfer thread only.
+class SlotPool final {
+ public:
+  /// A piece of memory on loan; goes back to the pool with its owner. The pool must outlive it.
+  class Slot final {
+   public:
+    Slot() = default;
+    Slot(Slot&& other) noexcept { swap(other); }
+    Slot& operator=(Slot&& other) noexcept {
+      Slot(std::move(other)).swap(*this);
+      return *this;
+    }
+    ~Slot() { if (pool_ != nullptr) pool_->give_back(std::move(memory_), capacity_); }
+
+    explicit operator bool() const { return pool_ != nullptr; }
+    std::span<std::byte> bytes() { return {memory_.get(), size_}; }
+
+   private:
+    friend class SlotPool;
+    void swap(Slot& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(memory_, other.memory_);
+      std::swap(size_, other.size_);
+      std::swap(capacity_, other.capacity_);
+    }
+    SlotPool* pool_ = nullptr;
+    std::unique_ptr<std::byte[]> memory_;
+    std::size_t size_ = 0;
+    std::size_t capacity_ = 0;
+  };
+
+  Slot take(std::size_t bytes);
+  std::size_t bytes_on_loan() const { return on_loan_; }
+  std::size_t peak_bytes() const { return peak_; }
+
+ private:
+  struct Shelf { std::size_t capacity; std::vector<std::unique_ptr<std::byte[]>> free; };
+  static constexpr std::size_t kKeepPerShelf = 16;
+  void give_back(std::unique_ptr<std::byte[]> memory, std::size_t capacity);
+  Shelf& shelf(std::size_t capacity);
+
+  std::vector<Shelf> shelves_;  // capacities are powers of two; few
+  std::size_t on_loan_ = 0;
+  std::size_t peak_ = 0;
+};
+
+}  // namespace weft::transfer

@@ -1,0 +1,87 @@
+#include "transfer/execute/transfer_engine.h"
+
+#include <utility>
+
+#include "core/base/check.h"
+#include "transfer/execute/internal/engine_core.h"
+
+namespace weft::transfer {
+
+TransferEngine::TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock, EngineOptions options)
+    : options_(options), wire_(std::move(wire)), core_(std::make_unique<EngineCore>(*wire_, clock, options.grace)) {
+  if (options_.mode == EngineOptions::Mode::kThreaded) thread_ = std::jthread([this] { run(); });
+}
+
+TransferEngine::~TransferEngine() {
+  submit([](EngineCore& core) { core.cancel_all(Error(ErrorCode::kCancelled, "the transfer engine is shutting down")); });
+  stopping_ = true;
+  wire_->wake();
+  if (thread_.joinable()) thread_.join();
+  else run();
+}
+
+DeviceId TransferEngine::self() const { return wire_->self(); }
+std::vector<std::byte> TransferEngine::address() const { return wire_->address(); }
+EngineCounters TransferEngine::counters() const { return core_->counters(); }
+
+void TransferEngine::connect(DeviceId peer, HostId host, std::vector<std::byte> address) {
+  submit([peer, host, address = std::move(address)](EngineCore& core) { core.connect(peer, host, address); });
+}
+
+void TransferEngine::start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
+                           Nanoseconds timeout, Callback callback) {
+  if (part.device != self()) {
+    throw_error(ErrorCode::kInvalidArgument, "a part for device {} was started on device {}", part.device, self());
+  }
+  if (source.size() != part.source_bytes() || destination.size() != part.destination_bytes()) {
+    throw_error(ErrorCode::kInvalidArgument, "{}: source {} and destination {} bytes; the part needs {} and {}", to_string(id), source.size(),
+                destination.size(), part.source_bytes(), part.destination_bytes());
+  }
+  WEFT_CHECK(callback != nullptr);
+  submit([&part, id, source, destination, timeout, callback = std::move(callback)](EngineCore& core) {
+    core.start(part, id, source, destination, timeout, callback);
+  });
+}
+
+void TransferEngine::cancel_all(Error error) {
+  submit([error = std::move(error)](EngineCore& core) { core.cancel_all(error); });
+}
+
+void TransferEngine::peer_died(DeviceId peer, Error error) {
+  submit([peer, error = std::move(error)](EngineCore& core) { core.peer_died(peer, error); });
+}
+
+bool TransferEngine::poll() {
+  WEFT_CHECK(options_.mode == EngineOptions::Mode::kStepped, "poll() is for stepped engines");
+  return run_once();
+}
+
+void TransferEngine::submit(Command command) {
+  {
+    const std::scoped_lock lock(mutex_);
+    commands_.push_back(std::move(command));
+  }
+  wire_->wake();
+}
+
+bool TransferEngine::run_once() {
+  std::vector<Command> commands;
+  {
+    const std::scoped_lock lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (const Command& command : commands) command(*core_);
+  return core_->step() != 0 || !commands.empty();
+}
+
+void TransferEngine::run() {
+  while (true) {
+    // Read before the step: what was submitted before the stop is then done before the end.
+    const bool stopping = stopping_;
+    if (run_once()) continue;
+    if (stopping && core_->idle()) return;
+    wire_->wait(options_.tick);
+  }
+}
+
+}  // namespace weft::transfer

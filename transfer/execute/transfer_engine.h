@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "transfer/execute/transfer_report.h"
+#include "transfer/reshard/device_part.h"
+
+namespace weft::transfer {
+
+class EngineCore;
+
+struct EngineOptions {
+  /// kThreaded: the engine has a thread of its own. kStepped: nothing happens outside poll().
+  enum class Mode : std::uint8_t { kThreaded, kStepped };
+  Mode mode = Mode::kThreaded;
+  /// The longest sleep, so that deadlines are seen and nothing depends on one lost wake-up.
+  Nanoseconds tick = std::chrono::milliseconds(50);
+  /// How long a failed transfer waits for its last messages before it cuts the connections they are on.
+  Nanoseconds grace = std::chrono::milliseconds(500);
+};
+
+/// Executes the parts that plans give to one device: sends, receives, passes on, copies and reduces.
+///
+/// One per device; owns its wire. Any thread may call anything, except poll() (kStepped: one thread). Callbacks run on the transfer thread
+/// (kStepped: inside poll() or the destructor), may start further transfers, must not block and must not throw.
+///
+/// All transfers under way proceed together; none waits for another, so no order of starting can deadlock. A chunk that arrives before its
+/// transfer is started here waits: small ones in the wire's bounded buffer, others at their sender.
+class TransferEngine final {
+ public:
+  using Callback = std::function<void(const TransferReport&)>;
+
+  TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock, EngineOptions options = {});
+  /// Cancels what is under way; all callbacks have run when it returns.
+  ~TransferEngine();
+  TransferEngine(const TransferEngine&) = delete;
+  TransferEngine& operator=(const TransferEngine&) = delete;
+
+  DeviceId self() const;
+  /// What other engines need to connect() to this one. Opaque bytes, to be carried by the control plane.
+  std::vector<std::byte> address() const;
+  /// Makes a peer reachable. Both sides must do it before a transfer between them starts. An address that is wrong shows
+  /// as the peer being lost. Connecting again after a loss forgets the loss.
+  void connect(DeviceId peer, HostId host, std::vector<std::byte> address);
+
+  /// Starts this device's part of a transfer; the other devices of the plan start theirs under the same id, at any time.
+  ///
+  /// `source` has part.source_bytes(), `destination` part.destination_bytes(); one may be the other for an all-reduce. `part` and both
+  /// buffers stay valid and `source` unchanged until the callback has begun; after it the engine touches neither.
+  /// The callback comes exactly once: ok, the peer's death (kPeerDied), kDeadlineExceeded after `timeout`, the error of cancel_all(),
+  /// or kIncompatible when the plans of two devices differ. Throws Error(kInvalidArgument) when buffers do not fit the part.
+  void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
+             Nanoseconds timeout, Callback callback);
+
+  /// Ends every transfer under way with `error`; buffers are free once their callbacks have run. Connections that were carrying
+  /// something are cut (their peers see this device as lost); connect() again before using them.
+  void cancel_all(Error error);
+  /// The control plane knows that `peer` is dead: the transfers that still need it end with `error`.
+  void peer_died(DeviceId peer, Error error);
+
+  EngineCounters counters() const;
+
+  /// kStepped only: does what can be done now. False when there was nothing to do.
+  bool poll();
+
+ private:
+  using Command = std::function<void(EngineCore&)>;
+  void submit(Command command);
+  bool run_once();
+  void run();
+
+  const EngineOptions options_;
+  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<EngineCore> core_;  // transfer thread only
+  std::mutex mutex_;
+  std::vector<Command> commands_;  // guarded by mutex_
+  std::atomic<bool> stopping_ = false;
+  std::jthread thread_;
+};
+
+}  // namespace weft::transfer

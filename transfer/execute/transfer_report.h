@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "core/base/clock.h"
+#include "core/base/outcome.h"
+#include "transfer/execute/transfer_id.h"
+#include "transfer/wire/wire.h"
+
+namespace weft::transfer {
+
+/// How one transfer of this device ended. A value.
+struct TransferReport {
+  TransferId id;
+  Outcome<void> outcome;
+  TimePoint started;   ///< When the engine took it up.
+  TimePoint finished;  ///< When its last byte had left and landed.
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+};
+
+/// Payload that crossed between this device and one peer since the engine began.
+struct PeerCounters {
+  Path path = Path::kLoopback;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t chunks_sent = 0;
+  std::uint64_t chunks_received = 0;
+};
+
+/// What an engine has done so far. A value.
+struct EngineCounters {
+  std::map<DeviceId, PeerCounters> peers;
+  std::uint64_t transfers_started = 0;
+  std::uint64_t transfers_finished = 0;
+  std::uint64_t transfers_failed = 0;
+  std::uint64_t early_chunks = 0;        ///< Chunks that arrived before their transfer was started here.
+  std::uint64_t peak_staging_bytes = 0;  ///< The most memory chunks were staged in at once.
+
+  std::uint64_t bytes_sent(Path path) const;
+  std::uint64_t bytes_received(Path path) const;
+};
+
+/// "sent 1.5 MiB tcp 3 MiB shm, received ...".
+std::string to_string(const EngineCounters& counters);
+
+}  // namespace weft::transfer

@@ -1,0 +1,74 @@
+#include "transfer/reshard/device_part.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/units.h"
+
+namespace weft::transfer {
+
+std::size_t DevicePart::source_bytes() const {
+  return source ? static_cast<std::size_t>(source->num_elements()) * size_of(dtype) : 0;
+}
+
+std::size_t DevicePart::destination_bytes() const {
+  return destination ? static_cast<std::size_t>(destination->num_elements()) * size_of(dtype) : 0;
+}
+
+std::uint64_t DevicePart::bytes_sent() const {
+  std::uint64_t bytes = 0;
+  for (const Stream& stream : streams) bytes += stream.bytes * stream.children.size();
+  return bytes;
+}
+
+std::uint64_t DevicePart::bytes_received() const {
+  std::uint64_t bytes = 0;
+  for (const Stream& stream : streams) bytes += stream.parent ? stream.bytes : 0;
+  return bytes;
+}
+
+std::vector<DeviceId> DevicePart::peers() const {
+  std::set<DeviceId> devices;
+  for (const Stream& stream : streams) {
+    if (stream.parent) devices.insert(*stream.parent);
+    devices.insert(stream.children.begin(), stream.children.end());
+  }
+  return {devices.begin(), devices.end()};
+}
+
+std::string to_string(const DevicePart& part) {
+  std::string text = fmt::format("device {} {}", part.device, to_string(part.dtype));
+  if (part.source) text += " from " + to_string(*part.source);
+  if (part.destination) text += " to " + to_string(*part.destination);
+  for (const Region& region : part.copies) text += "\n  copy " + to_string(region);
+  for (const Stream& stream : part.streams) {
+    text += fmt::format("\n  flow {} {} {}", stream.flow, to_string(stream.region), format_bytes(stream.bytes));
+    if (stream.parent) text += fmt::format(" from {}", *stream.parent);
+    for (std::size_t i = 0; i < stream.children.size(); ++i) text += fmt::format("{}{}", i == 0 ? " to " : ",", stream.children[i]);
+    if (stream.kind == FlowKind::kContribution) text += fmt::format(" (term {})", stream.rank);
+    if (stream.kind == FlowKind::kResult) text += " (result)";
+  }
+  for (const Reduction& reduction : part.reductions) {
+    text += fmt::format("\n  {} {} of {} terms, own {}", reduction.op == ReduceOp::kSum ? "sum" : "max", to_string(reduction.region),
+                        reduction.num_ranks, reduction.own_rank);
+  }
+  return text;
+}
+
+std::vector<Stream> streams_of(const std::vector<Flow>& flows, DeviceId device) {
+  std::vector<Stream> streams;
+  for (const Flow& flow : flows) {
+    Stream stream{flow.id, flow.kind, flow.region, {}, {}, flow.bytes, flow.chunk_bytes, flow.window, 0, 0};
+    for (const FlowEdge& edge : flow.edges) {
+      if (edge.child == device) stream.parent = edge.parent;
+      if (edge.parent == device) stream.children.push_back(edge.child);
+    }
+    if (stream.parent || !stream.children.empty()) streams.push_back(std::move(stream));
+  }
+  std::sort(streams.begin(), streams.end(), [](const Stream& a, const Stream& b) { return a.flow < b.flow; });
+  return streams;
+}
+
+}  // namespace weft::transfer

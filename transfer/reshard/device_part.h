@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/tensor/dtype.h"
+#include "transfer/reshard/flow.h"
+
+namespace weft::transfer {
+
+/// One device's role in one flow: receives from its parent (the root has none), sends to its children.
+struct Stream {
+  FlowId flow;
+  FlowKind kind = FlowKind::kDeliver;
+  Region region;
+  std::optional<DeviceId> parent;
+  std::vector<DeviceId> children;
+  std::uint64_t bytes = 0;
+  std::uint64_t chunk_bytes = 0;
+  std::uint32_t window = 0;
+  /// kContribution where received, kResult at its root: the reduction (index into DevicePart::reductions).
+  std::uint32_t reduction = 0;
+  /// kContribution: the rank whose term this is.
+  std::uint32_t rank = 0;
+
+  std::uint32_t num_chunks() const { return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes); }
+  friend bool operator==(const Stream&, const Stream&) = default;
+  static constexpr auto fields =
+      weft::fields(&Stream::flow, &Stream::kind, &Stream::region, &Stream::parent, &Stream::children, &Stream::bytes, &Stream::chunk_bytes,
+                   &Stream::window, &Stream::reduction, &Stream::rank);
+};
+
+enum class ReduceOp : std::uint8_t { kSum, kMax };
+
+/// destination[region] = term 0 (+) term 1 (+) ... in rank order. This device's own term is source[region], the others
+/// arrive as kContribution streams. Chunk by chunk, as soon as all terms of a chunk are there.
+struct Reduction {
+  Region region;
+  ReduceOp op = ReduceOp::kSum;
+  std::uint32_t num_ranks = 0;
+  std::uint32_t own_rank = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t chunk_bytes = 0;
+  std::uint32_t window = 0;
+
+  std::uint32_t num_chunks() const { return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes); }
+  friend bool operator==(const Reduction&, const Reduction&) = default;
+  static constexpr auto fields = weft::fields(&Reduction::region, &Reduction::op, &Reduction::num_ranks, &Reduction::own_rank, &Reduction::bytes,
+                                              &Reduction::chunk_bytes, &Reduction::window);
+};
+
+/// All that one device must do for one plan (a resharding or a collective): a value that travels in its program.
+///
+/// Buffers are named at execution: the source box (absent if this device holds nothing) and the destination box (absent
+/// if it wants nothing), both dense and row-major.
+struct DevicePart {
+  DeviceId device;
+  DType dtype = DType::kF32;
+  std::optional<Region> source;
+  std::optional<Region> destination;
+  std::vector<Region> copies;   ///< From source to destination, without any message.
+  std::vector<Stream> streams;  ///< Ascending by flow.
+  std::vector<Reduction> reductions;
+
+  /// Nothing to send, receive or copy.
+  bool empty() const { return copies.empty() && streams.empty() && reductions.empty(); }
+  std::size_t source_bytes() const;
+  std::size_t destination_bytes() const;
+  /// Bytes of payload this device sends and receives, over all edges.
+  std::uint64_t bytes_sent() const;
+  std::uint64_t bytes_received() const;
+  /// Every device that this one sends to or receives from, ascending: those must be connected.
+  std::vector<DeviceId> peers() const;
+
+  friend bool operator==(const DevicePart&, const DevicePart&) = default;
+  static constexpr auto fields = weft::fields(&DevicePart::device, &DevicePart::dtype, &DevicePart::source, &DevicePart::destination,
+                                              &DevicePart::copies, &DevicePart::streams, &DevicePart::reductions);
+};
+
+/// A line per copy, stream and reduction.
+std::string to_string(const DevicePart& part);
+
+/// `flows` as one device sees them; streams without a role are left out.
+std::vector<Stream> streams_of(const std::vector<Flow>& flows, DeviceId device);
+
+}  // namespace weft::transfer
+
+template <>
+struct weft::last_enumerator<weft::transfer::ReduceOp> {
+  static constexpr auto kValue = weft::transfer::ReduceOp::kMax;
+};

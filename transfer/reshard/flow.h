@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/tensor/region.h"
+#include "core/tensor/region_codec.h"
+#include "transfer/reshard/topology.h"
+
+namespace weft::transfer {
+
+/// Unique within one plan; both ends of a message name it.
+using FlowId = StrongId<struct FlowTag>;
+
+/// Where a flow's bytes come from at its root and go to at the others.
+enum class FlowKind : std::uint8_t {
+  kDeliver,       ///< From the root's source shard into the receivers' destination shards.
+  kContribution,  ///< From the root's source into a staging slot, where it is one term of an ordered reduction.
+  kResult,        ///< From the root's reduced result (in its destination) into the receivers' destinations.
+};
+
+/// `parent` sends every chunk of the flow to `child`.
+struct FlowEdge {
+  DeviceId parent;
+  DeviceId child;
+  friend bool operator==(const FlowEdge&, const FlowEdge&) = default;
+  static constexpr auto fields = weft::fields(&FlowEdge::parent, &FlowEdge::child);
+};
+
+/// A region of a tensor that travels down a tree of devices, in chunks, from the root.
+///
+/// Chunk i is the bytes [i * chunk_bytes, min((i + 1) * chunk_bytes, bytes)) of the region as a dense row-major box. A device
+/// passes a chunk on as soon as it has landed. At most `window` chunks are under way on an edge: window * chunk_bytes
+/// is what the pipeline's fill costs per hop, and the memory a hop may need.
+struct Flow {
+  FlowId id;
+  FlowKind kind = FlowKind::kDeliver;
+  Region region;
+  DeviceId root;
+  std::vector<FlowEdge> edges;  ///< Parents before their children.
+  std::uint64_t bytes = 0;
+  std::uint64_t chunk_bytes = 0;
+  std::uint32_t window = 0;
+
+  friend bool operator==(const Flow&, const Flow&) = default;
+  static constexpr auto fields = weft::fields(&Flow::id, &Flow::kind, &Flow::region, &Flow::root, &Flow::edges, &Flow::bytes, &Flow::chunk_bytes,
+                                              &Flow::window);
+};
+
+/// "flow 3 [0:4,0:8] 128 B: 0->2 2->3, 1 chunk of 128 B, window 2".
+std::string to_string(const Flow& flow);
+
+/// How plans cut flows into chunks. Part of the plan, never derived from local state.
+struct ChunkOptions {
+  /// Chunk of a flow that some device forwards: about 2 ms of a 1 Gbit/s link.
+  std::uint64_t chunk_bytes = 256 * 1024;
+  /// Chunk of a flow with one hop, where pipelining gains nothing.
+  std::uint64_t direct_chunk_bytes = 1024 * 1024;
+  std::uint32_t window = 2;
+
+  friend bool operator==(const ChunkOptions&, const ChunkOptions&) = default;
+  static constexpr auto fields = weft::fields(&ChunkOptions::chunk_bytes, &ChunkOptions::direct_chunk_bytes, &ChunkOptions::window);
+};
+
+/// Fills in bytes, chunk_bytes and window. Chunks are about equal, and whole rows (everything but the outermost wide
+/// dimension) where those are small enough, else multiples of 64 bytes.
+void set_chunks(Flow& flow, std::size_t element_size, const ChunkOptions& options);
+
+}  // namespace weft::transfer
+
+template <>
+struct weft::last_enumerator<weft::transfer::FlowKind> {
+  static constexpr auto kValue = weft::transfer::FlowKind::kResult;
+};

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transfer/reshard/flow.h"
+
+namespace weft::transfer {
+
+/// Bytes that hosts and devices already send and receive under the plan being made. A planner's scratch value.
+struct Loads {
+  explicit Loads(const Topology& topology)
+      : host_egress(topology.num_hosts()), device_egress(topology.num_devices()), device_ingress(topology.num_devices()) {}
+
+  std::vector<std::uint64_t> host_egress;
+  std::vector<std::uint64_t> device_egress;
+  std::vector<std::uint64_t> device_ingress;
+
+  /// Counts `bytes` along every edge.
+  void add(const Topology& topology, const std::vector<FlowEdge>& edges, std::uint64_t bytes);
+};
+
+/// The holder to send from when the receivers are on other hosts: of the host that sends least, the device that sends least.
+DeviceId least_loaded_holder(const std::vector<DeviceId>& holders, const Topology& topology, const Loads& loads);
+
+/// Devices of the root's host get the flow from the root. Other hosts form a chain, those that send least so far first, since the last
+/// one need not pass anything on; in each, the device that receives least so far is the entry and fans out to the others
+/// as a binary tree.
+///
+///   root ─▶ entry(host 1) ─▶ entry(host 2) ─▶ ...
+///               ├▶ d            ├▶ d
+///               └▶ d            └▶ d
+std::vector<FlowEdge> broadcast_tree(DeviceId root, const std::vector<DeviceId>& receivers, const Topology& topology, const Loads& loads);
+
+}  // namespace weft::transfer
