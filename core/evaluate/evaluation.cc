@@ -1,0 +1,119 @@
+#include "core/evaluate/evaluation.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/evaluate/memory_plan.h"
+#include "core/graph/fill_parameter.h"
+
+namespace weft {
+
+Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results,
+                       std::vector<ValueId> accumulated)
+    : graph_(std::move(graph)), stream_(device.create_stream()) {
+  if (!device.is_host_memory()) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "an Evaluation needs a device whose memory the host can read, not {}", device.description());
+  }
+  results.insert(results.end(), accumulated.begin(), accumulated.end());
+  for (const ValueId result : results) {
+    if (result.value() >= graph_.values().size() || !graph_.value(result).producer) {
+      throw_error(ErrorCode::kInvalidArgument, "the result %{} is not computed by the graph", result);
+    }
+  }
+  find_needed_nodes(results);
+  place_values(device, results);
+  prepare_calls(accumulated);
+}
+
+void Evaluation::find_needed_nodes(const std::vector<ValueId>& results) {
+  std::vector<bool> needed(graph_.values().size(), false);
+  for (const ValueId result : results) needed[result.value()] = true;
+  for (std::size_t i = graph_.nodes().size(); i-- > 0;) {
+    const Node& node = graph_.nodes()[i];
+    if (std::none_of(node.outputs.begin(), node.outputs.end(),
+                     [&](ValueId output) { return needed[output.value()]; }))
+      continue;
+    for (const ValueId input : node.inputs) needed[input.value()] = true;
+    nodes_.push_back(NodeId(static_cast<std::uint32_t>(i)));
+  }
+  std::reverse(nodes_.begin(), nodes_.end());
+}
+
+void Evaluation::place_values(Device& device, const std::vector<ValueId>& results) {
+  const std::size_t count = graph_.values().size();
+  addresses_.assign(count, nullptr);
+  readable_.assign(count, false);
+  std::vector<std::size_t> offsets(count, 0);
+  std::size_t size = 0;
+  const auto keep = [&](ValueId value) {
+    if (readable_[value.value()]) return;
+    readable_[value.value()] = true;
+    offsets[value.value()] = size;
+    size += (graph_.value(value).type.bytes() + 63) / 64 * 64;
+  };
+  for (const Parameter& parameter : graph_.parameters()) keep(parameter.value);
+  for (const ValueId result : results) keep(result);
+  for (const Input& input : graph_.inputs()) keep(input.value);
+  const MemoryPlan plan = plan_memory(graph_, nodes_, readable_);
+  persistent_ = device.allocate(size);
+  temporary_ = device.allocate(plan.size);
+  stream_->fill_zero({persistent_.data(), persistent_.size()});
+  for (std::size_t value = 0; value < count; ++value) {
+    if (readable_[value]) {
+      addresses_[value] = persistent_.data() + offsets[value];
+    } else if (plan.offsets[value]) {
+      addresses_[value] = temporary_.data() + *plan.offsets[value];
+    }
+  }
+}
+
+void Evaluation::prepare_calls(const std::vector<ValueId>& accumulated) {
+  const auto is_accumulated = [&](ValueId value) {
+    return std::find(accumulated.begin(), accumulated.end(), value) != accumulated.end();
+  };
+  for (const NodeId id : nodes_) {
+    const Node& node = graph_.node(id);
+    Call call{&node.op, {}, {}, {}};
+    for (const ValueId input : node.inputs) {
+      if (is_accumulated(input)) {
+        throw_error(ErrorCode::kInvalidArgument, "'{}' cannot be accumulated: {} uses it",
+                    graph_.value(input).name, to_string(node.op));
+      }
+      call.inputs.push_back({graph_.value(input).type, addresses_[input.value()]});
+    }
+    for (const ValueId output : node.outputs) {
+      call.outputs.push_back({graph_.value(output).type, addresses_[output.value()]});
+      call.accumulating.push_back(is_accumulated(output) ? OutputMode::kAccumulate : OutputMode::kWrite);
+      call.accumulates |= is_accumulated(output);
+    }
+    calls_.push_back(std::move(call));
+  }
+}
+
+TensorRef Evaluation::tensor(ValueId value) const {
+  if (value.value() >= readable_.size() || !readable_[value.value()]) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "%{} is neither an input, a parameter nor a result of this evaluation", value);
+  }
+  return {graph_.value(value).type, addresses_[value.value()]};
+}
+
+void Evaluation::fill_parameters(std::uint64_t seed) {
+  for (const Parameter& parameter : graph_.parameters()) {
+    const Value& value = graph_.value(parameter.value);
+    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), parameter.initializer, seed,
+                   data<float>(parameter.value));
+  }
+}
+
+void Evaluation::run(OutputMode accumulated) {
+  for (const Call& call : calls_) {
+    const bool adds = call.accumulates && accumulated == OutputMode::kAccumulate;
+    stream_->run(*call.op, call.inputs, call.outputs,
+                 adds ? std::span<const OutputMode>(call.accumulating) : std::span<const OutputMode>());
+  }
+  stream_->synchronize();
+}
+
+}  // namespace weft

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/device/device.h"
+#include "core/graph/graph.h"
+
+namespace weft {
+
+/// Runs a graph on one device, in the graph's order: for tests, benchmarks, text generation, and the
+/// one-device training that distributed training is compared with. One thread at a time. The device must
+/// outlive it.
+///
+///   Evaluation evaluation(device, gpt.graph, {gpt.logits});
+///   evaluation.fill_parameters(seed);
+///   std::ranges::copy(ids, evaluation.data<std::int32_t>(gpt.tokens).begin());
+///   evaluation.run();
+///   std::span<const float> logits = evaluation.data<float>(gpt.logits);
+///
+/// Only nodes that the results need are run: inputs that matter to the loss alone need no content when logits
+/// are asked for.
+class Evaluation final {
+ public:
+  /// `results` can be read after a run. `accumulated` are results too; a run can add to them instead of
+  /// writing them, and no node may use them. Throws Error(kInvalidArgument) if one does, or if a result is
+  /// not computed by the graph.
+  Evaluation(Device& device, Graph graph, std::vector<ValueId> results,
+             std::vector<ValueId> accumulated = {});
+
+  /// Memory of an input, a parameter or a result.
+  TensorRef tensor(ValueId value) const;
+  template <typename T>
+  std::span<T> data(ValueId value) const {
+    return tensor(value).as<T>();
+  }
+  /// Gives every parameter its initial values.
+  void fill_parameters(std::uint64_t seed);
+
+  /// Runs all nodes that the results need. With kAccumulate, the accumulated results are added to.
+  void run(OutputMode accumulated = OutputMode::kWrite);
+
+  const Graph& graph() const { return graph_; }
+  Stream& stream() { return *stream_; }
+  /// Bytes of inputs, parameters and results, and of everything in between.
+  std::size_t persistent_bytes() const { return persistent_.size(); }
+  std::size_t temporary_bytes() const { return temporary_.size(); }
+
+ private:
+  struct Call {
+    const Op* op;
+    std::vector<ConstTensorRef> inputs;
+    std::vector<TensorRef> outputs;
+    std::vector<OutputMode> accumulating;  ///< kAccumulate for the outputs that are accumulated results.
+    bool accumulates = false;
+  };
+  void find_needed_nodes(const std::vector<ValueId>& results);
+  void place_values(Device& device, const std::vector<ValueId>& results);
+  void prepare_calls(const std::vector<ValueId>& accumulated);
+
+  Graph graph_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<NodeId> nodes_;
+  DeviceMemory persistent_;
+  DeviceMemory temporary_;
+  std::vector<std::byte*> addresses_;  ///< By value; null for values that no result needs.
+  std::vector<bool> readable_;         ///< By value: keeps its content between runs.
+  std::vector<Call> calls_;
+};
+
+}  // namespace weft

@@ -1,0 +1,87 @@
+#include "core/evaluate/memory_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/ops/op_definition.h"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+/// Free and taken bytes of a block that grows at its end.
+class Arena {
+ public:
+  std::size_t take(std::size_t size) {
+    std::size_t at = 0;
+    for (const auto& [begin, end] : taken_) {
+      if (begin >= at && begin - at >= size) break;
+      at = std::max(at, end);
+    }
+    taken_[at] = at + size;
+    high_ = std::max(high_, at + size);
+    return at;
+  }
+  void give_back(std::size_t offset) { taken_.erase(offset); }
+  std::size_t high() const { return high_; }
+
+ private:
+  std::map<std::size_t, std::size_t> taken_;  ///< begin -> end
+  std::size_t high_ = 0;
+};
+
+std::size_t rounded_bytes(const TensorType& type) {
+  const std::size_t bytes = std::max<std::size_t>(type.bytes(), 1);
+  const std::size_t unit = bytes >= kPage ? kPage : 64;
+  return (bytes + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const Graph& graph, const std::vector<NodeId>& nodes,
+                       const std::vector<bool>& elsewhere) {
+  std::vector<std::size_t> last_use(graph.values().size(), 0);
+  for (std::size_t position = 0; position < nodes.size(); ++position) {
+    const Node& node = graph.node(nodes[position]);
+    for (const ValueId input : node.inputs) last_use[input.value()] = position;
+    for (const ValueId output : node.outputs) last_use[output.value()] = position;
+  }
+  MemoryPlan plan{std::vector<std::optional<std::size_t>>(graph.values().size()), 0};
+  Arena arena;
+  std::vector<bool> taken_over(graph.values().size(), false);
+  const auto dies_at = [&](ValueId value, std::size_t position) {
+    return plan.offsets[value.value()] && last_use[value.value()] == position && !taken_over[value.value()];
+  };
+  for (std::size_t position = 0; position < nodes.size(); ++position) {
+    const Node& node = graph.node(nodes[position]);
+    const int in_place = definition(node.op.kind).in_place_input;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const std::uint32_t output = node.outputs[i].value();
+      if (elsewhere[output]) continue;
+      if (i == 0 && in_place >= 0) {
+        const ValueId input = node.inputs[static_cast<std::size_t>(in_place)];
+        const bool once = std::count(node.inputs.begin(), node.inputs.end(), input) == 1;
+        if (once && dies_at(input, position)) {
+          plan.offsets[output] = plan.offsets[input.value()];
+          taken_over[input.value()] = true;
+          continue;
+        }
+      }
+      plan.offsets[output] = arena.take(rounded_bytes(graph.value(node.outputs[i]).type));
+    }
+    std::vector<ValueId> dying = node.inputs;
+    dying.insert(dying.end(), node.outputs.begin(), node.outputs.end());
+    std::sort(dying.begin(), dying.end());
+    dying.erase(std::unique(dying.begin(), dying.end()), dying.end());
+    for (const ValueId value : dying) {
+      if (!dies_at(value, position)) continue;
+      arena.give_back(*plan.offsets[value.value()]);
+      taken_over[value.value()] = true;  // given back once
+    }
+  }
+  plan.size = arena.high();
+  return plan;
+}
+
+}  // namespace weft

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/graph/graph.h"
+
+namespace weft {
+
+/// Where values live inside one block of memory, so that values that are never needed at the same time share
+/// bytes.
+struct MemoryPlan {
+  std::vector<std::optional<std::size_t>> offsets;  ///< By value; nothing for values outside the plan.
+  std::size_t size = 0;
+};
+
+/// Places the outputs of `nodes` (run in this order) that are not in `elsewhere`. A value's bytes are free
+/// for others after its last use; an op that may work in place does so when its input is not needed any more.
+/// First fit; offsets are multiples of 4 KiB for large values and of 64 bytes for small ones. Pure.
+MemoryPlan plan_memory(const Graph& graph, const std::vector<NodeId>& nodes,
+                       const std::vector<bool>& elsewhere);
+
+}  // namespace weft

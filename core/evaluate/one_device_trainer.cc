@@ -1,0 +1,62 @@
+#include "core/evaluate/one_device_trainer.h"
+
+#include <cmath>
+
+namespace weft {
+namespace {
+
+std::vector<ValueId> gradient_values(const std::vector<Gradient>& gradients) {
+  std::vector<ValueId> values;
+  values.reserve(gradients.size());
+  for (const Gradient& gradient : gradients) values.push_back(gradient.gradient);
+  return values;
+}
+
+}  // namespace
+
+OneDeviceTrainer::OneDeviceTrainer(Device& device, TrainingGraph graph, std::uint64_t seed)
+    : loss_(graph.loss),
+      gradients_(std::move(graph.gradients)),
+      evaluation_(device, std::move(graph.graph), {loss_}, gradient_values(gradients_)),
+      moments_(device.allocate(2 * sizeof(float) *
+                               static_cast<std::size_t>(evaluation_.graph().num_parameter_elements()))) {
+  evaluation_.fill_parameters(seed);
+  evaluation_.stream().fill_zero({moments_.data(), moments_.size()});
+}
+
+TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW optimizer, double clip_norm) {
+  TrainingReport report;
+  for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
+    feed(microbatch, evaluation_);
+    evaluation_.run(microbatch == 0 ? OutputMode::kWrite : OutputMode::kAccumulate);
+    report.loss += evaluation_.data<float>(loss_)[0];
+  }
+  double squares = 0;
+  for (const Gradient& gradient : gradients_) {
+    double sum = 0;
+    evaluation_.stream().sum_of_squares(evaluation_.data<float>(gradient.gradient), &sum);
+    evaluation_.stream().synchronize();
+    squares += sum;
+  }
+  report.gradient_norm = std::sqrt(squares);
+  optimizer.gradient_scale = clip_factor(report.gradient_norm, clip_norm);
+  optimizer.step = ++steps_;
+  update(optimizer);
+  return report;
+}
+
+void OneDeviceTrainer::update(AdamW optimizer) {
+  const double weight_decay = optimizer.weight_decay;
+  float* moments = reinterpret_cast<float*>(moments_.data());
+  const auto parameters = evaluation_.graph().parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::span<float> values = evaluation_.data<float>(parameters[i].value);
+    optimizer.weight_decay = parameters[i].decay ? weight_decay : 0;
+    evaluation_.stream().adamw(optimizer, evaluation_.data<float>(gradients_[i].gradient), values,
+                               {moments, values.size()}, {moments + values.size(), values.size()});
+    moments += 2 * values.size();
+  }
+  evaluation_.stream().synchronize();
+}
+
+}  // namespace weft

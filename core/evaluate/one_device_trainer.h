@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "core/evaluate/evaluation.h"
+
+namespace weft {
+
+/// What one training step says about itself.
+struct TrainingReport {
+  double loss = 0;
+  double gradient_norm = 0;  ///< Before clipping.
+};
+
+/// Trains a graph on one device with AdamW: what every distributed run of the same graph is compared with.
+///
+/// Sums have a fixed order: gradients and losses by microbatch index (the losses in double); the squared norm
+/// in double, the parameters' sums in the graph's order. One thread at a time.
+class OneDeviceTrainer final {
+ public:
+  OneDeviceTrainer(Device& device, TrainingGraph graph, std::uint64_t seed);
+
+  /// Writes the inputs of one microbatch into the evaluation.
+  using Feed = std::function<void(int microbatch, Evaluation& evaluation)>;
+  /// One step: forward and backward of each microbatch, clipping to `clip_norm` (0: none), update.
+  /// `optimizer` gives the rates; its step count, gradient scale and (for parameters without decay) weight
+  /// decay are set here.
+  TrainingReport step(int microbatches, const Feed& feed, AdamW optimizer, double clip_norm);
+
+  Evaluation& evaluation() { return evaluation_; }
+  std::int64_t steps_done() const { return steps_; }
+
+ private:
+  void update(AdamW optimizer);
+
+  ValueId loss_;
+  std::vector<Gradient> gradients_;
+  Evaluation evaluation_;
+  DeviceMemory moments_;  ///< First and second moment of each parameter, one after the other.
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+namespace weft {
+
+/// Memory that an op needs while it runs. Grows to the largest size asked for and is kept. One thread at a
+/// time.
+class Workspace final {
+ public:
+  /// At least `count` floats, aligned to 64 bytes; valid until the next call.
+  float* floats(std::size_t count) {
+    if (count > capacity_) {
+      memory_.reset();
+      const std::size_t bytes = (count * sizeof(float) + 63) / 64 * 64;
+      memory_.reset(static_cast<float*>(std::aligned_alloc(64, bytes)));
+      if (!memory_) throw std::bad_alloc();
+      capacity_ = count;
+    }
+    return memory_.get();
+  }
+
+ private:
+  struct Free {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<float[], Free> memory_;
+  std::size_t capacity_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,223 @@
+// Every op's value and gradient, as computed by the CPU kernels from what autodiff emits, against the
+// double-precision reference and its central finite differences. Odd sizes, every instruction set of this
+// machine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "core/autodiff/differentiate.h"
+#include "core/base/philox.h"
+#include "core/device_cpu/cpu_device.h"
+#include "core/evaluate/evaluation.h"
+#include "core/ops/graph_builder.h"
+#include "tests/support/reference_ops.h"
+
+namespace weft {
+namespace {
+
+using test::Numbers;
+
+/// A small model: the op between parameters and a cross entropy.
+struct Case {
+  std::string name;
+  std::function<ValueId(GraphBuilder&)>
+      build;  // the value that goes into the loss; its last dimension are the logits
+};
+
+ValueId parameter(GraphBuilder& b, const std::string& name, Shape shape) {
+  const std::vector<std::string> axes(shape.size(), "any");
+  return b.parameter(name, std::move(shape), normal(0.7), axes);
+}
+
+ValueId ids(GraphBuilder& b, const Shape& shape) {
+  return b.input("ids", {DType::kI32, shape}, std::vector<std::string>(shape.size(), "any"));
+}
+
+std::vector<Case> cases() {
+  return {
+      {"add",
+       [](GraphBuilder& b) {
+         return b.add(parameter(b, "a", {3, 5, 19}), parameter(b, "b", {3, 5, 19}));
+       }},
+      {"add_suffix",
+       [](GraphBuilder& b) {
+         return b.add(parameter(b, "a", {11, 5, 19}), parameter(b, "b", {5, 19}));
+       }},
+      {"linear",
+       [](GraphBuilder& b) {
+         return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}));
+       }},
+      {"linear_bias",
+       [](GraphBuilder& b) {
+         return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}),
+                         parameter(b, "bias", {21}));
+       }},
+      {"linear_packed",
+       [](GraphBuilder& b) {
+         return b.linear(parameter(b, "x", {2, 5, 9}), parameter(b, "w", {9, 3, 7}),
+                         parameter(b, "bias", {3, 7}));
+       }},
+      {"gelu",
+       [](GraphBuilder& b) {
+         return b.gelu(parameter(b, "x", {5, 37}));
+       }},
+      {"layer_norm",
+       [](GraphBuilder& b) {
+         return b.layer_norm(parameter(b, "x", {3, 3, 37}), parameter(b, "gamma", {37}),
+                             parameter(b, "beta", {37}));
+       }},
+      {"layer_norm_narrow",
+       [](GraphBuilder& b) {
+         return b.layer_norm(parameter(b, "x", {5, 3}), parameter(b, "gamma", {3}),
+                             parameter(b, "beta", {3}));
+       }},
+      {"attention",
+       [](GraphBuilder& b) {
+         return b.attention(parameter(b, "qkv", {2, 13, 3, 10}), 5);
+       }},
+      {"attention_in_blocks",
+       [](GraphBuilder& b) {
+         return b.attention(parameter(b, "qkv", {1, 131, 3, 4}), 4);
+       }},
+      {"embedding",
+       [](GraphBuilder& b) {
+         return b.embedding(parameter(b, "table", {11, 23}), ids(b, {3, 5}));
+       }},
+      {"cross_entropy",
+       [](GraphBuilder& b) {
+         return parameter(b, "logits", {3, 2, 71});
+       }},
+      {"value_used_twice",
+       [](GraphBuilder& b) {
+         const ValueId x = parameter(b, "x", {4, 12}), w = parameter(b, "w", {12, 12});
+         const ValueId y = b.linear(x, w);
+         return b.add(b.gelu(y), b.linear(y, w));
+       }},
+  };
+}
+
+/// A case with its inputs filled in and one evaluation done.
+struct Fixture {
+  Fixture(const Case& c, InstructionSet set) : device({1, set}) {
+    GraphBuilder b;
+    const ValueId logits = c.build(b);
+    const Shape shape = b.graph().value(logits).type.shape;
+    const Shape target_shape(shape.begin(), shape.end() - 1);
+    targets =
+        b.input("targets", {DType::kI32, target_shape}, std::vector<std::string>(target_shape.size(), "any"));
+    const ValueId loss = b.cross_entropy(logits, targets, 0.37);
+    forward = std::move(b).finish();
+    training = differentiate(forward, loss);
+    std::vector<ValueId> results{loss}, gradients;
+    for (const Gradient& gradient : training.gradients) gradients.push_back(gradient.gradient);
+    results.insert(results.end(), gradients.begin(), gradients.end());
+    evaluation = std::make_unique<Evaluation>(device, training.graph, results);
+    evaluation->fill_parameters(5);
+    PhiloxStream random(11);
+    for (const Input& input : forward.inputs()) {
+      const std::uint64_t bound = input.value == targets ? static_cast<std::uint64_t>(shape.back()) : 11;
+      for (std::int32_t& id : evaluation->data<std::int32_t>(input.value))
+        id = static_cast<std::int32_t>(random.below(bound));
+      const auto span = evaluation->data<std::int32_t>(input.value);
+      values[input.value] = Numbers(span.begin(), span.end());
+    }
+    for (const Parameter& p : forward.parameters()) {
+      const auto span = evaluation->data<float>(p.value);
+      values[p.value] = Numbers(span.begin(), span.end());
+    }
+    evaluation->run();
+  }
+
+  double reference_loss() const { return test::reference_evaluate(forward, values).at(training.loss)[0]; }
+
+  CpuDevice device;
+  ValueId targets;
+  Graph forward;
+  TrainingGraph training;
+  std::unique_ptr<Evaluation> evaluation;
+  std::map<ValueId, Numbers> values;
+};
+
+class GradientTest : public ::testing::TestWithParam<InstructionSet> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > detect_instruction_set()) GTEST_SKIP() << "this CPU has no " << to_string(GetParam());
+  }
+};
+
+TEST_P(GradientTest, LossEqualsTheReference) {
+  for (const Case& c : cases()) {
+    Fixture f(c, GetParam());
+    EXPECT_NEAR(f.evaluation->data<float>(f.training.loss)[0], f.reference_loss(),
+                1e-5 * std::abs(f.reference_loss()))
+        << c.name;
+  }
+}
+
+TEST_P(GradientTest, GradientsEqualFiniteDifferencesOfTheReference) {
+  for (const Case& c : cases()) {
+    Fixture f(c, GetParam());
+    for (const Gradient& gradient : f.training.gradients) {
+      const auto computed = f.evaluation->data<float>(gradient.gradient);
+      double largest = 0;
+      for (const float g : computed) largest = std::max(largest, std::abs(static_cast<double>(g)));
+      Numbers& parameter = f.values[gradient.parameter];
+      // At most about 40 elements of each parameter, spread over it.
+      const std::size_t stride = 1 + parameter.size() / 40;
+      for (std::size_t i = 0; i < parameter.size(); i += stride) {
+        constexpr double kStep = 1e-4;
+        const double value = parameter[i];
+        parameter[i] = value + kStep;
+        const double above = f.reference_loss();
+        parameter[i] = value - kStep;
+        const double below = f.reference_loss();
+        parameter[i] = value;
+        ASSERT_NEAR(computed[i], (above - below) / (2 * kStep), 2e-5 * largest + 1e-7)
+            << c.name << ": element " << i << " of " << f.forward.value(gradient.parameter).name;
+      }
+    }
+  }
+}
+
+TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
+  for (const Case& c : cases()) {
+    Fixture f(c, GetParam());
+    std::vector<ValueId> gradients;
+    for (const Gradient& gradient : f.training.gradients) gradients.push_back(gradient.gradient);
+    if (std::ranges::any_of(f.training.graph.nodes(), [&](const Node& node) {
+          return std::ranges::any_of(node.inputs,
+                                     [&](ValueId v) { return std::ranges::count(gradients, v) > 0; });
+        })) {
+      continue;  // gradient of one parameter is used for another's
+    }
+    std::vector<std::vector<float>> runs;
+    for (int repetition = 0; repetition < 2; ++repetition) {
+      Evaluation evaluation(f.device, f.training.graph, {}, gradients);
+      evaluation.fill_parameters(5);
+      for (const Input& input : f.forward.inputs()) {
+        std::ranges::copy(f.evaluation->data<std::int32_t>(input.value),
+                          evaluation.data<std::int32_t>(input.value).begin());
+      }
+      evaluation.run();
+      evaluation.run(OutputMode::kAccumulate);
+      runs.emplace_back();
+      for (const ValueId gradient : gradients) {
+        const auto once = f.evaluation->data<float>(gradient), twice = evaluation.data<float>(gradient);
+        for (std::size_t i = 0; i < once.size(); ++i) {
+          ASSERT_NEAR(twice[i], 2 * once[i], 1e-5 * std::abs(once[i]) + 1e-5) << c.name << ": element " << i;
+        }
+        runs.back().insert(runs.back().end(), twice.begin(), twice.end());
+      }
+    }
+    EXPECT_EQ(runs[0], runs[1]) << c.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, GradientTest,
+                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2,
+                                           InstructionSet::kAvx512),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
+
+}  // namespace
+}  // namespace weft
