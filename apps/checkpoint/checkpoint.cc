@@ -1,0 +1,216 @@
+#include "apps/checkpoint/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "apps/checkpoint/safetensors.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kFormat = 1;
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kUnfinished = ".unfinished-";
+constexpr const char* kLatest = "latest";
+constexpr const char* kModel = "model.safetensors";
+constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr const char* kDescription = "checkpoint.json";
+
+/// Flushes a folder's entries, or a file, to the disk.
+void flush(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool flushed = fd >= 0 && ::fsync(fd) == 0;
+  const int reason = errno;
+  if (fd >= 0) ::close(fd);
+  if (!flushed)
+    throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(),
+                std::strerror(reason));
+}
+
+/// Renames `from` to `to`. If `to` exists (a resumed run comes by the same step again) both change names in
+/// one step, so that at no moment neither is there.
+void put_in_place(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), fs::exists(to) ? RENAME_EXCHANGE : 0) == 0)
+    return;
+  if (errno == EINVAL || errno == ENOSYS) {  // a file system that cannot
+    fs::path aside = from;
+    fs::rename(to, aside += ".replaced");
+    fs::rename(from, to);
+    return;
+  }
+  throw_error(ErrorCode::kUnavailable, "cannot rename {} to {}: {}", from.string(), to.string(),
+              std::strerror(errno));
+}
+
+bool is_complete(const fs::path& folder) { return fs::is_regular_file(folder / kDescription); }
+
+/// Complete checkpoints of a folder, the oldest first.
+std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().filename().string().starts_with(kPrefix) && is_complete(entry.path()))
+      found.push_back(entry.path());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void write_description(const fs::path& path, const Checkpoint& checkpoint) {
+  const nlohmann::ordered_json description = {{"format", kFormat},
+                                              {"step", checkpoint.step},
+                                              {"seed", checkpoint.seed},
+                                              {"model_digest", checkpoint.model_digest},
+                                              {"files",
+                                               {{kModel, sha256_file(path.parent_path() / kModel)},
+                                                {kOptimizer, sha256_file(path.parent_path() / kOptimizer)}}}};
+  std::ofstream out(path);
+  out << description.dump(2) << "\n";
+  out.close();
+  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+  flush(path);
+}
+
+nlohmann::json read_description(const fs::path& checkpoint) {
+  std::ifstream in(checkpoint / kDescription);
+  if (!in) throw_error(ErrorCode::kNotFound, "there is no checkpoint in {}", checkpoint.string());
+  auto description = nlohmann::json::parse(in, nullptr, false);
+  if (!description.is_object() || !description.value("files", nlohmann::json()).is_object())
+    throw_error(ErrorCode::kDataLoss, "{} is damaged", (checkpoint / kDescription).string());
+  if (description.value("format", 0) != kFormat)
+    throw_error(ErrorCode::kIncompatible, "the checkpoint {} has format {}, this program reads format {}",
+                checkpoint.string(), description.value("format", 0), kFormat);
+  for (const auto& [file, hash] : description["files"].items())
+    if (sha256_file(checkpoint / file) != hash)
+      throw_error(ErrorCode::kDataLoss,
+                  "{} does not have the hash that its checkpoint.json states; resume from an older one",
+                  (checkpoint / file).string());
+  return description;
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress)
+    : folder_(std::move(folder)), keep_(std::max(1, keep)), progress_(std::move(progress)) {
+  std::error_code failed;
+  fs::create_directories(folder_, failed);
+  if (failed)
+    throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", folder_.string(), failed.message());
+  std::vector<fs::path> unfinished;
+  for (const auto& entry : fs::directory_iterator(folder_))
+    if (entry.path().filename().string().starts_with(kUnfinished)) unfinished.push_back(entry.path());
+  for (const fs::path& path : unfinished) fs::remove_all(path);
+}
+
+void CheckpointStore::done(std::string_view point) const {
+  if (progress_) progress_(point);
+}
+
+fs::path CheckpointStore::write(const Checkpoint& checkpoint) {
+  const std::string name = fmt::format("{}{:08}", kPrefix, checkpoint.step);
+  const fs::path building = folder_ / fmt::format("{}{}", kUnfinished, name);
+  const fs::path final_path = folder_ / name;
+  try {
+    fs::remove_all(building);
+    fs::create_directory(building);
+    done("folder created");
+    std::vector<TensorView> parameters;
+    std::vector<TensorView> moments;
+    for (const ParameterState& p : checkpoint.parameters) {
+      parameters.push_back({p.name, p.shape, p.values});
+      moments.push_back({"first_moment." + p.name, p.shape, p.first_moment});
+      moments.push_back({"second_moment." + p.name, p.shape, p.second_moment});
+    }
+    write_safetensors(building / kModel, parameters, {{"format", "weft"}});
+    done("model written");
+    write_safetensors(building / kOptimizer, moments, {{"format", "weft"}});
+    done("optimizer written");
+    write_description(building / kDescription, checkpoint);
+    done("description written");
+    flush(building);
+    put_in_place(building, final_path);
+    done("renamed");
+    flush(folder_);
+    const fs::path link = folder_ / fmt::format("{}{}", kUnfinished, kLatest);
+    fs::remove(link);
+    fs::create_symlink(name, link);
+    done("link created");
+    fs::rename(link, folder_ / kLatest);
+    done("link renamed");
+    flush(folder_);
+    remove_old();
+    done("old ones removed");
+  } catch (const fs::filesystem_error& error) {
+    throw_error(ErrorCode::kUnavailable, "cannot write the checkpoint {}: {}", final_path.string(),
+                error.code().message());
+  }
+  return final_path;
+}
+
+void CheckpointStore::remove_old() const {
+  std::vector<fs::path> all = checkpoints_in(folder_);
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < all.size(); ++i) {
+    // Renamed first: half a checkpoint must not look like one.
+    const fs::path doomed = folder_ / fmt::format("{}{}", kUnfinished, all[i].filename().string());
+    fs::rename(all[i], doomed);
+    done("old one renamed");
+    fs::remove_all(doomed);
+  }
+  std::error_code ignored;
+  std::vector<fs::path> replaced;
+  for (const auto& entry : fs::directory_iterator(folder_))
+    if (entry.path().filename().string().starts_with(kUnfinished)) replaced.push_back(entry.path());
+  for (const fs::path& path : replaced) fs::remove_all(path, ignored);
+}
+
+fs::path find_checkpoint(const fs::path& path) {
+  if (is_complete(path)) return fs::canonical(path);
+  const fs::path folder = path.filename() == kLatest ? path.parent_path() : path;
+  for (const fs::path& candidate : {folder, folder / "checkpoints"}) {
+    // The newest counts, not the link: a crash may have come between the two.
+    const std::vector<fs::path> all = checkpoints_in(candidate);
+    if (!all.empty()) return fs::canonical(all.back());
+  }
+  throw_error(ErrorCode::kNotFound,
+              "there is no complete checkpoint at {}: expected a checkpoint's folder (with {}), a folder of "
+              "them, or a run's folder",
+              path.string(), kDescription);
+}
+
+Checkpoint read_checkpoint(const fs::path& path) {
+  const nlohmann::json description = read_description(path);
+  Checkpoint checkpoint;
+  try {
+    checkpoint.step = description.at("step");
+    checkpoint.seed = description.at("seed");
+    checkpoint.model_digest = description.at("model_digest");
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}", (path / kDescription).string(), error.what());
+  }
+  const SafetensorsFile model(path / kModel);
+  const SafetensorsFile optimizer(path / kOptimizer);
+  const auto copy = [](std::span<const float> values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  for (const TensorView& tensor : model.tensors())
+    checkpoint.parameters.push_back(
+        {.name = tensor.name,
+         .shape = tensor.shape,
+         .values = copy(tensor.values),
+         .first_moment = copy(optimizer.tensor("first_moment." + tensor.name).values),
+         .second_moment = copy(optimizer.tensor("second_moment." + tensor.name).values)});
+  return checkpoint;
+}
+
+}  // namespace weft::apps

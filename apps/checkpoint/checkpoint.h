@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor/shape.h"
+
+namespace weft::apps {
+
+/// A parameter and its AdamW moments, whole: gathered from all shards, so that it fits any mesh.
+struct ParameterState {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
+  std::vector<float> first_moment;
+  std::vector<float> second_moment;
+
+  friend bool operator==(const ParameterState&, const ParameterState&) = default;
+};
+
+/// All that training needs to go on as if it had never stopped. A value.
+struct Checkpoint {
+  std::int64_t step = 0;  ///< Steps done.
+  std::uint64_t seed = 0;
+  /// Hash of what must not change between the runs: model, data and seed; not the mesh, nor the number of
+  /// steps.
+  std::string model_digest;
+  std::vector<ParameterState> parameters;
+
+  friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
+};
+
+/// The checkpoints of one run, in a folder:
+///
+///   step-00000100/model.safetensors      parameters
+///   step-00000100/optimizer.safetensors  first_moment.NAME, second_moment.NAME
+///   step-00000100/checkpoint.json        step, seed, digest, hashes of both files
+///   latest -> step-00000100
+///
+/// A checkpoint is written under another name, flushed, then renamed; `latest` and the removal of old ones
+/// follow. So a crash at any point leaves the older checkpoint or the newer one, complete. The driver owns
+/// it; one thread at a time.
+class CheckpointStore {
+ public:
+  /// Called with a name after each thing done to the disk; tests end the process there.
+  using Progress = std::function<void(std::string_view point)>;
+
+  /// Keeps the newest `keep` (at least 1) checkpoints; removes what a crash left half-written.
+  CheckpointStore(std::filesystem::path folder, int keep, Progress progress = {});
+
+  /// Returns the checkpoint's folder. Throws Error(kUnavailable) when the disk refuses; older checkpoints are
+  /// then intact.
+  std::filesystem::path write(const Checkpoint& checkpoint);
+
+ private:
+  void done(std::string_view point) const;
+  void remove_old() const;
+
+  std::filesystem::path folder_;
+  int keep_;
+  Progress progress_;
+};
+
+/// The newest complete checkpoint that a user's path means: a checkpoint, a folder of them, or a run's
+/// folder. Throws Error(kNotFound) saying what was looked for.
+std::filesystem::path find_checkpoint(const std::filesystem::path& path);
+
+/// Throws Error(kDataLoss) if a file is damaged.
+Checkpoint read_checkpoint(const std::filesystem::path& checkpoint);
+
+}  // namespace weft::apps

@@ -1,0 +1,189 @@
+#include "apps/checkpoint/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "apps/checkpoint/safetensors.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "weft-checkpoint-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  static Checkpoint at_step(std::int64_t step) {
+    const float x = static_cast<float>(step);
+    return {.step = step,
+            .seed = ~std::uint64_t{0},
+            .model_digest = "d1",
+            .parameters = {
+                {"wte", {2, 3}, {x, 1, 2, 3, 4, 5.0000001f}, {x, 0, 0, 0, 0, 1e-38f}, {x, 1, 1, 1, 1, 1}},
+                {"h0/\"bias\"", {2}, {x, -0.0f}, {x, 2}, {x, 3}},
+                {"scale", {}, {x}, {x}, {x}}}};
+  }
+  std::vector<std::string> entries() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(root_)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  fs::path root_;
+};
+
+TEST_F(CheckpointTest, ComesBackBitForBit) {
+  const fs::path written = CheckpointStore(root_, 2).write(at_step(7));
+  const Checkpoint read = read_checkpoint(written);
+  EXPECT_EQ(read, at_step(7));
+  EXPECT_TRUE(std::signbit(read.parameters[1].values[1]));
+  EXPECT_EQ(fs::read_symlink(root_ / "latest"), "step-00000007");
+}
+
+TEST_F(CheckpointTest, KeepsTheNewestFew) {
+  CheckpointStore store(root_, 2);
+  for (int step : {5, 10, 15, 100}) store.write(at_step(step));
+  EXPECT_EQ(entries(), (std::vector<std::string>{"latest", "step-00000015", "step-00000100"}));
+}
+
+TEST_F(CheckpointTest, AStepWrittenAgainTakesTheOldOnesPlace) {
+  CheckpointStore store(root_, 2);
+  store.write(at_step(5));
+  Checkpoint second = at_step(5);
+  second.parameters[0].values[1] = 42;
+  store.write(second);
+  EXPECT_EQ(read_checkpoint(find_checkpoint(root_)), second);
+  EXPECT_EQ(entries(), (std::vector<std::string>{"latest", "step-00000005"}));
+}
+
+TEST_F(CheckpointTest, IsFoundByAnyPathThatMeansIt) {
+  const fs::path run = root_ / "run";
+  CheckpointStore store(run / "checkpoints", 3);
+  store.write(at_step(5));
+  const fs::path newest = fs::canonical(store.write(at_step(10)));
+  EXPECT_EQ(find_checkpoint(run), newest);
+  EXPECT_EQ(find_checkpoint(run / "checkpoints"), newest);
+  EXPECT_EQ(find_checkpoint(run / "checkpoints" / "latest"), newest);
+  EXPECT_EQ(find_checkpoint(run / "checkpoints" / "step-00000005").filename(), "step-00000005");
+  try {
+    find_checkpoint(root_ / "nothing");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_THAT(error.message(), HasSubstr("nothing"));
+  }
+}
+
+TEST_F(CheckpointTest, AFlippedBitIsNoticed) {
+  const fs::path written = CheckpointStore(root_, 1).write(at_step(3));
+  {
+    std::fstream file(written / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-3, std::ios::end);
+    file.put('\x55');
+  }
+  EXPECT_THROW(read_checkpoint(written), Error);
+}
+
+/// Runs a child that ends, as if killed, at the n-th point of writing step 10 over steps 5 and
+/// (optionally) 10. False when the writing has fewer points.
+bool write_and_die(const fs::path& root, int n, const Checkpoint& checkpoint) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int points = 0;
+    CheckpointStore store(root, 1, [&](std::string_view) {
+      if (++points == n) ::_exit(137);
+    });
+    store.write(checkpoint);
+    ::_exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WEXITSTATUS(status) == 137;
+}
+
+TEST_F(CheckpointTest, ACrashAtAnyPointLeavesACompleteCheckpointAndARunCanGoOn) {
+  int old_ones = 0;
+  int new_ones = 0;
+  for (int n = 1;; ++n) {
+    const fs::path folder = root_ / std::to_string(n);
+    CheckpointStore(folder, 1).write(at_step(5));
+    const bool died = write_and_die(folder, n, at_step(10));
+    const Checkpoint found = read_checkpoint(find_checkpoint(folder));
+    EXPECT_TRUE(found == at_step(5) || found == at_step(10)) << "crash at point " << n;
+    (found.step == 5 ? old_ones : new_ones) += 1;
+    CheckpointStore(folder, 1).write(at_step(15));
+    EXPECT_EQ(read_checkpoint(find_checkpoint(folder)), at_step(15));
+    std::vector<std::string> left;
+    for (const auto& entry : fs::directory_iterator(folder)) left.push_back(entry.path().filename());
+    EXPECT_EQ(left.size(), 2u) << "crash at point " << n;
+    if (!died) break;
+  }
+  EXPECT_EQ(old_ones, 4);  // until the rename
+  EXPECT_GE(new_ones, 4);
+}
+
+TEST_F(CheckpointTest, ACrashWhileAStepIsReplacedLosesNothingEvenWhenItIsTheOnlyOne) {
+  Checkpoint again = at_step(10);
+  again.model_digest = "d2";
+  for (int n = 1;; ++n) {
+    const fs::path folder = root_ / std::to_string(n);
+    CheckpointStore(folder, 1).write(at_step(10));
+    const bool died = write_and_die(folder, n, again);
+    const Checkpoint found = read_checkpoint(find_checkpoint(folder));
+    EXPECT_TRUE(found == at_step(10) || found == again) << "crash at point " << n;
+    if (!died) break;
+  }
+}
+
+TEST_F(CheckpointTest, SafetensorsHasThePublicLayout) {
+  const std::vector<float> values = {1.0f, 2.0f};
+  const fs::path path = root_ / "x.safetensors";
+  write_safetensors(path, std::vector<TensorView>{{"a", {2}, values}});
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(in), {});
+  const std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  EXPECT_EQ(static_cast<unsigned char>(bytes[0]) % 8, 0);
+  EXPECT_EQ(bytes.substr(8, header.size()), header);
+  EXPECT_EQ(bytes.substr(bytes.size() - 8), std::string("\0\0\x80\x3f\0\0\0\x40", 8));
+}
+
+TEST_F(CheckpointTest, DamagedSafetensorsAreRefusedWithAReason) {
+  const std::vector<float> values = {1.0f, 2.0f, 3.0f};
+  const fs::path path = root_ / "x.safetensors";
+  write_safetensors(path, std::vector<TensorView>{{"a", {3}, values}});
+  std::ifstream in(path, std::ios::binary);
+  const std::string good(std::istreambuf_iterator<char>(in), {});
+  const auto refused = [&](const std::string& bytes) -> std::string {
+    std::ofstream(path, std::ios::binary) << bytes;
+    try {
+      const SafetensorsFile file(path);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refused(good), "accepted");
+  EXPECT_THAT(refused(""), HasSubstr("empty"));
+  EXPECT_THAT(refused(good.substr(0, 6)), HasSubstr("too short"));
+  EXPECT_THAT(refused(good.substr(0, 20)), HasSubstr("cut off"));
+  EXPECT_THAT(refused(good.substr(0, good.size() - 4)), HasSubstr("impossible offsets"));
+  EXPECT_THAT(refused(good + "more"), HasSubstr("do not fill"));
+  std::string other_type = good;
+  other_type.replace(other_type.find("F32"), 3, "F16");
+  EXPECT_THAT(refused(other_type), HasSubstr("not F32"));
+}
+
+}  // namespace
+}  // namespace weft::apps
