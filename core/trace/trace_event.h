@@ -37,7 +37,7 @@ struct TraceEvent {
 
   TraceLane lane = TraceLane::kCompute;
   TraceKind kind = TraceKind::kForward;
-  std::string name;  ///< For people: "h0.attention", "stage0.out to back". Empty: the kind alone.
+  std::string name = {};  ///< For people: "h0.attention", "stage0.out to back". Empty: the kind alone.
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::int32_t microbatch = kNoMicrobatch;
@@ -52,10 +52,10 @@ struct TraceEvent {
 
 /// What one device recorded, with all that is needed to draw it beside others.
 struct DeviceTrace {
-  std::string name;  ///< "front[0,1] on worker0".
+  std::string name = {};  ///< "front[0,1] on worker0".
   /// Added to the device's times to get the gathering process's: 0 among processes of one machine.
   std::int64_t clock_offset_ns = 0;
-  std::vector<TraceEvent> events;
+  std::vector<TraceEvent> events = {};
   std::uint64_t dropped = 0;  ///< Events that did not fit in the recorder.
 
   static constexpr auto fields = weft::fields(&DeviceTrace::name, &DeviceTrace::clock_offset_ns,

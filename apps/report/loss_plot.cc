@@ -1,0 +1,135 @@
+#include "apps/report/loss_plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace weft::apps {
+namespace {
+
+constexpr double kWidth = 900;
+constexpr double kHeight = 480;
+constexpr double kLeft = 64, kRight = 190, kTop = 48, kBottom = 52;
+
+constexpr const char* kTrain = "#2f6fde";
+constexpr const char* kValidation = "#d9480f";
+constexpr const char* kUnigram = "#6e7781";
+
+using Points = std::vector<std::pair<double, double>>;
+
+/// Mean over about a thirtieth of the run around each step; narrower at the ends, so that it never lags.
+Points smoothed(const Points& points) {
+  const std::size_t half = points.size() / 60;
+  Points result;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::size_t reach = std::min({half, i, points.size() - 1 - i});
+    double sum = 0;
+    for (std::size_t k = i - reach; k <= i + reach; ++k) sum += points[k].second;
+    result.emplace_back(points[i].first, sum / static_cast<double>(2 * reach + 1));
+  }
+  return result;
+}
+
+struct Label {
+  double y;
+  std::string text;
+  std::string colour;
+};
+
+/// Moves labels apart so that none covers another.
+void spread(std::vector<Label>& labels) {
+  std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
+  for (std::size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + 16);
+  double floor = kHeight - kBottom + 4;
+  for (std::size_t i = labels.size(); i-- > 0;) {
+    labels[i].y = std::min(labels[i].y, floor);
+    floor = labels[i].y - 16;
+  }
+}
+
+}  // namespace
+
+Svg draw_losses(const std::vector<StepMetrics>& steps, double unigram_loss, const std::string& title) {
+  Points train;
+  Points validation;
+  for (const StepMetrics& m : steps) {
+    if (std::isfinite(m.loss)) train.emplace_back(static_cast<double>(m.step), m.loss);
+    if (m.validation_loss && std::isfinite(*m.validation_loss))
+      validation.emplace_back(static_cast<double>(m.step), *m.validation_loss);
+  }
+  double low = unigram_loss > 0 ? unigram_loss : train.empty() ? 0 : train[0].second;
+  double high = low;
+  for (const Points& points : {train, validation})
+    for (const auto& [x, y] : points) {
+      low = std::min(low, y);
+      high = std::max(high, y);
+    }
+  const double margin = std::max(0.05, 0.06 * (high - low));
+  low = std::max(0.0, low - margin);
+  high += margin;
+  const double last_step = train.empty() ? 1 : std::max(2.0, train.back().first);
+
+  const auto x_of = [&](double step) {
+    return kLeft + (step - 1) / (last_step - 1) * (kWidth - kLeft - kRight);
+  };
+  const auto y_of = [&](double loss) {
+    return kTop + (high - loss) / (high - low) * (kHeight - kTop - kBottom);
+  };
+  const auto placed = [&](Points points) {
+    for (auto& [x, y] : points) {
+      x = x_of(x);
+      y = y_of(y);
+    }
+    return points;
+  };
+
+  Svg svg(kWidth, kHeight);
+  svg.text(kLeft, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
+  const std::vector<double> losses = round_ticks(low, high, 6);
+  for (double loss : losses) {
+    svg.line(kLeft, y_of(loss), kWidth - kRight, y_of(loss), "stroke='#e6e8eb'");
+    svg.text(kLeft - 8, y_of(loss) + 4, tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1),
+             Svg::Anchor::kEnd, "fill='#57606a'");
+  }
+  for (double step : round_ticks(1, last_step, 8)) {
+    if (step != std::floor(step) || step < 1) continue;
+    svg.line(x_of(step), kHeight - kBottom, x_of(step), kHeight - kBottom + 5, "stroke='#8c959f'");
+    svg.text(x_of(step), kHeight - kBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle,
+             "fill='#57606a'");
+  }
+  svg.line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "stroke='#8c959f'");
+  svg.text((kLeft + kWidth - kRight) / 2, kHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
+  svg.text(0, 0, "loss (nats per token)", Svg::Anchor::kMiddle,
+           fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'",
+                       (kTop + kHeight - kBottom) / 2));
+
+  std::vector<Label> labels;
+  if (unigram_loss > 0) {
+    svg.line(kLeft, y_of(unigram_loss), kWidth - kRight, y_of(unigram_loss),
+             fmt::format("stroke='{}' stroke-width='1.5' stroke-dasharray='6 4'", kUnigram));
+    labels.push_back({y_of(unigram_loss) + 4, fmt::format("unigram model {:.3f}", unigram_loss), kUnigram});
+  }
+  if (!train.empty()) {
+    const Points average = smoothed(train);
+    svg.polyline(placed(train), fmt::format("stroke='{}' stroke-width='1' opacity='0.3'", kTrain));
+    svg.polyline(placed(average),
+                 fmt::format("stroke='{}' stroke-width='2' stroke-linejoin='round'", kTrain));
+    labels.push_back(
+        {y_of(average.back().second) + 4, fmt::format("training {:.3f}", average.back().second), kTrain});
+  }
+  if (!validation.empty()) {
+    svg.polyline(placed(validation), fmt::format("stroke='{}' stroke-width='2'", kValidation));
+    for (const auto& [x, y] : placed(validation))
+      svg.circle(x, y, 3.5, fmt::format("fill='white' stroke='{}' stroke-width='2'", kValidation));
+    labels.push_back({y_of(validation.back().second) + 4,
+                      fmt::format("validation {:.3f}", validation.back().second), kValidation});
+  }
+  spread(labels);
+  for (const Label& label : labels)
+    svg.text(kWidth - kRight + 12, label.y, label.text, Svg::Anchor::kStart,
+             fmt::format("fill='{}' font-weight='600'", label.colour));
+  return svg;
+}
+
+}  // namespace weft::apps

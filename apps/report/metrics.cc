@@ -1,0 +1,117 @@
+#include "apps/report/metrics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no NaN and no infinity; a loss that diverged is null, and comes back as NaN.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+double number(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+StepMetrics parse(const Json& json) {
+  StepMetrics m;
+  m.step = json.at("step");
+  m.loss = number(json.at("loss"));
+  m.grad_norm = number(json.at("grad_norm"));
+  m.learning_rate = json.at("learning_rate");
+  m.seconds = json.at("seconds");
+  m.tokens_per_second = number(json.at("tokens_per_second"));
+  m.transfer_seconds = json.at("transfer_seconds");
+  m.exposed_transfer_seconds = json.at("exposed_transfer_seconds");
+  m.resharded_bytes = json.at("resharded_bytes");
+  if (json.contains("validation_loss")) m.validation_loss = number(json["validation_loss"]);
+  return m;
+}
+
+void write_fully(int fd, const std::string& text, const fs::path& path) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0)
+      throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace
+
+std::string to_json_line(const StepMetrics& m) {
+  Json json = {{"step", m.step},
+               {"loss", number(m.loss)},
+               {"tokens_per_second", number(m.tokens_per_second)},
+               {"grad_norm", number(m.grad_norm)},
+               {"learning_rate", m.learning_rate},
+               {"seconds", m.seconds},
+               {"transfer_seconds", m.transfer_seconds},
+               {"exposed_transfer_seconds", m.exposed_transfer_seconds},
+               {"resharded_bytes", m.resharded_bytes}};
+  if (m.validation_loss) json["validation_loss"] = number(*m.validation_loss);
+  return json.dump();
+}
+
+std::vector<StepMetrics> read_metrics(const fs::path& path) {
+  std::vector<StepMetrics> steps;
+  std::ifstream in(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  int line = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;  // cut off by a crash
+    ++line;
+    try {
+      steps.push_back(parse(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        text.begin() + static_cast<std::ptrdiff_t>(end))));
+    } catch (const nlohmann::json::exception& error) {
+      throw_error(ErrorCode::kDataLoss, "{}:{} is damaged: {}", path.string(), line, error.what());
+    }
+    begin = end + 1;
+  }
+  return steps;
+}
+
+MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done)
+    : path_(std::move(path)), steps_(read_metrics(path_)) {
+  std::erase_if(steps_, [&](const StepMetrics& m) { return m.step > steps_done; });
+  // What is kept goes to another file first, so that a crash here loses no line.
+  fs::path temporary = path_;
+  temporary += ".new";
+  fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  std::string text;
+  for (const StepMetrics& m : steps_) text += to_json_line(m) + "\n";
+  try {
+    write_fully(fd_, text, temporary);
+    fs::rename(temporary, path_);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+MetricsFile::~MetricsFile() { ::close(fd_); }
+
+void MetricsFile::append(const StepMetrics& metrics) {
+  write_fully(fd_, to_json_line(metrics) + "\n", path_);
+  steps_.push_back(metrics);
+}
+
+}  // namespace weft::apps

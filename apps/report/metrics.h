@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::apps {
+
+/// What one training step came to: a line of metrics.jsonl. A value.
+struct StepMetrics {
+  std::int64_t step = 0;  ///< Counts from 1.
+  double loss = 0;        ///< Nats per token, mean over the step's tokens.
+  double grad_norm = 0;   ///< Before clipping.
+  double learning_rate = 0;
+  double seconds = 0;  ///< Wall time of the step at the driver.
+  double tokens_per_second = 0;
+  double transfer_seconds = 0;          ///< Mean over devices: time in which a transfer was under way.
+  double exposed_transfer_seconds = 0;  ///< Mean over devices: the part of it in which compute stood still.
+  std::uint64_t resharded_bytes = 0;    ///< Between meshes.
+  std::optional<double> validation_loss;
+
+  friend bool operator==(const StepMetrics&, const StepMetrics&) = default;
+};
+
+/// One JSON object, without a line end. Numbers come back exactly.
+std::string to_json_line(const StepMetrics& metrics);
+
+/// All whole lines of a metrics file; a last line that a crash cut off is left out. No file is no metrics.
+/// Throws Error(kDataLoss) naming the line if another one is damaged.
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
+
+/// metrics.jsonl being written: each line is with the kernel when append() returns. One thread at a time.
+class MetricsFile {
+ public:
+  /// A run that starts, or goes on after `steps_done` steps: later lines in the file are dropped, for those
+  /// steps come again. Throws Error(kUnavailable) if it cannot be written.
+  MetricsFile(std::filesystem::path path, std::int64_t steps_done);
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+  ~MetricsFile();
+
+  void append(const StepMetrics& metrics);
+  /// What the file holds, from step 1 on.
+  const std::vector<StepMetrics>& steps() const { return steps_; }
+
+ private:
+  std::filesystem::path path_;
+  std::vector<StepMetrics> steps_;
+  int fd_ = -1;
+};
+
+}  // namespace weft::apps

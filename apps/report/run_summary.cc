@@ -1,0 +1,154 @@
+#include "apps/report/run_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "apps/report/progress_display.h"
+#include "core/base/units.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr std::size_t kLastSteps = 10;  // whose mean is "the last loss"
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Breaks text at spaces into lines of at most `width`, each after `margin`.
+std::string wrapped(const std::string& text, std::size_t width, const std::string& margin) {
+  std::string result;
+  for (std::size_t begin = 0; begin < text.size();) {
+    std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) end = text.size();
+    std::size_t next = end + 1;
+    if (end - begin > width) {
+      const std::size_t space = text.rfind(' ', begin + width);
+      end = space != std::string::npos && space > begin ? space : begin + width;
+      next = text[end] == ' ' ? end + 1 : end;
+    }
+    result += margin + text.substr(begin, end - begin) + "\n";
+    begin = next;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<double> RunSummary::hidden_share() const {
+  if (transfer_seconds <= 0) return std::nullopt;
+  return std::clamp(1 - exposed_transfer_seconds / transfer_seconds, 0.0, 1.0);
+}
+
+void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary) {
+  if (steps.empty()) return;
+  summary.steps = steps.back().step;
+  summary.first_loss = steps.front().loss;
+  const std::size_t last = std::min(kLastSteps, steps.size());
+  summary.last_loss = 0;
+  for (std::size_t i = steps.size() - last; i < steps.size(); ++i)
+    summary.last_loss += steps[i].loss / static_cast<double>(last);
+  summary.first_validation_loss.reset();
+  summary.seconds = summary.transfer_seconds = summary.exposed_transfer_seconds = 0;
+  summary.resharded_bytes = 0;
+  std::vector<double> speeds;
+  for (const StepMetrics& m : steps) {
+    if (m.validation_loss) {
+      if (!summary.first_validation_loss) summary.first_validation_loss = m.validation_loss;
+      summary.last_validation_loss = m.validation_loss;
+    }
+    if (m.step <= summary.resumed_from) continue;
+    speeds.push_back(m.tokens_per_second);
+    summary.seconds += m.seconds;
+    summary.transfer_seconds += m.transfer_seconds;
+    summary.exposed_transfer_seconds += m.exposed_transfer_seconds;
+    summary.resharded_bytes += m.resharded_bytes;
+  }
+  summary.tokens_per_second = median(std::move(speeds));
+}
+
+std::string to_json(const RunSummary& s) {
+  const auto number = [](std::optional<double> value) {
+    return value && std::isfinite(*value) ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+  };
+  const nlohmann::ordered_json json = {{"name", s.name},
+                                       {"app", s.app},
+                                       {"outcome", s.outcome},
+                                       {"steps", s.steps},
+                                       {"total_steps", s.total_steps},
+                                       {"resumed_from", s.resumed_from},
+                                       {"parameters", s.parameters},
+                                       {"seconds", s.seconds},
+                                       {"seconds_to_first_step", s.seconds_to_first_step},
+                                       {"first_loss", number(s.first_loss)},
+                                       {"last_loss", number(s.last_loss)},
+                                       {"first_validation_loss", number(s.first_validation_loss)},
+                                       {"last_validation_loss", number(s.last_validation_loss)},
+                                       {"unigram_loss", number(s.unigram_loss)},
+                                       {"tokens_per_second", s.tokens_per_second},
+                                       {"resharded_bytes", s.resharded_bytes},
+                                       {"transfer_seconds", s.transfer_seconds},
+                                       {"exposed_transfer_seconds", s.exposed_transfer_seconds},
+                                       {"hidden_transfer_share", number(s.hidden_share())},
+                                       {"checkpoint_step", s.checkpoint_step},
+                                       {"sample", s.sample}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string summary_screen(const RunSummary& s, const RunDirectory& directory, bool colours) {
+  const std::string bold = colours ? "\x1b[1m" : "";
+  const std::string dim = colours ? "\x1b[2m" : "";
+  const std::string green = colours ? "\x1b[32m" : "";
+  const std::string plain = colours ? "\x1b[0m" : "";
+  const auto row = [&](const char* what, const std::string& value) {
+    return fmt::format("  {}{:<17}{}{}\n", dim, what, plain, value);
+  };
+
+  std::string text = fmt::format("\n{}{}{} {}: {} of {} steps in {}", bold, s.name, plain, s.outcome, s.steps,
+                                 s.total_steps, format_seconds(s.seconds));
+  text += s.resumed_from > 0 ? fmt::format(", resumed from step {}\n\n", s.resumed_from) : "\n\n";
+  text += row("training loss", fmt::format("{:.3f} -> {:.3f}", s.first_loss, s.last_loss));
+  if (s.last_validation_loss) {
+    std::string value =
+        fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, bold, *s.last_validation_loss, plain);
+    if (s.unigram_loss > 0) {
+      const double ahead = s.unigram_loss - *s.last_validation_loss;
+      value += fmt::format("   (a unigram model has {:.3f}: {}{}{})", s.unigram_loss, ahead > 0 ? green : "",
+                           ahead > 0 ? fmt::format("beaten by {:.3f}", ahead) : "not beaten yet", plain);
+    }
+    text += row("validation loss", value);
+  }
+  text += row("speed", fmt::format("{} tokens/s", with_thousands(s.tokens_per_second)));
+  if (s.resharded_bytes > 0)
+    text += row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
+  if (const auto hidden = s.hidden_share())
+    text += row("transfers hidden",
+                fmt::format("{:.0f} % behind computation ({} exposed of {} a device)", *hidden * 100,
+                            format_seconds(s.exposed_transfer_seconds), format_seconds(s.transfer_seconds)));
+  if (!s.sample.empty())
+    text += fmt::format("\n  {}the model writes:{}\n{}", dim, plain, wrapped(s.sample, 100, "    "));
+
+  const auto here = std::filesystem::relative(directory.path()).string();
+  const std::string folder = here.starts_with("..") ? directory.path().string() : here;
+  const auto file = [&](const char* name, const std::string& what) {
+    return fmt::format("    {:<16}{}{}{}\n", name, dim, what, plain);
+  };
+  text += fmt::format("\n  {}/\n", folder);
+  text += file("metrics.jsonl", "a JSON object a step");
+  text += file("summary.json", "the numbers above");
+  text += file("loss.svg", "the losses, drawn");
+  text += file("timeline.svg", "one step, drawn: compute and transfers of every device");
+  text += file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
+  if (s.checkpoint_step > 0)
+    text += file("checkpoints/", fmt::format("the last one after step {}", s.checkpoint_step));
+  text += file("logs/", "what every process said");
+  return text;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/report/metrics.h"
+#include "apps/run_directory/run_directory.h"
+
+namespace weft::apps {
+
+/// What a whole run came to: summary.json, and the screen at its end. A value.
+struct RunSummary {
+  std::string name = {};
+  std::string app = {};
+  std::string outcome = {};       ///< "done", or "interrupted".
+  std::int64_t steps = 0;         ///< Done, resumed ones included.
+  std::int64_t total_steps = 0;   ///< Asked for.
+  std::int64_t resumed_from = 0;  ///< 0: it began at the beginning.
+  std::int64_t parameters = 0;
+  double seconds = 0;                ///< Of this run's steps.
+  double seconds_to_first_step = 0;  ///< From the start of the driver to the end of the first step.
+  double first_loss = 0;
+  double last_loss = 0;  ///< Mean of the last steps, as steps differ by their data.
+  std::optional<double> first_validation_loss = {};
+  std::optional<double> last_validation_loss = {};
+  double unigram_loss = 0;
+  double tokens_per_second = 0;  ///< Median of this run's steps.
+  std::uint64_t resharded_bytes = 0;
+  double transfer_seconds = 0;
+  double exposed_transfer_seconds = 0;
+  std::string sample = {};           ///< Text that the model wrote.
+  std::int64_t checkpoint_step = 0;  ///< The last checkpoint; 0: none.
+
+  /// 1 - exposed / transfer time; nothing when there were no transfers.
+  std::optional<double> hidden_share() const;
+};
+
+/// Fills in what the steps tell: losses, speed, bytes, transfer times. Only steps after `resumed_from` count
+/// for speed.
+void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary);
+
+std::string to_json(const RunSummary& summary);
+
+/// The last screen: losses, speed, transfers, the sample, and where everything lies. `colours` for terminals.
+std::string summary_screen(const RunSummary& summary, const RunDirectory& directory, bool colours);
+
+}  // namespace weft::apps

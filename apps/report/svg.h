@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::apps {
+
+/// Attributes of an SVG element beyond its geometry: "fill='#444' opacity='0.5'".
+using SvgStyle = std::string_view;
+
+/// A picture being drawn, element by element, on a white ground. A value.
+class Svg {
+ public:
+  Svg(double width, double height);
+
+  void rect(double x, double y, double width, double height, SvgStyle style, std::string_view tooltip = {});
+  void line(double x1, double y1, double x2, double y2, SvgStyle style);
+  void polyline(const std::vector<std::pair<double, double>>& points, SvgStyle style);
+  void circle(double x, double y, double radius, SvgStyle style);
+  enum class Anchor { kStart, kMiddle, kEnd };
+  /// `y` is the text's base line.
+  void text(double x, double y, std::string_view text, Anchor anchor = Anchor::kStart, SvgStyle style = {});
+  /// Raw elements, such as patterns.
+  void definitions(std::string_view elements);
+
+  std::string str() const;
+  /// Throws Error(kUnavailable) if the file cannot be written.
+  void write(const std::filesystem::path& path) const;
+
+ private:
+  double width_;
+  double height_;
+  std::string body_;
+};
+
+/// Round numbers that divide [low, high] in about `count` parts: [0, 97], 5 -> 0 20 40 60 80.
+std::vector<double> round_ticks(double low, double high, int count);
+/// A tick with as many digits as its spacing needs: 0.25, 3, 150.
+std::string tick_label(double value, double spacing);
+
+}  // namespace weft::apps
