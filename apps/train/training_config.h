@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/config/config_node.h"
+
+namespace weft::apps {
+
+/// The `training:` section. A value.
+struct TrainingConfig {
+  std::int64_t steps = 300;
+  std::int64_t batch = 32;  ///< Sequences per step, over all microbatches.
+  double learning_rate = 1e-3;
+  double min_learning_rate = 1e-4;
+  std::int64_t warmup_steps = 20;
+  double weight_decay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double clip_norm = 1.0;            ///< 0: gradients are not clipped.
+  std::int64_t validate_every = 50;  ///< Also after the first and the last step. 0: never.
+  std::int64_t validation_batches = 4;
+
+  friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
+};
+
+/// The `checkpoint:` section. A value.
+struct CheckpointConfig {
+  std::int64_t every = 100;  ///< Steps; also after the last one. 0: never.
+  int keep = 2;
+  std::optional<std::filesystem::path> resume = {};  ///< A checkpoint, a folder of them, or a run's folder.
+
+  friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
+};
+
+/// Reads and finishes the section.
+TrainingConfig parse_training(const ConfigNode& node);
+CheckpointConfig parse_checkpoint(const ConfigNode& node);
+
+/// The learning rate of a step, which counts from 1: linear from 0 to the full rate in `warmup_steps`, then
+/// half a cosine down to the least, reached in the last step.
+double learning_rate(const TrainingConfig& config, std::int64_t step);
+
+/// Whether validation belongs to this step (which counts from 1).
+bool validates_after(const TrainingConfig& config, std::int64_t step);
+
+}  // namespace weft::apps
