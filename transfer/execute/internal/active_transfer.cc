@@ -52,6 +52,14 @@ void ActiveTransfer::begin() {
     if (source_.data() == destination_.data() && part_.source == part_.destination) break;
     copy_region(region, size_of(part_.dtype), part_.source.value(), source_, part_.destination.value(), destination_);
   }
+  // In place, a reduction overwrites this device's own term: keep a copy for those who have not got it yet.
+  for (StreamState& state : streams_) {
+    const Stream& stream = *state.stream;
+    if (stream.kind != FlowKind::kContribution || stream.parent || source_.data() != destination_.data()) continue;
+    const auto overwritten = [&](const Reduction& reduction) { return reduction.region.intersect(stream.region).has_value(); };
+    if (std::none_of(part_.reductions.begin(), part_.reductions.end(), overwritten)) continue;
+    for (std::uint32_t chunk = 0; chunk < state.chunks.size(); ++chunk) pack(state, chunk);
+  }
   for (std::uint32_t i = 0; i < reductions_.size(); ++i) {
     if (reductions_[i].reduction->num_ranks != 1) continue;
     for (std::uint32_t chunk = 0; chunk < reductions_[i].reduction->num_chunks(); ++chunk) reduce(i, chunk);
@@ -207,11 +215,17 @@ std::optional<std::span<const std::byte>> ActiveTransfer::chunk_bytes(StreamStat
   const std::byte* box = state.all_ready ? source_.data() : destination_.data();
   if (const auto at = state.view.contiguous(offset, bytes)) return std::span(box + *at, bytes);
   if (state.slots_in_use >= 2 * stream.window) return std::nullopt;
-  at_chunk.slot = core_.slots().take(bytes);
+  pack(state, chunk);
+  return at_chunk.slot.bytes();
+}
+
+void ActiveTransfer::pack(StreamState& state, std::uint32_t chunk) {
+  ChunkState& at_chunk = state.chunks[chunk];
+  at_chunk.slot = core_.slots().take(chunk_size(*state.stream, chunk));
   at_chunk.users = static_cast<std::uint32_t>(state.children.size());
   ++state.slots_in_use;
-  state.view.gather(box, offset, at_chunk.slot.bytes());
-  return at_chunk.slot.bytes();
+  const std::byte* box = state.all_ready ? source_.data() : destination_.data();
+  state.view.gather(box, chunk * state.stream->chunk_bytes, at_chunk.slot.bytes());
 }
 
 void ActiveTransfer::pump(std::uint32_t index) {

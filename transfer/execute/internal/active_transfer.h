@@ -100,6 +100,8 @@ class ActiveTransfer final {
   void take_held(std::uint32_t index);
   /// The bytes of a chunk that can be sent, packed if need be; nothing when there is no room to pack it now.
   std::optional<std::span<const std::byte>> chunk_bytes(StreamState& state, std::uint32_t chunk);
+  /// Copies a chunk out of the box into a slot, for all children.
+  void pack(StreamState& state, std::uint32_t chunk);
   void drop_user(std::uint32_t index, std::uint32_t chunk);
   void one_done();
   void finish_if_over();

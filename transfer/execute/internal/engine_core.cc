@@ -83,12 +83,12 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<c
   ActiveTransfer& transfer = *owned;
   transfers_.emplace(id, std::move(owned));
   next_check_ = std::min(next_check_, transfer.next_check(grace_));
+  transfer.begin();
   if (const auto found = early_.find(id); found != early_.end()) {
     const std::vector<Early> early = std::move(found->second);
     early_.erase(found);
     for (const Early& chunk : early) transfer.chunk_arrived(chunk.message, chunk.sender, chunk.flow, chunk.chunk, chunk.bytes, {});
   }
-  transfer.begin();
 }
 
 void EngineCore::cancel_all(const Error& error) {
