@@ -16,6 +16,7 @@ struct TransferReport {
   TransferId id;
   Outcome<void> outcome;
   TimePoint started;   ///< When the engine took it up.
+  TimePoint moving;    ///< When its first chunk arrived; `started` where nothing arrives.
   TimePoint finished;  ///< When its last byte had left and landed.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;

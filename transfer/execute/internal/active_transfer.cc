@@ -82,6 +82,7 @@ std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) con
 void ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk, std::size_t bytes,
                                    std::span<const std::byte> payload) {
   if (error_) return core_.release(message);
+  if (!moving_) moving_ = core_.now();
   const auto index = find_stream(flow);
   if (!index || streams_[*index].stream->parent != sender || chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {

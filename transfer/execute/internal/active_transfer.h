@@ -43,6 +43,7 @@ class ActiveTransfer final {
 
   const TransferId& id() const { return id_; }
   TimePoint started() const { return started_; }
+  TimePoint moving() const { return moving_.value_or(started_); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::uint64_t bytes_received() const { return bytes_received_; }
   const std::optional<Error>& error() const { return error_; }
@@ -114,6 +115,7 @@ class ActiveTransfer final {
   const std::span<std::byte> destination_;
   const TimePoint started_;
   const TimePoint deadline_;
+  std::optional<TimePoint> moving_;  // when the first chunk arrived, if any had to
   std::function<void(const TransferReport&)> callback_;
   std::vector<StreamState> streams_;
   std::vector<ReductionState> reductions_;

@@ -39,14 +39,14 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<c
     for (const Early& early : early_[id]) wire_.release(early.message);
     early_.erase(id);
     remember_failed(id);
-    finished_.push_back({{id, std::move(error), now, now, 0, 0}, std::move(callback)});
+    finished_.push_back({{id, std::move(error), now, now, now, 0, 0}, std::move(callback)});
   };
   {
     const std::scoped_lock lock(counters_mutex_);
     ++counters_.transfers_started;
   }
   if (transfers_.contains(id)) {
-    finished_.push_back({{id, Error(ErrorCode::kAlreadyExists, fmt::format("transfer {} is under way already", to_string(id))), now, now, 0, 0},
+    finished_.push_back({{id, Error(ErrorCode::kAlreadyExists, fmt::format("transfer {} is under way already", to_string(id))), now, now, now, 0, 0},
                          std::move(callback)});
     return;
   }
@@ -139,7 +139,7 @@ void EngineCore::failed(ActiveTransfer& transfer) {
 void EngineCore::finished(ActiveTransfer& transfer) {
   Outcome<void> outcome;
   if (transfer.error()) outcome = *transfer.error();
-  finished_.push_back({{transfer.id(), std::move(outcome), transfer.started(), clock_.now(), transfer.bytes_sent(), transfer.bytes_received()}, {}});
+  finished_.push_back({{transfer.id(), std::move(outcome), transfer.started(), transfer.moving(), clock_.now(), transfer.bytes_sent(), transfer.bytes_received()}, {}});
 }
 
 std::size_t EngineCore::run_callbacks() {
