@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/codec/codec.h"
+
 namespace weft {
 
 /// The closed set of operators. What each computes, with shapes, stands in its file in core/ops.
@@ -44,9 +46,15 @@ struct Op {
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
   friend bool operator==(const Op&, const Op&) = default;
+  static constexpr auto fields = weft::fields(&Op::kind, &Op::attributes);
 };
 
 /// "attention(head_dim=64)".
 std::string to_string(const Op& op);
 
 }  // namespace weft
+
+template <>
+struct weft::last_enumerator<weft::OpKind> {
+  static constexpr auto kValue = weft::OpKind::kCrossEntropyGrad;
+};
