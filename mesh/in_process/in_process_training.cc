@@ -1,0 +1,114 @@
+#include "mesh/in_process/in_process_training.h"
+
+#include <map>
+#include <utility>
+
+#include "core/base/error.h"
+#include "mesh/runtime/initialize.h"
+
+namespace weft::mesh {
+
+/// What a device process has, without the process.
+struct InProcessTraining::DeviceSide {
+  DeviceSide(CpuDevice& device, std::unique_ptr<transfer::Wire> wire, const Clock& clock, BatchSource& batches)
+      : stream(device.create_stream()),
+        storage(device),
+        engine(std::move(wire), clock, {.mode = transfer::EngineOptions::Mode::kStepped}),
+        resources{*stream, storage, engine, batches, clock} {}
+
+  void install(const Program& program) {
+    storage.provide(program, *stream);
+    programs[program.name] = &program;
+  }
+
+  std::unique_ptr<Stream> stream;
+  Storage storage;
+  transfer::TransferEngine engine;
+  Resources resources;
+  std::map<std::string, const Program*> programs;
+};
+
+InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
+                                     transfer::LoopbackOptions options)
+    : plan_(plan), batches_(batches), hub_(options) {
+  const std::size_t devices = plan.topology.num_devices();
+  for (std::uint32_t i = 0; i < devices; ++i) {
+    sides_.push_back(std::make_unique<DeviceSide>(device_, hub_.attach(transfer::DeviceId(i)), clock_, batches_));
+  }
+  for (std::uint32_t i = 0; i < devices; ++i) {
+    for (std::uint32_t j = 0; j < devices; ++j) {
+      if (i == j) continue;
+      sides_[i]->engine.connect(transfer::DeviceId(j), plan.topology.host_of(transfer::DeviceId(j)), sides_[j]->engine.address());
+    }
+  }
+  for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
+    for (const Program& program : *programs) sides_[program.device.value()]->install(program);
+  }
+  for (const Program& program : plan.train.programs) {
+    DeviceSide& side = *sides_[program.device.value()];
+    initialize_parameters(program, seed, side.storage, *side.stream);
+  }
+}
+
+InProcessTraining::~InProcessTraining() = default;
+
+StepResult InProcessTraining::run(const StepRequest& request) { return combine(run_on_devices(request)); }
+
+std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& request) {
+  std::vector<std::unique_ptr<Interpreter>> interpreters;
+  std::vector<DeviceSide*> sides;
+  for (const auto& side : sides_) {
+    const auto program = side->programs.find(request.program);
+    if (program == side->programs.end()) continue;
+    interpreters.push_back(std::make_unique<Interpreter>(*program->second, request, side->resources, [] {}));
+    sides.push_back(side.get());
+  }
+  if (interpreters.empty()) throw_error(ErrorCode::kNotFound, "there is no program '{}'", request.program);
+  std::vector<bool> done(interpreters.size(), false);
+  std::size_t left = interpreters.size();
+  int idle_rounds = 0;
+  const auto drain = [&] {
+    bool busy = true;
+    while (busy) {
+      busy = false;
+      for (const auto& side : sides_) busy = side->engine.poll() || busy;
+      for (const auto& interpreter : interpreters) busy = busy || !interpreter->quiescent();
+    }
+  };
+  try {
+    while (left > 0) {
+      bool moved = false;
+      for (std::size_t i = 0; i < interpreters.size(); ++i) {
+        if (done[i]) continue;
+        if (interpreters[i]->advance() == Interpreter::Progress::kDone) {
+          done[i] = true;
+          --left;
+          moved = true;
+        }
+      }
+      for (const auto& side : sides_) moved = side->engine.poll() || moved;
+      // A shuffled loopback may hold messages back for some polls.
+      idle_rounds = moved ? 0 : idle_rounds + 1;
+      if (idle_rounds > 1000) {
+        std::string text = "all devices stand still:";
+        for (const auto& interpreter : interpreters) text += "\n  " + interpreter->position();
+        throw_error(ErrorCode::kInternal, "{}", text);
+      }
+    }
+  } catch (...) {
+    for (const auto& side : sides_) side->engine.cancel_all(Error(ErrorCode::kCancelled, "another device of this run failed"));
+    drain();
+    throw;
+  }
+  drain();
+  std::vector<StepReport> reports;
+  for (const auto& interpreter : interpreters) reports.push_back(interpreter->finish());
+  return reports;
+}
+
+std::span<float> InProcessTraining::driver_block(const std::string& name) {
+  const std::span<std::byte> bytes = sides_.back()->storage.block(name);
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+}  // namespace weft::mesh

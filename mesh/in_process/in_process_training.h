@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device_cpu/cpu_device.h"
+#include "mesh/plan/training_plan.h"
+#include "mesh/runtime/batch_source.h"
+#include "mesh/runtime/interpreter.h"
+#include "mesh/runtime/step_result.h"
+#include "transfer/wire_loopback/loopback_hub.h"
+
+namespace weft::mesh {
+
+/// All devices of a plan in one thread of one process, over a loopback wire: the same programs, interpreter and transfer engine as in
+/// a cluster, but every step is in the caller's hands. For tests, for debugging a model, and as the one-device
+/// reference. Owner's thread only.
+class InProcessTraining final {
+ public:
+  InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed, transfer::LoopbackOptions options = {});
+  ~InProcessTraining();
+
+  /// Runs a program ("train", "validate") on all devices to its end. Throws the first error of any device, and Error(kInternal) with
+  /// every device's position if all of them stand still.
+  StepResult run(const StepRequest& request);
+  std::vector<StepReport> run_on_devices(const StepRequest& request);
+
+  /// A block of the driver after run({"gather"}), or to fill before run({"scatter"}).
+  std::span<float> driver_block(const std::string& name);
+
+ private:
+  struct DeviceSide;
+
+  const TrainingPlan& plan_;
+  BatchSource& batches_;
+  SteadyClock clock_;
+  transfer::LoopbackHub hub_;
+  CpuDevice device_;
+  std::vector<std::unique_ptr<DeviceSide>> sides_;  ///< By DeviceId; the last is the driver.
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,171 @@
+#include "mesh/partition/assignment.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "core/base/error.h"
+
+namespace weft::mesh {
+namespace {
+
+constexpr int kNone = -1;          ///< The axis splits nothing: every device along it does the same work.
+constexpr int kPassPartial = -2;   ///< All inputs are partial over the axis, the op is linear, so its outputs are partial too.
+
+/// Builds and prices the assignment for one choice of factor per axis.
+class Candidate {
+ public:
+  Candidate(const FactorSignature& signature, const std::vector<TensorType>& types, const std::vector<Spec>& current,
+            const DeviceMesh& mesh, const std::vector<int>& choice)
+      : signature_(signature), types_(types), current_(current), mesh_(mesh), choice_(choice) {}
+
+  /// Axes that split a factor, outer first: in the order in which an input already has them.
+  std::vector<int> axes_of(int factor) const {
+    std::vector<int> axes;
+    for (std::size_t i = 0; i < current_.size(); ++i) {
+      for (std::size_t d = 0; d < current_[i].dims.size(); ++d) {
+        if (signature_.inputs[i][d] != factor) continue;
+        for (const int axis : current_[i].dims[d]) {
+          if (choice_[static_cast<std::size_t>(axis)] == factor && std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+            axes.push_back(axis);
+          }
+        }
+      }
+    }
+    return axes;
+  }
+
+  bool legal() const {
+    for (std::size_t f = 0; f < signature_.factors.size(); ++f) {
+      std::int64_t ways = 1;
+      for (const int axis : axes_of(static_cast<int>(f))) ways *= mesh_.axes()[static_cast<std::size_t>(axis)].size;
+      const Factor& factor = signature_.factors[f];
+      if (ways > 1 && (factor.kind == FactorKind::kWhole || factor.size / factor.granularity % ways != 0)) return false;
+    }
+    return true;
+  }
+
+  Assignment assignment() const {
+    Assignment result;
+    std::vector<int> passed;
+    for (std::size_t axis = 0; axis < choice_.size(); ++axis) {
+      if (choice_[axis] == kPassPartial) passed.push_back(static_cast<int>(axis));
+      if (choice_[axis] >= 0 && signature_.factors[static_cast<std::size_t>(choice_[axis])].kind == FactorKind::kReduction) {
+        result.reduced_axes.push_back(static_cast<int>(axis));
+      }
+    }
+    for (const auto& dims : signature_.inputs) {
+      Spec spec = Spec::replicated(dims.size());
+      for (std::size_t d = 0; d < dims.size(); ++d) spec.dims[d] = axes_of(dims[d]);
+      spec.partial = passed;
+      result.inputs.push_back(std::move(spec));
+    }
+    for (const auto& dims : signature_.outputs) {
+      Spec spec = Spec::replicated(dims.size());
+      for (std::size_t d = 0; d < dims.size(); ++d) spec.dims[d] = axes_of(dims[d]);
+      spec.partial = passed;
+      spec.partial.insert(spec.partial.end(), result.reduced_axes.begin(), result.reduced_axes.end());
+      std::sort(spec.partial.begin(), spec.partial.end());
+      result.outputs.push_back(std::move(spec));
+    }
+    return result;
+  }
+
+  /// Bytes that a device receives to bring the inputs into place (overlap.md section 3: ring collectives).
+  double bytes(const Assignment& assignment) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < current_.size(); ++i) {
+      const Spec& from = current_[i];
+      const Spec& to = assignment.inputs[i];
+      if (from == to) continue;
+      double local = static_cast<double>(types_[i].bytes());
+      for (const auto& axes : from.dims) {
+        for (const int axis : axes) local /= mesh_.axes()[static_cast<std::size_t>(axis)].size;
+      }
+      for (std::size_t axis = 0; axis < mesh_.axes().size(); ++axis) {
+        const double n = mesh_.axes()[axis].size;
+        const int a = static_cast<int>(axis);
+        if (from.is_partial_over(a) && !to.is_partial_over(a)) sum += 2 * (n - 1) / n * local;
+        if (from.dim_of(a) >= 0 && to.dim_of(a) != from.dim_of(a)) {
+          sum += (n - 1) * local;
+          local *= n;
+        }
+      }
+    }
+    return sum;
+  }
+
+ private:
+  const FactorSignature& signature_;
+  const std::vector<TensorType>& types_;
+  const std::vector<Spec>& current_;
+  const DeviceMesh& mesh_;
+  const std::vector<int>& choice_;
+};
+
+/// What each axis may split: nothing, a factor that some input has it on, or a partial sum passed through.
+std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature, const std::vector<Spec>& current,
+                                               const DeviceMesh& mesh, const std::string& op) {
+  std::vector<std::vector<int>> options(mesh.axes().size());
+  for (std::size_t axis = 0; axis < options.size(); ++axis) {
+    std::set<int> seen;
+    // Only where the op is linear in all its inputs together (add): else a cheap sum here becomes a dear one of the outputs.
+    bool all_partial = std::any_of(signature.linear_in.begin(), signature.linear_in.end(),
+                                   [&](const std::vector<int>& set) { return set.size() == current.size(); });
+    for (std::size_t i = 0; i < current.size(); ++i) {
+      const int dim = current[i].dim_of(static_cast<int>(axis));
+      if (dim >= 0) {
+        const int f = signature.inputs[i][static_cast<std::size_t>(dim)];
+        const Factor& factor = signature.factors[static_cast<std::size_t>(f)];
+        if (factor.granularity > 1 && factor.size / factor.granularity % mesh.axes()[axis].size != 0) {
+          throw_error(ErrorCode::kInvalidConfig,
+                      "{} works in units of {}: {} units cannot be split {} ways over axis '{}' of mesh {}; choose a number of heads "
+                      "that divides",
+                      op, factor.granularity, factor.size / factor.granularity, mesh.axes()[axis].size, mesh.axes()[axis].name,
+                      to_string(mesh));
+        }
+        if (factor.kind != FactorKind::kWhole) seen.insert(f);
+      }
+      all_partial = all_partial && current[i].is_partial_over(static_cast<int>(axis));
+    }
+    options[axis].push_back(kNone);
+    options[axis].insert(options[axis].end(), seen.begin(), seen.end());
+    if (all_partial) options[axis].push_back(kPassPartial);
+  }
+  return options;
+}
+
+}  // namespace
+
+Assignment choose_assignment(const FactorSignature& signature, const std::vector<TensorType>& inputs,
+                             const std::vector<Spec>& current, const DeviceMesh& mesh, const std::string& op) {
+  const auto options = options_per_axis(signature, current, mesh, op);
+  std::vector<std::size_t> index(options.size(), 0);
+  std::vector<int> choice(options.size(), kNone);
+  Assignment best;
+  double best_bytes = std::numeric_limits<double>::infinity();
+  std::int64_t best_ways = 0;
+  while (true) {
+    std::int64_t ways = 1;
+    for (std::size_t a = 0; a < options.size(); ++a) {
+      choice[a] = options[a][index[a]];
+      if (choice[a] != kNone) ways *= mesh.axes()[a].size;
+    }
+    const Candidate candidate(signature, inputs, current, mesh, choice);
+    if (candidate.legal()) {
+      Assignment assignment = candidate.assignment();
+      const double bytes = candidate.bytes(assignment);
+      if (bytes < best_bytes || (bytes == best_bytes && ways > best_ways)) {
+        best = std::move(assignment);
+        best_bytes = bytes;
+        best_ways = ways;
+      }
+    }
+    std::size_t a = 0;
+    while (a < options.size() && ++index[a] == options[a].size()) index[a++] = 0;
+    if (a == options.size()) break;
+  }
+  return best;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,214 @@
+#include "mesh/partition/partition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/ops/op_definition.h"
+#include "mesh/partition/assignment.h"
+
+namespace weft::mesh {
+namespace {
+
+/// Builds one Partition. Used once.
+class Partitioner {
+ public:
+  explicit Partitioner(const PartitionRequest& request) : request_(request), graph_(request.graph) {
+    result_.graph = request.graph;
+    result_.meshes = request.meshes;
+    result_.mesh_of_stage = request.mesh_of_stage;
+    result_.stage_of_block = request.stage_of_block;
+    result_.per_mesh.resize(request.meshes.size());
+    result_.loss = request.loss;
+    labels_ = propagate_labels(graph_);
+    known_.resize(request.meshes.size());
+  }
+
+  Partition run() {
+    check_stages();
+    place_parameters();
+    for (const Pass pass : {Pass::kForward, Pass::kInputGrad, Pass::kWeightGrad}) {
+      for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+        if (graph_.nodes()[i].pass == pass) lower(NodeId(static_cast<std::uint32_t>(i)));
+      }
+    }
+    finish_loss();
+    attach_gradients();
+    return std::move(result_);
+  }
+
+ private:
+  int stage_of(const Node& node) const { return request_.stage_of_block[static_cast<std::size_t>(node.block)]; }
+  int mesh_of(const Node& node) const { return request_.mesh_of_stage[static_cast<std::size_t>(stage_of(node))]; }
+  const DeviceMesh& mesh(int index) const { return request_.meshes[static_cast<std::size_t>(index)]; }
+  MeshPartition& part(int index) { return result_.per_mesh[static_cast<std::size_t>(index)]; }
+  const LocalValue& local(int index, LocalId id) const {
+    return result_.per_mesh[static_cast<std::size_t>(index)].locals[id.value()];
+  }
+
+  void check_stages() const {
+    if (request_.stage_of_block.size() != static_cast<std::size_t>(graph_.num_blocks())) {
+      throw_error(ErrorCode::kInvalidConfig, "the model has {} blocks but the stages cover {}", graph_.num_blocks(),
+                  request_.stage_of_block.size());
+    }
+    std::set<int> stages(request_.stage_of_block.begin(), request_.stage_of_block.end());
+    if (stages.size() != request_.mesh_of_stage.size()) {
+      throw_error(ErrorCode::kInvalidConfig, "there are {} stages but {} of them have a part of the model", request_.mesh_of_stage.size(),
+                  stages.size());
+    }
+  }
+
+  LocalId add_local(int mesh_index, ValueId value, Spec spec, LocalOrigin origin) {
+    const LocalId id(static_cast<std::uint32_t>(part(mesh_index).locals.size()));
+    known_[static_cast<std::size_t>(mesh_index)][value].push_back(id);
+    part(mesh_index).locals.push_back({value, std::move(spec), origin});
+    return id;
+  }
+
+  /// A parameter lives on the mesh whose forward nodes read it.
+  void place_parameters() {
+    std::map<ValueId, int> home;
+    for (const Node& node : graph_.nodes()) {
+      if (node.pass != Pass::kForward) continue;
+      for (const ValueId input : node.inputs) {
+        if (graph_.value(input).producer) continue;
+        const auto [at, inserted] = home.try_emplace(input, mesh_of(node));
+        if (!inserted && at->second != mesh_of(node) && is_parameter(input)) {
+          throw_error(ErrorCode::kInvalidConfig,
+                      "parameter '{}' is used on meshes '{}' and '{}'; place the stages that share it on one mesh",
+                      graph_.value(input).name, mesh(at->second).name(), mesh(mesh_of(node)).name());
+        }
+      }
+    }
+    for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
+      const Parameter& parameter = graph_.parameters()[i];
+      const Value& value = graph_.value(parameter.value);
+      const auto at = home.find(parameter.value);
+      if (at == home.end()) throw_error(ErrorCode::kInvalidConfig, "parameter '{}' is used by no op", value.name);
+      const Spec spec = spec_for(parameter.axes, request_.rules, mesh(at->second));
+      check_divides("parameter '" + value.name + "'", value.type.shape, parameter.axes, spec, mesh(at->second));
+      const LocalId id = add_local(at->second, parameter.value, spec, LocalOrigin::kParameter);
+      part(at->second).parameters.push_back({static_cast<int>(i), id, std::nullopt});
+    }
+  }
+
+  bool is_parameter(ValueId id) const {
+    return std::any_of(graph_.parameters().begin(), graph_.parameters().end(),
+                       [&](const Parameter& parameter) { return parameter.value == id; });
+  }
+
+  /// The value on this mesh in the spec it first got there; received or read when it is not there yet.
+  LocalId on_mesh(int mesh_index, ValueId id, int stage) {
+    auto& known = known_[static_cast<std::size_t>(mesh_index)];
+    if (const auto found = known.find(id); found != known.end()) return found->second.front();
+    const Value& value = graph_.value(id);
+    const Spec spec = spec_for(labels_[id.value()], request_.rules, mesh(mesh_index));
+    check_divides("'" + value.name + "'", value.type.shape, labels_[id.value()], spec, mesh(mesh_index));
+    if (!value.producer) return add_local(mesh_index, id, spec, LocalOrigin::kInput);
+    const Node& producer = graph_.node(*value.producer);
+    const int from = mesh_of(producer);
+    WEFT_CHECK(from != mesh_index, "'{}' is used before it is computed", value.name);
+    const LocalId source = whole(from, known_[static_cast<std::size_t>(from)].at(id).front(), stage_of(producer), producer.pass,
+                                 static_cast<double>(value.producer->value()));
+    const LocalId destination = add_local(mesh_index, id, spec, LocalOrigin::kReceived);
+    result_.edges.push_back({id, from, mesh_index, stage_of(producer), stage, producer.pass, source, destination});
+    return destination;
+  }
+
+  double order_after(int mesh_index, LocalId id) const {
+    const LocalValue& value = local(mesh_index, id);
+    const auto producer = graph_.value(value.value).producer;
+    // A value from elsewhere is there before the first step of the action.
+    return value.origin == LocalOrigin::kComputed && producer ? producer->value() + 0.5 : -1.0;
+  }
+
+  /// The value without partial sums.
+  LocalId whole(int mesh_index, LocalId id, int stage, Pass pass, double) {
+    const LocalValue from = local(mesh_index, id);
+    if (!from.spec.is_partial()) return id;
+    Spec spec = from.spec;
+    spec.partial.clear();
+    for (const LocalId other : known_[static_cast<std::size_t>(mesh_index)][from.value]) {
+      if (!local(mesh_index, other).spec.is_partial()) return other;
+    }
+    const LocalId output = add_local(mesh_index, from.value, spec, LocalOrigin::kComputed);
+    part(mesh_index).steps.push_back({AllReduceStep{id, output, from.spec.partial}, stage, pass, order_after(mesh_index, id)});
+    return output;
+  }
+
+  /// The value in exactly this spec, with the communication it takes.
+  LocalId in_spec(int mesh_index, ValueId value, const Spec& spec, int stage, Pass pass) {
+    LocalId from = on_mesh(mesh_index, value, stage);
+    for (const LocalId other : known_[static_cast<std::size_t>(mesh_index)][value]) {
+      if (local(mesh_index, other).spec == spec) return other;
+    }
+    from = whole(mesh_index, from, stage, pass, 0);
+    if (local(mesh_index, from).spec == spec) return from;
+    const LocalId output = add_local(mesh_index, value, spec, LocalOrigin::kComputed);
+    part(mesh_index).steps.push_back({ReshardStep{from, output}, stage, pass, order_after(mesh_index, from) + 0.1});
+    return output;
+  }
+
+  void lower(NodeId id) {
+    const Node& node = graph_.node(id);
+    const int mesh_index = mesh_of(node), stage = stage_of(node);
+    std::vector<Spec> current;
+    std::vector<TensorType> types;
+    for (const ValueId input : node.inputs) {
+      current.push_back(local(mesh_index, on_mesh(mesh_index, input, stage)).spec);
+      types.push_back(graph_.value(input).type);
+    }
+    const FactorSignature signature = factor_signature(graph_, node);
+    const Assignment assignment = choose_assignment(signature, types, current, mesh(mesh_index), std::string(to_string(node.op.kind)));
+    ComputeStep step{id, {}, {}, {}, {}};
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      step.inputs.push_back(in_spec(mesh_index, node.inputs[i], assignment.inputs[i], stage, node.pass));
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      step.outputs.push_back(add_local(mesh_index, node.outputs[i], assignment.outputs[i], LocalOrigin::kComputed));
+    }
+    if (!assignment.reduced_axes.empty()) {
+      step.once_inputs = signature.once_inputs;
+      step.once_axes = assignment.reduced_axes;
+    }
+    part(mesh_index).steps.push_back({std::move(step), stage, node.pass, static_cast<double>(id.value())});
+  }
+
+  void finish_loss() {
+    const auto producer = graph_.value(request_.loss).producer;
+    WEFT_CHECK(producer.has_value());
+    result_.loss_mesh = mesh_of(graph_.node(*producer));
+    result_.loss_local = known_[static_cast<std::size_t>(result_.loss_mesh)].at(request_.loss).front();
+  }
+
+  void attach_gradients() {
+    for (std::size_t m = 0; m < result_.per_mesh.size(); ++m) {
+      for (LocalParameter& parameter : result_.per_mesh[m].parameters) {
+        const ValueId value = graph_.parameters()[static_cast<std::size_t>(parameter.parameter)].value;
+        for (const Gradient& gradient : request_.gradients) {
+          if (gradient.parameter != value) continue;
+          const auto& known = known_[m];
+          const auto found = known.find(gradient.gradient);
+          WEFT_CHECK(found != known.end(), "the gradient of '{}' is computed on another mesh", graph_.value(value).name);
+          parameter.gradient = found->second.front();
+        }
+      }
+    }
+  }
+
+  const PartitionRequest& request_;
+  const Graph& graph_;
+  Partition result_;
+  std::vector<Labels> labels_;
+  std::vector<std::map<ValueId, std::vector<LocalId>>> known_;  ///< Per mesh; the first is how the value came into being.
+};
+
+}  // namespace
+
+Partition partition(const PartitionRequest& request) { return Partitioner(request).run(); }
+
+}  // namespace weft::mesh

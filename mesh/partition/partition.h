@@ -1,0 +1,116 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/graph/graph.h"
+#include "mesh/partition/rules.h"
+
+namespace weft::mesh {
+
+/// A value on one mesh in one spec. A logical value has several of them when different ops need it sharded differently.
+using LocalId = StrongId<struct LocalTag>;
+
+/// Where a local value comes from.
+enum class LocalOrigin : std::uint8_t { kInput, kParameter, kReceived, kComputed };
+
+struct LocalValue {
+  ValueId value;
+  Spec spec;
+  LocalOrigin origin = LocalOrigin::kComputed;
+};
+
+/// An op on every device of the mesh, each on its own shard.
+struct ComputeStep {
+  NodeId node;
+  std::vector<LocalId> inputs;
+  std::vector<LocalId> outputs;
+  /// Inputs (a bias) that only the devices with index 0 on all of `once_axes` apply, as the outputs will be summed over them.
+  std::vector<int> once_inputs;
+  std::vector<int> once_axes;
+};
+
+/// Sums a partial value over mesh axes; the result is whole on each of the devices.
+struct AllReduceStep {
+  LocalId input;
+  LocalId output;
+  std::vector<int> axes;
+};
+
+/// Changes how a value lies on its own mesh: slices, all-gathers, all-to-alls.
+struct ReshardStep {
+  LocalId input;
+  LocalId output;
+};
+
+/// One step of a mesh's program for one microbatch.
+struct Step {
+  std::variant<ComputeStep, AllReduceStep, ReshardStep> what;
+  int stage = 0;
+  Pass pass = Pass::kForward;
+  /// Steps of an action run in ascending order; communication comes right after what it waits for.
+  double order = 0;
+};
+
+/// A value that crosses from one mesh to another, per microbatch.
+struct MeshEdge {
+  ValueId value;
+  int from_mesh = 0;
+  int to_mesh = 0;
+  int from_stage = 0;
+  int to_stage = 0;  ///< The first stage that uses it.
+  Pass pass = Pass::kForward;
+  LocalId source;       ///< On from_mesh; never partial.
+  LocalId destination;  ///< On to_mesh.
+};
+
+/// A parameter as it lies on its mesh.
+struct LocalParameter {
+  int parameter = 0;  ///< Index into graph.parameters().
+  LocalId value;
+  std::optional<LocalId> gradient;  ///< In training graphs; possibly partial, possibly split otherwise than the value.
+};
+
+/// The part of the graph that one mesh computes: values, then steps.
+struct MeshPartition {
+  std::vector<LocalValue> locals;
+  std::vector<Step> steps;  ///< In an order that satisfies dependencies: all F, then all I, then all W.
+  std::vector<LocalParameter> parameters;
+};
+
+/// The graph cut into stages and sharded: what the compiler turns into programs. Pure data.
+struct Partition {
+  Graph graph;
+  std::vector<DeviceMesh> meshes;
+  std::vector<int> mesh_of_stage;
+  std::vector<int> stage_of_block;
+  std::vector<MeshPartition> per_mesh;
+  std::vector<MeshEdge> edges;
+  ValueId loss;
+  LocalId loss_local;  ///< On the mesh of the loss; may be partial over data axes.
+  int loss_mesh = 0;
+};
+
+/// What to partition, and how.
+struct PartitionRequest {
+  Graph graph;
+  ValueId loss;
+  std::vector<Gradient> gradients;  ///< Empty for a forward-only graph.
+  std::vector<DeviceMesh> meshes;
+  std::vector<int> mesh_of_stage;
+  std::vector<int> stage_of_block;  ///< Ascending; one entry per block.
+  ShardingRules rules;
+};
+
+/// Cuts the graph into stages, gives every value a spec on its mesh and inserts the communication that specs require (the SPMD
+/// partitioner). For each op it considers, per mesh axis, the ways that the op's factor signature allows and that an
+/// input already has, and takes the one that moves the fewest bytes; partial sums are resolved where an op is not linear in them.
+/// Throws Error(kInvalidConfig) when a shape does not divide or a stage is empty.
+Partition partition(const PartitionRequest& request);
+
+/// A line per step and per edge between meshes, with specs.
+std::string to_string(const Partition& partition);
+
+}  // namespace weft::mesh

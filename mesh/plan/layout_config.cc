@@ -1,0 +1,119 @@
+#include "mesh/plan/layout_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/config/nearest.h"
+#include "mesh/pipeline/schedule.h"
+
+namespace weft::mesh {
+namespace {
+
+void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
+  for (const auto& [name, mesh] : node.entries()) {
+    MeshConfig config;
+    config.name = name;
+    mesh.read("hosts", config.hosts);
+    const ConfigNode shape = mesh.at("shape");
+    for (const auto& [axis, size] : shape.entries()) config.axes.push_back({axis, size.as<int>({.min = 1, .max = 4096})});
+    if (config.axes.empty()) shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
+    mesh.finish();
+    layout.meshes.push_back(std::move(config));
+  }
+  if (layout.meshes.empty()) node.fail("there must be at least one mesh, for example front: {hosts: [worker0], shape: {data: 1, tensor: 2}}");
+}
+
+void parse_sharding(const ConfigNode& node, LayoutConfig& layout) {
+  std::vector<std::string> known;
+  for (const MeshConfig& mesh : layout.meshes) {
+    for (const MeshAxis& axis : mesh.axes) known.push_back(axis.name);
+  }
+  for (const auto& [label, value] : node.entries()) {
+    std::vector<std::pair<std::string, ConfigNode>> names;
+    if (value.kind() == ConfigNode::Kind::kList) {
+      for (const ConfigNode& item : value.items()) names.emplace_back(item.as<std::string>(), item);
+    } else {
+      names.emplace_back(value.as<std::string>(), value);
+    }
+    std::vector<std::string> axes;
+    for (const auto& [name, place] : names) {
+      if (std::find(known.begin(), known.end(), name) == known.end()) {
+        place.fail(fmt::format("no mesh has an axis '{}'{}", name, did_you_mean(name, known)));
+      }
+      axes.push_back(name);
+    }
+    layout.sharding.axes.emplace_back(label, std::move(axes));
+  }
+  node.finish();
+}
+
+void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
+  std::vector<std::string> names;
+  for (const MeshConfig& mesh : layout.meshes) names.push_back(mesh.name);
+  std::vector<bool> used(names.size(), false);
+  for (const ConfigNode& stage : node.items()) {
+    StageConfig config;
+    stage.require("layers", config.layers, {.min = 1, .max = 100000});
+    const std::string name = stage.at("mesh").as<std::string>();
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) stage.at("mesh").fail(fmt::format("there is no mesh '{}'{}", name, did_you_mean(name, names)));
+    config.mesh = static_cast<int>(found - names.begin());
+    if (used[static_cast<std::size_t>(config.mesh)]) {
+      stage.at("mesh").fail(fmt::format("mesh '{}' has a stage already; give each stage a mesh of its own", name));
+    }
+    used[static_cast<std::size_t>(config.mesh)] = true;
+    stage.finish();
+    layout.stages.push_back(config);
+  }
+  if (layout.stages.empty()) node.fail("there must be at least one stage, for example {mesh: front, layers: 2}");
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!used[i]) node.fail(fmt::format("mesh '{}' has no stage; add one, or remove the mesh", names[i]));
+  }
+}
+
+void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
+  EnumNames<std::string> schedules;
+  for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
+  node.read_enum("schedule", layout.schedule, schedules);
+  EnumNames<transfer::Strategy> strategies;
+  for (const transfer::Strategy strategy : transfer::kStrategies) strategies.emplace_back(transfer::to_string(strategy), strategy);
+  node.read_enum("resharding", layout.resharding, strategies);
+  node.read("microbatches", layout.microbatches, {.min = 1, .max = 100000});
+  node.read("credits", layout.credits, {.min = 1, .max = 64});
+  parse_stages(node.at("stages"), layout);
+  node.finish();
+}
+
+}  // namespace
+
+int LayoutConfig::num_layers() const {
+  int layers = 0;
+  for (const StageConfig& stage : stages) layers += stage.layers;
+  return layers;
+}
+
+std::vector<int> LayoutConfig::stage_of_layer() const {
+  std::vector<int> result;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    result.insert(result.end(), static_cast<std::size_t>(stages[stage].layers), static_cast<int>(stage));
+  }
+  return result;
+}
+
+std::vector<int> LayoutConfig::mesh_of_stage() const {
+  std::vector<int> result;
+  for (const StageConfig& stage : stages) result.push_back(stage.mesh);
+  return result;
+}
+
+LayoutConfig parse_layout(const ConfigNode& root) {
+  LayoutConfig layout;
+  parse_meshes(root.at("meshes"), layout);
+  if (const auto sharding = root.find("sharding")) parse_sharding(*sharding, layout);
+  parse_pipeline(root.at("pipeline"), layout);
+  return layout;
+}
+
+}  // namespace weft::mesh

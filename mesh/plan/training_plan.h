@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/head/placement.h"
+#include "core/graph/graph.h"
+#include "mesh/partition/partition.h"
+#include "mesh/plan/layout_config.h"
+#include "mesh/program/compile.h"
+
+namespace weft::mesh {
+
+/// The model of an app, for one microbatch: with backward, and forward only for validation (with a batch of its own).
+struct ModelGraphs {
+  TrainingGraph train;
+  Graph validate;
+  ValueId validate_loss;
+};
+
+/// Where the ranks of each mesh lie: places[mesh][rank].
+using MeshPlaces = std::vector<std::vector<actors::DevicePlace>>;
+
+/// Where the head would place the meshes on an empty cluster of these hosts (name, devices): for checking and planning without one.
+/// Throws Error(kResourceExhausted) or Error(kNotFound) as the head would.
+MeshPlaces plan_places(const LayoutConfig& layout, const std::vector<std::pair<std::string, std::uint32_t>>& hosts);
+
+/// All that is decided before a run starts: devices, stages, specs, transfers and programs. A value; equal inputs give equal plans.
+///
+/// Devices are numbered mesh by mesh, rank by rank; the driver is the last device, on a host of its own, and takes part in
+/// checkpoints only.
+struct TrainingPlan {
+  LayoutConfig layout;
+  std::vector<std::string> hosts;  ///< By HostId; the last is "driver".
+  transfer::Topology topology;     ///< By DeviceId; the last is the driver.
+  Partition partition;             ///< Of the training graph.
+  Compiled train;
+  Compiled validate;
+  std::vector<Program> gather;   ///< The last one is the driver's.
+  std::vector<Program> scatter;  ///< The last one is the driver's.
+
+  transfer::DeviceId driver() const { return transfer::DeviceId(static_cast<std::uint32_t>(topology.num_devices() - 1)); }
+  /// Number of devices that compute.
+  int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
+};
+
+/// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model or a shape does not divide.
+TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places);
+
+/// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows, and, if asked for,
+/// every device's program.
+std::string describe(const TrainingPlan& plan, bool programs);
+
+}  // namespace weft::mesh

@@ -1,0 +1,133 @@
+#include "mesh/program/emitter.h"
+
+#include "core/base/check.h"
+
+namespace weft::mesh {
+
+Emitter::Emitter(std::string program_name, transfer::DeviceId device, std::string device_name) {
+  program_.name = std::move(program_name);
+  program_.device = device;
+  program_.device_name = std::move(device_name);
+}
+
+std::int32_t Emitter::persistent(const std::string& name, std::uint64_t bytes) {
+  const auto [at, inserted] = persistent_index_.try_emplace(name, static_cast<std::int32_t>(program_.persistents.size()));
+  if (inserted) program_.persistents.push_back({name, bytes});
+  WEFT_CHECK(program_.persistents[static_cast<std::size_t>(at->second)].bytes == bytes, "{} with two sizes", name);
+  return at->second;
+}
+
+std::uint32_t Emitter::add_persistent_buffer(std::int32_t persistent, std::uint64_t offset, TensorType type) {
+  program_.buffers.push_back({std::move(type), persistent, offset});
+  life_.emplace_back(-1, -1);
+  return static_cast<std::uint32_t>(program_.buffers.size() - 1);
+}
+
+std::uint32_t Emitter::add_arena_buffer(TensorType type) { return add_persistent_buffer(-1, 0, std::move(type)); }
+
+std::uint32_t Emitter::add_transfer(Transfer transfer) {
+  program_.transfers.push_back(std::move(transfer));
+  return static_cast<std::uint32_t>(program_.transfers.size() - 1);
+}
+
+std::uint32_t Emitter::add_input(DataInput input) {
+  program_.inputs.push_back(std::move(input));
+  return static_cast<std::uint32_t>(program_.inputs.size() - 1);
+}
+
+void Emitter::append(Instruction instruction) { program_.instructions.push_back(std::move(instruction)); }
+
+void Emitter::use(std::uint32_t buffer) {
+  const auto now = static_cast<std::int64_t>(program_.instructions.size());
+  auto& [first, last] = life_[buffer];
+  if (first < 0) first = now;
+  last = now;
+}
+
+void Emitter::await_buffer(std::uint32_t buffer) {
+  if (const auto found = filled_by_.find(buffer); found != filled_by_.end()) wait(found->second);
+}
+
+void Emitter::begin(int stage, ActionKind kind, int microbatch) { append(Begin{stage, kind, microbatch}); }
+
+void Emitter::run(const Op& op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs, bool accumulate) {
+  for (const std::uint32_t buffer : inputs) await_buffer(buffer);
+  for (const std::uint32_t buffer : inputs) use(buffer);
+  for (const std::uint32_t buffer : outputs) use(buffer);
+  std::uint32_t index = 0;
+  while (index < program_.ops.size() && program_.ops[index] != op) ++index;
+  if (index == program_.ops.size()) program_.ops.push_back(op);
+  append(Run{index, std::move(inputs), std::move(outputs), accumulate});
+}
+
+void Emitter::read(std::uint32_t input, std::uint32_t buffer, int microbatch) {
+  use(buffer);
+  append(Read{input, buffer, microbatch});
+}
+
+void Emitter::accumulate(std::uint32_t source, std::uint32_t destination, bool first) {
+  await_buffer(source);
+  use(source);
+  use(destination);
+  append(Accumulate{source, destination, first});
+}
+
+void Emitter::norm(std::uint32_t destination) {
+  use(destination);
+  append(Norm{destination});
+}
+
+void Emitter::update(std::uint32_t norms) {
+  await_buffer(norms);
+  use(norms);
+  append(Update{norms});
+}
+
+std::uint32_t Emitter::start(std::uint32_t transfer, int microbatch, std::optional<std::uint32_t> source,
+                             std::optional<std::uint32_t> destination) {
+  if (source) await_buffer(*source);
+  const std::uint32_t handle = program_.num_handles++;
+  if (source) use(*source);
+  if (destination) {
+    use(*destination);
+    filled_by_[*destination] = handle;
+  }
+  pending_[handle] = {source, destination};
+  append(Start{transfer, microbatch, source ? static_cast<std::int32_t>(*source) : -1,
+               destination ? static_cast<std::int32_t>(*destination) : -1, handle});
+  return handle;
+}
+
+void Emitter::wait(std::uint32_t handle) {
+  const auto found = pending_.find(handle);
+  if (found == pending_.end()) return;
+  const Pending pending = found->second;
+  pending_.erase(found);
+  if (pending.source) use(*pending.source);
+  if (pending.destination) {
+    use(*pending.destination);
+    filled_by_.erase(*pending.destination);
+  }
+  append(Wait{handle});
+}
+
+void Emitter::wait_for_all() {
+  while (!pending_.empty()) wait(pending_.begin()->first);
+}
+
+Program Emitter::finish() {
+  WEFT_CHECK(pending_.empty(), "{} transfers are never waited for", pending_.size());
+  std::vector<Lifetime> lives;
+  std::vector<std::size_t> buffers;
+  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+    if (program_.buffers[i].persistent >= 0 || life_[i].first < 0) continue;
+    lives.push_back({program_.buffers[i].type.bytes(), life_[i].first, life_[i].second});
+    buffers.push_back(i);
+  }
+  const ArenaPlan arena = plan_arena(lives);
+  for (std::size_t i = 0; i < buffers.size(); ++i) program_.buffers[buffers[i]].offset = arena.offsets[i];
+  program_.arena_bytes = arena.bytes;
+  return std::move(program_);
+}
+
+}  // namespace weft::mesh

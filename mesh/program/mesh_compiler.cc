@@ -1,0 +1,332 @@
+#include "mesh/program/mesh_compiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+
+namespace weft::mesh {
+
+MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const std::vector<PlannedEdge>& edges,
+                           const std::vector<std::uint32_t>& edge_ops, const transfer::Topology& topology,
+                           const CompileOptions& options, TransferOps& ops)
+    : partition_(partition),
+      mesh_index_(mesh),
+      mesh_(partition.meshes[static_cast<std::size_t>(mesh)]),
+      part_(partition.per_mesh[static_cast<std::size_t>(mesh)]),
+      edges_(edges),
+      topology_(topology),
+      options_(options),
+      ops_(ops) {
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    emitters_.emplace_back(options.name, mesh_.devices()[static_cast<std::size_t>(rank)], device_name(mesh_, rank));
+  }
+  instances_.resize(emitters_.size());
+  parameters_.resize(emitters_.size());
+  make_parameters();
+  make_gradient_sums();
+  make_inputs();
+  make_lanes(edge_ops);
+  make_step_transfers();
+}
+
+TensorType MeshCompiler::local_type(LocalId id, int rank) const {
+  const TensorType& type = partition_.graph.value(local(id).value).type;
+  return {type.dtype, local_shape(type.shape, local(id).spec, mesh_, rank)};
+}
+
+std::string MeshCompiler::value_name(LocalId id) const { return partition_.graph.value(local(id).value).name; }
+
+void MeshCompiler::make_parameters() {
+  for (const LocalParameter& parameter : part_.parameters) {
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
+      const TensorType type = local_type(parameter.value, rank);
+      const std::int32_t block = emitter.persistent("parameter/" + value_name(parameter.value), type.bytes());
+      parameters_[static_cast<std::size_t>(rank)][parameter.value] = emitter.add_persistent_buffer(block, 0, type);
+    }
+  }
+}
+
+bool MeshCompiler::only_gradients(const ComputeStep& step) const {
+  return std::all_of(step.outputs.begin(), step.outputs.end(), [&](LocalId output) {
+    const auto found = gradients_of_.find(output);
+    if (found == gradients_of_.end() || found->second.size() != 1) return false;
+    const auto reads = [&](LocalId id) { return id == output; };
+    for (const Step& other : part_.steps) {
+      if (const auto* compute = std::get_if<ComputeStep>(&other.what)) {
+        if (std::any_of(compute->inputs.begin(), compute->inputs.end(), reads)) return false;
+      } else if (const auto* reduce = std::get_if<AllReduceStep>(&other.what)) {
+        if (reads(reduce->input)) return false;
+      } else if (reads(std::get<ReshardStep>(other.what).input)) {
+        return false;
+      }
+    }
+    return std::none_of(edges_.begin(), edges_.end(), [&](const PlannedEdge& planned) {
+      return planned.edge.from_mesh == mesh_index_ && planned.edge.source == output;
+    });
+  });
+}
+
+void MeshCompiler::make_gradient_sums() {
+  sums_.resize(part_.parameters.size());
+  for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
+    if (part_.parameters[i].gradient) gradients_of_[*part_.parameters[i].gradient].push_back(i);
+  }
+  std::map<LocalId, bool> direct;
+  for (const Step& step : part_.steps) {
+    const auto* compute = std::get_if<ComputeStep>(&step.what);
+    if (compute == nullptr) continue;
+    const bool all = only_gradients(*compute);
+    for (const LocalId output : compute->outputs) direct[output] = all;
+  }
+  // Sums that are partial over the same axes lie side by side in one block, so that one all-reduce adds them all.
+  std::map<std::vector<int>, std::uint64_t> sizes;
+  std::vector<std::uint64_t> offsets(sums_.size(), 0);
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    if (!part_.parameters[i].gradient) continue;
+    const LocalId gradient = *part_.parameters[i].gradient;
+    sums_[i].direct = direct[gradient];
+    sums_[i].axes = local(gradient).spec.partial;
+    std::uint64_t& size = sizes[sums_[i].axes];
+    offsets[i] = size;
+    // Evenly divided, so every rank has the same size.
+    size += (local_type(gradient, 0).bytes() + 63) / 64 * 64;
+  }
+  for (const auto& [axes, size] : sizes) {
+    std::string name = "gradients";
+    for (const int axis : axes) name += "/" + mesh_.axes()[static_cast<std::size_t>(axis)].name;
+    sum_blocks_[axes] = {name, size};
+  }
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    if (!part_.parameters[i].gradient) continue;
+    const auto& [name, size] = sum_blocks_[sums_[i].axes];
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
+      sums_[i].buffers.push_back(
+          emitter.add_persistent_buffer(emitter.persistent(name, size), offsets[i], local_type(*part_.parameters[i].gradient, rank)));
+    }
+  }
+}
+
+void MeshCompiler::make_inputs() {
+  for (std::size_t i = 0; i < part_.locals.size(); ++i) {
+    const LocalId id(static_cast<std::uint32_t>(i));
+    if (local(id).origin != LocalOrigin::kInput) continue;
+    const Value& value = partition_.graph.value(local(id).value);
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      inputs_[id] = emitters_[static_cast<std::size_t>(rank)].add_input(
+          {value.name, value.type.dtype, region_of(value.type.shape, local(id).spec, mesh_, rank)});
+    }
+  }
+}
+
+void MeshCompiler::make_lanes(const std::vector<std::uint32_t>& edge_ops) {
+  for (std::size_t e = 0; e < edges_.size(); ++e) {
+    const MeshEdge& edge = edges_[e].edge;
+    if (edge.from_mesh != mesh_index_ && edge.to_mesh != mesh_index_) continue;
+    Lane lane;
+    lane.edge = e;
+    lane.sends = edge.from_mesh == mesh_index_;
+    lane.handles.resize(emitters_.size());
+    const std::string name =
+        fmt::format("{} {}->{}", partition_.graph.value(edge.value).name, partition_.meshes[static_cast<std::size_t>(edge.from_mesh)].name(),
+                    partition_.meshes[static_cast<std::size_t>(edge.to_mesh)].name());
+    for (Emitter& emitter : emitters_) {
+      const auto rank = static_cast<std::size_t>(&emitter - emitters_.data());
+      const transfer::DevicePart part = edges_[e].plan.device_part(mesh_.devices()[rank]);
+      lane.transfer.push_back(part.empty() ? std::nullopt
+                                           : std::optional(emitter.add_transfer({name, TransferKind::kReshard, edge_ops[e], part})));
+    }
+    lanes_.push_back(std::move(lane));
+  }
+}
+
+void MeshCompiler::find_receive_order(const std::vector<Action>& actions) {
+  for (Lane& lane : lanes_) {
+    if (lane.sends) continue;
+    const MeshEdge& edge = edges_[lane.edge].edge;
+    const bool forward = edge.pass == Pass::kForward;
+    for (const Action& action : actions) {
+      const bool consumes = forward ? action.kind == ActionKind::kForward
+                                    : action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGrad;
+      if (action.stage == edge.to_stage && consumes) lane.order.push_back(action.microbatch);
+    }
+  }
+}
+
+void MeshCompiler::make_losses(int microbatches) {
+  losses_.assign(emitters_.size(), -1);
+  if (partition_.loss_mesh != mesh_index_) return;
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
+    const TensorType type{DType::kF32, {microbatches}};
+    const std::int32_t block = emitter.persistent("losses/" + options_.name, type.bytes());
+    losses_[static_cast<std::size_t>(rank)] = block;
+    const std::uint32_t whole = emitter.add_persistent_buffer(block, 0, type);
+    if (is_first_replica(local(partition_.loss_local).spec, mesh_, rank)) emitter.set_losses(whole);
+  }
+}
+
+void MeshCompiler::emit(const std::vector<Action>& actions) {
+  int microbatches = 0;
+  for (const Action& action : actions) microbatches = std::max(microbatches, action.microbatch + 1);
+  make_losses(microbatches);
+  find_receive_order(actions);
+  for (Lane& lane : lanes_) {
+    if (!lane.sends) post_receives(lane, static_cast<std::size_t>(options_.credits));
+  }
+  for (const Action& action : actions) emit_action(action);
+}
+
+void MeshCompiler::emit_action(const Action& action) {
+  for (Emitter& emitter : emitters_) emitter.begin(action.stage, action.kind, action.microbatch);
+  const auto belongs = [&](Pass pass) {
+    switch (action.kind) {
+      case ActionKind::kForward: return pass == Pass::kForward;
+      case ActionKind::kBackward: return pass != Pass::kForward;
+      case ActionKind::kInputGrad: return pass == Pass::kInputGrad;
+      case ActionKind::kWeightGrad: return pass == Pass::kWeightGrad;
+    }
+    return false;
+  };
+  std::vector<std::size_t> steps;
+  for (std::size_t i = 0; i < part_.steps.size(); ++i) {
+    if (part_.steps[i].stage == action.stage && belongs(part_.steps[i].pass)) steps.push_back(i);
+  }
+  std::stable_sort(steps.begin(), steps.end(),
+                   [&](std::size_t a, std::size_t b) { return part_.steps[a].order < part_.steps[b].order; });
+  for (const std::size_t step : steps) emit_step(step, action.microbatch);
+  // What this action has consumed makes room for the next receives.
+  for (Lane& lane : lanes_) {
+    if (lane.sends) continue;
+    const auto at = std::find(lane.order.begin(), lane.order.end(), action.microbatch);
+    if (at == lane.order.end() || action.stage != edges_[lane.edge].edge.to_stage) continue;
+    const bool forward = edges_[lane.edge].edge.pass == Pass::kForward;
+    if (forward != (action.kind == ActionKind::kForward)) continue;
+    post_receives(lane, static_cast<std::size_t>(at - lane.order.begin()) + 1 + static_cast<std::size_t>(options_.credits));
+  }
+}
+
+void MeshCompiler::post_receives(Lane& lane, std::size_t up_to) {
+  for (; lane.posted < std::min(up_to, lane.order.size()); ++lane.posted) {
+    const int microbatch = lane.order[lane.posted];
+    const LocalId destination = edges_[lane.edge].edge.destination;
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (!lane.transfer[r]) continue;
+      const std::uint32_t buffer = emitters_[r].add_arena_buffer(local_type(destination, rank));
+      instances_[r][{destination, microbatch}] = buffer;
+      lane.handles[r].push_back(emitters_[r].start(*lane.transfer[r], microbatch, std::nullopt, buffer));
+    }
+  }
+}
+
+void MeshCompiler::send(LocalId local_id, int microbatch) {
+  for (Lane& lane : lanes_) {
+    if (!lane.sends || edges_[lane.edge].edge.source != local_id) continue;
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      if (!lane.transfer[r]) continue;
+      auto& handles = lane.handles[r];
+      const auto credits = static_cast<std::size_t>(options_.credits);
+      if (handles.size() >= credits) emitters_[r].wait(handles[handles.size() - credits]);
+      handles.push_back(emitters_[r].start(*lane.transfer[r], microbatch, instance(local_id, microbatch, rank), std::nullopt));
+    }
+  }
+}
+
+std::uint32_t MeshCompiler::instance(LocalId id, int microbatch, int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  if (const auto found = parameters_[r].find(id); found != parameters_[r].end()) return found->second;
+  const auto found = instances_[r].find({id, microbatch});
+  if (found != instances_[r].end()) return found->second;
+  const std::uint32_t buffer = emitters_[r].add_arena_buffer(local_type(id, rank));
+  instances_[r][{id, microbatch}] = buffer;
+  if (const auto input = inputs_.find(id); input != inputs_.end()) emitters_[r].read(input->second, buffer, microbatch);
+  return buffer;
+}
+
+void MeshCompiler::emit_step(std::size_t index, int microbatch) {
+  const Step& step = part_.steps[index];
+  if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
+    emit_compute(*compute, microbatch);
+    for (const LocalId output : compute->outputs) {
+      add_gradient(output, microbatch);
+      send(output, microbatch);
+    }
+    return;
+  }
+  const bool reduce = std::holds_alternative<AllReduceStep>(step.what);
+  const LocalId input = reduce ? std::get<AllReduceStep>(step.what).input : std::get<ReshardStep>(step.what).input;
+  const LocalId output = reduce ? std::get<AllReduceStep>(step.what).output : std::get<ReshardStep>(step.what).output;
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const std::uint32_t source = instance(input, microbatch, rank);
+    emitters_[r].start(step_transfer_[index][r], microbatch, source, instance(output, microbatch, rank));
+  }
+  add_gradient(output, microbatch);
+  send(output, microbatch);
+}
+
+void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch) {
+  const Node& node = partition_.graph.node(step.node);
+  const auto gradient = gradients_of_.find(step.outputs.front());
+  const bool direct = gradient != gradients_of_.end() && sums_[gradient->second.front()].direct;
+  const bool accumulate = direct && sums_[gradient->second.front()].started;
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const Coordinate coordinate = mesh_.coordinate(rank);
+    const bool applies_once = std::all_of(step.once_axes.begin(), step.once_axes.end(),
+                                          [&](int axis) { return coordinate[static_cast<std::size_t>(axis)] == 0; });
+    std::vector<std::uint32_t> inputs, outputs;
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      const bool once = std::find(step.once_inputs.begin(), step.once_inputs.end(), static_cast<int>(i)) != step.once_inputs.end();
+      if (once && !applies_once) continue;
+      inputs.push_back(instance(step.inputs[i], microbatch, rank));
+    }
+    for (const LocalId output : step.outputs) {
+      if (direct) {
+        outputs.push_back(sums_[gradients_of_.at(output).front()].buffers[r]);
+      } else if (partition_.loss_mesh == mesh_index_ && output == partition_.loss_local) {
+        const std::uint32_t loss = emitters_[r].add_persistent_buffer(losses_[r], static_cast<std::uint64_t>(microbatch) * 4,
+                                                                      {DType::kF32, {}});
+        instances_[r][{output, microbatch}] = loss;
+        outputs.push_back(loss);
+      } else {
+        outputs.push_back(instance(output, microbatch, rank));
+      }
+    }
+    emitters_[r].run(node.op, std::move(inputs), std::move(outputs), accumulate);
+  }
+  if (direct) {
+    for (const LocalId output : step.outputs) sums_[gradients_of_.at(output).front()].started = true;
+  }
+}
+
+void MeshCompiler::add_gradient(LocalId id, int microbatch) {
+  const auto found = gradients_of_.find(id);
+  if (found == gradients_of_.end()) return;
+  for (const std::size_t parameter : found->second) {
+    GradientSum& sum = sums_[parameter];
+    if (sum.direct) continue;
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      emitters_[r].accumulate(instance(id, microbatch, rank), sum.buffers[r], !sum.started);
+    }
+    sum.started = true;
+  }
+}
+
+std::vector<Program> MeshCompiler::finish() {
+  std::vector<Program> programs;
+  for (Emitter& emitter : emitters_) {
+    emitter.wait_for_all();
+    programs.push_back(emitter.finish());
+  }
+  return programs;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include "core/base/units.h"
+#include "mesh/program/program.h"
+
+namespace weft::mesh {
+namespace {
+
+std::string operand(const Program& program, std::int64_t buffer) {
+  const Buffer& found = program.buffers[static_cast<std::size_t>(buffer)];
+  const std::string place =
+      found.persistent >= 0 ? program.persistents[static_cast<std::size_t>(found.persistent)].name : fmt::format("@{}", found.offset);
+  return fmt::format("%{} {} {}", buffer, to_string(found.type), place);
+}
+
+std::string operands(const Program& program, const std::vector<std::uint32_t>& buffers) {
+  std::string text;
+  for (const std::uint32_t buffer : buffers) text += (text.empty() ? "" : ", ") + operand(program, buffer);
+  return text;
+}
+
+/// Prints an instruction, indented under its action.
+struct Printer {
+  const Program& program;
+
+  std::string operator()(const Begin& begin) const { return "  " + to_string(Action{begin.stage, begin.kind, begin.microbatch}) + ":"; }
+  std::string operator()(const Run& run) const {
+    return fmt::format("    run {}({}) {} {}", to_string(program.ops[run.op]), operands(program, run.inputs),
+                       run.accumulate ? "+=>" : "->", operands(program, run.outputs));
+  }
+  std::string operator()(const Read& read) const {
+    return fmt::format("    read '{}'{} of microbatch {} -> {}", program.inputs[read.input].name,
+                       to_string(program.inputs[read.input].region), read.microbatch, operand(program, read.buffer));
+  }
+  std::string operator()(const Start& start) const {
+    const Transfer& transfer = program.transfers[start.transfer];
+    std::string text = fmt::format("    start {} '{}'", start.handle, transfer.name);
+    if (start.microbatch >= 0) text += fmt::format(" of microbatch {}", start.microbatch);
+    text += fmt::format(", sends {}, receives {}", format_bytes(transfer.part.bytes_sent()), format_bytes(transfer.part.bytes_received()));
+    if (start.source >= 0) text += ": " + operand(program, start.source);
+    if (start.destination >= 0) text += " -> " + operand(program, start.destination);
+    return text;
+  }
+  std::string operator()(const Wait& wait) const { return fmt::format("    wait {}", wait.handle); }
+  std::string operator()(const Accumulate& accumulate) const {
+    return fmt::format("    accumulate {} {} {}", operand(program, accumulate.source), accumulate.first ? "->" : "+=>",
+                       operand(program, accumulate.destination));
+  }
+  std::string operator()(const Norm& norm) const { return "    norm -> " + operand(program, norm.destination); }
+  std::string operator()(const Update& update) const {
+    return fmt::format("    update {} parameters by {}", program.parameters.size(), operand(program, update.norms));
+  }
+};
+
+}  // namespace
+
+std::string to_string(const Program& program) {
+  std::uint64_t persistent = 0;
+  for (const Persistent& block : program.persistents) persistent += block.bytes;
+  std::string text = fmt::format("program '{}' of {} (device {}): {} instructions, {} that stay, {} arena\n", program.name,
+                                 program.device_name, program.device, program.instructions.size(), format_bytes(persistent),
+                                 format_bytes(program.arena_bytes));
+  for (const Instruction& instruction : program.instructions) text += std::visit(Printer{program}, instruction) + "\n";
+  return text;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/codec/codec.h"
+#include "core/trace/trace_event.h"
+#include "mesh/runtime/batch_source.h"
+
+template <>
+struct weft::last_enumerator<weft::mesh::Split> {
+  static constexpr auto kValue = weft::mesh::Split::kValidation;
+};
+
+namespace weft::mesh {
+
+/// Settings of the optimizer for one step (see AdamW for the formula).
+struct OptimizerStep {
+  double learning_rate = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  double clip_norm = 0;          ///< 0: gradients are not clipped.
+  std::int64_t number = 1;       ///< Counts from 1; for the bias correction.
+  static constexpr auto fields =
+      weft::fields(&OptimizerStep::learning_rate, &OptimizerStep::beta1, &OptimizerStep::beta2, &OptimizerStep::epsilon,
+                   &OptimizerStep::weight_decay, &OptimizerStep::clip_norm, &OptimizerStep::number);
+};
+
+/// The one message per device and step: run this program once.
+struct StepRequest {
+  std::string program;
+  std::uint64_t run = 0;   ///< Counts every execution of any program, the same on all devices: names its transfers.
+  std::uint64_t step = 0;  ///< Which batch to read.
+  Split split = Split::kTrain;
+  OptimizerStep optimizer;
+  bool trace = false;
+  static constexpr auto fields = weft::fields(&StepRequest::program, &StepRequest::run, &StepRequest::step, &StepRequest::split,
+                                              &StepRequest::optimizer, &StepRequest::trace);
+};
+
+/// What a device has to say after a step.
+struct StepReport {
+  std::vector<float> losses;            ///< Per microbatch; empty where another device reports them.
+  double grad_norm = 0;                 ///< Of all gradients together, before clipping; equal on all devices.
+  double step_seconds = 0;
+  double compute_seconds = 0;
+  double wait_seconds = 0;              ///< The device stood still, for whatever reason (bubbles included).
+  double transfer_seconds = 0;          ///< Bytes of resharding were arriving here.
+  double exposed_transfer_seconds = 0;  ///< ... while the device stood still waiting for them.
+  std::uint64_t reshard_bytes = 0;      ///< Sent from here to other meshes.
+  std::uint64_t collective_bytes = 0;   ///< Sent from here within the mesh and for the global norm.
+  std::vector<TraceEvent> trace;
+  static constexpr auto fields =
+      weft::fields(&StepReport::losses, &StepReport::grad_norm, &StepReport::step_seconds, &StepReport::compute_seconds,
+                   &StepReport::wait_seconds, &StepReport::transfer_seconds, &StepReport::exposed_transfer_seconds,
+                   &StepReport::reshard_bytes, &StepReport::collective_bytes, &StepReport::trace);
+};
+
+}  // namespace weft::mesh

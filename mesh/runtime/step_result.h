@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mesh/runtime/step.h"
+
+namespace weft::mesh {
+
+/// A step as the driver sees it: the reports of all devices together.
+struct StepResult {
+  double loss = 0;                      ///< Added by microbatch, then by rank.
+  double grad_norm = 0;
+  double seconds = 0;                   ///< Of the slowest device.
+  double transfer_seconds = 0;          ///< Sum over devices of the time in which resharded bytes were arriving.
+  double exposed_transfer_seconds = 0;  ///< The part of it in which the receiving device stood still.
+  double wait_seconds = 0;              ///< Sum over devices of the time they stood still, bubbles included.
+  std::uint64_t reshard_bytes = 0;
+  std::uint64_t collective_bytes = 0;
+
+  /// Share of the transfer time that computation hid: 1 - exposed / all; 1 when nothing was transferred.
+  double hidden_share() const { return transfer_seconds > 0 ? 1 - exposed_transfer_seconds / transfer_seconds : 1; }
+};
+
+/// Reports in the order of devices: mesh by mesh, rank by rank.
+StepResult combine(const std::vector<StepReport>& reports);
+
+}  // namespace weft::mesh

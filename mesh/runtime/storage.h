@@ -1,0 +1,33 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+#include "mesh/program/program.h"
+
+namespace weft::mesh {
+
+/// The memory of one device actor: blocks that stay, by name, and one arena that all programs share, since one runs at a time.
+/// Owner's thread only.
+class Storage final {
+ public:
+  explicit Storage(Device& device) : device_(device) {}
+
+  /// Makes what the program needs and is not there yet, filled with zeros. Throws Error(kFailedPrecondition) when a block exists
+  /// with another size.
+  void provide(const Program& program, Stream& stream);
+
+  std::span<std::byte> block(const std::string& name);
+  /// Where each buffer of the program lies; true until a program that needs a larger arena is provided for.
+  std::vector<TensorRef> resolve(const Program& program);
+
+ private:
+  Device& device_;
+  std::map<std::string, DeviceMemory> blocks_;
+  DeviceMemory arena_;
+};
+
+}  // namespace weft::mesh

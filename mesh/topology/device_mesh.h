@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transfer/reshard/topology.h"
+
+namespace weft::mesh {
+
+/// A named axis of a mesh: "data" of size 2.
+struct MeshAxis {
+  std::string name;
+  int size = 1;
+  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
+};
+
+/// A device's place in a mesh: one index per axis, in the order of the axes.
+using Coordinate = std::vector<int>;
+
+/// A rectangle of devices with named axes. A value; says nothing of how its devices are reached.
+///
+/// Devices are listed in row-major order of their coordinates: the last axis varies fastest.
+class DeviceMesh {
+ public:
+  DeviceMesh() = default;
+  /// Throws Error(kInvalidArgument) unless there is exactly one device per coordinate and no axis name twice.
+  DeviceMesh(std::string name, std::vector<MeshAxis> axes, std::vector<transfer::DeviceId> devices);
+
+  const std::string& name() const { return name_; }
+  const std::vector<MeshAxis>& axes() const { return axes_; }
+  const std::vector<transfer::DeviceId>& devices() const { return devices_; }
+  int size() const { return static_cast<int>(devices_.size()); }
+  /// Index of the axis with this name.
+  std::optional<int> axis(std::string_view name) const;
+  Coordinate coordinate(int rank) const;
+  int rank(const Coordinate& coordinate) const;
+  /// The rank of `device` in this mesh.
+  std::optional<int> rank_of(transfer::DeviceId device) const;
+  /// Ranks that differ from `rank` only along `axis`, ordered by their index on it.
+  std::vector<int> group(int rank, int axis) const;
+
+  friend bool operator==(const DeviceMesh&, const DeviceMesh&) = default;
+
+ private:
+  std::string name_;
+  std::vector<MeshAxis> axes_;
+  std::vector<transfer::DeviceId> devices_;
+};
+
+/// "front(data=1,tensor=2)".
+std::string to_string(const DeviceMesh& mesh);
+/// "front[0,1]": one device.
+std::string device_name(const DeviceMesh& mesh, int rank);
+
+}  // namespace weft::mesh

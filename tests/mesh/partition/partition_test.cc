@@ -1,0 +1,115 @@
+#include "mesh/partition/partition.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/autodiff/differentiate.h"
+#include "core/base/error.h"
+#include "core/ops/graph_builder.h"
+
+namespace weft::mesh {
+namespace {
+
+using testing::HasSubstr;
+
+/// One transformer-like block: attention and MLP with residuals, then a loss.
+TrainingGraph small_model(std::int64_t batch = 4, std::int64_t width = 8) {
+  GraphBuilder b;
+  const ValueId ids = b.input("ids", {DType::kI32, {batch, 3}}, {"batch", "sequence"});
+  const ValueId targets = b.input("targets", {DType::kI32, {batch, 3}}, {"batch", "sequence"});
+  ValueId x = b.embedding(b.parameter("table", {5, width}, normal(0.02), {"vocab", "embed"}), ids);
+  b.set_block(1);
+  const ValueId gamma = b.parameter("gamma", {width}, ones(), {"embed"}, false);
+  const ValueId beta = b.parameter("beta", {width}, zeros(), {"embed"}, false);
+  ValueId h = b.layer_norm(x, gamma, beta);
+  h = b.linear(h, b.parameter("qkv", {width, 3, width}, normal(0.02), {"embed", "", "heads"}),
+               b.parameter("qkv_bias", {3, width}, zeros(), {"", "heads"}, false));
+  h = b.attention(h, 4);
+  h = b.linear(h, b.parameter("proj", {width, width}, normal(0.02), {"heads", "embed"}),
+               b.parameter("proj_bias", {width}, zeros(), {"embed"}, false));
+  x = b.add(x, h);
+  b.set_block(2);
+  const ValueId logits = b.linear(x, b.parameter("head", {width, 5}, normal(0.02), {"embed", "vocab"}));
+  const ValueId loss = b.cross_entropy(logits, targets, 1.0 / 12);
+  return differentiate(b.graph(), loss);
+}
+
+DeviceMesh make_mesh(const std::string& name, int data, int tensor, unsigned first) {
+  std::vector<transfer::DeviceId> devices;
+  for (int i = 0; i < data * tensor; ++i) devices.emplace_back(first + static_cast<unsigned>(i));
+  return DeviceMesh(name, {{"data", data}, {"tensor", tensor}}, devices);
+}
+
+PartitionRequest request(const TrainingGraph& model, std::vector<DeviceMesh> meshes, std::vector<int> stage_of_block) {
+  std::vector<int> mesh_of_stage;
+  for (std::size_t i = 0; i < meshes.size(); ++i) mesh_of_stage.push_back(static_cast<int>(i));
+  return {model.graph, model.loss, model.gradients, std::move(meshes), mesh_of_stage, std::move(stage_of_block),
+          {{{"batch", {"data"}}, {"heads", {"tensor"}}, {"mlp", {"tensor"}}}}};
+}
+
+template <typename T>
+int count(const MeshPartition& part) {
+  return static_cast<int>(
+      std::count_if(part.steps.begin(), part.steps.end(), [](const Step& step) { return std::holds_alternative<T>(step.what); }));
+}
+
+TEST(Partition, OneDeviceNeedsNoCommunication) {
+  const Partition result = partition(request(small_model(), {make_mesh("all", 1, 1, 0)}, {0, 0, 0}));
+  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 0);
+  EXPECT_EQ(count<ReshardStep>(result.per_mesh[0]), 0);
+  EXPECT_TRUE(result.edges.empty());
+}
+
+// Megatron's pattern: one all-reduce after the row-parallel layer forward, one before the column-parallel layer's input in backward.
+TEST(Partition, TensorParallelAttentionTakesOneAllReduceEachWay) {
+  const Partition result = partition(request(small_model(), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
+  SCOPED_TRACE(to_string(result));
+  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 2);
+  EXPECT_EQ(count<ReshardStep>(result.per_mesh[0]), 0);
+}
+
+TEST(Partition, DataParallelLeavesPartialGradientsAndLoss) {
+  const Partition result = partition(request(small_model(), {make_mesh("all", 2, 1, 0)}, {0, 0, 0}));
+  SCOPED_TRACE(to_string(result));
+  EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 0);
+  EXPECT_EQ(result.per_mesh[0].locals[result.loss_local.value()].spec.partial, std::vector<int>{0});
+  for (const LocalParameter& parameter : result.per_mesh[0].parameters) {
+    EXPECT_EQ(result.per_mesh[0].locals[parameter.gradient->value()].spec.partial, std::vector<int>{0});
+  }
+}
+
+TEST(Partition, StagesExchangeActivationsAndTheirGradients) {
+  const Partition result =
+      partition(request(small_model(), {make_mesh("front", 1, 2, 0), make_mesh("back", 2, 1, 2)}, {0, 0, 1}));
+  SCOPED_TRACE(to_string(result));
+  ASSERT_EQ(result.edges.size(), 2u);
+  EXPECT_EQ(result.edges[0].pass, Pass::kForward);
+  EXPECT_EQ(result.edges[1].pass, Pass::kInputGrad);
+  EXPECT_EQ(result.edges[1].from_mesh, 1);
+  const LocalValue& received = result.per_mesh[1].locals[result.edges[0].destination.value()];
+  EXPECT_EQ(received.spec.dims[0], std::vector<int>{0});
+}
+
+TEST(Partition, ABatchThatDoesNotDivideIsExplained) {
+  try {
+    partition(request(small_model(3), {make_mesh("all", 2, 1, 0)}, {0, 0, 0}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
+    EXPECT_THAT(error.message(), HasSubstr("split 2 ways along its axis 'batch' of 3"));
+  }
+}
+
+TEST(Partition, HeadsThatDoNotDivideAreExplained) {
+  try {
+    partition(request(small_model(4, 12), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("3 units cannot be split 2 ways over axis 'tensor'"));
+  }
+}
+
+}  // namespace
+}  // namespace weft::mesh

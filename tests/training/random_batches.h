@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "core/base/philox.h"
+#include "mesh/runtime/batch_source.h"
+
+namespace weft::test {
+
+/// Sequences of token ids that can be learned a little: each token depends on the one before it and on chance. A pure function of
+/// (split, step, sequence of the batch, position).
+class RandomBatches final : public mesh::BatchSource {
+ public:
+  RandomBatches(std::int64_t sequences_per_microbatch, std::int64_t vocabulary, std::uint64_t seed)
+      : sequences_(sequences_per_microbatch), vocabulary_(vocabulary), seed_(seed) {}
+
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int /*microbatches*/, const Region& region,
+            std::span<std::byte> out) override {
+    const std::int64_t shift = input == "targets" ? 1 : 0;
+    std::vector<std::int32_t> ids;
+    for (std::int64_t row = region[0].begin; row < region[0].end; ++row) {
+      const std::int64_t sequence = microbatch * sequences_ + row;
+      for (std::int64_t column = region[1].begin; column < region[1].end; ++column) ids.push_back(token(split, step, sequence, column + shift));
+    }
+    std::memcpy(out.data(), ids.data(), out.size());
+  }
+
+ private:
+  std::int32_t token(mesh::Split split, std::uint64_t step, std::int64_t sequence, std::int64_t position) const {
+    const std::uint64_t stream = (step * 1000003 + static_cast<std::uint64_t>(sequence)) * 2 + (split == mesh::Split::kTrain ? 0 : 1);
+    std::int64_t value = 0;
+    for (std::int64_t i = 0; i <= position; ++i) {
+      const std::uint32_t word = philox(seed_, stream, static_cast<std::uint64_t>(i))[0];
+      value = word % 4 == 0 ? word / 4 % vocabulary_ : (value * 3 + 1) % vocabulary_;
+    }
+    return static_cast<std::int32_t>(value);
+  }
+
+  const std::int64_t sequences_;
+  const std::int64_t vocabulary_;
+  const std::uint64_t seed_;
+};
+
+}  // namespace weft::test
