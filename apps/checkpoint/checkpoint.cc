@@ -34,24 +34,20 @@ void flush(const fs::path& path) {
   const bool flushed = fd >= 0 && ::fsync(fd) == 0;
   const int reason = errno;
   if (fd >= 0) ::close(fd);
-  if (!flushed)
-    throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(),
-                std::strerror(reason));
+  if (!flushed) throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(), std::strerror(reason));
 }
 
 /// Renames `from` to `to`. If `to` exists (a resumed run comes by the same step again) both change names in
 /// one step, so that at no moment neither is there.
 void put_in_place(const fs::path& from, const fs::path& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), fs::exists(to) ? RENAME_EXCHANGE : 0) == 0)
-    return;
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), fs::exists(to) ? RENAME_EXCHANGE : 0) == 0) return;
   if (errno == EINVAL || errno == ENOSYS) {  // a file system that cannot
     fs::path aside = from;
     fs::rename(to, aside += ".replaced");
     fs::rename(from, to);
     return;
   }
-  throw_error(ErrorCode::kUnavailable, "cannot rename {} to {}: {}", from.string(), to.string(),
-              std::strerror(errno));
+  throw_error(ErrorCode::kUnavailable, "cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
 }
 
 bool is_complete(const fs::path& folder) { return fs::is_regular_file(folder / kDescription); }
@@ -61,20 +57,19 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().filename().string().starts_with(kPrefix) && is_complete(entry.path()))
-      found.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(kPrefix) && is_complete(entry.path())) found.push_back(entry.path());
   std::sort(found.begin(), found.end());
   return found;
 }
 
 void write_description(const fs::path& path, const Checkpoint& checkpoint) {
-  const nlohmann::ordered_json description = {{"format", kFormat},
-                                              {"step", checkpoint.step},
-                                              {"seed", checkpoint.seed},
-                                              {"model_digest", checkpoint.model_digest},
-                                              {"files",
-                                               {{kModel, sha256_file(path.parent_path() / kModel)},
-                                                {kOptimizer, sha256_file(path.parent_path() / kOptimizer)}}}};
+  const nlohmann::ordered_json description = {
+      {"format", kFormat},
+      {"step", checkpoint.step},
+      {"seed", checkpoint.seed},
+      {"model_digest", checkpoint.model_digest},
+      {"files",
+       {{kModel, sha256_file(path.parent_path() / kModel)}, {kOptimizer, sha256_file(path.parent_path() / kOptimizer)}}}};
   std::ofstream out(path);
   out << description.dump(2) << "\n";
   out.close();
@@ -89,12 +84,11 @@ nlohmann::json read_description(const fs::path& checkpoint) {
   if (!description.is_object() || !description.value("files", nlohmann::json()).is_object())
     throw_error(ErrorCode::kDataLoss, "{} is damaged", (checkpoint / kDescription).string());
   if (description.value("format", 0) != kFormat)
-    throw_error(ErrorCode::kIncompatible, "the checkpoint {} has format {}, this program reads format {}",
-                checkpoint.string(), description.value("format", 0), kFormat);
+    throw_error(ErrorCode::kIncompatible, "the checkpoint {} has format {}, this program reads format {}", checkpoint.string(),
+                description.value("format", 0), kFormat);
   for (const auto& [file, hash] : description["files"].items())
     if (sha256_file(checkpoint / file) != hash)
-      throw_error(ErrorCode::kDataLoss,
-                  "{} does not have the hash that its checkpoint.json states; resume from an older one",
+      throw_error(ErrorCode::kDataLoss, "{} does not have the hash that its checkpoint.json states; resume from an older one",
                   (checkpoint / file).string());
   return description;
 }
@@ -105,8 +99,7 @@ CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress)
     : folder_(std::move(folder)), keep_(std::max(1, keep)), progress_(std::move(progress)) {
   std::error_code failed;
   fs::create_directories(folder_, failed);
-  if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", folder_.string(), failed.message());
+  if (failed) throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", folder_.string(), failed.message());
   std::vector<fs::path> unfinished;
   for (const auto& entry : fs::directory_iterator(folder_))
     if (entry.path().filename().string().starts_with(kUnfinished)) unfinished.push_back(entry.path());
@@ -152,8 +145,7 @@ fs::path CheckpointStore::write(const Checkpoint& checkpoint) {
     remove_old();
     done("old ones removed");
   } catch (const fs::filesystem_error& error) {
-    throw_error(ErrorCode::kUnavailable, "cannot write the checkpoint {}: {}", final_path.string(),
-                error.code().message());
+    throw_error(ErrorCode::kUnavailable, "cannot write the checkpoint {}: {}", final_path.string(), error.code().message());
   }
   return final_path;
 }
@@ -200,16 +192,13 @@ Checkpoint read_checkpoint(const fs::path& path) {
   }
   const SafetensorsFile model(path / kModel);
   const SafetensorsFile optimizer(path / kOptimizer);
-  const auto copy = [](std::span<const float> values) {
-    return std::vector<float>(values.begin(), values.end());
-  };
+  const auto copy = [](std::span<const float> values) { return std::vector<float>(values.begin(), values.end()); };
   for (const TensorView& tensor : model.tensors())
-    checkpoint.parameters.push_back(
-        {.name = tensor.name,
-         .shape = tensor.shape,
-         .values = copy(tensor.values),
-         .first_moment = copy(optimizer.tensor("first_moment." + tensor.name).values),
-         .second_moment = copy(optimizer.tensor("second_moment." + tensor.name).values)});
+    checkpoint.parameters.push_back({.name = tensor.name,
+                                     .shape = tensor.shape,
+                                     .values = copy(tensor.values),
+                                     .first_moment = copy(optimizer.tensor("first_moment." + tensor.name).values),
+                                     .second_moment = copy(optimizer.tensor("second_moment." + tensor.name).values)});
   return checkpoint;
 }
 

@@ -14,11 +14,11 @@ namespace weft::apps {
 
 /// A parameter and its AdamW moments, whole: gathered from all shards, so that it fits any mesh.
 struct ParameterState {
-  std::string name;
-  Shape shape;
-  std::vector<float> values;
-  std::vector<float> first_moment;
-  std::vector<float> second_moment;
+  std::string name = {};
+  Shape shape = {};
+  std::vector<float> values = {};
+  std::vector<float> first_moment = {};
+  std::vector<float> second_moment = {};
 
   friend bool operator==(const ParameterState&, const ParameterState&) = default;
 };
@@ -29,8 +29,8 @@ struct Checkpoint {
   std::uint64_t seed = 0;
   /// Hash of what must not change between the runs: model, data and seed; not the mesh, nor the number of
   /// steps.
-  std::string model_digest;
-  std::vector<ParameterState> parameters;
+  std::string model_digest = {};
+  std::vector<ParameterState> parameters = {};
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };

@@ -61,12 +61,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::size_t offset = 0;
   for (const TensorView& tensor : tensors) {
-    WEFT_CHECK(num_elements(tensor.shape) == static_cast<std::int64_t>(tensor.values.size()), "{}: {} values",
-               tensor.name, tensor.values.size());
+    WEFT_CHECK(num_elements(tensor.shape) == static_cast<std::int64_t>(tensor.values.size()), "{}: {} values", tensor.name,
+               tensor.values.size());
     WEFT_CHECK(!header.contains(tensor.name), "two tensors are named {}", tensor.name);
-    header[tensor.name] = {{"dtype", "F32"},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + tensor.values.size_bytes()}}};
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.values.size_bytes()}}};
     offset += tensor.values.size_bytes();
   }
   std::string text = header.dump();
@@ -85,12 +84,11 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) {
   if (fd < 0) throw_error(ErrorCode::kNotFound, "cannot read {}: {}", path.string(), std::strerror(errno));
   struct stat status {};
   const bool known = ::fstat(fd, &status) == 0;
-  void* address = known && status.st_size > 0 ? ::mmap(nullptr, static_cast<std::size_t>(status.st_size),
-                                                       PROT_READ, MAP_PRIVATE, fd, 0)
-                                              : MAP_FAILED;
+  void* address = known && status.st_size > 0
+                      ? ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, fd, 0)
+                      : MAP_FAILED;
   ::close(fd);
-  if (address == MAP_FAILED)
-    throw_error(ErrorCode::kDataLoss, "{} is empty or cannot be mapped", path.string());
+  if (address == MAP_FAILED) throw_error(ErrorCode::kDataLoss, "{} is empty or cannot be mapped", path.string());
   mapped_ = {static_cast<const std::byte*>(address), static_cast<std::size_t>(status.st_size)};
   try {
     parse(path);
@@ -104,14 +102,12 @@ SafetensorsFile::~SafetensorsFile() { ::munmap(const_cast<std::byte*>(mapped_.da
 
 void SafetensorsFile::parse(const std::filesystem::path& path) {
   const auto damaged = [&](const std::string& what) {
-    throw_error(ErrorCode::kDataLoss, "{} is no safetensors file of f32 tensors, or is damaged: {}",
-                path.string(), what);
+    throw_error(ErrorCode::kDataLoss, "{} is no safetensors file of f32 tensors, or is damaged: {}", path.string(), what);
   };
   std::uint64_t header_size = 0;
   if (mapped_.size() < sizeof header_size) damaged("too short");
   std::memcpy(&header_size, mapped_.data(), sizeof header_size);
-  if (header_size > kLargestHeader || header_size > mapped_.size() - sizeof header_size)
-    damaged("header cut off");
+  if (header_size > kLargestHeader || header_size > mapped_.size() - sizeof header_size) damaged("header cut off");
   const char* text = reinterpret_cast<const char*>(mapped_.data()) + sizeof header_size;
   const auto header = nlohmann::ordered_json::parse(text, text + header_size, nullptr, false);
   if (!header.is_object()) damaged("header is not JSON");
@@ -128,16 +124,13 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
       if (entry.at("dtype") != "F32") damaged("tensor " + name + " is not F32");
       const auto shape = entry.at("shape").get<Shape>();
       const auto offsets = entry.at("data_offsets").get<std::vector<std::size_t>>();
-      if (offsets.size() != 2 || offsets[0] != expected || offsets[1] < offsets[0] ||
-          offsets[1] > body.size() ||
+      if (offsets.size() != 2 || offsets[0] != expected || offsets[1] < offsets[0] || offsets[1] > body.size() ||
           std::any_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent < 0; }) ||
           static_cast<std::size_t>(num_elements(shape)) * sizeof(float) != offsets[1] - offsets[0])
         damaged("tensor " + name + " has impossible offsets");
       expected = offsets[1];
-      tensors_.push_back({name,
-                          shape,
-                          {reinterpret_cast<const float*>(body.data() + offsets[0]),
-                           (offsets[1] - offsets[0]) / sizeof(float)}});
+      tensors_.push_back(
+          {name, shape, {reinterpret_cast<const float*>(body.data() + offsets[0]), (offsets[1] - offsets[0]) / sizeof(float)}});
     }
   } catch (const nlohmann::json::exception& error) {
     damaged(error.what());
@@ -146,8 +139,7 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
 }
 
 const TensorView& SafetensorsFile::tensor(const std::string& name) const {
-  const auto found =
-      std::find_if(tensors_.begin(), tensors_.end(), [&](const TensorView& t) { return t.name == name; });
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(), [&](const TensorView& t) { return t.name == name; });
   if (found == tensors_.end()) throw_error(ErrorCode::kNotFound, "the file has no tensor '{}'", name);
   return *found;
 }

@@ -24,8 +24,7 @@ TextDataConfig parse_text_data(const ConfigNode& node) {
   node.read("cache", cache);
   node.finish();
   if (config.tokenizer == TextDataConfig::TokenizerKind::kBytes) {
-    if (sized && config.vocabulary != 256)
-      node.at("vocabulary").fail("bytes have 256 values: leave `vocabulary` out");
+    if (sized && config.vocabulary != 256) node.at("vocabulary").fail("bytes have 256 values: leave `vocabulary` out");
     config.vocabulary = 256;
   }
   config.text = expand_home(config.text);

@@ -19,9 +19,9 @@ class TokenWindows {
 
   /// Training: the row-th sequence of a step begins at a random token.
   std::size_t training_offset(std::int64_t step, std::int64_t row) const;
-  /// Validation: fixed windows, spread evenly over the file; the first `num_rows` of them serve `num_rows`
-  /// rows.
-  std::size_t validation_offset(std::int64_t row, std::int64_t num_rows) const;
+  /// Validation: fixed windows without overlap, in an order that spreads any first few of them evenly over the file;
+  /// they come again when there are more rows than windows.
+  std::size_t validation_offset(std::int64_t row) const;
   /// How many windows without overlap the file has.
   std::int64_t num_disjoint_windows() const;
 
@@ -33,6 +33,7 @@ class TokenWindows {
   const TokenFile& file_;
   int sequence_;
   std::uint64_t seed_;
+  std::int64_t validation_stride_;  // in windows; has no divisor in common with their number
 };
 
 }  // namespace weft::apps

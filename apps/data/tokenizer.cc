@@ -34,8 +34,7 @@ class PieceTokenizer final : public Tokenizer {
  public:
   explicit PieceTokenizer(const std::string& model) {
     const auto status = processor_.LoadFromSerializedProto(model);
-    if (!status.ok())
-      throw_error(ErrorCode::kDataLoss, "the tokenizer's model is damaged: {}", status.ToString());
+    if (!status.ok()) throw_error(ErrorCode::kDataLoss, "the tokenizer's model is damaged: {}", status.ToString());
   }
 
   int vocabulary_size() const override { return processor_.GetPieceSize(); }
@@ -47,8 +46,7 @@ class PieceTokenizer final : public Tokenizer {
       std::size_t end = text.find('\n', begin);
       end = end == std::string_view::npos ? text.size() : end + 1;
       const auto status = processor_.Encode({text.data() + begin, end - begin}, &line_ids);
-      if (!status.ok())
-        throw_error(ErrorCode::kInternal, "sentencepiece cannot encode: {}", status.ToString());
+      if (!status.ok()) throw_error(ErrorCode::kInternal, "sentencepiece cannot encode: {}", status.ToString());
       ids.insert(ids.end(), line_ids.begin(), line_ids.end());
       begin = end;
     }

@@ -70,12 +70,8 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, double unigram_loss, cons
   high += margin;
   const double last_step = train.empty() ? 1 : std::max(2.0, train.back().first);
 
-  const auto x_of = [&](double step) {
-    return kLeft + (step - 1) / (last_step - 1) * (kWidth - kLeft - kRight);
-  };
-  const auto y_of = [&](double loss) {
-    return kTop + (high - loss) / (high - low) * (kHeight - kTop - kBottom);
-  };
+  const auto x_of = [&](double step) { return kLeft + (step - 1) / (last_step - 1) * (kWidth - kLeft - kRight); };
+  const auto y_of = [&](double loss) { return kTop + (high - loss) / (high - low) * (kHeight - kTop - kBottom); };
   const auto placed = [&](Points points) {
     for (auto& [x, y] : points) {
       x = x_of(x);
@@ -89,20 +85,18 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, double unigram_loss, cons
   const std::vector<double> losses = round_ticks(low, high, 6);
   for (double loss : losses) {
     svg.line(kLeft, y_of(loss), kWidth - kRight, y_of(loss), "stroke='#e6e8eb'");
-    svg.text(kLeft - 8, y_of(loss) + 4, tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1),
-             Svg::Anchor::kEnd, "fill='#57606a'");
+    svg.text(kLeft - 8, y_of(loss) + 4, tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1), Svg::Anchor::kEnd,
+             "fill='#57606a'");
   }
   for (double step : round_ticks(1, last_step, 8)) {
     if (step != std::floor(step) || step < 1) continue;
     svg.line(x_of(step), kHeight - kBottom, x_of(step), kHeight - kBottom + 5, "stroke='#8c959f'");
-    svg.text(x_of(step), kHeight - kBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle,
-             "fill='#57606a'");
+    svg.text(x_of(step), kHeight - kBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle, "fill='#57606a'");
   }
   svg.line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "stroke='#8c959f'");
   svg.text((kLeft + kWidth - kRight) / 2, kHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
   svg.text(0, 0, "loss (nats per token)", Svg::Anchor::kMiddle,
-           fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'",
-                       (kTop + kHeight - kBottom) / 2));
+           fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'", (kTop + kHeight - kBottom) / 2));
 
   std::vector<Label> labels;
   if (unigram_loss > 0) {
@@ -113,17 +107,15 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, double unigram_loss, cons
   if (!train.empty()) {
     const Points average = smoothed(train);
     svg.polyline(placed(train), fmt::format("stroke='{}' stroke-width='1' opacity='0.3'", kTrain));
-    svg.polyline(placed(average),
-                 fmt::format("stroke='{}' stroke-width='2' stroke-linejoin='round'", kTrain));
-    labels.push_back(
-        {y_of(average.back().second) + 4, fmt::format("training {:.3f}", average.back().second), kTrain});
+    svg.polyline(placed(average), fmt::format("stroke='{}' stroke-width='2' stroke-linejoin='round'", kTrain));
+    labels.push_back({y_of(average.back().second) + 4, fmt::format("training {:.3f}", average.back().second), kTrain});
   }
   if (!validation.empty()) {
     svg.polyline(placed(validation), fmt::format("stroke='{}' stroke-width='2'", kValidation));
     for (const auto& [x, y] : placed(validation))
       svg.circle(x, y, 3.5, fmt::format("fill='white' stroke='{}' stroke-width='2'", kValidation));
-    labels.push_back({y_of(validation.back().second) + 4,
-                      fmt::format("validation {:.3f}", validation.back().second), kValidation});
+    labels.push_back(
+        {y_of(validation.back().second) + 4, fmt::format("validation {:.3f}", validation.back().second), kValidation});
   }
   spread(labels);
   for (const Label& label : labels)

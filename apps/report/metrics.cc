@@ -21,9 +21,7 @@ using Json = nlohmann::ordered_json;
 
 /// JSON has no NaN and no infinity; a loss that diverged is null, and comes back as NaN.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-double number(const Json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
-}
+double number(const Json& json) { return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>(); }
 
 StepMetrics parse(const Json& json) {
   StepMetrics m;
@@ -45,8 +43,7 @@ void write_fully(int fd, const std::string& text, const fs::path& path) {
   while (done < text.size()) {
     const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0)
-      throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+    if (written <= 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
     done += static_cast<std::size_t>(written);
   }
 }
@@ -77,8 +74,8 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
     if (end == std::string::npos) break;  // cut off by a crash
     ++line;
     try {
-      steps.push_back(parse(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                        text.begin() + static_cast<std::ptrdiff_t>(end))));
+      steps.push_back(
+          parse(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end))));
     } catch (const nlohmann::json::exception& error) {
       throw_error(ErrorCode::kDataLoss, "{}:{} is damaged: {}", path.string(), line, error.what());
     }
@@ -87,15 +84,13 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
   return steps;
 }
 
-MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done)
-    : path_(std::move(path)), steps_(read_metrics(path_)) {
+MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done) : path_(std::move(path)), steps_(read_metrics(path_)) {
   std::erase_if(steps_, [&](const StepMetrics& m) { return m.step > steps_done; });
   // What is kept goes to another file first, so that a crash here loses no line.
   fs::path temporary = path_;
   temporary += ".new";
   fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0)
-    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  if (fd_ < 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
   std::string text;
   for (const StepMetrics& m : steps_) text += to_json_line(m) + "\n";
   try {

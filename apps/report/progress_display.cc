@@ -42,8 +42,7 @@ Screen Screen::standard_output() {
   const char* kind = std::getenv("TERM");
   screen.terminal = ::isatty(STDOUT_FILENO) == 1 && kind && std::string(kind) != "dumb";
   winsize size{};
-  if (screen.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    screen.columns = size.ws_col;
+  if (screen.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) screen.columns = size.ws_col;
   return screen;
 }
 
@@ -63,21 +62,15 @@ std::string format_remaining(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-ProgressDisplay::ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done,
-                                 std::int64_t total_steps)
-    : screen_(screen),
-      clock_(clock),
-      total_steps_(total_steps),
-      last_step_(steps_done),
-      last_shown_(clock.now()) {}
+ProgressDisplay::ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done, std::int64_t total_steps)
+    : screen_(screen), clock_(clock), total_steps_(total_steps), last_step_(steps_done), last_shown_(clock.now()) {}
 
 double ProgressDisplay::seconds_left(std::int64_t step) const {
   return static_cast<double>(total_steps_ - step) * seconds_per_step_;
 }
 
 std::string ProgressDisplay::line(const StepMetrics& m, bool with_bar) const {
-  std::string head =
-      fmt::format("  step {:>{}}/{}", m.step, std::to_string(total_steps_).size(), total_steps_);
+  std::string head = fmt::format("  step {:>{}}/{}", m.step, std::to_string(total_steps_).size(), total_steps_);
   std::string tail = fmt::format("  loss {:.3f}", m.loss);
   if (has_validation_) tail += fmt::format("  validation {:.3f}", last_validation_);
   tail += fmt::format("  {} tokens/s", with_thousands(tokens_per_second_));
@@ -85,9 +78,7 @@ std::string ProgressDisplay::line(const StepMetrics& m, bool with_bar) const {
   if (!with_bar) return head + tail;
   const int width = std::min(40, screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 2);
   if (width < 5) return (head + tail).substr(0, static_cast<std::size_t>(std::max(1, screen_.columns - 1)));
-  return head + "  " +
-         bar(static_cast<double>(m.step) / static_cast<double>(std::max<std::int64_t>(1, total_steps_)),
-             width) +
+  return head + "  " + bar(static_cast<double>(m.step) / static_cast<double>(std::max<std::int64_t>(1, total_steps_)), width) +
          tail;
 }
 
@@ -101,16 +92,14 @@ void ProgressDisplay::step(const StepMetrics& m) {
   // The first step after the start warms caches and connections up; it counts only until there is another.
   const bool first = seconds_per_step_ == 0 || !shown_;
   seconds_per_step_ = first ? m.seconds : (1 - kAverage) * seconds_per_step_ + kAverage * m.seconds;
-  tokens_per_second_ =
-      first ? m.tokens_per_second : (1 - kAverage) * tokens_per_second_ + kAverage * m.tokens_per_second;
+  tokens_per_second_ = first ? m.tokens_per_second : (1 - kAverage) * tokens_per_second_ + kAverage * m.tokens_per_second;
   if (m.validation_loss) {
     has_validation_ = true;
     last_validation_ = *m.validation_loss;
   }
   last_step_ = m.step;
   const TimePoint now = clock_.now();
-  const auto every =
-      screen_.terminal ? std::chrono::duration_cast<Nanoseconds>(kRedrawEvery) : Nanoseconds(kPlainLineEvery);
+  const auto every = screen_.terminal ? std::chrono::duration_cast<Nanoseconds>(kRedrawEvery) : Nanoseconds(kPlainLineEvery);
   const bool due = !shown_ || m.validation_loss || m.step == total_steps_ || now - last_shown_ >= every;
   pending_ = line(m, screen_.terminal);
   if (!due) return;

@@ -28,8 +28,7 @@ struct Screen {
 class ProgressDisplay {
  public:
   /// `steps_done` is not 0 when a run resumes.
-  ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done,
-                  std::int64_t total_steps);
+  ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done, std::int64_t total_steps);
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
   ~ProgressDisplay() { finish(); }

@@ -52,8 +52,7 @@ void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary) {
   summary.first_loss = steps.front().loss;
   const std::size_t last = std::min(kLastSteps, steps.size());
   summary.last_loss = 0;
-  for (std::size_t i = steps.size() - last; i < steps.size(); ++i)
-    summary.last_loss += steps[i].loss / static_cast<double>(last);
+  for (std::size_t i = steps.size() - last; i < steps.size(); ++i) summary.last_loss += steps[i].loss / static_cast<double>(last);
   summary.first_validation_loss.reset();
   summary.seconds = summary.transfer_seconds = summary.exposed_transfer_seconds = 0;
   summary.resharded_bytes = 0;
@@ -110,13 +109,12 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
     return fmt::format("  {}{:<17}{}{}\n", dim, what, plain, value);
   };
 
-  std::string text = fmt::format("\n{}{}{} {}: {} of {} steps in {}", bold, s.name, plain, s.outcome, s.steps,
-                                 s.total_steps, format_seconds(s.seconds));
+  std::string text = fmt::format("\n{}{}{} {}: {} of {} steps in {}", bold, s.name, plain, s.outcome, s.steps, s.total_steps,
+                                 format_seconds(s.seconds));
   text += s.resumed_from > 0 ? fmt::format(", resumed from step {}\n\n", s.resumed_from) : "\n\n";
   text += row("training loss", fmt::format("{:.3f} -> {:.3f}", s.first_loss, s.last_loss));
   if (s.last_validation_loss) {
-    std::string value =
-        fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, bold, *s.last_validation_loss, plain);
+    std::string value = fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, bold, *s.last_validation_loss, plain);
     if (s.unigram_loss > 0) {
       const double ahead = s.unigram_loss - *s.last_validation_loss;
       value += fmt::format("   (a unigram model has {:.3f}: {}{}{})", s.unigram_loss, ahead > 0 ? green : "",
@@ -125,14 +123,11 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
     text += row("validation loss", value);
   }
   text += row("speed", fmt::format("{} tokens/s", with_thousands(s.tokens_per_second)));
-  if (s.resharded_bytes > 0)
-    text += row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
+  if (s.resharded_bytes > 0) text += row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
   if (const auto hidden = s.hidden_share())
-    text += row("transfers hidden",
-                fmt::format("{:.0f} % behind computation ({} exposed of {} a device)", *hidden * 100,
-                            format_seconds(s.exposed_transfer_seconds), format_seconds(s.transfer_seconds)));
-  if (!s.sample.empty())
-    text += fmt::format("\n  {}the model writes:{}\n{}", dim, plain, wrapped(s.sample, 100, "    "));
+    text += row("transfers hidden", fmt::format("{:.0f} % behind computation ({} exposed of {} a device)", *hidden * 100,
+                                                format_seconds(s.exposed_transfer_seconds), format_seconds(s.transfer_seconds)));
+  if (!s.sample.empty()) text += fmt::format("\n  {}the model writes:{}\n{}", dim, plain, wrapped(s.sample, 100, "    "));
 
   const auto here = std::filesystem::relative(directory.path()).string();
   const std::string folder = here.starts_with("..") ? directory.path().string() : here;
@@ -145,8 +140,7 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
   text += file("loss.svg", "the losses, drawn");
   text += file("timeline.svg", "one step, drawn: compute and transfers of every device");
   text += file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
-  if (s.checkpoint_step > 0)
-    text += file("checkpoints/", fmt::format("the last one after step {}", s.checkpoint_step));
+  if (s.checkpoint_step > 0) text += file("checkpoints/", fmt::format("the last one after step {}", s.checkpoint_step));
   text += file("logs/", "what every process said");
   return text;
 }

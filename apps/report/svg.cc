@@ -16,20 +16,11 @@ namespace {
 std::string escaped(std::string_view text) {
   std::string result;
   for (char c : text) switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      case '"': result += "&quot;"; break;
+      default: result += c;
     }
   return result;
 }
@@ -47,14 +38,13 @@ std::string number(double value) {
 Svg::Svg(double width, double height) : width_(width), height_(height) {}
 
 void Svg::rect(double x, double y, double width, double height, SvgStyle style, std::string_view tooltip) {
-  body_ += fmt::format("<rect x='{}' y='{}' width='{}' height='{}' {}", number(x), number(y), number(width),
-                       number(height), style);
+  body_ +=
+      fmt::format("<rect x='{}' y='{}' width='{}' height='{}' {}", number(x), number(y), number(width), number(height), style);
   body_ += tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tooltip));
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, SvgStyle style) {
-  body_ += fmt::format("<line x1='{}' y1='{}' x2='{}' y2='{}' {}/>\n", number(x1), number(y1), number(x2),
-                       number(y2), style);
+  body_ += fmt::format("<line x1='{}' y1='{}' x2='{}' y2='{}' {}/>\n", number(x1), number(y1), number(x2), number(y2), style);
 }
 
 void Svg::polyline(const std::vector<std::pair<double, double>>& points, SvgStyle style) {
@@ -107,8 +97,7 @@ std::vector<double> round_ticks(double low, double high, int count) {
   if (!(high > low)) return {low};
   const double spacing = round_spacing(high - low, count);
   std::vector<double> ticks;
-  for (double i = std::ceil(low / spacing - 1e-9); i * spacing <= high + spacing * 1e-9; ++i)
-    ticks.push_back(i * spacing);
+  for (double i = std::ceil(low / spacing - 1e-9); i * spacing <= high + spacing * 1e-9; ++i) ticks.push_back(i * spacing);
   return ticks;
 }
 

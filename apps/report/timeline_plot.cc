@@ -35,16 +35,11 @@ std::pair<std::string, const char*> style_of(TraceKind kind, const std::string& 
   switch (kind) {
     case TraceKind::kForward:
     case TraceKind::kUpdate:
-    case TraceKind::kReshard:
-      return {fmt::format("fill='{}'", colour), "white"};
-    case TraceKind::kInputGrad:
-      return {fmt::format("fill='{0}' fill-opacity='0.55'", colour), "#24292f"};
-    case TraceKind::kWeightGrad:
-      return {fmt::format("fill='{0}' fill-opacity='0.25'", colour), "#24292f"};
-    case TraceKind::kCollective:
-      return {"fill='url(#hatch)' stroke='#868e96' stroke-width='0.5'", "#24292f"};
-    case TraceKind::kWait:
-      return {"fill='white' stroke='#ced4da' stroke-width='0.75' stroke-dasharray='2 2'", "#868e96"};
+    case TraceKind::kReshard: return {fmt::format("fill='{}'", colour), "white"};
+    case TraceKind::kInputGrad: return {fmt::format("fill='{0}' fill-opacity='0.55'", colour), "#24292f"};
+    case TraceKind::kWeightGrad: return {fmt::format("fill='{0}' fill-opacity='0.25'", colour), "#24292f"};
+    case TraceKind::kCollective: return {"fill='url(#hatch)' stroke='#868e96' stroke-width='0.5'", "#24292f"};
+    case TraceKind::kWait: return {"fill='white' stroke='#ced4da' stroke-width='0.75' stroke-dasharray='2 2'", "#868e96"};
   }
   return {"fill='black'", "white"};
 }
@@ -113,23 +108,19 @@ class Timeline {
     const double x = x_of(event.start_ns);
     const double width = std::max(0.6, x_of(event.end_ns) - x);
     const auto [style, text_colour] = style_of(event.kind, colour_of(event));
-    std::string tooltip = fmt::format(
-        "{}\n{}", label(event), format_seconds(static_cast<double>(event.end_ns - event.start_ns) * 1e-9));
+    std::string tooltip =
+        fmt::format("{}\n{}", label(event), format_seconds(static_cast<double>(event.end_ns - event.start_ns) * 1e-9));
     if (event.bytes > 0) tooltip += ", " + format_bytes(event.bytes);
-    svg_.rect(
-        x, y, width, height,
-        style + (width > 3 && style.find("stroke") == std::string::npos ? " stroke='white' stroke-width='0.5'"
-                                                                        : ""),
-        tooltip);
+    svg_.rect(x, y, width, height,
+              style + (width > 3 && style.find("stroke") == std::string::npos ? " stroke='white' stroke-width='0.5'" : ""),
+              tooltip);
     std::string mark;
-    if (event.kind == TraceKind::kUpdate)
-      mark = "update";
+    if (event.kind == TraceKind::kUpdate) mark = "update";
     else if (event.kind != TraceKind::kWait && event.microbatch != TraceEvent::kNoMicrobatch)
       mark = fmt::format("{}", event.microbatch);
     if (!mark.empty() && height >= 12 && width >= static_cast<double>(mark.size()) * kLetterWidth + 3)
-      svg_.text(
-          x + width / 2, y + height / 2 + 4, mark, Svg::Anchor::kMiddle,
-          fmt::format("fill='{}' font-size='{}' pointer-events='none'", text_colour, height > 20 ? 12 : 10));
+      svg_.text(x + width / 2, y + height / 2 + 4, mark, Svg::Anchor::kMiddle,
+                fmt::format("fill='{}' font-size='{}' pointer-events='none'", text_colour, height > 20 ? 12 : 10));
   }
 
   Svg& svg_;
@@ -158,8 +149,7 @@ void draw_legend(Svg& svg, double left, const std::set<int>& microbatches) {
   for (int m : microbatches) {
     if (x > kWidth - 60) break;
     svg.rect(x, y + 21, 22, 14,
-             fmt::format("fill='{}' rx='2'",
-                         kMicrobatchColours[static_cast<std::size_t>(m) % std::size(kMicrobatchColours)]));
+             fmt::format("fill='{}' rx='2'", kMicrobatchColours[static_cast<std::size_t>(m) % std::size(kMicrobatchColours)]));
     svg.text(x + 11, y + 32, fmt::format("{}", m), Svg::Anchor::kMiddle, "fill='white' font-size='11'");
     x += 27;
   }
@@ -179,9 +169,7 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
   if (span.end < span.start) span = {0, 1};
   double left = 150;
   for (const DeviceTrace& device : devices)
-    left =
-        std::max(left, 90 + kBoldLetterWidth *
-                                static_cast<double>(device.name.substr(0, device.name.find(" on ")).size()));
+    left = std::max(left, 90 + kBoldLetterWidth * static_cast<double>(device.name.substr(0, device.name.find(" on ")).size()));
 
   constexpr double kDeviceHeight = kComputeHeight + 2 * (kTransferHeight + kLaneGap) + kDeviceGap;
   const double rows_bottom = kTop + kDeviceHeight * static_cast<double>(devices.size());
@@ -198,24 +186,20 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
   for (double tick : ticks) {
     const double x = timeline.x_of(span.start + static_cast<std::int64_t>(tick * 1e6));
     svg.line(x, kTop, x, rows_bottom, "stroke='#e6e8eb'");
-    svg.text(x, rows_bottom + 18, tick_label(tick, ticks.size() > 1 ? ticks[1] : 1), Svg::Anchor::kMiddle,
-             "fill='#57606a'");
+    svg.text(x, rows_bottom + 18, tick_label(tick, ticks.size() > 1 ? ticks[1] : 1), Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.text((left + kWidth - kRight) / 2, rows_bottom + 38, "milliseconds", Svg::Anchor::kMiddle,
-           "fill='#57606a'");
+  svg.text((left + kWidth - kRight) / 2, rows_bottom + 38, "milliseconds", Svg::Anchor::kMiddle, "fill='#57606a'");
 
   double y = kTop + kDeviceGap / 2;
   for (const DeviceTrace& device : devices) {
-    svg.text(16, y + 15, device.name.substr(0, device.name.find(" on ")), Svg::Anchor::kStart,
-             "font-weight='600'");
+    svg.text(16, y + 15, device.name.substr(0, device.name.find(" on ")), Svg::Anchor::kStart, "font-weight='600'");
     if (const auto on = device.name.find(" on "); on != std::string::npos)
       svg.text(16, y + 31, device.name.substr(on + 1), Svg::Anchor::kStart, "fill='#57606a'");
     double lane_y = y;
     for (TraceLane lane : {TraceLane::kCompute, TraceLane::kSend, TraceLane::kReceive}) {
       const double height = lane_height(lane);
       svg.rect(left, lane_y, kWidth - left - kRight, height, "fill='#f6f8fa' fill-opacity='0.7'");
-      svg.text(left - 8, lane_y + height / 2 + 4, to_string(lane), Svg::Anchor::kEnd,
-               "fill='#57606a' font-size='11'");
+      svg.text(left - 8, lane_y + height / 2 + 4, to_string(lane), Svg::Anchor::kEnd, "fill='#57606a' font-size='11'");
       timeline.draw_lane(lane_events(device, lane, step), lane_y, height);
       lane_y += height + kLaneGap;
     }

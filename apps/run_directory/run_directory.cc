@@ -21,9 +21,7 @@ constexpr const char* kLockFile = ".weft-run";  // marks a run's folder, and is 
 /// The lock file's descriptor, locked; -1 if another process holds it.
 int lock_file(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0)
-    throw_error(ErrorCode::kUnavailable, "cannot write into {}: {}", path.parent_path().string(),
-                std::strerror(errno));
+  if (fd < 0) throw_error(ErrorCode::kUnavailable, "cannot write into {}: {}", path.parent_path().string(), std::strerror(errno));
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
   ::close(fd);
   return -1;
@@ -53,23 +51,20 @@ RunDirectory RunDirectory::prepare(const fs::path& given, const std::optional<fs
   std::optional<fs::path> moved;
   if (fs::exists(path)) {
     if (!fs::is_directory(path))
-      throw_error(ErrorCode::kAlreadyExists, "{} is a file; a run needs a folder: choose another with --out",
-                  path.string());
+      throw_error(ErrorCode::kAlreadyExists, "{} is a file; a run needs a folder: choose another with --out", path.string());
     if (fs::exists(lock)) {
       const int fd = lock_file(lock);
       if (fd < 0)
-        throw_error(ErrorCode::kAlreadyExists,
-                    "another run is writing to {}: wait for it, or choose another folder with --out",
+        throw_error(ErrorCode::kAlreadyExists, "another run is writing to {}: wait for it, or choose another folder with --out",
                     path.string());
       if (resume_from && lies_in(*resume_from, path)) return RunDirectory(path, fd);
       moved = aside_name(path);
       fs::rename(path, *moved);
       ::close(fd);
     } else if (!fs::is_empty(path)) {
-      throw_error(
-          ErrorCode::kAlreadyExists,
-          "{} holds files that no run has written; empty it yourself, or choose another folder with --out",
-          path.string());
+      throw_error(ErrorCode::kAlreadyExists,
+                  "{} holds files that no run has written; empty it yourself, or choose another folder with --out",
+                  path.string());
     }
   }
   std::error_code failed;
@@ -86,15 +81,12 @@ RunDirectory RunDirectory::prepare(const fs::path& given, const std::optional<fs
 
 RunDirectory RunDirectory::open(const fs::path& path) {
   if (!fs::exists(path / kLockFile))
-    throw_error(ErrorCode::kNotFound, "{} is not the folder of a run; start runs with `weft run`",
-                path.string());
+    throw_error(ErrorCode::kNotFound, "{} is not the folder of a run; start runs with `weft run`", path.string());
   return RunDirectory(fs::absolute(path).lexically_normal(), -1);
 }
 
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
-    : path_(std::move(other.path_)),
-      moved_aside_(std::move(other.moved_aside_)),
-      lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::move(other.path_)), moved_aside_(std::move(other.moved_aside_)), lock_(std::exchange(other.lock_, -1)) {}
 
 RunDirectory::~RunDirectory() {
   if (lock_ >= 0) ::close(lock_);

@@ -16,8 +16,7 @@ class RunDirectory {
   /// Creates `path` or moves what is there aside, and locks it while this object lives, so that two runs
   /// never write to one folder. Throws Error(kAlreadyExists) if another run holds it, or it holds things that
   /// no run has written.
-  static RunDirectory prepare(const std::filesystem::path& path,
-                              const std::optional<std::filesystem::path>& resume_from = {});
+  static RunDirectory prepare(const std::filesystem::path& path, const std::optional<std::filesystem::path>& resume_from = {});
   /// A directory that `weft run` has prepared. Takes no lock. Throws Error(kNotFound) if it is none.
   static RunDirectory open(const std::filesystem::path& path);
 

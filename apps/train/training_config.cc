@@ -26,8 +26,7 @@ TrainingConfig parse_training(const ConfigNode& node) {
   if (!has_minimum) c.min_learning_rate = std::min(c.min_learning_rate, c.learning_rate);
   if (c.min_learning_rate > c.learning_rate)
     node.at("min_learning_rate")
-        .fail(fmt::format("min_learning_rate {} is above learning_rate {}", c.min_learning_rate,
-                          c.learning_rate));
+        .fail(fmt::format("min_learning_rate {} is above learning_rate {}", c.min_learning_rate, c.learning_rate));
   return c;
 }
 

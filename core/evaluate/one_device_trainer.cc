@@ -45,6 +45,19 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
   return report;
 }
 
+std::span<float> OneDeviceTrainer::first_moment(std::size_t parameter) const {
+  const Graph& graph = evaluation_.graph();
+  float* moments = reinterpret_cast<float*>(moments_.data());
+  for (std::size_t i = 0; i < parameter; ++i)
+    moments += 2 * graph.value(graph.parameters()[i].value).type.elements();
+  return {moments, static_cast<std::size_t>(graph.value(graph.parameters()[parameter].value).type.elements())};
+}
+
+std::span<float> OneDeviceTrainer::second_moment(std::size_t parameter) const {
+  const std::span<float> first = first_moment(parameter);
+  return {first.data() + first.size(), first.size()};
+}
+
 void OneDeviceTrainer::update(AdamW optimizer) {
   const double weight_decay = optimizer.weight_decay;
   float* moments = reinterpret_cast<float*>(moments_.data());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "core/evaluate/evaluation.h"
@@ -30,6 +31,11 @@ class OneDeviceTrainer final {
 
   Evaluation& evaluation() { return evaluation_; }
   std::int64_t steps_done() const { return steps_; }
+  /// The moments of the i-th parameter of the graph, for checkpoints.
+  std::span<float> first_moment(std::size_t parameter) const;
+  std::span<float> second_moment(std::size_t parameter) const;
+  /// After parameters and moments were replaced by those of a run that has done so many steps.
+  void resume_after(std::int64_t steps) { steps_ = steps; }
 
  private:
   void update(AdamW optimizer);

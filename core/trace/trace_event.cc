@@ -10,32 +10,22 @@ namespace weft {
 
 std::string_view to_string(TraceLane lane) {
   switch (lane) {
-    case TraceLane::kCompute:
-      return "compute";
-    case TraceLane::kSend:
-      return "send";
-    case TraceLane::kReceive:
-      return "receive";
+    case TraceLane::kCompute: return "compute";
+    case TraceLane::kSend: return "send";
+    case TraceLane::kReceive: return "receive";
   }
   return "?";
 }
 
 std::string_view to_string(TraceKind kind) {
   switch (kind) {
-    case TraceKind::kForward:
-      return "forward";
-    case TraceKind::kInputGrad:
-      return "input grad";
-    case TraceKind::kWeightGrad:
-      return "weight grad";
-    case TraceKind::kUpdate:
-      return "update";
-    case TraceKind::kCollective:
-      return "collective";
-    case TraceKind::kReshard:
-      return "reshard";
-    case TraceKind::kWait:
-      return "wait";
+    case TraceKind::kForward: return "forward";
+    case TraceKind::kInputGrad: return "input grad";
+    case TraceKind::kWeightGrad: return "weight grad";
+    case TraceKind::kUpdate: return "update";
+    case TraceKind::kCollective: return "collective";
+    case TraceKind::kReshard: return "reshard";
+    case TraceKind::kWait: return "wait";
   }
   return "?";
 }

@@ -45,8 +45,8 @@ struct TraceEvent {
   std::uint64_t bytes = 0;  ///< Moved by a transfer; 0 for compute.
 
   static constexpr auto fields =
-      weft::fields(&TraceEvent::lane, &TraceEvent::kind, &TraceEvent::name, &TraceEvent::start_ns,
-                   &TraceEvent::end_ns, &TraceEvent::microbatch, &TraceEvent::step, &TraceEvent::bytes);
+      weft::fields(&TraceEvent::lane, &TraceEvent::kind, &TraceEvent::name, &TraceEvent::start_ns, &TraceEvent::end_ns,
+                   &TraceEvent::microbatch, &TraceEvent::step, &TraceEvent::bytes);
   friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
 };
 
@@ -58,8 +58,8 @@ struct DeviceTrace {
   std::vector<TraceEvent> events = {};
   std::uint64_t dropped = 0;  ///< Events that did not fit in the recorder.
 
-  static constexpr auto fields = weft::fields(&DeviceTrace::name, &DeviceTrace::clock_offset_ns,
-                                              &DeviceTrace::events, &DeviceTrace::dropped);
+  static constexpr auto fields =
+      weft::fields(&DeviceTrace::name, &DeviceTrace::clock_offset_ns, &DeviceTrace::events, &DeviceTrace::dropped);
   friend bool operator==(const DeviceTrace&, const DeviceTrace&) = default;
 };
 

@@ -29,10 +29,9 @@ class CheckpointTest : public ::testing::Test {
     return {.step = step,
             .seed = ~std::uint64_t{0},
             .model_digest = "d1",
-            .parameters = {
-                {"wte", {2, 3}, {x, 1, 2, 3, 4, 5.0000001f}, {x, 0, 0, 0, 0, 1e-38f}, {x, 1, 1, 1, 1, 1}},
-                {"h0/\"bias\"", {2}, {x, -0.0f}, {x, 2}, {x, 3}},
-                {"scale", {}, {x}, {x}, {x}}}};
+            .parameters = {{"wte", {2, 3}, {x, 1, 2, 3, 4, 5.0000001f}, {x, 0, 0, 0, 0, 1e-38f}, {x, 1, 1, 1, 1, 1}},
+                           {"h0/\"bias\"", {2}, {x, -0.0f}, {x, 2}, {x, 3}},
+                           {"scale", {}, {x}, {x}, {x}}}};
   }
   std::vector<std::string> entries() const {
     std::vector<std::string> names;

@@ -61,8 +61,8 @@ TEST_F(ReportTest, MetricsComeBackExactly) {
 
 TEST_F(ReportTest, EveryLineIsAnObjectWithThePromisedKeys) {
   const auto json = nlohmann::json::parse(to_json_line(metrics(10)));
-  for (const char* key : {"step", "loss", "tokens_per_second", "grad_norm", "learning_rate",
-                          "exposed_transfer_seconds", "validation_loss"})
+  for (const char* key :
+       {"step", "loss", "tokens_per_second", "grad_norm", "learning_rate", "exposed_transfer_seconds", "validation_loss"})
     EXPECT_TRUE(json.contains(key)) << key;
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(metrics(11))).contains("validation_loss"));
 }
@@ -139,10 +139,8 @@ TEST(ProgressDisplay, ATerminalGetsOneLineRedrawnThatFits) {
     last = last.substr(last.rfind('\r') + 1);
     int cells = 0;
     for (std::size_t i = 0; i < last.size(); ++i) {
-      if (last[i] == '\x1b')
-        i = last.find_first_of("mK", i);
-      else if ((last[i] & 0xC0) != 0x80 && last[i] != '\n')
-        ++cells;
+      if (last[i] == '\x1b') i = last.find_first_of("mK", i);
+      else if ((last[i] & 0xC0) != 0x80 && last[i] != '\n') ++cells;
     }
     EXPECT_LT(cells, columns);
   }
@@ -160,8 +158,7 @@ TEST(ProgressDisplay, TimesAndNumbersReadWell) {
 RunSummary summary_of(int steps) {
   std::vector<StepMetrics> all;
   for (int step = 1; step <= steps; ++step) all.push_back(metrics(step));
-  RunSummary summary{
-      .name = "quickstart", .app = "gpt", .outcome = "done", .total_steps = steps, .unigram_loss = 9.0};
+  RunSummary summary{.name = "quickstart", .app = "gpt", .outcome = "done", .total_steps = steps, .unigram_loss = 9.0};
   summarize(all, summary);
   return summary;
 }
@@ -224,19 +221,16 @@ TEST(LossPlot, ShowsTrainingValidationAndUnigram) {
 
 std::vector<DeviceTrace> two_devices() {
   const auto event = [](TraceLane lane, TraceKind kind, int start, int end, int microbatch, int step) {
-    return TraceEvent{
-        .lane = lane, .kind = kind, .start_ns = start, .end_ns = end, .microbatch = microbatch, .step = step};
+    return TraceEvent{.lane = lane, .kind = kind, .start_ns = start, .end_ns = end, .microbatch = microbatch, .step = step};
   };
   std::vector<DeviceTrace> devices(2);
   devices[0] = {.name = "front[0,0] on worker0"};
   devices[1] = {.name = "back[0,0] on worker1", .clock_offset_ns = -1000};
   for (int step : {1, 2, 3}) {
     const int at = step * 10000;
-    devices[0].events.push_back(
-        event(TraceLane::kCompute, TraceKind::kForward, at, at + 1000 * step, 0, step));
+    devices[0].events.push_back(event(TraceLane::kCompute, TraceKind::kForward, at, at + 1000 * step, 0, step));
     devices[0].events.push_back(event(TraceLane::kSend, TraceKind::kReshard, at + 500, at + 1500, 0, step));
-    devices[1].events.push_back(
-        event(TraceLane::kReceive, TraceKind::kReshard, at + 1600, at + 2600, 0, step));
+    devices[1].events.push_back(event(TraceLane::kReceive, TraceKind::kReshard, at + 1600, at + 2600, 0, step));
     devices[1].events.push_back(event(TraceLane::kCompute, TraceKind::kWait, at + 1000, at + 2600, 0, step));
   }
   return devices;

@@ -33,8 +33,7 @@ TEST(TrainingConfig, ReadsItsSectionAndKeepsDefaults) {
 }
 
 TEST(TrainingConfig, SaysWhatIsWrongWithPosition) {
-  EXPECT_THAT(refusal("{steps: 10, batch: 8, learning_rate: 1e-3, wheight_decay: 0}"),
-              ::testing::HasSubstr("weight_decay"));
+  EXPECT_THAT(refusal("{steps: 10, batch: 8, learning_rate: 1e-3, wheight_decay: 0}"), ::testing::HasSubstr("weight_decay"));
   EXPECT_THAT(refusal("{batch: 8, learning_rate: 1e-3}"), ::testing::HasSubstr("steps"));
   EXPECT_THAT(refusal("{steps: 10, batch: 8,\n learning_rate: 1e-3, min_learning_rate: 2e-3}"),
               ::testing::HasSubstr("c.yaml:2:"));
@@ -63,8 +62,7 @@ TEST(LearningRate, WarmsUpLinearlyThenFallsToTheLeast) {
   EXPECT_NEAR(learning_rate(config, 70), 5.5e-4, 1e-12);
   EXPECT_NEAR(learning_rate(config, 120), 1e-4, 1e-12);
   EXPECT_NEAR(learning_rate(config, 500), 1e-4, 1e-12);
-  for (int step = 21; step <= 120; ++step)
-    EXPECT_LT(learning_rate(config, step), learning_rate(config, step - 1));
+  for (int step = 21; step <= 120; ++step) EXPECT_LT(learning_rate(config, step), learning_rate(config, step - 1));
   config.warmup_steps = 0;
   EXPECT_LE(learning_rate(config, 1), 1e-3);
   EXPECT_GT(learning_rate(config, 1), 9.9e-4);

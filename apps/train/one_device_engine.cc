@@ -1,0 +1,85 @@
+#include "apps/train/one_device_engine.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+}  // namespace
+
+OneDeviceEngine::OneDeviceEngine(Device& device, const Clock& clock, TrainingGraph graph, int microbatches, std::uint64_t seed,
+                                 Feed feed)
+    : device_(device),
+      clock_(clock),
+      graph_(std::move(graph)),
+      microbatches_(microbatches),
+      feed_(std::move(feed)),
+      trainer_(device, graph_, seed),
+      trace_{.name = "device on this host"} {}
+
+StepOutcome OneDeviceEngine::step(const StepOrder& order) {
+  const std::int64_t begun = clock_.now().time_since_epoch().count();
+  const TrainingReport report = trainer_.step(
+      microbatches_, [&](int microbatch, Evaluation& evaluation) { feed_(false, order.step, microbatch, evaluation); },
+      order.optimizer, order.clip_norm);
+  if (order.trace)
+    trace_.events.push_back(
+        {.name = "the whole step", .start_ns = begun, .end_ns = clock_.now().time_since_epoch().count(), .step = order.step});
+  return {.loss = report.loss, .grad_norm = report.gradient_norm};
+}
+
+double OneDeviceEngine::validate(std::int64_t batches) {
+  Evaluation evaluation(device_, graph_.graph, {graph_.loss});
+  for (const Parameter& parameter : graph_.graph.parameters())
+    std::ranges::copy(trainer_.evaluation().data<float>(parameter.value), evaluation.data<float>(parameter.value).begin());
+  double sum = 0;
+  for (std::int64_t batch = 0; batch < batches; ++batch)
+    for (int microbatch = 0; microbatch < microbatches_; ++microbatch) {
+      feed_(true, batch, microbatch, evaluation);
+      evaluation.run();
+      sum += evaluation.data<float>(graph_.loss)[0];
+    }
+  return sum / static_cast<double>(batches);
+}
+
+std::vector<ParameterState> OneDeviceEngine::gather() {
+  std::vector<ParameterState> result;
+  const auto parameters = graph_.graph.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Value& value = graph_.graph.value(parameters[i].value);
+    result.push_back({.name = value.name,
+                      .shape = value.type.shape,
+                      .values = copy(trainer_.evaluation().data<float>(parameters[i].value)),
+                      .first_moment = copy(trainer_.first_moment(i)),
+                      .second_moment = copy(trainer_.second_moment(i))});
+  }
+  return result;
+}
+
+void OneDeviceEngine::restore(const std::vector<ParameterState>& states, std::int64_t steps_done) {
+  const auto parameters = graph_.graph.parameters();
+  bool fits = states.size() == parameters.size();
+  for (std::size_t i = 0; fits && i < states.size(); ++i) {
+    const Value& value = graph_.graph.value(parameters[i].value);
+    fits = states[i].name == value.name && states[i].shape == value.type.shape;
+  }
+  if (!fits) throw_error(ErrorCode::kIncompatible, "the checkpoint's parameters are not those of this model");
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    std::ranges::copy(states[i].values, trainer_.evaluation().data<float>(parameters[i].value).begin());
+    std::ranges::copy(states[i].first_moment, trainer_.first_moment(i).begin());
+    std::ranges::copy(states[i].second_moment, trainer_.second_moment(i).begin());
+  }
+  trainer_.resume_after(steps_done);
+}
+
+std::vector<DeviceTrace> OneDeviceEngine::take_traces() {
+  DeviceTrace taken = trace_;
+  trace_.events.clear();
+  return {taken};
+}
+
+}  // namespace weft::apps

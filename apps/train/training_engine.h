@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "apps/checkpoint/checkpoint.h"
+#include "core/device/optimizer.h"
+#include "core/trace/trace_event.h"
+
+namespace weft::apps {
+
+/// What to do in one training step. A value.
+struct StepOrder {
+  std::int64_t step = 1;  ///< Counts from 1; decides which batch is read.
+  AdamW optimizer = {};   ///< Its `step` and `gradient_scale` are the engine's to set.
+  double clip_norm = 0;   ///< 0: no clipping.
+  bool trace = false;
+};
+
+/// What one training step came to. A value.
+struct StepOutcome {
+  double loss = 0;  ///< Nats per token, mean over the batch.
+  double grad_norm = 0;
+  double transfer_seconds = 0;  ///< See StepMetrics.
+  double exposed_transfer_seconds = 0;
+  std::uint64_t resharded_bytes = 0;
+};
+
+/// Whatever carries out the steps: device actors on meshes, or one device in this process. The training loop drives it.
+/// One thread at a time; every call may throw what the devices threw, and the engine is of no use after that.
+class TrainingEngine {
+ public:
+  virtual ~TrainingEngine() = default;
+
+  virtual StepOutcome step(const StepOrder& order) = 0;
+  /// The mean loss of `batches` fixed batches of the held-out part.
+  virtual double validate(std::int64_t batches) = 0;
+  /// Every parameter with its moments, whole, in the order of the graph.
+  virtual std::vector<ParameterState> gather() = 0;
+  /// Goes on from that state, after `steps_done` steps. Throws Error(kIncompatible) if names or shapes differ.
+  virtual void restore(const std::vector<ParameterState>& parameters, std::int64_t steps_done) = 0;
+  /// What was traced since the last take, a trace per device.
+  virtual std::vector<DeviceTrace> take_traces() = 0;
+};
+
+}  // namespace weft::apps

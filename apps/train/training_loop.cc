@@ -1,0 +1,184 @@
+#include "apps/train/training_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include "apps/checkpoint/checkpoint.h"
+#include "apps/report/loss_plot.h"
+#include "apps/report/metrics.h"
+#include "apps/report/timeline_plot.h"
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "core/trace/chrome_trace.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+// A few steps are traced, early, but after connections and caches have warmed up: the trace is there while the run goes on.
+constexpr std::int64_t kFirstTraced = 4;
+constexpr std::int64_t kNumTraced = 5;
+
+double seconds_between(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
+
+/// The metrics of the run that the checkpoint comes from, so that the loss curve is whole.
+void bring_metrics(const fs::path& checkpoint, const RunDirectory& directory) {
+  const fs::path theirs = checkpoint.parent_path().parent_path() / directory.metrics().filename();
+  if (!fs::exists(directory.metrics()) && fs::exists(theirs)) fs::copy_file(theirs, directory.metrics());
+}
+
+class Loop {
+ public:
+  Loop(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around, std::int64_t steps_done)
+      : run_(run),
+        engine_(engine),
+        around_(around),
+        first_(steps_done + 1),
+        metrics_(around.directory.metrics(), steps_done),
+        store_(around.directory.checkpoints(), run.checkpoint.keep),
+        progress_(around.screen, around.clock, steps_done, run.training.steps) {
+    summary_ = {.name = run.name,
+                .app = run.app,
+                .total_steps = run.training.steps,
+                .resumed_from = steps_done,
+                .parameters = run.parameters,
+                .unigram_loss = run.unigram_loss,
+                .checkpoint_step = steps_done};
+    summary_.steps = steps_done;
+  }
+
+  RunSummary go() {
+    try {
+      summary_.outcome = "done";
+      for (std::int64_t step = first_; step <= run_.training.steps; ++step) {
+        do_step(step);
+        if (around_.stop.stop_requested() && step < run_.training.steps) {
+          summary_.outcome = "interrupted";
+          progress_.finish();
+          progress_.note(fmt::format("  interrupted: step {} is the last; writing a checkpoint", step));
+          break;
+        }
+      }
+      const std::vector<ParameterState> parameters = last_state();
+      progress_.finish();
+      if (run_.sample && summary_.outcome == "done") {
+        summary_.sample = run_.sample(parameters);
+        std::ofstream(around_.directory.sample()) << summary_.sample << "\n";
+      }
+    } catch (...) {
+      summary_.outcome = "failed: " + current_error().message();
+      progress_.finish();
+      leave_reports();
+      throw;
+    }
+    leave_reports();
+    return summary_;
+  }
+
+ private:
+  void do_step(std::int64_t step) {
+    const bool traced = step >= std::min(first_ + kFirstTraced, run_.training.steps) && num_traced_ < kNumTraced;
+    StepOrder order{.step = step, .clip_norm = run_.training.clip_norm, .trace = traced};
+    order.optimizer.learning_rate = learning_rate(run_.training, step);
+    order.optimizer.beta1 = run_.training.beta1;
+    order.optimizer.beta2 = run_.training.beta2;
+    order.optimizer.epsilon = run_.training.epsilon;
+    order.optimizer.weight_decay = run_.training.weight_decay;
+
+    const TimePoint begun = around_.clock.now();
+    const StepOutcome outcome = engine_.step(order);
+    const TimePoint done = around_.clock.now();
+    if (step == first_) summary_.seconds_to_first_step = seconds_between(run_.started, done);
+    if (traced && ++num_traced_ == kNumTraced) write_traces();
+
+    StepMetrics m;
+    m.step = step;
+    m.loss = outcome.loss;
+    m.grad_norm = outcome.grad_norm;
+    m.learning_rate = order.optimizer.learning_rate;
+    m.seconds = seconds_between(begun, done);
+    m.tokens_per_second = m.seconds > 0 ? static_cast<double>(run_.tokens_per_step) / m.seconds : 0;
+    m.transfer_seconds = outcome.transfer_seconds;
+    m.exposed_transfer_seconds = outcome.exposed_transfer_seconds;
+    m.resharded_bytes = outcome.resharded_bytes;
+    if (validates_after(run_.training, step)) m.validation_loss = engine_.validate(run_.training.validation_batches);
+    metrics_.append(m);
+    summary_.steps = step;
+    progress_.step(m);
+    if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0 && step < run_.training.steps) write_checkpoint(step);
+  }
+
+  std::vector<ParameterState> write_checkpoint(std::int64_t step) {
+    Checkpoint checkpoint{.step = step, .seed = run_.seed, .model_digest = run_.model_digest, .parameters = engine_.gather()};
+    store_.write(checkpoint);
+    summary_.checkpoint_step = step;
+    return std::move(checkpoint.parameters);
+  }
+
+  /// The parameters at the end, and a checkpoint of them where the configuration wants any.
+  std::vector<ParameterState> last_state() {
+    if (run_.checkpoint.every > 0) return write_checkpoint(summary_.steps);
+    return run_.sample ? engine_.gather() : std::vector<ParameterState>();
+  }
+
+  void write_traces() {
+    const std::vector<DeviceTrace> traces = engine_.take_traces();
+    const std::int64_t shown = typical_step(traces);
+    if (shown == 0) return;
+    write_chrome_trace(around_.directory.trace(), traces);
+    std::string title = fmt::format("{}: step {}", run_.name, shown);
+    if (!run_.subtitle.empty()) title += ", " + run_.subtitle;
+    draw_timeline(traces, shown, title).write(around_.directory.timeline());
+  }
+
+  void leave_reports() {
+    if (num_traced_ > 0 && num_traced_ < kNumTraced && !summary_.outcome.starts_with("failed")) write_traces();
+    summarize(metrics_.steps(), summary_);
+    draw_losses(metrics_.steps(), run_.unigram_loss, run_.name + ": loss").write(around_.directory.loss_plot());
+    std::ofstream(around_.directory.summary()) << to_json(summary_);
+  }
+
+  const TrainingRun& run_;
+  TrainingEngine& engine_;
+  const Surroundings& around_;
+  const std::int64_t first_;
+  std::int64_t num_traced_ = 0;
+  MetricsFile metrics_;
+  CheckpointStore store_;
+  ProgressDisplay progress_;
+  RunSummary summary_;
+};
+
+std::int64_t resume(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
+  if (!run.checkpoint.resume) return 0;
+  const fs::path path = find_checkpoint(*run.checkpoint.resume);
+  const Checkpoint checkpoint = read_checkpoint(path);
+  if (checkpoint.model_digest != run.model_digest)
+    throw_error(
+        ErrorCode::kIncompatible,
+        "the checkpoint {} is of another model, data set or seed; resume with the `model:`, `data:` and `seed:` that made it",
+        path.string());
+  if (checkpoint.step >= run.training.steps)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N", path.string(),
+                checkpoint.step);
+  engine.restore(checkpoint.parameters, checkpoint.step);
+  bring_metrics(path, around.directory);
+  std::fprintf(around.screen.out, "  resumed from %s, after step %lld\n", path.c_str(), static_cast<long long>(checkpoint.step));
+  return checkpoint.step;
+}
+
+}  // namespace
+
+RunSummary train(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
+  const std::int64_t steps_done = resume(run, engine, around);
+  RunSummary summary = Loop(run, engine, around, steps_done).go();
+  std::fputs(summary_screen(summary, around.directory, around.screen.terminal).c_str(), around.screen.out);
+  std::fflush(around.screen.out);
+  return summary;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "apps/report/progress_display.h"
+#include "apps/report/run_summary.h"
+#include "apps/run_directory/run_directory.h"
+#include "apps/train/training_config.h"
+#include "apps/train/training_engine.h"
+#include "core/base/clock.h"
+
+namespace weft::apps {
+
+/// What is to be trained, as far as the loop has to know. A value.
+struct TrainingRun {
+  std::string name;  ///< Of the run: "quickstart".
+  std::string app;
+  std::uint64_t seed = 1;
+  TrainingConfig training;
+  CheckpointConfig checkpoint;
+  std::int64_t tokens_per_step = 0;
+  std::int64_t parameters = 0;
+  std::string model_digest;  ///< See Checkpoint.
+  double unigram_loss = 0;   ///< 0: there is none to compare with.
+  std::string subtitle;      ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
+  /// Text that a model with these parameters writes; empty: the app shows none.
+  std::function<std::string(const std::vector<ParameterState>&)> sample;
+  TimePoint started;  ///< Of the driver, for the time to the first step.
+};
+
+/// Where the loop finds and leaves things. Borrowed.
+struct Surroundings {
+  const RunDirectory& directory;
+  Screen screen;
+  const Clock& clock;
+  std::stop_token stop;  ///< Asked after every step: an interrupted run writes a last checkpoint.
+};
+
+/// Trains from the checkpoint to resume, or from step 1, to the last step: metrics, progress, validation, checkpoints; then
+/// the pictures, the summary and the last screen, which are also there, as far as it came, when a step fails.
+///
+/// Returns how it ended ("done" or "interrupted"). Throws what the engine throws, after leaving what is known in the run's
+/// folder.
+RunSummary train(const TrainingRun& run, TrainingEngine& engine, const Surroundings& surroundings);
+
+}  // namespace weft::apps
