@@ -1,0 +1,71 @@
+#include "actors/call/call_frame.h"
+
+namespace weft::actors {
+
+namespace {
+thread_local bool actor_thread = false;
+}
+
+bool on_actor_thread() { return actor_thread; }
+void set_on_actor_thread() { actor_thread = true; }
+
+CallFrame::~CallFrame() { release(); }
+
+void CallFrame::release() {
+  if (auto handle = std::exchange(root_.handle, nullptr)) handle.destroy();
+}
+
+void CallFrame::start(RootTask task) {
+  root_ = task;
+  root_.handle.promise().frame = this;
+  root_.handle.resume();
+}
+
+void CallFrame::resume(std::coroutine_handle<> handle) {
+  disarm();
+  handle.resume();
+}
+
+bool CallFrame::suspended() const { return root_.handle && !root_.handle.done(); }
+
+void CallFrame::cancel() {
+  std::function<void()> on_cancel;
+  std::optional<std::stop_source> stop;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(cancelled_, true)) return;
+    on_cancel = std::move(on_cancel_);
+    on_cancel_ = nullptr;
+    stop = stop_;
+  }
+  if (stop) stop->request_stop();
+  if (on_cancel) on_cancel();
+}
+
+bool CallFrame::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+std::stop_token CallFrame::stop_token() {
+  const std::lock_guard lock(mutex_);
+  if (!stop_) {
+    stop_.emplace();
+    if (cancelled_) stop_->request_stop();
+  }
+  return stop_->get_token();
+}
+
+bool CallFrame::arm(std::function<void()> on_cancel) {
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) return false;
+  on_cancel_ = std::move(on_cancel);
+  return true;
+}
+
+void CallFrame::disarm() {
+  const std::lock_guard lock(mutex_);
+  on_cancel_ = nullptr;
+}
+
+}  // namespace weft::actors

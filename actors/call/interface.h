@@ -1,0 +1,147 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include "actors/call/task.h"
+#include "core/codec/codec.h"
+
+namespace weft::actors {
+
+/// A string literal as a template argument.
+template <std::size_t N>
+struct FixedString {
+  char text[N]{};
+  constexpr FixedString(const char (&literal)[N]) { std::copy_n(literal, N, text); }  // NOLINT: meant to convert
+  constexpr std::string_view view() const { return {text, N - 1}; }
+};
+
+/// What the pointer to a handler says about it.
+template <typename Pointer>
+struct MemberTraits;
+template <typename R, typename C, typename... As>
+struct MemberTraits<R (C::*)(As...)> {
+  using Class = C;
+  using Returned = R;
+  using Parameters = std::tuple<As...>;
+  using Arguments = std::tuple<std::remove_cvref_t<As>...>;
+};
+template <typename R, typename C, typename... As>
+struct MemberTraits<R (C::*)(As...) const> : MemberTraits<R (C::*)(As...)> {};
+template <typename R, typename C, typename... As>
+struct MemberTraits<R (C::*)(As...) noexcept> : MemberTraits<R (C::*)(As...)> {};
+template <typename R, typename C, typename... As>
+struct MemberTraits<R (C::*)(As...) const noexcept> : MemberTraits<R (C::*)(As...)> {};
+
+template <typename R>
+struct AwaitedResult { using Type = std::remove_cvref_t<R>; };
+template <typename R>
+struct AwaitedResult<task<R>> { using Type = R; };
+template <>
+struct AwaitedResult<void> { using Type = void; };
+
+/// What a call of the handler results in: R for R f() and for task<R> f().
+template <auto Member>
+using ResultOf = typename AwaitedResult<typename MemberTraits<decltype(Member)>::Returned>::Type;
+/// Its arguments as values.
+template <auto Member>
+using ArgumentsOf = typename MemberTraits<decltype(Member)>::Arguments;
+template <auto Member>
+using ActorOf = typename MemberTraits<decltype(Member)>::Class;
+
+/// Mark of a method whose calls go first, past ordinary calls that wait, also while an ordinary handler is suspended.
+struct Urgent {};
+inline constexpr Urgent urgent{};
+
+/// One entry of an interface: a handler and its name on the wire.
+template <auto Member>
+struct Endpoint {
+  const char* name;
+  bool is_urgent;
+};
+
+template <auto Member>
+constexpr Endpoint<Member> on(const char* name) { return {name, false}; }
+template <auto Member>
+constexpr Endpoint<Member> on(const char* name, Urgent) { return {name, true}; }
+
+/// The wire contract of an actor class: a name, a version and a list of handlers.
+///
+///   static constexpr auto endpoints = actors::interface<"mesh.device", 1>(
+///       actors::on<&DeviceActor::install>("install"),
+///       actors::on<&DeviceActor::stop>("stop", actors::urgent));
+template <FixedString Name, std::uint32_t Version, auto... Members>
+struct Interface {
+  static constexpr std::string_view kName = Name.view();
+  static constexpr std::uint32_t kVersion = Version;
+  static constexpr std::size_t kSize = sizeof...(Members);
+  std::array<const char*, kSize> names;
+  std::array<bool, kSize> urgent;
+
+  /// The place of a handler in the list, or kSize.
+  template <auto Member>
+  static constexpr std::size_t index_of() {
+    constexpr std::array<bool, kSize + 1> same{std::is_same_v<Endpoint<Member>, Endpoint<Members>>..., true};
+    std::size_t index = 0;
+    while (!same[index]) ++index;
+    return index;
+  }
+};
+
+template <FixedString Name, std::uint32_t Version, auto... Members>
+constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... list) {
+  Interface<Name, Version, Members...> made{{list.name...}, {list.is_urgent...}};
+  for (std::size_t i = 0; i < sizeof...(Members); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (std::string_view(made.names[i]) == made.names[j]) throw "an interface has two methods of the same name";
+  return made;
+}
+
+/// The constructor arguments of an actor class after Context&: T::Arguments, a std::tuple, or none.
+template <typename T>
+struct ConstructorArguments { using Type = std::tuple<>; };
+template <typename T>
+  requires requires { typename T::Arguments; }
+struct ConstructorArguments<T> { using Type = typename T::Arguments; };
+template <typename T>
+using ConstructorArgumentsOf = typename ConstructorArguments<T>::Type;
+
+template <typename T>
+concept ActorClass = std::is_class_v<T> && requires { T::endpoints.names; };
+
+template <typename R>
+struct ResultFingerprint { static constexpr std::uint64_t kValue = codec<R>::kFingerprint; };
+template <>
+struct ResultFingerprint<void> { static constexpr std::uint64_t kValue = fingerprint_of("void"); };
+
+template <FixedString Name, std::uint32_t Version, auto... Members>
+constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, Members...>& list, std::uint64_t constructor) {
+  std::uint64_t hash = mix_fingerprint(mix_fingerprint(fingerprint_of(Name.view()), Version), constructor);
+  std::size_t i = 0;
+  ((hash = mix_fingerprint(hash, fingerprint_of(list.names[i])), hash = mix_fingerprint(hash, list.urgent[i++]),
+    hash = mix_fingerprint(hash, codec<ArgumentsOf<Members>>::kFingerprint), hash = mix_fingerprint(hash, ResultFingerprint<ResultOf<Members>>::kValue)),
+   ...);
+  return hash;
+}
+
+/// Covers the name, the version, the names, arguments and results of the methods, and the constructor's arguments. Known to the compiler.
+template <ActorClass T>
+constexpr std::uint64_t interface_fingerprint() {
+  return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);
+}
+
+/// The index of a handler on the wire.
+template <typename T, auto Member>
+constexpr std::uint32_t method_index() {
+  using List = std::remove_cvref_t<decltype(T::endpoints)>;
+  constexpr std::size_t index = List::template index_of<Member>();
+  static_assert(index < List::kSize, "this method is not in the actor's `endpoints` list");
+  return static_cast<std::uint32_t>(index);
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/codec/codec.h"
+
+namespace weft::actors {
+
+/// Part of one axis: an index, which drops the axis, or a range, which keeps it. Negative numbers count from the end.
+///   {"data", -1}     the last one        {"data", 0, 2}   the first two
+struct AxisPart {
+  AxisPart(std::string axis_name, std::int64_t index) : axis(std::move(axis_name)), begin(index), is_range(false) {}
+  AxisPart(std::string axis_name, std::int64_t first, std::int64_t last) : axis(std::move(axis_name)), begin(first), end(last), is_range(true) {}
+  std::string axis;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool is_range = false;
+};
+
+/// Named axes and their sizes, outermost first: {{"data", 2}, {"tensor", 1}}. Ranks count in row-major order. A shape without axes has one rank.
+class MeshShape final {
+ public:
+  struct Axis {
+    std::string name;
+    std::int64_t size = 1;
+    static constexpr auto fields = weft::fields(&Axis::name, &Axis::size);
+    friend bool operator==(const Axis&, const Axis&) = default;
+  };
+
+  MeshShape() = default;
+  /// Throws Error(kInvalidArgument) for a size below 1 or a name given twice.
+  MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes);
+  explicit MeshShape(std::vector<Axis> axes);
+
+  const std::vector<Axis>& axes() const { return axes_; }
+  std::int64_t size() const;
+  /// Throws Error(kNotFound), naming the axes there are.
+  std::int64_t size(const std::string& axis) const;
+
+  /// The coordinates of a rank, and back. Throw Error(kInvalidArgument) outside the shape.
+  std::vector<std::int64_t> coordinates(std::int64_t rank) const;
+  std::int64_t rank(std::span<const std::int64_t> coordinates) const;
+
+  struct Slice;
+  /// The ranks that `parts` select, in row-major order, and their shape.
+  Slice slice(std::span<const AxisPart> parts) const;
+
+  friend bool operator==(const MeshShape&, const MeshShape&) = default;
+
+ private:
+  std::vector<Axis> axes_;
+
+ public:
+  static constexpr auto fields = weft::fields(&MeshShape::axes_);
+};
+
+struct MeshShape::Slice {
+  MeshShape shape;
+  std::vector<std::int64_t> ranks;
+};
+
+/// "[data=2,tensor=1]".
+std::string to_string(const MeshShape& shape);
+/// "[data=0,tensor=0]": a place in it.
+std::string to_string(const MeshShape& shape, std::span<const std::int64_t> coordinates);
+
+}  // namespace weft::actors

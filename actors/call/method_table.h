@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "actors/call/interface.h"
+
+namespace weft::actors {
+
+/// One handler, its types forgotten: decodes the arguments, runs the member function, replies.
+struct MethodEntry {
+  const char* name;
+  bool urgent;
+  void (*invoke)(void* actor, CallFrame& frame);
+};
+
+namespace internal {
+
+/// Calls a member function with the decoded arguments: values are moved in, references bound.
+template <auto Member, typename T>
+decltype(auto) apply_arguments(T& actor, ArgumentsOf<Member>& arguments) {
+  using Parameters = typename MemberTraits<decltype(Member)>::Parameters;
+  return [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
+    return (actor.*Member)(static_cast<std::tuple_element_t<I, Parameters>&&>(std::get<I>(arguments))...);
+  }(std::make_index_sequence<std::tuple_size_v<Parameters>>());
+}
+
+/// The bottom of a handler that is a coroutine; keeps its arguments until the end.
+template <auto Member, typename T>
+RootTask run_handler(T& actor, CallFrame& frame, ArgumentsOf<Member> arguments) {
+  using Result = ResultOf<Member>;
+  try {
+    task<Result> work = apply_arguments<Member>(actor, arguments);
+    if constexpr (std::is_void_v<Result>) {
+      co_await std::move(work);
+      frame.reply(std::vector<std::byte>());
+    } else {
+      Result result = co_await std::move(work);
+      frame.reply(encode(result));
+    }
+  } catch (...) {
+    frame.reply(current_error());
+  }
+}
+
+template <typename T, auto Member>
+void invoke_method(void* actor, CallFrame& frame) {
+  using Returned = typename MemberTraits<decltype(Member)>::Returned;
+  T& object = *static_cast<T*>(actor);
+  auto arguments = decode<ArgumentsOf<Member>>(frame.arguments());
+  if constexpr (is_task<Returned>) {
+    frame.start(run_handler<Member>(object, frame, std::move(arguments)));
+  } else if constexpr (std::is_void_v<Returned>) {
+    apply_arguments<Member>(object, arguments);
+    frame.reply(std::vector<std::byte>());
+  } else {
+    frame.reply(encode<std::remove_cvref_t<Returned>>(apply_arguments<Member>(object, arguments)));
+  }
+}
+
+template <typename T, FixedString Name, std::uint32_t Version, auto... Members>
+constexpr std::array<MethodEntry, sizeof...(Members)> make_method_table(const Interface<Name, Version, Members...>& list) {
+  std::size_t i = 0;
+  const auto entry = [&](void (*invoke)(void*, CallFrame&)) {
+    const MethodEntry made{list.names[i], list.urgent[i], invoke};
+    ++i;
+    return made;
+  };
+  return {entry(&invoke_method<T, Members>)...};
+}
+
+}  // namespace internal
+
+/// The handlers of T in the order of its list.
+template <ActorClass T>
+inline constexpr auto kMethodTable = internal::make_method_table<T>(T::endpoints);
+
+}  // namespace weft::actors

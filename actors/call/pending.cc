@@ -1,0 +1,95 @@
+#include "actors/call/pending.h"
+
+#include <fmt/format.h>
+
+namespace weft::actors {
+
+bool Pending::wait_until(TimePoint until) {
+  if (done()) return true;
+  std::unique_lock lock(mutex_);
+  waiting_ = true;
+  const auto is_done = [this] { return done_.load(std::memory_order_relaxed); };
+  if (until == TimePoint::max()) {
+    changed_.wait(lock, is_done);
+    return true;
+  }
+  return changed_.wait_until(lock, until, is_done);
+}
+
+void Pending::when_done(std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!done_.load(std::memory_order_relaxed)) {
+      then_ = std::move(then);
+      return;
+    }
+  }
+  then();
+}
+
+void Pending::publish() {
+  std::function<void()> then;
+  {
+    // Notified under the lock: the waiter may destroy this as soon as it sees done.
+    const std::lock_guard lock(mutex_);
+    done_.store(true, std::memory_order_release);
+    then = std::move(then_);
+    then_ = nullptr;
+    if (waiting_) changed_.notify_all();
+  }
+  if (then) then();
+}
+
+bool CallState::complete(std::vector<std::byte> reply) {
+  if (!claim()) return false;
+  reply_ = std::move(reply);
+  publish();
+  return true;
+}
+
+bool CallState::fail(Error error) {
+  if (!claim()) return false;
+  error_ = std::move(error);
+  publish();
+  return true;
+}
+
+void CallState::cancel() {
+  if (done()) return;
+  if (fail(Error(ErrorCode::kCancelled, fmt::format("the call '{}' of {} was cancelled{}", method, target->label, outcome()))))
+    owner.withdraw(*this);
+}
+
+const char* CallState::outcome() const { return sent ? ", which had been sent: whether it ran is unknown" : ", which had not been sent"; }
+
+std::shared_ptr<GroupState> GroupState::make(std::vector<std::shared_ptr<CallState>> parts, OnError on_error) {
+  const std::shared_ptr<GroupState> group(new GroupState(std::move(parts), on_error));
+  if (group->parts_.empty()) {
+    group->claim();
+    group->publish();
+  }
+  for (const auto& part : group->parts_) part->when_done([group, raw = part.get()] { group->part_done(*raw); });
+  return group;
+}
+
+void GroupState::part_done(const CallState& part) {
+  const bool last = left_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  const bool failed = on_error_ == OnError::kFailFast && part.error().has_value();
+  if (!last && !failed) return;
+  if (!claim()) return;
+  if (failed) error_ = part.error();
+  publish();
+  if (failed)
+    for (const auto& other : parts_) other->cancel();
+}
+
+void GroupState::cancel() {
+  if (done()) return;
+  if (claim()) {
+    error_ = Error(ErrorCode::kCancelled, "the calls were cancelled");
+    publish();
+  }
+  for (const auto& part : parts_) part->cancel();
+}
+
+}  // namespace weft::actors

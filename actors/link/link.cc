@@ -1,0 +1,149 @@
+#include "actors/link/link.h"
+
+#include <fmt/format.h>
+
+namespace weft::actors {
+
+namespace {
+/// Up to so many unanswered calls the caller's own thread writes; above, the loop's thread writes many at once.
+constexpr int kWriteAtOnce = 2;
+
+/// How long the caller will still wait, as told to the other side; 0 for ever.
+std::int64_t remaining(TimePoint deadline) {
+  if (deadline == TimePoint::max()) return 0;
+  return std::max<std::int64_t>(1, (deadline - SteadyClock().now()).count());
+}
+}  // namespace
+
+std::shared_ptr<Connection> Link::connection() const {
+  const std::lock_guard lock(mutex_);
+  return connection_;
+}
+
+void Link::attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here) {
+  introduction_ = std::move(other);
+  dialled_here_ = dialled_here;
+  last_read_ = SteadyClock().now();
+  connection->hand_over(*this, kMaxFrameBody);
+  {
+    const std::lock_guard lock(mutex_);
+    connection_ = std::move(connection);
+  }
+  open();
+}
+
+void Link::shut(const Error& reason) {
+  close(reason);
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = std::move(connection_);
+    connection_ = nullptr;
+  }
+  if (connection) connection->stop();
+}
+
+void Link::say_goodbye(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!connection_) return;
+  encode_goodbye(reason, [&](std::span<const std::byte> bytes) { append_message(*connection_, MessageKind::kGoodbye, bytes); });
+}
+
+TimePoint Link::beat() {
+  const auto connection = this->connection();
+  if (connection && !wrote_.exchange(false, std::memory_order_relaxed)) {
+    const std::lock_guard lock(mutex_);
+    connection->append(static_cast<std::uint8_t>(MessageKind::kBeat), 0, {});
+  }
+  if (connection) connection->flush();
+  return last_read_;
+}
+
+std::optional<Error> Link::transmit(Outgoing& outgoing) {
+  outgoing.call.remaining_ns = remaining(outgoing.deadline);
+  encode_call(outgoing.call, [&](std::span<const std::byte> bytes) { append_message(*connection_, MessageKind::kCall, bytes); });
+  if (outgoing.call.id != 0) unanswered_.fetch_add(1, std::memory_order_relaxed);
+  wrote_.store(true, std::memory_order_relaxed);
+  return std::nullopt;
+}
+
+void Link::flush(bool answer_awaited) {
+  const auto connection = this->connection();
+  if (!connection) return;
+  if (answer_awaited && unanswered_.load(std::memory_order_relaxed) <= kWriteAtOnce) connection->flush();
+  else connection->flush_soon();
+}
+
+void Link::reply(Reply reply, bool more) {
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = connection_;
+    if (!connection) return;
+    encode_reply(reply, [&](std::span<const std::byte> bytes) { append_message(*connection, MessageKind::kReply, bytes); });
+    wrote_.store(true, std::memory_order_relaxed);
+  }
+  more ? connection->flush_soon() : connection->flush();
+}
+
+void Link::grant(const Credit& credit) {
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = connection_;
+    if (!connection) return;
+    encode_credit(credit, [&](std::span<const std::byte> bytes) { append_message(*connection, MessageKind::kCredit, bytes); });
+  }
+  connection->flush_soon();
+}
+
+void Link::send_cancel(std::uint64_t call_id) {
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = connection_;
+    if (!connection) return;
+    encode_cancel(call_id, [&](std::span<const std::byte> bytes) { append_message(*connection, MessageKind::kCancel, bytes); });
+  }
+  connection->flush_soon();
+}
+
+void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
+  const auto message = assembler_.add(header, body);
+  if (!message) return;
+  switch (message->kind) {
+    case MessageKind::kCall: return events_.on_call(*this, decode_call(message->bytes));
+    case MessageKind::kReply:
+      unanswered_.fetch_sub(1, std::memory_order_relaxed);
+      return events_.on_reply(*this, decode_reply(message->bytes));
+    case MessageKind::kCredit: return on_credit(decode_credit(message->bytes));
+    case MessageKind::kCancel: return events_.on_cancel(*this, decode_cancel(message->bytes));
+    case MessageKind::kGoodbye:
+      return end(LinkEvents::End::kGoodbye, Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {}", describe(introduction_), decode_goodbye(message->bytes))));
+    case MessageKind::kBeat: return;
+    default: throw_error(ErrorCode::kDataLoss, "an unexpected {} frame", to_string(message->kind));
+  }
+}
+
+void Link::on_batch_end() { last_read_ = SteadyClock().now(); }
+
+void Link::on_closed(const Error& reason) {
+  if (reason.code() == ErrorCode::kUnavailable)
+    return end(LinkEvents::End::kEof, Error(ErrorCode::kPeerDied, fmt::format("connection to {} lost: {}", describe(introduction_), reason.message())));
+  end(LinkEvents::End::kBroken, Error(reason.code(), fmt::format("connection to {} ended: {}", describe(introduction_), reason.message())));
+}
+
+void Link::end(LinkEvents::End how, const Error& reason) {
+  ended_ = true;
+  suspend();
+  std::shared_ptr<Connection> connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = std::move(connection_);
+    connection_ = nullptr;
+  }
+  if (connection) connection->stop();
+  events_.on_ended(*this, how, reason);
+}
+
+}  // namespace weft::actors

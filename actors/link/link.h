@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "actors/link/handshake.h"
+#include "actors/link/route.h"
+#include "actors/message/chunks.h"
+
+namespace weft::actors {
+
+class Link;
+
+/// What a link tells the system. Loop's thread only.
+class LinkEvents {
+ public:
+  virtual ~LinkEvents() = default;
+  virtual void on_call(Link& link, Call call) = 0;
+  virtual void on_reply(Link& link, Reply reply) = 0;
+  virtual void on_cancel(Link& link, std::uint64_t call_id) = 0;
+  /// The connection ended. The link is suspended; the system decides when to close it.
+  enum class End { kEof, kGoodbye, kBroken };
+  virtual void on_ended(Link& link, End how, const Error& reason) = 0;
+};
+
+/// The one connection between this process and another, and the route over it.
+///
+///   connecting --attach()--> open --EOF--> suspended --close()--> closed
+///                              '----------close()---------------------^
+///
+/// Calls may be sent in every state; they leave when it is open. Shared by the system and by the calls that will reply
+/// over it. attach(), say_goodbye(), beat() and the FrameHandler's part: loop's thread. The rest: any thread.
+class Link final : public Route, public FrameHandler, public std::enable_shared_from_this<Link> {
+ public:
+  Link(ProcessRef peer, LinkEvents& events) : peer_(std::move(peer)), events_(events) {}
+
+  /// The handshake is over: reads and writes from now on.
+  void attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here);
+  /// Ends the connection, after what has been written, and everything that waits.
+  void shut(const Error& reason);
+  void say_goodbye(const std::string& reason);
+  /// Writes a sign of life if nothing else was written since the last time; returns when something was last read.
+  TimePoint beat();
+
+  bool attached() const { return connection() != nullptr; }
+  /// The connection was there and has ended: waiting for evidence.
+  bool ended() const { return ended_; }
+  bool dialled_here() const { return dialled_here_; }
+  const Introduction& introduction() const { return introduction_; }
+
+  const ProcessRef& peer() const override { return peer_; }
+  void reply(Reply reply, bool more) override;
+  void grant(const Credit& credit) override;
+  /// Asks the other side to stop a call that was sent.
+  void send_cancel(std::uint64_t call_id);
+
+  void on_frame(const FrameHeader& header, std::span<const std::byte> body) override;
+  void on_batch_end() override;
+  void on_closed(const Error& reason) override;
+
+ protected:
+  std::optional<Error> transmit(Outgoing& outgoing) override;
+  void flush(bool answer_awaited) override;
+
+ private:
+  std::shared_ptr<Connection> connection() const;
+  void end(LinkEvents::End how, const Error& reason);
+
+  const ProcessRef peer_;
+  LinkEvents& events_;
+  Introduction introduction_;
+  bool dialled_here_ = false;
+  bool ended_ = false;
+  std::shared_ptr<Connection> connection_;  // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
+  MessageAssembler assembler_;
+  TimePoint last_read_;
+  std::atomic<bool> wrote_{false};
+  std::atomic<int> unanswered_{0};  // calls sent whose replies have not come: few of them are written at once, many together
+};
+
+}  // namespace weft::actors

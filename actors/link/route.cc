@@ -1,0 +1,137 @@
+#include "actors/link/route.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/call/call_frame.h"
+
+namespace weft::actors {
+
+Error with_outcome(const Error& error, const CallState& call) {
+  return Error(error.code(), fmt::format("{}; your call '{}'{}", error.message(), call.method, call.outcome() + 1)).at(error.where()).from(error.node(), error.actor());
+}
+
+bool Route::send(Outgoing outgoing) {
+  std::unique_lock lock(mutex_);
+  const ActorId actor = outgoing.call.actor;
+  const bool urgent = outgoing.call.urgent;
+  const auto room = [&] { return closed_ || urgent || targets_[actor].held.size() < kMaxHeld; };
+  if (!room()) {
+    const char* problem = nullptr;
+    if (on_actor_thread()) problem = "its mailbox is full and this handler has too many calls waiting; await their results before calling again";
+    else if (outgoing.deadline == TimePoint::max()) room_.wait(lock, room);
+    else if (!room_.wait_until(lock, outgoing.deadline, room)) problem = "its mailbox stayed full until the call's deadline; it is slower than its callers, or stuck";
+    if (problem) {
+      lock.unlock();
+      if (outgoing.state)
+        outgoing.state->fail(
+            Error(ErrorCode::kResourceExhausted, fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method, outgoing.state->target->label, problem)));
+      return false;
+    }
+  }
+  if (closed_) {
+    const Error error = *closed_;
+    lock.unlock();
+    if (outgoing.state) outgoing.state->fail(with_outcome(error, *outgoing.state));
+    return false;
+  }
+  const bool answer_awaited = outgoing.state != nullptr;
+  Target& target = targets_[actor];
+  if (urgent) {
+    if (open_) transmit_now(target, outgoing);
+    else target.held_urgent.push_back(std::move(outgoing));
+  } else if (open_ && target.held.empty() && target.window.admits(outgoing.call.arguments.size())) {
+    transmit_now(target, outgoing);
+  } else {
+    target.held.push_back(std::move(outgoing));
+  }
+  finish(lock, answer_awaited);
+  return true;
+}
+
+void Route::transmit_now(Target& target, Outgoing& outgoing) {
+  if (outgoing.state && outgoing.state->done()) return;  // its deadline has passed, or it was cancelled
+  if (!outgoing.call.urgent) target.window.sent(outgoing.call.arguments.size());
+  if (outgoing.state) outgoing.state->sent = true;
+  if (auto error = transmit(outgoing); error && outgoing.state) failed_.emplace_back(std::move(outgoing.state), std::move(*error));
+}
+
+void Route::release(Target& target) {
+  for (; !target.held_urgent.empty(); target.held_urgent.pop_front()) transmit_now(target, target.held_urgent.front());
+  for (; !target.held.empty() && target.window.admits(target.held.front().call.arguments.size()); target.held.pop_front())
+    transmit_now(target, target.held.front());
+}
+
+void Route::finish(std::unique_lock<std::mutex>& lock, bool answer_awaited) {
+  const bool ready = open_;
+  auto failed = std::exchange(failed_, {});
+  lock.unlock();
+  if (ready) flush(answer_awaited);
+  for (auto& [state, error] : failed) state->fail(std::move(error));
+}
+
+void Route::on_credit(const Credit& credit) {
+  std::unique_lock lock(mutex_);
+  const auto found = targets_.find(credit.actor);
+  if (found == targets_.end()) return;
+  if (!found->second.window.update(credit.consumed_messages, credit.consumed_bytes, credit.window_messages, credit.window_bytes)) return;
+  if (!open_ || found->second.held.empty()) return;
+  release(found->second);
+  room_.notify_all();
+  finish(lock, true);
+}
+
+bool Route::withdraw(ActorId actor, std::uint64_t call_id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = targets_.find(actor);
+  if (found == targets_.end()) return false;
+  for (auto* queue : {&found->second.held, &found->second.held_urgent}) {
+    const auto call = std::find_if(queue->begin(), queue->end(), [&](const Outgoing& each) { return each.call.id == call_id; });
+    if (call == queue->end()) continue;
+    queue->erase(call);
+    room_.notify_all();
+    return true;
+  }
+  return false;
+}
+
+void Route::open() {
+  std::unique_lock lock(mutex_);
+  if (closed_) return;
+  open_ = true;
+  for (auto& [actor, target] : targets_) release(target);
+  room_.notify_all();
+  finish(lock, true);
+}
+
+void Route::suspend() {
+  const std::lock_guard lock(mutex_);
+  open_ = false;
+}
+
+void Route::close(const Error& reason) {
+  std::vector<std::shared_ptr<CallState>> held;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    closed_ = reason;
+    open_ = false;
+    for (auto& [actor, target] : targets_)
+      for (auto* queue : {&target.held_urgent, &target.held})
+        for (Outgoing& each : *queue)
+          if (each.state) held.push_back(std::move(each.state));
+    targets_.clear();
+  }
+  room_.notify_all();
+  for (const auto& state : held) state->fail(with_outcome(reason, *state));
+}
+
+std::size_t Route::held() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t count = 0;
+  for (const auto& [actor, target] : targets_) count += target.held.size() + target.held_urgent.size();
+  return count;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "actors/call/pending.h"
+#include "actors/mailbox/credit.h"
+#include "actors/mailbox/mailbox.h"
+
+namespace weft::actors {
+
+/// A call that leaves, with what its caller waits on (nothing for tell).
+struct Outgoing {
+  Call call;
+  std::shared_ptr<CallState> state;  // shared with the caller's Future
+  TimePoint deadline = TimePoint::max();
+};
+
+/// The way to one process: keeps the order of calls per actor and holds back what the actor has no credit for.
+///
+/// Held-back calls are few (kMaxHeld per actor): beyond that a thread that calls waits inside send(), and a handler, which
+/// must not wait, gets Error(kResourceExhausted). So memory is bounded on both sides however slow the actor is.
+/// Any thread.
+class Route : public ReturnRoute {
+ public:
+  static constexpr std::size_t kMaxHeld = 64;
+
+  /// Sends, or holds back. False if it cannot be sent at all: its state, if any, has ended with the error.
+  bool send(Outgoing outgoing);
+  /// The actor has taken messages: sends what was held back.
+  void on_credit(const Credit& credit);
+  /// Takes back a call that has not left; false if it has, or is not here.
+  bool withdraw(ActorId actor, std::uint64_t call_id);
+  /// Nothing leaves any more; what is held back ends with the error, as does whatever is sent later.
+  void close(const Error& reason);
+  /// What is held back now goes, as far as there is credit.
+  void open();
+  /// What is sent is held back, until open() or close().
+  void suspend();
+
+  std::size_t held() const;
+
+ protected:
+  /// Puts a call on its way; called in order, one at a time, under the route's lock. An error is the end of that call alone.
+  virtual std::optional<Error> transmit(Outgoing& outgoing) = 0;
+  /// After transmit(), without the lock.
+  virtual void flush(bool answer_awaited) = 0;
+
+  mutable std::mutex mutex_;  // guards the members, and the order of what transmit() writes
+
+ private:
+  struct Target {
+    SendWindow window;
+    std::deque<Outgoing> held;
+    std::deque<Outgoing> held_urgent;
+  };
+  /// Sends one now; the lock is held. Errors are collected, to be told without the lock.
+  void transmit_now(Target& target, Outgoing& outgoing);
+  void release(Target& target);
+  void finish(std::unique_lock<std::mutex>& lock, bool answer_awaited);
+
+  std::map<ActorId, Target> targets_;
+  bool open_ = false;
+  std::optional<Error> closed_;
+  std::condition_variable room_;
+  std::vector<std::pair<std::shared_ptr<CallState>, Error>> failed_;
+};
+
+/// `error` with the outcome of this call added to its text.
+Error with_outcome(const Error& error, const CallState& call);
+
+}  // namespace weft::actors

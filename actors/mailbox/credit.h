@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::actors {
+
+/// How much may wait in the mailbox of one actor.
+struct MailboxLimits {
+  std::uint32_t messages = 1024;
+  std::uint64_t bytes = 16u << 20;
+};
+
+/// What a sender may send to an actor before it has heard from it.
+inline constexpr std::uint32_t kInitialMessages = 64;
+inline constexpr std::uint64_t kInitialBytes = 1u << 20;
+
+/// The sender's side of credit, for one actor: what was sent, and what the actor said it has taken.
+///
+///   in flight = sent - consumed <= window        (the window is a share of the mailbox)
+///
+/// A message larger than the window goes when nothing else is in flight. A value; one thread at a time.
+class SendWindow final {
+ public:
+  bool admits(std::size_t bytes) const {
+    const std::uint64_t in_flight = sent_messages_ - consumed_messages_;
+    if (in_flight == 0) return true;
+    return in_flight < window_messages_ && sent_bytes_ - consumed_bytes_ + bytes <= window_bytes_;
+  }
+  void sent(std::size_t bytes) {
+    ++sent_messages_;
+    sent_bytes_ += bytes;
+  }
+  /// Takes a report from the actor. False, and without effect, if it claims more than was sent.
+  bool update(std::uint64_t consumed_messages, std::uint64_t consumed_bytes, std::uint32_t window_messages, std::uint64_t window_bytes) {
+    if (consumed_messages > sent_messages_ || consumed_bytes > sent_bytes_ || consumed_messages < consumed_messages_) return false;
+    consumed_messages_ = consumed_messages;
+    consumed_bytes_ = consumed_bytes;
+    window_messages_ = window_messages;
+    window_bytes_ = window_bytes;
+    return true;
+  }
+  std::uint64_t in_flight() const { return sent_messages_ - consumed_messages_; }
+
+ private:
+  std::uint64_t sent_messages_ = 0;
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t consumed_messages_ = 0;
+  std::uint64_t consumed_bytes_ = 0;
+  std::uint32_t window_messages_ = kInitialMessages;
+  std::uint64_t window_bytes_ = kInitialBytes;
+};
+
+}  // namespace weft::actors

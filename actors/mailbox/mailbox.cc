@@ -1,0 +1,163 @@
+#include "actors/mailbox/mailbox.h"
+
+#include <algorithm>
+
+namespace weft::actors {
+
+namespace {
+constexpr std::uint32_t kLeastMessages = 16;
+constexpr std::uint64_t kLeastBytes = 64 * 1024;
+}  // namespace
+
+void Mailbox::wake(std::unique_lock<std::mutex>& lock) {
+  queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(), std::memory_order_relaxed);
+  const bool sleeping = std::exchange(sleeping_, false);
+  lock.unlock();
+  if (sleeping) changed_.notify_one();
+}
+
+Mailbox::Refusal Mailbox::push(Envelope& envelope) {
+  std::unique_lock lock(mutex_);
+  if (closed_) return Refusal::kClosed;
+  if (envelope.call.urgent) {
+    if (urgent_.size() >= kMaxUrgent) return Refusal::kUrgentFull;
+    urgent_.push_back(std::move(envelope));
+  } else {
+    const std::size_t bytes = envelope.call.arguments.size();
+    const auto [found, is_new] = senders_.try_emplace(envelope.route.get());
+    Sender& sender = found->second;
+    if (is_new) {
+      sender.route = envelope.route;
+      for (auto& [route, each] : senders_) each.report = true;  // the shares have changed
+    }
+    const std::uint64_t in_flight = sender.received_messages - sender.consumed_messages;
+    if (in_flight >= limits_.messages && in_flight >= kInitialMessages) return Refusal::kOverrun;
+    ++sender.received_messages;
+    sender.received_bytes += bytes;
+    ordinary_bytes_ += bytes;
+    ordinary_.push_back(std::move(envelope));
+  }
+  wake(lock);
+  return Refusal::kNone;
+}
+
+bool Mailbox::post(Task task) {
+  std::unique_lock lock(mutex_);
+  if (closed_) return false;
+  wakeups_.emplace_back(std::move(task));
+  wake(lock);
+  return true;
+}
+
+bool Mailbox::resume(Resumption resumption) {
+  std::unique_lock lock(mutex_);
+  wakeups_.emplace_back(resumption);  // also when closed: a handler that waits must come to its end
+  wake(lock);
+  return true;
+}
+
+void Mailbox::request_stop() {
+  std::unique_lock lock(mutex_);
+  stop_requested_ = true;
+  wake(lock);
+}
+
+Mailbox::Item Mailbox::next(bool ordinary) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (std::exchange(stop_requested_, false)) return Stop{};
+    if (!wakeups_.empty()) {
+      Item item = std::visit([](auto& wakeup) -> Item { return std::move(wakeup); }, wakeups_.front());
+      wakeups_.pop_front();
+      queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(), std::memory_order_relaxed);
+      return item;
+    }
+    std::deque<Envelope>* queue = !urgent_.empty() ? &urgent_ : ordinary && !ordinary_.empty() ? &ordinary_ : nullptr;
+    if (queue) {
+      Envelope envelope = std::move(queue->front());
+      queue->pop_front();
+      if (queue == &ordinary_) consumed(envelope);
+      queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(), std::memory_order_relaxed);
+      return envelope;
+    }
+    sleeping_ = true;
+    changed_.wait(lock, [this] { return !sleeping_; });
+  }
+}
+
+void Mailbox::consumed(const Envelope& envelope) {
+  const std::size_t bytes = envelope.call.arguments.size();
+  ordinary_bytes_ -= bytes;
+  const auto found = senders_.find(envelope.route.get());
+  if (found == senders_.end()) return;
+  Sender& sender = found->second;
+  ++sender.consumed_messages;
+  sender.consumed_bytes += bytes;
+  if (sender.consumed_messages - sender.told_messages >= sender.window_messages / 4 || sender.consumed_bytes - sender.told_bytes >= sender.window_bytes / 4)
+    sender.report = true;
+  if (sender.report) reports_due_.store(true, std::memory_order_relaxed);
+}
+
+void Mailbox::take_reports(std::vector<CreditReport>& into) {
+  if (!reports_due_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mutex_);
+  reports_due_.store(false, std::memory_order_relaxed);
+  const auto count = static_cast<std::uint32_t>(std::max<std::size_t>(senders_.size(), 1));
+  for (auto& [key, sender] : senders_) {
+    if (!std::exchange(sender.report, false)) continue;
+    sender.window_messages = std::min(limits_.messages, std::max(kLeastMessages, limits_.messages / count));
+    sender.window_bytes = std::min(limits_.bytes, std::max(kLeastBytes, limits_.bytes / count));
+    sender.told_messages = sender.consumed_messages;
+    sender.told_bytes = sender.consumed_bytes;
+    into.push_back({sender.route, Credit{actor_, sender.consumed_messages, sender.consumed_bytes, sender.window_messages, sender.window_bytes}});
+  }
+}
+
+std::optional<Envelope> Mailbox::cancel(const ReturnRoute* route, std::uint64_t call_id) {
+  const std::lock_guard lock(mutex_);
+  for (auto* queue : {&ordinary_, &urgent_}) {
+    const auto found = std::find_if(queue->begin(), queue->end(), [&](const Envelope& each) { return each.route.get() == route && each.call.id == call_id; });
+    if (found == queue->end()) continue;
+    Envelope envelope = std::move(*found);
+    queue->erase(found);
+    if (queue == &ordinary_) consumed(envelope);
+    return envelope;
+  }
+  return std::nullopt;
+}
+
+void Mailbox::drop_route(const ReturnRoute* route) {
+  const std::lock_guard lock(mutex_);
+  for (auto* queue : {&ordinary_, &urgent_})
+    std::erase_if(*queue, [&](const Envelope& each) {
+      if (each.route.get() != route) return false;
+      if (queue == &ordinary_) ordinary_bytes_ -= each.call.arguments.size();
+      return true;
+    });
+  senders_.erase(route);
+  for (auto& [other, sender] : senders_) sender.report = true;
+}
+
+std::vector<Envelope> Mailbox::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  std::vector<Envelope> waiting;
+  for (auto* queue : {&urgent_, &ordinary_}) {
+    for (Envelope& each : *queue) waiting.push_back(std::move(each));
+    queue->clear();
+  }
+  ordinary_bytes_ = 0;
+  return waiting;
+}
+
+std::size_t Mailbox::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return ordinary_.size() + urgent_.size();
+}
+
+std::size_t Mailbox::waiting_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return ordinary_bytes_;
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,82 @@
+# Weft's own frames. The payload of a call is written by core/codec and is opaque here.
+# Rules: ordinals are never reused, fields are only added, the default of a field means "absent".
+@0xdc7a7c047f055ea8;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("weft::actors::wire");
+
+struct Process {
+  id @0 :UInt64;
+  name @1 :Text;
+  host @2 :Text;       # where it listens
+  port @3 :UInt16;     # 0: it does not listen
+  pid @4 :Int32;
+  binaryName @5 :Text;
+  binaryHash @6 :Text; # SHA-256 of the app's executable; empty: not an app
+  interfaces @7 :List(InterfaceVersion);
+}
+
+struct InterfaceVersion {
+  name @0 :Text;
+  version @1 :UInt32;
+  fingerprint @2 :UInt64;
+}
+
+# First frame of the side that dialled.
+struct Hello {
+  process @0 :Process;
+}
+
+# The answer to Hello: either of these.
+struct Welcome {
+  process @0 :Process;
+}
+struct Reject {
+  code @0 :UInt16;     # an ErrorCode
+  text @1 :Text;
+  hint @2 :Text;
+  duplicate @3 :Bool;  # the other process is dialling too, and its connection is the one to keep
+}
+
+struct Call {
+  id @0 :UInt64;          # 0: one way
+  actor @1 :UInt64;
+  interface @2 :UInt64;   # fingerprint
+  method @3 :UInt32;      # index into the interface's list
+  urgent @4 :Bool;
+  remainingNs @5 :Int64;  # until the caller's deadline; 0: none
+  arguments @6 :Data;
+}
+
+struct Reply {
+  id @0 :UInt64;
+  union {
+    value @1 :Data;
+    error @2 :Error;
+  }
+}
+
+struct Error {
+  code @0 :UInt16;
+  message @1 :Text;
+  where @2 :Text;
+  node @3 :Text;
+  actor @4 :Text;
+}
+
+# What an actor has taken from its mailbox since this connection began, and how much may wait in it.
+struct Credit {
+  actor @0 :UInt64;
+  consumedMessages @1 :UInt64;
+  consumedBytes @2 :UInt64;
+  windowMessages @3 :UInt32;
+  windowBytes @4 :UInt64;
+}
+
+struct Cancel {
+  id @0 :UInt64;
+}
+
+struct Goodbye {
+  reason @0 :Text;
+}

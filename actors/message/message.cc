@@ -1,0 +1,262 @@
+#include "actors/message/message.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "actors/message/message.capnp.h"
+#include "core/base/check.h"
+#include "core/base/philox.h"
+
+namespace weft::actors {
+
+ActorId named_actor(std::string_view name) {
+  // The top bit keeps names apart from the ids that a process counts up.
+  return ActorId(fnv1a(name.data(), name.size()) | (std::uint64_t{1} << 63));
+}
+
+std::string_view to_string(MessageKind kind) {
+  switch (kind) {
+    case MessageKind::kHello: return "hello";
+    case MessageKind::kWelcome: return "welcome";
+    case MessageKind::kReject: return "reject";
+    case MessageKind::kCall: return "call";
+    case MessageKind::kReply: return "reply";
+    case MessageKind::kCredit: return "credit";
+    case MessageKind::kCancel: return "cancel";
+    case MessageKind::kGoodbye: return "goodbye";
+    case MessageKind::kBeat: return "beat";
+  }
+  return "unknown";
+}
+
+namespace {
+
+constexpr std::size_t kInlineWords = 128;
+constexpr int kMaxNesting = 8;
+
+/// Builds a message whose size in words is at most `words`, so that it is one segment, and hands it to `sink`.
+template <typename Struct, typename Fill>
+void build(std::size_t words, const ByteSink& sink, Fill fill) {
+  std::array<capnp::word, kInlineWords> inline_words{};
+  std::vector<capnp::word> heap_words;
+  kj::ArrayPtr<capnp::word> scratch(inline_words.data(), inline_words.size());
+  if (words > kInlineWords) {
+    heap_words.resize(words);
+    scratch = kj::ArrayPtr<capnp::word>(heap_words.data(), heap_words.size());
+  } else {
+    scratch = scratch.slice(0, words);
+  }
+  capnp::MallocMessageBuilder builder(scratch);
+  fill(builder.initRoot<Struct>());
+  const auto segments = builder.getSegmentsForOutput();
+  WEFT_CHECK(segments.size() == 1, "a message of {} words was estimated too small", words);
+  const auto bytes = segments[0].asBytes();
+  sink({reinterpret_cast<const std::byte*>(bytes.begin()), bytes.size()});
+}
+
+/// Words for a struct with its root pointer, plus texts and data of `bytes` in `pieces` pieces.
+constexpr std::size_t words_for(std::size_t struct_words, std::size_t bytes, std::size_t pieces) { return 1 + struct_words + bytes / 8 + 2 * pieces; }
+
+capnp::Data::Reader data_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()}; }
+capnp::Text::Reader text_of(const std::string& text) { return {text.c_str(), text.size()}; }
+std::string string_of(capnp::Text::Reader text) { return {text.cStr(), text.size()}; }
+std::vector<std::byte> bytes_of(capnp::Data::Reader data) {
+  const auto* begin = reinterpret_cast<const std::byte*>(data.begin());
+  return {begin, begin + data.size()};
+}
+
+/// Reads a message that is one flat segment, with limits that suit its size.
+template <typename Struct, typename Read>
+auto parse(std::span<const std::byte> bytes, MessageKind kind, Read read) {
+  try {
+    if (bytes.size() % sizeof(capnp::word) != 0) throw_error(ErrorCode::kDataLoss, "its length is {}, not a multiple of 8", bytes.size());
+    const kj::ArrayPtr<const capnp::word> words(reinterpret_cast<const capnp::word*>(bytes.data()), bytes.size() / sizeof(capnp::word));
+    capnp::ReaderOptions options;
+    options.traversalLimitInWords = 2 * words.size() + 64;
+    options.nestingLimit = kMaxNesting;
+    const kj::ArrayPtr<const capnp::word> segments[] = {words};
+    capnp::SegmentArrayMessageReader reader(segments, options);
+    return read(reader.getRoot<Struct>());
+  } catch (const kj::Exception& problem) {
+    throw_error(ErrorCode::kDataLoss, "a damaged {} message: {}", to_string(kind), problem.getDescription().cStr());
+  } catch (const Error& problem) {
+    throw_error(ErrorCode::kDataLoss, "a damaged {} message: {}", to_string(kind), problem.message());
+  }
+}
+
+ErrorCode error_code(std::uint16_t code) {
+  if (code < static_cast<int>(ErrorCode::kInvalidArgument) || code > static_cast<int>(ErrorCode::kInternal))
+    throw_error(ErrorCode::kDataLoss, "error code {} does not exist", code);
+  return static_cast<ErrorCode>(code);
+}
+
+std::size_t introduction_words(const Introduction& from) {
+  std::size_t bytes = from.process.name.size() + from.process.address.host.size() + from.binary_name.size() + from.binary_hash.size();
+  for (const auto& entry : from.interfaces) bytes += entry.name.size();
+  return words_for(32 + 8 * from.interfaces.size(), bytes, 6 + from.interfaces.size());
+}
+
+void fill_introduction(wire::Process::Builder to, const Introduction& from) {
+  to.setId(from.process.id.value());
+  to.setName(text_of(from.process.name));
+  to.setHost(text_of(from.process.address.host));
+  to.setPort(from.process.address.port);
+  to.setPid(from.pid);
+  to.setBinaryName(text_of(from.binary_name));
+  to.setBinaryHash(text_of(from.binary_hash));
+  auto list = to.initInterfaces(static_cast<unsigned>(from.interfaces.size()));
+  for (unsigned i = 0; i < list.size(); ++i) {
+    list[i].setName(text_of(from.interfaces[i].name));
+    list[i].setVersion(from.interfaces[i].version);
+    list[i].setFingerprint(from.interfaces[i].fingerprint);
+  }
+}
+
+Introduction read_introduction(wire::Process::Reader from) {
+  Introduction to;
+  to.process.id = ProcessId(from.getId());
+  to.process.name = string_of(from.getName());
+  to.process.address = Address{string_of(from.getHost()), from.getPort()};
+  to.pid = from.getPid();
+  to.binary_name = string_of(from.getBinaryName());
+  to.binary_hash = string_of(from.getBinaryHash());
+  for (const auto entry : from.getInterfaces()) to.interfaces.push_back({string_of(entry.getName()), entry.getVersion(), entry.getFingerprint()});
+  return to;
+}
+
+}  // namespace
+
+void encode_hello(const Introduction& introduction, const ByteSink& sink) {
+  build<wire::Hello>(introduction_words(introduction), sink, [&](wire::Hello::Builder to) { fill_introduction(to.initProcess(), introduction); });
+}
+
+void encode_welcome(const Introduction& introduction, const ByteSink& sink) {
+  build<wire::Welcome>(introduction_words(introduction), sink, [&](wire::Welcome::Builder to) { fill_introduction(to.initProcess(), introduction); });
+}
+
+void encode_reject(const Reject& reject, const ByteSink& sink) {
+  build<wire::Reject>(words_for(8, reject.text.size() + reject.hint.size(), 2), sink, [&](wire::Reject::Builder to) {
+    to.setCode(static_cast<std::uint16_t>(reject.code));
+    to.setText(text_of(reject.text));
+    to.setHint(text_of(reject.hint));
+    to.setDuplicate(reject.duplicate);
+  });
+}
+
+void encode_call(const Call& call, const ByteSink& sink) {
+  build<wire::Call>(words_for(10, call.arguments.size(), 1), sink, [&](wire::Call::Builder to) {
+    to.setId(call.id);
+    to.setActor(call.actor.value());
+    to.setInterface(call.interface_fingerprint);
+    to.setMethod(call.method);
+    to.setUrgent(call.urgent);
+    to.setRemainingNs(call.remaining_ns);
+    to.setArguments(data_of(call.arguments));
+  });
+}
+
+void encode_reply(const Reply& reply, const ByteSink& sink) {
+  if (const auto* value = std::get_if<std::vector<std::byte>>(&reply.result)) {
+    build<wire::Reply>(words_for(6, value->size(), 1), sink, [&](wire::Reply::Builder to) {
+      to.setId(reply.id);
+      to.setValue(data_of(*value));
+    });
+    return;
+  }
+  const auto& error = std::get<Error>(reply.result);
+  const std::size_t bytes = error.message().size() + error.where().size() + error.node().size() + error.actor().size();
+  build<wire::Reply>(words_for(14, bytes, 4), sink, [&](wire::Reply::Builder to) {
+    to.setId(reply.id);
+    auto into = to.initError();
+    into.setCode(static_cast<std::uint16_t>(error.code()));
+    into.setMessage(text_of(error.message()));
+    into.setWhere(text_of(error.where()));
+    into.setNode(text_of(error.node()));
+    into.setActor(text_of(error.actor()));
+  });
+}
+
+void encode_credit(const Credit& credit, const ByteSink& sink) {
+  build<wire::Credit>(words_for(8, 0, 0), sink, [&](wire::Credit::Builder to) {
+    to.setActor(credit.actor.value());
+    to.setConsumedMessages(credit.consumed_messages);
+    to.setConsumedBytes(credit.consumed_bytes);
+    to.setWindowMessages(credit.window_messages);
+    to.setWindowBytes(credit.window_bytes);
+  });
+}
+
+void encode_cancel(std::uint64_t id, const ByteSink& sink) {
+  build<wire::Cancel>(words_for(2, 0, 0), sink, [&](wire::Cancel::Builder to) { to.setId(id); });
+}
+
+void encode_goodbye(const std::string& reason, const ByteSink& sink) {
+  build<wire::Goodbye>(words_for(2, reason.size(), 1), sink, [&](wire::Goodbye::Builder to) { to.setReason(text_of(reason)); });
+}
+
+Introduction decode_hello(std::span<const std::byte> bytes) {
+  return parse<wire::Hello>(bytes, MessageKind::kHello, [](wire::Hello::Reader from) { return read_introduction(from.getProcess()); });
+}
+
+Introduction decode_welcome(std::span<const std::byte> bytes) {
+  return parse<wire::Welcome>(bytes, MessageKind::kWelcome, [](wire::Welcome::Reader from) { return read_introduction(from.getProcess()); });
+}
+
+Reject decode_reject(std::span<const std::byte> bytes) {
+  return parse<wire::Reject>(bytes, MessageKind::kReject, [](wire::Reject::Reader from) {
+    return Reject{error_code(from.getCode()), string_of(from.getText()), string_of(from.getHint()), from.getDuplicate()};
+  });
+}
+
+Call decode_call(std::span<const std::byte> bytes) {
+  return parse<wire::Call>(bytes, MessageKind::kCall, [](wire::Call::Reader from) {
+    Call call;
+    call.id = from.getId();
+    call.actor = ActorId(from.getActor());
+    call.interface_fingerprint = from.getInterface();
+    call.method = from.getMethod();
+    call.urgent = from.getUrgent();
+    call.remaining_ns = from.getRemainingNs();
+    call.arguments = bytes_of(from.getArguments());
+    return call;
+  });
+}
+
+Reply decode_reply(std::span<const std::byte> bytes) {
+  return parse<wire::Reply>(bytes, MessageKind::kReply, [](wire::Reply::Reader from) {
+    Reply reply;
+    reply.id = from.getId();
+    switch (from.which()) {
+      case wire::Reply::VALUE: reply.result = bytes_of(from.getValue()); break;
+      case wire::Reply::ERROR: {
+        const auto error = from.getError();
+        reply.result = Error(error_code(error.getCode()), string_of(error.getMessage()))
+                           .at(string_of(error.getWhere()))
+                           .from(string_of(error.getNode()), string_of(error.getActor()));
+        break;
+      }
+      default: throw_error(ErrorCode::kDataLoss, "a kind of result that this version does not know");
+    }
+    return reply;
+  });
+}
+
+Credit decode_credit(std::span<const std::byte> bytes) {
+  return parse<wire::Credit>(bytes, MessageKind::kCredit, [](wire::Credit::Reader from) {
+    return Credit{ActorId(from.getActor()), from.getConsumedMessages(), from.getConsumedBytes(), from.getWindowMessages(), from.getWindowBytes()};
+  });
+}
+
+std::uint64_t decode_cancel(std::span<const std::byte> bytes) {
+  return parse<wire::Cancel>(bytes, MessageKind::kCancel, [](wire::Cancel::Reader from) { return from.getId(); });
+}
+
+std::string decode_goodbye(std::span<const std::byte> bytes) {
+  return parse<wire::Goodbye>(bytes, MessageKind::kGoodbye, [](wire::Goodbye::Reader from) { return string_of(from.getReason()); });
+}
+
+}  // namespace weft::actors

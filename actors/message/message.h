@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/message/ids.h"
+#include "core/base/error.h"
+#include "core/net/connection.h"
+
+namespace weft::actors {
+
+/// The kinds of frames between two processes, as in message.capnp.
+enum class MessageKind : std::uint8_t { kHello = 1, kWelcome, kReject, kCall, kReply, kCredit, kCancel, kGoodbye, kBeat };
+
+/// "call", "reply", ...
+std::string_view to_string(MessageKind kind);
+
+/// An interface that a process hosts or uses.
+struct InterfaceVersion {
+  std::string name;
+  std::uint32_t version = 0;
+  std::uint64_t fingerprint = 0;
+  friend bool operator==(const InterfaceVersion&, const InterfaceVersion&) = default;
+};
+
+/// How a process introduces itself in Hello and Welcome.
+struct Introduction {
+  ProcessRef process;
+  std::int32_t pid = 0;
+  std::string binary_name;
+  std::string binary_hash;
+  std::vector<InterfaceVersion> interfaces;
+  friend bool operator==(const Introduction&, const Introduction&) = default;
+};
+
+struct Reject {
+  ErrorCode code = ErrorCode::kIncompatible;
+  std::string text;
+  std::string hint;
+  bool duplicate = false;
+  friend bool operator==(const Reject&, const Reject&) = default;
+};
+
+struct Call {
+  std::uint64_t id = 0;  ///< Chosen by the caller; 0 for one-way calls.
+  ActorId actor;
+  std::uint64_t interface_fingerprint = 0;
+  std::uint32_t method = 0;
+  bool urgent = false;
+  std::int64_t remaining_ns = 0;  ///< Until the caller's deadline, measured when it is sent; 0 for none.
+  std::vector<std::byte> arguments;
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+struct Reply {
+  std::uint64_t id = 0;
+  std::variant<std::vector<std::byte>, Error> result;
+  friend bool operator==(const Reply&, const Reply&) = default;
+};
+
+struct Credit {
+  ActorId actor;
+  std::uint64_t consumed_messages = 0;
+  std::uint64_t consumed_bytes = 0;
+  std::uint32_t window_messages = 0;
+  std::uint64_t window_bytes = 0;
+  friend bool operator==(const Credit&, const Credit&) = default;
+};
+
+/// Receives the bytes of one message, valid during the call.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
+/// Writes one flat Cap'n Proto segment.
+void encode_hello(const Introduction& introduction, const ByteSink& sink);
+void encode_welcome(const Introduction& introduction, const ByteSink& sink);
+void encode_reject(const Reject& reject, const ByteSink& sink);
+void encode_call(const Call& call, const ByteSink& sink);
+void encode_reply(const Reply& reply, const ByteSink& sink);
+void encode_credit(const Credit& credit, const ByteSink& sink);
+void encode_cancel(std::uint64_t id, const ByteSink& sink);
+void encode_goodbye(const std::string& reason, const ByteSink& sink);
+
+/// Each throws Error(kDataLoss) if the bytes are damaged. `bytes` starts at a multiple of 8.
+Introduction decode_hello(std::span<const std::byte> bytes);
+Introduction decode_welcome(std::span<const std::byte> bytes);
+Reject decode_reject(std::span<const std::byte> bytes);
+Call decode_call(std::span<const std::byte> bytes);
+Reply decode_reply(std::span<const std::byte> bytes);
+Credit decode_credit(std::span<const std::byte> bytes);
+std::uint64_t decode_cancel(std::span<const std::byte> bytes);
+std::string decode_goodbye(std::span<const std::byte> bytes);
+
+}  // namespace weft::actors

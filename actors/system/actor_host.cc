@@ -1,0 +1,231 @@
+#include "actors/system/actor_host.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace weft::actors {
+
+/// A call that runs here; its reply gets this actor's name if it is an error of its own.
+class ActorHost::Frame final : public CallFrame {
+ public:
+  Frame(const ActorHost& host, Envelope envelope) : CallFrame(host.mailbox_, std::move(envelope)), host_(host) {}
+
+  void reply(Outcome<std::vector<std::byte>> result) override {
+    if (std::exchange(replied_, true)) return;
+    const std::uint64_t id = envelope().call.id;
+    const ActorAddress& self = host_.options_.self;
+    if (result.ok()) {
+      if (id != 0) envelope().route->reply({id, std::move(result).value()}, host_.mailbox_->has_more());
+      return;
+    }
+    Error error = result.error();
+    if (error.node().empty() && error.actor().empty()) error = std::move(error).from(self.process.name, self.label);
+    if (id != 0) envelope().route->reply({id, std::move(error)}, host_.mailbox_->has_more());
+    else host_.options_.log(fmt::format("{}: the one-way call '{}' failed: {}", self.label, host_.options_.provider.methods[envelope().call.method].name, error.describe()));
+  }
+
+ private:
+  const ActorHost& host_;
+};
+
+ActorHost::ActorHost(System& system, Options options)
+    : options_(std::move(options)),
+      context_(system, *this, options_.self, options_.place),
+      mailbox_(std::make_shared<Mailbox>(options_.self.actor, options_.limits)) {}
+
+ActorHost::~ActorHost() { join(); }
+
+void ActorHost::start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed, std::function<void()> ended) {
+  when_ended(std::move(ended));
+  thread_ = std::thread([this, keep = shared_from_this(), arguments = std::move(arguments), constructed = std::move(constructed)]() mutable {
+    pthread_setname_np(pthread_self(), options_.self.label.substr(0, 15).c_str());
+    set_on_actor_thread();
+    run(std::move(arguments), constructed);
+    std::vector<std::function<void()>> callbacks;
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      callbacks = std::move(when_ended_);
+    }
+    for (const auto& callback : callbacks) callback();
+  });
+}
+
+void ActorHost::run(std::vector<std::byte> arguments, const std::function<void(Outcome<std::vector<std::byte>>)>& constructed) {
+  try {
+    object_ = options_.provider.make(context_, arguments);
+  } catch (...) {
+    Error error = current_error();
+    if (error.node().empty()) error = std::move(error).from(options_.self.process.name, options_.self.label);
+    refuse_waiting();
+    constructed(error);
+    return;
+  }
+  constructed(encode(options_.self));
+  serve();
+  refuse_waiting();
+  object_.reset();
+}
+
+void ActorHost::serve() {
+  bool stopping = false;
+  while (!stopping || active_ || !urgents_.empty()) {
+    mailbox_->take_reports(reports_);
+    for (const CreditReport& report : reports_) report.route->grant(report.credit);
+    reports_.clear();
+    Mailbox::Item item = mailbox_->next(!active_ && !stopping);
+    if (std::holds_alternative<Mailbox::Stop>(item)) {
+      stopping = true;
+      refuse_waiting();
+    } else if (auto* task = std::get_if<Mailbox::Task>(&item)) {
+      try {
+        (*task)();
+      } catch (...) {
+        options_.log(fmt::format("{}: a posted task failed: {}", options_.self.label, current_error().describe()));
+      }
+    } else if (auto* resumption = std::get_if<Resumption>(&item)) {
+      if (!resumption->handle) break;  // the grace is over: what still waits is abandoned
+      go_on(*resumption);
+    } else {
+      begin(std::get<Envelope>(std::move(item)));
+    }
+  }
+  const auto abandon = [](const std::shared_ptr<Frame>& frame) {
+    if (!frame) return;
+    frame->reply(Error(ErrorCode::kCancelled, "the actor was stopped, and this call did not end in time"));
+    frame->release();
+  };
+  abandon(active_);
+  for (const auto& frame : urgents_) abandon(frame);
+  active_.reset();
+  urgents_.clear();
+  const std::lock_guard lock(mutex_);
+  running_.clear();
+}
+
+std::optional<Error> ActorHost::find_problem(const Envelope& envelope) const {
+  const Call& call = envelope.call;
+  const Provider& provider = options_.provider;
+  if (call.interface_fingerprint != provider.interface.fingerprint || call.method >= provider.methods.size() || provider.methods[call.method].urgent != call.urgent)
+    return Error(ErrorCode::kIncompatible, fmt::format("{} has interface '{}' version {} (fingerprint {:016x}), and was called through another (fingerprint {:016x}); "
+                                                       "build caller and callee from the same source",
+                                                       options_.self.label, provider.interface.name, provider.interface.version, provider.interface.fingerprint,
+                                                       call.interface_fingerprint));
+  if (envelope.deadline != TimePoint::max() && SteadyClock().now() > envelope.deadline)
+    return Error(ErrorCode::kDeadlineExceeded, fmt::format("the call '{}' waited in the mailbox of {} until its deadline and was not started",
+                                                           provider.methods[call.method].name, options_.self.label));
+  return std::nullopt;
+}
+
+void ActorHost::begin(Envelope envelope) {
+  if (auto problem = find_problem(envelope)) {
+    if (envelope.call.id != 0) envelope.route->reply({envelope.call.id, std::move(*problem).from(options_.self.process.name, options_.self.label)}, false);
+    return;
+  }
+  const MethodEntry& method = options_.provider.methods[envelope.call.method];
+  const auto frame = std::make_shared<Frame>(*this, std::move(envelope));
+  bool stopping = false;
+  {
+    const std::lock_guard lock(mutex_);
+    running_.push_back(frame);
+    stopping = stopping_;
+  }
+  if (stopping) frame->cancel();
+  current_ = frame.get();
+  try {
+    method.invoke(object_.get(), *frame);
+  } catch (...) {
+    frame->reply(current_error());
+  }
+  current_ = nullptr;
+  settle(frame);
+}
+
+void ActorHost::go_on(const Resumption& resumption) {
+  std::shared_ptr<Frame> frame;
+  if (active_.get() == resumption.frame) frame = active_;
+  for (const auto& each : urgents_)
+    if (each.get() == resumption.frame) frame = each;
+  if (!frame) return;
+  current_ = frame.get();
+  frame->resume(resumption.handle);
+  current_ = nullptr;
+  settle(frame);
+}
+
+void ActorHost::settle(const std::shared_ptr<Frame>& frame) {
+  const bool suspended = frame->suspended();
+  if (frame->envelope().call.urgent) {
+    std::erase(urgents_, frame);
+    if (suspended) urgents_.push_back(frame);
+  } else {
+    active_ = suspended ? frame : nullptr;
+  }
+  if (suspended) return;
+  frame->release();
+  const std::lock_guard lock(mutex_);
+  std::erase(running_, frame);
+}
+
+void ActorHost::refuse_waiting() {
+  for (const Envelope& envelope : mailbox_->close())
+    if (envelope.call.id != 0)
+      envelope.route->reply({envelope.call.id, Error(ErrorCode::kCancelled, fmt::format("{} was stopped; the call was not started", options_.self.label))
+                                                   .from(options_.self.process.name, options_.self.label)},
+                            true);
+}
+
+void ActorHost::cancel(const ReturnRoute* route, std::uint64_t call_id) {
+  if (auto waiting = mailbox_->cancel(route, call_id)) {
+    waiting->route->reply({call_id, Error(ErrorCode::kCancelled, "cancelled before it was started")}, true);
+    return;
+  }
+  std::shared_ptr<Frame> frame;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& each : running_)
+      if (each->envelope().route.get() == route && each->envelope().call.id == call_id) frame = each;
+  }
+  if (frame) frame->cancel();
+}
+
+void ActorHost::stop() {
+  std::vector<std::shared_ptr<Frame>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(stopping_, true)) return;
+    running = running_;
+  }
+  stop_source_.request_stop();
+  for (const auto& frame : running) frame->cancel();
+  mailbox_->request_stop();
+  options_.schedule(kStopGrace, [mailbox = mailbox_] { mailbox->resume({}); });
+}
+
+void ActorHost::when_ended(std::function<void()> then) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) {
+      when_ended_.push_back(std::move(then));
+      return;
+    }
+  }
+  then();
+}
+
+bool ActorHost::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+void ActorHost::join() {
+  if (!thread_.joinable()) return;
+  if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();
+  else thread_.join();
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/call/call_frame.h"
+#include "actors/mailbox/mailbox.h"
+#include "actors/system/context.h"
+#include "actors/system/provider.h"
+
+namespace weft::actors {
+
+/// Hosts one actor: its thread, its mailbox, its object, and the calls that run.
+///
+///   construct -> [ take the next item: wake-up | urgent call | ordinary call ] -> stop -> destroy
+///
+/// One ordinary handler at a time: while one is suspended at a co_await, only wake-ups and urgent calls are taken.
+/// Shared by the system and by calls on their way in. Any thread, except what the comment of a member says.
+class ActorHost final : public std::enable_shared_from_this<ActorHost> {
+ public:
+  struct Options {
+    ActorAddress self;
+    Place place;
+    Provider provider;
+    ProcessId owner;
+    MailboxLimits limits;
+    /// Runs something later, on the I/O thread.
+    Wakeup::Schedule schedule;
+    /// For errors that no caller hears of.
+    std::function<void(const std::string&)> log;
+  };
+  ActorHost(System& system, Options options);
+  ~ActorHost();
+
+  /// Starts the thread and constructs the actor there. `constructed` and `ended` run on the actor's thread, once each, `ended` last.
+  /// An actor whose constructor throws ends at once.
+  void start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed, std::function<void()> ended);
+
+  const ActorAddress& self() const { return options_.self; }
+  ProcessId owner() const { return options_.owner; }
+  const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+
+  /// Stops the running call, or takes the waiting one out.
+  void cancel(const ReturnRoute* route, std::uint64_t call_id);
+  /// No new calls; running ones are cancelled and get `kStopGrace` to end; then the actor is destroyed.
+  void stop();
+  /// Runs `then` when the actor has ended; at once if it has.
+  void when_ended(std::function<void()> then);
+  bool ended() const;
+  /// After it has ended. Not from the actor's thread.
+  void join();
+
+  static constexpr auto kStopGrace = std::chrono::seconds(10);
+
+  // For Context; the actor's thread.
+  const CallFrame* current() const { return current_; }
+  std::stop_token stop_token() const { return current_ ? current_->stop_token() : stop_source_.get_token(); }
+  const Options& options() const { return options_; }
+
+ private:
+  class Frame;
+  void run(std::vector<std::byte> arguments, const std::function<void(Outcome<std::vector<std::byte>>)>& constructed);
+  void serve();
+  void begin(Envelope envelope);
+  void go_on(const Resumption& resumption);
+  /// Keeps a frame that is suspended, ends one that is not.
+  void settle(const std::shared_ptr<Frame>& frame);
+  void refuse_waiting();
+  std::optional<Error> find_problem(const Envelope& envelope) const;
+
+  const Options options_;
+  Context context_;
+  const std::shared_ptr<Mailbox> mailbox_;  // shared with wake-ups, which may come after the end
+  std::thread thread_;
+  std::stop_source stop_source_;
+
+  // The actor's thread.
+  ActorObject object_{nullptr, [](void*) {}};
+  CallFrame* current_ = nullptr;
+  std::shared_ptr<Frame> active_;                 // the ordinary call that is suspended
+  std::vector<std::shared_ptr<Frame>> urgents_;   // urgent calls that are suspended
+  std::vector<CreditReport> reports_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  bool stopping_ = false;
+  bool ended_ = false;
+  std::vector<std::shared_ptr<Frame>> running_;   // shared with cancel(), for the moment of cancelling
+  std::vector<std::function<void()>> when_ended_;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "actors/call/mesh_shape.h"
+#include "actors/system/actor_ref.h"
+
+namespace weft::actors {
+
+/// A handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive. Results are in row-major order of its shape.
+///
+///   auto reports = mesh.call<&Trainer::step>(plan).get();               // of all, by rank
+///   mesh.slice({{"data", 0}}).tell<&Trainer::log>("hello");
+///   double loss = mesh.at({1, 0}).call<&Trainer::loss>().get();
+///
+/// Any thread; the System must be alive.
+template <typename T>
+class MeshRef final {
+ public:
+  using Addresses = std::vector<std::shared_ptr<const ActorAddress>>;
+  MeshRef(System& system, std::string name, MeshShape shape, Addresses actors)
+      : system_(&system), name_(std::move(name)), shape_(std::move(shape)), actors_(std::move(actors)) {}
+
+  const std::string& name() const { return name_; }
+  const MeshShape& shape() const { return shape_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(actors_.size()); }
+
+  /// The actors at a part of some axes. slice({{"data", 0}}) drops the axis; slice({{"data", 0, 2}}) keeps it.
+  MeshRef slice(const std::vector<AxisPart>& parts) const {
+    const auto chosen = shape_.slice(parts);
+    Addresses actors;
+    for (const std::int64_t rank : chosen.ranks) actors.push_back(actors_[static_cast<std::size_t>(rank)]);
+    MeshRef part(*system_, name_, chosen.shape, std::move(actors));
+    part.within_ = within_;
+    return part;
+  }
+  ActorRef<T> at(const std::vector<std::int64_t>& coordinates) const { return rank(shape_.rank(coordinates)); }
+  ActorRef<T> rank(std::int64_t rank) const {
+    (void)shape_.coordinates(rank);  // refuses a rank outside
+    return ActorRef<T>(*system_, actors_[static_cast<std::size_t>(rank)]).within(within_);
+  }
+  MeshRef within(Nanoseconds time) const {
+    MeshRef copy = *this;
+    copy.within_ = time;
+    return copy;
+  }
+  std::vector<ActorAddress> addresses() const {
+    std::vector<ActorAddress> list;
+    for (const auto& actor : actors_) list.push_back(*actor);
+    return list;
+  }
+
+  /// Calls all: their results by rank (nothing for void). The first failure is thrown and the other calls are cancelled.
+  template <auto Member, typename... Arguments>
+  Future<typename AllOf<ResultOf<Member>>::Result> call(Arguments&&... arguments) const;
+  /// Calls all: per rank the result or the error.
+  template <auto Member, typename... Arguments>
+  Future<std::vector<Outcome<ResultOf<Member>>>> call_collect(Arguments&&... arguments) const;
+  /// Calls the only actor of a handle of one. Throws Error(kInvalidArgument) if there are more.
+  template <auto Member, typename... Arguments>
+  Future<ResultOf<Member>> call_one(Arguments&&... arguments) const;
+  template <auto Member, typename... Arguments>
+  void tell(Arguments&&... arguments) const;
+  /// As call(), with arguments of its own for each rank: values of the only parameter, or tuples of all.
+  template <auto Member, typename Argument>
+  Future<typename AllOf<ResultOf<Member>>::Result> scatter(const std::vector<Argument>& per_rank) const;
+
+  /// Ends the actors. Done when all are gone; a rank that died already counts as gone.
+  void stop() const;
+  void stop(Nanoseconds within) const;
+
+ private:
+  template <auto Member, typename... Arguments>
+  std::vector<std::shared_ptr<CallState>> call_each(Arguments&&... arguments) const;
+
+  System* system_;
+  std::string name_;
+  MeshShape shape_;
+  Addresses actors_;
+  Nanoseconds within_ = kDefaultDeadline;
+};
+
+/// Owns the actors of a mesh: they stop when it is destroyed. Move-only. Its ref() can be handed around.
+///
+/// Owner's thread only. The destructor asks the actors to stop and waits up to two seconds for them, on a thread that may wait.
+template <typename T>
+class ActorMesh final {
+ public:
+  explicit ActorMesh(MeshRef<T> mesh) : mesh_(std::move(mesh)) {}
+  ~ActorMesh() { release(); }
+  ActorMesh(ActorMesh&& other) noexcept : mesh_(std::move(other.mesh_)), owned_(std::exchange(other.owned_, false)) {}
+  ActorMesh& operator=(ActorMesh&& other) noexcept {
+    if (this != &other) {
+      release();
+      mesh_ = std::move(other.mesh_);
+      owned_ = std::exchange(other.owned_, false);
+    }
+    return *this;
+  }
+
+  const MeshRef<T>& ref() const { return mesh_; }
+  const std::string& name() const { return mesh_.name(); }
+  const MeshShape& shape() const { return mesh_.shape(); }
+  std::int64_t size() const { return mesh_.size(); }
+  std::vector<ActorAddress> addresses() const { return mesh_.addresses(); }
+  MeshRef<T> slice(const std::vector<AxisPart>& parts) const { return mesh_.slice(parts); }
+  ActorRef<T> at(const std::vector<std::int64_t>& coordinates) const { return mesh_.at(coordinates); }
+  ActorRef<T> rank(std::int64_t rank) const { return mesh_.rank(rank); }
+  MeshRef<T> within(Nanoseconds time) const { return mesh_.within(time); }
+
+  template <auto Member, typename... Arguments>
+  auto call(Arguments&&... arguments) const { return mesh_.template call<Member>(std::forward<Arguments>(arguments)...); }
+  template <auto Member, typename... Arguments>
+  auto call_collect(Arguments&&... arguments) const { return mesh_.template call_collect<Member>(std::forward<Arguments>(arguments)...); }
+  template <auto Member, typename... Arguments>
+  auto call_one(Arguments&&... arguments) const { return mesh_.template call_one<Member>(std::forward<Arguments>(arguments)...); }
+  template <auto Member, typename... Arguments>
+  void tell(Arguments&&... arguments) const { mesh_.template tell<Member>(std::forward<Arguments>(arguments)...); }
+  template <auto Member, typename Argument>
+  auto scatter(const std::vector<Argument>& per_rank) const { return mesh_.template scatter<Member>(per_rank); }
+
+  /// Ends the actors and waits for it.
+  void stop() {
+    if (std::exchange(owned_, false)) mesh_.stop();
+  }
+  /// Leaves the actors running, owned by nobody but their processes and the process that spawned them.
+  MeshRef<T> detach() && {
+    owned_ = false;
+    return mesh_;
+  }
+
+ private:
+  void release() noexcept {
+    if (!std::exchange(owned_, false)) return;
+    try {
+      mesh_.stop(std::chrono::seconds(2));
+    } catch (const Error&) {
+      // Nobody is left to hear of it; the actors' process or its loss ends them.
+    }
+  }
+
+  MeshRef<T> mesh_;
+  bool owned_ = true;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+
+#include "actors/call/future.h"
+#include "actors/call/interface.h"
+#include "actors/message/ids.h"
+#include "core/base/check.h"
+
+namespace weft::actors {
+
+class System;
+
+/// Means: the system's default deadline.
+inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::zero();
+
+/// A handle of one actor of class T: a plain value that keeps nothing alive. It does not travel; its address() does.
+///
+///   Future<Report> report = trainer.call<&Trainer::step>(plan);       // sent here
+///   trainer.within(10min).call<&Trainer::save>("out").get();
+///
+/// Calls of one thread, or of one actor, arrive in the order in which they were made. Any thread; the System must be alive.
+template <typename T>
+class ActorRef final {
+ public:
+  ActorRef() = default;
+  ActorRef(System& system, std::shared_ptr<const ActorAddress> address) : system_(&system), address_(std::move(address)) {}
+
+  /// The same actor, called with another deadline; kNoDeadline waits for ever.
+  ActorRef within(Nanoseconds time) const {
+    ActorRef copy = *this;
+    copy.within_ = time;
+    return copy;
+  }
+
+  template <auto Member, typename... Arguments>
+  Future<ResultOf<Member>> call(Arguments&&... arguments) const;
+  /// One way: nobody waits. False if it cannot be sent at all (the process is gone, the queue is full); what the handler throws goes
+  /// to the log of its process.
+  template <auto Member, typename... Arguments>
+  bool tell(Arguments&&... arguments) const;
+
+  /// Ends the actor: running handlers are cancelled, waiting calls refused. Done when it is gone.
+  Future<void> stop() const;
+
+  const ActorAddress& address() const {
+    WEFT_CHECK(address_, "an empty ActorRef is used");
+    return *address_;
+  }
+  explicit operator bool() const { return address_ != nullptr; }
+
+ private:
+  System* system_ = nullptr;
+  std::shared_ptr<const ActorAddress> address_;  // shared by copies of the handle and by calls under way
+  Nanoseconds within_ = kDefaultDeadline;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,149 @@
+// The System's actors: hosting, spawning on behalf of others, delivery, the end.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/system/internal/runtime.h"
+
+namespace weft::actors {
+
+std::shared_ptr<ActorHost> System::Impl::find_host(ActorId id) {
+  const std::lock_guard lock(hosts_mutex);
+  const auto found = hosts.find(id);
+  return found == hosts.end() ? nullptr : found->second;
+}
+
+std::optional<Error> System::Impl::deliver(Envelope envelope) {
+  if (envelope.call.actor == ActorId(0)) return answer_system_call(std::move(envelope));
+  const auto host = find_host(envelope.call.actor);
+  const auto refusal = host ? host->mailbox()->push(envelope) : Mailbox::Refusal::kClosed;
+  switch (refusal) {
+    case Mailbox::Refusal::kNone: return std::nullopt;
+    case Mailbox::Refusal::kClosed:
+      return Error(ErrorCode::kNotFound, fmt::format("{} does not host this actor{}: it was stopped, or never started; the call was not started", self.process.name,
+                                                     host ? " '" + host->self().label + "' any more" : ""))
+          .from(self.process.name, host ? host->self().label : "");
+    case Mailbox::Refusal::kOverrun:
+      return Error(ErrorCode::kResourceExhausted, fmt::format("the mailbox of {} is full; the call was not started", host->self().label)).from(self.process.name, host->self().label);
+    case Mailbox::Refusal::kUrgentFull:
+      return Error(ErrorCode::kResourceExhausted, fmt::format("{} urgent calls wait for {} already; the call was not started", Mailbox::kMaxUrgent, host->self().label))
+          .from(self.process.name, host->self().label);
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
+  const auto route = envelope.route;
+  const std::uint64_t id = envelope.call.id;
+  const auto answer = [route, id](Outcome<std::vector<std::byte>> result) {
+    if (result.ok()) route->reply({id, std::move(result).value()}, false);
+    else route->reply({id, result.error()}, false);
+  };
+  try {
+    if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kStop)) {
+      const auto host = find_host(decode<ActorId>(envelope.call.arguments));
+      if (!host) {  // gone already
+        answer(std::vector<std::byte>());
+        return std::nullopt;
+      }
+      host->when_ended([answer] { answer(std::vector<std::byte>()); });
+      host->stop();
+      return std::nullopt;
+    }
+    const auto request = decode<SpawnRequest>(envelope.call.arguments);
+    const auto provider = std::find_if(providers.begin(), providers.end(), [&](const Provider& each) { return each.interface.name == request.interface; });
+    if (provider == providers.end())
+      throw_error(ErrorCode::kNotFound, "{} does not provide actors with interface '{}'; its main must call system.provide<...>()", self.process.name, request.interface);
+    if (provider->interface.version != request.version || provider->interface.fingerprint != request.fingerprint)
+      throw_error(ErrorCode::kIncompatible, "interface '{}' has version {} (fingerprint {:016x}) in {} and version {} (fingerprint {:016x}) in {}; build both from the same source",
+                  request.interface, provider->interface.version, provider->interface.fingerprint, self.process.name, request.version, request.fingerprint, route->peer().name);
+    ActorId actor;
+    {
+      const std::lock_guard lock(hosts_mutex);
+      actor = ActorId(next_actor++);
+    }
+    spawn(*provider, actor, request.label, request.place, route->peer().id, request.arguments, answer);
+    return std::nullopt;
+  } catch (const Error& error) {
+    return Error(error).from(self.process.name, "");
+  }
+}
+
+ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner_process, std::vector<std::byte> arguments,
+                                 std::function<void(Outcome<std::vector<std::byte>>)> constructed) {
+  const ActorAddress address{owner.self(), id, std::move(label)};
+  std::shared_ptr<ActorHost> host;
+  {
+    const std::lock_guard lock(hosts_mutex);
+    if (closing) throw_error(ErrorCode::kUnavailable, "{} is shutting down and hosts no more actors", self.process.name);
+    if (hosts.contains(id)) throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already", self.process.name, address.label);
+    ActorHost::Options host_options{address, std::move(place), std::move(provider), owner_process, options.mailbox,
+                                    [this](Nanoseconds delay, std::function<void()> callback) { schedule(delay, std::move(callback)); }, options.log};
+    host = std::make_shared<ActorHost>(owner, std::move(host_options));
+    hosts.emplace(id, host);
+  }
+  host->start(std::move(arguments), std::move(constructed), [this, id] {
+    // From the actor's thread, which is about to end: the loop joins it.
+    loop.post([this, id] { bury(id); });
+  });
+  return address;
+}
+
+void System::Impl::bury(ActorId id) {
+  std::shared_ptr<ActorHost> host;
+  {
+    const std::lock_guard lock(hosts_mutex);
+    const auto found = hosts.find(id);
+    if (found == hosts.end()) return;
+    host = std::move(found->second);
+    hosts.erase(found);
+  }
+  host->join();
+}
+
+ActorAddress System::host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments) {
+  const auto state = std::make_shared<CallState>(*impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), named_actor(name), name}), "construct", TimePoint::max());
+  const auto address = impl_->spawn(std::move(provider), named_actor(name), name, Place{name, MeshShape(), 0}, impl_->self.process.id, std::move(arguments),
+                                    [state](Outcome<std::vector<std::byte>> result) {
+                                      if (result.ok()) state->complete(std::move(result).value());
+                                      else state->fail(result.error());
+                                    });
+  state->wait_until(TimePoint::max());
+  if (state->error()) throw *state->error();
+  return address;
+}
+
+std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
+                                                                      const std::vector<ProcessRef>& processes, std::vector<std::byte> arguments) {
+  if (static_cast<std::int64_t>(processes.size()) != shape.size())
+    throw_error(ErrorCode::kInvalidArgument, "mesh {}{} needs {} processes, one per rank, and {} are given", name, to_string(shape), shape.size(), processes.size());
+  std::vector<std::shared_ptr<CallState>> calls;
+  for (std::size_t rank = 0; rank < processes.size(); ++rank) {
+    const Place place{name, shape, static_cast<std::int64_t>(rank)};
+    SpawnRequest request{interface.name, interface.version, interface.fingerprint, name + to_string(shape, place.coordinates()), place, arguments};
+    Call call;
+    call.method = static_cast<std::uint32_t>(SystemMethod::kSpawn);
+    call.urgent = true;  // the system takes no part in credit
+    call.arguments = encode(request);
+    const auto target = std::make_shared<const ActorAddress>(ActorAddress{processes[rank], ActorId(0), request.label});
+    calls.push_back(impl_->call(target, "construct", std::move(call), kDefaultDeadline));
+  }
+  std::vector<std::shared_ptr<const ActorAddress>> actors;
+  std::optional<Error> first;
+  for (const auto& call : calls) {
+    call->wait_until(TimePoint::max());
+    if (call->error()) {
+      if (!first) first = Error(call->error()->code(), fmt::format("cannot spawn {}: {}", call->target->label, call->error()->message())).from(call->error()->node(), call->error()->actor());
+    } else {
+      actors.push_back(std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply())));
+    }
+  }
+  if (!first) return actors;
+  std::vector<std::shared_ptr<CallState>> stops;
+  for (const auto& actor : actors) stops.push_back(stop_actor(actor, std::chrono::seconds(5)));
+  for (const auto& stop : stops) stop->wait_until(TimePoint::max());
+  throw *first;
+}
+
+}  // namespace weft::actors

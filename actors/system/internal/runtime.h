@@ -1,0 +1,130 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/link/greeting.h"
+#include "actors/link/link.h"
+#include "actors/system/actor_host.h"
+#include "actors/system/internal/pending_calls.h"
+#include "actors/system/system.h"
+
+namespace weft::actors {
+
+/// What travels to spawn an actor: a call of actor 0, method kSpawn.
+struct SpawnRequest {
+  std::string interface;
+  std::uint32_t version = 0;
+  std::uint64_t fingerprint = 0;
+  std::string label;
+  Place place;
+  std::vector<std::byte> arguments;
+  static constexpr auto fields = weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint, &SpawnRequest::label,
+                                              &SpawnRequest::place, &SpawnRequest::arguments);
+};
+
+/// Calls that the system itself answers, of the actor with id 0.
+enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1 };
+
+/// The calls of this process to actors of this process: the same order, credit and encoding, without a socket.
+class LocalRoute final : public Route, public std::enable_shared_from_this<LocalRoute> {
+ public:
+  explicit LocalRoute(System::Impl& system) : system_(system) {}
+  const ProcessRef& peer() const override;
+  void reply(Reply reply, bool more) override;
+  void grant(const Credit& credit) override { on_credit(credit); }
+
+ protected:
+  std::optional<Error> transmit(Outgoing& outgoing) override;
+  void flush(bool) override {}
+
+ private:
+  System::Impl& system_;
+};
+
+/// The System's inside. One object, three concerns, each with its part of the data:
+///   links   who is connected          loop's thread; the map also under routes_mutex_, for callers
+///   hosts   which actors live here    under hosts_mutex_
+///   calls   who waits for what        PendingCalls has its own lock
+struct System::Impl final : public LinkEvents, public CallOwner {
+  Impl(System& system, SystemOptions system_options);
+  ~Impl();
+
+  // calls
+  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target, const char* method_name, Call call, Nanoseconds within);
+  bool tell(const std::shared_ptr<const ActorAddress>& target, Call call);
+  void withdraw(const CallState& call) override;
+  void finish(Reply reply);
+  void arm_deadlines(TimePoint at);
+  void expire();
+
+  // hosts
+  /// Hands a call to its actor; on refusal says why.
+  std::optional<Error> deliver(Envelope envelope);
+  std::optional<Error> answer_system_call(Envelope envelope);
+  ActorAddress spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner, std::vector<std::byte> arguments,
+                     std::function<void(Outcome<std::vector<std::byte>>)> constructed);
+  std::shared_ptr<ActorHost> find_host(ActorId id);
+  void bury(ActorId id);
+
+  // links
+  std::shared_ptr<Route> route_to(const ProcessRef& process);
+  void dial_peer(const std::shared_ptr<Link>& link);
+  void greet(std::shared_ptr<Connection> connection, Greeting::Side side, std::function<void(Greeting&, Greeting::Answer)> done);
+  void on_greeted(Greeting& greeting, Introduction other);
+  void refuse(Greeting& greeting, const Reject& reject);
+  void adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other, bool dialled_here);
+  void lose(const std::shared_ptr<Link>& link, const Error& reason);
+  void forget(ProcessId process, const Error& reason);
+  void beat();
+  void repeat(Nanoseconds interval, std::shared_ptr<std::function<void()>> callback);
+  Introduction introduce() const;
+  void on_call(Link& link, Call call) override;
+  void on_reply(Link& link, Reply reply) override;
+  void on_cancel(Link& link, std::uint64_t call_id) override;
+  void on_ended(Link& link, End how, const Error& reason) override;
+
+  void schedule(Nanoseconds delay, std::function<void()> callback);
+  void shut_down();
+
+  System& owner;
+  const SystemOptions options;
+  Introduction self;  // the address and the interfaces change until listen() and connect(); then fixed
+  mutable std::mutex self_mutex;  // guards self.process.address and self.interfaces
+  std::vector<Provider> providers;
+
+  std::function<void(const ProcessRef&, const Error&)> peer_lost;
+  std::function<void(const ProcessRef&)> peer_suspect;
+
+  PendingCalls pending;
+  const std::shared_ptr<LocalRoute> local;  // shared with calls under way
+
+  std::mutex hosts_mutex;  // guards hosts, next_actor, buried
+  std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;  // shared with deliveries under way
+  std::uint64_t next_actor = 1;
+  bool closing = false;
+
+  mutable std::mutex routes_mutex;  // guards links and tombstones; both are changed on the loop's thread only, but for a new link
+  std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with replies under way
+  std::unordered_map<ProcessId, Error> tombstones;
+
+  // The loop's thread.
+  std::set<std::shared_ptr<Greeting>> greetings;  // shared with the loop, which drops one after its last callback
+  std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel
+  std::set<std::shared_ptr<Timer>> timers;
+  std::unique_ptr<Timer> deadline_timer;
+  TimePoint deadline_armed = TimePoint::max();
+
+  std::mutex connect_mutex;  // one connect() at a time
+  // Last but for the listener: its thread uses all of the above, and its end drops what is queued.
+  EventLoop loop;
+  std::unique_ptr<Listener> listener;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,210 @@
+// The System's links: connecting, greeting, and the loss of a process.
+
+#include <fmt/format.h>
+
+#include "actors/system/internal/runtime.h"
+
+namespace weft::actors {
+
+namespace {
+constexpr std::size_t kMaxGreetings = 256;
+
+/// Where others reach a process that listens on every address: where its connection comes from.
+void complete_address(Introduction& other, const Connection& connection) {
+  Address& address = other.process.address;
+  if (address.port != 0 && (address.host.empty() || address.host == "0.0.0.0" || address.host == "::")) address.host = connection.peer_address().host;
+}
+}  // namespace
+
+Introduction System::Impl::introduce() const {
+  const std::lock_guard lock(self_mutex);
+  return self;
+}
+
+std::shared_ptr<Route> System::Impl::route_to(const ProcessRef& process) {
+  if (process.id == self.process.id) return local;
+  const std::lock_guard lock(routes_mutex);
+  if (const auto found = links.find(process.id); found != links.end()) return found->second;
+  if (const auto dead = tombstones.find(process.id); dead != tombstones.end()) throw dead->second;
+  if (process.address.port == 0)
+    throw_error(ErrorCode::kUnavailable, "{} is not connected, and listens nowhere: only it can connect", process.name);
+  auto link = std::make_shared<Link>(process, *this);
+  links.emplace(process.id, link);
+  loop.post([this, link] { dial_peer(link); });
+  return link;
+}
+
+void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
+  const ProcessId id = link->peer().id;
+  const TimePoint deadline = SteadyClock().now() + options.connect_within;
+  dials[id] = dial(loop, link->peer().address, deadline, Retry::kNever,
+                   {[this, link, deadline](std::shared_ptr<Connection> connection) {
+                      dials.erase(link->peer().id);
+                      if (link->attached()) return;  // the other side was faster
+                      greet(std::move(connection), Greeting::Side::kDialler, [this, link, deadline](Greeting& greeting, Greeting::Answer answer) {
+                        if (link->attached()) return;
+                        if (auto* other = std::get_if<Introduction>(&answer)) {
+                          if (other->process.id != link->peer().id)
+                            return lose(link, Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {} now listens at {}", link->peer().name, describe(*other),
+                                                                                      to_string(link->peer().address))));
+                          if (const auto reject = find_incompatibility(introduce(), *other)) return lose(link, to_error(*reject));
+                          return adopt(link, greeting, std::move(*other), true);
+                        }
+                        if (const auto* reject = std::get_if<Reject>(&answer)) {
+                          if (!reject->duplicate) return lose(link, to_error(*reject));
+                          // Its own connection is on the way, and replaces this one.
+                          return schedule(deadline - SteadyClock().now(), [this, link] {
+                            if (!link->attached()) lose(link, Error(ErrorCode::kUnavailable, fmt::format("{} did not connect in time", link->peer().name)));
+                          });
+                        }
+                        lose(link, Error(ErrorCode::kUnavailable, fmt::format("cannot reach {}: {}", link->peer().name, std::get<Error>(answer).message())));
+                      });
+                    },
+                    [this, link](const Error& error) {
+                      dials.erase(link->peer().id);
+                      if (!link->attached()) lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name, error.message())));
+                    }});
+}
+
+void System::Impl::greet(std::shared_ptr<Connection> connection, Greeting::Side side, std::function<void(Greeting&, Greeting::Answer)> done) {
+  if (side == Greeting::Side::kAcceptor && greetings.size() >= kMaxGreetings) return connection->stop();
+  // Its callback holds only a weak pointer: the greeting owns the callback.
+  const auto itself = std::make_shared<std::weak_ptr<Greeting>>();
+  auto greeting = std::make_shared<Greeting>(loop, std::move(connection), side, [this, itself, done = std::move(done)](Greeting::Answer answer) {
+    const std::shared_ptr<Greeting> finished = itself->lock();
+    greetings.erase(finished);
+    done(*finished, std::move(answer));
+    loop.post([finished] {});  // destroyed later: it is still at work
+  });
+  *itself = greeting;
+  greetings.insert(greeting);
+  greeting->start(introduce());
+}
+
+void System::Impl::refuse(Greeting& greeting, const Reject& reject) {
+  encode_reject(reject, [&](std::span<const std::byte> bytes) { append_message(*greeting.connection(), MessageKind::kReject, bytes); });
+  greeting.connection()->flush();
+}
+
+void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
+  const Introduction me = introduce();
+  complete_address(other, *greeting.connection());
+  if (const auto reject = find_incompatibility(me, other)) return refuse(greeting, *reject);
+  std::shared_ptr<Link> existing;
+  {
+    const std::lock_guard lock(routes_mutex);
+    if (const auto dead = tombstones.find(other.process.id); dead != tombstones.end()) {
+      return refuse(greeting, Reject{ErrorCode::kFailedPrecondition, fmt::format("{} counts {} as dead: {}", me.process.name, describe(other), dead->second.message()),
+                                     "start the process again", false});
+    }
+    if (const auto found = links.find(other.process.id); found != links.end()) existing = found->second;
+  }
+  if (existing && existing->ended()) {
+    lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} lost its connection and connected anew", describe(other))));
+    existing = nullptr;
+  }
+  if (existing && (!existing->attached() || existing->dialled_here()) && me.process.id < other.process.id) {
+    // Both dialled at once: the connection of the process with the smaller id is the one that stays.
+    return refuse(greeting, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "", true});
+  }
+  if (existing && existing->attached()) {
+    lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))));
+    existing = nullptr;
+  }
+  if (existing) {
+    if (const auto dialling = dials.find(other.process.id); dialling != dials.end()) {
+      dialling->second();
+      dials.erase(dialling);
+    }
+  } else {
+    const std::lock_guard lock(routes_mutex);
+    existing = links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *this)).first->second;
+  }
+  encode_welcome(me, [&](std::span<const std::byte> bytes) { append_message(*greeting.connection(), MessageKind::kWelcome, bytes); });
+  adopt(existing, greeting, std::move(other), false);
+}
+
+void System::Impl::adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other, bool dialled_here) {
+  auto connection = greeting.release();
+  link->attach(connection, std::move(other), dialled_here);
+  connection->flush();
+}
+
+void System::Impl::on_call(Link& link, Call call) {
+  const std::uint64_t id = call.id;
+  const TimePoint deadline = call.remaining_ns == 0 ? TimePoint::max() : SteadyClock().now() + Nanoseconds(call.remaining_ns);
+  const auto route = link.shared_from_this();
+  if (auto error = deliver({std::move(call), route, deadline}); error && id != 0) link.reply({id, std::move(*error)}, true);
+}
+
+void System::Impl::on_reply(Link&, Reply reply) { finish(std::move(reply)); }
+
+void System::Impl::on_cancel(Link& link, std::uint64_t call_id) {
+  std::vector<std::shared_ptr<ActorHost>> all;
+  {
+    const std::lock_guard lock(hosts_mutex);
+    for (const auto& [id, host] : hosts) all.push_back(host);
+  }
+  for (const auto& host : all) host->cancel(&link, call_id);
+}
+
+void System::Impl::on_ended(Link& link, End how, const Error& reason) {
+  const auto shared = link.shared_from_this();
+  if (how != End::kEof) {
+    if (how == End::kGoodbye) {
+      const std::lock_guard lock(routes_mutex);
+      tombstones.emplace(link.peer().id, reason);
+    }
+    return lose(shared, reason);
+  }
+  if (peer_suspect) peer_suspect(link.peer());
+  schedule(options.eof_grace, [this, shared, reason] { lose(shared, reason); });
+}
+
+void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason) {
+  {
+    const std::lock_guard lock(routes_mutex);
+    const auto found = links.find(link->peer().id);
+    if (found == links.end() || found->second != link) return;  // lost before
+    links.erase(found);
+  }
+  if (const auto dialling = dials.find(link->peer().id); dialling != dials.end()) {
+    dialling->second();
+    dials.erase(dialling);
+  }
+  const bool was_connected = !link->introduction().process.name.empty() || link->introduction().pid != 0;
+  link->shut(reason);
+  forget(link->peer().id, reason);
+  std::vector<std::shared_ptr<ActorHost>> all;
+  {
+    const std::lock_guard lock(hosts_mutex);
+    for (const auto& [id, host] : hosts) all.push_back(host);
+  }
+  for (const auto& host : all) {
+    host->mailbox()->drop_route(link.get());
+    if (was_connected && host->owner() == link->peer().id) host->stop();
+  }
+  if (was_connected && peer_lost) peer_lost(link->peer(), reason);
+}
+
+void System::Impl::forget(ProcessId process, const Error& reason) {
+  for (const auto& state : pending.take_all_of(process)) state->fail(with_outcome(reason, *state));
+}
+
+void System::Impl::beat() {
+  std::vector<std::shared_ptr<Link>> all;
+  {
+    const std::lock_guard lock(routes_mutex);
+    for (const auto& [id, link] : links) all.push_back(link);
+  }
+  const TimePoint now = SteadyClock().now();
+  for (const auto& link : all) {
+    if (!link->attached()) continue;
+    const Nanoseconds silent = now - link->beat();
+    if (silent > options.dead_after)
+      lose(link, Error(ErrorCode::kPeerDied, fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off", describe(link->introduction()),
+                                                         std::chrono::duration<double>(silent).count())));
+  }
+}
+
+}  // namespace weft::actors

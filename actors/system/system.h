@@ -1,0 +1,126 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/call/future.h"
+#include "actors/message/ids.h"
+#include "actors/system/actor_mesh.h"
+#include "actors/system/actor_ref.h"
+#include "actors/system/context.h"
+#include "actors/system/provider.h"
+
+namespace weft::actors {
+
+struct SystemOptions {
+  /// For people: "driver", "worker0/device1".
+  std::string name = "process";
+  /// The app's executable and its SHA-256. Two processes that both give a hash must give the same.
+  std::string binary_name;
+  std::string binary_hash;
+  /// The host that others are told to connect to; empty: the one listened on.
+  std::string advertise_host;
+  /// Of calls that do not say within(...).
+  Nanoseconds default_deadline = std::chrono::seconds(30);
+  /// How long a lost connection waits for fail_peer() to say why, before its calls fail with "connection lost".
+  Nanoseconds eof_grace = std::chrono::milliseconds(250);
+  /// A peer from which nothing came for `dead_after` is dead; silent links carry a sign of life every `beat_interval`.
+  Nanoseconds beat_interval = std::chrono::seconds(1);
+  Nanoseconds dead_after = std::chrono::seconds(10);
+  /// For connections made on the way to a call.
+  Nanoseconds connect_within = std::chrono::seconds(5);
+  MailboxLimits mailbox;
+  /// Errors that no caller hears of; standard error by default. Any thread.
+  std::function<void(const std::string&)> log;
+};
+
+/// The actor runtime of one process: an I/O thread that never runs user code, and a thread per hosted actor.
+///
+/// Created in main (or by a test; several may live in one process), before the actors and references that use it, and
+/// destroyed after them: the destructor stops the actors, says goodbye to peers, and fails what still waits with
+/// Error(kCancelled). Any thread, but not the I/O thread's callbacks where a function says that it waits.
+class System final {
+ public:
+  explicit System(SystemOptions options);
+  ~System();
+  System(const System&) = delete;
+  System& operator=(const System&) = delete;
+
+  /// Lets other processes spawn actors of class T here. Before listen() and connect().
+  template <ActorClass T>
+  void provide() { provide(make_provider<T>()); }
+  /// Has T's interface compared when connecting, although it is only called from here. Optional: every call is checked too.
+  template <ActorClass T>
+  void use() { use(interface_version<T>()); }
+
+  /// Accepts connections from now on; returns the address with the port that was chosen. Throws Error(kUnavailable).
+  Address listen(const Address& address);
+  /// Connects, trying again until `within` has passed. Waits. Throws Error(kUnavailable), or the other side's refusal (kIncompatible and others).
+  ProcessRef connect(const Address& address, Nanoseconds within = std::chrono::seconds(10));
+
+  ProcessRef self() const;
+  const SystemOptions& options() const;
+  /// The processes that are connected now.
+  std::vector<ProcessRef> peers() const;
+
+  /// Hosts an actor here, on its own thread, that everybody can call by `name`. Waits for its constructor and throws its error.
+  template <ActorClass T, typename... Arguments>
+  ActorRef<T> host(const std::string& name, Arguments&&... arguments) {
+    return ref<T>(host_actor(make_provider<T>(), name, encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...))));
+  }
+  /// The actor that `process` hosts as `name`; nothing is sent.
+  template <ActorClass T>
+  ActorRef<T> named(const ProcessRef& process, const std::string& name) { return ref<T>(ActorAddress{process, named_actor(name), name}); }
+  template <ActorClass T>
+  ActorRef<T> ref(ActorAddress address) { return ActorRef<T>(*this, std::make_shared<const ActorAddress>(std::move(address))); }
+
+  /// Spawns one actor per rank, in row-major order, on the processes given, which must provide T. Waits until all are constructed.
+  /// Throws the first error, naming the rank, after the others have been stopped.
+  template <ActorClass T, typename... Arguments>
+  ActorMesh<T> spawn_mesh(const std::string& name, const MeshShape& shape, const std::vector<ProcessRef>& processes, Arguments&&... arguments) {
+    auto actors = spawn_actors(interface_version<T>(), name, shape, processes, encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)));
+    return ActorMesh<T>(MeshRef<T>(*this, name, shape, std::move(actors)));
+  }
+
+  /// Better evidence than a lost connection: every call that waits for `process`, and every later one, fails with `error` at once.
+  void fail_peer(ProcessId process, const Error& error);
+  /// These run on the I/O thread and must not block: tell() and Poster::post() are all right. Set before listen() and connect().
+  /// A connected process is gone; its actors' callers have their errors.
+  void on_peer_lost(std::function<void(const ProcessRef&, const Error&)> callback);
+  /// A connection ended without a goodbye: fail_peer() within `eof_grace` can say why.
+  void on_peer_suspect(std::function<void(const ProcessRef&)> callback);
+  /// Runs `callback` again and again, as long as the system lives.
+  void every(Nanoseconds interval, std::function<void()> callback);
+  /// Runs `callback` once, later.
+  void after(Nanoseconds delay, std::function<void()> callback);
+
+  // What the typed handles are made of.
+  struct Method {
+    const char* name;
+    std::uint32_t index;
+    std::uint64_t fingerprint;
+    bool urgent;
+  };
+  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target, const Method& method, Nanoseconds within, std::vector<std::byte> arguments);
+  /// False if it cannot be sent at all.
+  bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method, std::vector<std::byte> arguments);
+  /// Ends when the actor has ended.
+  std::shared_ptr<CallState> stop_actor(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within);
+
+  struct Impl;
+
+ private:
+  void provide(Provider provider);
+  void use(InterfaceVersion interface);
+  ActorAddress host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments);
+  std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
+                                                                const std::vector<ProcessRef>& processes, std::vector<std::byte> arguments);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft::actors
+
+#include "actors/system/typed_calls.h"

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <thread>
+
+#include "core/net/event_loop.h"
+
+namespace weft {
+
+/// The Asio side of an EventLoop, seen by core/net alone.
+struct EventLoop::Impl {
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
+  std::thread thread;
+};
+
+}  // namespace weft
