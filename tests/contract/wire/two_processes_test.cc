@@ -1,0 +1,204 @@
+// The same wires between two real processes. The other one is this test program again, told by WEFT_WIRE_CHILD to run the echo test.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/contract/wire/wire_worlds.h"
+#include "transfer/wire_ucx/ucx_wire.h"
+
+extern char** environ;
+
+namespace weft::transfer {
+namespace {
+
+constexpr int kChildSocket = 3;
+constexpr auto kPatience = std::chrono::seconds(20);
+
+void write_all(int fd, const void* data, std::size_t size) {
+  const auto* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t n = ::write(fd, at, size);
+    ASSERT_GT(n, 0);
+    at += n;
+    size -= static_cast<std::size_t>(n);
+  }
+}
+
+bool read_all(int fd, void* data, std::size_t size) {
+  auto* at = static_cast<char*>(data);
+  while (size > 0) {
+    const ssize_t n = ::read(fd, at, size);
+    if (n <= 0) return false;
+    at += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+void send_address(int fd, const std::vector<std::byte>& address) {
+  const std::uint32_t size = static_cast<std::uint32_t>(address.size());
+  write_all(fd, &size, sizeof(size));
+  write_all(fd, address.data(), address.size());
+}
+
+std::vector<std::byte> receive_address(int fd) {
+  std::uint32_t size = 0;
+  if (!read_all(fd, &size, sizeof(size))) return {};
+  std::vector<std::byte> address(size);
+  if (!read_all(fd, address.data(), size)) return {};
+  return address;
+}
+
+/// Device 1: sends every message back, until device 0 is gone.
+TEST(WireChild, DISABLED_Echo) {
+  const char* host = std::getenv("WEFT_WIRE_CHILD");
+  if (host == nullptr) GTEST_SKIP() << "only as the child of TwoProcesses";
+  test::Recorder own(make_ucx_wire(DeviceId(1), HostId(static_cast<std::uint32_t>(std::atoi(host)))));
+  send_address(kChildSocket, own.wire->address());
+  const auto address = receive_address(kChildSocket);
+  ASSERT_FALSE(address.empty());
+  own.wire->connect(DeviceId(0), HostId(0), address);
+  struct Echo { std::vector<std::byte> header, payload; };
+  std::map<Token, Echo> echoes;
+  Token next = 0;
+  own.at_once = [&](const test::Recorder::Kept& message) {
+    echoes[next] = {message.header, std::vector<std::byte>(message.bytes)};
+    own.wire->receive(message.id, echoes[next].payload, next);
+    ++next;
+  };
+  while (own.lost.empty()) {
+    if (own.wire->progress() == 0) own.wire->wait(std::chrono::milliseconds(50));
+    for (const auto& [token, outcome] : own.receives) {
+      if (outcome.front().ok()) own.wire->send(DeviceId(0), echoes[token].header, echoes[token].payload, token);
+    }
+    own.receives.clear();
+    for (const auto& [token, outcome] : own.sends) echoes.erase(token);
+    own.sends.clear();
+    char byte = 0;
+    if (::recv(kChildSocket, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0) break;  // the parent is gone
+  }
+}
+
+class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one host
+ protected:
+  void SetUp() override {
+    const bool one_host = GetParam();
+    int sockets[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+    socket_ = sockets[0];
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    // dup2 onto itself would keep close-on-exec.
+    const int child_end = sockets[1] == kChildSocket ? ::fcntl(sockets[1], F_DUPFD_CLOEXEC, 10) : sockets[1];
+    posix_spawn_file_actions_adddup2(&actions, child_end, kChildSocket);
+    std::vector<std::string> variables = {std::string("WEFT_WIRE_CHILD=") + (one_host ? "0" : "1")};
+    for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+    std::vector<char*> environment;
+    for (std::string& variable : variables) environment.push_back(variable.data());
+    environment.push_back(nullptr);
+    std::string program = "/proc/self/exe", filter = "--gtest_filter=WireChild.DISABLED_Echo", disabled = "--gtest_also_run_disabled_tests",
+                brief = "--gtest_brief=1";
+    char* arguments[] = {program.data(), filter.data(), disabled.data(), brief.data(), nullptr};
+    ASSERT_EQ(posix_spawn(&child_, program.c_str(), &actions, nullptr, arguments, environment.data()), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    ::close(sockets[1]);
+    if (child_end != sockets[1]) ::close(child_end);
+    own_ = std::make_unique<test::Recorder>(make_ucx_wire(DeviceId(0), HostId(0)));
+    send_address(socket_, own_->wire->address());
+    const auto address = receive_address(socket_);
+    ASSERT_FALSE(address.empty());
+    own_->wire->connect(DeviceId(1), HostId(one_host ? 0 : 1), address);
+    EXPECT_EQ(own_->wire->path_to(DeviceId(1)), one_host ? Path::kSharedMemory : Path::kTcp);
+  }
+  void TearDown() override {
+    own_.reset();
+    ::close(socket_);
+    if (child_ <= 0) return;
+    int status = 0;
+    ASSERT_EQ(::waitpid(child_, &status, 0), child_);
+    EXPECT_TRUE(killed_ || status == 0) << "the other process did not end well";
+  }
+  bool until(const std::function<bool()>& done) {
+    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    while (!done()) {
+      if (own_->wire->progress() == 0) own_->wire->wait(std::chrono::milliseconds(50));
+      if (std::chrono::steady_clock::now() > limit) return false;
+    }
+    return true;
+  }
+
+  std::unique_ptr<test::Recorder> own_;
+  int socket_ = -1;
+  pid_t child_ = -1;
+  bool killed_ = false;
+};
+
+TEST_P(TwoProcesses, MessagesOfAllSizesComeBackAsTheyWere) {
+  std::mt19937_64 random(3);
+  std::map<Token, std::vector<std::byte>> sent, got;
+  own_->at_once = [&](const test::Recorder::Kept& message) {
+    Token token = 0;
+    std::memcpy(&token, message.header.data(), sizeof(token));
+    got[token].resize(message.bytes);
+    own_->wire->receive(message.id, got[token], token);
+  };
+  constexpr Token kCount = 200;
+  for (Token token = 0; token < kCount; ++token) {
+    auto& payload = sent[token];
+    payload.resize(std::array<std::size_t, 6>{0, 1, 1000, 17000, 100000, 3000000}[token < 6 ? token : random() % 5]);
+    for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
+    own_->wire->send(DeviceId(1), std::as_bytes(std::span(&token, 1)), payload, token);
+  }
+  ASSERT_TRUE(until([&] { return own_->receives.size() == kCount && own_->sends.size() == kCount; }));
+  for (Token token = 0; token < kCount; ++token) {
+    ASSERT_TRUE(own_->sends[token].front().ok() && own_->receives[token].front().ok());
+    ASSERT_EQ(got[token], sent[token]) << "token " << token;
+  }
+}
+
+TEST_P(TwoProcesses, KillingTheOtherProcessEndsEverythingWithIt) {
+  std::vector<std::byte> small(8), large(8 << 20);
+  own_->wire->send(DeviceId(1), small, small, 0);
+  ASSERT_TRUE(until([&] { return !own_->arrived.empty(); })) << "the connection stands";
+  own_->wire->release(own_->arrived.front().id);
+  ASSERT_EQ(::kill(child_, SIGSTOP), 0);  // so that the sends are surely under way
+  for (Token token = 1; token <= 4; ++token) own_->wire->send(DeviceId(1), small, large, token);
+  for (int i = 0; i < 10; ++i) own_->wire->progress();
+  killed_ = true;
+  ASSERT_EQ(::kill(child_, SIGKILL), 0);
+  const auto killed_at = std::chrono::steady_clock::now();
+  ASSERT_TRUE(until([&] { return own_->lost.contains(DeviceId(1)) && own_->sends.size() == 5; }));
+  for (Token token = 1; token <= 4; ++token) EXPECT_FALSE(own_->sends[token].front().ok());
+  EXPECT_EQ(own_->lost[DeviceId(1)].size(), 1u);
+  EXPECT_LT(std::chrono::steady_clock::now() - killed_at, std::chrono::seconds(2));
+}
+
+TEST_P(TwoProcesses, DroppingADeadPeerEndsEverythingWithItAtOnce) {
+  std::vector<std::byte> small(8), large(8 << 20);
+  own_->wire->send(DeviceId(1), small, small, 0);
+  ASSERT_TRUE(until([&] { return !own_->arrived.empty(); }));
+  own_->wire->release(own_->arrived.front().id);
+  ASSERT_EQ(::kill(child_, SIGSTOP), 0);
+  for (Token token = 1; token <= 4; ++token) own_->wire->send(DeviceId(1), small, large, token);
+  for (int i = 0; i < 10; ++i) own_->wire->progress();
+  killed_ = true;
+  ASSERT_EQ(::kill(child_, SIGKILL), 0);
+  own_->wire->drop(DeviceId(1));
+  const auto dropped_at = std::chrono::steady_clock::now();
+  ASSERT_TRUE(until([&] { return own_->sends.size() == 5; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - dropped_at, std::chrono::seconds(1));
+  for (Token token = 1; token <= 4; ++token) EXPECT_EQ(own_->sends[token].front().error().code(), ErrorCode::kCancelled);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ucx, TwoProcesses, ::testing::Values(false, true), [](const auto& kind) { return kind.param ? "Shm" : "Tcp"; });
+
+}  // namespace
+}  // namespace weft::transfer

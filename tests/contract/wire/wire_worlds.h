@@ -1,0 +1,62 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "transfer/wire/wire.h"
+
+namespace weft::test {
+
+/// A kind of wire under test: makes the wires of devices 0, 1, ...
+class WireWorld {
+ public:
+  virtual ~WireWorld() = default;
+  virtual std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) = 0;
+  /// Which host a device is on.
+  virtual transfer::HostId host_of(transfer::DeviceId device) const = 0;
+};
+
+struct WireKind {
+  std::string name;
+  std::function<std::unique_ptr<WireWorld>()> make;
+};
+
+/// A new back end joins by adding itself here.
+std::vector<WireKind> wire_kinds();
+
+/// The owner of a wire in a test: writes down what happens, and does what a test says with messages.
+class Recorder final : public transfer::WireEvents {
+ public:
+  struct Kept {
+    transfer::MessageId id;
+    transfer::DeviceId sender;
+    std::vector<std::byte> header;
+    std::size_t bytes = 0;
+    std::vector<std::byte> payload;  // if it came along
+  };
+
+  explicit Recorder(std::unique_ptr<transfer::Wire> owned) : wire(std::move(owned)) { wire->set_events(*this); }
+
+  void message_arrived(const transfer::Message& message) override {
+    Kept kept{message.id, message.sender, {message.header.begin(), message.header.end()}, message.bytes, {message.payload.begin(), message.payload.end()}};
+    if (at_once) at_once(kept);
+    else arrived.push_back(std::move(kept));
+  }
+  void send_finished(transfer::Token token, const Outcome<void>& outcome) override { sends[token].push_back(outcome); }
+  void receive_finished(transfer::Token token, const Outcome<void>& outcome) override { receives[token].push_back(outcome); }
+  void peer_lost(transfer::DeviceId peer, const Error& error) override { lost[peer].push_back(error); }
+
+  std::unique_ptr<transfer::Wire> wire;
+  std::function<void(const Kept&)> at_once;  // what to do inside message_arrived()
+  std::deque<Kept> arrived;                  // if nothing is done at once
+  std::map<transfer::Token, std::vector<Outcome<void>>> sends, receives;
+  std::map<transfer::DeviceId, std::vector<Error>> lost;
+};
+
+}  // namespace weft::test

@@ -1,0 +1,44 @@
+#include "transfer/wire_ucx/internal/ucx_address.h"
+
+#include <unistd.h>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+
+namespace weft::transfer {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x57465541;  // "WFUA"
+
+std::uint64_t check_of(const UcxAddress& address) {
+  const auto hash = [](const std::vector<std::byte>& bytes, std::uint64_t from) {
+    return fnv1a(reinterpret_cast<const char*>(bytes.data()), bytes.size(), from);
+  };
+  return hash(address.shm, hash(address.tcp, mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()), static_cast<std::uint64_t>(address.pid))));
+}
+
+}  // namespace
+
+UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<std::byte> tcp, std::vector<std::byte> shm) {
+  UcxAddress address{kMagic, device, host, ::getpid(), std::move(tcp), std::move(shm), 0};
+  address.check = check_of(address);
+  return address;
+}
+
+UcxAddress UcxAddress::parse(DeviceId device, std::span<const std::byte> bytes) {
+  UcxAddress address;
+  try {
+    address = decode<UcxAddress>(bytes);
+  } catch (const Error& error) {
+    throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is damaged: {}", device, error.message());
+  }
+  if (address.magic != kMagic || address.check != check_of(address)) {
+    throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is damaged, or not one of this version of Weft", device);
+  }
+  if (address.device != device) {
+    throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is that of device {}", device, address.device);
+  }
+  return address;
+}
+
+}  // namespace weft::transfer

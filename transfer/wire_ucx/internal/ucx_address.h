@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/codec/codec.h"
+#include "transfer/reshard/topology.h"
+
+namespace weft::transfer {
+
+/// What UcxWire::address() carries. UCX trusts the addresses it is given, so damage must be seen here.
+struct UcxAddress {
+  std::uint32_t magic = 0;
+  DeviceId device;
+  HostId host;
+  std::int32_t pid = 0;
+  std::vector<std::byte> tcp, shm;
+  std::uint64_t check = 0;
+
+  /// Of this process.
+  static UcxAddress of(DeviceId device, HostId host, std::vector<std::byte> tcp, std::vector<std::byte> shm);
+  /// Throws Error(kInvalidArgument) unless the bytes are the undamaged address of `device`.
+  static UcxAddress parse(DeviceId device, std::span<const std::byte> bytes);
+
+  static constexpr auto fields =
+      weft::fields(&UcxAddress::magic, &UcxAddress::device, &UcxAddress::host, &UcxAddress::pid, &UcxAddress::tcp, &UcxAddress::shm, &UcxAddress::check);
+};
+
+}  // namespace weft::transfer

@@ -1,0 +1,134 @@
+#include "transfer/wire_ucx/internal/ucx_worker.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdarg>
+#include <cstdlib>
+#include <mutex>
+
+#include <ucs/debug/debug.h>
+#include <ucs/debug/log_def.h>
+
+namespace weft::transfer {
+namespace {
+
+constexpr int kProgressRounds = 64;
+
+ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t level, const ucs_log_component_config_t*, const char*, va_list) {
+  return level == UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_CONTINUE : UCS_LOG_FUNC_RC_STOP;
+}
+
+/// What UCX does to a process when it is loaded, undone once.
+///
+/// It takes over the signals of crashes, to print a back trace. A process of Weft dies plainly, so that its parent sees how, and
+/// sanitizers keep their handlers. And it writes to standard output, even about peers that have died, which is told as an Error
+/// here; whoever sets UCX_LOG_LEVEL gets that back.
+void calm_ucx() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
+    if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_log_push_handler(&swallow);
+  });
+}
+
+ucp_context_h make_context(Transports transports) {
+  ucp_config_t* config = nullptr;
+  check_ucs(ucp_config_read(nullptr, nullptr, &config), "reading UCX's configuration");
+  const auto set = [&](const char* name, const char* value) { return ucp_config_modify(config, name, value); };
+  ucs_status_t status = UCS_OK;
+  if (transports == Transports::kTcp) {
+    status = set("TLS", "tcp");
+  } else {
+    status = set("TLS", "posix,sysv");
+    // Without this, shared memory hides itself where errors of peers are handled.
+    if (status == UCS_OK) status = set("MM_ERROR_HANDLING", "y");
+  }
+  ucp_params_t params = {};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  ucp_context_h context = nullptr;
+  if (status == UCS_OK) status = ucp_init(&params, config, &context);
+  ucp_config_release(config);
+  check_ucs(status, transports == Transports::kTcp ? "starting UCX with tcp" : "starting UCX with shared memory");
+  return context;
+}
+
+}  // namespace
+
+void check_ucs(ucs_status_t status, const char* doing) {
+  if (status != UCS_OK) throw_error(ErrorCode::kUnavailable, "{}: {}", doing, ucs_status_string(status));
+}
+
+UcxWorker::UcxWorker(Transports transports, ucp_am_recv_callback_t handler, void* argument) {
+  calm_ucx();
+  context_ = make_context(transports);
+  ucp_worker_params_t params = {};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  try {
+    check_ucs(ucp_worker_create(context_, &params, &worker_), "creating a UCX worker");
+    ucp_am_handler_param_t am = {};
+    am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+    am.id = 0;
+    am.cb = handler;
+    am.arg = argument;
+    am.flags = UCP_AM_FLAG_WHOLE_MSG;
+    check_ucs(ucp_worker_set_am_recv_handler(worker_, &am), "registering for UCX messages");
+    check_ucs(ucp_worker_get_efd(worker_, &event_fd_), "getting UCX's event descriptor");
+    ucp_address_t* address = nullptr;
+    std::size_t size = 0;
+    check_ucs(ucp_worker_get_address(worker_, &address, &size), "getting UCX's address");
+    const auto* bytes = reinterpret_cast<const std::byte*>(address);
+    address_.assign(bytes, bytes + size);
+    ucp_worker_release_address(worker_, address);
+  } catch (...) {
+    if (worker_ != nullptr) ucp_worker_destroy(worker_);
+    ucp_cleanup(context_);
+    throw;
+  }
+}
+
+UcxWorker::~UcxWorker() {
+  for (void* request : closing_) ucp_request_free(request);
+  ucp_worker_destroy(worker_);
+  ucp_cleanup(context_);
+}
+
+std::size_t UcxWorker::progress() {
+  std::size_t events = 0;
+  for (int round = 0; round < kProgressRounds; ++round) {
+    const unsigned count = ucp_worker_progress(worker_);
+    if (count == 0) break;
+    events += count;
+  }
+  std::erase_if(closing_, [](void* request) {
+    if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
+    ucp_request_free(request);
+    return true;
+  });
+  return events;
+}
+
+bool UcxWorker::arm() { return ucp_worker_arm(worker_) == UCS_OK; }
+
+ucp_ep_h UcxWorker::connect(std::span<const std::byte> address, ucp_err_handler_cb_t on_error, void* argument) {
+  ucp_ep_params_t params = {};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.cb = on_error;
+  params.err_handler.arg = argument;
+  ucp_ep_h endpoint = nullptr;
+  check_ucs(ucp_ep_create(worker_, &params, &endpoint), "creating a UCX endpoint");
+  return endpoint;
+}
+
+void UcxWorker::close(ucp_ep_h endpoint, Close how) {
+  ucp_request_param_t params = {};
+  params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  params.flags = how == Close::kForce ? UCP_EP_CLOSE_FLAG_FORCE : 0;
+  void* request = ucp_ep_close_nbx(endpoint, &params);
+  if (request != nullptr && !UCS_PTR_IS_ERR(request)) closing_.push_back(request);
+}
+
+}  // namespace weft::transfer

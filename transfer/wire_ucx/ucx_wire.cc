@@ -1,0 +1,436 @@
+#include "transfer/wire_ucx/ucx_wire.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <variant>
+
+#include "core/base/check.h"
+#include "core/base/philox.h"
+#include "transfer/wire_ucx/internal/ucx_address.h"
+#include "transfer/wire_ucx/internal/ucx_worker.h"
+
+namespace weft::transfer {
+namespace {
+
+/// Precedes the caller's header in every message.
+struct Prefix {
+  enum Kind : std::uint32_t { kMessage, kHello, kCredit, kGoodbye };
+  std::uint32_t kind = kMessage;
+  std::uint32_t sender = 0;
+  std::uint64_t value = 0;  // kCredit: bytes of eager payload that left the receiver's buffer
+};
+static_assert(sizeof(Prefix) == 16);
+
+// How long a wire that is being destroyed waits for its last messages to leave.
+constexpr auto kFlushTime = std::chrono::milliseconds(200);
+
+}  // namespace
+
+/// See Wire and make_ucx_wire. Two workers, because UCX would otherwise take shared memory between agents of one machine.
+class UcxWire final : public Wire {
+ public:
+  UcxWire(DeviceId self, HostId host, const UcxOptions& options)
+      : self_(self), host_(host), options_(options), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), tcp_(Transports::kTcp, &on_message, &tcp_side_),
+        shm_(Transports::kSharedMemory, &on_message, &shm_side_) {
+    WEFT_CHECK(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
+    address_ = encode(UcxAddress::of(self_, host_, tcp_.address(), shm_.address()));
+  }
+
+  ~UcxWire() override {
+    // Connections with messages that were never taken are cut, so that their senders do not believe them received.
+    std::set<DeviceId> untaken;
+    for (auto& [id, incoming] : incoming_) {
+      if (incoming.descriptor != nullptr) untaken.insert(incoming.sender);
+    }
+    for (auto& [id, peer] : peers_) {
+      send_control(*peer, {Prefix::kGoodbye, self_.value(), 0});
+      peer->worker->close(peer->endpoint, untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
+    }
+    for (auto& [id, incoming] : incoming_) discard(incoming);
+    const auto until = std::chrono::steady_clock::now() + kFlushTime;
+    ending_ = true;
+    while (tcp_.num_closing() + shm_.num_closing() + sends_under_way_ > 0 && std::chrono::steady_clock::now() < until) {
+      if (tcp_.progress() + shm_.progress() == 0) wait(std::chrono::milliseconds(5));
+    }
+    ::close(wake_fd_);
+  }
+
+  DeviceId self() const override { return self_; }
+  std::vector<std::byte> address() const override { return address_; }
+  void set_events(WireEvents& events) override { events_ = &events; }
+
+  void connect(DeviceId peer, HostId host, std::span<const std::byte> bytes) override {
+    if (peers_.contains(peer)) return;
+    const UcxAddress address = UcxAddress::parse(peer, bytes);
+    auto owned = std::make_unique<Peer>();
+    Peer& added = *owned;
+    added.id = peer;
+    added.wire = this;
+    const bool near = host == host_;
+    added.worker = near ? &shm_ : &tcp_;
+    added.path = near ? Path::kSharedMemory : Path::kTcp;
+    added.eager_limit = near ? options_.shm_eager_bytes : options_.tcp_eager_bytes;
+    if (near) watch_process(added, address.pid);
+    added.endpoint = added.worker->connect(near ? address.shm : address.tcp, &on_peer_error, &added);
+    peers_.emplace(peer, std::move(owned));
+    // Connections are made when they are first used: use it, so that the first real message does not wait for that.
+    send_control(added, {Prefix::kHello, self_.value(), 0});
+  }
+
+  void drop(DeviceId peer) override {
+    const auto found = peers_.find(peer);
+    if (found == peers_.end()) return;
+    // A socket's end tells the other side; shared memory has nothing of that kind.
+    send_control(*found->second, {Prefix::kGoodbye, self_.value(), 0});
+    found->second->end = End::kDropped;
+    retire(found);
+  }
+  bool is_connected(DeviceId peer) const override {
+    const auto found = peers_.find(peer);
+    return found != peers_.end() && found->second->end == End::kNone;
+  }
+  Path path_to(DeviceId peer) const override {
+    const auto found = peers_.find(peer);
+    WEFT_CHECK(found != peers_.end(), "device {} is not connected", peer);
+    return found->second->path;
+  }
+
+  void send(DeviceId peer, std::span<const std::byte> header, std::span<const std::byte> payload, Token token) override {
+    WEFT_CHECK(header.size() <= kMaxHeaderBytes, "header of {} bytes", header.size());
+    const auto found = peers_.find(peer);
+    if (found == peers_.end() || found->second->end != End::kNone) {
+      happened_.push_back(SendFinished{token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
+      return;
+    }
+    Peer& to = *found->second;
+    const bool eager = payload.size() <= to.eager_limit && to.unacknowledged + payload.size() <= kEagerBudget;
+    if (eager) to.unacknowledged += payload.size();
+    Request* request = new_request(&to, token);
+    const Prefix prefix{Prefix::kMessage, self_.value(), 0};
+    std::memcpy(request->header.data(), &prefix, sizeof(prefix));
+    if (!header.empty()) std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
+    post(*request, sizeof(prefix) + header.size(), payload, eager);
+  }
+
+  void receive(MessageId message, std::span<std::byte> buffer, Token token) override {
+    const auto found = incoming_.find(message);
+    if (found == incoming_.end()) {
+      happened_.push_back(ReceiveFinished{token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
+      return;
+    }
+    Incoming incoming = std::move(found->second);
+    incoming_.erase(found);
+    WEFT_CHECK(buffer.size() == incoming.bytes, "buffer of {} bytes for {}", buffer.size(), incoming.bytes);
+    if (incoming.descriptor == nullptr) {
+      const std::byte* from = incoming.in_callback != nullptr ? incoming.in_callback : incoming.copy.get();
+      if (incoming.bytes != 0) std::memcpy(buffer.data(), from, incoming.bytes);
+      give_credit(incoming.sender, incoming.bytes);
+      happened_.push_back(ReceiveFinished{token, {}});
+      return;
+    }
+    if (message == in_callback_) callback_verdict_ = UCS_INPROGRESS;
+    const auto peer = peers_.find(incoming.sender);
+    Request* request = new_request(peer == peers_.end() ? nullptr : peer->second.get(), token);
+    ucp_request_param_t params = {};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    params.cb.recv_am = &on_received;
+    params.user_data = request;
+    void* status = ucp_am_recv_data_nbx(incoming.worker->get(), incoming.descriptor, buffer.data(), buffer.size(), &params);
+    if (status == nullptr) finish_receive(*request, UCS_OK);
+    else if (UCS_PTR_IS_ERR(status)) finish_receive(*request, UCS_PTR_STATUS(status));
+  }
+
+  void release(MessageId message) override {
+    const auto found = incoming_.find(message);
+    if (found == incoming_.end()) return;
+    Incoming incoming = std::move(found->second);
+    incoming_.erase(found);
+    if (incoming.descriptor == nullptr) give_credit(incoming.sender, incoming.bytes);
+    else if (message != in_callback_) discard(incoming);
+  }
+
+  std::size_t progress() override {
+    WEFT_CHECK(events_ != nullptr, "set_events() comes before progress()");
+    std::size_t done = tcp_.progress() + shm_.progress();
+    // Errors of endpoints are told inside the progress above, which may count nothing.
+    for (auto it = peers_.begin(); it != peers_.end();) {
+      const auto at = it++;
+      if (at->second->end != End::kFailed) continue;
+      happened_.push_back(PeerLost{at->first, Error(ErrorCode::kPeerDied, at->second->cause)});
+      retire(at);
+    }
+    while (!happened_.empty()) {
+      ++done;
+      const Happened what = std::move(happened_.front());
+      happened_.pop_front();
+      std::visit([this](const auto& event) { tell(event); }, what);
+    }
+    return done;
+  }
+
+  void wait(Nanoseconds timeout) override {
+    if (!happened_.empty() || !tcp_.arm() || !shm_.arm()) return;
+    std::vector<pollfd> fds = {{tcp_.event_fd(), POLLIN, 0}, {shm_.event_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+    for (const auto& [id, peer] : peers_) {
+      if (peer->process_fd >= 0 && peer->end == End::kNone) fds.push_back({peer->process_fd, POLLIN, 0});
+    }
+    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
+    if (::poll(fds.data(), fds.size(), static_cast<int>(milliseconds.count())) <= 0) return;
+    if ((fds[2].revents & POLLIN) != 0) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof(count));
+    }
+    for (std::size_t i = 3; i < fds.size(); ++i) {
+      if (fds[i].revents == 0) continue;
+      for (const auto& [id, peer] : peers_) {
+        if (peer->process_fd == fds[i].fd) fail(*peer, fmt::format("its process, {}, has ended", peer->pid));
+      }
+    }
+  }
+
+  void wake() override {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t put = ::write(wake_fd_, &one, sizeof(one));
+  }
+
+ private:
+  enum class End { kNone, kFailed, kDropped };
+  struct Peer {
+    Peer() = default;
+    Peer(const Peer&) = delete;
+    Peer& operator=(const Peer&) = delete;
+    ~Peer() {
+      if (process_fd >= 0) ::close(process_fd);
+    }
+    DeviceId id;
+    pid_t pid = 0;
+    int process_fd = -1;  // readable when the process has ended; shared memory itself never tells
+    UcxWire* wire = nullptr;
+    UcxWorker* worker = nullptr;
+    ucp_ep_h endpoint = nullptr;
+    Path path = Path::kTcp;
+    End end = End::kNone;
+    std::string cause;  // of kFailed
+    std::size_t eager_limit = 0;
+    std::size_t unacknowledged = 0;  // eager bytes sent that the peer has not told to have taken
+    std::size_t consumed = 0;        // eager bytes of the peer taken here that it has not been told of
+  };
+  /// One send or receive that UCX works on. The header must stay where it is until then.
+  struct Request {
+    UcxWire* wire = nullptr;
+    Peer* peer = nullptr;        // lives as long as the wire; none: a receive from a device that was not connected from here
+    std::optional<Token> token;  // none: a message of the wire itself
+    std::array<std::byte, sizeof(Prefix) + kMaxHeaderBytes> header;
+  };
+  struct Incoming {
+    DeviceId sender;
+    UcxWorker* worker = nullptr;
+    std::size_t bytes = 0;
+    void* descriptor = nullptr;                // of a rendezvous; else
+    const std::byte* in_callback = nullptr;    // the payload while message_arrived() runs
+    std::unique_ptr<std::byte[]> copy;         // and after it
+  };
+  struct SendFinished { Token token; Outcome<void> outcome; };
+  struct ReceiveFinished { Token token; Outcome<void> outcome; };
+  struct PeerLost { DeviceId peer; Error error; };
+  using Happened = std::variant<SendFinished, ReceiveFinished, PeerLost>;
+  struct Side { UcxWire* wire; UcxWorker* worker; };
+
+  static void fail(Peer& peer, std::string cause) {
+    if (peer.end != End::kNone) return;
+    peer.end = End::kFailed;
+    peer.cause = std::move(cause);
+  }
+
+  static void watch_process(Peer& peer, pid_t pid) {
+    peer.pid = pid;
+    if (pid == ::getpid()) return;
+    peer.process_fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+    if (peer.process_fd < 0 && errno == ESRCH) fail(peer, fmt::format("its process, {}, has ended", pid));
+  }
+
+  void tell(const SendFinished& event) { events_->send_finished(event.token, event.outcome); }
+  void tell(const ReceiveFinished& event) { events_->receive_finished(event.token, event.outcome); }
+  void tell(const PeerLost& event) { events_->peer_lost(event.peer, event.error); }
+
+  Request* new_request(Peer* peer, std::optional<Token> token) {
+    if (free_requests_.empty()) {
+      requests_.push_back(std::make_unique<Request>());
+      free_requests_.push_back(requests_.back().get());
+    }
+    Request* request = free_requests_.back();
+    free_requests_.pop_back();
+    request->wire = this;
+    request->peer = peer;
+    request->token = token;
+    return request;
+  }
+
+  void post(Request& request, std::size_t header_bytes, std::span<const std::byte> payload, bool eager) {
+    ucp_request_param_t params = {};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    params.cb.send = &on_sent;
+    params.user_data = &request;
+    params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+    ++sends_under_way_;
+    void* status = ucp_am_send_nbx(request.peer->endpoint, 0, request.header.data(), header_bytes, payload.data(), payload.size(), &params);
+    if (status == nullptr) finish_send(request, UCS_OK);
+    else if (UCS_PTR_IS_ERR(status)) finish_send(request, UCS_PTR_STATUS(status));
+  }
+
+  void send_control(Peer& peer, const Prefix& prefix) {
+    Request* request = new_request(&peer, std::nullopt);
+    std::memcpy(request->header.data(), &prefix, sizeof(prefix));
+    post(*request, sizeof(prefix), {}, true);
+  }
+
+  /// Tells the sender, in large steps, that its eager bytes have left this device's buffer.
+  void give_credit(DeviceId sender, std::size_t bytes) {
+    const auto found = peers_.find(sender);
+    if (found == peers_.end() || found->second->end != End::kNone) return;  // it will fall back to rendezvous
+    Peer& peer = *found->second;
+    peer.consumed += bytes;
+    if (peer.consumed < kEagerBudget / 4 || ending_) return;
+    send_control(peer, {Prefix::kCredit, self_.value(), peer.consumed});
+    peer.consumed = 0;
+  }
+
+  void finish_send(Request& request, ucs_status_t status) {
+    --sends_under_way_;
+    if (request.token && !ending_) happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
+    free_requests_.push_back(&request);
+  }
+
+  void finish_receive(Request& request, ucs_status_t status) {
+    if (!ending_) {
+      happened_.push_back(ReceiveFinished{*request.token, outcome_of(status, request.peer)});
+    }
+    free_requests_.push_back(&request);
+  }
+
+  static Outcome<void> outcome_of(ucs_status_t status, const Peer* peer) {
+    if (status == UCS_OK) return {};
+    if (peer != nullptr && peer->end == End::kDropped) {
+      return Error(ErrorCode::kCancelled, fmt::format("the connection to device {} was dropped", peer->id));
+    }
+    return Error(ErrorCode::kPeerDied, ucs_status_string(status));
+  }
+
+  static void discard(Incoming& incoming) {
+    if (incoming.descriptor != nullptr) ucp_am_data_release(incoming.worker->get(), incoming.descriptor);
+  }
+
+  /// Closes a peer's endpoint for good. The Peer itself stays: callbacks under way still name it.
+  void retire(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
+    Peer& peer = *found->second;
+    // First, so that what is discarded next is not told to the peer as received.
+    peer.worker->close(peer.endpoint, UcxWorker::Close::kForce);
+    for (auto it = incoming_.begin(); it != incoming_.end();) {
+      if (it->second.sender != peer.id || it->second.descriptor == nullptr) {
+        ++it;
+        continue;
+      }
+      discard(it->second);
+      it = incoming_.erase(it);
+    }
+    retired_.push_back(std::move(found->second));
+    peers_.erase(found);
+  }
+
+  static void on_peer_error(void* argument, ucp_ep_h, ucs_status_t status) {
+    fail(*static_cast<Peer*>(argument), ucs_status_string(status));
+  }
+  static void on_sent(void* handle, ucs_status_t status, void* user_data) {
+    auto& request = *static_cast<Request*>(user_data);
+    request.wire->finish_send(request, status);
+    ucp_request_free(handle);
+  }
+  static void on_received(void* handle, ucs_status_t status, std::size_t, void* user_data) {
+    auto& request = *static_cast<Request*>(user_data);
+    request.wire->finish_receive(request, status);
+    ucp_request_free(handle);
+  }
+  static ucs_status_t on_message(void* argument, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
+                                 const ucp_am_recv_param_t* params) {
+    auto& side = *static_cast<Side*>(argument);
+    return side.wire->arrived(*side.worker, {static_cast<const std::byte*>(header), header_bytes}, data, bytes,
+                              (params->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+  }
+
+  static void control_arrived(Peer& peer, const Prefix& prefix) {
+    if (prefix.kind == Prefix::kCredit) peer.unacknowledged -= std::min<std::size_t>(peer.unacknowledged, prefix.value);
+    if (prefix.kind == Prefix::kGoodbye) fail(peer, "it closed the connection");
+  }
+
+  ucs_status_t arrived(UcxWorker& worker, std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
+    Prefix prefix;
+    if (ending_ || header.size() < sizeof(prefix)) return UCS_OK;
+    std::memcpy(&prefix, header.data(), sizeof(prefix));
+    if (prefix.kind != Prefix::kMessage) {
+      if (const auto found = peers_.find(DeviceId(prefix.sender)); found != peers_.end()) control_arrived(*found->second, prefix);
+      return UCS_OK;
+    }
+    const MessageId id(next_message_++);
+    Incoming& incoming = incoming_[id];
+    incoming.sender = DeviceId(prefix.sender);
+    incoming.worker = &worker;
+    incoming.bytes = bytes;
+    Message message{id, incoming.sender, header.subspan(sizeof(prefix)), bytes, {}};
+    if (rendezvous) {
+      incoming.descriptor = data;
+    } else {
+      incoming.in_callback = static_cast<const std::byte*>(data);
+      message.payload = {incoming.in_callback, bytes};
+    }
+    in_callback_ = id;
+    callback_verdict_ = UCS_OK;
+    events_->message_arrived(message);
+    in_callback_ = MessageId(0);
+    if (const auto kept = incoming_.find(id); kept != incoming_.end()) {
+      if (rendezvous) return UCS_INPROGRESS;
+      kept->second.copy.reset(new std::byte[bytes]);
+      if (bytes != 0) std::memcpy(kept->second.copy.get(), data, bytes);
+      kept->second.in_callback = nullptr;
+    }
+    return callback_verdict_;
+  }
+
+  const DeviceId self_;
+  const HostId host_;
+  const UcxOptions options_;
+  const int wake_fd_;
+  WireEvents* events_ = nullptr;
+  std::vector<std::byte> address_;
+  std::map<DeviceId, std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<Peer>> retired_;
+  std::unordered_map<MessageId, Incoming> incoming_;
+  std::vector<std::unique_ptr<Request>> requests_;
+  std::vector<Request*> free_requests_;
+  std::deque<Happened> happened_;
+  std::uint64_t next_message_ = 1;
+  std::size_t sends_under_way_ = 0;
+  MessageId in_callback_;  // the message whose message_arrived() runs
+  ucs_status_t callback_verdict_ = UCS_OK;
+  bool ending_ = false;
+  // Last, so that they are destroyed first: their callbacks use the members above.
+  Side tcp_side_{this, &tcp_}, shm_side_{this, &shm_};
+  UcxWorker tcp_, shm_;
+};
+
+std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) { return std::make_unique<UcxWire>(self, host, options); }
+
+}  // namespace weft::transfer
