@@ -5,6 +5,7 @@
 // never be linked into another's.
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #ifndef WEFT_VECTOR_NAMESPACE
 #define WEFT_VECTOR_NAMESPACE baseline
@@ -19,7 +20,9 @@ using IntVector = std::int32_t __attribute__((vector_size(4 * WEFT_VECTOR_FLOATS
 
 #define WEFT_INLINE [[gnu::always_inline]] static inline
 
-WEFT_INLINE Vector broadcast(float x) { return Vector{} + x; }
+WEFT_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+WEFT_INLINE Vector broadcast(float x) { return x - Vector{}; }
 
 WEFT_INLINE Vector load(const float* p) {
   Vector v;
@@ -38,21 +41,39 @@ WEFT_INLINE void store_part(float* p, Vector v, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) p[i] = v[i];
 }
 
+template <std::size_t... Lane>
+WEFT_INLINE IntVector lane_numbers(std::index_sequence<Lane...>) {
+  return IntVector{static_cast<std::int32_t>(Lane)...};
+}
+/// v in the lanes below n, which may be negative or more than there are; `fill` in the others.
+WEFT_INLINE Vector first_lanes(Vector v, std::int64_t n, float fill) {
+  return lane_numbers(std::make_index_sequence<kLanes>()) < static_cast<std::int32_t>(n) ? v : broadcast(fill);
+}
+
 WEFT_INLINE Vector max(Vector a, Vector b) { return a > b ? a : b; }
+
+template <int Shift, std::size_t... Lane>
+WEFT_INLINE Vector rotate(Vector v, std::index_sequence<Lane...>) {
+  return __builtin_shufflevector(v, v, ((Lane + Shift) % kLanes)...);
+}
+/// Lane i of the result is lane i + Shift of v.
+template <int Shift>
+WEFT_INLINE Vector rotate(Vector v) {
+  return rotate<Shift>(v, std::make_index_sequence<kLanes>());
+}
 
 /// Adds the lanes in halves: (0,8)(1,9)... then (0,4)... : a fixed order.
 WEFT_INLINE float sum_lanes(Vector v) {
-  float lanes[kLanes];
-  std::memcpy(lanes, &v, sizeof v);
-  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::int64_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+  if constexpr (kLanes >= 16) v += rotate<8>(v);
+  if constexpr (kLanes >= 8) v += rotate<4>(v);
+  v += rotate<2>(v);
+  return v[0] + v[1];
 }
 WEFT_INLINE float max_lanes(Vector v) {
-  float result = v[0];
-  for (std::int64_t i = 1; i < kLanes; ++i) result = v[i] > result ? v[i] : result;
-  return result;
+  if constexpr (kLanes >= 16) v = max(v, rotate<8>(v));
+  if constexpr (kLanes >= 8) v = max(v, rotate<4>(v));
+  v = max(v, rotate<2>(v));
+  return max(v, rotate<1>(v))[0];
 }
 
 /// e^x to 2 units in the last place; x below -87.3 gives about 1e-38, x above 88 gives about 2e38.

@@ -14,6 +14,22 @@ struct AdamWConstants {
   float epsilon, decay;           ///< decay = learning_rate * weight_decay
 };
 
+/// One head of one batch entry: where its q, k, v and y lie. Rows are head_dim floats long and `qkv_row` or `y_row` apart.
+struct AttentionHead {
+  const float *q, *k, *v;
+  float* y;  ///< Unused by the gradient.
+  std::int64_t qkv_row, y_row;
+  std::int64_t sequence, head_dim;
+  float scale;
+  float* workspace;
+};
+
+/// The gradient's other addresses; dq, dk, dv have rows `qkv_row` apart, dy has `y_row`.
+struct AttentionHeadGrad {
+  const float* dy;
+  float *dq, *dk, *dv;
+};
+
 /// Kernels over dense rows of floats, one set per instruction set. Where `accumulate` is given, results are
 /// added to what is there. Sums run in a fixed order that depends on sizes alone.
 struct VectorKernels {
@@ -23,25 +39,24 @@ struct VectorKernels {
   void (*sum_rows)(const float* x, std::int64_t rows, std::int64_t columns, float* y, bool accumulate);
   void (*gelu)(const float* x, float* y, std::int64_t size);
   void (*gelu_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
-  void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* y, std::int64_t rows,
-                     std::int64_t columns, float epsilon);
-  void (*layer_norm_input_grad)(const float* x, const float* gamma, const float* dy, float* dx,
-                                std::int64_t rows, std::int64_t columns, float epsilon);
-  void (*layer_norm_weight_grad)(const float* x, const float* dy, float* dgamma, float* dbeta,
-                                 std::int64_t rows, std::int64_t columns, float epsilon);
-  /// Row r has `first + r` + 1 valid columns (causal); those become softmax(scale * x), the rest up to
-  /// `columns` 0. In place.
-  void (*causal_softmax)(float* x, std::int64_t rows, std::int64_t columns, std::int64_t first, float scale);
-  /// dx = scale * p * (dp - sum(p * dp)) by row, over all `columns`; overwrites dp. p is 0 where masked.
-  void (*softmax_grad)(const float* p, float* dp, std::int64_t rows, std::int64_t columns, float scale);
+  void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* y, std::int64_t rows, std::int64_t columns,
+                     float epsilon);
+  void (*layer_norm_input_grad)(const float* x, const float* gamma, const float* dy, float* dx, std::int64_t rows,
+                                std::int64_t columns, float epsilon);
+  void (*layer_norm_weight_grad)(const float* x, const float* dy, float* dgamma, float* dbeta, std::int64_t rows,
+                                 std::int64_t columns, float epsilon);
+  /// Causal attention of one head, and its gradient.
+  void (*attention_head)(const AttentionHead& head);
+  void (*attention_head_grad)(const AttentionHead& head, const AttentionHeadGrad& gradient);
+  /// Floats that either needs as workspace.
+  std::int64_t (*attention_workspace)(std::int64_t sequence, std::int64_t head_dim);
   /// Sum over rows, in order, of logsumexp(x[r]) - x[r, targets[r]].
-  double (*cross_entropy)(const float* x, const std::int32_t* targets, std::int64_t rows,
-                          std::int64_t columns);
+  double (*cross_entropy)(const float* x, const std::int32_t* targets, std::int64_t rows, std::int64_t columns);
   /// dx[r] = scale * (softmax(x[r]) - onehot(targets[r])); dx may be x.
-  void (*cross_entropy_grad)(const float* x, const std::int32_t* targets, float* dx, std::int64_t rows,
-                             std::int64_t columns, float scale);
-  void (*adamw)(const AdamWConstants& constants, const float* gradients, float* parameters,
-                float* first_moment, float* second_moment, std::int64_t size);
+  void (*cross_entropy_grad)(const float* x, const std::int32_t* targets, float* dx, std::int64_t rows, std::int64_t columns,
+                             float scale);
+  void (*adamw)(const AdamWConstants& constants, const float* gradients, float* parameters, float* first_moment,
+                float* second_moment, std::int64_t size);
   double (*sum_of_squares)(const float* x, std::int64_t size);
 };
 

@@ -2,6 +2,7 @@
 
 // The kernels of VectorKernels, compiled once per instruction set into a namespace of its own.
 #include "core/kernels_cpu/internal/vector.h"
+#include "core/kernels_cpu/internal/vector_attention.h"
 #include "core/kernels_cpu/internal/vector_kernels.h"
 #include "core/kernels_cpu/internal/vector_norm.h"
 #include "core/kernels_cpu/internal/vector_softmax.h"
@@ -13,9 +14,8 @@ void add_row(const float* a, const float* b, float* y, std::int64_t rows, std::i
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* ar = a + r * columns;
     float* yr = y + r * columns;
-    for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
-      store_up_to(yr + c, load_up_to(ar + c, n) + load_up_to(b + c, n), n);
-    });
+    for_vectors(columns,
+                [&](std::int64_t c, std::int64_t n) { store_up_to(yr + c, load_up_to(ar + c, n) + load_up_to(b + c, n), n); });
   }
 }
 
@@ -35,9 +35,8 @@ void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* y,
   }
   for (; r < rows; ++r) {
     const float* xr = x + r * columns;
-    for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
-      store_up_to(y + c, load_up_to(y + c, n) + load_up_to(xr + c, n), n);
-    });
+    for_vectors(columns,
+                [&](std::int64_t c, std::int64_t n) { store_up_to(y + c, load_up_to(y + c, n) + load_up_to(xr + c, n), n); });
   }
 }
 
@@ -74,8 +73,8 @@ WEFT_INLINE Vector square_root(Vector v) {
   return result;
 }
 
-void adamw(const AdamWConstants& k, const float* gradients, float* parameters, float* first_moment,
-           float* second_moment, std::int64_t size) {
+void adamw(const AdamWConstants& k, const float* gradients, float* parameters, float* first_moment, float* second_moment,
+           std::int64_t size) {
   for_vectors(size, [&](std::int64_t i, std::int64_t n) {
     const Vector g = load_up_to(gradients + i, n) * k.gradient_scale;
     const Vector p = load_up_to(parameters + i, n);
@@ -112,18 +111,19 @@ double sum_of_squares(const float* x, std::int64_t size) {
 }  // namespace
 
 extern const VectorKernels kKernels;
-const VectorKernels kKernels{add_row,
-                             sum_rows,
-                             gelu,
-                             gelu_grad,
-                             layer_norm,
-                             layer_norm_input_grad,
-                             layer_norm_weight_grad,
-                             causal_softmax,
-                             softmax_grad,
-                             cross_entropy,
-                             cross_entropy_grad,
-                             adamw,
-                             sum_of_squares};
+const VectorKernels kKernels{.add_row = add_row,
+                             .sum_rows = sum_rows,
+                             .gelu = gelu,
+                             .gelu_grad = gelu_grad,
+                             .layer_norm = layer_norm,
+                             .layer_norm_input_grad = layer_norm_input_grad,
+                             .layer_norm_weight_grad = layer_norm_weight_grad,
+                             .attention_head = attention_head,
+                             .attention_head_grad = attention_head_grad,
+                             .attention_workspace = attention_workspace,
+                             .cross_entropy = cross_entropy,
+                             .cross_entropy_grad = cross_entropy_grad,
+                             .adamw = adamw,
+                             .sum_of_squares = sum_of_squares};
 
 }  // namespace weft::WEFT_VECTOR_NAMESPACE

@@ -1,6 +1,6 @@
 #pragma once
 
-// Softmax of attention and the cross entropy, forward and gradient.
+// The parts of a softmax, and the cross entropy, forward and gradient.
 #include "core/kernels_cpu/internal/vector.h"
 #include "core/kernels_cpu/internal/vector_norm.h"
 
@@ -11,8 +11,7 @@ constexpr float kLowest = -3.0e38f;
 
 WEFT_INLINE float max_row(const float* x, std::int64_t columns) {
   Vector top = broadcast(kLowest);
-  for_vectors(columns,
-              [&](std::int64_t c, std::int64_t n) { top = max(top, load_up_to(x + c, n, kLowest)); });
+  for_vectors(columns, [&](std::int64_t c, std::int64_t n) { top = max(top, load_up_to(x + c, n, kLowest)); });
   return max_lanes(top);
 }
 
@@ -21,31 +20,8 @@ WEFT_INLINE float exp_row(const float* x, float* y, std::int64_t columns, float 
   return sum_row(columns, [&](std::int64_t c, std::int64_t n) {
     const Vector e = exp((load_up_to(x + c, n, kLowest) - top) * scale);
     store_up_to(y + c, e, n);
-    return n == kLanes ? e : load_part(y + c, n);
+    return n == kLanes ? e : first_lanes(e, n, 0);
   });
-}
-
-void causal_softmax(float* x, std::int64_t rows, std::int64_t columns, std::int64_t first, float scale) {
-  for (std::int64_t r = 0; r < rows; ++r, x += columns) {
-    const std::int64_t valid = first + r + 1;
-    const float sum = exp_row(x, x, valid, max_row(x, valid), scale);
-    const float inverse = 1.0f / sum;
-    for_vectors(valid, [&](std::int64_t c, std::int64_t n) {
-      store_up_to(x + c, load_up_to(x + c, n) * inverse, n);
-    });
-    for (std::int64_t c = valid; c < columns; ++c) x[c] = 0;
-  }
-}
-
-void softmax_grad(const float* p, float* dp, std::int64_t rows, std::int64_t columns, float scale) {
-  for (std::int64_t r = 0; r < rows; ++r, p += columns, dp += columns) {
-    const float delta = sum_row(columns, [&](std::int64_t c, std::int64_t n) {
-      return load_up_to(p + c, n) * load_up_to(dp + c, n);
-    });
-    for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
-      store_up_to(dp + c, load_up_to(p + c, n) * (load_up_to(dp + c, n) - delta) * scale, n);
-    });
-  }
 }
 
 double cross_entropy(const float* x, const std::int32_t* targets, std::int64_t rows, std::int64_t columns) {
@@ -53,22 +29,19 @@ double cross_entropy(const float* x, const std::int32_t* targets, std::int64_t r
   for (std::int64_t r = 0; r < rows; ++r, x += columns) {
     const float top = max_row(x, columns);
     const float sum = sum_row(columns, [&](std::int64_t c, std::int64_t n) {
-      Vector e = exp(load_up_to(x + c, n, kLowest) - top);
-      for (std::int64_t lane = n; lane < kLanes; ++lane) e[lane] = 0;
-      return e;
+      const Vector e = exp(load_up_to(x + c, n, kLowest) - top);
+      return n == kLanes ? e : first_lanes(e, n, 0);
     });
     total += static_cast<double>(top) - x[targets[r]] + __builtin_log(static_cast<double>(sum));
   }
   return total;
 }
 
-void cross_entropy_grad(const float* x, const std::int32_t* targets, float* dx, std::int64_t rows,
-                        std::int64_t columns, float scale) {
+void cross_entropy_grad(const float* x, const std::int32_t* targets, float* dx, std::int64_t rows, std::int64_t columns,
+                        float scale) {
   for (std::int64_t r = 0; r < rows; ++r, x += columns, dx += columns) {
     const float factor = scale / exp_row(x, dx, columns, max_row(x, columns), 1.0f);
-    for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
-      store_up_to(dx + c, load_up_to(dx + c, n) * factor, n);
-    });
+    for_vectors(columns, [&](std::int64_t c, std::int64_t n) { store_up_to(dx + c, load_up_to(dx + c, n) * factor, n); });
     dx[targets[r]] -= scale;
   }
 }

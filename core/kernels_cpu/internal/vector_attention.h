@@ -1,0 +1,129 @@
+#pragma once
+
+// Causal attention of one head, in groups of kTileRows rows (vector_matmul.h). A group of queries sees the keys up to its own
+// end, so that of the square of scores little more than the lower half is computed:
+//
+//             keys
+//          +--+--+--+--+       forward:  P = softmax(scale Q K^T); Y = P V
+//  queries |x |  |  |  |       backward: P again; dP = dY V^T; dS = scale P (dP - rowsum(P dP));
+//          |x |x |  |  |                 dQ = dS K, by group of queries; then by group of keys, over all queries that see it:
+//          |x |x |x |  |                 dK = dS^T Q, dV = P^T dY
+//          |x |x |x |x |
+//          +--+--+--+--+
+//
+// Long sequences go in blocks of kQueryBlock queries, the last block first: it sees all keys, writes dK and dV, and the others
+// add.
+#include "core/kernels_cpu/internal/vector_kernels.h"
+#include "core/kernels_cpu/internal/vector_matmul.h"
+#include "core/kernels_cpu/internal/vector_softmax.h"
+#include "core/kernels_cpu/internal/vector_transpose.h"
+
+namespace weft::WEFT_VECTOR_NAMESPACE {
+namespace {
+
+constexpr std::int64_t kQueryBlock = 64 * kTileRows;
+
+/// Distance between rows of scores: all keys rounded up to vectors, and a bit more so that rows do not fall on the same cache
+/// sets.
+WEFT_INLINE std::int64_t score_row(std::int64_t sequence) { return (sequence + 15) / 16 * 16 + 16; }
+
+WEFT_INLINE std::int64_t round_up_to_lanes(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+/// Row r of `rows` has `first` + r + 1 valid scores of `columns`, whole vectors. Those become exp(scale * (x - max)), the rest 0.
+/// inverse_sums[r] = 1 / their sum.
+void causal_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first, float scale,
+                float* inverse_sums) {
+  for (int r = 0; r < rows; ++r, x += row) {
+    const std::int64_t valid = first + r + 1;
+    Vector top = broadcast(kLowest);
+    for (std::int64_t c = 0; c < columns; c += kLanes) top = max(top, first_lanes(load(x + c), valid - c, kLowest));
+    const float maximum = max_lanes(top);
+    Vector sum{};
+    for (std::int64_t c = 0; c < columns; c += kLanes) {
+      const Vector e = first_lanes(exp((load(x + c) - maximum) * scale), valid - c, 0);
+      store(x + c, e);
+      sum += e;
+    }
+    inverse_sums[r] = 1.0f / sum_lanes(sum);
+  }
+}
+
+void scale_rows(float* x, std::int64_t row, int rows, std::int64_t columns, const float* factors) {
+  for (int r = 0; r < rows; ++r) {
+    float* xr = x + r * row;
+    for_vectors(columns, [&](std::int64_t c, std::int64_t n) { store_up_to(xr + c, load_up_to(xr + c, n) * factors[r], n); });
+  }
+}
+
+/// p *= its row's factor; dp = scale * p * (dp - sum(p * dp)). `columns` are whole vectors.
+void softmax_grad(float* p, float* dp, std::int64_t row, int rows, std::int64_t columns, const float* factors, float scale) {
+  for (int r = 0; r < rows; ++r, p += row, dp += row) {
+    Vector product{};
+    for (std::int64_t c = 0; c < columns; c += kLanes) {
+      const Vector probability = load(p + c) * factors[r];
+      store(p + c, probability);
+      product += probability * load(dp + c);
+    }
+    const float delta = sum_lanes(product);
+    for (std::int64_t c = 0; c < columns; c += kLanes) store(dp + c, load(p + c) * scale * (load(dp + c) - delta));
+  }
+}
+
+void attention_head(const AttentionHead& h) {
+  const std::int64_t row = score_row(h.sequence);
+  float* keys = h.workspace;  // K^T
+  float* p = keys + h.head_dim * row;
+  transpose(h.k, h.qkv_row, h.sequence, h.head_dim, keys, row);
+  for (std::int64_t first = 0; first < h.sequence; first += kTileRows) {
+    const std::int64_t end = smaller(first + kTileRows, h.sequence), columns = round_up_to_lanes(end);
+    const int rows = static_cast<int>(end - first);
+    matmul_rows(rows, columns, h.head_dim, {h.q + first * h.qkv_row, h.qkv_row, 1}, keys, row, p, row, false);
+    float inverse_sums[kTileRows];
+    causal_exp(p, row, rows, columns, first, h.scale, inverse_sums);
+    matmul_rows(rows, h.head_dim, end, {p, row, 1}, h.v, h.qkv_row, h.y + first * h.y_row, h.y_row, false);
+    scale_rows(h.y + first * h.y_row, h.y_row, rows, h.head_dim, inverse_sums);
+  }
+}
+
+void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
+  const std::int64_t row = score_row(h.sequence);
+  float* keys = h.workspace;                // K^T
+  float* values = keys + h.head_dim * row;  // V^T
+  float* p = values + h.head_dim * row;     // of one query block
+  float* ds = p + smaller(kQueryBlock, h.sequence) * row;
+  transpose(h.k, h.qkv_row, h.sequence, h.head_dim, keys, row);
+  transpose(h.v, h.qkv_row, h.sequence, h.head_dim, values, row);
+  const std::int64_t last_block = (h.sequence - 1) / kQueryBlock * kQueryBlock;
+  for (std::int64_t block = last_block; block >= 0; block -= kQueryBlock) {
+    const std::int64_t block_end = smaller(block + kQueryBlock, h.sequence);
+    for (std::int64_t first = block; first < block_end; first += kTileRows) {
+      const std::int64_t end = smaller(first + kTileRows, block_end), columns = round_up_to_lanes(end);
+      const int rows = static_cast<int>(end - first);
+      float* p_rows = p + (first - block) * row;
+      float* ds_rows = ds + (first - block) * row;
+      matmul_rows(rows, columns, h.head_dim, {h.q + first * h.qkv_row, h.qkv_row, 1}, keys, row, p_rows, row, false);
+      float inverse_sums[kTileRows];
+      causal_exp(p_rows, row, rows, columns, first, h.scale, inverse_sums);
+      matmul_rows(rows, columns, h.head_dim, {d.dy + first * h.y_row, h.y_row, 1}, values, row, ds_rows, row, false);
+      softmax_grad(p_rows, ds_rows, row, rows, columns, inverse_sums, h.scale);
+      matmul_rows(rows, h.head_dim, end, {ds_rows, row, 1}, h.k, h.qkv_row, d.dq + first * h.qkv_row, h.qkv_row, false);
+    }
+    const bool accumulate = block != last_block;
+    for (std::int64_t key = 0; key < block_end; key += kTileRows) {
+      const int rows = static_cast<int>(smaller(kTileRows, block_end - key));
+      const std::int64_t from = key > block ? key : block;  // the first query that sees this group, or a masked one of its group
+      const std::int64_t depth = block_end - from, at = (from - block) * row + key;
+      matmul_rows(rows, h.head_dim, depth, {p + at, 1, row}, d.dy + from * h.y_row, h.y_row, d.dv + key * h.qkv_row, h.qkv_row,
+                  accumulate);
+      matmul_rows(rows, h.head_dim, depth, {ds + at, 1, row}, h.q + from * h.qkv_row, h.qkv_row, d.dk + key * h.qkv_row,
+                  h.qkv_row, accumulate);
+    }
+  }
+}
+
+std::int64_t attention_workspace(std::int64_t sequence, std::int64_t head_dim) {
+  return score_row(sequence) * (2 * head_dim + 2 * smaller(kQueryBlock, sequence) + kTileRows);
+}
+
+}  // namespace
+}  // namespace weft::WEFT_VECTOR_NAMESPACE
