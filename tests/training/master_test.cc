@@ -20,7 +20,7 @@ constexpr std::uint64_t kSeed = 7;
 std::vector<mesh::StepResult> train(const Case& c, const std::string& schedule, transfer::Strategy strategy,
                                     transfer::LoopbackOptions options = {}) {
   const mesh::TrainingPlan plan = plan_of(c, schedule, strategy);
-  RandomBatches batches(kRows, kVocabulary, 11);
+  RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, kSeed, options);
   std::vector<mesh::StepResult> results;
   for (int step = 0; step < kSteps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));

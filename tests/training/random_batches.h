@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/philox.h"
+#include "core/codec/codec.h"
 #include "mesh/runtime/batch_source.h"
 
 namespace weft::test {
@@ -13,8 +14,13 @@ namespace weft::test {
 /// (split, step, sequence of the batch, position).
 class RandomBatches final : public mesh::BatchSource {
  public:
-  RandomBatches(std::int64_t sequences_per_microbatch, std::int64_t vocabulary, std::uint64_t seed)
-      : sequences_(sequences_per_microbatch), vocabulary_(vocabulary), seed_(seed) {}
+  struct Config {
+    std::int64_t sequences_per_microbatch = 1;
+    std::int64_t vocabulary = 2;
+    std::uint64_t seed = 0;
+    static constexpr auto fields = weft::fields(&Config::sequences_per_microbatch, &Config::vocabulary, &Config::seed);
+  };
+  explicit RandomBatches(const Config& config) : sequences_(config.sequences_per_microbatch), vocabulary_(config.vocabulary), seed_(config.seed) {}
 
   void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int /*microbatches*/, const Region& region,
             std::span<std::byte> out) override {

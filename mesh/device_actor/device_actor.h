@@ -1,0 +1,74 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "actors/call/interface.h"
+#include "actors/call/task.h"
+#include "actors/system/context.h"
+#include "core/base/error.h"
+#include "mesh/device_actor/device_engine.h"
+
+namespace weft::mesh {
+
+/// Runs one device's part of an app's programs.
+///
+/// `Source` is the app's BatchSource; it is constructed in the device process from a Source::Config, which travels.
+/// Created by MeshGroup, one per rank of a mesh; replaced, never repaired, when it fails. Owner's thread only: methods run one at a time,
+/// in the order each caller sent them; run() suspends while transfers are under way.
+template <typename Source>
+class DeviceActor final {
+ public:
+  using Arguments = std::tuple<typename Source::Config>;
+
+  DeviceActor(actors::Context& context, typename Source::Config config)
+      : batches_(std::move(config)), wakeup_(context.make_wakeup()) {}
+
+  /// Makes the device reachable; gives its address on the data plane. Comes first.
+  std::vector<std::byte> open(DeviceSetup setup) {
+    engine_.emplace(setup, batches_);
+    return engine_->address();
+  }
+  void connect(std::vector<PeerAddress> peers) { engine().connect(peers); }
+  void install(Program program) { engine().install(std::move(program)); }
+  void initialize(std::uint64_t seed) { engine().initialize(seed); }
+  /// Nanoseconds of this process's steady clock, to align traces.
+  std::int64_t clock() { return SteadyClock().now().time_since_epoch().count(); }
+
+  /// Runs a program once. After an error the mesh is of no more use: others may have done half a step.
+  actors::task<StepReport> run(StepRequest request) {
+    const auto interpreter = engine().begin(request, [wakeup = wakeup_] { wakeup.notify(); });
+    std::optional<Error> failure;
+    try {
+      while (interpreter->advance() == Interpreter::Progress::kBlocked) co_await wakeup_.wait();
+    } catch (...) {
+      failure = current_error();
+    }
+    if (failure) {
+      engine().abandon(*interpreter, *failure);
+      throw std::move(*failure);
+    }
+    co_return interpreter->finish();
+  }
+
+  static constexpr auto endpoints = actors::interface<"mesh.device", 1>(
+      actors::on<&DeviceActor::open>("open"), actors::on<&DeviceActor::connect>("connect"),
+      actors::on<&DeviceActor::install>("install"), actors::on<&DeviceActor::initialize>("initialize"),
+      actors::on<&DeviceActor::clock>("clock"), actors::on<&DeviceActor::run>("run"));
+
+ private:
+  DeviceEngine& engine() {
+    if (!engine_) throw_error(ErrorCode::kFailedPrecondition, "call open() first");
+    return *engine_;
+  }
+
+  Source batches_;
+  actors::Wakeup wakeup_;
+  std::optional<DeviceEngine> engine_;
+};
+
+}  // namespace weft::mesh

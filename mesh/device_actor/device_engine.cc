@@ -1,0 +1,63 @@
+#include "mesh/device_actor/device_engine.h"
+
+#include <thread>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "mesh/runtime/initialize.h"
+#include "transfer/wire_ucx/ucx_wire.h"
+
+namespace weft::mesh {
+
+DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches)
+    : setup_(setup),
+      device_({.threads = setup.threads, .instruction_set = {}}),
+      stream_(device_.create_stream()),
+      storage_(device_),
+      transfers_(std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host), clock_)),
+      resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch} {}
+
+DeviceEngine::~DeviceEngine() = default;
+
+void DeviceEngine::connect(const std::vector<PeerAddress>& peers) {
+  for (const PeerAddress& peer : peers) {
+    if (peer.device != setup_.device) transfers_->connect(peer.device, peer.host, peer.address);
+  }
+}
+
+void DeviceEngine::install(Program program) {
+  if (program.device != setup_.device) {
+    throw_error(ErrorCode::kInvalidArgument, "program '{}' is for {} (device {}), but this is device {}", program.name,
+                program.device_name, program.device, setup_.device);
+  }
+  storage_.provide(program, *stream_);
+  std::string name = program.name;
+  programs_.insert_or_assign(std::move(name), std::move(program));
+}
+
+void DeviceEngine::initialize(std::uint64_t seed) {
+  const auto train = programs_.find("train");
+  if (train == programs_.end()) throw_error(ErrorCode::kFailedPrecondition, "install a program 'train' before initialize()");
+  initialize_parameters(train->second, seed, storage_, *stream_);
+}
+
+std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std::function<void()> wake) {
+  const auto program = programs_.find(request.program);
+  if (program == programs_.end()) {
+    throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", request.program, setup_.device);
+  }
+  return std::make_unique<Interpreter>(program->second, request, resources_, std::move(wake));
+}
+
+void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
+  transfers_->cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
+  // The engine cuts what does not end by itself within its grace (half a second).
+  const TimePoint limit = clock_.now() + std::chrono::seconds(10);
+  while (!interpreter.quiescent()) {
+    WEFT_CHECK(clock_.now() < limit, "transfers do not end after being cancelled: {}", interpreter.position());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace weft::mesh
