@@ -71,7 +71,7 @@ class CallState final : public Pending {
   bool complete(std::vector<std::byte> reply);
   bool fail(Error error);
   void cancel() override;
-  /// ", which was not sent" or ", which was sent: whether it ran is unknown".
+  /// "had not been sent" or "had been sent; whether it ran is unknown".
   const char* outcome() const;
 
   /// Valid once done.

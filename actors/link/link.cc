@@ -86,6 +86,13 @@ void Link::reply(Reply reply, bool more) {
   more ? connection->flush_soon() : connection->flush();
 }
 
+void Link::ask(ActorId actor) {
+  Credit request;
+  request.actor = actor;
+  request.request = true;
+  grant(request);
+}
+
 void Link::grant(const Credit& credit) {
   std::shared_ptr<Connection> connection;
   {
@@ -116,7 +123,11 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
     case MessageKind::kReply:
       unanswered_.fetch_sub(1, std::memory_order_relaxed);
       return events_.on_reply(*this, decode_reply(message->bytes));
-    case MessageKind::kCredit: return on_credit(decode_credit(message->bytes));
+    case MessageKind::kCredit: {
+      const Credit credit = decode_credit(message->bytes);
+      if (credit.request) return events_.on_credit_request(*this, credit.actor);
+      return on_credit(credit);
+    }
     case MessageKind::kCancel: return events_.on_cancel(*this, decode_cancel(message->bytes));
     case MessageKind::kGoodbye:
       return end(LinkEvents::End::kGoodbye, Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {}", describe(introduction_), decode_goodbye(message->bytes))));

@@ -18,6 +18,8 @@ class LinkEvents {
   virtual void on_call(Link& link, Call call) = 0;
   virtual void on_reply(Link& link, Reply reply) = 0;
   virtual void on_cancel(Link& link, std::uint64_t call_id) = 0;
+  /// The other side holds calls back for an actor here.
+  virtual void on_credit_request(Link& link, ActorId actor) = 0;
   /// The connection ended. The link is suspended; the system decides when to close it.
   enum class End { kEof, kGoodbye, kBroken };
   virtual void on_ended(Link& link, End how, const Error& reason) = 0;
@@ -60,6 +62,7 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
 
  protected:
   std::optional<Error> transmit(Outgoing& outgoing) override;
+  void ask(ActorId actor) override;
   void flush(bool answer_awaited) override;
 
  private:

@@ -9,7 +9,7 @@
 namespace weft::actors {
 
 Error with_outcome(const Error& error, const CallState& call) {
-  return Error(error.code(), fmt::format("{}; your call '{}'{}", error.message(), call.method, call.outcome() + 1)).at(error.where()).from(error.node(), error.actor());
+  return Error(error.code(), fmt::format("{}; your call '{}' {}", error.message(), call.method, call.outcome())).at(error.where()).from(error.node(), error.actor());
 }
 
 bool Route::send(Outgoing outgoing) {
@@ -45,6 +45,7 @@ bool Route::send(Outgoing outgoing) {
     transmit_now(target, outgoing);
   } else {
     target.held.push_back(std::move(outgoing));
+    ask_if_held(actor, target);
   }
   finish(lock, answer_awaited);
   return true;
@@ -57,16 +58,24 @@ void Route::transmit_now(Target& target, Outgoing& outgoing) {
   if (auto error = transmit(outgoing); error && outgoing.state) failed_.emplace_back(std::move(outgoing.state), std::move(*error));
 }
 
-void Route::release(Target& target) {
+void Route::ask_if_held(ActorId actor, Target& target) {
+  if (!open_ || target.held.empty() || std::exchange(target.asked, true)) return;
+  to_ask_.push_back(actor);
+}
+
+void Route::release(ActorId actor, Target& target) {
   for (; !target.held_urgent.empty(); target.held_urgent.pop_front()) transmit_now(target, target.held_urgent.front());
   for (; !target.held.empty() && target.window.admits(target.held.front().call.arguments.size()); target.held.pop_front())
     transmit_now(target, target.held.front());
+  ask_if_held(actor, target);
 }
 
 void Route::finish(std::unique_lock<std::mutex>& lock, bool answer_awaited) {
   const bool ready = open_;
   auto failed = std::exchange(failed_, {});
+  const auto to_ask = std::exchange(to_ask_, {});
   lock.unlock();
+  for (const ActorId actor : to_ask) ask(actor);
   if (ready) flush(answer_awaited);
   for (auto& [state, error] : failed) state->fail(std::move(error));
 }
@@ -76,8 +85,9 @@ void Route::on_credit(const Credit& credit) {
   const auto found = targets_.find(credit.actor);
   if (found == targets_.end()) return;
   if (!found->second.window.update(credit.consumed_messages, credit.consumed_bytes, credit.window_messages, credit.window_bytes)) return;
+  found->second.asked = false;
   if (!open_ || found->second.held.empty()) return;
-  release(found->second);
+  release(credit.actor, found->second);
   room_.notify_all();
   finish(lock, true);
 }
@@ -100,7 +110,7 @@ void Route::open() {
   std::unique_lock lock(mutex_);
   if (closed_) return;
   open_ = true;
-  for (auto& [actor, target] : targets_) release(target);
+  for (auto& [actor, target] : targets_) release(actor, target);
   room_.notify_all();
   finish(lock, true);
 }
@@ -108,6 +118,7 @@ void Route::open() {
 void Route::suspend() {
   const std::lock_guard lock(mutex_);
   open_ = false;
+  for (auto& [actor, target] : targets_) target.asked = false;
 }
 
 void Route::close(const Error& reason) {

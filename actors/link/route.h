@@ -28,8 +28,6 @@ struct Outgoing {
 /// Any thread.
 class Route : public ReturnRoute {
  public:
-  static constexpr std::size_t kMaxHeld = 64;
-
   /// Sends, or holds back. False if it cannot be sent at all: its state, if any, has ended with the error.
   bool send(Outgoing outgoing);
   /// The actor has taken messages: sends what was held back.
@@ -48,6 +46,8 @@ class Route : public ReturnRoute {
  protected:
   /// Puts a call on its way; called in order, one at a time, under the route's lock. An error is the end of that call alone.
   virtual std::optional<Error> transmit(Outgoing& outgoing) = 0;
+  /// Asks an actor for a report of its credit; without the lock.
+  virtual void ask(ActorId actor) = 0;
   /// After transmit(), without the lock.
   virtual void flush(bool answer_awaited) = 0;
 
@@ -58,10 +58,12 @@ class Route : public ReturnRoute {
     SendWindow window;
     std::deque<Outgoing> held;
     std::deque<Outgoing> held_urgent;
+    bool asked = false;
   };
   /// Sends one now; the lock is held. Errors are collected, to be told without the lock.
   void transmit_now(Target& target, Outgoing& outgoing);
-  void release(Target& target);
+  void release(ActorId actor, Target& target);
+  void ask_if_held(ActorId actor, Target& target);
   void finish(std::unique_lock<std::mutex>& lock, bool answer_awaited);
 
   std::map<ActorId, Target> targets_;
@@ -69,6 +71,7 @@ class Route : public ReturnRoute {
   std::optional<Error> closed_;
   std::condition_variable room_;
   std::vector<std::pair<std::shared_ptr<CallState>, Error>> failed_;
+  std::vector<ActorId> to_ask_;
 };
 
 /// `error` with the outcome of this call added to its text.

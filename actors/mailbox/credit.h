@@ -15,6 +15,9 @@ struct MailboxLimits {
 inline constexpr std::uint32_t kInitialMessages = 64;
 inline constexpr std::uint64_t kInitialBytes = 1u << 20;
 
+/// Calls that a sender may hold back per actor when it has no credit.
+inline constexpr std::size_t kMaxHeld = 64;
+
 /// The sender's side of credit, for one actor: what was sent, and what the actor said it has taken.
 ///
 ///   in flight = sent - consumed <= window        (the window is a share of the mailbox)

@@ -95,6 +95,7 @@ void Mailbox::consumed(const Envelope& envelope) {
   sender.consumed_bytes += bytes;
   if (sender.consumed_messages - sender.told_messages >= sender.window_messages / 4 || sender.consumed_bytes - sender.told_bytes >= sender.window_bytes / 4)
     sender.report = true;
+  if (sender.hungry && sender.consumed_messages == sender.received_messages) sender.report = true;
   if (sender.report) reports_due_.store(true, std::memory_order_relaxed);
 }
 
@@ -102,15 +103,28 @@ void Mailbox::take_reports(std::vector<CreditReport>& into) {
   if (!reports_due_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
   reports_due_.store(false, std::memory_order_relaxed);
-  const auto count = static_cast<std::uint32_t>(std::max<std::size_t>(senders_.size(), 1));
-  for (auto& [key, sender] : senders_) {
-    if (!std::exchange(sender.report, false)) continue;
-    sender.window_messages = std::min(limits_.messages, std::max(kLeastMessages, limits_.messages / count));
-    sender.window_bytes = std::min(limits_.bytes, std::max(kLeastBytes, limits_.bytes / count));
-    sender.told_messages = sender.consumed_messages;
-    sender.told_bytes = sender.consumed_bytes;
-    into.push_back({sender.route, Credit{actor_, sender.consumed_messages, sender.consumed_bytes, sender.window_messages, sender.window_bytes}});
-  }
+  for (auto& [key, sender] : senders_)
+    if (sender.report) into.push_back({sender.route, make_report(sender)});
+}
+
+Credit Mailbox::make_report(Sender& sender) {
+  const auto count = static_cast<std::uint32_t>(senders_.size());
+  sender.window_messages = std::min(limits_.messages, std::max(kLeastMessages, limits_.messages / count));
+  sender.window_bytes = std::min(limits_.bytes, std::max(kLeastBytes, limits_.bytes / count));
+  sender.told_messages = sender.consumed_messages;
+  sender.told_bytes = sender.consumed_bytes;
+  sender.report = false;
+  sender.hungry = false;
+  return {actor_, sender.consumed_messages, sender.consumed_bytes, sender.window_messages, sender.window_bytes};
+}
+
+std::optional<Credit> Mailbox::request_report(const ReturnRoute* route) {
+  const std::lock_guard lock(mutex_);
+  const auto found = senders_.find(route);
+  if (found == senders_.end()) return std::nullopt;
+  const Credit credit = make_report(found->second);
+  found->second.hungry = found->second.consumed_messages != found->second.received_messages;
+  return credit;
 }
 
 std::optional<Envelope> Mailbox::cancel(const ReturnRoute* route, std::uint64_t call_id) {

@@ -77,6 +77,9 @@ class Mailbox final {
   /// Credit to tell senders, since the last time. To be called after each item, and before waiting.
   void take_reports(std::vector<CreditReport>& into);
 
+  /// A sender holds calls back and wants to know: the state now, and again when nothing of it waits any more. Any thread.
+  std::optional<Credit> request_report(const ReturnRoute* route);
+
   /// Takes a waiting call out; nothing if it is not waiting here. Any thread.
   std::optional<Envelope> cancel(const ReturnRoute* route, std::uint64_t call_id);
   /// Forgets a sender whose connection is gone and drops what waits of it.
@@ -97,8 +100,10 @@ class Mailbox final {
     std::uint32_t window_messages = kInitialMessages;
     std::uint64_t window_bytes = kInitialBytes;
     bool report = false;
+    bool hungry = false;  // wants a report when nothing of it waits
   };
   void consumed(const Envelope& envelope);
+  Credit make_report(Sender& sender);
   void wake(std::unique_lock<std::mutex>& lock);
 
   const ActorId actor_;

@@ -71,6 +71,7 @@ struct Credit {
   consumedBytes @2 :UInt64;
   windowMessages @3 :UInt32;
   windowBytes @4 :UInt64;
+  request @5 :Bool;        # the other way: the sender holds calls back and asks for a report
 }
 
 struct Cancel {

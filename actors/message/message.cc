@@ -187,6 +187,7 @@ void encode_credit(const Credit& credit, const ByteSink& sink) {
     to.setConsumedBytes(credit.consumed_bytes);
     to.setWindowMessages(credit.window_messages);
     to.setWindowBytes(credit.window_bytes);
+    to.setRequest(credit.request);
   });
 }
 
@@ -247,7 +248,7 @@ Reply decode_reply(std::span<const std::byte> bytes) {
 
 Credit decode_credit(std::span<const std::byte> bytes) {
   return parse<wire::Credit>(bytes, MessageKind::kCredit, [](wire::Credit::Reader from) {
-    return Credit{ActorId(from.getActor()), from.getConsumedMessages(), from.getConsumedBytes(), from.getWindowMessages(), from.getWindowBytes()};
+    return Credit{ActorId(from.getActor()), from.getConsumedMessages(), from.getConsumedBytes(), from.getWindowMessages(), from.getWindowBytes(), from.getRequest()};
   });
 }
 

@@ -69,6 +69,7 @@ struct Credit {
   std::uint64_t consumed_bytes = 0;
   std::uint32_t window_messages = 0;
   std::uint64_t window_bytes = 0;
+  bool request = false;  ///< From the sender: it holds calls back and asks for a report; the rest is 0.
   friend bool operator==(const Credit&, const Credit&) = default;
 };
 

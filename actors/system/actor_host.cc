@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "actors/message/chunks.h"
 #include "core/base/check.h"
+#include "core/base/units.h"
 
 namespace weft::actors {
 
@@ -18,13 +20,16 @@ class ActorHost::Frame final : public CallFrame {
     if (std::exchange(replied_, true)) return;
     const std::uint64_t id = envelope().call.id;
     const ActorAddress& self = host_.options_.self;
+    if (result.ok() && result.value().size() > kMaxMessageBytes)
+      result = Error(ErrorCode::kResourceExhausted, fmt::format("the result of '{}' takes {}; the limit is {}: tensors and files travel by transfer, not in replies",
+                                                                host_.options_.provider.methods[envelope().call.method].name,
+                                                                format_bytes(result.value().size()), format_bytes(kMaxMessageBytes)));
     if (result.ok()) {
       if (id != 0) envelope().route->reply({id, std::move(result).value()}, host_.mailbox_->has_more());
       return;
     }
-    Error error = result.error();
-    if (error.node().empty() && error.actor().empty()) error = std::move(error).from(self.process.name, self.label);
-    if (id != 0) envelope().route->reply({id, std::move(error)}, host_.mailbox_->has_more());
+    const Error error = host_.with_origin(result.error());
+    if (id != 0) envelope().route->reply({id, error}, host_.mailbox_->has_more());
     else host_.options_.log(fmt::format("{}: the one-way call '{}' failed: {}", self.label, host_.options_.provider.methods[envelope().call.method].name, error.describe()));
   }
 
@@ -59,8 +64,7 @@ void ActorHost::run(std::vector<std::byte> arguments, const std::function<void(O
   try {
     object_ = options_.provider.make(context_, arguments);
   } catch (...) {
-    Error error = current_error();
-    if (error.node().empty()) error = std::move(error).from(options_.self.process.name, options_.self.label);
+    const Error error = with_origin(current_error());
     refuse_waiting();
     constructed(error);
     return;
@@ -69,6 +73,11 @@ void ActorHost::run(std::vector<std::byte> arguments, const std::function<void(O
   serve();
   refuse_waiting();
   object_.reset();
+}
+
+Error ActorHost::with_origin(Error error) const {
+  if (error.node().empty() && error.actor().empty()) return std::move(error).from(options_.self.process.name, options_.self.label);
+  return error;
 }
 
 void ActorHost::serve() {

@@ -72,6 +72,8 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   /// Keeps a frame that is suspended, ends one that is not.
   void settle(const std::shared_ptr<Frame>& frame);
   void refuse_waiting();
+  /// Names this actor in an error that names none.
+  Error with_origin(Error error) const;
   std::optional<Error> find_problem(const Envelope& envelope) const;
 
   const Options options_;

@@ -78,7 +78,7 @@ void System::Impl::expire() {
   TimePoint next = TimePoint::max();
   for (const auto& state : pending.take_expired(SteadyClock().now(), next)) {
     const Error error(ErrorCode::kDeadlineExceeded,
-                      fmt::format("the call '{}' of {} on {} had no result by its deadline{}", state->method, state->target->label, state->target->process.name, state->outcome()));
+                      fmt::format("the call '{}' of {} on {} had no result by its deadline; it {}", state->method, state->target->label, state->target->process.name, state->outcome()));
     if (state->fail(error)) withdraw(*state);
   }
   if (next != TimePoint::max()) arm_deadlines(next);
@@ -87,6 +87,12 @@ void System::Impl::expire() {
 const ProcessRef& LocalRoute::peer() const { return system_.self.process; }
 
 void LocalRoute::reply(Reply reply, bool) { system_.finish(std::move(reply)); }
+
+void LocalRoute::ask(ActorId actor) {
+  const auto host = system_.find_host(actor);
+  if (!host) return;
+  if (const auto credit = host->mailbox()->request_report(this)) on_credit(*credit);
+}
 
 std::optional<Error> LocalRoute::transmit(Outgoing& outgoing) {
   return system_.deliver({std::move(outgoing.call), shared_from_this(), outgoing.deadline});

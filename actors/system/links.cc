@@ -148,6 +148,12 @@ void System::Impl::on_cancel(Link& link, std::uint64_t call_id) {
   for (const auto& host : all) host->cancel(&link, call_id);
 }
 
+void System::Impl::on_credit_request(Link& link, ActorId actor) {
+  const auto host = find_host(actor);
+  if (!host) return;
+  if (const auto credit = host->mailbox()->request_report(&link)) link.grant(*credit);
+}
+
 void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   const auto shared = link.shared_from_this();
   if (how != End::kEof) {

@@ -42,6 +42,7 @@ class LocalRoute final : public Route, public std::enable_shared_from_this<Local
 
  protected:
   std::optional<Error> transmit(Outgoing& outgoing) override;
+  void ask(ActorId actor) override;
   void flush(bool) override {}
 
  private:
@@ -88,6 +89,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void on_call(Link& link, Call call) override;
   void on_reply(Link& link, Reply reply) override;
   void on_cancel(Link& link, std::uint64_t call_id) override;
+  void on_credit_request(Link& link, ActorId actor) override;
   void on_ended(Link& link, End how, const Error& reason) override;
 
   void schedule(Nanoseconds delay, std::function<void()> callback);

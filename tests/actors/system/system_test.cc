@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -48,13 +49,34 @@ class Clerk final {
     co_return true;
   }
   std::string caller() const { return context_.caller().name; }
+  /// Holds the actor's thread until the test lets go, or the call is cancelled.
+  bool hold() {
+    holding = true;
+    while (!released && !context_.stop_token().stop_requested()) std::this_thread::sleep_for(1ms);
+    holding = false;
+    return released;
+  }
+  static inline std::atomic<bool> holding{false};
+  static inline std::atomic<bool> released{false};
+  ~Clerk() { ++destroyed; }
+  static inline std::atomic<int> destroyed{0};
+  task<std::string> ask(ActorAddress colleague, std::string name) {
+    const auto other = context_.system().ref<Clerk>(colleague);
+    const std::string first = co_await other.call<&Clerk::greet>(name);
+    const std::string second = co_await other.call<&Clerk::greet>(first);
+    co_return second;
+  }
+  task<> ask_for_trouble(ActorAddress colleague) {
+    co_await context_.system().ref<Clerk>(colleague).call<&Clerk::fail>("not here");
+  }
   std::uint64_t measure(std::vector<std::byte> bytes) const { return bytes.size(); }
   std::vector<std::byte> produce(std::uint64_t size) const { return std::vector<std::byte>(size, std::byte{7}); }
 
   static constexpr auto endpoints =
       interface<"test.clerk", 1>(on<&Clerk::greet>("greet"), on<&Clerk::write>("write"), on<&Clerk::read>("read"), on<&Clerk::rank>("rank"), on<&Clerk::fail>("fail"),
                                  on<&Clerk::wait_at_gate>("wait_at_gate"), on<&Clerk::open_gate>("open_gate", urgent), on<&Clerk::is_waiting>("is_waiting", urgent),
-                                 on<&Clerk::nap>("nap"), on<&Clerk::caller>("caller"), on<&Clerk::measure>("measure"), on<&Clerk::produce>("produce"));
+                                 on<&Clerk::nap>("nap"), on<&Clerk::caller>("caller"), on<&Clerk::measure>("measure"), on<&Clerk::produce>("produce"),
+                                 on<&Clerk::hold>("hold"), on<&Clerk::ask>("ask"), on<&Clerk::ask_for_trouble>("ask_for_trouble"));
 
  private:
   Context& context_;
@@ -118,6 +140,214 @@ TEST(System, AMeshOfActorsIsCalledAsOneAndInSlices) {
   EXPECT_EQ(mesh.scatter<&Clerk::greet>(std::vector<std::string>{"a", "b", "c", "d"}).get()[2], "hi c");
   mesh.call<&Clerk::write>(Note{1, "all"}).get();
   EXPECT_EQ(mesh.at({1, 1}).call<&Clerk::read>().get(), (std::vector<Note>{{1, "all"}}));
+}
+
+
+/// Waits for a condition that another thread brings about.
+template <typename Condition>
+void eventually(Condition condition) {
+  const auto limit = std::chrono::steady_clock::now() + 20s;
+  while (!condition()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+TEST(System, CallsOfOneSenderArriveInOrderWhetherHeldSmallOrLarge) {
+  Cluster cluster;
+  (void)cluster.first.host<Clerk>("clerk", "x");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  constexpr int kNotes = 5000;
+  for (int i = 0; i < kNotes; ++i) clerk.tell<&Clerk::write>(Note{i, std::string(i % 100 == 0 ? 20000 : 3, 'x')});
+  const auto notes = clerk.call<&Clerk::read>().get();
+  ASSERT_EQ(notes.size(), static_cast<std::size_t>(kNotes));
+  for (int i = 0; i < kNotes; ++i) ASSERT_EQ(notes[static_cast<std::size_t>(i)].number, i);
+}
+
+TEST(System, ManyThreadsCallAtOnceEachInItsOwnOrder) {
+  Cluster cluster;
+  (void)cluster.first.host<Clerk>("clerk", "x");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  {
+    std::vector<std::jthread> callers;
+    for (int t = 0; t < 4; ++t)
+      callers.emplace_back([&, t] {
+        for (int i = 0; i < 500; ++i)
+          if (i % 2 == 0) clerk.call<&Clerk::write>(Note{i, std::to_string(t)}).get();
+          else clerk.tell<&Clerk::write>(Note{i, std::to_string(t)});
+      });
+  }
+  std::map<std::string, int> next;
+  for (const Note& note : clerk.call<&Clerk::read>().get()) EXPECT_EQ(note.number, next[note.text]++);
+  EXPECT_EQ(next.size(), 4u);
+}
+
+TEST(System, ExceptionsArriveAsTheSameErrorWithTheirOrigin) {
+  Cluster cluster;
+  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  const Error error = error_of([&] { mesh.at({1}).call<&Clerk::fail>("no such book").get(); });
+  EXPECT_EQ(error, Error(ErrorCode::kNotFound, "no such book").at("shelf 3").from("worker1", "front[data=1]"));
+  EXPECT_EQ(error_of([&] { mesh.call<&Clerk::fail>("all fail").get(); }).message(), "all fail");
+  const auto outcomes = mesh.call_collect<&Clerk::fail>("each fails").get();
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].error().actor(), "front[data=0]");
+  EXPECT_EQ(outcomes[1].error().actor(), "front[data=1]");
+}
+
+TEST(System, HandlersAwaitOtherActorsAndTheirErrorsPassThrough) {
+  Cluster cluster;
+  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  const ActorAddress other = mesh.at({1}).address();
+  EXPECT_EQ(mesh.at({0}).call<&Clerk::ask>(other, "you").get(), "hi hi you");
+  EXPECT_EQ(error_of([&] { mesh.at({0}).call<&Clerk::ask_for_trouble>(other).get(); }).actor(), "front[data=1]");
+}
+
+TEST(System, UrgentCallsGetThroughWhileAHandlerIsSuspendedAndOthersWait) {
+  Cluster cluster;
+  (void)cluster.first.host<Clerk>("clerk", "hi");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  auto waiting = clerk.call<&Clerk::wait_at_gate>();
+  auto later = clerk.call<&Clerk::greet>("you");
+  eventually([&] { return clerk.call<&Clerk::is_waiting>().get(); });
+  EXPECT_FALSE(waiting.ready());
+  EXPECT_FALSE(later.ready());
+  clerk.call<&Clerk::open_gate>().get();
+  EXPECT_EQ(waiting.get(), 7);
+  EXPECT_EQ(later.get(), "hi you");
+}
+
+TEST(System, SleepingHandlersWakeUpByThemselves) {
+  System system(named("alone"));
+  const auto clerk = system.host<Clerk>("clerk", "hi");
+  EXPECT_TRUE(clerk.call<&Clerk::nap>(5ms).get());
+}
+
+TEST(System, ACallEndsByItsDeadlineAndTheHandlerSeesItsStopToken) {
+  Cluster cluster;
+  Clerk::released = false;
+  (void)cluster.first.host<Clerk>("clerk", "hi");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  const Error error = error_of([&] { clerk.within(50ms).call<&Clerk::hold>().get(); });
+  EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+  for (const char* part : {"'hold'", "clerk", "worker0", "had been sent; whether it ran is unknown"}) EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // the held handler has given up
+  EXPECT_EQ(error_of([&] { clerk.within(50ms).call<&Clerk::wait_at_gate>().get(); }).code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // so has the suspended one
+  EXPECT_EQ(error_of([&] { clerk.call<&Clerk::wait_at_gate>().get(20ms); }).code(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
+  Cluster cluster;
+  Clerk::released = false;
+  (void)cluster.first.host<Clerk>("clerk", "hi");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  auto held = clerk.call<&Clerk::hold>();
+  auto waiting = clerk.call<&Clerk::greet>("you");
+  eventually([] { return Clerk::holding.load(); });
+  waiting.cancel();
+  EXPECT_EQ(error_of([&] { (void)waiting.get(); }).code(), ErrorCode::kCancelled);
+  held.cancel();
+  EXPECT_EQ(error_of([&] { (void)held.get(); }).code(), ErrorCode::kCancelled);
+  eventually([] { return !Clerk::holding.load(); });
+}
+
+TEST(System, ACallThatNobodyAnswersCancelsTheCallsItsHandlerAwaits) {
+  Cluster cluster;
+  Clerk::released = false;
+  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  auto held = mesh.at({1}).call<&Clerk::hold>();
+  auto asking = mesh.at({0}).call<&Clerk::ask>(mesh.at({1}).address(), "you");
+  eventually([] { return Clerk::holding.load(); });
+  asking.cancel();
+  EXPECT_EQ(mesh.at({0}).call<&Clerk::greet>("you").get(), "hi you");  // free again although data=1 is held
+  held.cancel();
+}
+
+TEST(System, AStuckHandlerBoundsTheMemoryOfItsCallers) {
+  Cluster cluster;
+  Clerk::released = false;
+  (void)cluster.first.host<Clerk>("clerk", "hi");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  auto held = clerk.call<&Clerk::hold>();
+  eventually([] { return Clerk::holding.load(); });
+  std::atomic<int> sent{0};
+  {
+    std::jthread flood([&] {
+      for (int i = 0; i < 5000; ++i) {
+        clerk.tell<&Clerk::write>(Note{i, std::string(100, 'x')});
+        ++sent;
+      }
+    });
+    // What the window admits and what is held back, and not one more.
+    eventually([&] { return sent == static_cast<int>(MailboxLimits().messages + kMaxHeld); });
+    std::this_thread::sleep_for(50ms);
+    EXPECT_LE(sent, static_cast<int>(MailboxLimits().messages + 1 + kMaxHeld));
+    Clerk::released = true;
+  }
+  EXPECT_TRUE(held.get());
+  EXPECT_EQ(clerk.call<&Clerk::read>().get().size(), 5000u);
+}
+
+TEST(System, MessagesAboveOneMebibyteTravelInChunksAndAboveTheLimitAreRefused) {
+  Cluster cluster;
+  (void)cluster.first.host<Clerk>("clerk", "hi");
+  const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
+  for (const std::size_t size : {std::size_t{1} << 20, (std::size_t{3} << 20) + 5, std::size_t{40} << 20}) {
+    EXPECT_EQ(clerk.call<&Clerk::measure>(std::vector<std::byte>(size)).get(), size);
+    EXPECT_EQ(clerk.call<&Clerk::produce>(size).get().size(), size);
+  }
+  const Error error = error_of([&] { (void)clerk.call<&Clerk::measure>(std::vector<std::byte>(std::size_t{65} << 20)); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(error.message().find("64 MiB"), std::string::npos) << error.message();
+  EXPECT_EQ(error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); }).code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");
+}
+
+TEST(System, ADestroyedMeshStopsItsActors) {
+  Cluster cluster;
+  Clerk::destroyed = 0;
+  std::optional<MeshRef<Clerk>> left;
+  {
+    const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 3}}, {cluster.first_ref, cluster.first_ref, cluster.second_ref}, "hi");
+    left = mesh.ref();
+    (void)mesh.at({0}).call<&Clerk::wait_at_gate>();
+  }
+  EXPECT_EQ(Clerk::destroyed, 3);
+  const Error error = error_of([&] { (void)left->at({1}).call<&Clerk::rank>().get(); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+}
+
+TEST(System, TheActorsOfALostOwnerAreStopped) {
+  System worker(named("worker0"));
+  worker.provide<Clerk>();
+  const Address at = worker.listen({"127.0.0.1", 0});
+  Clerk::destroyed = 0;
+  {
+    System driver(named("driver"));
+    (void)driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, std::vector<ProcessRef>(2, driver.connect(at)), "hi").ref();
+    auto mesh = driver.spawn_mesh<Clerk>("back", MeshShape{{"data", 2}}, std::vector<ProcessRef>(2, driver.connect(at)), "hi");
+    (void)std::move(mesh).detach();
+    EXPECT_EQ(Clerk::destroyed, 2);
+  }
+  eventually([] { return Clerk::destroyed == 4; });
+}
+
+TEST(System, AFailingConstructorFailsTheSpawnNamingTheRankAndLeavesNothing) {
+  Cluster cluster;
+  Clerk::destroyed = 0;
+  const Error error =
+      error_of([&] { (void)cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "refuse"); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(error.message().find("front[data=0]: no such greeting"), std::string::npos) << error.message();
+  EXPECT_EQ(error.node(), "worker0");
+}
+
+TEST(System, ProcessesThatDoNotProvideTheClassSaySo) {
+  System driver(named("driver")), worker(named("worker0"));
+  const auto process = driver.connect(worker.listen({"127.0.0.1", 0}));
+  const Error error = error_of([&] { (void)driver.spawn_mesh<Clerk>("front", MeshShape{}, {process}, "hi"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_NE(error.message().find("worker0 does not provide actors with interface 'test.clerk'"), std::string::npos) << error.message();
 }
 
 }  // namespace

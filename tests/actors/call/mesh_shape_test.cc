@@ -1,0 +1,40 @@
+#include "actors/call/mesh_shape.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+const MeshShape kShape{{"data", 2}, {"pipe", 3}, {"tensor", 4}};
+
+TEST(MeshShape, RanksCountInRowMajorOrder) {
+  EXPECT_EQ(kShape.size(), 24);
+  EXPECT_EQ(kShape.coordinates(23), (std::vector<std::int64_t>{1, 2, 3}));
+  for (std::int64_t rank = 0; rank < kShape.size(); ++rank) EXPECT_EQ(kShape.rank(kShape.coordinates(rank)), rank);
+  EXPECT_EQ(MeshShape().size(), 1);
+  EXPECT_THROW((void)kShape.coordinates(24), Error);
+  EXPECT_THROW((void)kShape.rank(std::vector<std::int64_t>{0, 3, 0}), Error);
+}
+
+TEST(MeshShape, AnIndexDropsTheAxisAndARangeKeepsIt) {
+  const std::vector<AxisPart> index{{"pipe", 1}};
+  EXPECT_EQ(kShape.slice(index).shape, (MeshShape{{"data", 2}, {"tensor", 4}}));
+  EXPECT_EQ(kShape.slice(index).ranks, (std::vector<std::int64_t>{4, 5, 6, 7, 16, 17, 18, 19}));
+  const std::vector<AxisPart> range{{"tensor", -2, 4}, {"data", 0}};
+  EXPECT_EQ(kShape.slice(range).shape, (MeshShape{{"pipe", 3}, {"tensor", 2}}));
+  EXPECT_EQ(kShape.slice(range).ranks, (std::vector<std::int64_t>{2, 3, 6, 7, 10, 11}));
+}
+
+TEST(MeshShape, WrongSlicesAndShapesAreErrors) {
+  const std::vector<AxisPart> unknown{{"model", 0}}, outside{{"data", 2}}, empty{{"data", 1, 1}};
+  EXPECT_THROW((void)kShape.slice(unknown), Error);
+  EXPECT_THROW((void)kShape.slice(outside), Error);
+  EXPECT_THROW((void)kShape.slice(empty), Error);
+  EXPECT_THROW((MeshShape{{"data", 0}}), Error);
+  EXPECT_THROW((MeshShape{{"data", 1}, {"data", 2}}), Error);
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,124 @@
+#include "actors/mailbox/mailbox.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace weft::actors {
+namespace {
+
+class FakeRoute final : public ReturnRoute {
+ public:
+  void reply(Reply, bool) override {}
+  void grant(const Credit&) override {}
+  const ProcessRef& peer() const override { return peer_; }
+
+ private:
+  ProcessRef peer_;
+};
+
+Envelope envelope(const std::shared_ptr<ReturnRoute>& route, std::uint64_t id, bool urgent = false, std::size_t bytes = 8) {
+  Envelope made;
+  made.call.id = id;
+  made.call.urgent = urgent;
+  made.call.arguments.resize(bytes);
+  made.route = route;
+  return made;
+}
+
+Mailbox::Refusal push(Mailbox& mailbox, Envelope made) { return mailbox.push(made); }
+std::uint64_t next_id(Mailbox& mailbox, bool ordinary = true) { return std::get<Envelope>(mailbox.next(ordinary)).call.id; }
+
+TEST(Mailbox, OrdinaryCallsComeInOrderAndUrgentOnesFirst) {
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_EQ(push(mailbox, envelope(route, id)), Mailbox::Refusal::kNone);
+  ASSERT_EQ(push(mailbox, envelope(route, 9, true)), Mailbox::Refusal::kNone);
+  EXPECT_EQ(next_id(mailbox), 9u);
+  for (std::uint64_t id = 1; id <= 3; ++id) EXPECT_EQ(next_id(mailbox), id);
+}
+
+TEST(Mailbox, WhileAHandlerIsSuspendedOnlyWakeUpsAndUrgentCallsAreTaken) {
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  (void)push(mailbox, envelope(route, 1));
+  std::jthread other([&] { (void)push(mailbox, envelope(route, 5, true)); });
+  EXPECT_EQ(next_id(mailbox, false), 5u);
+  mailbox.post([] {});
+  EXPECT_TRUE(std::holds_alternative<Mailbox::Task>(mailbox.next(false)));
+  EXPECT_EQ(next_id(mailbox, true), 1u);
+}
+
+TEST(Mailbox, ASenderBeyondItsWindowIsRefused) {
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {128, 1 << 20});
+  for (std::uint64_t id = 0; id < 128; ++id) ASSERT_EQ(push(mailbox, envelope(route, id)), Mailbox::Refusal::kNone);
+  EXPECT_EQ(push(mailbox, envelope(route, 128)), Mailbox::Refusal::kOverrun);
+  (void)next_id(mailbox);
+  EXPECT_EQ(push(mailbox, envelope(route, 129)), Mailbox::Refusal::kNone);
+}
+
+TEST(Mailbox, TheWindowIsSharedAmongSendersAndTheSumStaysWithinTheLimit) {
+  Mailbox mailbox(ActorId(1), {1000, 1 << 20});
+  std::vector<std::shared_ptr<FakeRoute>> routes;
+  for (int i = 0; i < 10; ++i) routes.push_back(std::make_shared<FakeRoute>());
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& route : routes) (void)push(mailbox, envelope(route, 1));
+    for (std::size_t i = 0; i < routes.size(); ++i) (void)next_id(mailbox);
+  }
+  std::vector<CreditReport> reports;
+  mailbox.take_reports(reports);
+  ASSERT_EQ(reports.size(), 10u);
+  std::uint64_t sum = 0;
+  for (const auto& report : reports) sum += report.credit.window_messages;
+  EXPECT_LE(sum, 1000u);
+  EXPECT_EQ(reports[0].credit.consumed_messages, 2u);
+}
+
+TEST(Mailbox, CancelTakesAWaitingCallOutAndCountsItAsConsumed) {
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  (void)push(mailbox, envelope(route, 1));
+  (void)push(mailbox, envelope(route, 2));
+  EXPECT_EQ(mailbox.cancel(route.get(), 1)->call.id, 1u);
+  EXPECT_FALSE(mailbox.cancel(route.get(), 1));
+  EXPECT_EQ(next_id(mailbox), 2u);
+  std::vector<CreditReport> reports;
+  mailbox.take_reports(reports);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].credit.consumed_messages, 2u);
+}
+
+TEST(Mailbox, AClosedOneReturnsWhatWaitedAndTakesNoMore) {
+  const auto route = std::make_shared<FakeRoute>();
+  Mailbox mailbox(ActorId(1), {});
+  (void)push(mailbox, envelope(route, 1));
+  EXPECT_EQ(mailbox.close().size(), 1u);
+  EXPECT_EQ(push(mailbox, envelope(route, 2)), Mailbox::Refusal::kClosed);
+  EXPECT_FALSE(mailbox.post([] {}));
+}
+
+TEST(SendWindow, HoldsBackWhatExceedsMessagesOrBytesButLetsOneLargeMessageGoAlone) {
+  SendWindow window;
+  EXPECT_TRUE(window.admits(100u << 20));
+  window.sent(100u << 20);
+  EXPECT_FALSE(window.admits(1));
+  EXPECT_TRUE(window.update(1, 100u << 20, 2, 1000));
+  window.sent(600);
+  EXPECT_FALSE(window.admits(600));
+  EXPECT_TRUE(window.admits(400));
+  window.sent(1);
+  EXPECT_FALSE(window.admits(1));
+}
+
+TEST(SendWindow, IgnoresReportsThatCannotBeTrue) {
+  SendWindow window;
+  window.sent(10);
+  EXPECT_FALSE(window.update(2, 10, 64, 1000));
+  EXPECT_FALSE(window.update(1, 11, 64, 1000));
+  EXPECT_TRUE(window.update(1, 10, 64, 1000));
+  EXPECT_FALSE(window.update(0, 0, 64, 1000));
+}
+
+}  // namespace
+}  // namespace weft::actors
