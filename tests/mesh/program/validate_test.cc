@@ -1,0 +1,70 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "mesh/program/compile.h"
+
+namespace weft::mesh {
+namespace {
+
+using testing::HasSubstr;
+
+/// Device `self` of a pair that exchanges two tensors; `order` says which transfer it waits for first.
+Program exchange(std::uint32_t self, std::vector<Instruction> instructions) {
+  Program program;
+  program.name = "test";
+  program.device = transfer::DeviceId(self);
+  program.device_name = "mesh[" + std::to_string(self) + "]";
+  for (std::uint32_t op = 0; op < 2; ++op) {
+    Transfer transfer;
+    transfer.name = "t" + std::to_string(op);
+    transfer.op = op;
+    transfer.part.device = program.device;
+    transfer::Stream stream;
+    stream.bytes = 4;
+    stream.chunk_bytes = 4;
+    if (self == op) stream.children = {transfer::DeviceId(1 - self)};
+    if (self != op) stream.parent = transfer::DeviceId(1 - self);
+    transfer.part.streams.push_back(stream);
+    program.transfers.push_back(transfer);
+  }
+  program.num_handles = 2;
+  program.instructions = std::move(instructions);
+  return program;
+}
+
+std::string error_of(const std::vector<Program>& programs) {
+  try {
+    validate(programs);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+Start start(std::uint32_t transfer) { return {transfer, 0, -1, -1, transfer}; }
+
+TEST(ValidatePrograms, MatchingProgramsPass) {
+  EXPECT_EQ(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), exchange(1, {start(1), start(0), Wait{1}, Wait{0}})}), "");
+}
+
+TEST(ValidatePrograms, WaitingBeforeTheOtherCanStartIsADeadlockThatNamesBoth) {
+  const std::string text =
+      error_of({exchange(0, {start(0), Wait{0}, start(1), Wait{1}}), exchange(1, {start(1), Wait{1}, start(0), Wait{0}})});
+  EXPECT_THAT(text, HasSubstr("mesh[0] at instruction 1 waits for transfer 0"));
+  EXPECT_THAT(text, HasSubstr("mesh[1] at instruction 1 waits for transfer 1"));
+}
+
+TEST(ValidatePrograms, APeerThatTakesNoPartIsNamed) {
+  EXPECT_THAT(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), exchange(1, {})}), HasSubstr("never waited for"));
+  Program silent = exchange(1, {});
+  silent.num_handles = 0;
+  EXPECT_THAT(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), silent}), HasSubstr("its peer device 1 does not"));
+}
+
+TEST(ValidatePrograms, AWaitWithoutAStartIsRefused) {
+  EXPECT_THAT(error_of({exchange(0, {Wait{0}, start(0), start(1), Wait{1}})}), HasSubstr("before it starts"));
+}
+
+}  // namespace
+}  // namespace weft::mesh

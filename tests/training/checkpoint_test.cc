@@ -1,0 +1,117 @@
+// Parameters and moments travel to the driver and back, also to other meshes.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "mesh/in_process/in_process_training.h"
+#include "mesh/program/checkpoint_programs.h"
+#include "tests/training/layouts.h"
+#include "tests/training/random_batches.h"
+
+namespace weft::test {
+namespace {
+
+using Blocks = std::map<std::string, std::vector<float>>;
+
+mesh::StepRequest checkpoint(const std::string& program, std::uint64_t run) {
+  mesh::StepRequest request;
+  request.program = program;
+  request.run = run;
+  return request;
+}
+
+Blocks gather(mesh::InProcessTraining& training, const mesh::TrainingPlan& plan, std::uint64_t run) {
+  training.run(checkpoint("gather", run));
+  Blocks blocks;
+  for (const Parameter& parameter : plan.partition.graph.parameters()) {
+    for (const std::string& name : mesh::checkpoint_blocks(plan.partition.graph.value(parameter.value).name)) {
+      const auto values = training.driver_block(name);
+      blocks[name].assign(values.begin(), values.end());
+    }
+  }
+  return blocks;
+}
+
+void scatter(mesh::InProcessTraining& training, const Blocks& blocks, std::uint64_t run) {
+  for (const auto& [name, values] : blocks) {
+    const auto target = training.driver_block(name);
+    ASSERT_EQ(target.size(), values.size());
+    std::copy(values.begin(), values.end(), target.begin());
+  }
+  training.run(checkpoint("scatter", run));
+}
+
+std::vector<double> losses(mesh::InProcessTraining& training, std::uint64_t from, std::uint64_t to) {
+  std::vector<double> result;
+  for (std::uint64_t step = from; step < to; ++step) result.push_back(training.run(train_step(step)).loss);
+  return result;
+}
+
+class Resume : public testing::TestWithParam<std::pair<std::size_t, std::size_t>> {};
+
+TEST_P(Resume, ContinuesTheLossCurve) {
+  const Case first = master_cases()[GetParam().first], second = master_cases()[GetParam().second];
+  const mesh::TrainingPlan plan = plan_of(first, "eager-1f1b", transfer::Strategy::kBroadcast);
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining whole(plan, batches, 7);
+  losses(whole, 0, 5);
+  const Blocks blocks = gather(whole, plan, 1000);
+  const auto expected = losses(whole, 5, 10);
+
+  const mesh::TrainingPlan other_plan = plan_of(second, "1f1b", transfer::Strategy::kLocalAllgather);
+  mesh::InProcessTraining resumed(other_plan, batches, 8);  // another seed: what it starts from must not matter
+  scatter(resumed, blocks, 1001);
+  const auto continued = losses(resumed, 5, 10);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (GetParam().first == GetParam().second) {
+      EXPECT_EQ(continued[i], expected[i]) << "step " << 5 + i;
+    } else {
+      EXPECT_NEAR(continued[i], expected[i], 1e-4 * std::abs(expected[i])) << "step " << 5 + i;
+    }
+  }
+  EXPECT_EQ(gather(resumed, other_plan, 1002).size(), blocks.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Resume, testing::Values(std::pair(4, 4), std::pair(7, 7), std::pair(4, 0), std::pair(0, 6), std::pair(7, 1)),
+                         [](const auto& test) {
+                           return master_cases()[test.param.first].name + "_to_" + master_cases()[test.param.second].name;
+                         });
+
+TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
+  const mesh::TrainingPlan plan = plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kBroadcast);
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining training(plan, batches, 7);
+  mesh::StepRequest request = checkpoint("validate", 500);
+  request.step = 0;
+  const double as_training_batch = training.run(request).loss;
+  EXPECT_EQ(training.run(train_step(0)).loss, as_training_batch);
+  request.run = 501;
+  request.split = mesh::Split::kValidation;
+  EXPECT_NE(training.run(request).loss, as_training_batch);
+}
+
+TEST(InProcess, AFailingReadEndsTheStepOnAllDevicesAndNamesTheCause) {
+  class Broken final : public mesh::BatchSource {
+   public:
+    void read(std::string_view input, mesh::Split, std::uint64_t, int microbatch, int, const Region&, std::span<std::byte> out) override {
+      if (input == "targets" && microbatch == 2) throw_error(ErrorCode::kDataLoss, "the token file is damaged");
+      std::fill(out.begin(), out.end(), std::byte{0});
+    }
+  };
+  const mesh::TrainingPlan plan = plan_of(master_cases()[7], "eager-1f1b", transfer::Strategy::kBroadcast);
+  Broken batches;
+  mesh::InProcessTraining training(plan, batches, 7);
+  try {
+    training.run(train_step(0));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+    EXPECT_EQ(error.message(), "the token file is damaged");
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
