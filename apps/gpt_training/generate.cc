@@ -1,0 +1,66 @@
+#include "apps/gpt_training/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "core/evaluate/evaluation.h"
+
+namespace weft::apps {
+namespace {
+
+void set_parameters(Evaluation& evaluation, const std::vector<ParameterState>& states) {
+  const auto parameters = evaluation.graph().parameters();
+  for (const Parameter& parameter : parameters) {
+    const Value& value = evaluation.graph().value(parameter.value);
+    const auto state = std::find_if(states.begin(), states.end(), [&](const ParameterState& s) { return s.name == value.name; });
+    if (state == states.end() || state->shape != value.type.shape)
+      throw_error(ErrorCode::kIncompatible, "there is no parameter {} {} among those given", value.name, to_string(value.type));
+    std::ranges::copy(state->values, evaluation.data<float>(parameter.value).begin());
+  }
+}
+
+}  // namespace
+
+std::int32_t draw(std::span<const float> logits, double temperature, std::int64_t top_k, double uniform) {
+  std::vector<std::int32_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  });
+  if (temperature <= 0) return order.front();
+  if (top_k > 0 && static_cast<std::size_t>(top_k) < order.size()) order.resize(static_cast<std::size_t>(top_k));
+  const double largest = logits[static_cast<std::size_t>(order.front())];
+  std::vector<double> sums;
+  double sum = 0;
+  for (std::int32_t id : order) sums.push_back(sum += std::exp((logits[static_cast<std::size_t>(id)] - largest) / temperature));
+  const auto chosen = std::upper_bound(sums.begin(), sums.end(), uniform * sum);
+  return order[std::min(static_cast<std::size_t>(chosen - sums.begin()), order.size() - 1)];
+}
+
+std::string generate(Device& device, const GptShape& shape, const std::vector<ParameterState>& parameters,
+                     const Tokenizer& tokenizer, const SampleConfig& sample, std::uint64_t seed) {
+  GptShape one = shape;
+  one.batch = 1;
+  GptGraph gpt = gpt_graph(one, 1.0);
+  Evaluation evaluation(device, gpt.graph, {gpt.logits});
+  set_parameters(evaluation, parameters);
+  std::vector<std::int32_t> ids = tokenizer.encode(sample.prompt);
+  const std::span<std::int32_t> window = evaluation.data<std::int32_t>(gpt.tokens);
+  const std::size_t vocabulary = static_cast<std::size_t>(shape.vocabulary);
+  PhiloxStream random(seed, fnv1a("sample", 6));
+  for (std::int64_t i = 0; i < sample.tokens; ++i) {
+    const std::size_t used = std::min(ids.size(), window.size());
+    std::ranges::fill(window, 0);  // later positions: the model does not look ahead
+    std::copy(ids.end() - static_cast<std::ptrdiff_t>(used), ids.end(), window.begin());
+    evaluation.run();
+    const std::span<const float> logits = evaluation.data<float>(gpt.logits).subspan((used - 1) * vocabulary, vocabulary);
+    const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;
+    ids.push_back(draw(logits, sample.temperature, sample.top_k, uniform));
+  }
+  return tokenizer.decode(ids);
+}
+
+}  // namespace weft::apps

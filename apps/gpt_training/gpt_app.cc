@@ -1,0 +1,60 @@
+#include "apps/gpt_training/gpt_app.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/data/text_batches.h"
+#include "apps/data/text_dataset.h"
+#include "apps/gpt_training/generate.h"
+#include "apps/report/progress_display.h"
+#include "core/autodiff/differentiate.h"
+#include "core/base/sha256.h"
+#include "core/device_cpu/cpu_device.h"
+
+namespace weft::apps {
+
+ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) {
+  seed_ = seed;
+  if (const auto data = root.find("data")) data_ = parse_text_data(*data);
+  if (const auto sample = root.find("sample")) sample_ = parse_sample(*sample);
+  shape_ = parse_gpt(root.at("model"));
+  shape_.batch = batch.rows_per_microbatch;
+  shape_.vocabulary = data_.vocabulary;
+  const GptGraph gpt = gpt_graph(shape_, 1.0 / static_cast<double>(batch.microbatches * shape_.batch * shape_.sequence));
+  return {.graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss},
+          .text = fmt::format("GPT: {} layers, width {}, {} heads, sequence {}, {:.2f} M parameters", shape_.layers, shape_.width,
+                              shape_.heads, shape_.sequence, static_cast<double>(gpt.graph.num_parameter_elements()) * 1e-6),
+          .tokens_per_row = shape_.sequence};
+}
+
+PreparedData GptApp::prepare() {
+  const auto dataset = std::make_shared<const TextDataset>(TextDataset::prepare(data_));  // shared with the sampler below
+  const TextBatchesRecipe recipe{.data = data_,
+                                 .folder = dataset->folder.string(),
+                                 .train_sha256 = dataset->train.sha256(),
+                                 .validation_sha256 = dataset->validation.sha256(),
+                                 .sequence = static_cast<int>(shape_.sequence),
+                                 .rows_per_microbatch = shape_.batch,
+                                 .seed = seed_};
+  const std::string what = fmt::format("gpt|{}|{}|{}|{}|{}|{}|{}|{}", shape_.layers, shape_.width, shape_.heads, shape_.sequence,
+                                       shape_.vocabulary, recipe.train_sha256, recipe.validation_sha256, seed_);
+  return {.text = fmt::format("{}: {} tokens to train on, {} held out; {} {}",
+                              data_.text == "kjv" ? "the King James Version" : data_.text, with_thousands(static_cast<double>(dataset->train.size())),
+                              with_thousands(static_cast<double>(dataset->validation.size())), dataset->train.vocabulary(),
+                              data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
+          .batches = recipe.to_json(),
+          .digest = sha256(std::as_bytes(std::span(what))),
+          .unigram_loss = dataset->unigram_loss,
+          .sample = [shape = shape_, sample = sample_, seed = seed_, dataset](const std::vector<ParameterState>& parameters) {
+            if (sample.tokens == 0) return std::string();
+            CpuDevice device;
+            return generate(device, shape, parameters, *dataset->tokenizer, sample, seed);
+          }};
+}
+
+std::unique_ptr<mesh::BatchSource> GptApp::open_batches(const std::string& batches) const {
+  return std::make_unique<TextBatches>(TextBatchesRecipe::from_json(batches));
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/checkpoint/checkpoint.h"
+#include "core/config/config_node.h"
+#include "mesh/plan/training_plan.h"
+#include "mesh/runtime/batch_source.h"
+
+namespace weft::apps {
+
+/// How a step's batch is cut.
+struct BatchShape {
+  std::int64_t rows_per_microbatch = 1;  ///< Sequences.
+  std::int64_t microbatches = 1;
+};
+
+/// A model as its configuration describes it. Made without touching data or devices.
+struct ModelDescription {
+  mesh::ModelGraphs graphs;     ///< For one microbatch; the losses of all microbatches of a step add up to the mean.
+  std::string text;             ///< For people: "4 layers, width 128, 4 heads, sequence 64".
+  std::int64_t tokens_per_row;  ///< For tokens per second.
+};
+
+/// A model's data, ready to be read.
+struct PreparedData {
+  std::string text;           ///< For people: "the King James Version, 1.2 M tokens".
+  std::string batches;        ///< What open_batches() takes, in any process of this binary.
+  std::string digest;         ///< Hash of what must not change when a run is resumed.
+  double unigram_loss = 0;    ///< 0: there is none to compare with.
+  /// Text (or what else the model makes) from these parameters; may be empty.
+  std::function<std::string(const std::vector<ParameterState>&)> sample;
+};
+
+/// An app of this library: its model, its data, and the sections of the run file that describe them. Everything else, from the
+/// command line to checkpoints, is serve_training()'s. Made in main; one thread at a time.
+class TrainingApp {
+ public:
+  virtual ~TrainingApp() = default;
+  virtual std::string name() const = 0;
+  /// Reads the app's own sections of the run file's root; finishes them. Called once, before prepare(), in drivers, checks and plans.
+  /// Throws Error(kInvalidConfig).
+  virtual ModelDescription read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) = 0;
+  /// Finds or makes the data. In the driver only.
+  virtual PreparedData prepare() = 0;
+  /// In device processes, where nothing was read: from what prepare() said.
+  virtual std::unique_ptr<mesh::BatchSource> open_batches(const std::string& batches) const = 0;
+};
+
+}  // namespace weft::apps
