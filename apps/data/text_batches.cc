@@ -15,7 +15,8 @@ TextDataset open_dataset(const TextBatchesRecipe& recipe) {
                             : TextDataset::prepare(recipe.data);
   if (dataset.train.sha256() != recipe.train_sha256 || dataset.validation.sha256() != recipe.validation_sha256)
     throw_error(ErrorCode::kIncompatible,
-                "the text '{}' on this host is not the one that the driver trains on (its tokens have SHA-256 {}..., the driver's {}...): "
+                "the text '{}' on this host is not the one that the driver trains on (its tokens have SHA-256 {}..., the "
+                "driver's {}...): "
                 "put the same file, or the same package version, on all hosts",
                 recipe.data.text, dataset.train.sha256().substr(0, 12), recipe.train_sha256.substr(0, 12));
   return dataset;
@@ -69,8 +70,8 @@ TextBatches::TextBatches(const TextBatchesRecipe& recipe)
 void TextBatches::read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches,
                        const Region& region, std::span<std::byte> out) {
   WEFT_CHECK(input == "tokens" || input == "targets", "input {}", input);
-  WEFT_CHECK(region.rank() == 2 && out.size() == static_cast<std::size_t>(region.num_elements()) * sizeof(std::int32_t), "{} bytes",
-             out.size());
+  WEFT_CHECK(region.rank() == 2 && out.size() == static_cast<std::size_t>(region.num_elements()) * sizeof(std::int32_t),
+             "{} bytes", out.size());
   const std::size_t shift = input == "targets" ? 1 : 0;
   const TokenFile& file = split == mesh::Split::kTrain ? dataset_.train : dataset_.validation;
   const std::size_t columns = static_cast<std::size_t>(region[1].size());

@@ -13,11 +13,11 @@ namespace weft::apps {
 
 /// What a device process needs to read its share of a text: sent by the driver as one string.
 struct TextBatchesRecipe {
-  TextDataConfig data;                   ///< Enough to make the data set where it is not in the cache.
-  std::string folder = {};               ///< Of the driver's data set.
-  std::string train_sha256 = {};         ///< What the driver trains on: another text is refused.
+  TextDataConfig data;            ///< Enough to make the data set where it is not in the cache.
+  std::string folder = {};        ///< Of the driver's data set.
+  std::string train_sha256 = {};  ///< What the driver trains on: another text is refused.
   std::string validation_sha256 = {};
-  int sequence = 0;                      ///< Tokens per sequence.
+  int sequence = 0;  ///< Tokens per sequence.
   std::int64_t rows_per_microbatch = 0;
   std::uint64_t seed = 0;
 

@@ -40,7 +40,8 @@ PreparedData GptApp::prepare() {
   const std::string what = fmt::format("gpt|{}|{}|{}|{}|{}|{}|{}|{}", shape_.layers, shape_.width, shape_.heads, shape_.sequence,
                                        shape_.vocabulary, recipe.train_sha256, recipe.validation_sha256, seed_);
   return {.text = fmt::format("{}: {} tokens to train on, {} held out; {} {}",
-                              data_.text == "kjv" ? "the King James Version" : data_.text, with_thousands(static_cast<double>(dataset->train.size())),
+                              data_.text == "kjv" ? "the King James Version" : data_.text,
+                              with_thousands(static_cast<double>(dataset->train.size())),
                               with_thousands(static_cast<double>(dataset->validation.size())), dataset->train.vocabulary(),
                               data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
           .batches = recipe.to_json(),

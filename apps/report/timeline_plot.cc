@@ -36,6 +36,7 @@ std::pair<std::string, const char*> style_of(TraceKind kind, const std::string& 
     case TraceKind::kForward:
     case TraceKind::kUpdate:
     case TraceKind::kReshard: return {fmt::format("fill='{}'", colour), "white"};
+    case TraceKind::kBackward:
     case TraceKind::kInputGrad: return {fmt::format("fill='{0}' fill-opacity='0.55'", colour), "#24292f"};
     case TraceKind::kWeightGrad: return {fmt::format("fill='{0}' fill-opacity='0.25'", colour), "#24292f"};
     case TraceKind::kCollective: return {"fill='url(#hatch)' stroke='#868e96' stroke-width='0.5'", "#24292f"};
@@ -128,7 +129,7 @@ class Timeline {
   double left_;
 };
 
-void draw_legend(Svg& svg, double left, const std::set<int>& microbatches) {
+void draw_legend(Svg& svg, double left, const std::set<TraceKind>& shown, const std::set<int>& microbatches) {
   double x = left;
   const double y = 46;
   const auto entry = [&](const std::string& style, const std::string& text) {
@@ -137,12 +138,15 @@ void draw_legend(Svg& svg, double left, const std::set<int>& microbatches) {
     x += 19 + static_cast<double>(text.size()) * kLetterWidth + 16;
   };
   const std::string neutral = kMicrobatchColours[0];
-  entry(style_of(TraceKind::kForward, neutral).first, "forward");
-  entry(style_of(TraceKind::kInputGrad, neutral).first, "backward, input gradient");
-  entry(style_of(TraceKind::kWeightGrad, neutral).first, "backward, weight gradient");
-  entry(style_of(TraceKind::kUpdate, kUpdateColour).first, "optimizer");
-  entry(style_of(TraceKind::kCollective, neutral).first, "collective in a mesh");
-  entry(style_of(TraceKind::kWait, neutral).first, "waiting for a transfer");
+  const std::pair<TraceKind, const char*> kinds[] = {{TraceKind::kForward, "forward"},
+                                                     {TraceKind::kBackward, "backward"},
+                                                     {TraceKind::kInputGrad, "backward, input gradient"},
+                                                     {TraceKind::kWeightGrad, "backward, weight gradient"},
+                                                     {TraceKind::kUpdate, "optimizer"},
+                                                     {TraceKind::kCollective, "collective in a mesh"},
+                                                     {TraceKind::kWait, "waiting for a transfer"}};
+  for (const auto& [kind, text] : kinds)
+    if (shown.contains(kind)) entry(style_of(kind, kind == TraceKind::kUpdate ? kUpdateColour : neutral).first, text);
   x = left;
   svg.text(x, y + 32, "microbatch", Svg::Anchor::kStart, "fill='#57606a'");
   x += 80;
@@ -160,10 +164,12 @@ void draw_legend(Svg& svg, double left, const std::set<int>& microbatches) {
 Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const std::string& title) {
   Span span;
   std::set<int> microbatches;
+  std::set<TraceKind> kinds;
   for (const DeviceTrace& device : devices)
     for (const TraceEvent& event : device.events) {
       if (event.step != step) continue;
       span.add(event.start_ns + device.clock_offset_ns, event.end_ns + device.clock_offset_ns);
+      kinds.insert(event.kind);
       if (event.microbatch != TraceEvent::kNoMicrobatch) microbatches.insert(event.microbatch);
     }
   if (span.end < span.start) span = {0, 1};
@@ -178,7 +184,7 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
       "<pattern id='hatch' width='5' height='5' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'>"
       "<rect width='5' height='5' fill='#f1f3f5'/><rect width='2' height='5' fill='#adb5bd'/></pattern>");
   svg.text(16, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
-  draw_legend(svg, left, microbatches);
+  draw_legend(svg, left, kinds, microbatches);
 
   Timeline timeline(svg, span, left);
   const double milliseconds = static_cast<double>(span.end - span.start) * 1e-6;

@@ -28,10 +28,10 @@ struct ModelDescription {
 
 /// A model's data, ready to be read.
 struct PreparedData {
-  std::string text;           ///< For people: "the King James Version, 1.2 M tokens".
-  std::string batches;        ///< What open_batches() takes, in any process of this binary.
-  std::string digest;         ///< Hash of what must not change when a run is resumed.
-  double unigram_loss = 0;    ///< 0: there is none to compare with.
+  std::string text;         ///< For people: "the King James Version, 1.2 M tokens".
+  std::string batches;      ///< What open_batches() takes, in any process of this binary.
+  std::string digest;       ///< Hash of what must not change when a run is resumed.
+  double unigram_loss = 0;  ///< 0: there is none to compare with.
   /// Text (or what else the model makes) from these parameters; may be empty.
   std::function<std::string(const std::vector<ParameterState>&)> sample;
 };
@@ -42,8 +42,8 @@ class TrainingApp {
  public:
   virtual ~TrainingApp() = default;
   virtual std::string name() const = 0;
-  /// Reads the app's own sections of the run file's root; finishes them. Called once, before prepare(), in drivers, checks and plans.
-  /// Throws Error(kInvalidConfig).
+  /// Reads the app's own sections of the run file's root; finishes them. Called once, before prepare(), in drivers, checks and
+  /// plans. Throws Error(kInvalidConfig).
   virtual ModelDescription read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) = 0;
   /// Finds or makes the data. In the driver only.
   virtual PreparedData prepare() = 0;

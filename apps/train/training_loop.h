@@ -29,7 +29,7 @@ struct TrainingRun {
   std::string subtitle;      ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
   /// Text that a model with these parameters writes; empty: the app shows none.
   std::function<std::string(const std::vector<ParameterState>&)> sample;
-  TimePoint started;  ///< Of the driver, for the time to the first step.
+  TimePoint started = {};  ///< Of the driver, for the time to the first step.
 };
 
 /// Where the loop finds and leaves things. Borrowed.

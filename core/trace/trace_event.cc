@@ -20,6 +20,7 @@ std::string_view to_string(TraceLane lane) {
 std::string_view to_string(TraceKind kind) {
   switch (kind) {
     case TraceKind::kForward: return "forward";
+    case TraceKind::kBackward: return "backward";
     case TraceKind::kInputGrad: return "input grad";
     case TraceKind::kWeightGrad: return "weight grad";
     case TraceKind::kUpdate: return "update";

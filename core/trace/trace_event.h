@@ -19,6 +19,7 @@ std::string_view to_string(TraceLane lane);
 /// What an event is about. Pictures colour by it, and the share of hidden transfer time is counted by it.
 enum class TraceKind : std::uint8_t {
   kForward,     ///< forward of one microbatch on a stage
+  kBackward,    ///< I and W of one microbatch together
   kInputGrad,   ///< I: the part of backward that earlier stages wait for
   kWeightGrad,  ///< W: the part that only the optimizer needs
   kUpdate,      ///< clipping and optimizer step
@@ -27,7 +28,7 @@ enum class TraceKind : std::uint8_t {
   kWait,        ///< compute stood still for a transfer
 };
 
-/// "forward", "input grad", "weight grad", "update", "collective", "reshard", "wait".
+/// "forward", "backward", "input grad", "weight grad", "update", "collective", "reshard", "wait".
 std::string_view to_string(TraceKind kind);
 
 /// One span of time on one lane of one device. A value; times are nanoseconds of the recording process's

@@ -19,7 +19,7 @@ double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).co
 TraceKind trace_kind(ActionKind kind) {
   switch (kind) {
     case ActionKind::kForward: return TraceKind::kForward;
-    case ActionKind::kBackward: return TraceKind::kInputGrad;
+    case ActionKind::kBackward: return TraceKind::kBackward;
     case ActionKind::kInputGrad: return TraceKind::kInputGrad;
     case ActionKind::kWeightGrad: return TraceKind::kWeightGrad;
   }

@@ -1,0 +1,133 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "apps/checkpoint/checkpoint.h"
+#include "apps/gpt_training/gpt_app.h"
+#include "apps/report/metrics.h"
+#include "apps/train/in_process_runner.h"
+#include "apps/train/run_config.h"
+#include "apps/train/training_loop.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+/// The shipped run file, shrunk and on a small text, with all devices in this process.
+class RunFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "weft-run-file-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    std::ofstream out(root_ / "text.txt");
+    for (int i = 0; i < 3000; ++i) out << "the " << i * 7919 % 100 << " and the lord of " << i * 104729 % 30 << "\n";
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::vector<std::string> small(std::vector<std::string> more = {}) const {
+    std::vector<std::string> overrides = {
+        "model={layers: 4, width: 32, heads: 4, sequence: 16}",
+        "data={text: " + (root_ / "text.txt").string() + ", tokenizer: bytes, cache: " + (root_ / "cache").string() + "}",
+        "training.steps=8",
+        "training.validate_every=4",
+        "training.validation_batches=1",
+        "checkpoint.every=3"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return overrides;
+  }
+  static fs::path shipped() { return fs::path(WEFT_SOURCE_DIR) / "cluster.yaml"; }
+
+  RunSummary train_in(const fs::path& path, const std::vector<std::string>& overrides, std::int64_t stop_after = 0) {
+    GptApp app;
+    const SteadyClock clock;
+    const RunConfig config = read_run_config(shipped(), overrides, app);
+    const PreparedData data = app.prepare();
+    const auto batches = app.open_batches(data.batches);
+    const mesh::TrainingPlan plan = plan_of(config);
+    InProcessRunner runner(plan, *batches, config.seed);
+    MeshEngine engine(plan, runner);
+    const RunDirectory directory = RunDirectory::prepare(path, config.checkpoint.resume);
+    const TrainingRun run{.name = config.name,
+                          .app = app.name(),
+                          .seed = config.seed,
+                          .training = config.training,
+                          .checkpoint = config.checkpoint,
+                          .tokens_per_step = config.training.batch * config.model.tokens_per_row,
+                          .model_digest = data.digest,
+                          .unigram_loss = data.unigram_loss,
+                          .subtitle = config.layout.schedule,
+                          .sample = data.sample};
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(std::tmpfile(), std::fclose);
+    std::stop_source stop;
+    struct StopAfter final : TrainingEngine {
+      StopAfter(MeshEngine& engine, std::stop_source& source, std::int64_t step) : inner(engine), stop(source), last(step) {}
+      StepOutcome step(const StepOrder& order) override {
+        if (order.step == last) stop.request_stop();
+        return inner.step(order);
+      }
+      double validate(std::int64_t batches) override { return inner.validate(batches); }
+      std::vector<ParameterState> gather() override { return inner.gather(); }
+      void restore(const std::vector<ParameterState>& p, std::int64_t steps) override { inner.restore(p, steps); }
+      std::vector<DeviceTrace> take_traces() override { return inner.take_traces(); }
+      MeshEngine& inner;
+      std::stop_source& stop;
+      std::int64_t last;
+    } stopping(engine, stop, stop_after);
+    return train(run, stopping,
+                 {.directory = directory, .screen = {.out = screen.get()}, .clock = clock, .stop = stop.get_token()});
+  }
+  static std::vector<double> losses(const fs::path& run) {
+    std::vector<double> result;
+    for (const StepMetrics& m : read_metrics(run / "metrics.jsonl")) result.push_back(m.loss);
+    return result;
+  }
+  static std::string refusal(const std::vector<std::string>& overrides) {
+    try {
+      GptApp app;
+      read_run_config(shipped(), overrides, app);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
+      return error.message();
+    }
+    return "accepted";
+  }
+
+  fs::path root_;
+};
+
+TEST_F(RunFileTest, TheShippedOneIsAccepted) { EXPECT_EQ(refusal({}), "accepted"); }
+
+TEST_F(RunFileTest, MistakesAreRefusedBeforeAnythingStarts) {
+  EXPECT_THAT(refusal(small({"training.batch=30"})), HasSubstr("batch 30 does not divide into 8 microbatches"));
+  EXPECT_THAT(refusal(small({"model.layers=5"})), HasSubstr("layers"));
+  EXPECT_THAT(refusal(small({"meshes.front.shape={data: 1, tensor: 3}"})), HasSubstr("worker0"));
+  EXPECT_THAT(refusal(small({"pipeline.shedule=gpipe"})), HasSubstr("schedule"));
+  EXPECT_THAT(refusal(small({"modle={layers: 3}"})), HasSubstr("model"));
+  const std::string several = refusal(small({"training.steps=many", "model.heads=5"}));
+  EXPECT_THAT(several, HasSubstr("steps"));
+  EXPECT_THAT(several, HasSubstr("heads"));
+}
+
+TEST_F(RunFileTest, AnInterruptedRunGoesOnBitForBitAndOnAnotherMeshShapeWithinTolerance) {
+  train_in(root_ / "whole", small());
+  EXPECT_EQ(train_in(root_ / "part", small(), 5).outcome, "interrupted");
+  const std::string resume = "checkpoint.resume=" + (root_ / "part").string();
+  EXPECT_EQ(train_in(root_ / "same", small({resume})).resumed_from, 5);
+  EXPECT_EQ(losses(root_ / "same"), losses(root_ / "whole"));
+  train_in(root_ / "other", small({resume, "meshes.front.shape={data: 2, tensor: 1}", "meshes.back.shape={data: 1, tensor: 2}",
+                                   "pipeline.schedule=gpipe", "pipeline.resharding=send_recv"}));
+  const auto expected = losses(root_ / "whole");
+  const auto other = losses(root_ / "other");
+  ASSERT_EQ(other.size(), expected.size());
+  for (std::size_t i = 0; i < other.size(); ++i) EXPECT_NEAR(other[i], expected[i], 2e-4 * expected[i]) << "step " << i + 1;
+}
+
+}  // namespace
+}  // namespace weft::apps
