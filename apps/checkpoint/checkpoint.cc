@@ -77,20 +77,27 @@ void write_description(const fs::path& path, const Checkpoint& checkpoint) {
   flush(path);
 }
 
-nlohmann::json read_description(const fs::path& checkpoint) {
-  std::ifstream in(checkpoint / kDescription);
-  if (!in) throw_error(ErrorCode::kNotFound, "there is no checkpoint in {}", checkpoint.string());
-  auto description = nlohmann::json::parse(in, nullptr, false);
-  if (!description.is_object() || !description.value("files", nlohmann::json()).is_object())
-    throw_error(ErrorCode::kDataLoss, "{} is damaged", (checkpoint / kDescription).string());
-  if (description.value("format", 0) != kFormat)
-    throw_error(ErrorCode::kIncompatible, "the checkpoint {} has format {}, this program reads format {}", checkpoint.string(),
-                description.value("format", 0), kFormat);
-  for (const auto& [file, hash] : description["files"].items())
-    if (sha256_file(checkpoint / file) != hash)
-      throw_error(ErrorCode::kDataLoss, "{} does not have the hash that its checkpoint.json states; resume from an older one",
-                  (checkpoint / file).string());
-  return description;
+/// What checkpoint.json says, after both files have proved to have the hashes that it states. Without parameters.
+Checkpoint read_description(const fs::path& folder) {
+  std::ifstream in(folder / kDescription);
+  if (!in) throw_error(ErrorCode::kNotFound, "there is no checkpoint in {}", folder.string());
+  try {
+    const auto description = nlohmann::json::parse(in);
+    if (const int format = description.at("format"); format != kFormat)
+      throw_error(ErrorCode::kIncompatible, "the checkpoint {} has format {}, this program reads format {}", folder.string(), format,
+                  kFormat);
+    for (const char* file : {kModel, kOptimizer})
+      if (sha256_file(folder / file) != description.at("files").at(file))
+        throw_error(ErrorCode::kDataLoss, "{} does not have the hash that its checkpoint.json states; resume from an older one",
+                    (folder / file).string());
+    Checkpoint checkpoint;
+    checkpoint.step = description.at("step");
+    checkpoint.seed = description.at("seed");
+    checkpoint.model_digest = description.at("model_digest");
+    return checkpoint;
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; resume from an older checkpoint", (folder / kDescription).string(), error.what());
+  }
 }
 
 }  // namespace
@@ -181,15 +188,7 @@ fs::path find_checkpoint(const fs::path& path) {
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {
-  const nlohmann::json description = read_description(path);
-  Checkpoint checkpoint;
-  try {
-    checkpoint.step = description.at("step");
-    checkpoint.seed = description.at("seed");
-    checkpoint.model_digest = description.at("model_digest");
-  } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}", (path / kDescription).string(), error.what());
-  }
+  Checkpoint checkpoint = read_description(path);
   const SafetensorsFile model(path / kModel);
   const SafetensorsFile optimizer(path / kOptimizer);
   const auto copy = [](std::span<const float> values) { return std::vector<float>(values.begin(), values.end()); };

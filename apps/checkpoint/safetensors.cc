@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -52,6 +53,19 @@ class OutputFile {
   std::filesystem::path path_;
   int fd_;
 };
+
+/// The bytes of an f32 tensor of that shape; nothing if an extent is negative or it has more than `most` bytes.
+std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t most) {
+  const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  std::size_t bytes = empty ? 0 : sizeof(float);
+  for (const std::int64_t extent : shape) {
+    if (extent < 0) return std::nullopt;
+    if (empty) continue;
+    if (static_cast<std::size_t>(extent) > most / bytes) return std::nullopt;
+    bytes *= static_cast<std::size_t>(extent);
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -125,8 +139,7 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
       const auto shape = entry.at("shape").get<Shape>();
       const auto offsets = entry.at("data_offsets").get<std::vector<std::size_t>>();
       if (offsets.size() != 2 || offsets[0] != expected || offsets[1] < offsets[0] || offsets[1] > body.size() ||
-          std::any_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent < 0; }) ||
-          static_cast<std::size_t>(num_elements(shape)) * sizeof(float) != offsets[1] - offsets[0])
+          bytes_of(shape, body.size()) != offsets[1] - offsets[0])
         damaged("tensor " + name + " has impossible offsets");
       expected = offsets[1];
       tensors_.push_back(

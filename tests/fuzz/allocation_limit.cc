@@ -1,0 +1,24 @@
+#include "tests/fuzz/allocation_limit.h"
+
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+namespace weft::test {
+namespace {
+// Zero-initialised, as operator new runs before anything is constructed; 0 stands for no limit.
+thread_local std::size_t limit = 0;
+}  // namespace
+
+AllocationLimit::AllocationLimit(std::size_t bytes) { limit = bytes; }
+AllocationLimit::~AllocationLimit() { limit = 0; }
+
+}  // namespace weft::test
+
+void* operator new(std::size_t bytes) {
+  if (weft::test::limit != 0 && bytes > weft::test::limit) throw std::bad_alloc();
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "apps/checkpoint/checkpoint.h"
+#include "apps/checkpoint/safetensors.h"
+#include "apps/data/token_file.h"
+#include "core/base/error.h"
+#include "tests/fuzz/allocation_limit.h"
+#include "tests/fuzz/mutator.h"
+
+namespace weft::apps {
+namespace {
+namespace fs = std::filesystem;
+
+std::vector<std::byte> content(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::vector<std::byte> bytes(fs::file_size(path));
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  return bytes;
+}
+
+void replace(const fs::path& path, std::span<const std::byte> bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+class FileFuzz : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "weft-fuzz-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// Reads `rounds` copies of the file at `path` that are damaged within its first `front` bytes, which say how the rest is read: each
+  /// copy is refused with kDataLoss (or kIncompatible, where another format is announced) or read without a step outside.
+  template <typename Read>
+  void survives_damage(const fs::path& path, int rounds, std::size_t front, Read read) {
+    const std::vector<std::byte> sound = content(path);
+    test::Mutator mutator(7);
+    int refused = 0;
+    for (int round = 0; round < rounds; ++round) {
+      SCOPED_TRACE(round);
+      auto damaged = mutator.damage(std::span(sound).first(std::min(front, sound.size())));
+      const auto rest = std::span(sound).subspan(std::min(front, sound.size()));
+      damaged.insert(damaged.end(), rest.begin(), rest.end());
+      replace(path, damaged);
+      const test::AllocationLimit limit(256 * damaged.size() + (2 << 20));
+      try {
+        read();
+      } catch (const Error& error) {
+        ASSERT_TRUE(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kIncompatible) << error.what();
+        ++refused;
+      }
+    }
+    EXPECT_GT(refused, rounds / 10);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(FileFuzz, ADamagedSafetensorsFileIsRefusedOrReadWithinItsBounds) {
+  const fs::path path = folder_ / "model.safetensors";
+  const std::vector<float> values(60, 1.5f);
+  const std::vector<TensorView> tensors = {{"wte", {10, 2}, std::span(values).first(20)}, {"bias", {}, std::span(values).first(1)}, {"w", {3, 13}, std::span(values).last(39)}};
+  write_safetensors(path, tensors, {{"step", "7"}});
+  float sum = 0;
+  survives_damage(path, 3'000, 300, [&] {
+    const SafetensorsFile file(path);
+    for (const TensorView& tensor : file.tensors())
+      for (const float value : tensor.values) sum += value;
+  });
+  EXPECT_NE(sum, 0);
+}
+
+TEST_F(FileFuzz, ADamagedCheckpointIsNeverTakenForASoundOne) {
+  const std::vector<float> values(6, 0.25f);
+  Checkpoint sound;
+  sound.step = 3;
+  sound.seed = 5;
+  sound.model_digest = "d";
+  sound.parameters = {{"wte", {2, 3}, values, values, values}};
+  const fs::path checkpoint = CheckpointStore(folder_, 1).write(sound);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    const auto before = content(checkpoint / name);
+    survives_damage(checkpoint / name, 300, 400, [&] { ASSERT_EQ(read_checkpoint(checkpoint), sound); });
+    replace(checkpoint / name, before);
+  }
+  survives_damage(checkpoint / "checkpoint.json", 1'000, 1 << 20, [&] { read_checkpoint(checkpoint); });
+}
+
+TEST_F(FileFuzz, ADamagedTokenFileIsRefusedOrReadWithinItsBounds) {
+  const fs::path path = folder_ / "tokens";
+  std::vector<std::int32_t> ids(100);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 50);
+  TokenFile::write(path, ids, 50);
+  survives_damage(path, 3'000, 96, [&] {
+    const TokenFile file(path);
+    std::vector<std::int32_t> read(file.size());
+    file.read(0, read);
+    file.verify();
+    ASSERT_EQ(read, ids);
+  });
+}
+
+TEST_F(FileFuzz, ExtentsWhoseProductOverflowsAreNoTensor) {
+  const fs::path path = folder_ / "huge.safetensors";
+  const std::string header = R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}      )";
+  const std::uint64_t size = header.size();
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(&size), sizeof size);
+  out << header;
+  out.close();
+  EXPECT_THROW(SafetensorsFile{path}, Error);
+}
+
+}  // namespace
+}  // namespace weft::apps
