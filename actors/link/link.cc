@@ -32,7 +32,7 @@ void Link::attach(std::shared_ptr<Connection> connection, Introduction other, bo
   open();
 }
 
-void Link::shut(const Error& reason) {
+std::shared_ptr<Connection> Link::shut(const Error& reason) {
   close(reason);
   std::shared_ptr<Connection> connection;
   {
@@ -41,6 +41,7 @@ void Link::shut(const Error& reason) {
     connection_ = nullptr;
   }
   if (connection) connection->stop();
+  return connection;
 }
 
 void Link::say_goodbye(const std::string& reason) {

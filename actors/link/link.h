@@ -38,8 +38,8 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
 
   /// The handshake is over: reads and writes from now on.
   void attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here);
-  /// Ends the connection, after what has been written, and everything that waits.
-  void shut(const Error& reason);
+  /// Ends everything that waits, and the connection after what was written; returns it, for who wants to see that through.
+  std::shared_ptr<Connection> shut(const Error& reason);
   void say_goodbye(const std::string& reason);
   /// Writes a sign of life if nothing else was written since the last time; returns when something was last read.
   TimePoint beat();

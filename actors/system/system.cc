@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <future>
 #include <random>
+#include <thread>
 
 #include "actors/system/internal/runtime.h"
 
@@ -97,9 +98,13 @@ void System::Impl::shut_down() {
     }
     for (const auto& link : open_links) {
       link->say_goodbye("shut down");
-      link->shut(reason);
+      if (auto connection = link->shut(reason)) closing_connections.push_back(std::move(connection));
     }
   });
+  // What the sockets have not taken yet, such as a last large reply, has a moment to leave.
+  const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
+  for (const auto& connection : closing_connections)
+    while (connection->unsent_bytes() != 0 && !connection->closed() && SteadyClock().now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   local->close(reason);
   for (const auto& state : pending.take_all()) state->fail(with_outcome(reason, *state));
   loop.stop();

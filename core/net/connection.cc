@@ -141,6 +141,11 @@ std::size_t Connection::unsent_bytes() const {
   return appended_.size() + (writing_.size() - written_);
 }
 
+bool Connection::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
 void Connection::read_more() {
   // Room for the rest of the frame that has begun: moved to the front by a multiple of 8, so bodies stay aligned.
   if (input_begin_ == input_end_) {

@@ -61,6 +61,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void flush_soon();
   /// Bytes queued and not yet taken by the socket.
   std::size_t unsent_bytes() const;
+  bool closed() const;
 
   const Address& peer_address() const { return peer_; }
 

@@ -1,0 +1,354 @@
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "actors/message/chunks.h"
+#include "actors/system/system.h"
+#include "core/net/connection.h"
+
+namespace weft::actors {
+namespace {
+
+using namespace std::chrono_literals;
+
+SystemOptions named(const std::string& name) {
+  SystemOptions options;
+  options.name = name;
+  options.binary_name = "gpt";
+  return options;
+}
+
+template <typename Condition>
+void eventually(Condition condition) {
+  const auto limit = std::chrono::steady_clock::now() + 20s;
+  while (!condition()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+template <typename Function>
+Error error_of(Function function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorCode::kInternal, "nothing was thrown");
+}
+
+/// Answers or waits for ever.
+class Oracle final {
+ public:
+  explicit Oracle(Context& context) : never_(context.make_wakeup()) {}
+  int answer(int question) const { return question + 1; }
+  task<int> ponder() {
+    ++pondering;
+    co_await never_.wait();
+    co_return 0;
+  }
+  static inline std::atomic<int> pondering{0};
+  static constexpr auto endpoints = interface<"test.oracle", 1>(on<&Oracle::answer>("answer"), on<&Oracle::ponder>("ponder"));
+
+ private:
+  Wakeup never_;
+};
+
+/// A class of the same interface name with another method: another build.
+class OtherOracle final {
+ public:
+  explicit OtherOracle(Context&) {}
+  int answer(std::string question) const { return static_cast<int>(question.size()); }
+  static constexpr auto endpoints = interface<"test.oracle", 1>(on<&OtherOracle::answer>("answer"));
+};
+
+/// Passes bytes between one client and a server until it is cut, as a network may be.
+class Proxy final {
+ public:
+  explicit Proxy(const Address& server) {
+    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at = loopback(0);
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0);
+    EXPECT_EQ(::listen(listener_, 4), 0);
+    socklen_t size = sizeof(at);
+    ::getsockname(listener_, reinterpret_cast<sockaddr*>(&at), &size);
+    address_ = {"127.0.0.1", ntohs(at.sin_port)};
+    thread_ = std::jthread([this, server](const std::stop_token& stop) { run(stop, server); });
+  }
+  ~Proxy() {
+    thread_.request_stop();
+    thread_.join();
+    ::close(listener_);
+  }
+  const Address& address() const { return address_; }
+  /// Closes both connections.
+  void cut() { mode_ = kCut; }
+  /// Keeps the connections and passes nothing on.
+  void stall() { mode_ = kStall; }
+
+ private:
+  enum Mode { kPass, kStall, kCut };
+  static sockaddr_in loopback(std::uint16_t port) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return at;
+  }
+  void run(const std::stop_token& stop, const Address& server) {
+    int client = -1, upstream = -1;
+    while (!stop.stop_requested() && mode_ != kCut) {
+      pollfd wait[3] = {{listener_, POLLIN, 0}, {client, POLLIN, 0}, {upstream, POLLIN, 0}};
+      ::poll(mode_ == kStall ? nullptr : wait, mode_ == kStall ? 0 : 3, 1);
+      if (mode_ == kStall) continue;
+      if (wait[0].revents != 0 && client < 0) {
+        client = ::accept(listener_, nullptr, nullptr);
+        upstream = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        const sockaddr_in to = loopback(server.port);
+        EXPECT_EQ(::connect(upstream, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+      }
+      if (wait[1].revents != 0 && !pass(client, upstream)) break;
+      if (wait[2].revents != 0 && !pass(upstream, client)) break;
+    }
+    if (client >= 0) ::close(client);
+    if (upstream >= 0) ::close(upstream);
+  }
+  static bool pass(int from, int to) {
+    char bytes[65536];
+    const ssize_t count = ::recv(from, bytes, sizeof(bytes), 0);
+    return count > 0 && ::send(to, bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
+  }
+
+  int listener_;
+  Address address_;
+  std::atomic<Mode> mode_{kPass};
+  std::jthread thread_;
+};
+
+struct PeerLoss : testing::Test {
+  std::mutex mutex;
+  std::vector<std::string> lost;
+  std::vector<std::string> suspected;
+  std::optional<System> worker, driver;
+  std::optional<Proxy> proxy;
+  ProcessRef worker_ref;
+  ActorRef<Oracle> oracle;
+
+  void start(SystemOptions driver_options = named("driver")) {
+    Oracle::pondering = 0;
+    worker.emplace(named("worker0"));
+    proxy.emplace(worker->listen({"127.0.0.1", 0}));
+    driver.emplace(std::move(driver_options));
+    driver->on_peer_lost([this](const ProcessRef& process, const Error& error) {
+      const std::lock_guard lock(mutex);
+      lost.push_back(process.name + ": " + error.message());
+    });
+    driver->on_peer_suspect([this](const ProcessRef& process) {
+      const std::lock_guard lock(mutex);
+      suspected.push_back(process.name);
+    });
+    worker_ref = driver->connect(proxy->address());
+    (void)worker->host<Oracle>("oracle");
+    oracle = driver->named<Oracle>(worker_ref, "oracle");
+    EXPECT_EQ(oracle.call<&Oracle::answer>(1).get(), 2);
+  }
+  std::size_t lost_count() {
+    const std::lock_guard lock(mutex);
+    return lost.size();
+  }
+  std::size_t suspected_count() {
+    const std::lock_guard lock(mutex);
+    return suspected.size();
+  }
+  void TearDown() override {
+    driver.reset();
+    proxy.reset();
+    worker.reset();
+  }
+};
+
+TEST_F(PeerLoss, ALostConnectionFailsTheCallsAfterTheGraceAndSaysWhatIsKnown) {
+  start();
+  auto pondering = oracle.call<&Oracle::ponder>();
+  eventually([] { return Oracle::pondering == 1; });
+  const auto cut_at = std::chrono::steady_clock::now();
+  proxy->cut();
+  const Error error = error_of([&] { (void)pondering.get(); });
+  EXPECT_GE(std::chrono::steady_clock::now() - cut_at, 200ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - cut_at, 2s);
+  EXPECT_EQ(error.code(), ErrorCode::kPeerDied);
+  for (const char* part : {"worker0", "gpt, pid", "lost", "your call 'ponder' had been sent; whether it ran is unknown"})
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  eventually([&] { return lost_count() == 1; });
+  EXPECT_EQ(suspected_count(), 1u);
+}
+
+TEST_F(PeerLoss, BetterEvidenceWithinTheGraceReplacesConnectionLost) {
+  auto options = named("driver");
+  options.eof_grace = 10s;
+  start(options);
+  auto pondering = oracle.call<&Oracle::ponder>();
+  eventually([] { return Oracle::pondering == 1; });
+  proxy->cut();
+  eventually([&] { return suspected_count() == 1; });
+  const Error evidence = Error(ErrorCode::kPeerDied, "worker0 died: SIGKILL").from("head", "supervisor");
+  driver->fail_peer(worker_ref.id, evidence);
+  const Error error = error_of([&] { (void)pondering.get(); });
+  EXPECT_EQ(error.message(), "worker0 died: SIGKILL; your call 'ponder' had been sent; whether it ran is unknown");
+  EXPECT_EQ(error.node(), "head");
+  eventually([&] { return lost_count() == 1; });
+  EXPECT_EQ(lost[0], "worker0: worker0 died: SIGKILL");
+  // Every later call fails alike, at once.
+  EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).message(), "worker0 died: SIGKILL; your call 'answer' had not been sent");
+  EXPECT_FALSE(oracle.tell<&Oracle::answer>(1));
+}
+
+TEST_F(PeerLoss, FailPeerEndsCallsOverAHealthyConnectionAtOnce) {
+  start();
+  std::vector<Future<int>> calls;
+  for (int i = 0; i < 3; ++i) calls.push_back(oracle.call<&Oracle::ponder>());
+  driver->fail_peer(worker_ref.id, Error(ErrorCode::kPeerDied, "fenced"));
+  for (auto& call : calls) EXPECT_EQ(error_of([&] { (void)call.get(); }).code(), ErrorCode::kPeerDied);
+}
+
+TEST_F(PeerLoss, AGoodbyeFailsCallsWithoutGrace) {
+  auto options = named("driver");
+  options.eof_grace = 1min;
+  start(options);
+  auto pondering = oracle.call<&Oracle::ponder>();
+  eventually([] { return Oracle::pondering == 1; });
+  worker.reset();
+  const Error error = error_of([&] { (void)pondering.get(); });
+  EXPECT_TRUE(error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kPeerDied) << error.describe();
+  eventually([&] { return lost_count() == 1; });
+  EXPECT_NE(lost[0].find("worker0 (gpt, pid"), std::string::npos) << lost[0];
+  EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).code(), ErrorCode::kPeerDied);
+}
+
+TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowed) {
+  auto options = named("driver");
+  options.beat_interval = 20ms;
+  options.dead_after = 200ms;
+  start(options);
+  auto pondering = oracle.call<&Oracle::ponder>();
+  eventually([] { return Oracle::pondering == 1; });
+  proxy->stall();
+  const Error error = error_of([&] { (void)pondering.get(); });
+  EXPECT_EQ(error.code(), ErrorCode::kPeerDied);
+  EXPECT_NE(error.message().find("silent"), std::string::npos) << error.message();
+}
+
+TEST_F(PeerLoss, AProcessThatComesBackAfterALostConnectionIsDialledAgain) {
+  start();
+  proxy->cut();
+  eventually([&] { return lost_count() == 1; });
+  EXPECT_EQ(oracle.call<&Oracle::answer>(5).get(), 6);  // at its own address, past the proxy
+}
+
+TEST(Connecting, NobodyThereIsAReadableErrorInTime) {
+  System driver(named("driver"));
+  Address nowhere{"127.0.0.1", 0};
+  {
+    System gone(named("gone"));
+    nowhere = gone.listen(nowhere);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const Error error = error_of([&] { (void)driver.connect(nowhere, 200ms); });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  EXPECT_NE(error.message().find(to_string(nowhere)), std::string::npos) << error.message();
+}
+
+TEST(Connecting, OtherBuildsOfAnInterfaceAreRefusedByNameOnBothSides) {
+  System worker(named("worker0")), driver(named("driver"));
+  worker.provide<Oracle>();
+  driver.use<OtherOracle>();
+  const Address at = worker.listen({"127.0.0.1", 0});
+  const Error error = error_of([&] { (void)driver.connect(at); });
+  EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
+  for (const char* part : {"'test.oracle'", "worker0 (gpt, pid", "driver (gpt, pid", "build both from the same source"})
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+}
+
+TEST(Connecting, OtherExecutablesAreRefused) {
+  auto here = named("driver"), there = named("worker0");
+  here.binary_hash = std::string(64, 'a');
+  there.binary_hash = std::string(64, 'b');
+  System worker(there), driver(here);
+  const Address at = worker.listen({"127.0.0.1", 0});
+  const Error error = error_of([&] { (void)driver.connect(at); });
+  EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
+  EXPECT_NE(error.message().find("different executables"), std::string::npos) << error.message();
+}
+
+TEST(Connecting, ACallThroughAnotherBuildOfTheInterfaceIsRefusedToo) {
+  System worker(named("worker0")), driver(named("driver"));
+  const auto process = driver.connect(worker.listen({"127.0.0.1", 0}));
+  (void)worker.host<Oracle>("oracle");
+  const Error error = error_of([&] { (void)driver.named<OtherOracle>(process, "oracle").call<&OtherOracle::answer>("why").get(); });
+  EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
+}
+
+TEST(Connecting, TwoProcessesThatDialEachOtherAtOnceEndUpWithOneConnectionAndLoseNoCall) {
+  for (int round = 0; round < 20; ++round) {
+    System left(named("left")), right(named("right"));
+    left.listen({"127.0.0.1", 0});
+    right.listen({"127.0.0.1", 0});
+    (void)left.host<Oracle>("oracle");
+    (void)right.host<Oracle>("oracle");
+    const auto to_right = left.named<Oracle>(right.self(), "oracle");
+    const auto to_left = right.named<Oracle>(left.self(), "oracle");
+    std::jthread other([&] {
+      for (int i = 0; i < 20; ++i) EXPECT_EQ(to_left.call<&Oracle::answer>(i).get(), i + 1);
+    });
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(to_right.call<&Oracle::answer>(i).get(), i + 1);
+    other.join();
+    EXPECT_EQ(left.peers().size(), 1u);
+    EXPECT_EQ(right.peers().size(), 1u);
+  }
+}
+
+TEST(Connecting, AProcessThatDoesNotListenIsCalledBackOverItsConnection) {
+  System head(named("head")), tool(named("tool"));
+  (void)tool.host<Oracle>("oracle");
+  (void)tool.connect(head.listen({"127.0.0.1", 0}));
+  eventually([&] { return head.peers().size() == 1; });
+  EXPECT_EQ(head.named<Oracle>(head.peers()[0], "oracle").call<&Oracle::answer>(1).get(), 2);
+}
+
+TEST(Connecting, StrangersAndDamagedFramesDoNotDisturbTheSystem) {
+  System worker(named("worker0")), driver(named("driver"));
+  const Address at = worker.listen({"127.0.0.1", 0});
+  (void)worker.host<Oracle>("oracle");
+  const auto process = driver.connect(at);
+  for (int kind = 0; kind < 12; ++kind) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(at.port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+    // A frame of each kind with a body of nonsense, before any greeting.
+    auto bytes = pack(FrameHeader{kProtocolMajor, kProtocolMinor, static_cast<std::uint8_t>(kind), 0, 64, 0});
+    std::vector<std::byte> message(bytes.begin(), bytes.end());
+    message.resize(message.size() + 64, static_cast<std::byte>(0x5a + kind));
+    ASSERT_EQ(::send(fd, message.data(), message.size(), MSG_NOSIGNAL), static_cast<ssize_t>(message.size()));
+    char answer[256];
+    while (::recv(fd, answer, sizeof(answer), 0) > 0) {
+    }
+    ::close(fd);
+  }
+  EXPECT_EQ(driver.named<Oracle>(process, "oracle").call<&Oracle::answer>(1).get(), 2);
+  EXPECT_EQ(worker.peers().size(), 1u);
+}
+
+}  // namespace
+}  // namespace weft::actors
