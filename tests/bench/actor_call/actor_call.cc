@@ -1,0 +1,200 @@
+// A 64-byte actor call between two processes beside the floor of the same run: a raw TCP ping-pong, with and without a
+// hand-over between threads. And how many calls a second go through when they are pipelined.
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "actors/system/system.h"
+#include "core/base/clock.h"
+#include "tests/bench/actor_call/raw_tcp.h"
+
+namespace weft {
+namespace {
+
+using Payload = std::array<std::byte, kMessageBytes>;
+
+/// Gives back what it is given.
+class Echo final {
+ public:
+  explicit Echo(actors::Context&) {}
+  Payload echo(const Payload& payload) const { return payload; }
+  static constexpr auto endpoints = actors::interface<"bench.echo", 1>(actors::on<&Echo::echo>("echo"));
+};
+
+struct Options {
+  int rounds = 5;
+  int calls = 4000;
+  int pipelined = 300000;
+  int window = 1000;
+  bool json = false;
+};
+
+/// A process that serves until its parent is done; it writes its port to a pipe.
+class Server final {
+ public:
+  template <typename Serve>
+  explicit Server(Serve serve) {
+    int ends[2];
+    WEFT_CHECK(::pipe(ends) == 0);
+    pid_ = ::fork();
+    WEFT_CHECK(pid_ >= 0);
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::close(ends[0]);
+      serve([&](std::uint16_t port) { WEFT_CHECK(::write(ends[1], &port, sizeof(port)) == sizeof(port)); });
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    WEFT_CHECK(::read(ends[0], &port_, sizeof(port_)) == sizeof(port_), "the server did not start");
+    ::close(ends[0]);
+  }
+  ~Server() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  std::uint16_t port() const { return port_; }
+
+ private:
+  pid_t pid_ = -1;
+  std::uint16_t port_ = 0;
+};
+
+struct Latency {
+  double median_us = 0;
+  double p99_us = 0;
+};
+
+template <typename Call>
+Latency time_calls(int calls, Call call) {
+  const SteadyClock clock;
+  std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(calls));
+  for (int i = 0; i < calls / 10; ++i) call();
+  for (int i = 0; i < calls; ++i) {
+    const TimePoint begin = clock.now();
+    call();
+    times.push_back(static_cast<double>((clock.now() - begin).count()) / 1e3);
+  }
+  std::sort(times.begin(), times.end());
+  return {times[times.size() / 2], times[times.size() * 99 / 100]};
+}
+
+double pipelined_per_second(const actors::ActorRef<Echo>& echo, int calls, int window) {
+  const SteadyClock clock;
+  std::deque<actors::Future<Payload>> under_way;
+  const TimePoint begin = clock.now();
+  for (int i = 0; i < calls; ++i) {
+    if (static_cast<int>(under_way.size()) == window) {
+      (void)under_way.front().get();
+      under_way.pop_front();
+    }
+    under_way.push_back(echo.call<&Echo::echo>(Payload{}));
+  }
+  for (auto& call : under_way) (void)call.get();
+  return calls / std::chrono::duration<double>(clock.now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+int run(const Options& options) {
+  const auto raw = [](HandOver hand_over) {
+    return [hand_over](const auto& tell_port) {
+      const Listening listening = listen_on_loopback();
+      tell_port(listening.port);
+      serve_raw(listening.socket, hand_over);
+    };
+  };
+  // All processes are forked before this one has threads.
+  const Server raw_server(raw(HandOver::kNone));
+  const Server hand_over_server(raw(HandOver::kThreads));
+  const Server actor_server([](const auto& tell_port) {
+    actors::SystemOptions server_options;
+    server_options.name = "server";
+    actors::System system(server_options);
+    (void)system.host<Echo>("echo");
+    tell_port(system.listen({"127.0.0.1", 0}).port);
+    while (true) ::pause();
+  });
+
+  RawClient raw_client(raw_server.port(), HandOver::kNone);
+  RawClient hand_over_client(hand_over_server.port(), HandOver::kThreads);
+  actors::SystemOptions client_options;
+  client_options.name = "client";
+  actors::System system(client_options);
+  const auto echo = system.named<Echo>(system.connect({"127.0.0.1", actor_server.port()}), "echo");
+
+  // In turns, so that what else runs on the machine meets all of them; the ratio is taken round by round.
+  std::vector<double> raw_us, hand_over_us, call_us, call_p99, ratio, ratio_hand_over, per_second;
+  for (int round = 0; round < options.rounds; ++round) {
+    const Latency floor = time_calls(options.calls, [&] { raw_client.round_trip(); });
+    const Latency with_threads = time_calls(options.calls, [&] { hand_over_client.round_trip(); });
+    const Latency call = time_calls(options.calls, [&] { (void)echo.call<&Echo::echo>(Payload{}).get(); });
+    raw_us.push_back(floor.median_us);
+    hand_over_us.push_back(with_threads.median_us);
+    call_us.push_back(call.median_us);
+    call_p99.push_back(call.p99_us);
+    ratio.push_back(call.median_us / floor.median_us);
+    ratio_hand_over.push_back(call.median_us / with_threads.median_us);
+    per_second.push_back(pipelined_per_second(echo, options.pipelined, options.window));
+  }
+
+  if (options.json) {
+    const nlohmann::json result = {{"raw_tcp_us", median(raw_us)},
+                                   {"raw_tcp_hand_over_us", median(hand_over_us)},
+                                   {"actor_call_us", median(call_us)},
+                                   {"actor_call_p99_us", median(call_p99)},
+                                   {"ratio_to_raw", median(ratio)},
+                                   {"ratio_to_raw_hand_over", median(ratio_hand_over)},
+                                   {"pipelined_calls_per_second", median(per_second)},
+                                   {"best_pipelined_calls_per_second", *std::max_element(per_second.begin(), per_second.end())},
+                                   {"rounds", options.rounds},
+                                   {"calls_per_round", options.calls},
+                                   {"window", options.window}};
+    fmt::print("{}\n", result.dump(2));
+    return 0;
+  }
+  fmt::print("64 bytes between two processes, unpinned; medians of {} rounds of {} calls\n", options.rounds, options.calls);
+  fmt::print("  raw TCP ping-pong                      {:8.1f} us\n", median(raw_us));
+  fmt::print("  raw TCP ping-pong, threads hand over   {:8.1f} us\n", median(hand_over_us));
+  fmt::print("  actor call                             {:8.1f} us   (99 % within {:.1f} us)\n", median(call_us), median(call_p99));
+  fmt::print("  ratio to raw                           {:8.2f}\n", median(ratio));
+  fmt::print("  ratio to raw with hand-over            {:8.2f}\n", median(ratio_hand_over));
+  fmt::print("  pipelined, {} outstanding            {:8.0f} calls/s   (best round {:.0f})\n", options.window, median(per_second),
+             *std::max_element(per_second.begin(), per_second.end()));
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft
+
+int main(int argc, char** argv) {
+  weft::Options options;
+  CLI::App app{"Times actor calls between two processes, beside raw TCP"};
+  app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 1000));
+  app.add_option("--calls", options.calls, "round trips per round")->check(CLI::Range(10, 10000000));
+  app.add_option("--pipelined", options.pipelined, "pipelined calls per round")->check(CLI::Range(10, 100000000));
+  app.add_option("--window", options.window, "calls outstanding")->check(CLI::Range(1, 100000));
+  app.add_flag("--json", options.json);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return weft::run(options);
+  } catch (const weft::Error& error) {
+    fmt::print(stderr, "{}\n", error.describe());
+    return 1;
+  }
+}

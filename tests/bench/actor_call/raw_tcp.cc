@@ -1,0 +1,146 @@
+#include "tests/bench/actor_call/raw_tcp.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "core/base/check.h"
+
+namespace weft {
+
+namespace {
+
+using Message = std::array<char, kMessageBytes>;
+
+bool read_message(int socket, Message& message) {
+  std::size_t have = 0;
+  while (have < message.size()) {
+    const ssize_t count = ::recv(socket, message.data() + have, message.size() - have, 0);
+    if (count <= 0) return false;
+    have += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+void write_message(int socket, const Message& message) {
+  WEFT_CHECK(::send(socket, message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()));
+}
+
+void no_delay(int socket) {
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+sockaddr_in loopback(std::uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+/// One message at a time from a thread to another.
+class Slot final {
+ public:
+  void put(const Message& message) {
+    {
+      const std::lock_guard lock(mutex_);
+      message_ = message;
+      full_ = true;
+    }
+    changed_.notify_one();
+  }
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_one();
+  }
+  bool take(Message& message) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return full_ || ended_; });
+    if (!full_) return false;
+    message = message_;
+    full_ = false;
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Message message_{};
+  bool full_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+Listening listen_on_loopback() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = loopback(0);
+  WEFT_CHECK(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  WEFT_CHECK(::listen(socket, 4) == 0);
+  socklen_t size = sizeof(address);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return {socket, ntohs(address.sin_port)};
+}
+
+void serve_raw(int listening_socket, HandOver hand_over) {
+  const int socket = ::accept(listening_socket, nullptr, nullptr);
+  no_delay(socket);
+  Message message;
+  if (hand_over == HandOver::kNone) {
+    while (read_message(socket, message)) write_message(socket, message);
+  } else {
+    Slot slot;
+    std::jthread worker([&] {
+      Message taken;
+      while (slot.take(taken)) write_message(socket, taken);
+    });
+    while (read_message(socket, message)) slot.put(message);
+    slot.end();
+  }
+  ::close(socket);
+}
+
+struct RawClient::Reader {
+  Slot slot;
+  std::thread thread;
+};
+
+RawClient::RawClient(std::uint16_t port, HandOver hand_over) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  const sockaddr_in address = loopback(port);
+  WEFT_CHECK(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  no_delay(socket_);
+  if (hand_over == HandOver::kNone) return;
+  reader_ = new Reader;
+  reader_->thread = std::thread([this] {
+    Message message;
+    while (read_message(socket_, message)) reader_->slot.put(message);
+  });
+}
+
+RawClient::~RawClient() {
+  ::shutdown(socket_, SHUT_RDWR);
+  if (reader_) {
+    reader_->thread.join();
+    delete reader_;
+  }
+  ::close(socket_);
+}
+
+void RawClient::round_trip() {
+  Message message{};
+  write_message(socket_, message);
+  WEFT_CHECK(reader_ ? reader_->slot.take(message) : read_message(socket_, message));
+}
+
+}  // namespace weft
