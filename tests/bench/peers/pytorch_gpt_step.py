@@ -101,18 +101,19 @@ def main():
     step()
     step()
     rate_before = matmul_rate()
-    seconds = []
+    seconds, cpu = [], []
     for _ in range(arguments.steps):
-        begin = time.perf_counter()
+        begin, cpu_begin = time.perf_counter(), time.process_time()
         loss = step()
         seconds.append(time.perf_counter() - begin)
+        cpu.append(time.process_time() - cpu_begin)
     assert 0 < loss < 2 * math.log(vocabulary)
     rate = max(rate_before, matmul_rate())
     median = statistics.median(seconds)
     flops = matmul_flops(*SHAPES[arguments.shape])
     print(json.dumps({
         "benchmark": "pytorch_gpt_step", "variant": arguments.variant, "shape": arguments.shape, "device": f"torch {torch.__version__} eager, 1 thread",
-        "ms_per_step": median * 1e3, "ms_per_step_best": min(seconds) * 1e3, "tokens_per_second": batch * sequence / median,
+        "ms_per_step": median * 1e3, "ms_per_step_best": min(seconds) * 1e3, "cpu_ms_per_step": statistics.median(cpu) * 1e3, "tokens_per_second": batch * sequence / median,
         "gflops": flops / median * 1e-9, "matmul_gflops": rate * 1e-9, "share_of_matmul_rate": flops / median / rate,
     }))
 
