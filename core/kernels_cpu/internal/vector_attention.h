@@ -21,7 +21,7 @@
 namespace weft::WEFT_VECTOR_NAMESPACE {
 namespace {
 
-constexpr std::int64_t kQueryBlock = 64 * kTileRows;
+constexpr std::int64_t kQueryBlock = std::int64_t{64} * kTileRows;
 
 /// Distance between rows of scores: all keys rounded up to vectors, and a bit more so that rows do not fall on the same cache
 /// sets.

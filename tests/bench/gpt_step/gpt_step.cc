@@ -61,8 +61,7 @@ double matmul_rate(const Clock& clock, Device& device) {
   const std::vector<ConstTensorRef> inputs{{type, at(0)}, {type, at(1)}};
   const std::vector<TensorRef> outputs{{type, at(2)}};
   double best = 1e9;
-  for (int i = 0; i < 8; ++i)
-    best = std::min(best, seconds_of(clock, [&] { stream->run(linear, inputs, outputs); }));
+  for (int i = 0; i < 8; ++i) best = std::min(best, seconds_of(clock, [&] { stream->run(linear, inputs, outputs); }));
   return 2.0 * kSize * kSize * kSize / best;
 }
 
@@ -138,8 +137,8 @@ int run(const Options& options) {
     fmt::print(
         "{} on {}: {:.1f} ms/step (median of {}), {:.0f} tokens/s, {:.1f} GFLOP/s = {:.2f} of the matmul "
         "rate {:.1f}\n",
-        options.shape, cpu_device.description(), time * 1e3, options.steps, tokens / time, achieved * 1e-9,
-        achieved / rate, rate * 1e-9);
+        options.shape, cpu_device.description(), time * 1e3, options.steps, tokens / time, achieved * 1e-9, achieved / rate,
+        rate * 1e-9);
     fmt::print("memory: {:.1f} MiB persistent, {:.1f} MiB temporary\n",
                static_cast<double>(trainer.evaluation().persistent_bytes()) / 0x1p20,
                static_cast<double>(trainer.evaluation().temporary_bytes()) / 0x1p20);

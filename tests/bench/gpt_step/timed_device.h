@@ -20,9 +20,7 @@ class TimedDevice final : public Device {
 
   std::string description() const override { return device_.description(); }
   DeviceMemory allocate(std::size_t bytes) override { return device_.allocate(bytes); }
-  std::unique_ptr<Stream> create_stream() override {
-    return std::make_unique<TimedStream>(*this, device_.create_stream());
-  }
+  std::unique_ptr<Stream> create_stream() override { return std::make_unique<TimedStream>(*this, device_.create_stream()); }
   bool is_host_memory() const override { return device_.is_host_memory(); }
 
   void clear() { entries_.clear(); }
@@ -37,9 +35,9 @@ class TimedDevice final : public Device {
     std::ranges::sort(order);
     for (const auto& [negative, name] : order) {
       const Entry& entry = entries_.at(name);
-      fmt::print("{:52} {:8.2f} ms {:5.1f} % {:7.1f} GFLOP/s {:6.1f} GB/s {:4} runs\n", name,
-                 entry.seconds * 1e3 / steps, 100 * entry.seconds / total, entry.flops / entry.seconds * 1e-9,
-                 entry.bytes / entry.seconds * 1e-9, entry.runs / steps);
+      fmt::print("{:52} {:8.2f} ms {:5.1f} % {:7.1f} GFLOP/s {:6.1f} GB/s {:4} runs\n", name, entry.seconds * 1e3 / steps,
+                 100 * entry.seconds / total, entry.flops / entry.seconds * 1e-9, entry.bytes / entry.seconds * 1e-9,
+                 entry.runs / steps);
     }
     fmt::print("{:52} {:8.2f} ms\n", "all", total * 1e3 / steps);
   }
@@ -52,8 +50,7 @@ class TimedDevice final : public Device {
 
   class TimedStream final : public Stream {
    public:
-    TimedStream(TimedDevice& device, std::unique_ptr<Stream> stream)
-        : device_(device), stream_(std::move(stream)) {}
+    TimedStream(TimedDevice& device, std::unique_ptr<Stream> stream) : device_(device), stream_(std::move(stream)) {}
 
     void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
              std::span<const OutputMode> modes) override {
@@ -72,14 +69,13 @@ class TimedDevice final : public Device {
       timed("copy", {}, [&] { stream_->copy(from, to); });
     }
     void fill_zero(std::span<std::byte> memory) override { stream_->fill_zero(memory); }
-    void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters,
-               std::span<float> first_moment, std::span<float> second_moment) override {
+    void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters, std::span<float> first_moment,
+               std::span<float> second_moment) override {
       timed("adamw", {0, 28.0 * static_cast<double>(parameters.size())},
             [&] { stream_->adamw(step, gradients, parameters, first_moment, second_moment); });
     }
     void sum_of_squares(std::span<const float> values, double* result) override {
-      timed("sum of squares", {0, 4.0 * static_cast<double>(values.size())},
-            [&] { stream_->sum_of_squares(values, result); });
+      timed("sum of squares", {0, 4.0 * static_cast<double>(values.size())}, [&] { stream_->sum_of_squares(values, result); });
     }
     std::unique_ptr<Event> record() override { return stream_->record(); }
     void wait(const Event& event) override { stream_->wait(event); }
