@@ -2,29 +2,14 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "actors/agent/agent_messages.h"
+#include "actors/call/mesh_shape.h"
 #include "actors/supervision/incident.h"
 #include "core/codec/codec.h"
 
 namespace weft::actors {
-
-/// One spawn of a mesh: the name, and how often that name has been spawned in this cluster.
-struct MeshKey {
-  std::string name;
-  std::uint64_t epoch = 0;
-  friend auto operator<=>(const MeshKey&, const MeshKey&) = default;
-  static constexpr auto fields = weft::fields(&MeshKey::name, &MeshKey::epoch);
-};
-
-/// A device of a host.
-struct DevicePlace {
-  std::string host;
-  std::uint32_t device = 0;  ///< index on its host
-  friend bool operator==(const DevicePlace&, const DevicePlace&) = default;
-  static constexpr auto fields = weft::fields(&DevicePlace::host, &DevicePlace::device);
-};
 
 /// What a host is, as it says itself when it joins.
 struct HostOffer {
@@ -35,9 +20,8 @@ struct HostOffer {
   std::string instruction_set;  ///< "avx512", "avx2", ...; a run on mixed hosts pins the lowest
   bool has_parent = false;      ///< somebody reaps the agent and will tell why it died
   std::string log_directory;
-  static constexpr auto fields =
-      weft::fields(&HostOffer::name, &HostOffer::devices, &HostOffer::pid, &HostOffer::machine,
-                   &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory);
+  static constexpr auto fields = weft::fields(&HostOffer::name, &HostOffer::devices, &HostOffer::pid, &HostOffer::machine,
+                                              &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory);
 };
 
 /// The head's answer to a host that joins.
@@ -50,16 +34,41 @@ struct Joined {
 /// What a mesh needs.
 struct MeshRequest {
   std::string mesh;
-  std::vector<std::pair<std::string, std::uint32_t>> axes;  ///< outermost first
+  MeshShape shape;
   std::vector<std::string> hosts;  ///< in the order in which ranks fill them; empty: all hosts
   std::string binary;              ///< the executable of its device processes, as a path on the hosts
   std::string binary_sha256;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for its device processes
-  std::uint32_t size() const;
-  std::string shape() const;  ///< "data=2 x tensor=1"
-  static constexpr auto fields =
-      weft::fields(&MeshRequest::mesh, &MeshRequest::axes, &MeshRequest::hosts, &MeshRequest::binary,
-                   &MeshRequest::binary_sha256, &MeshRequest::environment);
+  static constexpr auto fields = weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts, &MeshRequest::binary,
+                                              &MeshRequest::binary_sha256, &MeshRequest::environment);
+};
+
+/// The mesh that the head has started: one process per rank, in the order of ranks.
+struct MeshProcesses {
+  MeshKey key;
+  std::vector<DeviceProcess> processes;
+  static constexpr auto fields = weft::fields(&MeshProcesses::key, &MeshProcesses::processes);
+};
+
+/// A program that will own meshes: its meshes end with it.
+struct OwnerOffer {
+  std::string name;  ///< "run quickstart"
+  std::int64_t pid = 0;
+  static constexpr auto fields = weft::fields(&OwnerOffer::name, &OwnerOffer::pid);
+};
+
+/// Why a whole host is gone, from the parent of its agent.
+struct HostDeath {
+  std::string host;
+  ExitEvidence evidence;
+  static constexpr auto fields = weft::fields(&HostDeath::host, &HostDeath::evidence);
+};
+
+/// What the owner of a mesh is told when one of its processes falls.
+struct MeshFailure {
+  Incident incident;
+  std::vector<ProcessId> processes;  ///< of the whole mesh: none of them can be counted on any more
+  static constexpr auto fields = weft::fields(&MeshFailure::incident, &MeshFailure::processes);
 };
 
 /// For `weft status`.
@@ -68,8 +77,8 @@ struct HostStatus {
   std::string address;
   std::vector<std::string> device_users;  ///< by device: "front[data=0] pid 4121", empty when free
   double joined_seconds = 0;              ///< how long ago
-  static constexpr auto fields = weft::fields(&HostStatus::offer, &HostStatus::address,
-                                              &HostStatus::device_users, &HostStatus::joined_seconds);
+  static constexpr auto fields =
+      weft::fields(&HostStatus::offer, &HostStatus::address, &HostStatus::device_users, &HostStatus::joined_seconds);
 };
 struct MeshStatus {
   MeshKey key;
@@ -77,8 +86,8 @@ struct MeshStatus {
   std::string owner;
   std::string state;  ///< "starting", "running", "failed"
   std::vector<DevicePlace> places;
-  static constexpr auto fields = weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner,
-                                              &MeshStatus::state, &MeshStatus::places);
+  static constexpr auto fields =
+      weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner, &MeshStatus::state, &MeshStatus::places);
 };
 struct ClusterEvent {
   std::int64_t unix_ms = 0;
@@ -94,9 +103,9 @@ struct ClusterStatus {
   std::vector<HostStatus> hosts;
   std::vector<MeshStatus> meshes;
   std::vector<ClusterEvent> events;  ///< the last ones
-  static constexpr auto fields = weft::fields(
-      &ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address, &ClusterStatus::pid,
-      &ClusterStatus::up_seconds, &ClusterStatus::hosts, &ClusterStatus::meshes, &ClusterStatus::events);
+  static constexpr auto fields =
+      weft::fields(&ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address, &ClusterStatus::pid,
+                   &ClusterStatus::up_seconds, &ClusterStatus::hosts, &ClusterStatus::meshes, &ClusterStatus::events);
 };
 
 }  // namespace weft::actors

@@ -8,26 +8,13 @@
 
 namespace weft::actors {
 
-std::uint32_t MeshRequest::size() const {
-  std::uint32_t size = 1;
-  for (const auto& [axis, extent] : axes) size *= extent;
-  return size;
-}
-
-std::string MeshRequest::shape() const {
-  std::vector<std::string> parts;
-  for (const auto& [axis, extent] : axes) parts.push_back(fmt::format("{}={}", axis, extent));
-  return fmt::format("{}", fmt::join(parts, " x "));
-}
-
 std::uint32_t Placement::Host::free() const {
   return static_cast<std::uint32_t>(
       std::count_if(users.begin(), users.end(), [](const MeshKey& user) { return user.name.empty(); }));
 }
 
 Placement::Host* Placement::find(const std::string& name) {
-  const auto it =
-      std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& host) { return host.name == name; });
+  const auto it = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& host) { return host.name == name; });
   return it == hosts_.end() ? nullptr : &*it;
 }
 
@@ -39,8 +26,7 @@ std::vector<std::string> Placement::names() const {
 
 void Placement::add_host(const std::string& name, std::uint32_t devices) {
   if (find(name) != nullptr)
-    throw_error(ErrorCode::kAlreadyExists,
-                "a host named '{}' has joined already; give this one another name with --name", name);
+    throw_error(ErrorCode::kAlreadyExists, "a host named '{}' has joined already; give this one another name with --name", name);
   hosts_.push_back({name, std::vector<MeshKey>(devices)});
 }
 
@@ -49,10 +35,7 @@ void Placement::remove_host(const std::string& name) {
 }
 
 std::vector<DevicePlace> Placement::take(const MeshRequest& request, const MeshKey& key) {
-  const std::uint32_t needed = request.size();
-  if (needed == 0)
-    throw_error(ErrorCode::kInvalidArgument, "mesh '{}' has shape {}: every axis must be at least 1",
-                request.mesh, request.shape());
+  const auto needed = static_cast<std::size_t>(request.shape.size());
   const std::vector<std::string> wanted = request.hosts.empty() ? names() : request.hosts;
   std::vector<DevicePlace> places;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -65,18 +48,17 @@ std::vector<DevicePlace> Placement::take(const MeshRequest& request, const MeshK
       throw_error(ErrorCode::kNotFound,
                   "mesh '{}' needs host '{}', which has not joined; joined: {}. Start it with: weft join "
                   "HOST:PORT --name {}",
-                  request.mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")),
-                  name);
+                  request.mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")), name);
     for (std::uint32_t device = 0; device < host->users.size() && places.size() < needed; ++device)
       if (host->users[device].name.empty()) places.push_back({name, device});
   }
   if (places.size() < needed) {
     throw_error(ErrorCode::kResourceExhausted,
-                "mesh '{}' ({}: {} devices) does not fit on {}, where {} {} free:\n{}Give it more hosts, a "
+                "mesh '{}' {} ({} devices) does not fit on {}, where {} {} free:\n{}Give it more hosts, a "
                 "smaller shape, or end what uses the devices.",
-                request.mesh, request.shape(), needed,
-                wanted.empty() ? "a cluster without hosts" : fmt::format("{}", fmt::join(wanted, ", ")),
-                places.size(), places.size() == 1 ? "is" : "are", table());
+                request.mesh, to_string(request.shape), needed,
+                wanted.empty() ? "a cluster without hosts" : fmt::format("{}", fmt::join(wanted, ", ")), places.size(),
+                places.size() == 1 ? "is" : "are", table());
   }
   for (const DevicePlace& place : places) find(place.host)->users[place.device] = key;
   return places;

@@ -18,8 +18,7 @@ namespace {
 
 std::string random_id() {
   std::uint64_t words[2];
-  if (::getrandom(words, sizeof words, 0) != sizeof words)
-    throw_error(ErrorCode::kInternal, "getrandom: {}", ::strerror(errno));
+  if (::getrandom(words, sizeof words, 0) != sizeof words) throw_error(ErrorCode::kInternal, "getrandom: {}", ::strerror(errno));
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 
@@ -42,8 +41,7 @@ class StateStore::Statement {
     return *this;
   }
   Statement& bind(const std::string& value) {
-    check(::sqlite3_bind_text(statement_, ++bound_, value.data(), static_cast<int>(value.size()),
-                              SQLITE_TRANSIENT));
+    check(::sqlite3_bind_text(statement_, ++bound_, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT));
     return *this;
   }
   /// True while there is a row.
@@ -55,15 +53,13 @@ class StateStore::Statement {
   std::int64_t integer(int column) { return ::sqlite3_column_int64(statement_, column); }
   std::string text(int column) {
     const auto* bytes = reinterpret_cast<const char*>(::sqlite3_column_text(statement_, column));
-    return bytes == nullptr
-               ? std::string()
-               : std::string(bytes, static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column)));
+    return bytes == nullptr ? std::string()
+                            : std::string(bytes, static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column)));
   }
 
  private:
   void check(int result) const {
-    if (result != SQLITE_OK)
-      throw_error(ErrorCode::kDataLoss, "the head's state (head.db): {}", ::sqlite3_errmsg(database_));
+    if (result != SQLITE_OK) throw_error(ErrorCode::kDataLoss, "the head's state (head.db): {}", ::sqlite3_errmsg(database_));
   }
   sqlite3* database_;
   sqlite3_stmt* statement_ = nullptr;
@@ -76,22 +72,19 @@ StateStore::StateStore(const std::filesystem::path& directory) : path_(directory
   const std::string lock_path = (directory / "head.lock").string();
   lock_ = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock_ < 0)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "the head cannot write its state directory {}: {}; give another with --state",
+    throw_error(ErrorCode::kFailedPrecondition, "the head cannot write its state directory {}: {}; give another with --state",
                 directory.string(), ::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     ::close(lock_);
-    throw_error(
-        ErrorCode::kFailedPrecondition,
-        "another head runs on the state directory {}; stop it, or give another directory with --state",
-        directory.string());
+    throw_error(ErrorCode::kFailedPrecondition,
+                "another head runs on the state directory {}; stop it, or give another directory with --state",
+                directory.string());
   }
   sqlite3* opened = nullptr;
   const int result = ::sqlite3_open(path_.c_str(), &opened);
   database_.reset(opened);
   if (result != SQLITE_OK)
-    throw_error(ErrorCode::kDataLoss, "the head's state {} cannot be opened: {}", path_.string(),
-                ::sqlite3_errmsg(opened));
+    throw_error(ErrorCode::kDataLoss, "the head's state {} cannot be opened: {}", path_.string(), ::sqlite3_errmsg(opened));
   execute("PRAGMA journal_mode=WAL");
   execute("PRAGMA synchronous=NORMAL");
   execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT NOT NULL, term INTEGER NOT NULL)");

@@ -17,9 +17,8 @@ struct ExitEvidence {
   bool core_dumped = false;
   std::int64_t pid = 0;
   std::uint64_t rss_bytes = 0;  ///< resident memory as last seen alive, 0 if never seen
-  std::uint64_t oom_kills =
-      0;                 ///< by how much the kernel's OOM counter of the parent's cgroup grew meanwhile
-  std::string log_file;  ///< empty when its output was not kept
+  std::uint64_t oom_kills = 0;  ///< by how much the kernel's OOM counter of the parent's cgroup grew meanwhile
+  std::string log_file;         ///< empty when its output was not kept
   std::vector<std::string> last_lines;
 
   bool violent() const { return signal != 0; }
@@ -30,10 +29,9 @@ struct ExitEvidence {
   std::string log_note() const;
 
   friend bool operator==(const ExitEvidence&, const ExitEvidence&) = default;
-  static constexpr auto fields =
-      weft::fields(&ExitEvidence::known, &ExitEvidence::signal, &ExitEvidence::status,
-                   &ExitEvidence::core_dumped, &ExitEvidence::pid, &ExitEvidence::rss_bytes,
-                   &ExitEvidence::oom_kills, &ExitEvidence::log_file, &ExitEvidence::last_lines);
+  static constexpr auto fields = weft::fields(&ExitEvidence::known, &ExitEvidence::signal, &ExitEvidence::status,
+                                              &ExitEvidence::core_dumped, &ExitEvidence::pid, &ExitEvidence::rss_bytes,
+                                              &ExitEvidence::oom_kills, &ExitEvidence::log_file, &ExitEvidence::last_lines);
 };
 
 /// "SIGKILL" for 9, "signal 34" for one without a name.

@@ -22,16 +22,15 @@ struct Casualty {
   std::uint32_t device = 0;
   std::int64_t pid = 0;
   ExitEvidence evidence;
-  std::string
-      host_note;  ///< why the whole host is gone, when that is the cause: "its agent (pid 7) died: SIGKILL"
+  std::string host_note;  ///< why the whole host is gone, when that is the cause: "its agent (pid 7) died: SIGKILL"
 
   /// "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3) died: SIGKILL,
   /// rss 61.8 MiB; log: ..."
   std::string describe() const;
 
   static constexpr auto fields =
-      weft::fields(&Casualty::actor, &Casualty::mesh, &Casualty::epoch, &Casualty::rank, &Casualty::host,
-                   &Casualty::device, &Casualty::pid, &Casualty::evidence, &Casualty::host_note);
+      weft::fields(&Casualty::actor, &Casualty::mesh, &Casualty::epoch, &Casualty::rank, &Casualty::host, &Casualty::device,
+                   &Casualty::pid, &Casualty::evidence, &Casualty::host_note);
 };
 
 /// What happened to a mesh in one epoch: exactly one incident, however many of its processes fall. A value;
@@ -46,8 +45,7 @@ struct Incident {
   std::string describe() const;
   Error error() const { return Error(ErrorCode::kPeerDied, describe()); }
 
-  static constexpr auto fields =
-      weft::fields(&Incident::mesh, &Incident::epoch, &Incident::casualties, &Incident::first_cause);
+  static constexpr auto fields = weft::fields(&Incident::mesh, &Incident::epoch, &Incident::casualties, &Incident::first_cause);
 };
 
 /// Turns deaths into incidents: one per (mesh, epoch). Pure but for the clock that is passed in. One thread

@@ -54,11 +54,12 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   if (state.size() != 1) return std::nullopt;
   ProcStat stat;
   stat.state = state[0];
-  words.skip(5);                               // 4 ppid ... 8 tpgid
-  const std::uint64_t flags = words.number();  // 9
-  words.skip(14);                              // 10 minflt ... 23 vsize
+  stat.parent = static_cast<pid_t>(words.number());                                       // 4
+  words.skip(4);                                                                          // 5 pgrp ... 8 tpgid
+  const std::uint64_t flags = words.number();                                             // 9
+  words.skip(14);                                                                         // 10 minflt ... 23 vsize
   stat.rss_bytes = words.number() * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));  // 24
-  words.skip(27);  // 25 rsslim ... 51 env_end
+  words.skip(27);                                                                         // 25 rsslim ... 51 env_end
   stat.exiting = (flags & (kExiting | kSignaled)) != 0 || stat.state == 'Z' || stat.state == 'X';
   if (stat.exiting) stat.wait_status = static_cast<int>(words.number());  // 52 exit_code
   return stat;

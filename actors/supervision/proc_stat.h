@@ -11,6 +11,7 @@ namespace weft::actors {
 /// What /proc/PID/stat says about a process. Any thread.
 struct ProcStat {
   char state = '?';
+  pid_t parent = 0;
   /// PF_EXITING or PF_SIGNALED is set, or it is a zombie: it will never run again, though its memory may take
   /// seconds to free and sockets and pidfds tell only after that (about 80 ms per GiB).
   bool exiting = false;

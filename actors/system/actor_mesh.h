@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -91,12 +92,14 @@ class ActorMesh final {
  public:
   explicit ActorMesh(MeshRef<T> mesh) : mesh_(std::move(mesh)) {}
   ~ActorMesh() { release(); }
-  ActorMesh(ActorMesh&& other) noexcept : mesh_(std::move(other.mesh_)), owned_(std::exchange(other.owned_, false)) {}
+  ActorMesh(ActorMesh&& other) noexcept
+      : mesh_(std::move(other.mesh_)), owned_(std::exchange(other.owned_, false)), on_stopped_(std::move(other.on_stopped_)) {}
   ActorMesh& operator=(ActorMesh&& other) noexcept {
     if (this != &other) {
       release();
       mesh_ = std::move(other.mesh_);
       owned_ = std::exchange(other.owned_, false);
+      on_stopped_ = std::move(other.on_stopped_);
     }
     return *this;
   }
@@ -122,9 +125,19 @@ class ActorMesh final {
   template <auto Member, typename Argument>
   auto scatter(const std::vector<Argument>& per_rank) const { return mesh_.template scatter<Member>(per_rank); }
 
+  /// Runs `callback` once when the actors have been ended, by stop() or by the destructor: for whoever lent their processes.
+  void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
   /// Ends the actors and waits for it.
   void stop() {
-    if (std::exchange(owned_, false)) mesh_.stop();
+    if (!std::exchange(owned_, false)) return;
+    const auto tell = std::exchange(on_stopped_, nullptr);
+    try {
+      mesh_.stop();
+    } catch (...) {
+      if (tell) tell();
+      throw;
+    }
+    if (tell) tell();
   }
   /// Leaves the actors running, owned by nobody but their processes and the process that spawned them.
   MeshRef<T> detach() && {
@@ -140,10 +153,12 @@ class ActorMesh final {
     } catch (const Error&) {
       // Nobody is left to hear of it; the actors' process or its loss ends them.
     }
+    if (on_stopped_) on_stopped_();
   }
 
   MeshRef<T> mesh_;
   bool owned_ = true;
+  std::function<void()> on_stopped_;
 };
 
 }  // namespace weft::actors

@@ -21,7 +21,7 @@ using ActorObject = std::unique_ptr<void, void (*)(void*)>;
 struct Provider {
   InterfaceVersion interface;
   std::span<const MethodEntry> methods;
-  ActorObject (*make)(Context& context, std::span<const std::byte> arguments);
+  std::function<ActorObject(Context& context, std::span<const std::byte> arguments)> make;
 };
 
 namespace internal {

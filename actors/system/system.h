@@ -70,6 +70,14 @@ class System final {
   ActorRef<T> host(const std::string& name, Arguments&&... arguments) {
     return ref<T>(host_actor(make_provider<T>(), name, encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...))));
   }
+  /// As host(), for an actor that is made of things of this process: `make` runs on the actor's thread.
+  template <ActorClass T>
+  ActorRef<T> host_made(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make) {
+    Provider provider{interface_version<T>(), kMethodTable<T>, [make = std::move(make)](Context& context, std::span<const std::byte>) {
+                        return ActorObject(make(context).release(), [](void* actor) { delete static_cast<T*>(actor); });
+                      }};
+    return ref<T>(host_actor(std::move(provider), name, {}));
+  }
   /// The actor that `process` hosts as `name`; nothing is sent.
   template <ActorClass T>
   ActorRef<T> named(const ProcessRef& process, const std::string& name) { return ref<T>(ActorAddress{process, named_actor(name), name}); }

@@ -10,9 +10,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-MeshRequest request(const std::string& mesh, std::uint32_t data, std::uint32_t tensor,
-                    std::vector<std::string> hosts = {}) {
-  return {mesh, {{"data", data}, {"tensor", tensor}}, std::move(hosts), "", "", {}};
+MeshRequest request(const std::string& mesh, std::int64_t data, std::int64_t tensor, std::vector<std::string> hosts = {}) {
+  return {mesh, MeshShape{{"data", data}, {"tensor", tensor}}, std::move(hosts), "", "", {}};
 }
 
 template <typename F>
@@ -42,7 +41,7 @@ TEST(Placement, MeshThatDoesNotFitLeavesEverythingAsItWasAndSaysWhy) {
   const Error error = error_of([&] { placement.take(request("front", 2, 2), {"front", 1}); });
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
   EXPECT_EQ(error.message(),
-            "mesh 'front' (data=2 x tensor=2: 4 devices) does not fit on worker0, w1, where 3 are free:\n"
+            "mesh 'front' [data=2,tensor=2] (4 devices) does not fit on worker0, w1, where 3 are free:\n"
             "  host     devices  free  in use by\n"
             "  worker0  2        1     mesh back (1)\n"
             "  w1       2        2     -\n"

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -23,17 +24,16 @@ struct Started {
   pid_t pid = 0;
 
   Started(ForkLauncher& launcher, const std::string& script, const std::filesystem::path& log = "/dev/null") {
-    pid = launcher.launch({"test child", {"/bin/sh", "-c", script}, {"WEFT_TEST_WORD=hello"}, log},
-                          {[this](const ExitEvidence& e) { death.set_value(e); },
-                           [this](const ExitEvidence& e) { reaped.set_value(e); }});
+    pid = launcher.launch(
+        {"test child", {"/bin/sh", "-c", script}, {"WEFT_TEST_WORD=hello"}, log},
+        {[this](const ExitEvidence& e) { death.set_value(e); }, [this](const ExitEvidence& e) { reaped.set_value(e); }});
   }
 };
 
 template <typename T>
 T get(std::promise<T>& promise) {
   auto future = promise.get_future();
-  if (future.wait_for(std::chrono::seconds(10)) != std::future_status::ready)
-    throw std::runtime_error("nothing within 10 s");
+  if (future.wait_for(std::chrono::seconds(10)) != std::future_status::ready) throw std::runtime_error("nothing within 10 s");
   return future.get();
 }
 
@@ -74,12 +74,11 @@ TEST(ForkLauncher, SuccessIsOrderly) {
 TEST(ForkLauncher, StopTakesTheWholeGroupAndKillsWhatIgnoresIt) {
   const auto file = temporary("launcher_group");
   ForkLauncher launcher;
-  Started child(launcher,
-                "trap '' TERM; (trap '' TERM; sleep 60) & echo $! > " + file.string() + "; wait; wait");
+  Started child(launcher, "trap '' TERM; (trap '' TERM; sleep 60) & echo $! > " + file.string() + "; wait; wait");
   pid_t grandchild = 0;
   for (int i = 0; i < 1000 && grandchild == 0; ++i) {
     std::ifstream(file) >> grandchild;
-    ::usleep(5000);
+    ::poll(nullptr, 0, 5);
   }
   ASSERT_NE(grandchild, 0);
   launcher.stop(child.pid, std::chrono::milliseconds(50));
@@ -87,7 +86,7 @@ TEST(ForkLauncher, StopTakesTheWholeGroupAndKillsWhatIgnoresIt) {
   for (int i = 0; i < 1000 && ::kill(grandchild, 0) == 0; ++i) {
     const auto stat = read_proc_stat(grandchild);
     if (stat && stat->exiting) break;
-    ::usleep(5000);
+    ::poll(nullptr, 0, 5);
   }
   const auto stat = read_proc_stat(grandchild);
   EXPECT_TRUE(!stat || stat->exiting);
@@ -129,7 +128,7 @@ TEST(ForkLauncher, ChildrenDieWithTheirParent) {
   std::ifstream(file) >> orphan;
   ASSERT_NE(orphan, 0);
   bool gone = false;
-  for (int i = 0; i < 1000 && !gone; ++i, ::usleep(5000)) {
+  for (int i = 0; i < 1000 && !gone; ++i, ::poll(nullptr, 0, 5)) {
     const auto stat = read_proc_stat(orphan);
     gone = !stat || stat->exiting;
   }
@@ -139,11 +138,11 @@ TEST(ForkLauncher, ChildrenDieWithTheirParent) {
 
 TEST(ProcStat, FindsItsFieldsBehindAnyName) {
   std::string line = "12 (a) b (c)) S";
-  for (int field = 4; field <= 52; ++field)
-    line += fmt::format(" {}", field == 9 ? 0x400004 : field);  // as numbered in proc(5)
+  for (int field = 4; field <= 52; ++field) line += fmt::format(" {}", field == 9 ? 0x400004 : field);  // as numbered in proc(5)
   const auto stat = parse_proc_stat(line + "\n");
   ASSERT_TRUE(stat.has_value());
   EXPECT_EQ(stat->state, 'S');
+  EXPECT_EQ(stat->parent, 4);
   EXPECT_TRUE(stat->exiting);
   EXPECT_EQ(stat->rss_bytes, 24u * static_cast<unsigned>(::sysconf(_SC_PAGESIZE)));
   EXPECT_EQ(stat->wait_status, 52);

@@ -13,8 +13,7 @@ Casualty casualty(std::uint32_t rank, bool known, int signal, int status) {
   evidence.status = status;
   evidence.log_file = "logs/front.0.log";
   evidence.last_lines = {"step 3", "step 4"};
-  return {
-      fmt::format("front[tensor={}]", rank), "front", 3, rank, "worker0", rank, 4121 + rank, evidence, ""};
+  return {fmt::format("front[tensor={}]", rank), "front", 3, rank, "worker0", rank, 4121 + rank, evidence, ""};
 }
 
 TEST(Incident, NamesEverythingThatIsKnown) {

@@ -1,0 +1,192 @@
+#include "actors/agent/agent.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kReadyWithin = std::chrono::seconds(20);
+constexpr auto kStopGrace = std::chrono::seconds(2);
+
+}  // namespace
+
+Agent::Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLauncher& launcher)
+    : context_(context),
+      config_(std::move(config)),
+      events_(std::move(events)),
+      launcher_(launcher),
+      changed_(context.make_wakeup()) {}
+
+Agent::~Agent() {
+  for (const auto& [id, slot] : slots_) launcher_.stop(slot.pid, Nanoseconds::zero());
+}
+
+void Agent::check_binary(const LaunchRequest& request) {
+  std::error_code failed;
+  const auto size = std::filesystem::file_size(request.binary, failed);
+  const auto written = failed ? std::filesystem::file_time_type() : std::filesystem::last_write_time(request.binary, failed);
+  if (failed)
+    throw_error(ErrorCode::kNotFound, "host {} has no file {}: put the app's binary there, the same as the driver's",
+                config_.name, request.binary);
+  CheckedBinary& known = checked_[request.binary];
+  if (known.sha256.empty() || known.size != size || known.written != written)
+    known = {written, size, sha256_file(request.binary)};
+  if (known.sha256 == request.binary_sha256) return;
+  throw_error(ErrorCode::kIncompatible,
+              "the app's binary {} on host {} is not the driver's: its SHA-256 is {}..., the driver's is {}...; copy the "
+              "driver's binary there, "
+              "or start the driver from this one",
+              request.binary, config_.name, known.sha256.substr(0, 12), request.binary_sha256.substr(0, 12));
+}
+
+void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device) {
+  Slot& slot = slots_[id];
+  slot.key = request.key;
+  slot.device = device;
+  slot.log_file =
+      (config_.log_directory / fmt::format("{}.{}.r{}.log", request.key.name, request.key.epoch, device.rank)).string();
+  ProcessSpec spec;
+  spec.label = device.label;
+  spec.command = {request.binary, "--weft-role=device", "--agent",  to_string(config_.address), "--slot", std::to_string(id),
+                  "--label",      device.label,         "--sha256", request.binary_sha256};
+  spec.environment = request.environment;
+  spec.log_file = slot.log_file;
+  auto poster = context_.poster();
+  try {
+    slot.pid = launcher_.launch(
+        spec,
+        {[this, poster, id](const ExitEvidence& evidence) mutable { poster.post([this, id, evidence] { died(id, evidence); }); },
+         [this, poster, id](const ExitEvidence&) mutable { poster.post([this, id] { reaped(id); }); }});
+  } catch (...) {
+    slots_.erase(id);
+    throw;
+  }
+}
+
+task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
+  check_binary(request);
+  std::vector<std::uint64_t> ids;
+  std::optional<Error> failure;
+  try {
+    for (const DeviceLaunch& device : request.devices) {
+      const std::uint64_t id = ++last_slot_;
+      start(id, request, device);
+      ids.push_back(id);
+    }
+  } catch (...) {
+    failure = current_error();
+  }
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + kReadyWithin;
+  while (!failure) {
+    std::size_t ready = 0;
+    for (const std::uint64_t id : ids) {
+      const auto slot = slots_.find(id);
+      if (slot == slots_.end() || slot->second.stopping) {
+        failure = Error(ErrorCode::kCancelled,
+                        fmt::format("mesh {} was stopped on {} before it was ready", request.key.name, config_.name));
+        break;
+      }
+      if (slot->second.death) {
+        failure = Error(ErrorCode::kPeerDied,
+                        fmt::format("{} on {} (pid {}) ended before it was ready: {}{}", slot->second.device.label, config_.name,
+                                    slot->second.pid, slot->second.death->cause(), slot->second.death->log_note()));
+        break;
+      }
+      ready += slot->second.process.has_value() ? 1 : 0;
+    }
+    if (failure || ready == ids.size()) break;
+    const Nanoseconds left = give_up - clock.now();
+    if (left <= Nanoseconds::zero()) {
+      failure = Error(ErrorCode::kDeadlineExceeded,
+                      fmt::format("the device processes of mesh {} on {} were not ready within 20 s; see {}/{}.*.log",
+                                  request.key.name, config_.name, config_.log_directory.string(), request.key.name));
+      break;
+    }
+    co_await changed_.wait_for(left);
+  }
+  if (failure) {
+    stop_slots(request.key, Nanoseconds::zero());
+    throw *failure;
+  }
+  std::vector<DeviceProcess> processes;
+  for (const std::uint64_t id : ids) {
+    Slot& slot = slots_.at(id);
+    slot.launched = true;
+    processes.push_back({slot.device.rank, {config_.name, slot.device.device}, *slot.process, slot.pid, slot.log_file});
+  }
+  co_return processes;
+}
+
+std::uint32_t Agent::ready(std::uint64_t id) {
+  const auto slot = slots_.find(id);
+  if (slot == slots_.end())
+    throw_error(ErrorCode::kNotFound, "agent {} has no slot {}; it was stopped meanwhile", config_.name, id);
+  slot->second.process = context_.caller();
+  changed_.notify();
+  return slot->second.device.device;
+}
+
+void Agent::died(std::uint64_t id, const ExitEvidence& evidence) {
+  const auto found = slots_.find(id);
+  if (found == slots_.end()) return;
+  Slot& slot = found->second;
+  slot.death = evidence;
+  // Before that, launch() tells; when we stopped it there is nothing to tell.
+  if (slot.launched && !slot.stopping) events_.on_death({slot.key, slot.device.rank, slot.device.device, evidence});
+  changed_.notify();
+}
+
+void Agent::reaped(std::uint64_t id) {
+  const auto slot = slots_.find(id);
+  if (slot == slots_.end()) return;
+  // launch() still looks at the others; when it fails, stop_slots() erases them.
+  slot->second.gone = true;
+  if (slot->second.launched || slot->second.stopping) slots_.erase(slot);
+  for (const Wakeup& waiter : std::exchange(reap_waiters_, {})) waiter.notify();
+}
+
+bool Agent::has_slots(const MeshKey& key) const {
+  for (const auto& [id, slot] : slots_)
+    if (slot.key == key) return true;
+  return false;
+}
+
+void Agent::stop_slots(const MeshKey& key, Nanoseconds grace) {
+  for (auto it = slots_.begin(); it != slots_.end();) {
+    Slot& slot = it->second;
+    if (slot.key != key) {
+      ++it;
+      continue;
+    }
+    slot.stopping = true;
+    if (slot.gone) {
+      it = slots_.erase(it);
+      continue;
+    }
+    launcher_.stop(slot.pid, grace);
+    ++it;
+  }
+  changed_.notify();
+}
+
+task<void> Agent::stop_mesh(MeshKey key, bool failed) {
+  stop_slots(key, failed ? Nanoseconds::zero() : Nanoseconds(kStopGrace));
+  while (has_slots(key)) {
+    const Wakeup reaped_one = context_.make_wakeup();
+    reap_waiters_.push_back(reaped_one);
+    co_await reaped_one.wait();
+  }
+}
+
+void Agent::shut_down(std::string reason) {
+  for (auto& [id, slot] : slots_) slot.stopping = true;
+  events_.on_shut_down(reason);
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/agent/agent_messages.h"
+#include "actors/call/interface.h"
+#include "actors/call/task.h"
+#include "actors/supervision/process_launcher.h"
+#include "actors/system/context.h"
+#include "core/net/address.h"
+
+namespace weft::actors {
+
+struct AgentConfig {
+  std::string name;
+  Address address;  ///< where this process listens
+  std::filesystem::path log_directory;
+};
+
+/// What an agent tells the outside. Called on the agent's thread.
+struct AgentEvents {
+  std::function<void(const DeathReport&)> on_death;
+  std::function<void(const std::string& reason)> on_shut_down;
+};
+
+/// The parent of the device processes of one host: starts them, watches them, says why they died, stops them.
+///
+/// One per host, hosted by the agent's main under the name "agent"; the head calls launch, stop_mesh and shut_down, device
+/// processes call ready.
+class Agent final {
+ public:
+  /// `launcher` outlives the actor; what it reports comes back to the actor's thread.
+  Agent(Context& context, AgentConfig config, AgentEvents events, ProcessLauncher& launcher);
+  ~Agent();
+
+  /// Starts the device processes of a mesh and waits until each can be called. All or nothing.
+  /// Throws kIncompatible when the binary's SHA-256 differs, kNotFound when there is none, kPeerDied with exit evidence when a
+  /// process ends before it is ready.
+  task<std::vector<DeviceProcess>> launch(LaunchRequest request);
+  /// From the device process of that slot: it can be called. Returns its device index.
+  std::uint32_t ready(std::uint64_t slot);
+  /// Ends the device processes of a mesh: SIGTERM, and SIGKILL two seconds later; of a mesh that failed, SIGKILL. Answers when
+  /// they are reaped.
+  task<void> stop_mesh(MeshKey key, bool failed);
+  /// Ends everything on this host, the agent included.
+  void shut_down(std::string reason);
+
+  static constexpr auto endpoints =
+      interface<"weft.agent", 1>(on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
+                                 on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::shut_down>("shut_down", urgent));
+
+ private:
+  struct Slot {
+    MeshKey key;
+    DeviceLaunch device;
+    pid_t pid = 0;
+    std::string log_file;
+    std::optional<ProcessRef> process;  // once it is ready
+    std::optional<ExitEvidence> death;
+    bool launched = false;  // its launch() is over and was answered
+    bool gone = false;      // reaped
+    bool stopping = false;  // we ended it: not worth a report
+  };
+
+  void check_binary(const LaunchRequest& request);
+  void start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device);
+  void died(std::uint64_t id, const ExitEvidence& evidence);
+  void reaped(std::uint64_t id);
+  void stop_slots(const MeshKey& key, Nanoseconds grace);
+  bool has_slots(const MeshKey& key) const;
+
+  Context& context_;
+  const AgentConfig config_;
+  const AgentEvents events_;
+  ProcessLauncher& launcher_;
+  Wakeup changed_;  // a slot became ready or died
+  std::vector<Wakeup> reap_waiters_;  // of calls of stop_mesh(); each is notified once
+  std::uint64_t last_slot_ = 0;
+  std::map<std::uint64_t, Slot> slots_;
+  struct CheckedBinary {
+    std::filesystem::file_time_type written;
+    std::uintmax_t size = 0;
+    std::string sha256;
+  };
+  std::map<std::string, CheckedBinary> checked_;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/message/ids.h"
+#include "actors/supervision/exit_evidence.h"
+#include "core/codec/codec.h"
+
+namespace weft::actors {
+
+/// One spawn of a mesh: the name, and how often that name has been spawned in this cluster.
+struct MeshKey {
+  std::string name;
+  std::uint64_t epoch = 0;
+  friend auto operator<=>(const MeshKey&, const MeshKey&) = default;
+  static constexpr auto fields = weft::fields(&MeshKey::name, &MeshKey::epoch);
+};
+
+/// A device of a host.
+struct DevicePlace {
+  std::string host;
+  std::uint32_t device = 0;  ///< index on its host
+  friend bool operator==(const DevicePlace&, const DevicePlace&) = default;
+  static constexpr auto fields = weft::fields(&DevicePlace::host, &DevicePlace::device);
+};
+
+/// One process to start.
+struct DeviceLaunch {
+  std::uint32_t rank = 0;
+  std::uint32_t device = 0;
+  std::string label;  ///< "front[data=0,tensor=1]"
+  static constexpr auto fields = weft::fields(&DeviceLaunch::rank, &DeviceLaunch::device, &DeviceLaunch::label);
+};
+
+/// The part of a mesh that one host starts.
+struct LaunchRequest {
+  MeshKey key;
+  std::string binary;         ///< path of the executable on this host
+  std::string binary_sha256;  ///< of the owner's own; a file with another one is refused
+  std::vector<std::string> environment;
+  std::vector<DeviceLaunch> devices;
+  static constexpr auto fields = weft::fields(&LaunchRequest::key, &LaunchRequest::binary, &LaunchRequest::binary_sha256,
+                                              &LaunchRequest::environment, &LaunchRequest::devices);
+};
+
+/// A device process that is up and can be called.
+struct DeviceProcess {
+  std::uint32_t rank = 0;
+  DevicePlace place;
+  ProcessRef process;
+  std::int64_t pid = 0;
+  std::string log_file;
+  static constexpr auto fields = weft::fields(&DeviceProcess::rank, &DeviceProcess::place, &DeviceProcess::process,
+                                              &DeviceProcess::pid, &DeviceProcess::log_file);
+};
+
+/// One of an agent's device processes has ended.
+struct DeathReport {
+  MeshKey key;
+  std::uint32_t rank = 0;
+  std::uint32_t device = 0;
+  ExitEvidence evidence;
+  static constexpr auto fields =
+      weft::fields(&DeathReport::key, &DeathReport::rank, &DeathReport::device, &DeathReport::evidence);
+};
+
+}  // namespace weft::actors

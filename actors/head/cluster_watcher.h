@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "actors/call/interface.h"
+#include "actors/head/cluster_messages.h"
+#include "actors/system/context.h"
+
+namespace weft::actors {
+
+/// The ear of a program that owns meshes: what the head tells it unasked. Hosted by actors::Cluster under the name "watcher".
+class ClusterWatcher final {
+ public:
+  struct Events {
+    std::function<void(const MeshFailure&)> on_failure;      ///< on the watcher's thread
+    std::function<void(const std::string& reason)> on_stop;  ///< the cluster ends, by request
+  };
+  ClusterWatcher(Context&, Events events) : events_(std::move(events)) {}
+
+  void mesh_failed(MeshFailure failure) { events_.on_failure(failure); }
+  void cluster_stops(std::string reason) { events_.on_stop(reason); }
+
+  static constexpr auto endpoints = interface<"weft.watcher", 1>(on<&ClusterWatcher::mesh_failed>("mesh_failed", urgent),
+                                                                 on<&ClusterWatcher::cluster_stops>("cluster_stops", urgent));
+
+ private:
+  const Events events_;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,298 @@
+#include "actors/head/head.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "actors/agent/agent.h"
+#include "actors/head/cluster_watcher.h"
+#include "actors/system/system.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kLaunchWithin = std::chrono::seconds(30);
+constexpr auto kStopWithin = std::chrono::seconds(5);
+constexpr std::size_t kEventsInStatus = 20;
+
+double seconds(Nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Head::Head(Context& context, HeadConfig config, HeadEvents events)
+    : context_(context),
+      config_(std::move(config)),
+      events_(std::move(events)),
+      started_(clock_.now()),
+      store_(config_.state_directory),
+      book_(clock_) {
+  event(fmt::format("head is up: cluster {}, term {}, at {}", store_.cluster_id().substr(0, 12), store_.term(),
+                    to_string(config_.address)));
+}
+
+void Head::event(std::string text) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const ClusterEvent event{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), std::move(text)};
+  store_.add_event(event);
+  events_.on_event(event);
+}
+
+Joined Head::join(HostOffer offer) {
+  if (offer.devices == 0) throw_error(ErrorCode::kInvalidArgument, "host '{}' offers no devices; give --devices N", offer.name);
+  placement_.add_host(offer.name, offer.devices);
+  const ProcessRef agent = context_.caller();
+  event(fmt::format("host {} joined: {} device{}, {}, agent pid {} at {}", offer.name, offer.devices,
+                    offer.devices == 1 ? "" : "s", offer.instruction_set, offer.pid, to_string(agent.address)));
+  const std::string name = offer.name;
+  hosts_[name] = {std::move(offer), agent, clock_.now()};
+  return {store_.cluster_id(), store_.term()};
+}
+
+void Head::leave() {
+  for (const auto& [name, host] : hosts_) {
+    if (host.agent.id != context_.caller().id) continue;
+    ExitEvidence orderly;
+    orderly.known = true;
+    orderly.pid = host.offer.pid;
+    return remove_host(std::string(name), orderly, "has left");
+  }
+}
+
+Joined Head::own(OwnerOffer offer) {
+  const ProcessRef caller = context_.caller();
+  event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
+  owners_[caller.id] = {std::move(offer), caller};
+  return {store_.cluster_id(), store_.term()};
+}
+
+std::string Head::actor_label(const MeshRequest& request, std::uint32_t rank) const {
+  return request.mesh + to_string(request.shape, request.shape.coordinates(rank));
+}
+
+task<MeshProcesses> Head::spawn(MeshRequest request) {
+  const ProcessId owner = context_.caller().id;
+  if (!owners_.contains(owner))
+    throw_error(ErrorCode::kFailedPrecondition, "only a program that has called own() may spawn a mesh");
+  const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
+  std::vector<DevicePlace> places = placement_.take(request, key);
+  Mesh& mesh = meshes_[key];
+  mesh.request = request;
+  mesh.owner = owner;
+  mesh.places = std::move(places);
+
+  std::map<std::string, LaunchRequest> launches;
+  for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
+    LaunchRequest& launch = launches[mesh.places[rank].host];
+    launch.key = key;
+    launch.binary = request.binary;
+    launch.binary_sha256 = request.binary_sha256;
+    launch.environment = request.environment;
+    launch.devices.push_back({rank, mesh.places[rank].device, actor_label(request, rank)});
+  }
+  std::vector<Future<std::vector<DeviceProcess>>> answers;
+  for (const auto& [host, launch] : launches) {
+    auto agent = context_.system().named<Agent>(hosts_.at(host).agent, "agent");
+    answers.push_back(agent.within(kLaunchWithin).call<&Agent::launch>(launch));
+  }
+  MeshProcesses result{key, std::vector<DeviceProcess>(mesh.places.size())};
+  std::optional<Error> failure;
+  for (auto& answer : answers) {
+    try {
+      const std::vector<DeviceProcess> processes = co_await answer;
+      for (const DeviceProcess& process : processes) result.processes.at(process.rank) = process;
+    } catch (...) {
+      if (!failure) failure = current_error();
+    }
+  }
+  // While this was suspended the owner may have left or a host may have died: then the mesh is gone or failed.
+  auto now = meshes_.find(key);
+  if (now != meshes_.end() && failure) now->second.failed = true;
+  if (!failure && now == meshes_.end())
+    failure = Error(ErrorCode::kCancelled, fmt::format("mesh {} was released while it started", key.name));
+  if (!failure && now->second.failed)
+    failure = Error(ErrorCode::kPeerDied, fmt::format("a host of mesh {} died while the mesh started", key.name));
+  if (failure) {
+    co_await release(key);
+    throw *failure;
+  }
+  now->second.processes = result.processes;
+  event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch, to_string(request.shape),
+                    owners_.at(owner).offer.name));
+  co_return result;
+}
+
+std::vector<Future<void>> Head::stop_processes(const MeshKey& key) {
+  std::vector<Future<void>> answers;
+  const auto mesh = meshes_.find(key);
+  if (mesh == meshes_.end()) return answers;
+  std::set<std::string> told;
+  for (const DevicePlace& place : mesh->second.places) {
+    const auto host = hosts_.find(place.host);
+    if (host == hosts_.end() || !told.insert(place.host).second) continue;
+    auto agent = context_.system().named<Agent>(host->second.agent, "agent").within(kStopWithin);
+    answers.push_back(agent.call<&Agent::stop_mesh>(key, mesh->second.failed));
+  }
+  meshes_.erase(mesh);
+  return answers;
+}
+
+task<void> Head::release_all(std::vector<MeshKey> keys) {
+  std::vector<Future<void>> answers;
+  for (const MeshKey& key : keys)
+    for (Future<void>& answer : stop_processes(key)) answers.push_back(std::move(answer));
+  for (Future<void>& answer : answers) {
+    try {
+      co_await answer;
+    } catch (const Error&) {
+      // That host is gone, and its processes with it.
+    }
+  }
+  for (const MeshKey& key : keys) {
+    placement_.give_back(key);
+    event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
+  }
+}
+
+task<void> Head::release(MeshKey key) {
+  if (!meshes_.contains(key)) co_return;
+  std::vector<MeshKey> keys(1, key);
+  co_await release_all(std::move(keys));
+}
+
+void Head::process_died(DeathReport report) {
+  const auto mesh = meshes_.find(report.key);
+  if (mesh == meshes_.end()) return;
+  fail(report.key, mesh->second, report.rank, report.evidence, "");
+}
+
+void Head::host_died(HostDeath death) {
+  const auto host = hosts_.find(death.host);
+  if (host == hosts_.end()) return;
+  const ProcessRef agent = host->second.agent;
+  remove_host(death.host, death.evidence, "died: " + death.evidence.cause());
+  context_.system().fail_peer(
+      agent.id, Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) died: {}", death.host, death.evidence.pid,
+                                                        death.evidence.cause())));
+}
+
+task<void> Head::peer_lost(ProcessId peer) {
+  if (context_.caller().id != context_.system().self().id)
+    throw_error(ErrorCode::kInvalidArgument, "only the head's own process sees its connections");
+  for (const auto& [name, host] : hosts_) {
+    if (host.agent.id != peer) continue;
+    ExitEvidence evidence;
+    evidence.pid = host.offer.pid;
+    remove_host(std::string(name), evidence, "died: " + evidence.cause());
+    co_return;
+  }
+  const auto owner = owners_.find(peer);
+  if (owner == owners_.end()) co_return;
+  event(fmt::format("{} (pid {}) is gone", owner->second.offer.name, owner->second.offer.pid));
+  owners_.erase(owner);
+  std::vector<MeshKey> orphans;
+  for (auto& [key, mesh] : meshes_) {
+    if (mesh.owner != peer) continue;
+    mesh.failed = true;  // nobody is left to wait for an orderly end
+    orphans.push_back(key);
+  }
+  co_await release_all(std::move(orphans));
+}
+
+void Head::remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why) {
+  const auto found = hosts_.find(name);
+  if (found == hosts_.end()) return;
+  const Host host = found->second;
+  hosts_.erase(found);
+  placement_.remove_host(name);
+  std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
+  event(fmt::format("host {} is gone: {}", name, note));
+  for (auto& [key, mesh] : meshes_) {
+    for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
+      if (mesh.places[rank].host == name) fail(key, mesh, rank, evidence, note);
+  }
+}
+
+void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
+                const std::string& host_note) {
+  Casualty casualty;
+  casualty.actor = actor_label(mesh.request, rank);
+  casualty.mesh = key.name;
+  casualty.epoch = key.epoch;
+  casualty.rank = rank;
+  casualty.host = mesh.places[rank].host;
+  casualty.device = mesh.places[rank].device;
+  casualty.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
+  casualty.evidence = evidence;
+  casualty.host_note = host_note;
+  if (casualty.evidence.log_file.empty() && rank < mesh.processes.size())
+    casualty.evidence.log_file = mesh.processes[rank].log_file;
+  const auto [incident, is_new] = book_.record(casualty);
+  meshes_.at(key).failed = true;
+  // First the ones who wait, then the books.
+  const auto owner = owners_.find(mesh.owner);
+  if (is_new && owner != owners_.end()) {
+    MeshFailure failure{incident, {}};
+    for (const DeviceProcess& process : mesh.processes) failure.processes.push_back(process.process.id);
+    context_.system().named<ClusterWatcher>(owner->second.process, "watcher").tell<&ClusterWatcher::mesh_failed>(failure);
+  }
+  store_.add_incident(incident);
+  event(casualty.describe());
+}
+
+ClusterStatus Head::status() {
+  ClusterStatus status;
+  status.cluster = store_.cluster_id();
+  status.term = store_.term();
+  status.address = to_string(config_.address);
+  status.pid = ::getpid();
+  status.up_seconds = seconds(clock_.now() - started_);
+  for (const auto& [name, host] : hosts_) {
+    HostStatus line{host.offer, to_string(host.agent.address), std::vector<std::string>(host.offer.devices),
+                    seconds(clock_.now() - host.joined)};
+    for (const auto& [key, mesh] : meshes_) {
+      for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
+        if (mesh.places[rank].host != name) continue;
+        const std::string pid = rank < mesh.processes.size() ? fmt::format(" pid {}", mesh.processes[rank].pid) : " starting";
+        line.device_users.at(mesh.places[rank].device) = actor_label(mesh.request, rank) + pid;
+      }
+    }
+    status.hosts.push_back(std::move(line));
+  }
+  for (const auto& [key, mesh] : meshes_) {
+    const auto owner = owners_.find(mesh.owner);
+    status.meshes.push_back({key, to_string(mesh.request.shape), owner == owners_.end() ? "" : owner->second.offer.name,
+                             mesh.failed              ? "failed"
+                             : mesh.processes.empty() ? "starting"
+                                                      : "running",
+                             mesh.places});
+  }
+  status.events = store_.last_events(kEventsInStatus);
+  return status;
+}
+
+std::vector<std::string> Head::incidents() { return store_.incidents(); }
+
+task<void> Head::stop(std::string reason) {
+  event("the cluster stops: " + reason);
+  std::vector<Future<void>> told;
+  for (const auto& [id, owner] : owners_) {
+    auto watcher = context_.system().named<ClusterWatcher>(owner.process, "watcher");
+    told.push_back(watcher.within(std::chrono::seconds(1)).call<&ClusterWatcher::cluster_stops>(reason));
+  }
+  for (const auto& [name, host] : hosts_) {
+    auto agent = context_.system().named<Agent>(host.agent, "agent");
+    told.push_back(agent.within(std::chrono::seconds(1)).call<&Agent::shut_down>(reason));
+  }
+  for (auto& answer : told) {
+    try {
+      co_await answer;
+    } catch (const Error&) {
+      // It is gone already, which is what was asked for.
+    }
+  }
+  events_.on_stop(reason);
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/call/future.h"
+#include "actors/call/interface.h"
+#include "actors/call/task.h"
+#include "actors/head/cluster_messages.h"
+#include "actors/head/placement.h"
+#include "actors/head/state_store.h"
+#include "actors/supervision/incident.h"
+#include "actors/system/context.h"
+#include "core/base/clock.h"
+#include "core/net/address.h"
+
+namespace weft::actors {
+
+struct HeadConfig {
+  Address address;  ///< where this process listens
+  std::filesystem::path state_directory;
+};
+
+struct HeadEvents {
+  std::function<void(const ClusterEvent&)> on_event;       ///< for the log
+  std::function<void(const std::string& reason)> on_stop;  ///< the process should end now
+};
+
+/// The head of a cluster: who has joined, which mesh is where, who owns it, and what has happened to it.
+///
+/// One per cluster, hosted by the head's main under the name "head". Never on the data path, and never in a call between actors.
+/// Calls come from agents (join, process_died), owners (own, spawn, release), parents of agents (host_died) and observers.
+class Head final {
+ public:
+  Head(Context& context, HeadConfig config, HeadEvents events);
+
+  /// The caller is the agent of a host from here on. Throws kAlreadyExists for a name that is taken.
+  Joined join(HostOffer offer);
+  /// From an agent that ends in good order. What runs on its host fails.
+  void leave();
+  /// The caller owns meshes from here on: they end when it does.
+  Joined own(OwnerOffer offer);
+  /// Places the mesh, starts its device processes and waits until they can be called. The caller must be an owner.
+  /// Throws what Placement::take and Agent::launch throw; then nothing is left behind.
+  task<MeshProcesses> spawn(MeshRequest request);
+  /// Ends the mesh's processes; its devices are free when all of them are reaped, which is when this answers.
+  task<void> release(MeshKey key);
+  /// From an agent: a process of a mesh is gone.
+  void process_died(DeathReport report);
+  /// From the parent of an agent: the agent is gone. Better evidence than the lost connection, and usually earlier.
+  void host_died(HostDeath death);
+  ClusterStatus status();
+  /// Texts of what has gone wrong since the head started, oldest first.
+  std::vector<std::string> incidents();
+  /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who only looked.
+  task<void> peer_lost(ProcessId peer);
+  /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
+  task<void> stop(std::string reason);
+
+  static constexpr auto endpoints = interface<"weft.head", 1>(
+      on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent), on<&Head::own>("own", urgent),
+      on<&Head::spawn>("spawn"), on<&Head::release>("release", urgent), on<&Head::process_died>("process_died", urgent),
+      on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent),
+      on<&Head::peer_lost>("peer_lost", urgent), on<&Head::stop>("stop", urgent));
+
+ private:
+  struct Host {
+    HostOffer offer;
+    ProcessRef agent;
+    TimePoint joined;
+  };
+  struct Owner {
+    OwnerOffer offer;
+    ProcessRef process;
+  };
+  struct Mesh {
+    MeshRequest request;
+    ProcessId owner;
+    std::vector<DevicePlace> places;
+    std::vector<DeviceProcess> processes;  // empty while it starts
+    bool failed = false;
+  };
+
+  std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
+  /// `why`: "died: SIGKILL", "has left".
+  void remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why);
+  void fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence, const std::string& host_note);
+  /// Takes the mesh out, and tells its hosts to end its processes. The devices stay taken.
+  std::vector<Future<void>> stop_processes(const MeshKey& key);
+  task<void> release_all(std::vector<MeshKey> keys);
+  void event(std::string text);
+
+  Context& context_;
+  const HeadConfig config_;
+  const HeadEvents events_;
+  const SteadyClock clock_;
+  const TimePoint started_;
+  StateStore store_;
+  Placement placement_;
+  IncidentBook book_;
+  std::map<std::string, Host> hosts_;
+  std::map<ProcessId, Owner> owners_;
+  std::map<MeshKey, Mesh> meshes_;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include "actors/agent/agent.h"
+#include "actors/head/head.h"
+#include "actors/launch/process_end.h"
+#include "actors/launch/roles.h"
+#include "actors/supervision/fork_launcher.h"
+#include "actors/supervision/signal_watch.h"
+#include "actors/system/system.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kConnectWithin = std::chrono::seconds(10);
+constexpr auto kStopGrace = std::chrono::seconds(2);
+
+/// The address of this machine that the route to `peer` starts from: others reach us there. Sends nothing.
+std::string own_host_towards(const Address& peer) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(peer.host.c_str(), std::to_string(peer.port).c_str(), &hints, &found) != 0) return "127.0.0.1";
+  std::string host = "127.0.0.1";
+  const int socket = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  char text[NI_MAXHOST];
+  if (socket >= 0 && ::connect(socket, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
+    host = text;
+  if (socket >= 0) ::close(socket);
+  ::freeaddrinfo(found);
+  return host;
+}
+
+/// The widest vector instructions that the kernels know and this machine has.
+std::string instruction_set() {
+  std::ifstream cpus("/proc/cpuinfo");
+  for (std::string line; std::getline(cpus, line);) {
+    if (!line.starts_with("flags")) continue;
+    line += ' ';
+    for (const auto& [flag, name] : {std::pair(" avx512f ", "avx512"), std::pair(" avx2 ", "avx2")})
+      if (line.find(flag) != std::string::npos) return name;
+    return "sse2";
+  }
+  return "baseline";
+}
+
+std::string machine_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+int serve_agent(const AgentRole& role) {
+  ProcessEnd end;
+  const SignalWatch signals([&end](int) { end.set(0, "stopped by a signal"); });
+  std::filesystem::create_directories(role.log_directory);
+  // Before the system: what the launcher reports must not come back to an actor that is gone.
+  ForkLauncher launcher;
+  SystemOptions options;
+  options.name = role.name;
+  System system(options);
+  // A head that ends in good order says so first, by shut_down.
+  std::atomic<std::uint64_t> head_id{0};
+  const auto gone = [&](const ProcessRef& peer) {
+    if (peer.id.value() == head_id) end.set(1, fmt::format("the head at {} is gone", to_string(role.head)));
+  };
+  system.on_peer_suspect(gone);
+  system.on_peer_lost([gone](const ProcessRef& peer, const Error&) { gone(peer); });
+  const Address address = system.listen({own_host_towards(role.head), 0});
+  const ProcessRef head_process = system.connect(role.head, kConnectWithin);
+  head_id = head_process.id.value();
+  const auto head = system.named<Head>(head_process, "head");
+  AgentEvents events;
+  events.on_death = [head](const DeathReport& report) { head.tell<&Head::process_died>(report); };
+  events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
+  system.host_made<Agent>("agent", [&](Context& context) {
+    return std::make_unique<Agent>(context, AgentConfig{role.name, address, role.log_directory}, events, launcher);
+  });
+  HostOffer offer{role.name, role.devices, ::getpid(), machine_name(), instruction_set(), role.has_parent, role.log_directory};
+  const Joined joined = head.call<&Head::join>(offer).get();
+  log_line(fmt::format("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}", role.name,
+                       joined.cluster.substr(0, 12), joined.term, to_string(role.head), role.devices,
+                       role.devices == 1 ? "" : "s", role.log_directory));
+  const auto reason = end.wait();
+  log_line(fmt::format("host {} ends: {}", role.name, reason.text));
+  if (reason.status == 0) head.tell<&Head::leave>();
+  launcher.stop_all(reason.status == 0 ? Nanoseconds(kStopGrace) : Nanoseconds::zero());
+  return reason.status;
+}
+
+}  // namespace weft::actors

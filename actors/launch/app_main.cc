@@ -1,0 +1,210 @@
+#include "actors/launch/app_main.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "actors/launch/local_cluster.h"
+#include "actors/launch/role_arguments.h"
+#include "actors/launch/roles.h"
+#include "actors/supervision/fork_launcher.h"
+#include "actors/supervision/orphans.h"
+#include "actors/supervision/signal_watch.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr int kInterrupted = 130;
+constexpr auto kHostsWithin = std::chrono::seconds(30);
+constexpr auto kStopGrace = std::chrono::seconds(3);
+
+/// SIGINT and SIGTERM: the first asks, the second ends the process at once (its children get the parent-death signal).
+class Interruption {
+ public:
+  std::stop_token token() const { return source_.get_token(); }
+  bool requested() const { return source_.stop_requested(); }
+
+ private:
+  std::stop_source source_;
+  const SignalWatch signals_{[this](int) {
+    if (!source_.request_stop()) ::_exit(kInterrupted);
+  }};
+};
+
+std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+AppRun make_run(const RoleArguments& arguments) {
+  AppRun run;
+  run.config = arguments.get_or("config", "");
+  run.overrides = arguments.all("set");
+  run.out = arguments.get_or("out", "");
+  run.json = arguments.has("json");
+  run.head = arguments.get_or("head", "");
+  return run;
+}
+
+/// The cluster: section of the run file; what is wrong elsewhere in it is for others to say.
+ClusterConfig cluster_config_of(const AppRun& run) {
+  if (run.config.empty()) return {};
+  const auto document = ConfigDocument::load(run.config, run.overrides);
+  const auto section = document.root().find("cluster");
+  return section ? parse_cluster(*section) : ClusterConfig();
+}
+
+/// Passes the deaths of a local cluster's processes on, while there is a Cluster to tell.
+class Mourner {
+ public:
+  void set(Cluster* cluster) {
+    std::lock_guard lock(mutex_);
+    cluster_ = cluster;
+  }
+  void tell(const std::string& who, const ExitEvidence& evidence) {
+    std::lock_guard lock(mutex_);
+    if (cluster_ == nullptr) return;
+    if (who == "head") cluster_->report_head_death(evidence);
+    else cluster_->report_host_death(who, evidence);
+  }
+
+ private:
+  std::mutex mutex_;
+  Cluster* cluster_ = nullptr;  // guarded by mutex_
+};
+
+/// Runs `drive` against the cluster at run.head.
+int drive_cluster(const AppMain::Drive& drive, const AppRun& run, const ClusterConfig& config, const std::string& name,
+                  std::size_t hosts, Mourner& mourner) {
+  SystemOptions options;
+  options.name = name;
+  options.binary_hash = own_binary_sha256();
+  options.binary_name = own_executable().filename().string();
+  System system(options);
+  ClusterOptions cluster_options;
+  cluster_options.name = name;
+  // Whatever library the kernels use, it must not start more threads than the run file grants.
+  cluster_options.environment = {fmt::format("OMP_NUM_THREADS={}", config.threads_per_device)};
+  Cluster cluster(system, Address::parse(run.head), cluster_options);
+  mourner.set(&cluster);
+  const std::unique_ptr<Mourner, void (*)(Mourner*)> unset(&mourner, [](Mourner* told) { told->set(nullptr); });
+  std::vector<std::string> names;
+  if (!run.config.empty())
+    for (const HostSpec& host : config.hosts) names.push_back(host.name);
+  cluster.wait_for_hosts(names, hosts, kHostsWithin);
+  return drive(cluster, run);
+}
+
+int by_hand_usage(const std::string& program) {
+  fmt::print(
+      "usage: {0} [--head HOST:PORT] [--workers N] [--devices N] [--out DIR] [--config FILE [--set key=value]...]\n"
+      "Without --head it starts a cluster of its own on this machine: --workers hosts (2) of --devices devices (1) each.\n",
+      program);
+  return 0;
+}
+
+}  // namespace
+
+int exit_status_of(const Error& error, bool interrupted) {
+  if (interrupted && error.code() == ErrorCode::kCancelled) return kInterrupted;
+  return error.code() == ErrorCode::kInvalidConfig ? 2 : 1;
+}
+
+AppMain::AppMain(int argc, char** argv) : arguments_(argv + 1, argv + argc) {}
+
+int AppMain::run(const Drive& drive) {
+  try {
+    return serve(drive);
+  } catch (...) {
+    // Before a role has begun: a mistake in the arguments is a wrong usage.
+    const Error error = current_error();
+    const bool usage = error.code() == ErrorCode::kInvalidConfig || error.code() == ErrorCode::kInvalidArgument;
+    fmt::print(stderr, "{}: {}\n", own_executable().filename().string(), error.message());
+    return usage ? 2 : 1;
+  }
+}
+
+int AppMain::serve(const Drive& drive) {
+  if (const auto status = serve_cluster_role(arguments_)) return *status;
+  const auto role = role_of(arguments_);
+  if (!role) return serve_by_hand(drive);
+  const RoleArguments arguments(arguments_, {"json"});
+  if (role == "device") {
+    return serve_device(arguments, [this](System& system) {
+      for (const auto& provide : provided_) provide(system);
+    });
+  }
+  if (role == "check") return check_ ? check_(make_run(arguments)) : 0;
+  if (role == "plan") {
+    if (plan_) return plan_(make_run(arguments));
+    throw_error(ErrorCode::kInvalidArgument, "this app has no plan to show");
+  }
+  if (role == "driver") return serve_driver(drive, arguments);
+  throw_error(ErrorCode::kInvalidArgument, "--weft-role={}: expected driver, device, check, plan, head or agent", *role);
+}
+
+int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
+  const Interruption interruption;
+  AppRun run = make_run(arguments);
+  run.stop = interruption.token();
+  std::filesystem::create_directories(run.out / "logs");
+  std::optional<Error> failure;
+  try {
+    const ClusterConfig config = cluster_config_of(run);
+    Mourner nobody;  // the parent of head and agents is elsewhere
+    const int status = drive_cluster(drive, run, config, arguments.get_or("name", "driver"), config.hosts.size(), nobody);
+    return status == 0 && interruption.requested() ? kInterrupted : status;
+  } catch (...) {
+    failure = current_error();
+  }
+  std::ofstream(run.out / "logs" / "last_words") << failure->message() << "\n";
+  return exit_status_of(*failure, interruption.requested());
+}
+
+int AppMain::serve_by_hand(const Drive& drive) {
+  const std::string program = own_executable().filename().string();
+  const RoleArguments arguments(arguments_, {"json", "help"});
+  if (arguments.has("help")) return by_hand_usage(program);
+  const Interruption interruption;
+  AppRun run = make_run(arguments);
+  run.stop = interruption.token();
+  if (run.out.empty()) run.out = std::filesystem::path("runs") / program;
+  std::filesystem::create_directories(run.out / "logs");
+  const ClusterConfig config = cluster_config_of(run);
+  std::vector<HostSpec> hosts = config.hosts;
+  if (run.config.empty()) {
+    hosts.clear();
+    const std::uint64_t workers = arguments.has("workers") ? arguments.number("workers") : 2;
+    const auto devices = static_cast<std::uint32_t>(arguments.has("devices") ? arguments.number("devices") : 1);
+    for (std::uint64_t i = 0; i < workers; ++i) hosts.push_back({fmt::format("worker{}", i), devices});
+  }
+  std::optional<Error> failure;
+  int status = 0;
+  Mourner mourner;
+  std::optional<ForkLauncher> launcher;
+  try {
+    std::size_t expected = 1;
+    if (run.head.empty()) {
+      adopt_orphans();
+      launcher.emplace();
+      const LocalCluster local(
+          *launcher, {own_executable(), hosts, run.out,
+                      [&mourner](const std::string& who, const ExitEvidence& evidence) { mourner.tell(who, evidence); }});
+      run.head = to_string(local.head());
+      expected = hosts.size();
+    }
+    status = drive_cluster(drive, run, config, program, expected, mourner);
+  } catch (...) {
+    failure = current_error();
+  }
+  if (launcher) {
+    launcher->stop_all(kStopGrace);
+    end_orphans(kStopGrace);
+  }
+  if (!failure) return status == 0 && interruption.requested() ? kInterrupted : status;
+  fmt::print(stderr, "{} failed: {}\n", program, failure->message());
+  return exit_status_of(*failure, interruption.requested());
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "actors/launch/cluster.h"
+#include "actors/launch/cluster_config.h"
+
+namespace weft::actors {
+
+class RoleArguments;
+
+/// What the person or `weft` has asked of the app.
+struct AppRun {
+  std::filesystem::path config;        ///< the run file; empty when the app was started by hand without one
+  std::vector<std::string> overrides;  ///< the values of --set
+  std::filesystem::path out;           ///< where results go; it exists, and so does out/logs
+  bool json = false;
+  std::string head;      ///< "HOST:PORT"; of a driver
+  std::stop_token stop;  ///< SIGINT or SIGTERM: finish the step, save, return 130
+};
+
+/// The main() of an app: one executable that serves every role it can be started in.
+///
+///   int main(int argc, char** argv) {
+///     weft::actors::AppMain app(argc, argv);
+///     app.provide<Greeter>();
+///     return app.run([](weft::actors::Cluster& cluster, const weft::actors::AppRun&) {
+///       auto greeters = cluster.spawn<Greeter>("greeters", {{"x", 2}}, {});
+///       ...
+///       return 0;
+///     });
+///   }
+///
+/// Roles: driver, check, plan, device (see actors/README.md), head and agent of a local cluster. Without a role the app was
+/// started by hand: it drives a cluster of its own on this machine (--workers N, --devices N), or one that runs (--head
+/// HOST:PORT). Exit statuses: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
+class AppMain final {
+ public:
+  using Drive = std::function<int(Cluster&, const AppRun&)>;
+  using Inspect = std::function<int(const AppRun&)>;
+
+  AppMain(int argc, char** argv);
+
+  /// Actors of this class can be spawned in device processes of this binary.
+  template <typename T>
+  void provide() {
+    provided_.push_back([](System& system) { system.provide<T>(); });
+  }
+  void on_check(Inspect check) { check_ = std::move(check); }
+  void on_plan(Inspect plan) { plan_ = std::move(plan); }
+  /// Serves the role and returns the exit status. `drive` is called for a driver only.
+  int run(const Drive& drive);
+
+ private:
+  int serve(const Drive& drive);
+  int serve_driver(const Drive& drive, const RoleArguments& arguments);
+  int serve_by_hand(const Drive& drive);
+
+  std::vector<std::string> arguments_;
+  std::vector<std::function<void(System&)>> provided_;
+  Inspect check_;
+  Inspect plan_;
+};
+
+/// 130 for kCancelled after an interruption, 2 for kInvalidConfig, 1 for everything else.
+int exit_status_of(const Error& error, bool interrupted);
+
+}  // namespace weft::actors

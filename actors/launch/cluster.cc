@@ -1,0 +1,183 @@
+#include "actors/launch/cluster.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "actors/head/head.h"
+#include "core/base/sha256.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kConnectWithin = std::chrono::seconds(10);
+constexpr auto kSpawnWithin = std::chrono::seconds(60);
+constexpr auto kReleaseWithin = std::chrono::seconds(5);
+/// An incident travels agent -> head -> owner; a lost connection can be seen earlier than it.
+constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
+constexpr auto kLookEvery = std::chrono::milliseconds(5);
+
+}  // namespace
+
+std::string own_binary_sha256() { return sha256_file("/proc/self/exe"); }
+
+Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
+    : system_(system),
+      options_(std::move(options)),
+      head_address_(head),
+      ear_(std::make_shared<Ear>()),
+      binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string() : options_.binary),
+      binary_sha256_(own_binary_sha256()) {
+  const auto head_gone = [ear = ear_](const ProcessRef& peer) {
+    std::lock_guard lock(ear->mutex);
+    if (ear->cluster != nullptr) ear->cluster->peer_gone(peer);
+  };
+  system_.on_peer_suspect(head_gone);
+  system_.on_peer_lost([head_gone](const ProcessRef& peer, const Error&) { head_gone(peer); });
+  head_process_ = system_.connect(head, kConnectWithin);
+  watcher_ = system_.host_made<ClusterWatcher>("watcher", [this](Context& context) {
+    return std::make_unique<ClusterWatcher>(
+        context, ClusterWatcher::Events{[this](const MeshFailure& failure) { mesh_failed(failure); },
+                                        [this](const std::string& reason) {
+                                          lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
+                                        }});
+  });
+  {
+    std::lock_guard lock(ear_->mutex);
+    ear_->cluster = this;
+  }
+  system_.named<Head>(head_process_, "head").call<&Head::own>(OwnerOffer{options_.name, ::getpid()}).get();
+}
+
+Cluster::~Cluster() {
+  {
+    std::lock_guard lock(ear_->mutex);
+    ear_->cluster = nullptr;
+  }
+  try {
+    watcher_.stop().get();
+  } catch (const Error&) {
+    // The system has ended it already.
+  }
+  // Meshes that are left are released by the head as soon as the connection ends.
+}
+
+void Cluster::peer_gone(const ProcessRef& peer) {
+  if (peer.id == head_process_.id)
+    lost(Error(ErrorCode::kPeerDied,
+               fmt::format("the head at {} is gone: connection lost; a cluster ends with its head", to_string(head_address_))));
+}
+
+ClusterStatus Cluster::status() { return system_.named<Head>(head_process_, "head").call<&Head::status>().get(); }
+
+void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least, Nanoseconds within) {
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + within;
+  while (true) {
+    std::vector<std::string> joined;
+    for (const HostStatus& host : status().hosts) joined.push_back(host.offer.name);
+    std::vector<std::string> missing;
+    for (const std::string& name : names)
+      if (std::find(joined.begin(), joined.end(), name) == joined.end()) missing.push_back(name);
+    if (missing.empty() && joined.size() >= at_least) return;
+    if (const auto error = failure()) throw *error;
+    if (clock.now() > give_up) {
+      const std::string who = missing.empty() ? fmt::format("only {} of {} hosts have joined", joined.size(), at_least)
+                                              : fmt::format("these hosts have not joined: {}", fmt::join(missing, ", "));
+      throw_error(ErrorCode::kDeadlineExceeded, "{} (joined: {}). Start each with: weft join {} --name NAME --devices N", who,
+                  joined.empty() ? "none" : fmt::format("{}", fmt::join(joined, ", ")), to_string(head_address_));
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kLookEvery, [&] { return first_failure_.has_value(); });
+  }
+}
+
+Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape, const OnHosts& where) {
+  if (const auto error = failure()) throw *error;
+  MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
+  request.environment.insert(request.environment.end(), where.environment.begin(), where.environment.end());
+  const MeshProcesses started = system_.named<Head>(head_process_, "head").within(kSpawnWithin).call<&Head::spawn>(request).get();
+  Acquired acquired{started.key, {}};
+  std::lock_guard lock(mutex_);
+  for (const DeviceProcess& process : started.processes) {
+    acquired.processes.push_back(process.process);
+    meshes_[started.key].push_back(process.process.id);
+  }
+  return acquired;
+}
+
+void Cluster::release(const MeshKey& key) {
+  {
+    std::lock_guard lock(mutex_);
+    if (meshes_.erase(key) == 0 || lost_) return;
+  }
+  try {
+    system_.named<Head>(head_process_, "head").within(kReleaseWithin).call<&Head::release>(key).get();
+  } catch (const Error&) {
+    // The head is gone; its agents end everything themselves.
+  }
+}
+
+void Cluster::report_host_death(const std::string& host, const ExitEvidence& evidence) {
+  system_.named<Head>(head_process_, "head").tell<&Head::host_died>(HostDeath{host, evidence});
+}
+
+void Cluster::report_head_death(const ExitEvidence& evidence) {
+  lost(Error(ErrorCode::kPeerDied, fmt::format("the head at {} (pid {}) died: {}{}", to_string(head_address_), evidence.pid,
+                                               evidence.cause(), evidence.log_note())));
+}
+
+std::optional<Error> Cluster::failure() const {
+  std::lock_guard lock(mutex_);
+  return first_failure_;
+}
+
+void Cluster::rethrow(const MeshKey& key, const Error& error) {
+  std::optional<Error> better;
+  if (error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kUnavailable) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kIncidentWithin, [&] { return failed_.contains(key) || lost_; });
+    if (const auto it = failed_.find(key); it != failed_.end()) better = it->second;
+  }
+  release(key);
+  throw better ? *better : error;
+}
+
+void Cluster::mesh_failed(const MeshFailure& failure) {
+  const Error error = failure.incident.error();
+  {
+    std::lock_guard lock(mutex_);
+    failed_.emplace(MeshKey{failure.incident.mesh, failure.incident.epoch}, error);
+    if (!first_failure_) first_failure_ = error;
+    changed_.notify_all();
+  }
+  fail_meshes(error, options_.fate == ClusterOptions::Fate::kOneMesh ? &failure : nullptr);
+}
+
+void Cluster::lost(const Error& error) {
+  {
+    std::lock_guard lock(mutex_);
+    if (lost_) return;
+    lost_ = true;
+    if (!first_failure_) first_failure_ = error;
+    changed_.notify_all();
+  }
+  fail_meshes(error, nullptr);
+  system_.fail_peer(head_process_.id, error);
+  if (options_.on_lost) options_.on_lost(error);
+}
+
+void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
+  std::vector<ProcessId> processes;
+  if (only != nullptr) {
+    processes = only->processes;
+  } else {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, members] : meshes_) processes.insert(processes.end(), members.begin(), members.end());
+  }
+  for (const ProcessId process : processes) system_.fail_peer(process, error);
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/head/cluster_messages.h"
+#include "actors/head/cluster_watcher.h"
+#include "actors/system/system.h"
+#include "core/net/address.h"
+
+namespace weft::actors {
+
+/// Where a mesh goes: its ranks fill the devices of these hosts in this order. No hosts: all, in the order of joining.
+struct OnHosts {
+  std::vector<std::string> hosts;
+  std::vector<std::string> environment = {};  ///< "KEY=VALUE" for the device processes, besides the cluster's own
+};
+
+struct ClusterOptions {
+  std::string name = "driver";  ///< in the head's list of owners
+  std::string binary;           ///< executable of the device processes, as a path on the hosts; empty: this process's own
+  std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
+  /// What one dead process takes with it: every mesh of this owner (a training step couples them all), or its own mesh.
+  enum class Fate { kAllMeshes, kOneMesh } fate = Fate::kAllMeshes;
+  /// The head or the cluster is gone; called once, on some thread of the system. May be empty.
+  std::function<void(const Error&)> on_lost = {};
+};
+
+/// A cluster as its user sees it: a connection to the head, through which meshes of actors are spawned on device processes.
+///
+/// Owned by the driver, made after the System it uses (which has not connected yet; one Cluster per System) and destroyed before
+/// it. Meshes end with it. Any thread. A process that dies fails every call that waits for it, with the incident as error: see
+/// reference in actors/README.md.
+class Cluster final {
+ public:
+  /// Throws Error(kUnavailable) when there is no head at that address.
+  Cluster(System& system, const Address& head, ClusterOptions options = {});
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  System& system() { return system_; }
+  ClusterStatus status();
+
+  /// Waits until hosts of these names have joined (none named: until `at_least` have). Throws Error(kDeadlineExceeded) naming the
+  /// missing.
+  void wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least, Nanoseconds within);
+
+  /// Starts one device process per rank, and an actor T in each, constructed with (Context&, args...).
+  ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}}, OnHosts{{"worker0"}}, config);
+  /// The actors and their processes end when the ActorMesh is destroyed. Throws what Head::spawn throws.
+  template <typename T, typename... Args>
+  ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const OnHosts& where, Args&&... args) {
+    const Acquired acquired = acquire(name, shape, where);
+    return guarded(acquired.key, [&] {
+      ActorMesh<T> mesh = system_.spawn_mesh<T>(name, shape, acquired.processes, std::forward<Args>(args)...);
+      mesh.on_stopped([this, key = acquired.key] { release(key); });
+      return mesh;
+    });
+  }
+
+  /// What the parent of an agent, or of the head, knows about its end; better than a lost connection.
+  void report_host_death(const std::string& host, const ExitEvidence& evidence);
+  void report_head_death(const ExitEvidence& evidence);
+
+  /// The first thing that went wrong, if anything has.
+  std::optional<Error> failure() const;
+
+ private:
+  struct Acquired {
+    MeshKey key;
+    std::vector<ProcessRef> processes;
+  };
+  Acquired acquire(const std::string& name, const MeshShape& shape, const OnHosts& where);
+  void release(const MeshKey& key);
+  void mesh_failed(const MeshFailure& failure);
+  void lost(const Error& error);
+  void peer_gone(const ProcessRef& peer);
+  void fail_meshes(const Error& error, const MeshFailure* only);
+  /// Throws the incident of `key` in place of `error`, if there is one or one comes soon.
+  [[noreturn]] void rethrow(const MeshKey& key, const Error& error);
+
+  template <typename F>
+  auto guarded(const MeshKey& key, F&& make) {
+    std::optional<Error> error;
+    try {
+      return make();
+    } catch (const Error& thrown) {
+      error = thrown;
+    }
+    rethrow(key, *error);
+  }
+
+  /// What callbacks of the system hold, as they cannot be taken back: `cluster` is null after its end.
+  struct Ear {
+    std::mutex mutex;
+    Cluster* cluster = nullptr;  // guarded by mutex
+  };
+
+  System& system_;
+  const ClusterOptions options_;
+  const Address head_address_;
+  const std::shared_ptr<Ear> ear_;  // shared with callbacks of the system
+  ProcessRef head_process_;
+  ActorRef<ClusterWatcher> watcher_;
+  std::string binary_;
+  std::string binary_sha256_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<MeshKey, std::vector<ProcessId>> meshes_;  // guarded by mutex_
+  std::map<MeshKey, Error> failed_;                   // guarded by mutex_
+  std::optional<Error> first_failure_;                // guarded by mutex_
+  bool lost_ = false;                                 // guarded by mutex_
+};
+
+/// SHA-256 of this process's executable.
+std::string own_binary_sha256();
+
+}  // namespace weft::actors

@@ -1,0 +1,93 @@
+#include "actors/launch/cluster_config.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "core/base/error.h"
+#include "core/config/nearest.h"
+
+namespace weft::actors {
+namespace {
+
+bool good_name(const std::string& name) {
+  return !name.empty() && name.size() <= 100 &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == std::string::npos &&
+         name[0] != '.' && name[0] != '-';
+}
+constexpr const char* kNameRule = "a name of letters, digits, '_', '-' and '.'";
+
+std::vector<std::string> executables_in(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failed))
+    if (entry.is_regular_file() && ::access(entry.path().c_str(), X_OK) == 0) names.push_back(entry.path().filename().string());
+  return names;
+}
+
+std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::path& run_file,
+                               const std::filesystem::path& directory) {
+  const std::string app = node.as<std::string>();
+  const bool own = app.find('/') != std::string::npos;
+  const std::filesystem::path path = own ? run_file.parent_path() / app : directory / app;
+  if (std::filesystem::is_regular_file(path) && ::access(path.c_str(), X_OK) == 0)
+    return std::filesystem::absolute(path).lexically_normal();
+  node.fail(fmt::format("app: there is no executable {}{}{}", path.string(), own ? "" : " beside weft",
+                        own ? "" : did_you_mean(app, executables_in(directory))));
+}
+
+}  // namespace
+
+ClusterConfig parse_cluster(const ConfigNode& section) {
+  ClusterConfig config;
+  section.read_enum("launcher", config.launcher,
+                    EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}});
+  section.read("threads_per_device", config.threads_per_device, {.min = 1, .max = 1024});
+  if (const auto hosts = section.find("hosts")) {
+    config.hosts.clear();
+    std::set<std::string> names;
+    for (const ConfigNode& item : hosts->items()) {
+      HostSpec host;
+      item.require("name", host.name);
+      item.read("devices", host.devices, {.min = 1, .max = 1024});
+      if (!host.name.empty() && !good_name(host.name))
+        item.at("name").note(fmt::format("{}: expected {}, found '{}'", item.at("name").path(), kNameRule, host.name));
+      if (!names.insert(host.name).second) item.at("name").note(fmt::format("host '{}' is listed twice", host.name));
+      config.hosts.push_back(std::move(host));
+    }
+    if (config.hosts.empty()) hosts->note("cluster.hosts: at least one host is needed, such as {name: worker0, devices: 1}");
+  }
+  section.finish();
+  return config;
+}
+
+RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& run_file,
+                           const std::filesystem::path& directory) {
+  RunHeader header;
+  const ConfigNode root = document.root();
+  std::string problems;
+  const auto part = [&](auto&& read) {
+    try {
+      read();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidConfig) throw;
+      problems += (problems.empty() ? "" : "\n") + error.message();
+    }
+  };
+  part([&] {
+    const ConfigNode name = root.at("name");
+    header.name = name.as<std::string>();
+    if (!good_name(header.name)) name.fail(fmt::format("name: expected {}, found '{}'", kNameRule, header.name));
+  });
+  part([&] { header.app = find_app(root.at("app"), run_file, directory); });
+  part([&] {
+    if (const auto cluster = root.find("cluster")) header.cluster = parse_cluster(*cluster);
+  });
+  if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
+  return header;
+}
+
+std::filesystem::path program_directory() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
+
+}  // namespace weft::actors

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/config/config_document.h"
+
+namespace weft::actors {
+
+/// Who starts the processes of a cluster.
+enum class LauncherKind {
+  kLocal,   ///< `weft run` itself, all on this machine
+  kManual,  ///< people: `weft head` and `weft join` in other terminals, or other machines
+};
+
+struct HostSpec {
+  std::string name;
+  std::uint32_t devices = 1;
+};
+
+/// The `cluster:` section of a run file.
+struct ClusterConfig {
+  LauncherKind launcher = LauncherKind::kLocal;
+  std::vector<HostSpec> hosts = {{"worker0", 1}};
+  std::uint32_t threads_per_device = 1;
+};
+
+/// Throws Error(kInvalidConfig) with all problems of the section.
+ClusterConfig parse_cluster(const ConfigNode& section);
+
+/// What `weft` itself reads of a run file: the rest belongs to the app.
+struct RunHeader {
+  std::string name;
+  std::filesystem::path app;  ///< the executable
+  ClusterConfig cluster;
+};
+
+/// Reads `name`, `app` and `cluster`. `app: gpt` is an executable in `program_directory`; one with a slash is relative to the run
+/// file. Throws Error(kInvalidConfig), also when there is no such executable. Keys that it does not know are left to others.
+RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& run_file,
+                           const std::filesystem::path& program_directory);
+
+/// Folder of this process's executable.
+std::filesystem::path program_directory();
+
+}  // namespace weft::actors

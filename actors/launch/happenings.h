@@ -1,0 +1,47 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/supervision/exit_evidence.h"
+#include "core/base/clock.h"
+
+namespace weft::actors {
+
+/// Something that a supervisor must react to.
+struct Happening {
+  enum class Kind { kDriverEnded, kHeadDied, kHostDied, kSignal };
+  Kind kind = Kind::kSignal;
+  std::string host;
+  ExitEvidence evidence;
+};
+
+/// What has happened, from the threads that see it to the one that reacts. Any thread.
+class Happenings {
+ public:
+  void add(Happening happening) {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(happening));
+    changed_.notify_all();
+  }
+  /// The oldest. Nothing when none comes in time; without a time it waits.
+  std::optional<Happening> next(std::optional<TimePoint> until) {
+    std::unique_lock lock(mutex_);
+    const auto some = [&] { return !queue_.empty(); };
+    if (!until) changed_.wait(lock, some);
+    else if (!changed_.wait_until(lock, *until, some)) return std::nullopt;
+    Happening first = std::move(queue_.front());
+    queue_.pop_front();
+    return first;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Happening> queue_;  // guarded by mutex_
+};
+
+}  // namespace weft::actors

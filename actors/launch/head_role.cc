@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "actors/head/head.h"
+#include "actors/launch/process_end.h"
+#include "actors/launch/roles.h"
+#include "actors/supervision/signal_watch.h"
+#include "actors/system/system.h"
+
+namespace weft::actors {
+namespace {
+
+/// How long the head waits after a bare end of file for the better evidence of a parent.
+constexpr auto kEofGrace = std::chrono::milliseconds(25);
+
+void write_whole(const std::string& path, const std::string& text) {
+  const std::string part = path + ".part";
+  std::ofstream(part) << text << "\n";
+  std::filesystem::rename(part, path);
+}
+
+}  // namespace
+
+int serve_head(const HeadRole& role) {
+  ProcessEnd end;
+  const SignalWatch signals([&end](int) { end.set(0, "stopped by a signal"); });
+  SystemOptions options;
+  options.name = "head";
+  options.eof_grace = kEofGrace;
+  System system(options);
+  system.on_peer_lost([&system](const ProcessRef& peer, const Error&) {
+    system.named<Head>(system.self(), "head").tell<&Head::peer_lost>(peer.id);
+  });
+  const Address address = system.listen(role.listen);
+  const HeadEvents events{[](const ClusterEvent& event) { log_line(event.text); },
+                          [&end](const std::string& reason) { end.set(0, reason); }};
+  system.host_made<Head>("head", [&](Context& context) {
+    return std::make_unique<Head>(context, HeadConfig{address, role.state_directory}, events);
+  });
+  if (role.on_listening) role.on_listening(address);
+  if (!role.address_file.empty()) write_whole(role.address_file, to_string(address));
+  const auto reason = end.wait();
+  log_line("head ends: " + reason.text);
+  return reason.status;
+}
+
+}  // namespace weft::actors

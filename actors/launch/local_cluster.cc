@@ -1,0 +1,88 @@
+#include "actors/launch/local_cluster.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include "actors/launch/roles.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kListensWithin = std::chrono::seconds(10);
+constexpr auto kLookEvery = std::chrono::milliseconds(2);
+
+std::vector<std::string> command(const std::filesystem::path& executable, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), executable.string());
+  return arguments;
+}
+
+/// The evidence of an early death, handed from the launcher's thread.
+struct EarlyDeath {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<ExitEvidence> evidence;  // guarded by mutex
+};
+
+}  // namespace
+
+LocalCluster::LocalCluster(ProcessLauncher& launcher, Options options) : launcher_(launcher), options_(std::move(options)) {
+  std::filesystem::create_directories(log_directory());
+  std::filesystem::create_directories(options_.directory / "state");
+  start_head();
+  for (const HostSpec& host : options_.hosts) start_agent(host);
+}
+
+void LocalCluster::start_head() {
+  HeadRole role;
+  role.state_directory = (options_.directory / "state").string();
+  role.address_file = (options_.directory / "state" / "head.address").string();
+  std::filesystem::remove(role.address_file);
+  ProcessSpec spec{"head", command(options_.executable, to_arguments(role)), {}, log_directory() / "head.log"};
+  auto early = std::make_shared<EarlyDeath>();  // shared with the launcher's thread, which may come later
+  ProcessEvents events;
+  events.on_death = [early, on_death = options_.on_death](const ExitEvidence& evidence) {
+    {
+      std::lock_guard lock(early->mutex);
+      early->evidence = evidence;
+    }
+    early->changed.notify_all();
+    if (on_death) on_death("head", evidence);
+  };
+  head_pid_ = launcher_.launch(spec, events);
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + kListensWithin;
+  while (true) {
+    std::ifstream file(role.address_file);
+    std::string text;
+    if (file && std::getline(file, text)) {
+      head_ = Address::parse(text);
+      return;
+    }
+    if (clock.now() > give_up)
+      throw_error(ErrorCode::kDeadlineExceeded, "the head does not listen after 10 s; log: {}", spec.log_file.string());
+    std::unique_lock lock(early->mutex);
+    if (early->changed.wait_for(lock, kLookEvery, [&] { return early->evidence.has_value(); }))
+      throw_error(ErrorCode::kPeerDied, "the head (pid {}) ended before it listened: {}{}", head_pid_,
+                  early->evidence->cause(), early->evidence->log_note());
+  }
+}
+
+void LocalCluster::start_agent(const HostSpec& host) {
+  const AgentRole role{head_, host.name, host.devices, log_directory().string(), true};
+  ProcessSpec spec{"agent of " + host.name,
+                   command(options_.executable, to_arguments(role)),
+                   {},
+                   log_directory() / ("agent." + host.name + ".log")};
+  ProcessEvents events;
+  events.on_death = [name = host.name, on_death = options_.on_death](const ExitEvidence& evidence) {
+    if (on_death) on_death(name, evidence);
+  };
+  launcher_.launch(spec, events);
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/launch/cluster_config.h"
+#include "actors/supervision/process_launcher.h"
+#include "core/net/address.h"
+
+namespace weft::actors {
+
+/// A head and its agents as processes of this machine, started by this process: what `launcher: local` means.
+///
+/// Owned by `weft run`, or by an app that was started by itself. They end when the launcher is destroyed, or with this process.
+class LocalCluster final {
+ public:
+  struct Options {
+    std::filesystem::path executable;  ///< one that serves the roles head and agent
+    std::vector<HostSpec> hosts;
+    std::filesystem::path directory;  ///< gets state/ and logs/
+    /// On the launcher's thread, when one of them ends unasked: "head", or the name of a host.
+    std::function<void(const std::string& who, const ExitEvidence&)> on_death;
+  };
+  /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws Error(kPeerDied) with evidence
+  /// when the head ends, kDeadlineExceeded when it does not listen within ten seconds. The launcher must outlive this.
+  LocalCluster(ProcessLauncher& launcher, Options options);
+
+  const Address& head() const { return head_; }
+  pid_t head_pid() const { return head_pid_; }
+  std::filesystem::path log_directory() const { return options_.directory / "logs"; }
+
+ private:
+  void start_head();
+  void start_agent(const HostSpec& host);
+
+  ProcessLauncher& launcher_;
+  const Options options_;
+  Address head_;
+  pid_t head_pid_ = 0;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace weft::actors {
+
+/// How a process is to end: set once by whoever has a reason, waited for by main(). Any thread.
+class ProcessEnd {
+ public:
+  struct Reason {
+    int status = 0;
+    std::string text;
+  };
+  /// The first reason counts.
+  void set(int status, std::string text) {
+    std::lock_guard lock(mutex_);
+    if (!reason_) reason_ = Reason{status, std::move(text)};
+    changed_.notify_all();
+  }
+  Reason wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return reason_.has_value(); });
+    return *reason_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Reason> reason_;  // guarded by mutex_
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,53 @@
+#include "actors/launch/role_arguments.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/error.h"
+
+namespace weft::actors {
+
+RoleArguments::RoleArguments(const std::vector<std::string>& arguments, const std::vector<std::string>& flags) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!argument.starts_with("--")) throw_error(ErrorCode::kInvalidArgument, "unexpected argument '{}'", argument);
+    const auto equals = argument.find('=');
+    const std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    if (equals != std::string::npos) values_[name].push_back(argument.substr(equals + 1));
+    else if (std::find(flags.begin(), flags.end(), name) != flags.end()) values_[name].push_back("");
+    else if (i + 1 < arguments.size()) values_[name].push_back(arguments[++i]);
+    else throw_error(ErrorCode::kInvalidArgument, "--{} needs a value", name);
+  }
+}
+
+const std::string& RoleArguments::get(const std::string& name) const {
+  const auto it = values_.find(name);
+  if (it == values_.end()) throw_error(ErrorCode::kInvalidArgument, "--{} is missing", name);
+  return it->second.back();
+}
+
+std::string RoleArguments::get_or(const std::string& name, const std::string& otherwise) const {
+  return has(name) ? get(name) : otherwise;
+}
+
+std::uint64_t RoleArguments::number(const std::string& name) const {
+  const std::string& text = get(name);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw_error(ErrorCode::kInvalidArgument, "--{} {}: expected a whole number", name, text);
+  return value;
+}
+
+std::vector<std::string> RoleArguments::all(const std::string& name) const {
+  const auto it = values_.find(name);
+  return it == values_.end() ? std::vector<std::string>() : it->second;
+}
+
+std::optional<std::string> role_of(const std::vector<std::string>& arguments) {
+  constexpr std::string_view kRole = "--weft-role=";
+  if (arguments.empty() || !arguments[0].starts_with(kRole)) return std::nullopt;
+  return arguments[0].substr(kRole.size());
+}
+
+}  // namespace weft::actors

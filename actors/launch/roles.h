@@ -1,0 +1,45 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/launch/role_arguments.h"
+#include "core/net/address.h"
+
+namespace weft::actors {
+
+class System;
+
+struct HeadRole {
+  Address listen{"127.0.0.1", 0};
+  std::string state_directory;
+  std::string address_file;                               ///< gets "HOST:PORT" once it listens; may be empty
+  std::function<void(const Address&)> on_listening = {};  ///< for what the person at the terminal should read
+};
+/// Runs a head until it is told to stop or gets SIGINT or SIGTERM. Returns the exit status.
+int serve_head(const HeadRole& role);
+
+struct AgentRole {
+  Address head;
+  std::string name;
+  std::uint32_t devices = 1;
+  std::string log_directory;
+  bool has_parent = false;  ///< started by somebody who reaps it and tells the head
+};
+/// Joins the head, and runs the host's agent until the cluster stops, the head is gone (status 1) or a signal comes.
+int serve_agent(const AgentRole& role);
+
+/// Runs a device process: `provide` tells the system which actors this binary can host. Ends when its agent says so or is gone.
+int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide);
+
+/// Serves the roles that are the same in every executable, `head` and `agent`, when `arguments` ask for one of them.
+std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments);
+std::vector<std::string> to_arguments(const HeadRole& role);
+std::vector<std::string> to_arguments(const AgentRole& role);
+
+/// "2026-11-21 08:30:05 text", on stdout at once.
+void log_line(const std::string& text);
+
+}  // namespace weft::actors

@@ -1,0 +1,244 @@
+#include "actors/launch/run_supervisor.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "actors/head/head.h"
+#include "actors/launch/happenings.h"
+#include "actors/launch/local_cluster.h"
+#include "actors/supervision/fork_launcher.h"
+#include "actors/supervision/orphans.h"
+#include "actors/supervision/signal_watch.h"
+#include "actors/system/system.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr int kInterrupted = 130;
+constexpr auto kConnectWithin = std::chrono::seconds(10);
+constexpr auto kJoinWithin = std::chrono::seconds(20);
+constexpr auto kLookEvery = std::chrono::milliseconds(5);
+/// How long a driver may take to end by itself when its cluster is gone.
+constexpr auto kDriverGrace = std::chrono::seconds(2);
+/// A driver can notice the death of another process before its parent has reported it.
+constexpr auto kBetterCauseWithin = std::chrono::milliseconds(60);
+constexpr auto kStopGrace = std::chrono::seconds(3);
+
+std::vector<std::string> app_command(const std::filesystem::path& app, const std::string& role,
+                                     const std::filesystem::path& run_file, const std::vector<std::string>& overrides) {
+  std::vector<std::string> command = {app.string(), "--weft-role=" + role, "--config", run_file.string()};
+  for (const std::string& assignment : overrides) command.insert(command.end(), {"--set", assignment});
+  return command;
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::string content = text.str();
+  while (content.ends_with('\n')) content.pop_back();
+  return content;
+}
+
+/// One run, from its first process to its last.
+class RunSupervisor {
+ public:
+  RunSupervisor(RunHeader header, RunRequest request)
+      : header_(std::move(header)), request_(std::move(request)), signals_([this](int) {
+          happenings_.add({Happening::Kind::kSignal, "", {}});
+        }) {}
+
+  int run() {
+    adopt_orphans();
+    std::filesystem::create_directories(request_.out / "logs");
+    std::filesystem::remove(last_words_file());
+    int status = 1;
+    try {
+      start_cluster();
+      start_driver();
+      status = supervise();
+    } catch (...) {
+      const Error error = current_error();
+      last_words_ = error.message();
+      if (error.code() == ErrorCode::kCancelled) status = kInterrupted;
+    }
+    launcher_.stop_all(kStopGrace);
+    end_orphans(kStopGrace);
+    if (status == kInterrupted) fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
+    else if (status != 0) fmt::print(stderr, "weft: run '{}' failed: {}\n", header_.name, last_words_);
+    return status;
+  }
+
+ private:
+  std::filesystem::path last_words_file() const { return request_.out / "logs" / "last_words"; }
+
+  void start_cluster() {
+    if (request_.head.empty()) {
+      const auto on_death = [this](const std::string& who, const ExitEvidence& evidence) {
+        happenings_.add({who == "head" ? Happening::Kind::kHeadDied : Happening::Kind::kHostDied, who, evidence});
+      };
+      const auto self = std::filesystem::read_symlink("/proc/self/exe");
+      local_.emplace(launcher_, LocalCluster::Options{self, header_.cluster.hosts, request_.out, on_death});
+      request_.head = to_string(local_->head());
+    }
+    SystemOptions options;
+    options.name = "weft run";
+    system_.emplace(options);
+    head_process_ = system_->connect(Address::parse(request_.head), kConnectWithin);
+    wait_for_hosts();
+  }
+
+  void wait_for_hosts() {
+    const SteadyClock clock;
+    const TimePoint give_up = clock.now() + kJoinWithin;
+    while (true) {
+      const ClusterStatus status = system_->named<Head>(head_process_, "head").call<&Head::status>().get();
+      std::vector<std::string> missing;
+      for (const HostSpec& host : header_.cluster.hosts) {
+        bool joined = false;
+        for (const HostStatus& line : status.hosts) joined = joined || line.offer.name == host.name;
+        if (!joined) missing.push_back(host.name);
+      }
+      if (missing.empty()) return announce(status);
+      if (clock.now() > give_up) {
+        const std::string advice = local_ ? fmt::format("Their logs: {}/agent.NAME.log", local_->log_directory().string())
+                                          : fmt::format("Start each with: weft join {} --name NAME --devices N", request_.head);
+        throw_error(ErrorCode::kDeadlineExceeded, "these hosts of {} have not joined: {}. {}", request_.run_file.string(),
+                    fmt::join(missing, ", "), advice);
+      }
+      if (const auto happening = happenings_.next(clock.now() + kLookEvery)) start_failed(*happening);
+    }
+  }
+
+  [[noreturn]] void start_failed(const Happening& happening) {
+    if (happening.kind == Happening::Kind::kSignal) throw_error(ErrorCode::kCancelled, "interrupted while the cluster came up");
+    const std::string who = happening.kind == Happening::Kind::kHeadDied ? "the head" : "the agent of " + happening.host;
+    throw_error(ErrorCode::kPeerDied, "{} (pid {}) died while the cluster came up: {}{}", who, happening.evidence.pid,
+                happening.evidence.cause(), happening.evidence.log_note());
+  }
+
+  void announce(const ClusterStatus& status) const {
+    std::vector<std::string> hosts;
+    for (const HostStatus& line : status.hosts)
+      hosts.push_back(fmt::format("{} ({} device{})", line.offer.name, line.offer.devices, line.offer.devices == 1 ? "" : "s"));
+    fmt::print("cluster {} at {}: {}\n", status.cluster.substr(0, 12), status.address, fmt::join(hosts, ", "));
+    std::fflush(stdout);
+  }
+
+  void start_driver() {
+    ProcessSpec spec{
+        "driver of " + header_.name, app_command(header_.app, "driver", request_.run_file, request_.overrides), {}, ""};
+    spec.command.insert(spec.command.end(),
+                        {"--head", request_.head, "--out", request_.out.string(), "--name", "run " + header_.name});
+    ProcessEvents events;
+    events.on_death = [this](const ExitEvidence& evidence) { happenings_.add({Happening::Kind::kDriverEnded, "", evidence}); };
+    driver_ = launcher_.launch(spec, events);
+  }
+
+  int supervise() {
+    const SteadyClock clock;
+    std::optional<TimePoint> driver_must_end;
+    bool interrupted = false;
+    std::optional<std::string> first_cause;
+    while (true) {
+      const auto happening = happenings_.next(driver_must_end);
+      if (!happening) {
+        launcher_.signal(driver_, SIGKILL);
+        driver_must_end.reset();
+        continue;
+      }
+      switch (happening->kind) {
+        case Happening::Kind::kSignal:
+          launcher_.signal(driver_, interrupted ? SIGKILL : SIGINT);
+          interrupted = true;
+          break;
+        case Happening::Kind::kHeadDied:
+          if (!first_cause) first_cause = head_cause(happening->evidence);
+          driver_must_end = clock.now() + kDriverGrace;
+          break;
+        case Happening::Kind::kHostDied:
+          system_->named<Head>(head_process_, "head").tell<&Head::host_died>(HostDeath{happening->host, happening->evidence});
+          break;
+        case Happening::Kind::kDriverEnded: return driver_ended(happening->evidence, interrupted, std::move(first_cause));
+      }
+    }
+  }
+
+  int driver_ended(const ExitEvidence& evidence, bool interrupted, std::optional<std::string> first_cause) {
+    if (interrupted) return kInterrupted;
+    if (evidence.orderly()) return 0;
+    const SteadyClock clock;
+    const TimePoint until = clock.now() + kBetterCauseWithin;
+    while (!first_cause) {
+      const auto happening = happenings_.next(until);
+      if (!happening) break;
+      if (happening->kind == Happening::Kind::kHeadDied) first_cause = head_cause(happening->evidence);
+    }
+    const std::string said = read_text(last_words_file());
+    const std::string how = evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause();
+    if (first_cause) last_words_ = *first_cause;
+    else if (!said.empty()) last_words_ = said;
+    else
+      last_words_ = fmt::format("its driver {} (pid {}) {}; its output is above, the logs of the others in {}",
+                                header_.app.filename().string(), evidence.pid, how, (request_.out / "logs").string());
+    return evidence.signal == 0 && evidence.status == 2 ? 2 : 1;
+  }
+
+  static std::string head_cause(const ExitEvidence& evidence) {
+    return fmt::format("the head (pid {}) died: {}{}", evidence.pid, evidence.cause(), evidence.log_note());
+  }
+
+  const RunHeader header_;
+  RunRequest request_;
+  Happenings happenings_;
+  const SignalWatch signals_;  // before any thread starts
+  ForkLauncher launcher_;
+  std::optional<LocalCluster> local_;
+  std::optional<System> system_;
+  ProcessRef head_process_;
+  pid_t driver_ = 0;
+  std::string last_words_;
+};
+
+}  // namespace
+
+int run_app_role(const std::filesystem::path& app, const std::string& role, const std::filesystem::path& run_file,
+                 const std::vector<std::string>& overrides, bool json) {
+  Happenings happenings;
+  const SignalWatch signals([&](int) { happenings.add({Happening::Kind::kSignal, "", {}}); });
+  ForkLauncher launcher;
+  ProcessSpec spec{role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
+  if (json) spec.command.push_back("--json");
+  ProcessEvents events;
+  events.on_death = [&](const ExitEvidence& evidence) { happenings.add({Happening::Kind::kDriverEnded, "", evidence}); };
+  const pid_t pid = launcher.launch(spec, events);
+  const auto happening = happenings.next(std::nullopt);
+  if (happening->kind == Happening::Kind::kSignal) return kInterrupted;  // the launcher's destructor ends the app
+  if (happening->evidence.violent()) {
+    fmt::print(stderr, "weft: {} (pid {}) died: {}\n", spec.label, pid, happening->evidence.cause());
+    return 1;
+  }
+  return happening->evidence.status;
+}
+
+int run_and_supervise(const RunRequest& request) {
+  const auto document = ConfigDocument::load(request.run_file, request.overrides);
+  RunHeader header = parse_run_header(document, request.run_file, program_directory());
+  if (request.head.empty() && header.cluster.launcher == LauncherKind::kManual)
+    document.root()
+        .at("cluster")
+        .at("launcher")
+        .fail("cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, or use launcher: local");
+  const int checked = run_app_role(header.app, "check", request.run_file, request.overrides, false);
+  if (checked != 0) return checked;
+  RunRequest complete = request;
+  if (complete.out.empty()) complete.out = std::filesystem::path("runs") / header.name;
+  return RunSupervisor(std::move(header), std::move(complete)).run();
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,54 @@
+#include "actors/supervision/orphans.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <vector>
+
+#include "actors/supervision/proc_stat.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr int kLookEveryMs = 50;
+
+std::vector<pid_t> children() {
+  std::vector<pid_t> found;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    const auto stat = read_proc_stat(pid);
+    if (stat && stat->parent == ::getpid()) found.push_back(pid);
+  }
+  return found;
+}
+
+}  // namespace
+
+void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+void end_orphans(Nanoseconds within) {
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + within;
+  while (true) {
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    const std::vector<pid_t> left = children();
+    if (left.empty() || clock.now() > give_up) return;
+    for (const pid_t pid : left) ::kill(pid, SIGKILL);
+    pollfd end{static_cast<int>(::syscall(SYS_pidfd_open, left.front(), 0)), POLLIN, 0};
+    ::poll(&end, 1, kLookEveryMs);
+    if (end.fd >= 0) ::close(end.fd);
+  }
+}
+
+}  // namespace weft::actors
