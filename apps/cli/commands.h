@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weft::apps {
+
+struct HeadOptions {
+  std::string listen = "127.0.0.1:7077";
+  std::string state;
+};
+struct JoinOptions {
+  std::string head;
+  std::string name;
+  std::uint32_t devices = 1;
+  std::string logs;
+};
+struct FileOptions {
+  std::string file;
+  std::vector<std::string> overrides;
+  std::string head;
+  std::string out;
+  bool json = false;
+};
+struct ClusterOptions {
+  std::string head = "127.0.0.1:7077";
+  bool json = false;
+};
+
+// Each returns the exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. They throw weft::Error.
+int run_head(const HeadOptions& options);
+int run_join(const JoinOptions& options);
+int run_run(const FileOptions& options);
+int run_check(const FileOptions& options);
+int run_plan(const FileOptions& options);
+int run_status(const ClusterOptions& options);
+int run_stop(const ClusterOptions& options);
+
+}  // namespace weft::apps

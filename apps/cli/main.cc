@@ -1,0 +1,96 @@
+// weft: the command line. Each command reads its options here and hands over to the library.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "actors/launch/roles.h"
+#include "apps/cli/commands.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("Weft: a distributed actor framework for model-parallel training.", "weft");
+  app.set_version_flag("--version", "weft 0.1.0");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+
+  HeadOptions head;
+  auto* head_command = app.add_subcommand("head", "Start the head of a cluster; hosts join it");
+  head_command->add_option("--listen", head.listen, "Address to listen on; loopback only unless given")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  head_command->add_option("--state", head.state, "Folder of the head's state; default: ~/.local/state/weft/PORT")
+      ->type_name("DIR");
+
+  JoinOptions join;
+  auto* join_command = app.add_subcommand("join", "Join a cluster with this host and its devices");
+  join_command->add_option("head", join.head, "Address that `weft head` printed")->required()->type_name("HOST:PORT");
+  join_command->add_option("--name", join.name, "Name of this host; default: its host name");
+  join_command->add_option("--devices", join.devices, "Devices to offer")->capture_default_str()->check(CLI::Range(1, 1024));
+  join_command->add_option("--logs", join.logs, "Folder for the logs of device processes; default: weft-logs/NAME")
+      ->type_name("DIR");
+
+  FileOptions file;
+  const auto add_file = [&file](CLI::App* command) {
+    command->add_option("file", file.file, "The run file (YAML)")->required()->type_name("FILE");
+    command->add_option("--set", file.overrides, "Override a value of the file; may be repeated")
+        ->type_name("key.path=value")
+        ->take_all()
+        ->allow_extra_args(false);
+  };
+  auto* run_command = app.add_subcommand("run", "Run what a file describes, from first process to last");
+  add_file(run_command);
+  run_command->add_option("--head", file.head, "Use a cluster that runs instead of starting one")->type_name("HOST:PORT");
+  run_command->add_option("--out", file.out, "Folder for the results; default: runs/NAME")->type_name("DIR");
+  auto* check_command = app.add_subcommand("check", "Check a run file; starts nothing");
+  add_file(check_command);
+  check_command->add_flag("--json", file.json, "Print JSON");
+  auto* plan_command = app.add_subcommand("plan", "Show what a run would do; starts nothing");
+  add_file(plan_command);
+  plan_command->add_flag("--json", file.json, "Print JSON");
+
+  ClusterOptions cluster;
+  const auto add_head = [&cluster](CLI::App* command) {
+    command->add_option("--head", cluster.head, "Address of the head")
+        ->type_name("HOST:PORT")
+        ->capture_default_str()
+        ->envname("WEFT_HEAD");
+  };
+  auto* status_command = app.add_subcommand("status", "Show hosts, meshes and the last events of a cluster");
+  add_head(status_command);
+  status_command->add_flag("--json", cluster.json, "Print JSON");
+  auto* stop_command = app.add_subcommand("stop", "End a cluster with everything that runs in it");
+  add_head(stop_command);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (*head_command) return run_head(head);
+  if (*join_command) return run_join(join);
+  if (*run_command) return run_run(file);
+  if (*check_command) return run_check(file);
+  if (*plan_command) return run_plan(file);
+  if (*status_command) return run_status(cluster);
+  return run_stop(cluster);
+}
+
+}  // namespace
+}  // namespace weft::apps
+
+int main(int argc, char** argv) {
+  try {
+    if (const auto status = weft::actors::serve_cluster_role({argv + 1, argv + argc})) return *status;
+    return weft::apps::parse_and_run(argc, argv);
+  } catch (...) {
+    const weft::Error error = weft::current_error();
+    const bool usage = error.code() == weft::ErrorCode::kInvalidConfig || error.code() == weft::ErrorCode::kInvalidArgument;
+    fmt::print(stderr, "{}{}\n", error.code() == weft::ErrorCode::kInvalidConfig ? "" : "weft: ", error.message());
+    return usage ? 2 : 1;
+  }
+}
