@@ -1,0 +1,104 @@
+// An app for tests: its actors work for as long as its run file says, or fail as it says.
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "actors/launch/app_main.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
+
+namespace weft::test {
+namespace {
+
+/// Works by waiting.
+class Worker final {
+ public:
+  explicit Worker(actors::Context& context) : context_(context) {}
+  std::int64_t pid() const { return ::getpid(); }
+  std::int64_t sum(std::int64_t a, std::int64_t b) const { return a + b; }
+  actors::task<void> work(std::int64_t seconds) { co_await context_.sleep(std::chrono::seconds(seconds)); }
+  /// As a kernel does: keeps the actor's thread.
+  void compute(std::int64_t seconds) { ::poll(nullptr, 0, static_cast<int>(seconds * 1000)); }
+  void fail(std::string text) { throw Error(ErrorCode::kInvalidArgument, std::move(text)); }
+
+  static constexpr auto endpoints = actors::interface<"test.worker", 1>(
+      actors::on<&Worker::pid>("pid"), actors::on<&Worker::sum>("sum"), actors::on<&Worker::work>("work"),
+      actors::on<&Worker::compute>("compute"), actors::on<&Worker::fail>("fail"));
+
+ private:
+  actors::Context& context_;
+};
+
+struct Work {
+  std::int64_t actors = 1;
+  std::int64_t seconds = 0;
+  bool computes = false;
+  std::string fail;
+  std::vector<std::string> hosts;  ///< of cluster:, in the order in which ranks fill them
+};
+
+Work read_work(const actors::AppRun& run) {
+  const auto document = ConfigDocument::load(run.config, run.overrides);
+  Work work;
+  document.attempt([&] {
+    for (const auto& host : actors::parse_run_header(document, run.config, actors::program_directory()).cluster.hosts)
+      work.hosts.push_back(host.name);
+  });
+  document.attempt([&] {
+    const ConfigNode section = document.root().at("work");
+    section.require("actors", work.actors, {.min = 1});
+    section.read("seconds", work.seconds, {.min = 0});
+    section.read("computes", work.computes);
+    section.read("fail", work.fail);
+    section.finish();
+  });
+  document.finish();
+  return work;
+}
+
+void say(const std::string& text) {
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+int drive(actors::Cluster& cluster, const actors::AppRun& run) {
+  const Work work = read_work(run);
+  say(fmt::format("driver pid {}", ::getpid()));
+  const auto mesh = cluster.spawn<Worker>("front", actors::MeshShape{{"x", work.actors}}, {work.hosts});
+  const auto pids = mesh.call<&Worker::pid>().get();
+  for (std::size_t rank = 0; rank < pids.size(); ++rank) say(fmt::format("device {} pid {}", rank, pids[rank]));
+  if (!work.fail.empty()) mesh.rank(0).call<&Worker::fail>(work.fail).get();
+  std::int64_t total = 0;
+  for (const std::int64_t sum : mesh.call<&Worker::sum>(20, 22).get()) total += sum;
+  say(fmt::format("total {}", total));
+  if (work.seconds == 0) return 0;
+  const auto patient = mesh.within(actors::kNoDeadline);
+  auto waiting = work.computes ? patient.call<&Worker::compute>(work.seconds) : patient.call<&Worker::work>(work.seconds);
+  const std::stop_callback on_stop(run.stop, [&waiting] { waiting.cancel(); });
+  say("working");
+  try {
+    waiting.get();
+  } catch (const Error&) {
+    say(fmt::format("failed at {}", now_ns()));
+    throw;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft::test
+
+int main(int argc, char** argv) {
+  weft::actors::AppMain app(argc, argv);
+  app.provide<weft::test::Worker>();
+  app.on_check([](const weft::actors::AppRun& run) {
+    weft::test::read_work(run);
+    return 0;
+  });
+  return app.run(weft::test::drive);
+}

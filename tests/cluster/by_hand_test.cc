@@ -1,0 +1,139 @@
+// What an operator types in separate terminals, and what an author's own program does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/real_processes.h"
+
+namespace weft::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(ByHand, HeadJoinStatusStop) {
+  RealProcesses processes("by_hand");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("weft join ").substr(0, head.word_after("weft join ").find(' '));
+  EXPECT_THAT(head.text(), AllOf(HasSubstr("loopback only"), HasSubstr("weft join " + address + " --name worker0"),
+                                 HasSubstr("weft stop --head " + address)));
+
+  auto& first = processes.start("weft", {"join", address, "--name", "alpha", "--devices", "2"});
+  auto& second = processes.start("weft", {"join", address, "--name", "beta"});
+  first.word_after("has joined cluster");
+  second.word_after("has joined cluster");
+  auto& twin = processes.run("weft", {"join", address, "--name", "beta"});
+  EXPECT_EQ(twin.wait(), 1);
+  EXPECT_THAT(twin.text(), HasSubstr("a host named 'beta' has joined already; give this one another name with --name"));
+
+  const auto status = nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
+  ASSERT_EQ(status["hosts"].size(), 2u);
+  EXPECT_EQ(status["hosts"][0]["name"], "alpha");
+  EXPECT_EQ(status["hosts"][0]["devices"], 2);
+  EXPECT_EQ(status["hosts"][0]["agent_pid"], first.pid);
+  EXPECT_EQ(status["pid"], head.pid);
+  EXPECT_THAT(processes.run("weft", {"status", "--head", address}).text(),
+              AllOf(HasSubstr("alpha"), HasSubstr("host beta joined: 1 device")));
+
+  auto& stop = processes.run("weft", {"stop", "--head", address});
+  EXPECT_EQ(stop.wait(), 0) << stop.text();
+  EXPECT_EQ(first.wait(), 0) << first.text();
+  EXPECT_EQ(second.wait(), 0) << second.text();
+  EXPECT_EQ(head.wait(), 0) << head.text();
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(ByHand, NoHeadIsSaidWithWhatToDo) {
+  RealProcesses processes("no_head");
+  auto& status = processes.run("weft", {"status", "--head", "127.0.0.1:1"});
+  EXPECT_EQ(status.wait(), 1);
+  EXPECT_THAT(status.text(), HasSubstr("no head answers at 127.0.0.1:1; give its address with --head HOST:PORT"));
+}
+
+TEST(ByHand, SecondHeadOnTheSameStateIsRefused) {
+  RealProcesses processes("two_heads");
+  auto& first = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  first.word_after("weft join ");
+  auto& second = processes.run("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  EXPECT_EQ(second.wait(), 1);
+  EXPECT_THAT(second.text(), HasSubstr("another head runs on the state directory"));
+}
+
+TEST(ByHand, DeathOfTheHeadEndsJoinedHosts) {
+  RealProcesses processes("head_dies");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  auto& host = processes.start("weft", {"join", address, "--name", "alpha"});
+  host.word_after("has joined cluster");
+  ::kill(head.pid, SIGKILL);
+  EXPECT_EQ(host.wait(), 1);
+  EXPECT_THAT(host.text(), HasSubstr("host alpha ends: the head at " + address + " is gone"));
+  head.wait();
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(ByHand, RunOnAClusterThatRuns) {
+  RealProcesses processes("run_on_head");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  for (const char* name : {"a", "b"}) processes.start("weft", {"join", address, "--name", name}).word_after("has joined cluster");
+  processes.write("run.yaml",
+                  "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: a}, {name: b}]}\nwork: {actors: 2}\n");
+  auto& refused = processes.run("weft", {"run", "run.yaml"});
+  EXPECT_EQ(refused.wait(), 2);
+  EXPECT_THAT(refused.text(),
+              HasSubstr("run.yaml:3:21: cluster.launcher: manual means that you start the cluster: give its --head"));
+  for (int i = 0; i < 2; ++i) {
+    auto& run = processes.run("weft", {"run", "run.yaml", "--head", address});
+    EXPECT_EQ(run.wait(), 0) << run.text();
+    EXPECT_THAT(run.text(), HasSubstr("total 84"));
+  }
+  const auto status = nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
+  EXPECT_TRUE(status["meshes"].empty()) << "a run that ended has given its devices back";
+  auto& stop = processes.run("weft", {"stop", "--head", address});
+  EXPECT_EQ(stop.wait(), 0) << stop.text();
+  EXPECT_TRUE(processes.none_left());
+}
+
+void expect_hello(const RealProcesses::Process& hello) {
+  EXPECT_THAT(hello.text(), AllOf(HasSubstr("one:   hello one from greeters[row=1,column=0]\n"
+                                            "all:   hello all from greeters[row=0,column=0]\n"
+                                            "all:   hello all from greeters[row=1,column=0]\n"
+                                            "slice: hello slice from greeters[row=0,column=0]\n"
+                                            "asked: 2 and 2 times\n"),
+                                  HasSubstr("error: invalid argument: 1 cannot be divided by 0"), HasSubstr("meshes left: 0\n")));
+}
+
+TEST(HelloMesh, RunsByItself) {
+  RealProcesses processes("hello");
+  auto& hello = processes.run("hello_mesh", {});
+  EXPECT_EQ(hello.wait(), 0) << hello.text();
+  expect_hello(hello);
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(HelloMesh, JoinsACluster) {
+  RealProcesses processes("hello_joins");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  processes.start("weft", {"join", address, "--name", "a", "--devices", "2"}).word_after("has joined cluster");
+  auto& hello = processes.run("hello_mesh", {"--head", address});
+  EXPECT_EQ(hello.wait(), 0) << hello.text();
+  expect_hello(hello);
+}
+
+TEST(HelloMesh, MeshThatDoesNotFitGetsATable) {
+  RealProcesses processes("hello_small");
+  auto& hello = processes.run("hello_mesh", {"--workers", "1"});
+  EXPECT_EQ(hello.wait(), 1);
+  EXPECT_THAT(hello.text(),
+              AllOf(HasSubstr("mesh 'greeters' [row=2,column=1] (2 devices) does not fit on worker0, where 1 is free:\n"
+                              "  host     devices  free  in use by\n"
+                              "  worker0  1        1     -\n"),
+                    HasSubstr("Give it more hosts")));
+  EXPECT_TRUE(processes.none_left());
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,113 @@
+// weft run, check and plan from a run file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "actors/launch/cluster.h"
+#include "tests/support/real_processes.h"
+
+namespace weft::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class RunOnWorkers : public ::testing::TestWithParam<int> {};
+
+TEST_P(RunOnWorkers, EndsWithStatusZeroAndLeavesNothing) {
+  const int workers = GetParam();
+  RealProcesses processes("workers");
+  std::string hosts;
+  for (int i = 0; i < workers; ++i) hosts += fmt::format("{}{{name: worker{}}}", i == 0 ? "" : ", ", i);
+  processes.write("run.yaml", fmt::format("name: workers\napp: cluster_app\ncluster: {{hosts: [{}]}}\nwork: {{actors: {}}}\n",
+                                          hosts, workers));
+  auto& run = processes.run("weft", {"run", "run.yaml"});
+  EXPECT_EQ(run.wait(), 0) << run.text();
+  EXPECT_THAT(run.text(), AllOf(HasSubstr(fmt::format("total {}\n", 42 * workers)), HasSubstr("worker0 (1 device)")));
+  EXPECT_EQ(run.text().find('\x1b'), std::string::npos) << "no colours in a pipe";
+  EXPECT_TRUE(std::filesystem::exists(processes.directory() / "runs/workers/logs/front.1.r0.log"));
+  EXPECT_TRUE(processes.none_left());
+}
+INSTANTIATE_TEST_SUITE_P(Cluster, RunOnWorkers, ::testing::Values(1, 2, 3, 4, 8));
+
+TEST(Run, WrongFileIsRefusedBeforeAnythingStarts) {
+  RealProcesses processes("wrong_yaml");
+  processes.write("run.yaml", "name: r\napp: cluster_app\ncluster: {hosts: [{name: a, device: 1}]}\nwork: {actors: two}\n");
+  auto& header = processes.run("weft", {"run", "run.yaml"});
+  EXPECT_EQ(header.wait(), 2);
+  EXPECT_EQ(header.text(), "run.yaml:3:29: unknown key 'device' in cluster.hosts[0]; did you mean 'devices'?\n");
+  auto& app = processes.run("weft", {"run", "run.yaml", "--set", "cluster.hosts=[{name: a}]", "--set", "wrok={}"});
+  EXPECT_EQ(app.wait(), 2);
+  EXPECT_THAT(app.text(), AllOf(HasSubstr("run.yaml:4:16: work.actors: expected a whole number of at least 1, found 'two'"),
+                                HasSubstr("command line: --set wrok={}: unknown key 'wrok'; did you mean 'work'?")));
+  EXPECT_FALSE(std::filesystem::exists(processes.directory() / "runs"));
+  auto& check = processes.run("weft", {"check", "run.yaml", "--set", "cluster.hosts=[{name: a}]", "--set", "work.actors=1"});
+  EXPECT_EQ(check.wait(), 0) << check.text();
+  EXPECT_EQ(check.text(), "");
+  auto& missing = processes.run("weft", {"run", "nothing.yaml"});
+  EXPECT_EQ(missing.wait(), 2);
+  EXPECT_THAT(missing.text(), HasSubstr("nothing.yaml: cannot be read"));
+}
+
+TEST(Run, UnknownCommandsAndOptionsAreUsageErrors) {
+  RealProcesses processes("usage");
+  EXPECT_EQ(processes.run("weft", {"fly"}).wait(), 2);
+  EXPECT_EQ(processes.run("weft", {"run"}).wait(), 2);
+  EXPECT_EQ(processes.run("weft", {"join", "nonsense"}).wait(), 2);
+  EXPECT_EQ(processes.run("weft", {"--help"}).wait(), 0);
+}
+
+TEST(Run, AnErrorInAMethodIsTheLastWords) {
+  RealProcesses processes("app_fails");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, fail: the data is gone}\n");
+  auto& run = processes.run("weft", {"run", "run.yaml", "--out", "out"});
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_TRUE(run.text().ends_with("weft: run 'r' failed: the data is gone\n")) << run.text();
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(Run, CtrlCEndsEverythingWithStatus130) {
+  RealProcesses processes("ctrl_c");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, seconds: 60}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--out", "out"});
+  run.word_after("working");
+  ::kill(run.pid, SIGINT);
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_TRUE(processes.none_left());
+}
+
+/// An actor that no binary needs to provide, as its processes are never started.
+class Nobody final {
+ public:
+  explicit Nobody(actors::Context&) {}
+  void nothing() {}
+  static constexpr auto endpoints = actors::interface<"test.nobody", 1>(actors::on<&Nobody::nothing>("nothing"));
+};
+
+TEST(Run, OtherBinaryThanTheDriversIsRefused) {
+  RealProcesses processes("wrong_binary");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  processes.start("weft", {"join", address, "--name", "a"}).word_after("has joined cluster");
+  const auto try_binary = [&](const std::string& binary) {
+    actors::System system({});
+    actors::ClusterOptions options;
+    options.binary = binary;
+    actors::Cluster cluster(system, Address::parse(address), options);
+    try {
+      const auto mesh = cluster.spawn<Nobody>("front", actors::MeshShape{{"x", 1}}, {});
+      return std::string("spawned");
+    } catch (const Error& error) {
+      return fmt::format("{}", error.message());
+    }
+  };
+  EXPECT_THAT(try_binary(RealProcesses::program("cluster_app")),
+              AllOf(HasSubstr("the app's binary " + RealProcesses::program("cluster_app").string() +
+                              " on host a is not the driver's: its SHA-256 is "),
+                    HasSubstr("copy the driver's binary there")));
+  EXPECT_THAT(try_binary("/nowhere/app"), HasSubstr("host a has no file /nowhere/app"));
+  // A refused mesh leaves its device free.
+  EXPECT_THAT(processes.run("weft", {"status", "--head", address}).text(), HasSubstr("a     1        1"));
+}
+
+}  // namespace
+}  // namespace weft::test

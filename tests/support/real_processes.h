@@ -1,0 +1,173 @@
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "actors/supervision/proc_stat.h"
+
+namespace weft::test {
+
+/// CLOCK_MONOTONIC, which is the same for all processes of a machine.
+inline std::int64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+/// Looks until `done`, at most `within`. Real processes have no clock that could be passed in.
+inline bool eventually(const std::function<bool()>& done, std::chrono::milliseconds within = std::chrono::seconds(20)) {
+  const auto give_up = std::chrono::steady_clock::now() + within;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    ::poll(nullptr, 0, 2);
+  }
+  return true;
+}
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// Real processes of one test, in a folder of their own, known by a marker in their environment. The destructor kills what is
+/// left.
+class RealProcesses final {
+ public:
+  explicit RealProcesses(const std::string& name)
+      : directory_(std::filesystem::temp_directory_path() / fmt::format("weft_{}_{}_{}", name, ::getpid(), monotonic_ns())),
+        marker_(fmt::format("WEFT_TEST_MARKER={}", directory_.filename().string())) {
+    std::filesystem::create_directories(directory_);
+  }
+  ~RealProcesses() {
+    for (const pid_t pid : left()) ::kill(pid, SIGKILL);
+    for (Process& process : started_) ::waitpid(process.pid, nullptr, 0);
+    std::error_code ignored;
+    if (std::getenv("WEFT_TEST_KEEP") == nullptr) std::filesystem::remove_all(directory_, ignored);
+  }
+  RealProcesses(const RealProcesses&) = delete;
+
+  const std::filesystem::path& directory() const { return directory_; }
+  static std::filesystem::path program(const std::string& name) {
+    return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+  }
+
+  struct Process {
+    pid_t pid = 0;
+    std::filesystem::path output;  ///< stdout and stderr
+    std::optional<int> wait_status;
+
+    std::string text() const { return read_file(output); }
+    /// 0..255, or 128 + signal as a shell says; -1 when it is still there after `within`.
+    int wait(std::chrono::milliseconds within = std::chrono::seconds(30)) {
+      eventually(
+          [this] {
+            int status = 0;
+            if (!wait_status && ::waitpid(pid, &status, WNOHANG) == pid) wait_status = status;
+            return wait_status.has_value();
+          },
+          within);
+      if (!wait_status) return -1;
+      return WIFSIGNALED(*wait_status) ? 128 + WTERMSIG(*wait_status) : WEXITSTATUS(*wait_status);
+    }
+    /// The text after `before` in its output, up to the end of the line; waits for it.
+    std::string word_after(const std::string& before) const {
+      std::string found;
+      const bool there = eventually([&] {
+        const std::string all = text();
+        const auto at = all.find(before);
+        if (at == std::string::npos) return false;
+        const auto end = all.find('\n', at);
+        found = all.substr(at + before.size(), end - at - before.size());
+        return end != std::string::npos;
+      });
+      if (!there) throw std::runtime_error("'" + before + "' does not appear in: " + text());
+      return found;
+    }
+  };
+
+  /// Starts build/bin/PROGRAM in the test's folder. The reference lives as long as this object.
+  Process& start(const std::string& name, const std::vector<std::string>& arguments) {
+    Process process;
+    process.output = directory_ / fmt::format("{}.{}.out", name, started_.size());
+    const std::string path = program(name).string();
+    const pid_t parent = ::getpid();
+    process.pid = ::fork();
+    if (process.pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(126);
+      ::setpgid(0, 0);
+      ::putenv(const_cast<char*>(marker_.c_str()));
+      [[maybe_unused]] const int moved = ::chdir(directory_.c_str());
+      const int out = ::open(process.output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+      ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+      ::dup2(out, STDOUT_FILENO);
+      ::dup2(out, STDERR_FILENO);
+      std::vector<char*> argv = {const_cast<char*>(path.c_str())};
+      for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+      argv.push_back(nullptr);
+      ::execv(path.c_str(), argv.data());
+      ::_exit(126);
+    }
+    started_.push_back(std::move(process));
+    return started_.back();
+  }
+
+  /// Runs it to its end.
+  Process& run(const std::string& name, const std::vector<std::string>& arguments) {
+    Process& process = start(name, arguments);
+    process.wait();
+    return process;
+  }
+
+  /// All processes that carry the marker and can still run, whoever their parent is.
+  std::vector<pid_t> left() const {
+    std::vector<pid_t> found;
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+      const std::string name = entry.path().filename().string();
+      pid_t pid = 0;
+      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+      if (error != std::errc() || end != name.data() + name.size()) continue;
+      const std::string environment = '\0' + read_file(entry.path() / "environ");
+      if (environment.find('\0' + marker_ + '\0') == std::string::npos) continue;
+      const auto stat = actors::read_proc_stat(pid);
+      if (stat && !stat->exiting) found.push_back(pid);
+    }
+    return found;
+  }
+  bool none_left() const {
+    return eventually([this] { return left().empty(); }, std::chrono::seconds(5));
+  }
+
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ / name) << text;
+    return directory_ / name;
+  }
+
+ private:
+  const std::filesystem::path directory_;
+  const std::string marker_;
+  std::deque<Process> started_;
+};
+
+}  // namespace weft::test
