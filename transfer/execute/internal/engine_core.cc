@@ -218,7 +218,8 @@ void EngineCore::count_received(DeviceId peer, std::size_t bytes) {
 void EngineCore::send_abort(DeviceId peer, const TransferId& id, const Error& error) {
   if (!wire_.is_connected(peer)) return;
   const ChunkHeader header = ChunkHeader::of(ChunkHeader::kAbort, id, 0, 0);
-  const Token token = new_operation({Operation::Kind::kSendAbort, peer, nullptr, {}, encode(error), id});
+  const Error told = error.node().empty() ? Error(error).from(fmt::format("device {}", wire_.self()), "") : error;
+  const Token token = new_operation({Operation::Kind::kSendAbort, peer, nullptr, {}, encode(told), id});
   // The vector's memory stays where it is when operations_ grows.
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }

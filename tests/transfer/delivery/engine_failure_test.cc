@@ -1,0 +1,224 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_cluster.h"
+
+namespace weft::transfer {
+namespace {
+
+using test::EngineCluster;
+using test::Participant;
+
+/// 0 -> 1 -> 2, one device per host: 1 passes on to 2. 64 KiB in chunks of 1 KiB.
+ReshardPlan chain_plan(const Topology& topology) {
+  const Shape shape = {16 * 1024};
+  const Region whole = Region::whole(shape);
+  return plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}}, topology,
+                      Strategy::kBroadcast, {1024, 1024, 2});
+}
+
+class EngineFailure : public ::testing::Test {
+ protected:
+  EngineFailure() : cluster({Topology::dense({1, 1, 1})}, wire_options()), participants(test::participants_of(chain_plan(cluster.topology))) {}
+
+  static LoopbackOptions wire_options() {
+    LoopbackOptions options;
+    options.eager_bytes = 256;  // chunks go by rendezvous, errors travel eagerly
+    return options;
+  }
+  Participant& at(std::uint32_t device) { return *participants.at(DeviceId(device)); }
+  void start(std::uint32_t device, const TransferId& id = {1, 1, 1, 1}) { at(device).start(*cluster.engines[device], id, std::chrono::seconds(10)); }
+  bool ended(std::uint32_t device) { return at(device).report.has_value(); }
+  const Error& error(std::uint32_t device) { return at(device).report->outcome.error(); }
+  void settle() {
+    for (int i = 0; i < 20; ++i) cluster.poll();
+  }
+
+  EngineCluster cluster;
+  std::map<DeviceId, std::unique_ptr<Participant>> participants;
+};
+
+TEST_F(EngineFailure, ATransferThatIsNeverStartedElsewhereEndsAtItsDeadlineAndSaysWhomItWaitsFor) {
+  start(0);
+  at(1).start(*cluster.engines[1], {1, 1, 1, 1}, std::chrono::seconds(5));
+  settle();
+  EXPECT_FALSE(ended(0));
+  EXPECT_FALSE(ended(1)) << "device 2 takes nothing, so device 1 may not pass on";
+  EXPECT_GT(cluster.engines[1]->counters().bytes_received(Path::kLoopback), 0u);
+  cluster.clock.advance(std::chrono::seconds(6));
+  settle();
+  cluster.clock.advance(std::chrono::seconds(1));  // the grace period: connections with something under way are cut
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1); }));
+  EXPECT_EQ(error(1).code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_NE(error(1).message().find("device 2 (host 2)"), std::string::npos) << error(1).message();
+  EXPECT_NE(error(1).message().find("within 5 s"), std::string::npos) << error(1).message();
+}
+
+TEST_F(EngineFailure, ADeadRootFailsItsReceiverWhichTellsTheNext) {
+  start(1);
+  start(2);
+  settle();
+  cluster.hub.kill(DeviceId(0));
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(1) && ended(2); }));
+  EXPECT_EQ(error(1).code(), ErrorCode::kPeerDied);
+  EXPECT_NE(error(1).message().find("device 0 (host 0)"), std::string::npos) << error(1).message();
+  EXPECT_EQ(error(2).message(), error(1).message()) << "device 2 hears of it from device 1";
+  EXPECT_EQ(error(2).node(), "device 1");
+}
+
+TEST_F(EngineFailure, AFailureIsRememberedForWhoStartsLater) {
+  start(1);
+  settle();
+  cluster.hub.kill(DeviceId(0));
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }));
+  settle();
+  start(2);
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(2); }));
+  EXPECT_EQ(error(2).message(), error(1).message());
+}
+
+TEST_F(EngineFailure, ADeadReceiverFailsItsSenderEvenBeforeItStarts) {
+  cluster.hub.kill(DeviceId(1));
+  settle();
+  start(0);
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0); }));
+  EXPECT_EQ(error(0).code(), ErrorCode::kPeerDied);
+}
+
+TEST_F(EngineFailure, APeerWhoseWorkIsDoneMayDieWithoutHarm) {
+  for (const std::uint32_t device : {0u, 1u, 2u}) start(device);
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0); }));
+  cluster.hub.kill(DeviceId(0));
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(1) && ended(2); }));
+  EXPECT_TRUE(at(1).report->outcome.ok());
+  EXPECT_TRUE(at(2).report->outcome.ok());
+}
+
+TEST_F(EngineFailure, CancelEndsEverythingWithTheGivenErrorAndTouchesNoBufferAfterwards) {
+  start(0);
+  start(1);
+  settle();
+  const Error stop(ErrorCode::kCancelled, "the user asked to stop");
+  cluster.engines[0]->cancel_all(stop);
+  cluster.engines[1]->cancel_all(stop);
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1); }));
+  EXPECT_EQ(error(0), stop);
+  EXPECT_EQ(error(1), stop);
+  const auto before = at(1).destination;
+  start(2);
+  settle();
+  EXPECT_EQ(at(1).destination, before);
+}
+
+TEST_F(EngineFailure, AfterACancelANewEpochRunsOverNewConnections) {
+  start(0);
+  start(1);
+  settle();
+  for (auto& engine : cluster.engines) engine->cancel_all(Error(ErrorCode::kCancelled, "stop"));
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1); }));
+  settle();
+  for (auto& engine : cluster.engines) {
+    for (auto& other : cluster.engines) {
+      if (engine != other) engine->connect(other->self(), cluster.topology.host_of(other->self()), other->address());
+    }
+  }
+  participants = test::participants_of(chain_plan(cluster.topology));
+  for (const std::uint32_t device : {0u, 1u, 2u}) start(device, {2, 1, 1, 1});
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1) && ended(2); }));
+  for (const std::uint32_t device : {0u, 1u, 2u}) EXPECT_TRUE(at(device).report->outcome.ok());
+  EXPECT_EQ(at(2).destination, at(0).source);
+}
+
+TEST_F(EngineFailure, ChunksOfAnOldEpochAreThrownAway) {
+  start(0, {1, 1, 1, 1});
+  settle();
+  // Device 1 lives in epoch 2 by now: the old chunks must not land in its buffer, and their sender must not hang for ever.
+  start(1, {2, 1, 1, 1});
+  start(2, {2, 1, 1, 1});
+  settle();
+  EXPECT_FALSE(ended(1));
+  EXPECT_EQ(cluster.engines[1]->counters().bytes_received(Path::kLoopback), 0u);
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0); }));
+}
+
+TEST_F(EngineFailure, PlansThatDifferAreFoundOut) {
+  start(0);
+  const Shape shape = {16 * 1024};
+  const Region whole = Region::whole(shape);
+  // The same transfer, but with other chunks.
+  const ReshardPlan other =
+      plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}}, cluster.topology,
+                   Strategy::kBroadcast, {2048, 2048, 2});
+  participants.at(DeviceId(1))->part = other.device_part(DeviceId(1));
+  start(1);
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }));
+  EXPECT_EQ(error(1).code(), ErrorCode::kIncompatible);
+}
+
+TEST_F(EngineFailure, AnIdUnderWayCannotBeStartedAgain) {
+  start(0);
+  settle();
+  Participant again(at(0).part, at(0).source);
+  again.start(*cluster.engines[0], {1, 1, 1, 1});
+  ASSERT_TRUE(cluster.poll_until([&] { return again.report.has_value(); }));
+  EXPECT_EQ(again.report->outcome.error().code(), ErrorCode::kAlreadyExists);
+  EXPECT_FALSE(ended(0));
+  start(1);
+  start(2);
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1) && ended(2); }));
+  EXPECT_EQ(at(2).destination, at(0).source);
+}
+
+TEST_F(EngineFailure, BuffersThatDoNotFitAreRefused) {
+  std::vector<std::byte> buffer(100);
+  EXPECT_THROW(cluster.engines[0]->start(at(0).part, {1, 1, 1, 1}, buffer, {}, std::chrono::seconds(1), [](const TransferReport&) {}), Error);
+  EXPECT_THROW(cluster.engines[2]->start(at(0).part, {1, 1, 1, 1}, at(0).source, {}, std::chrono::seconds(1), [](const TransferReport&) {}), Error);
+}
+
+TEST_F(EngineFailure, ADeviceThatIsNotConnectedIsNamed) {
+  LoopbackHub hub;
+  EngineOptions options;
+  options.mode = EngineOptions::Mode::kStepped;
+  TransferEngine alone(hub.attach(DeviceId(0)), cluster.clock, options);
+  at(0).start(alone, {1, 1, 1, 1});
+  while (!ended(0)) alone.poll();
+  EXPECT_EQ(error(0).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_NE(error(0).message().find("device 1"), std::string::npos);
+}
+
+TEST_F(EngineFailure, ShuttingAnEngineDownEndsItsTransfers) {
+  start(0);
+  settle();
+  cluster.engines[0].reset();
+  ASSERT_TRUE(ended(0));
+  EXPECT_EQ(error(0).code(), ErrorCode::kCancelled);
+  cluster.engines.erase(cluster.engines.begin());
+}
+
+TEST(EngineMemory, AStalledTailBoundsWhatARelayStages) {
+  // Columns of a wide tensor: every chunk is strided at the relay and must be staged to be passed on.
+  const Topology topology = Topology::dense({1, 1, 1});
+  const Shape shape = {64, 64}, wide = {64, 128};
+  const Region half({{0, 64}, {0, 64}});
+  const ReshardTask task{{DType::kF32, wide},
+                         {wide, {{DeviceId(0), half}, {DeviceId(2), Region({{0, 64}, {64, 128}})}}},
+                         {wide, {{DeviceId(1), Region::whole(wide)}, {DeviceId(2), Region::whole(wide)}}}};
+  const ReshardPlan plan = plan_reshard(task, topology, Strategy::kBroadcast, {512, 512, 2});
+  LoopbackOptions options;
+  options.eager_bytes = 0;
+  EngineCluster cluster(topology, options);
+  auto participants = test::participants_of(plan);
+  for (const std::uint32_t device : {0u, 1u}) participants.at(DeviceId(device))->start(*cluster.engines[device], {1, 1, 1, 1});
+  for (int i = 0; i < 200; ++i) cluster.poll();
+  for (auto& engine : cluster.engines) EXPECT_LE(engine->counters().peak_staging_bytes, 2 * 2 * 512u * 2) << "two windows of two chunks, two flows";
+  participants.at(DeviceId(2))->start(*cluster.engines[2], {1, 1, 1, 1});
+  ASSERT_TRUE(cluster.poll_until([&] {
+    return std::all_of(participants.begin(), participants.end(), [](const auto& entry) { return entry.second->report.has_value(); });
+  }));
+  for (const std::uint32_t device : {1u, 2u}) {
+    ASSERT_TRUE(participants.at(DeviceId(device))->report->outcome.ok());
+    EXPECT_EQ(participants.at(DeviceId(device))->destination, test::box_of_indices(Region::whole(wide), wide, 4));
+  }
+}
+
+}  // namespace
+}  // namespace weft::transfer
