@@ -50,7 +50,7 @@ class Flows {
     for (const auto& rank : plan_.ranks) {
       if (rank.device != root) others.push_back(rank.device);
     }
-    if (bytes > options_.one_hop_bytes) return broadcast_tree(root, others, topology_, loads_);
+    if (bytes * others.size() > options_.one_hop_bytes) return broadcast_tree(root, others, topology_, loads_);
     std::vector<FlowEdge> edges;
     for (const DeviceId other : others) edges.push_back({root, other});
     return edges;
@@ -108,7 +108,7 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
     plan.ranks[0].reductions.push_back(reduction_alone(flat, op, size_of(dtype)));
     return plan;
   }
-  if (bytes <= options.one_hop_bytes || elements < static_cast<std::int64_t>(16 * n)) {
+  if (bytes * (n - 1) <= options.one_hop_bytes || elements < static_cast<std::int64_t>(16 * n)) {
     for (std::size_t i = 0; i < n; ++i) {
       std::vector<FlowEdge> edges;
       for (std::size_t j = 0; j < n; ++j) {

@@ -16,8 +16,8 @@ std::string_view to_string(CollectiveKind kind);
 
 struct CollectiveOptions {
   ChunkOptions chunks;
-  /// An all-reduce or all-gather of at most this many bytes per rank takes one hop: everybody sends to everybody.
-  std::uint64_t one_hop_bytes = 16 * 1024;
+  /// A collective in which each rank would send at most this many bytes in all takes one hop: everybody sends to everybody.
+  std::uint64_t one_hop_bytes = 128 * 1024;
 
   friend bool operator==(const CollectiveOptions&, const CollectiveOptions&) = default;
   static constexpr auto fields = weft::fields(&CollectiveOptions::chunks, &CollectiveOptions::one_hop_bytes);

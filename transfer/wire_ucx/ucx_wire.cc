@@ -340,7 +340,8 @@ class UcxWire final : public Wire {
     // First, so that what is discarded next is not told to the peer as received.
     peer.worker->close(peer.endpoint, UcxWorker::Close::kForce);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
-      if (it->second.sender != peer.id || it->second.descriptor == nullptr) {
+      // What a lost peer has sent whole may still be received.
+      if (it->second.sender != peer.id || (it->second.descriptor == nullptr && peer.end == End::kFailed)) {
         ++it;
         continue;
       }

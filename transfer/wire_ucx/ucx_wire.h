@@ -8,8 +8,8 @@ namespace weft::transfer {
 
 struct UcxOptions {
   /// Payloads up to this size travel with their header: one wake-up of the receiver instead of a rendezvous of three.
-  std::size_t tcp_eager_bytes = 16 * 1024;
-  std::size_t shm_eager_bytes = 16 * 1024;
+  std::size_t tcp_eager_bytes = 128 * 1024;
+  std::size_t shm_eager_bytes = 128 * 1024;
 };
 
 /// A wire over UCX active messages: TCP to devices of other hosts, shared memory to devices of `host`, even where "hosts" are agents on

@@ -18,7 +18,7 @@ ReshardPlan chain_plan(const Topology& topology) {
 
 class EngineFailure : public ::testing::Test {
  protected:
-  EngineFailure() : cluster({Topology::dense({1, 1, 1})}, wire_options()), participants(test::participants_of(chain_plan(cluster.topology))) {}
+  EngineFailure() : participants(test::participants_of(chain_plan(Topology::dense({1, 1, 1})))), cluster(Topology::dense({1, 1, 1}), wire_options()) {}
 
   static LoopbackOptions wire_options() {
     LoopbackOptions options;
@@ -33,8 +33,8 @@ class EngineFailure : public ::testing::Test {
     for (int i = 0; i < 20; ++i) cluster.poll();
   }
 
+  std::map<DeviceId, std::unique_ptr<Participant>> participants;  // outlives the engines, which may still use its buffers
   EngineCluster cluster;
-  std::map<DeviceId, std::unique_ptr<Participant>> participants;
 };
 
 TEST_F(EngineFailure, ATransferThatIsNeverStartedElsewhereEndsAtItsDeadlineAndSaysWhomItWaitsFor) {

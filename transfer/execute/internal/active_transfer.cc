@@ -91,7 +91,7 @@ void ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, std::uint
                       fmt::format("{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
                                   "the plans' digests",
                                   core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
-                true);
+                Tell::kOthers);
   }
   StreamState& state = streams_[*index];
   state.chunks[chunk].seen = true;
@@ -141,7 +141,7 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
   --in_flight_;
   StreamState& state = streams_[what.stream];
   --state.receiving;
-  if (!outcome.ok()) fail(outcome.error(), true);
+  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
   if (error_) return finish_if_over();
   core_.count_received(*state.stream->parent, chunk_size(*state.stream, what.chunk));
   landed(what.stream, what.chunk);
@@ -253,7 +253,7 @@ void ActiveTransfer::chunk_sent(const PendingChunk& what, const Outcome<void>& o
   StreamState& state = streams_[what.stream];
   Child& child = state.children[what.child];
   --child.in_flight;
-  if (!outcome.ok()) fail(outcome.error(), true);
+  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
   if (error_) return finish_if_over();
   ++child.done;
   bytes_sent_ += chunk_size(*state.stream, what.chunk);
@@ -297,17 +297,24 @@ bool ActiveTransfer::needs(DeviceId peer) const {
   return false;
 }
 
-void ActiveTransfer::fail(const Error& error, bool tell_children) {
+void ActiveTransfer::fail(const Error& error, Tell tell) {
   if (error_ || over_) return;
   error_ = error;
   failed_at_ = core_.now();
-  std::set<DeviceId> told;
+  std::set<DeviceId> waiting;
   for (StreamState& state : streams_) {
-    for (const Held& held : state.held) core_.release(held.message);
-    state.held.clear();
+    if (state.stream->parent && state.landed < state.chunks.size()) waiting.insert(*state.stream->parent);
     for (const Child& child : state.children) {
-      if (tell_children && child.done < state.chunks.size() && told.insert(child.device).second) core_.send_abort(child.device, id_, error);
+      if (child.done < state.chunks.size()) waiting.insert(child.device);
     }
+    // When cutting, these stay: their senders must see a loss, not a message that was taken.
+    for (const Held& held : state.held) {
+      if (tell == Tell::kOthers) core_.release(held.message);
+    }
+    if (tell == Tell::kOthers) state.held.clear();
+  }
+  if (tell == Tell::kOthers) {
+    for (const DeviceId peer : waiting) core_.send_abort(peer, id_, error);
   }
   core_.failed(*this);
   finish_if_over();
@@ -315,8 +322,9 @@ void ActiveTransfer::fail(const Error& error, bool tell_children) {
 
 void ActiveTransfer::drop_busy_peers() {
   std::set<DeviceId> busy;
-  for (const StreamState& state : streams_) {
-    if (state.receiving > 0) busy.insert(*state.stream->parent);
+  for (StreamState& state : streams_) {
+    if (state.receiving > 0 || !state.held.empty()) busy.insert(*state.stream->parent);
+    state.held.clear();
     for (const Child& child : state.children) {
       if (child.in_flight > 0) busy.insert(child.device);
     }
@@ -330,7 +338,7 @@ void ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
     const double seconds = std::chrono::duration<double>(deadline_ - started_).count();
     fail(Error(ErrorCode::kDeadlineExceeded,
                fmt::format("transfer {} did not finish within {:.3g} s: {}", to_string(id_), seconds, describe_missing())),
-         true);
+         Tell::kOthers);
   } else if (error_ && now >= failed_at_ + grace) {
     drop_busy_peers();
   }

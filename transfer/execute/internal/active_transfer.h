@@ -59,9 +59,11 @@ class ActiveTransfer final {
 
   /// True while something must still go to or come from `peer`.
   bool needs(DeviceId peer) const;
-  /// Stops: nothing new is sent or received. It is over once nothing is under way. `tell_children`: so that they need not wait.
-  void fail(const Error& error, bool tell_children);
-  /// Cuts every connection on which something of this transfer is under way.
+  /// kOthers: the devices that still wait for this one hear why. kNobody: the caller cuts the connections next.
+  enum class Tell : std::uint8_t { kOthers, kNobody };
+  /// Stops: nothing new is sent or received. It is over once nothing is under way.
+  void fail(const Error& error, Tell tell);
+  /// Cuts every connection on which something of this transfer is under way or waits to be taken.
   void drop_busy_peers();
   /// Past its deadline, or past `grace` after it failed.
   void check_deadline(TimePoint now, Nanoseconds grace);

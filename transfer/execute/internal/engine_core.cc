@@ -1,6 +1,7 @@
 #include "transfer/execute/internal/engine_core.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/check.h"
 #include "core/codec/error_codec.h"
@@ -92,13 +93,16 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<c
 }
 
 void EngineCore::cancel_all(const Error& error) {
+  // What has come and was never taken is not released: its senders would believe it received.
+  std::set<DeviceId> waiting;
   for (auto& [id, early] : early_) {
-    for (const Early& chunk : early) wire_.release(chunk.message);
+    for (const Early& chunk : early) waiting.insert(chunk.sender);
     remember_failed(id);
   }
   early_.clear();
-  for (auto& [id, transfer] : transfers_) transfer->fail(error, false);
+  for (auto& [id, transfer] : transfers_) transfer->fail(error, ActiveTransfer::Tell::kNobody);
   for (auto& [id, transfer] : transfers_) transfer->drop_busy_peers();
+  for (const DeviceId peer : waiting) wire_.drop(peer);
 }
 
 void EngineCore::peer_died(DeviceId peer, const Error& error) {
@@ -109,7 +113,7 @@ void EngineCore::peer_died(DeviceId peer, const Error& error) {
 void EngineCore::lose(DeviceId peer, const Error& error) {
   if (!lost_.emplace(peer, error).second) return;
   for (auto& [id, transfer] : transfers_) {
-    if (transfer->needs(peer)) transfer->fail(error, true);
+    if (transfer->needs(peer)) transfer->fail(error, ActiveTransfer::Tell::kOthers);
   }
 }
 
@@ -255,7 +259,7 @@ void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> 
   } catch (const Error& damaged) {
     error = damaged;
   }
-  if (const auto found = transfers_.find(id); found != transfers_.end()) return found->second->fail(error, true);
+  if (const auto found = transfers_.find(id); found != transfers_.end()) return found->second->fail(error, ActiveTransfer::Tell::kOthers);
   if (failed_.contains(id)) return;
   remember_failed(id);
   aborted_.emplace(id, error);

@@ -46,7 +46,7 @@ class EngineCore final : public WireEvents {
   void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message, std::span<std::byte> buffer);
   void release(MessageId message) { wire_.release(message); }
   void count_received(DeviceId peer, std::size_t bytes);
-  /// Tells `peer` that this transfer has failed here, so that it need not wait for its deadline.
+  /// Tells `peer` that this transfer has failed here and why, so that it need not wait for its deadline.
   void send_abort(DeviceId peer, const TransferId& id, const Error& error);
   void drop(DeviceId peer);
   /// The transfer has failed; what still arrives for it is released.
