@@ -38,7 +38,8 @@ class [[nodiscard]] Future final {
   R get(Nanoseconds within) {
     if (!pending_->wait_until(SteadyClock().now() + within)) {
       pending_->cancel();
-      throw_error(ErrorCode::kDeadlineExceeded, "no result within {} ms", std::chrono::duration_cast<std::chrono::milliseconds>(within).count());
+      throw_error(ErrorCode::kDeadlineExceeded, "no result within {} ms",
+                  std::chrono::duration_cast<std::chrono::milliseconds>(within).count());
     }
     return extract_(*pending_);
   }

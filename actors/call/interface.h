@@ -39,11 +39,17 @@ template <typename R, typename C, typename... As>
 struct MemberTraits<R (C::*)(As...) const noexcept> : MemberTraits<R (C::*)(As...)> {};
 
 template <typename R>
-struct AwaitedResult { using Type = std::remove_cvref_t<R>; };
+struct AwaitedResult {
+  using Type = std::remove_cvref_t<R>;
+};
 template <typename R>
-struct AwaitedResult<task<R>> { using Type = R; };
+struct AwaitedResult<task<R>> {
+  using Type = R;
+};
 template <>
-struct AwaitedResult<void> { using Type = void; };
+struct AwaitedResult<void> {
+  using Type = void;
+};
 
 /// What a call of the handler results in: R for R f() and for task<R> f().
 template <auto Member>
@@ -66,9 +72,13 @@ struct Endpoint {
 };
 
 template <auto Member>
-constexpr Endpoint<Member> on(const char* name) { return {name, false}; }
+constexpr Endpoint<Member> on(const char* name) {
+  return {name, false};
+}
 template <auto Member>
-constexpr Endpoint<Member> on(const char* name, Urgent) { return {name, true}; }
+constexpr Endpoint<Member> on(const char* name, Urgent) {
+  return {name, true};
+}
 
 /// The wire contract of an actor class: a name, a version and a list of handlers.
 ///
@@ -104,32 +114,44 @@ constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... li
 
 /// The constructor arguments of an actor class after Context&: T::Arguments, a std::tuple, or none.
 template <typename T>
-struct ConstructorArguments { using Type = std::tuple<>; };
+struct ConstructorArguments {
+  using Type = std::tuple<>;
+};
 template <typename T>
-  requires requires { typename T::Arguments; }
-struct ConstructorArguments<T> { using Type = typename T::Arguments; };
+requires requires { typename T::Arguments; }
+struct ConstructorArguments<T> {
+  using Type = typename T::Arguments;
+};
 template <typename T>
 using ConstructorArgumentsOf = typename ConstructorArguments<T>::Type;
 
 template <typename T>
-concept ActorClass = std::is_class_v<T> && requires { T::endpoints.names; };
+concept ActorClass = std::is_class_v<T> && requires {
+  T::endpoints.names;
+};
 
 template <typename R>
-struct ResultFingerprint { static constexpr std::uint64_t kValue = codec<R>::kFingerprint; };
+struct ResultFingerprint {
+  static constexpr std::uint64_t kValue = codec<R>::kFingerprint;
+};
 template <>
-struct ResultFingerprint<void> { static constexpr std::uint64_t kValue = fingerprint_of("void"); };
+struct ResultFingerprint<void> {
+  static constexpr std::uint64_t kValue = fingerprint_of("void");
+};
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
 constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, Members...>& list, std::uint64_t constructor) {
   std::uint64_t hash = mix_fingerprint(mix_fingerprint(fingerprint_of(Name.view()), Version), constructor);
   std::size_t i = 0;
   ((hash = mix_fingerprint(hash, fingerprint_of(list.names[i])), hash = mix_fingerprint(hash, list.urgent[i++]),
-    hash = mix_fingerprint(hash, codec<ArgumentsOf<Members>>::kFingerprint), hash = mix_fingerprint(hash, ResultFingerprint<ResultOf<Members>>::kValue)),
+    hash = mix_fingerprint(hash, codec<ArgumentsOf<Members>>::kFingerprint),
+    hash = mix_fingerprint(hash, ResultFingerprint<ResultOf<Members>>::kValue)),
    ...);
   return hash;
 }
 
-/// Covers the name, the version, the names, arguments and results of the methods, and the constructor's arguments. Known to the compiler.
+/// Covers the name, the version, the names, arguments and results of the methods, and the constructor's arguments. Known to the
+/// compiler.
 template <ActorClass T>
 constexpr std::uint64_t interface_fingerprint() {
   return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);

@@ -15,14 +15,16 @@ namespace weft::actors {
 ///   {"data", -1}     the last one        {"data", 0, 2}   the first two
 struct AxisPart {
   AxisPart(std::string axis_name, std::int64_t index) : axis(std::move(axis_name)), begin(index), is_range(false) {}
-  AxisPart(std::string axis_name, std::int64_t first, std::int64_t last) : axis(std::move(axis_name)), begin(first), end(last), is_range(true) {}
+  AxisPart(std::string axis_name, std::int64_t first, std::int64_t last)
+      : axis(std::move(axis_name)), begin(first), end(last), is_range(true) {}
   std::string axis;
   std::int64_t begin = 0;
   std::int64_t end = 0;
   bool is_range = false;
 };
 
-/// Named axes and their sizes, outermost first: {{"data", 2}, {"tensor", 1}}. Ranks count in row-major order. A shape without axes has one rank.
+/// Named axes and their sizes, outermost first: {{"data", 2}, {"tensor", 1}}. Ranks count in row-major order. A shape without
+/// axes has one rank.
 class MeshShape final {
  public:
   struct Axis {

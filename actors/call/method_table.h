@@ -21,9 +21,10 @@ namespace internal {
 template <auto Member, typename T>
 decltype(auto) apply_arguments(T& actor, ArgumentsOf<Member>& arguments) {
   using Parameters = typename MemberTraits<decltype(Member)>::Parameters;
-  return [&]<std::size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
     return (actor.*Member)(static_cast<std::tuple_element_t<I, Parameters>&&>(std::get<I>(arguments))...);
-  }(std::make_index_sequence<std::tuple_size_v<Parameters>>());
+  }
+  (std::make_index_sequence<std::tuple_size_v<Parameters>>());
 }
 
 /// The bottom of a handler that is a coroutine; keeps its arguments until the end.

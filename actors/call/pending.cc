@@ -56,7 +56,8 @@ bool CallState::fail(Error error) {
 
 void CallState::cancel() {
   if (done()) return;
-  if (fail(Error(ErrorCode::kCancelled, fmt::format("the call '{}' of {} was cancelled; it {}", method, target->label, outcome()))))
+  if (fail(Error(ErrorCode::kCancelled,
+                 fmt::format("the call '{}' of {} was cancelled; it {}", method, target->label, outcome()))))
     owner.withdraw(*this);
 }
 

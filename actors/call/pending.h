@@ -65,8 +65,8 @@ class CallState final : public Pending {
   const std::shared_ptr<const ActorAddress> target;  // shared with every call of the same reference: addresses hold strings
   const char* const method;
   const TimePoint deadline;
-  std::uint64_t id = 0;              ///< Set once, before it is shared.
-  std::atomic<bool> sent{false};     ///< It has left this process, so that whether it ran is unknown when no reply comes.
+  std::uint64_t id = 0;           ///< Set once, before it is shared.
+  std::atomic<bool> sent{false};  ///< It has left this process, so that whether it ran is unknown when no reply comes.
 
   bool complete(std::vector<std::byte> reply);
   bool fail(Error error);
@@ -95,7 +95,8 @@ class GroupState final : public Pending {
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  GroupState(std::vector<std::shared_ptr<CallState>> parts, OnError on_error) : parts_(std::move(parts)), on_error_(on_error), left_(parts_.size()) {}
+  GroupState(std::vector<std::shared_ptr<CallState>> parts, OnError on_error)
+      : parts_(std::move(parts)), on_error_(on_error), left_(parts_.size()) {}
   void part_done(const CallState& part);
 
   const std::vector<std::shared_ptr<CallState>> parts_;

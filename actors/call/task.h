@@ -37,7 +37,9 @@ struct TaskPromise : TaskPromiseBase {
   std::optional<T> value;
   task<T> get_return_object();
   template <typename U>
-  void return_value(U&& result) { value.emplace(std::forward<U>(result)); }
+  void return_value(U&& result) {
+    value.emplace(std::forward<U>(result));
+  }
   T take() {
     if (problem) std::rethrow_exception(problem);
     return std::move(*value);
@@ -91,8 +93,12 @@ class [[nodiscard]] task final {
 };
 
 template <typename T>
-task<T> TaskPromise<T>::get_return_object() { return task<T>(std::coroutine_handle<TaskPromise<T>>::from_promise(*this)); }
-inline task<void> TaskPromise<void>::get_return_object() { return task<void>(std::coroutine_handle<TaskPromise<void>>::from_promise(*this)); }
+task<T> TaskPromise<T>::get_return_object() {
+  return task<T>(std::coroutine_handle<TaskPromise<T>>::from_promise(*this));
+}
+inline task<void> TaskPromise<void>::get_return_object() {
+  return task<void>(std::coroutine_handle<TaskPromise<void>>::from_promise(*this));
+}
 
 template <typename T>
 inline constexpr bool is_task = false;

@@ -8,7 +8,7 @@ struct Wakeup::State {
   Schedule schedule;
   std::mutex mutex;  // guards what follows
   bool notified = false;
-  std::uint64_t waits = 0;  // numbers the waits, so that a late timer does not end the next one
+  std::uint64_t waits = 0;           // numbers the waits, so that a late timer does not end the next one
   std::shared_ptr<Mailbox> mailbox;  // of the handler that waits; null when none does
   Resumption waiter;
   Cause cause = Cause::kNotified;

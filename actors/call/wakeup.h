@@ -44,7 +44,9 @@ class Wakeup::Waiting final {
   Waiting(std::shared_ptr<State> state, std::optional<Nanoseconds> time) : state_(std::move(state)), time_(time) {}
   bool await_ready();
   template <typename Promise>
-  bool await_suspend(std::coroutine_handle<Promise> handle) { return suspend(handle, *handle.promise().frame); }
+  bool await_suspend(std::coroutine_handle<Promise> handle) {
+    return suspend(handle, *handle.promise().frame);
+  }
   bool await_resume();
 
  private:

@@ -16,8 +16,9 @@ Greeting::~Greeting() {
 
 void Greeting::start(const Introduction& self) {
   limit_.start_after(kLimit, [this] {
-    finish(Error(ErrorCode::kUnavailable, fmt::format("{} accepted the connection but said nothing for 3 seconds; is it Weft, and is it alive?",
-                                                      to_string(connection_->peer_address()))));
+    finish(Error(ErrorCode::kUnavailable,
+                 fmt::format("{} accepted the connection but said nothing for 3 seconds; is it Weft, and is it alive?",
+                             to_string(connection_->peer_address()))));
   });
   connection_->start(*this, kMaxBody);
   if (side_ == Side::kAcceptor) return;
@@ -30,7 +31,8 @@ void Greeting::on_frame(const FrameHeader& header, std::span<const std::byte> bo
   if (side_ == Side::kAcceptor && kind == MessageKind::kHello) return finish(decode_hello(body));
   if (side_ == Side::kDialler && kind == MessageKind::kWelcome) return finish(decode_welcome(body));
   if (side_ == Side::kDialler && kind == MessageKind::kReject) return finish(decode_reject(body));
-  throw_error(ErrorCode::kDataLoss, "{} began with a {} frame instead of a greeting", to_string(connection_->peer_address()), to_string(kind));
+  throw_error(ErrorCode::kDataLoss, "{} began with a {} frame instead of a greeting", to_string(connection_->peer_address()),
+              to_string(kind));
 }
 
 void Greeting::on_closed(const Error& reason) { finish(reason); }

@@ -131,7 +131,8 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
     }
     case MessageKind::kCancel: return events_.on_cancel(*this, decode_cancel(message->bytes));
     case MessageKind::kGoodbye:
-      return end(LinkEvents::End::kGoodbye, Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {}", describe(introduction_), decode_goodbye(message->bytes))));
+      return end(LinkEvents::End::kGoodbye, Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {}", describe(introduction_),
+                                                                                    decode_goodbye(message->bytes))));
     case MessageKind::kBeat: return;
     default: throw_error(ErrorCode::kDataLoss, "an unexpected {} frame", to_string(message->kind));
   }
@@ -141,8 +142,10 @@ void Link::on_batch_end() { last_read_ = SteadyClock().now(); }
 
 void Link::on_closed(const Error& reason) {
   if (reason.code() == ErrorCode::kUnavailable)
-    return end(LinkEvents::End::kEof, Error(ErrorCode::kPeerDied, fmt::format("connection to {} lost: {}", describe(introduction_), reason.message())));
-  end(LinkEvents::End::kBroken, Error(reason.code(), fmt::format("connection to {} ended: {}", describe(introduction_), reason.message())));
+    return end(LinkEvents::End::kEof,
+               Error(ErrorCode::kPeerDied, fmt::format("connection to {} lost: {}", describe(introduction_), reason.message())));
+  end(LinkEvents::End::kBroken,
+      Error(reason.code(), fmt::format("connection to {} ended: {}", describe(introduction_), reason.message())));
 }
 
 void Link::end(LinkEvents::End how, const Error& reason) {

@@ -50,7 +50,8 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   bool dialled_here() const { return dialled_here_; }
   const Introduction& introduction() const { return introduction_; }
 
-  const ProcessRef& peer() const override { return peer_; }
+  ProcessRef peer() const override { return peer_; }
+  ProcessId peer_id() const { return peer_.id; }
   void reply(Reply reply, bool more) override;
   void grant(const Credit& credit) override;
   /// Asks the other side to stop a call that was sent.

@@ -9,7 +9,9 @@
 namespace weft::actors {
 
 Error with_outcome(const Error& error, const CallState& call) {
-  return Error(error.code(), fmt::format("{}; your call '{}' {}", error.message(), call.method, call.outcome())).at(error.where()).from(error.node(), error.actor());
+  return Error(error.code(), fmt::format("{}; your call '{}' {}", error.message(), call.method, call.outcome()))
+      .at(error.where())
+      .from(error.node(), error.actor());
 }
 
 bool Route::send(Outgoing outgoing) {
@@ -19,14 +21,17 @@ bool Route::send(Outgoing outgoing) {
   const auto room = [&] { return closed_ || urgent || targets_[actor].held.size() < kMaxHeld; };
   if (!room()) {
     const char* problem = nullptr;
-    if (on_actor_thread()) problem = "its mailbox is full and this handler has too many calls waiting; await their results before calling again";
+    if (on_actor_thread())
+      problem = "its mailbox is full and this handler has too many calls waiting; await their results before calling again";
     else if (outgoing.deadline == TimePoint::max()) room_.wait(lock, room);
-    else if (!room_.wait_until(lock, outgoing.deadline, room)) problem = "its mailbox stayed full until the call's deadline; it is slower than its callers, or stuck";
+    else if (!room_.wait_until(lock, outgoing.deadline, room))
+      problem = "its mailbox stayed full until the call's deadline; it is slower than its callers, or stuck";
     if (problem) {
       lock.unlock();
       if (outgoing.state)
-        outgoing.state->fail(
-            Error(ErrorCode::kResourceExhausted, fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method, outgoing.state->target->label, problem)));
+        outgoing.state->fail(Error(
+            ErrorCode::kResourceExhausted,
+            fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method, outgoing.state->target->label, problem)));
       return false;
     }
   }
@@ -55,7 +60,8 @@ void Route::transmit_now(Target& target, Outgoing& outgoing) {
   if (outgoing.state && outgoing.state->done()) return;  // its deadline has passed, or it was cancelled
   if (!outgoing.call.urgent) target.window.sent(outgoing.call.arguments.size());
   if (outgoing.state) outgoing.state->sent = true;
-  if (auto error = transmit(outgoing); error && outgoing.state) failed_.emplace_back(std::move(outgoing.state), std::move(*error));
+  if (auto error = transmit(outgoing); error && outgoing.state)
+    failed_.emplace_back(std::move(outgoing.state), std::move(*error));
 }
 
 void Route::ask_if_held(ActorId actor, Target& target) {
@@ -84,7 +90,8 @@ void Route::on_credit(const Credit& credit) {
   std::unique_lock lock(mutex_);
   const auto found = targets_.find(credit.actor);
   if (found == targets_.end()) return;
-  if (!found->second.window.update(credit.consumed_messages, credit.consumed_bytes, credit.window_messages, credit.window_bytes)) return;
+  if (!found->second.window.update(credit.consumed_messages, credit.consumed_bytes, credit.window_messages, credit.window_bytes))
+    return;
   found->second.asked = false;
   if (!open_ || found->second.held.empty()) return;
   release(credit.actor, found->second);

@@ -35,8 +35,10 @@ class SendWindow final {
     sent_bytes_ += bytes;
   }
   /// Takes a report from the actor. False, and without effect, if it claims more than was sent.
-  bool update(std::uint64_t consumed_messages, std::uint64_t consumed_bytes, std::uint32_t window_messages, std::uint64_t window_bytes) {
-    if (consumed_messages > sent_messages_ || consumed_bytes > sent_bytes_ || consumed_messages < consumed_messages_) return false;
+  bool update(std::uint64_t consumed_messages, std::uint64_t consumed_bytes, std::uint32_t window_messages,
+              std::uint64_t window_bytes) {
+    if (consumed_messages > sent_messages_ || consumed_bytes > sent_bytes_ || consumed_messages < consumed_messages_)
+      return false;
     consumed_messages_ = consumed_messages;
     consumed_bytes_ = consumed_bytes;
     window_messages_ = window_messages;

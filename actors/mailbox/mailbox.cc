@@ -93,7 +93,8 @@ void Mailbox::consumed(const Envelope& envelope) {
   Sender& sender = found->second;
   ++sender.consumed_messages;
   sender.consumed_bytes += bytes;
-  if (sender.consumed_messages - sender.told_messages >= sender.window_messages / 4 || sender.consumed_bytes - sender.told_bytes >= sender.window_bytes / 4)
+  if (sender.consumed_messages - sender.told_messages >= sender.window_messages / 4 ||
+      sender.consumed_bytes - sender.told_bytes >= sender.window_bytes / 4)
     sender.report = true;
   if (sender.hungry && sender.consumed_messages == sender.received_messages) sender.report = true;
   if (sender.report) reports_due_.store(true, std::memory_order_relaxed);
@@ -130,7 +131,8 @@ std::optional<Credit> Mailbox::request_report(const ReturnRoute* route) {
 std::optional<Envelope> Mailbox::cancel(const ReturnRoute* route, std::uint64_t call_id) {
   const std::lock_guard lock(mutex_);
   for (auto* queue : {&ordinary_, &urgent_}) {
-    const auto found = std::find_if(queue->begin(), queue->end(), [&](const Envelope& each) { return each.route.get() == route && each.call.id == call_id; });
+    const auto found = std::find_if(queue->begin(), queue->end(),
+                                    [&](const Envelope& each) { return each.route.get() == route && each.call.id == call_id; });
     if (found == queue->end()) continue;
     Envelope envelope = std::move(*found);
     queue->erase(found);

@@ -26,7 +26,7 @@ class ReturnRoute {
   virtual void reply(Reply reply, bool more) = 0;
   virtual void grant(const Credit& credit) = 0;
   /// Who is at the other end.
-  virtual const ProcessRef& peer() const = 0;
+  virtual ProcessRef peer() const = 0;
 };
 
 /// A call on its way into an actor.
@@ -62,7 +62,8 @@ class Mailbox final {
 
   Mailbox(ActorId actor, MailboxLimits limits) : actor_(actor), limits_(limits) {}
 
-  /// Takes the envelope, or leaves it as it is and says why not. kOverrun: the sender has no credit left, which a correct sender never does.
+  /// Takes the envelope, or leaves it as it is and says why not. kOverrun: the sender has no credit left, which a correct sender
+  /// never does.
   Refusal push(Envelope& envelope);
   /// False when the mailbox is closed: the task is dropped.
   bool post(Task task);
@@ -70,7 +71,8 @@ class Mailbox final {
   /// Lets next() return Stop once, before anything else. The actor decides what to do with what waits.
   void request_stop();
 
-  /// Waits for the next thing to do: a stop request, then wake-ups and urgent calls, then, if `ordinary`, ordinary calls in order of arrival.
+  /// Waits for the next thing to do: a stop request, then wake-ups and urgent calls, then, if `ordinary`, ordinary calls in order
+  /// of arrival.
   Item next(bool ordinary);
   /// True when next(true) would not wait. A hint.
   bool has_more() const { return queued_hint_.load(std::memory_order_relaxed) != 0; }

@@ -24,7 +24,8 @@ class MessageAssembler final {
     MessageKind kind;
     std::span<const std::byte> bytes;  ///< Valid until the next call of add().
   };
-  /// The message that this frame completes, or nothing yet. Throws Error(kDataLoss) for frames that do not fit together or a message above kMaxMessageBytes.
+  /// The message that this frame completes, or nothing yet. Throws Error(kDataLoss) for frames that do not fit together or a
+  /// message above kMaxMessageBytes.
   std::optional<Message> add(const FrameHeader& header, std::span<const std::byte> body);
 
  private:

@@ -36,6 +36,7 @@ struct Reject {
   text @1 :Text;
   hint @2 :Text;
   duplicate @3 :Bool;  # the other process is dialling too, and its connection is the one to keep
+  processId @4 :UInt64; # who refuses
 }
 
 struct Call {

@@ -59,9 +59,13 @@ void build(std::size_t words, const ByteSink& sink, Fill fill) {
 }
 
 /// Words for a struct with its root pointer, plus texts and data of `bytes` in `pieces` pieces.
-constexpr std::size_t words_for(std::size_t struct_words, std::size_t bytes, std::size_t pieces) { return 1 + struct_words + bytes / 8 + 2 * pieces; }
+constexpr std::size_t words_for(std::size_t struct_words, std::size_t bytes, std::size_t pieces) {
+  return 1 + struct_words + bytes / 8 + 2 * pieces;
+}
 
-capnp::Data::Reader data_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()}; }
+capnp::Data::Reader data_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()};
+}
 capnp::Text::Reader text_of(const std::string& text) { return {text.c_str(), text.size()}; }
 std::string string_of(capnp::Text::Reader text) { return {text.cStr(), text.size()}; }
 std::vector<std::byte> bytes_of(capnp::Data::Reader data) {
@@ -73,8 +77,10 @@ std::vector<std::byte> bytes_of(capnp::Data::Reader data) {
 template <typename Struct, typename Read>
 auto parse(std::span<const std::byte> bytes, MessageKind kind, Read read) {
   try {
-    if (bytes.size() % sizeof(capnp::word) != 0) throw_error(ErrorCode::kDataLoss, "its length is {}, not a multiple of 8", bytes.size());
-    const kj::ArrayPtr<const capnp::word> words(reinterpret_cast<const capnp::word*>(bytes.data()), bytes.size() / sizeof(capnp::word));
+    if (bytes.size() % sizeof(capnp::word) != 0)
+      throw_error(ErrorCode::kDataLoss, "its length is {}, not a multiple of 8", bytes.size());
+    const kj::ArrayPtr<const capnp::word> words(reinterpret_cast<const capnp::word*>(bytes.data()),
+                                                bytes.size() / sizeof(capnp::word));
     capnp::ReaderOptions options;
     options.traversalLimitInWords = 2 * words.size() + 64;
     options.nestingLimit = kMaxNesting;
@@ -95,7 +101,8 @@ ErrorCode error_code(std::uint16_t code) {
 }
 
 std::size_t introduction_words(const Introduction& from) {
-  std::size_t bytes = from.process.name.size() + from.process.address.host.size() + from.binary_name.size() + from.binary_hash.size();
+  std::size_t bytes =
+      from.process.name.size() + from.process.address.host.size() + from.binary_name.size() + from.binary_hash.size();
   for (const auto& entry : from.interfaces) bytes += entry.name.size();
   return words_for(32 + 8 * from.interfaces.size(), bytes, 6 + from.interfaces.size());
 }
@@ -124,18 +131,21 @@ Introduction read_introduction(wire::Process::Reader from) {
   to.pid = from.getPid();
   to.binary_name = string_of(from.getBinaryName());
   to.binary_hash = string_of(from.getBinaryHash());
-  for (const auto entry : from.getInterfaces()) to.interfaces.push_back({string_of(entry.getName()), entry.getVersion(), entry.getFingerprint()});
+  for (const auto entry : from.getInterfaces())
+    to.interfaces.push_back({string_of(entry.getName()), entry.getVersion(), entry.getFingerprint()});
   return to;
 }
 
 }  // namespace
 
 void encode_hello(const Introduction& introduction, const ByteSink& sink) {
-  build<wire::Hello>(introduction_words(introduction), sink, [&](wire::Hello::Builder to) { fill_introduction(to.initProcess(), introduction); });
+  build<wire::Hello>(introduction_words(introduction), sink,
+                     [&](wire::Hello::Builder to) { fill_introduction(to.initProcess(), introduction); });
 }
 
 void encode_welcome(const Introduction& introduction, const ByteSink& sink) {
-  build<wire::Welcome>(introduction_words(introduction), sink, [&](wire::Welcome::Builder to) { fill_introduction(to.initProcess(), introduction); });
+  build<wire::Welcome>(introduction_words(introduction), sink,
+                       [&](wire::Welcome::Builder to) { fill_introduction(to.initProcess(), introduction); });
 }
 
 void encode_reject(const Reject& reject, const ByteSink& sink) {
@@ -144,6 +154,7 @@ void encode_reject(const Reject& reject, const ByteSink& sink) {
     to.setText(text_of(reject.text));
     to.setHint(text_of(reject.hint));
     to.setDuplicate(reject.duplicate);
+    to.setProcessId(reject.process.value());
   });
 }
 
@@ -200,16 +211,19 @@ void encode_goodbye(const std::string& reason, const ByteSink& sink) {
 }
 
 Introduction decode_hello(std::span<const std::byte> bytes) {
-  return parse<wire::Hello>(bytes, MessageKind::kHello, [](wire::Hello::Reader from) { return read_introduction(from.getProcess()); });
+  return parse<wire::Hello>(bytes, MessageKind::kHello,
+                            [](wire::Hello::Reader from) { return read_introduction(from.getProcess()); });
 }
 
 Introduction decode_welcome(std::span<const std::byte> bytes) {
-  return parse<wire::Welcome>(bytes, MessageKind::kWelcome, [](wire::Welcome::Reader from) { return read_introduction(from.getProcess()); });
+  return parse<wire::Welcome>(bytes, MessageKind::kWelcome,
+                              [](wire::Welcome::Reader from) { return read_introduction(from.getProcess()); });
 }
 
 Reject decode_reject(std::span<const std::byte> bytes) {
   return parse<wire::Reject>(bytes, MessageKind::kReject, [](wire::Reject::Reader from) {
-    return Reject{error_code(from.getCode()), string_of(from.getText()), string_of(from.getHint()), from.getDuplicate()};
+    return Reject{error_code(from.getCode()), string_of(from.getText()), string_of(from.getHint()), from.getDuplicate(),
+                  ProcessId(from.getProcessId())};
   });
 }
 
@@ -248,7 +262,8 @@ Reply decode_reply(std::span<const std::byte> bytes) {
 
 Credit decode_credit(std::span<const std::byte> bytes) {
   return parse<wire::Credit>(bytes, MessageKind::kCredit, [](wire::Credit::Reader from) {
-    return Credit{ActorId(from.getActor()), from.getConsumedMessages(), from.getConsumedBytes(), from.getWindowMessages(), from.getWindowBytes(), from.getRequest()};
+    return Credit{ActorId(from.getActor()), from.getConsumedMessages(), from.getConsumedBytes(),
+                  from.getWindowMessages(), from.getWindowBytes(),      from.getRequest()};
   });
 }
 
@@ -257,7 +272,8 @@ std::uint64_t decode_cancel(std::span<const std::byte> bytes) {
 }
 
 std::string decode_goodbye(std::span<const std::byte> bytes) {
-  return parse<wire::Goodbye>(bytes, MessageKind::kGoodbye, [](wire::Goodbye::Reader from) { return string_of(from.getReason()); });
+  return parse<wire::Goodbye>(bytes, MessageKind::kGoodbye,
+                              [](wire::Goodbye::Reader from) { return string_of(from.getReason()); });
 }
 
 }  // namespace weft::actors

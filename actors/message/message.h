@@ -43,6 +43,7 @@ struct Reject {
   std::string text;
   std::string hint;
   bool duplicate = false;
+  ProcessId process;  ///< Who refuses.
   friend bool operator==(const Reject&, const Reject&) = default;
 };
 

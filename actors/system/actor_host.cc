@@ -21,16 +21,20 @@ class ActorHost::Frame final : public CallFrame {
     const std::uint64_t id = envelope().call.id;
     const ActorAddress& self = host_.options_.self;
     if (result.ok() && result.value().size() > kMaxMessageBytes)
-      result = Error(ErrorCode::kResourceExhausted, fmt::format("the result of '{}' takes {}; the limit is {}: tensors and files travel by transfer, not in replies",
-                                                                host_.options_.provider.methods[envelope().call.method].name,
-                                                                format_bytes(result.value().size()), format_bytes(kMaxMessageBytes)));
+      result =
+          Error(ErrorCode::kResourceExhausted,
+                fmt::format("the result of '{}' takes {}; the limit is {}: tensors and files travel by transfer, not in replies",
+                            host_.options_.provider.methods[envelope().call.method].name, format_bytes(result.value().size()),
+                            format_bytes(kMaxMessageBytes)));
     if (result.ok()) {
       if (id != 0) envelope().route->reply({id, std::move(result).value()}, host_.mailbox_->has_more());
       return;
     }
     const Error error = host_.with_origin(result.error());
     if (id != 0) envelope().route->reply({id, error}, host_.mailbox_->has_more());
-    else host_.options_.log(fmt::format("{}: the one-way call '{}' failed: {}", self.label, host_.options_.provider.methods[envelope().call.method].name, error.describe()));
+    else
+      host_.options_.log(fmt::format("{}: the one-way call '{}' failed: {}", self.label,
+                                     host_.options_.provider.methods[envelope().call.method].name, error.describe()));
   }
 
  private:
@@ -44,20 +48,22 @@ ActorHost::ActorHost(System& system, Options options)
 
 ActorHost::~ActorHost() { join(); }
 
-void ActorHost::start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed, std::function<void()> ended) {
+void ActorHost::start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed,
+                      std::function<void()> ended) {
   when_ended(std::move(ended));
-  thread_ = std::thread([this, keep = shared_from_this(), arguments = std::move(arguments), constructed = std::move(constructed)]() mutable {
-    pthread_setname_np(pthread_self(), options_.self.label.substr(0, 15).c_str());
-    set_on_actor_thread();
-    run(std::move(arguments), constructed);
-    std::vector<std::function<void()>> callbacks;
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-      callbacks = std::move(when_ended_);
-    }
-    for (const auto& callback : callbacks) callback();
-  });
+  thread_ = std::thread(
+      [this, keep = shared_from_this(), arguments = std::move(arguments), constructed = std::move(constructed)]() mutable {
+        pthread_setname_np(pthread_self(), options_.self.label.substr(0, 15).c_str());
+        set_on_actor_thread();
+        run(std::move(arguments), constructed);
+        std::vector<std::function<void()>> callbacks;
+        {
+          const std::lock_guard lock(mutex_);
+          ended_ = true;
+          callbacks = std::move(when_ended_);
+        }
+        for (const auto& callback : callbacks) callback();
+      });
 }
 
 void ActorHost::run(std::vector<std::byte> arguments, const std::function<void(Outcome<std::vector<std::byte>>)>& constructed) {
@@ -76,7 +82,8 @@ void ActorHost::run(std::vector<std::byte> arguments, const std::function<void(O
 }
 
 Error ActorHost::with_origin(Error error) const {
-  if (error.node().empty() && error.actor().empty()) return std::move(error).from(options_.self.process.name, options_.self.label);
+  if (error.node().empty() && error.actor().empty())
+    return std::move(error).from(options_.self.process.name, options_.self.label);
   return error;
 }
 
@@ -119,20 +126,26 @@ void ActorHost::serve() {
 std::optional<Error> ActorHost::find_problem(const Envelope& envelope) const {
   const Call& call = envelope.call;
   const Provider& provider = options_.provider;
-  if (call.interface_fingerprint != provider.interface.fingerprint || call.method >= provider.methods.size() || provider.methods[call.method].urgent != call.urgent)
-    return Error(ErrorCode::kIncompatible, fmt::format("{} has interface '{}' version {} (fingerprint {:016x}), and was called through another (fingerprint {:016x}); "
-                                                       "build caller and callee from the same source",
-                                                       options_.self.label, provider.interface.name, provider.interface.version, provider.interface.fingerprint,
-                                                       call.interface_fingerprint));
+  if (call.interface_fingerprint != provider.interface.fingerprint || call.method >= provider.methods.size() ||
+      provider.methods[call.method].urgent != call.urgent)
+    return Error(
+        ErrorCode::kIncompatible,
+        fmt::format(
+            "{} has interface '{}' version {} (fingerprint {:016x}), and was called through another (fingerprint {:016x}); "
+            "build caller and callee from the same source",
+            options_.self.label, provider.interface.name, provider.interface.version, provider.interface.fingerprint,
+            call.interface_fingerprint));
   if (envelope.deadline != TimePoint::max() && SteadyClock().now() > envelope.deadline)
-    return Error(ErrorCode::kDeadlineExceeded, fmt::format("the call '{}' waited in the mailbox of {} until its deadline and was not started",
-                                                           provider.methods[call.method].name, options_.self.label));
+    return Error(ErrorCode::kDeadlineExceeded,
+                 fmt::format("the call '{}' waited in the mailbox of {} until its deadline and was not started",
+                             provider.methods[call.method].name, options_.self.label));
   return std::nullopt;
 }
 
 void ActorHost::begin(Envelope envelope) {
   if (auto problem = find_problem(envelope)) {
-    if (envelope.call.id != 0) envelope.route->reply({envelope.call.id, std::move(*problem).from(options_.self.process.name, options_.self.label)}, false);
+    if (envelope.call.id != 0)
+      envelope.route->reply({envelope.call.id, std::move(*problem).from(options_.self.process.name, options_.self.label)}, false);
     return;
   }
   const MethodEntry& method = options_.provider.methods[envelope.call.method];
@@ -183,7 +196,8 @@ void ActorHost::settle(const std::shared_ptr<Frame>& frame) {
 void ActorHost::refuse_waiting() {
   for (const Envelope& envelope : mailbox_->close())
     if (envelope.call.id != 0)
-      envelope.route->reply({envelope.call.id, Error(ErrorCode::kCancelled, fmt::format("{} was stopped; the call was not started", options_.self.label))
+      envelope.route->reply({envelope.call.id, Error(ErrorCode::kCancelled,
+                                                     fmt::format("{} was stopped; the call was not started", options_.self.label))
                                                    .from(options_.self.process.name, options_.self.label)},
                             true);
 }

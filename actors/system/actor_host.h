@@ -38,9 +38,10 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   ActorHost(System& system, Options options);
   ~ActorHost();
 
-  /// Starts the thread and constructs the actor there. `constructed` and `ended` run on the actor's thread, once each, `ended` last.
-  /// An actor whose constructor throws ends at once.
-  void start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed, std::function<void()> ended);
+  /// Starts the thread and constructs the actor there. `constructed` and `ended` run on the actor's thread, once each, `ended`
+  /// last. An actor whose constructor throws ends at once.
+  void start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed,
+             std::function<void()> ended);
 
   const ActorAddress& self() const { return options_.self; }
   ProcessId owner() const { return options_.owner; }
@@ -85,14 +86,14 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   // The actor's thread.
   ActorObject object_{nullptr, [](void*) {}};
   CallFrame* current_ = nullptr;
-  std::shared_ptr<Frame> active_;                 // the ordinary call that is suspended
-  std::vector<std::shared_ptr<Frame>> urgents_;   // urgent calls that are suspended
+  std::shared_ptr<Frame> active_;                // the ordinary call that is suspended
+  std::vector<std::shared_ptr<Frame>> urgents_;  // urgent calls that are suspended
   std::vector<CreditReport> reports_;
 
   mutable std::mutex mutex_;  // guards what follows
   bool stopping_ = false;
   bool ended_ = false;
-  std::vector<std::shared_ptr<Frame>> running_;   // shared with cancel(), for the moment of cancelling
+  std::vector<std::shared_ptr<Frame>> running_;  // shared with cancel(), for the moment of cancelling
   std::vector<std::function<void()>> when_ended_;
 };
 

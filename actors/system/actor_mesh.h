@@ -11,7 +11,8 @@
 
 namespace weft::actors {
 
-/// A handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive. Results are in row-major order of its shape.
+/// A handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive. Results are in row-major order of
+/// its shape.
 ///
 ///   auto reports = mesh.call<&Trainer::step>(plan).get();               // of all, by rank
 ///   mesh.slice({{"data", 0}}).tell<&Trainer::log>("hello");
@@ -115,15 +116,25 @@ class ActorMesh final {
   MeshRef<T> within(Nanoseconds time) const { return mesh_.within(time); }
 
   template <auto Member, typename... Arguments>
-  auto call(Arguments&&... arguments) const { return mesh_.template call<Member>(std::forward<Arguments>(arguments)...); }
+  auto call(Arguments&&... arguments) const {
+    return mesh_.template call<Member>(std::forward<Arguments>(arguments)...);
+  }
   template <auto Member, typename... Arguments>
-  auto call_collect(Arguments&&... arguments) const { return mesh_.template call_collect<Member>(std::forward<Arguments>(arguments)...); }
+  auto call_collect(Arguments&&... arguments) const {
+    return mesh_.template call_collect<Member>(std::forward<Arguments>(arguments)...);
+  }
   template <auto Member, typename... Arguments>
-  auto call_one(Arguments&&... arguments) const { return mesh_.template call_one<Member>(std::forward<Arguments>(arguments)...); }
+  auto call_one(Arguments&&... arguments) const {
+    return mesh_.template call_one<Member>(std::forward<Arguments>(arguments)...);
+  }
   template <auto Member, typename... Arguments>
-  void tell(Arguments&&... arguments) const { mesh_.template tell<Member>(std::forward<Arguments>(arguments)...); }
+  void tell(Arguments&&... arguments) const {
+    mesh_.template tell<Member>(std::forward<Arguments>(arguments)...);
+  }
   template <auto Member, typename Argument>
-  auto scatter(const std::vector<Argument>& per_rank) const { return mesh_.template scatter<Member>(per_rank); }
+  auto scatter(const std::vector<Argument>& per_rank) const {
+    return mesh_.template scatter<Member>(per_rank);
+  }
 
   /// Runs `callback` once when the actors have been ended, by stop() or by the destructor: for whoever lent their processes.
   void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }

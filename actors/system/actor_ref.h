@@ -35,8 +35,8 @@ class ActorRef final {
 
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> call(Arguments&&... arguments) const;
-  /// One way: nobody waits. False if it cannot be sent at all (the process is gone, the queue is full); what the handler throws goes
-  /// to the log of its process.
+  /// One way: nobody waits. False if it cannot be sent at all (the process is gone, the queue is full); what the handler throws
+  /// goes to the log of its process.
   template <auto Member, typename... Arguments>
   bool tell(Arguments&&... arguments) const;
 

@@ -11,13 +11,15 @@ namespace {
 
 void check_size(const Call& call, const ActorAddress& target, const char* method) {
   if (call.arguments.size() > kMaxMessageBytes)
-    throw_error(ErrorCode::kInvalidArgument, "the arguments of '{}' for {} take {}; the limit is {}: tensors and files travel by transfer, not in calls", method,
-                target.label, format_bytes(call.arguments.size()), format_bytes(kMaxMessageBytes));
+    throw_error(ErrorCode::kInvalidArgument,
+                "the arguments of '{}' for {} take {}; the limit is {}: tensors and files travel by transfer, not in calls",
+                method, target.label, format_bytes(call.arguments.size()), format_bytes(kMaxMessageBytes));
 }
 
 }  // namespace
 
-std::shared_ptr<CallState> System::Impl::call(const std::shared_ptr<const ActorAddress>& target, const char* method_name, Call call, Nanoseconds within) {
+std::shared_ptr<CallState> System::Impl::call(const std::shared_ptr<const ActorAddress>& target, const char* method_name,
+                                              Call call, Nanoseconds within) {
   check_size(call, *target, method_name);
   if (within == kDefaultDeadline) within = options.default_deadline;
   const TimePoint deadline = within == kNoDeadline ? TimePoint::max() : SteadyClock().now() + within;
@@ -78,13 +80,14 @@ void System::Impl::expire() {
   TimePoint next = TimePoint::max();
   for (const auto& state : pending.take_expired(SteadyClock().now(), next)) {
     const Error error(ErrorCode::kDeadlineExceeded,
-                      fmt::format("the call '{}' of {} on {} had no result by its deadline; it {}", state->method, state->target->label, state->target->process.name, state->outcome()));
+                      fmt::format("the call '{}' of {} on {} had no result by its deadline; it {}", state->method,
+                                  state->target->label, state->target->process.name, state->outcome()));
     if (state->fail(error)) withdraw(*state);
   }
   if (next != TimePoint::max()) arm_deadlines(next);
 }
 
-const ProcessRef& LocalRoute::peer() const { return system_.self.process; }
+ProcessRef LocalRoute::peer() const { return system_.introduce().process; }
 
 void LocalRoute::reply(Reply reply, bool) { system_.finish(std::move(reply)); }
 

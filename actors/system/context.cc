@@ -1,12 +1,19 @@
 #include "actors/system/context.h"
 
 #include "actors/system/actor_host.h"
+#include "actors/system/system.h"
 
 namespace weft::actors {
 
-const ProcessRef& Context::caller() const {
+ActorAddress Context::self() const {
+  ActorAddress address = self_;
+  address.process = system_.self();
+  return address;
+}
+
+ProcessRef Context::caller() const {
   const CallFrame* frame = host_.current();
-  return frame ? frame->envelope().route->peer() : self_.process;
+  return frame ? frame->envelope().route->peer() : system_.self();
 }
 
 TimePoint Context::deadline() const {

@@ -50,14 +50,15 @@ class Context final {
   Context& operator=(const Context&) = delete;
 
   System& system() const { return system_; }
-  const ActorAddress& self() const { return self_; }
+  /// With the address that this process listens on now.
+  ActorAddress self() const;
   /// "front[data=0,tensor=1]", or the name it was hosted by.
   const std::string& name() const { return self_.label; }
   const Place& place() const { return place_; }
 
   // Of the handler that runs; outside of handlers (constructor, posted tasks) of the actor itself.
   /// The process that called.
-  const ProcessRef& caller() const;
+  ProcessRef caller() const;
   /// When the caller stops waiting; TimePoint::max() if never.
   TimePoint deadline() const;
   /// Set when the caller cancelled, its deadline passed, or the actor is being stopped.

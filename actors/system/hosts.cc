@@ -21,13 +21,17 @@ std::optional<Error> System::Impl::deliver(Envelope envelope) {
   switch (refusal) {
     case Mailbox::Refusal::kNone: return std::nullopt;
     case Mailbox::Refusal::kClosed:
-      return Error(ErrorCode::kNotFound, fmt::format("{} does not host this actor{}: it was stopped, or never started; the call was not started", self.process.name,
-                                                     host ? " '" + host->self().label + "' any more" : ""))
+      return Error(ErrorCode::kNotFound,
+                   fmt::format("{} does not host this actor{}: it was stopped, or never started; the call was not started",
+                               self.process.name, host ? " '" + host->self().label + "' any more" : ""))
           .from(self.process.name, host ? host->self().label : "");
     case Mailbox::Refusal::kOverrun:
-      return Error(ErrorCode::kResourceExhausted, fmt::format("the mailbox of {} is full; the call was not started", host->self().label)).from(self.process.name, host->self().label);
+      return Error(ErrorCode::kResourceExhausted,
+                   fmt::format("the mailbox of {} is full; the call was not started", host->self().label))
+          .from(self.process.name, host->self().label);
     case Mailbox::Refusal::kUrgentFull:
-      return Error(ErrorCode::kResourceExhausted, fmt::format("{} urgent calls wait for {} already; the call was not started", Mailbox::kMaxUrgent, host->self().label))
+      return Error(ErrorCode::kResourceExhausted, fmt::format("{} urgent calls wait for {} already; the call was not started",
+                                                              Mailbox::kMaxUrgent, host->self().label))
           .from(self.process.name, host->self().label);
   }
   return std::nullopt;
@@ -52,12 +56,18 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
       return std::nullopt;
     }
     const auto request = decode<SpawnRequest>(envelope.call.arguments);
-    const auto provider = std::find_if(providers.begin(), providers.end(), [&](const Provider& each) { return each.interface.name == request.interface; });
+    const auto provider = std::find_if(providers.begin(), providers.end(),
+                                       [&](const Provider& each) { return each.interface.name == request.interface; });
     if (provider == providers.end())
-      throw_error(ErrorCode::kNotFound, "{} does not provide actors with interface '{}'; its main must call system.provide<...>()", self.process.name, request.interface);
+      throw_error(ErrorCode::kNotFound,
+                  "{} does not provide actors with interface '{}'; its main must call system.provide<...>()", self.process.name,
+                  request.interface);
     if (provider->interface.version != request.version || provider->interface.fingerprint != request.fingerprint)
-      throw_error(ErrorCode::kIncompatible, "interface '{}' has version {} (fingerprint {:016x}) in {} and version {} (fingerprint {:016x}) in {}; build both from the same source",
-                  request.interface, provider->interface.version, provider->interface.fingerprint, self.process.name, request.version, request.fingerprint, route->peer().name);
+      throw_error(ErrorCode::kIncompatible,
+                  "interface '{}' has version {} (fingerprint {:016x}) in {} and version {} (fingerprint {:016x}) in {}; build "
+                  "both from the same source",
+                  request.interface, provider->interface.version, provider->interface.fingerprint, self.process.name,
+                  request.version, request.fingerprint, route->peer().name);
     ActorId actor;
     {
       const std::lock_guard lock(hosts_mutex);
@@ -70,16 +80,24 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
   }
 }
 
-ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner_process, std::vector<std::byte> arguments,
+ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner_process,
+                                 std::vector<std::byte> arguments,
                                  std::function<void(Outcome<std::vector<std::byte>>)> constructed) {
   const ActorAddress address{owner.self(), id, std::move(label)};
   std::shared_ptr<ActorHost> host;
   {
     const std::lock_guard lock(hosts_mutex);
     if (closing) throw_error(ErrorCode::kUnavailable, "{} is shutting down and hosts no more actors", self.process.name);
-    if (hosts.contains(id)) throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already", self.process.name, address.label);
-    ActorHost::Options host_options{address, std::move(place), std::move(provider), owner_process, options.mailbox,
-                                    [this](Nanoseconds delay, std::function<void()> callback) { schedule(delay, std::move(callback)); }, options.log};
+    if (hosts.contains(id))
+      throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already", self.process.name, address.label);
+    ActorHost::Options host_options{
+        address,
+        std::move(place),
+        std::move(provider),
+        owner_process,
+        options.mailbox,
+        [this](Nanoseconds delay, std::function<void()> callback) { schedule(delay, std::move(callback)); },
+        options.log};
     host = std::make_shared<ActorHost>(owner, std::move(host_options));
     hosts.emplace(id, host);
   }
@@ -103,25 +121,31 @@ void System::Impl::bury(ActorId id) {
 }
 
 ActorAddress System::host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments) {
-  const auto state = std::make_shared<CallState>(*impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), named_actor(name), name}), "construct", TimePoint::max());
-  const auto address = impl_->spawn(std::move(provider), named_actor(name), name, Place{name, MeshShape(), 0}, impl_->self.process.id, std::move(arguments),
-                                    [state](Outcome<std::vector<std::byte>> result) {
-                                      if (result.ok()) state->complete(std::move(result).value());
-                                      else state->fail(result.error());
-                                    });
+  const auto state = std::make_shared<CallState>(
+      *impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), named_actor(name), name}), "construct", TimePoint::max());
+  const auto address =
+      impl_->spawn(std::move(provider), named_actor(name), name, Place{name, MeshShape(), 0}, impl_->self.process.id,
+                   std::move(arguments), [state](Outcome<std::vector<std::byte>> result) {
+                     if (result.ok()) state->complete(std::move(result).value());
+                     else state->fail(result.error());
+                   });
   state->wait_until(TimePoint::max());
   if (state->error()) throw *state->error();
   return address;
 }
 
-std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-                                                                      const std::vector<ProcessRef>& processes, std::vector<std::byte> arguments) {
+std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(const InterfaceVersion& interface, const std::string& name,
+                                                                      const MeshShape& shape,
+                                                                      const std::vector<ProcessRef>& processes,
+                                                                      std::vector<std::byte> arguments) {
   if (static_cast<std::int64_t>(processes.size()) != shape.size())
-    throw_error(ErrorCode::kInvalidArgument, "mesh {}{} needs {} processes, one per rank, and {} are given", name, to_string(shape), shape.size(), processes.size());
+    throw_error(ErrorCode::kInvalidArgument, "mesh {}{} needs {} processes, one per rank, and {} are given", name,
+                to_string(shape), shape.size(), processes.size());
   std::vector<std::shared_ptr<CallState>> calls;
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     const Place place{name, shape, static_cast<std::int64_t>(rank)};
-    SpawnRequest request{interface.name, interface.version, interface.fingerprint, name + to_string(shape, place.coordinates()), place, arguments};
+    SpawnRequest request{interface.name, interface.version, interface.fingerprint, name + to_string(shape, place.coordinates()),
+                         place,          arguments};
     Call call;
     call.method = static_cast<std::uint32_t>(SystemMethod::kSpawn);
     call.urgent = true;  // the system takes no part in credit
@@ -134,7 +158,9 @@ std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(const Inte
   for (const auto& call : calls) {
     call->wait_until(TimePoint::max());
     if (call->error()) {
-      if (!first) first = Error(call->error()->code(), fmt::format("cannot spawn {}: {}", call->target->label, call->error()->message())).from(call->error()->node(), call->error()->actor());
+      if (!first)
+        first = Error(call->error()->code(), fmt::format("cannot spawn {}: {}", call->target->label, call->error()->message()))
+                    .from(call->error()->node(), call->error()->actor());
     } else {
       actors.push_back(std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply())));
     }

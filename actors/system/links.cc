@@ -12,7 +12,8 @@ constexpr std::size_t kMaxGreetings = 256;
 /// Where others reach a process that listens on every address: where its connection comes from.
 void complete_address(Introduction& other, const Connection& connection) {
   Address& address = other.process.address;
-  if (address.port != 0 && (address.host.empty() || address.host == "0.0.0.0" || address.host == "::")) address.host = connection.peer_address().host;
+  if (address.port != 0 && (address.host.empty() || address.host == "0.0.0.0" || address.host == "::"))
+    address.host = connection.peer_address().host;
 }
 }  // namespace
 
@@ -35,54 +36,63 @@ std::shared_ptr<Route> System::Impl::route_to(const ProcessRef& process) {
 }
 
 void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
-  const ProcessId id = link->peer().id;
+  const ProcessId id = link->peer_id();
   const TimePoint deadline = SteadyClock().now() + options.connect_within;
-  dials[id] = dial(loop, link->peer().address, deadline, Retry::kNever,
-                   {[this, link, deadline](std::shared_ptr<Connection> connection) {
-                      dials.erase(link->peer().id);
-                      if (link->attached()) return;  // the other side was faster
-                      greet(std::move(connection), Greeting::Side::kDialler, [this, link, deadline](Greeting& greeting, Greeting::Answer answer) {
-                        if (link->attached()) return;
-                        if (auto* other = std::get_if<Introduction>(&answer)) {
-                          if (other->process.id != link->peer().id)
-                            return lose(link, Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {} now listens at {}", link->peer().name, describe(*other),
-                                                                                      to_string(link->peer().address))));
-                          if (const auto reject = find_incompatibility(introduce(), *other)) return lose(link, to_error(*reject));
-                          return adopt(link, greeting, std::move(*other), true);
-                        }
-                        if (const auto* reject = std::get_if<Reject>(&answer)) {
-                          if (!reject->duplicate) return lose(link, to_error(*reject));
-                          // Its own connection is on the way, and replaces this one.
-                          return schedule(deadline - SteadyClock().now(), [this, link] {
-                            if (!link->attached()) lose(link, Error(ErrorCode::kUnavailable, fmt::format("{} did not connect in time", link->peer().name)));
-                          });
-                        }
-                        lose(link, Error(ErrorCode::kUnavailable, fmt::format("cannot reach {}: {}", link->peer().name, std::get<Error>(answer).message())));
-                      });
-                    },
-                    [this, link](const Error& error) {
-                      dials.erase(link->peer().id);
-                      if (!link->attached()) lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name, error.message())));
-                    }});
+  dials[id] = dial(
+      loop, link->peer().address, deadline, Retry::kNever,
+      {[this, link, deadline](std::shared_ptr<Connection> connection) {
+         dials.erase(link->peer_id());
+         if (link->attached()) return;  // the other side was faster
+         greet(std::move(connection), Greeting::Side::kDialler,
+               [this, link, deadline](Greeting& greeting, Greeting::Answer answer) {
+                 if (link->attached()) return;
+                 if (auto* other = std::get_if<Introduction>(&answer)) {
+                   if (other->process.id != link->peer_id())
+                     return lose(link,
+                                 Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {} now listens at {}", link->peer().name,
+                                                                         describe(*other), to_string(link->peer().address))));
+                   if (const auto reject = find_incompatibility(introduce(), *other)) return lose(link, to_error(*reject));
+                   return adopt(link, greeting, std::move(*other), true);
+                 }
+                 if (const auto* reject = std::get_if<Reject>(&answer)) {
+                   if (!reject->duplicate) return lose(link, to_error(*reject));
+                   // Its own connection is on the way, and replaces this one.
+                   return schedule(deadline - SteadyClock().now(), [this, link] {
+                     if (!link->attached())
+                       lose(link, Error(ErrorCode::kUnavailable, fmt::format("{} did not connect in time", link->peer().name)));
+                   });
+                 }
+                 lose(link, Error(ErrorCode::kUnavailable,
+                                  fmt::format("cannot reach {}: {}", link->peer().name, std::get<Error>(answer).message())));
+               });
+       },
+       [this, link](const Error& error) {
+         dials.erase(link->peer_id());
+         if (!link->attached())
+           lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name, error.message())));
+       }});
 }
 
-void System::Impl::greet(std::shared_ptr<Connection> connection, Greeting::Side side, std::function<void(Greeting&, Greeting::Answer)> done) {
+void System::Impl::greet(std::shared_ptr<Connection> connection, Greeting::Side side,
+                         std::function<void(Greeting&, Greeting::Answer)> done) {
   if (side == Greeting::Side::kAcceptor && greetings.size() >= kMaxGreetings) return connection->stop();
   // Its callback holds only a weak pointer: the greeting owns the callback.
   const auto itself = std::make_shared<std::weak_ptr<Greeting>>();
-  auto greeting = std::make_shared<Greeting>(loop, std::move(connection), side, [this, itself, done = std::move(done)](Greeting::Answer answer) {
-    const std::shared_ptr<Greeting> finished = itself->lock();
-    greetings.erase(finished);
-    done(*finished, std::move(answer));
-    loop.post([finished] {});  // destroyed later: it is still at work
-  });
+  auto greeting = std::make_shared<Greeting>(loop, std::move(connection), side,
+                                             [this, itself, done = std::move(done)](Greeting::Answer answer) {
+                                               const std::shared_ptr<Greeting> finished = itself->lock();
+                                               greetings.erase(finished);
+                                               done(*finished, std::move(answer));
+                                               loop.post([finished] {});  // destroyed later: it is still at work
+                                             });
   *itself = greeting;
   greetings.insert(greeting);
   greeting->start(introduce());
 }
 
 void System::Impl::refuse(Greeting& greeting, const Reject& reject) {
-  encode_reject(reject, [&](std::span<const std::byte> bytes) { append_message(*greeting.connection(), MessageKind::kReject, bytes); });
+  encode_reject(reject,
+                [&](std::span<const std::byte> bytes) { append_message(*greeting.connection(), MessageKind::kReject, bytes); });
   greeting.connection()->flush();
 }
 
@@ -94,8 +104,10 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
   {
     const std::lock_guard lock(routes_mutex);
     if (const auto dead = tombstones.find(other.process.id); dead != tombstones.end()) {
-      return refuse(greeting, Reject{ErrorCode::kFailedPrecondition, fmt::format("{} counts {} as dead: {}", me.process.name, describe(other), dead->second.message()),
-                                     "start the process again", false});
+      return refuse(greeting,
+                    Reject{ErrorCode::kFailedPrecondition,
+                           fmt::format("{} counts {} as dead: {}", me.process.name, describe(other), dead->second.message()),
+                           "start the process again", false, me.process.id});
     }
     if (const auto found = links.find(other.process.id); found != links.end()) existing = found->second;
   }
@@ -105,7 +117,7 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
   }
   if (existing && (!existing->attached() || existing->dialled_here()) && me.process.id < other.process.id) {
     // Both dialled at once: the connection of the process with the smaller id is the one that stays.
-    return refuse(greeting, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "", true});
+    return refuse(greeting, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "", true, me.process.id});
   }
   if (existing && existing->attached()) {
     lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))));
@@ -120,7 +132,8 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
     const std::lock_guard lock(routes_mutex);
     existing = links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *this)).first->second;
   }
-  encode_welcome(me, [&](std::span<const std::byte> bytes) { append_message(*greeting.connection(), MessageKind::kWelcome, bytes); });
+  encode_welcome(me,
+                 [&](std::span<const std::byte> bytes) { append_message(*greeting.connection(), MessageKind::kWelcome, bytes); });
   adopt(existing, greeting, std::move(other), false);
 }
 
@@ -159,7 +172,7 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   if (how != End::kEof) {
     if (how == End::kGoodbye) {
       const std::lock_guard lock(routes_mutex);
-      tombstones.emplace(link.peer().id, reason);
+      tombstones.emplace(link.peer_id(), reason);
     }
     return lose(shared, reason);
   }
@@ -170,17 +183,17 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
 void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason) {
   {
     const std::lock_guard lock(routes_mutex);
-    const auto found = links.find(link->peer().id);
+    const auto found = links.find(link->peer_id());
     if (found == links.end() || found->second != link) return;  // lost before
     links.erase(found);
   }
-  if (const auto dialling = dials.find(link->peer().id); dialling != dials.end()) {
+  if (const auto dialling = dials.find(link->peer_id()); dialling != dials.end()) {
     dialling->second();
     dials.erase(dialling);
   }
   const bool was_connected = !link->introduction().process.name.empty() || link->introduction().pid != 0;
   link->shut(reason);
-  forget(link->peer().id, reason);
+  forget(link->peer_id(), reason);
   std::vector<std::shared_ptr<ActorHost>> all;
   {
     const std::lock_guard lock(hosts_mutex);
@@ -188,7 +201,7 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason) 
   }
   for (const auto& host : all) {
     host->mailbox()->drop_route(link.get());
-    if (was_connected && host->owner() == link->peer().id) host->stop();
+    if (was_connected && host->owner() == link->peer_id()) host->stop();
   }
   if (was_connected && peer_lost) peer_lost(link->peer(), reason);
 }
@@ -208,8 +221,9 @@ void System::Impl::beat() {
     if (!link->attached()) continue;
     const Nanoseconds silent = now - link->beat();
     if (silent > options.dead_after)
-      lose(link, Error(ErrorCode::kPeerDied, fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off", describe(link->introduction()),
-                                                         std::chrono::duration<double>(silent).count())));
+      lose(link, Error(ErrorCode::kPeerDied,
+                       fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
+                                   describe(link->introduction()), std::chrono::duration<double>(silent).count())));
   }
 }
 

@@ -29,7 +29,10 @@ SystemOptions with_defaults(SystemOptions options) {
 }  // namespace
 
 System::Impl::Impl(System& system, SystemOptions system_options)
-    : owner(system), options(with_defaults(std::move(system_options))), local(std::make_shared<LocalRoute>(*this)), loop("weft-io") {
+    : owner(system),
+      options(with_defaults(std::move(system_options))),
+      local(std::make_shared<LocalRoute>(*this)),
+      loop("weft-io") {
   self.process = {new_process_id(), options.name, Address{}};
   self.pid = ::getpid();
   self.binary_name = options.binary_name;
@@ -37,7 +40,8 @@ System::Impl::Impl(System& system, SystemOptions system_options)
   local->open();
   loop.post([] { set_on_actor_thread(); });  // nor must the I/O thread wait when it calls
   deadline_timer = std::make_unique<Timer>(loop);
-  if (options.beat_interval > Nanoseconds::zero()) repeat(options.beat_interval, std::make_shared<std::function<void()>>([this] { beat(); }));
+  if (options.beat_interval > Nanoseconds::zero())
+    repeat(options.beat_interval, std::make_shared<std::function<void()>>([this] { beat(); }));
 }
 
 System::Impl::~Impl() = default;
@@ -104,7 +108,8 @@ void System::Impl::shut_down() {
   // What the sockets have not taken yet, such as a last large reply, has a moment to leave.
   const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
   for (const auto& connection : closing_connections)
-    while (connection->unsent_bytes() != 0 && !connection->closed() && SteadyClock().now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (connection->unsent_bytes() != 0 && !connection->closed() && SteadyClock().now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   local->close(reason);
   for (const auto& state : pending.take_all()) state->fail(with_outcome(reason, *state));
   loop.stop();
@@ -134,7 +139,8 @@ Address System::listen(const Address& address) {
     impl->greet(std::move(connection), Greeting::Side::kAcceptor, [impl](Greeting& greeting, Greeting::Answer answer) {
       if (auto* other = std::get_if<Introduction>(&answer)) return impl->on_greeted(greeting, std::move(*other));
       const Error& error = std::get<Error>(answer);
-      if (error.code() == ErrorCode::kIncompatible) impl->refuse(greeting, Reject{error.code(), error.message(), "", false});
+      if (error.code() == ErrorCode::kIncompatible)
+        impl->refuse(greeting, Reject{error.code(), error.message(), "", false, impl->self.process.id});
     });
   });
   Address advertised = listener->address();
@@ -157,33 +163,54 @@ ProcessRef System::connect(const Address& address, Nanoseconds within) {
   struct Result {
     std::promise<Outcome<ProcessRef>> promise;
     bool set = false;
+    ProcessId dials_us;  // it is connecting to this process, and its connection stays
     void give(Outcome<ProcessRef> outcome) {
       if (!std::exchange(set, true)) promise.set_value(std::move(outcome));
     }
   };
+  const TimePoint deadline = SteadyClock().now() + within;
   const auto result = std::make_shared<Result>();
   Impl* impl = impl_.get();
   const auto on_connected = [impl, result, address](std::shared_ptr<Connection> connection) {
-    impl->greet(std::move(connection), Greeting::Side::kDialler, [impl, result, address](Greeting& greeting, Greeting::Answer answer) {
-      if (const auto* error = std::get_if<Error>(&answer))
-        return result->give(Error(error->code(), fmt::format("cannot talk to {}: {}", to_string(address), error->message())));
-      if (const auto* reject = std::get_if<Reject>(&answer)) return result->give(to_error(*reject));
-      auto other = std::get<Introduction>(std::move(answer));
-      if (const auto reject = find_incompatibility(impl->introduce(), other)) return result->give(to_error(*reject));
-      // Others reach it as this process did, whatever address it listens on.
-      if (other.process.address.port != 0 && (other.process.address.host == "0.0.0.0" || other.process.address.host == "::")) other.process.address.host = address.host;
-      std::shared_ptr<Link> link;
-      {
-        const std::lock_guard lock(impl->routes_mutex);
-        link = impl->links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *impl)).first->second;
-      }
-      const ProcessRef peer = link->peer();
-      if (!link->attached()) impl->adopt(link, greeting, std::move(other), true);
-      result->give(peer);
-    });
+    impl->greet(
+        std::move(connection), Greeting::Side::kDialler, [impl, result, address](Greeting& greeting, Greeting::Answer answer) {
+          if (const auto* error = std::get_if<Error>(&answer))
+            return result->give(Error(error->code(), fmt::format("cannot talk to {}: {}", to_string(address), error->message())));
+          if (const auto* reject = std::get_if<Reject>(&answer)) {
+            if (reject->duplicate) result->dials_us = reject->process;
+            return result->give(to_error(*reject));
+          }
+          auto other = std::get<Introduction>(std::move(answer));
+          if (const auto reject = find_incompatibility(impl->introduce(), other)) return result->give(to_error(*reject));
+          // Others reach it as this process did, whatever address it listens on.
+          if (other.process.address.port != 0 && (other.process.address.host == "0.0.0.0" || other.process.address.host == "::"))
+            other.process.address.host = address.host;
+          std::shared_ptr<Link> link;
+          {
+            const std::lock_guard lock(impl->routes_mutex);
+            if (const auto found = impl->links.find(other.process.id); found != impl->links.end()) link = found->second;
+          }
+          if (link && link->ended())
+            impl->lose(link,
+                       Error(ErrorCode::kPeerDied, fmt::format("the connection to {} was lost and made anew", describe(other))));
+          {
+            const std::lock_guard lock(impl->routes_mutex);
+            link = impl->links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *impl)).first->second;
+          }
+          const ProcessRef peer = link->peer();
+          if (!link->attached()) impl->adopt(link, greeting, std::move(other), true);
+          result->give(peer);
+        });
   };
-  dial(impl->loop, address, SteadyClock().now() + within, Retry::kUntilDeadline, {on_connected, [result](const Error& error) { result->give(error); }});
-  return result->promise.get_future().get().value();
+  dial(impl->loop, address, deadline, Retry::kUntilDeadline,
+       {on_connected, [result](const Error& error) { result->give(error); }});
+  Outcome<ProcessRef> outcome = result->promise.get_future().get();
+  while (!outcome.ok() && result->dials_us != ProcessId() && SteadyClock().now() < deadline) {
+    for (const ProcessRef& peer : peers())
+      if (peer.id == result->dials_us) return peer;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return std::move(outcome).value();
 }
 
 ProcessRef System::self() const { return impl_->introduce().process; }
@@ -225,8 +252,10 @@ void System::every(Nanoseconds interval, std::function<void()> callback) {
 
 void System::after(Nanoseconds delay, std::function<void()> callback) { impl_->schedule(delay, std::move(callback)); }
 
-std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress>& target, const Method& method, Nanoseconds within, std::vector<std::byte> arguments) {
-  return impl_->call(target, method.name, Call{0, target->actor, method.fingerprint, method.index, method.urgent, 0, std::move(arguments)}, within);
+std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress>& target, const Method& method,
+                                        Nanoseconds within, std::vector<std::byte> arguments) {
+  return impl_->call(target, method.name,
+                     Call{0, target->actor, method.fingerprint, method.index, method.urgent, 0, std::move(arguments)}, within);
 }
 
 bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method, std::vector<std::byte> arguments) {
@@ -238,7 +267,8 @@ std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorA
   call.urgent = true;
   call.method = static_cast<std::uint32_t>(SystemMethod::kStop);
   call.arguments = encode(target->actor);
-  return impl_->call(std::make_shared<const ActorAddress>(ActorAddress{target->process, ActorId(0), target->label}), "stop", std::move(call), within);
+  return impl_->call(std::make_shared<const ActorAddress>(ActorAddress{target->process, ActorId(0), target->label}), "stop",
+                     std::move(call), within);
 }
 
 }  // namespace weft::actors

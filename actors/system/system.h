@@ -50,14 +50,19 @@ class System final {
 
   /// Lets other processes spawn actors of class T here. Before listen() and connect().
   template <ActorClass T>
-  void provide() { provide(make_provider<T>()); }
+  void provide() {
+    provide(make_provider<T>());
+  }
   /// Has T's interface compared when connecting, although it is only called from here. Optional: every call is checked too.
   template <ActorClass T>
-  void use() { use(interface_version<T>()); }
+  void use() {
+    use(interface_version<T>());
+  }
 
   /// Accepts connections from now on; returns the address with the port that was chosen. Throws Error(kUnavailable).
   Address listen(const Address& address);
-  /// Connects, trying again until `within` has passed. Waits. Throws Error(kUnavailable), or the other side's refusal (kIncompatible and others).
+  /// Connects, trying again until `within` has passed. Waits. Throws Error(kUnavailable), or the other side's refusal
+  /// (kIncompatible and others).
   ProcessRef connect(const Address& address, Nanoseconds within = std::chrono::seconds(10));
 
   ProcessRef self() const;
@@ -80,19 +85,26 @@ class System final {
   }
   /// The actor that `process` hosts as `name`; nothing is sent.
   template <ActorClass T>
-  ActorRef<T> named(const ProcessRef& process, const std::string& name) { return ref<T>(ActorAddress{process, named_actor(name), name}); }
+  ActorRef<T> named(const ProcessRef& process, const std::string& name) {
+    return ref<T>(ActorAddress{process, named_actor(name), name});
+  }
   template <ActorClass T>
-  ActorRef<T> ref(ActorAddress address) { return ActorRef<T>(*this, std::make_shared<const ActorAddress>(std::move(address))); }
+  ActorRef<T> ref(ActorAddress address) {
+    return ActorRef<T>(*this, std::make_shared<const ActorAddress>(std::move(address)));
+  }
 
-  /// Spawns one actor per rank, in row-major order, on the processes given, which must provide T. Waits until all are constructed.
-  /// Throws the first error, naming the rank, after the others have been stopped.
+  /// Spawns one actor per rank, in row-major order, on the processes given, which must provide T. Waits until all are
+  /// constructed. Throws the first error, naming the rank, after the others have been stopped.
   template <ActorClass T, typename... Arguments>
-  ActorMesh<T> spawn_mesh(const std::string& name, const MeshShape& shape, const std::vector<ProcessRef>& processes, Arguments&&... arguments) {
-    auto actors = spawn_actors(interface_version<T>(), name, shape, processes, encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)));
+  ActorMesh<T> spawn_mesh(const std::string& name, const MeshShape& shape, const std::vector<ProcessRef>& processes,
+                          Arguments&&... arguments) {
+    auto actors = spawn_actors(interface_version<T>(), name, shape, processes,
+                               encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)));
     return ActorMesh<T>(MeshRef<T>(*this, name, shape, std::move(actors)));
   }
 
-  /// Better evidence than a lost connection: every call that waits for `process`, and every later one, fails with `error` at once.
+  /// Better evidence than a lost connection: every call that waits for `process`, and every later one, fails with `error` at
+  /// once.
   void fail_peer(ProcessId process, const Error& error);
   /// These run on the I/O thread and must not block: tell() and Poster::post() are all right. Set before listen() and connect().
   /// A connected process is gone; its actors' callers have their errors.
@@ -111,7 +123,8 @@ class System final {
     std::uint64_t fingerprint;
     bool urgent;
   };
-  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target, const Method& method, Nanoseconds within, std::vector<std::byte> arguments);
+  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target, const Method& method, Nanoseconds within,
+                                  std::vector<std::byte> arguments);
   /// False if it cannot be sent at all.
   bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method, std::vector<std::byte> arguments);
   /// Ends when the actor has ended.
@@ -123,8 +136,9 @@ class System final {
   void provide(Provider provider);
   void use(InterfaceVersion interface);
   ActorAddress host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments);
-  std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
-                                                                const std::vector<ProcessRef>& processes, std::vector<std::byte> arguments);
+  std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(const InterfaceVersion& interface, const std::string& name,
+                                                                const MeshShape& shape, const std::vector<ProcessRef>& processes,
+                                                                std::vector<std::byte> arguments);
 
   std::unique_ptr<Impl> impl_;
 };

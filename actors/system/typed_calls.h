@@ -19,7 +19,8 @@ template <auto Member, typename... Arguments>
 std::vector<std::byte> encode_arguments(Arguments&&... arguments) {
   using Tuple = ArgumentsOf<Member>;
   static_assert(sizeof...(Arguments) == std::tuple_size_v<Tuple>, "wrong number of arguments for this method");
-  static_assert(std::is_constructible_v<Tuple, Arguments...> || sizeof...(Arguments) == 0, "an argument does not convert to the method's parameter");
+  static_assert(std::is_constructible_v<Tuple, Arguments...> || sizeof...(Arguments) == 0,
+                "an argument does not convert to the method's parameter");
   return encode(Tuple(std::forward<Arguments>(arguments)...));
 }
 
@@ -29,15 +30,16 @@ template <typename T>
 template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> ActorRef<T>::call(Arguments&&... arguments) const {
   WEFT_CHECK(address_, "an empty ActorRef is called");
-  return future_of<ResultOf<Member>>(
-      system_->call(address_, internal::method_of<T, Member>(), within_, internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+  return future_of<ResultOf<Member>>(system_->call(address_, internal::method_of<T, Member>(), within_,
+                                                   internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
 }
 
 template <typename T>
 template <auto Member, typename... Arguments>
 bool ActorRef<T>::tell(Arguments&&... arguments) const {
   WEFT_CHECK(address_, "an empty ActorRef is called");
-  return system_->tell(address_, internal::method_of<T, Member>(), internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
+  return system_->tell(address_, internal::method_of<T, Member>(),
+                       internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...));
 }
 
 template <typename T>
@@ -71,7 +73,8 @@ template <typename T>
 template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> MeshRef<T>::call_one(Arguments&&... arguments) const {
   if (size() != 1)
-    throw_error(ErrorCode::kInvalidArgument, "call_one on {}{}, which has {} actors; slice it down to one first", name_, to_string(shape_), size());
+    throw_error(ErrorCode::kInvalidArgument, "call_one on {}{}, which has {} actors; slice it down to one first", name_,
+                to_string(shape_), size());
   return rank(0).template call<Member>(std::forward<Arguments>(arguments)...);
 }
 
@@ -86,7 +89,8 @@ template <typename T>
 template <auto Member, typename Argument>
 Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(const std::vector<Argument>& per_rank) const {
   if (per_rank.size() != actors_.size())
-    throw_error(ErrorCode::kInvalidArgument, "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_, to_string(shape_), size());
+    throw_error(ErrorCode::kInvalidArgument, "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_,
+                to_string(shape_), size());
   using Tuple = ArgumentsOf<Member>;
   std::vector<std::shared_ptr<CallState>> calls;
   for (std::size_t i = 0; i < per_rank.size(); ++i) {
@@ -99,7 +103,9 @@ Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(const std::
 }
 
 template <typename T>
-void MeshRef<T>::stop() const { stop(system_->options().default_deadline); }
+void MeshRef<T>::stop() const {
+  stop(system_->options().default_deadline);
+}
 
 template <typename T>
 void MeshRef<T>::stop(Nanoseconds within) const {

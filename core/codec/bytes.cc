@@ -20,7 +20,8 @@ std::size_t ByteReader::read_count(std::size_t min_bytes_each) {
   const std::size_t count = read<std::uint32_t>();
   const std::size_t limit = min_bytes_each == 0 ? kMaxEmptyElements : remaining() / min_bytes_each;
   if (count > limit)
-    fail(fmt::format("{} elements of at least {} bytes are announced, but only {} bytes are left", count, min_bytes_each, remaining()));
+    fail(fmt::format("{} elements of at least {} bytes are announced, but only {} bytes are left", count, min_bytes_each,
+                     remaining()));
   return count;
 }
 

@@ -12,7 +12,8 @@
 
 namespace weft {
 
-static_assert(std::endian::native == std::endian::little, "the wire format is little-endian; add byte swaps here for other machines");
+static_assert(std::endian::native == std::endian::little,
+              "the wire format is little-endian; add byte swaps here for other machines");
 
 /// Appends values to a growing run of bytes. A value of its caller; one thread at a time.
 class ByteWriter final {
@@ -21,7 +22,7 @@ class ByteWriter final {
   explicit ByteWriter(std::size_t reserve_bytes) { bytes_.reserve(reserve_bytes); }
 
   template <typename T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void write(T value) {
     const std::size_t at = bytes_.size();
     bytes_.resize(at + sizeof(T));
@@ -46,8 +47,7 @@ class ByteReader final {
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   template <typename T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-  T read() {
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T> T read() {
     T value;
     std::memcpy(&value, read_bytes(sizeof(T)).data(), sizeof(T));
     return value;

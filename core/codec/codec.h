@@ -34,15 +34,20 @@ namespace weft {
 /// Format: little-endian, no padding, no tags: both sides must have the same type, which the fingerprint proves.
 template <typename T>
 struct codec {
-  static_assert(!std::is_same_v<T, T>,
-                "weft::codec: this type cannot travel. Give the struct `static constexpr auto fields = weft::fields(&T::a, ...);` "
-                "or specialise weft::codec<T>.");
+  static_assert(
+      !std::is_same_v<T, T>,
+      "weft::codec: this type cannot travel. Give the struct `static constexpr auto fields = weft::fields(&T::a, ...);` "
+      "or specialise weft::codec<T>.");
 };
 
 template <typename T>
-void write_value(ByteWriter& writer, const T& value) { codec<T>::write(writer, value); }
+void write_value(ByteWriter& writer, const T& value) {
+  codec<T>::write(writer, value);
+}
 template <typename T>
-T read_value(ByteReader& reader) { return codec<T>::read(reader); }
+T read_value(ByteReader& reader) {
+  return codec<T>::read(reader);
+}
 
 template <typename T>
 std::vector<std::byte> encode(const T& value) {
@@ -62,7 +67,9 @@ T decode(std::span<const std::byte> bytes) {
 
 /// Equal for types with the same encoding and the same member names. Known to the compiler.
 template <typename T>
-constexpr std::uint64_t type_fingerprint() { return codec<T>::kFingerprint; }
+constexpr std::uint64_t type_fingerprint() {
+  return codec<T>::kFingerprint;
+}
 
 /// Optional: the greatest enumerator of an enum that counts from 0; greater values are then refused as damaged.
 ///   template <> struct weft::last_enumerator<Op> { static constexpr Op kValue = Op::kSum; };
@@ -70,12 +77,15 @@ template <typename E>
 struct last_enumerator {};
 
 template <typename T>
-  requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 struct codec<T> {
   static_assert(!std::is_same_v<T, long double>, "long double differs between machines");
   static constexpr std::size_t kMinBytes = sizeof(T);
-  static constexpr std::uint64_t kFingerprint =
-      mix_fingerprint(fingerprint_of(std::is_same_v<T, bool> ? "bool" : std::is_floating_point_v<T> ? "float" : std::is_signed_v<T> ? "int" : "uint"), sizeof(T));
+  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of(std::is_same_v<T, bool>       ? "bool"
+                                                                               : std::is_floating_point_v<T> ? "float"
+                                                                               : std::is_signed_v<T>         ? "int"
+                                                                                                             : "uint"),
+                                                                sizeof(T));
   static void write(ByteWriter& writer, T value) {
     if constexpr (std::is_same_v<T, bool>) writer.write(static_cast<std::uint8_t>(value));
     else writer.write(value);
@@ -92,7 +102,7 @@ struct codec<T> {
 };
 
 template <typename T>
-  requires std::is_enum_v<T>
+requires std::is_enum_v<T>
 struct codec<T> {
   using Underlying = std::underlying_type_t<T>;
   static_assert(!std::is_convertible_v<T, Underlying>, "only enum class travels");
@@ -102,7 +112,8 @@ struct codec<T> {
   static T read(ByteReader& reader) {
     const auto value = reader.read<Underlying>();
     if constexpr (requires { last_enumerator<T>::kValue; }) {
-      if (value < Underlying{0} || value > static_cast<Underlying>(last_enumerator<T>::kValue)) reader.fail("an enumerator that does not exist");
+      if (value < Underlying{0} || value > static_cast<Underlying>(last_enumerator<T>::kValue))
+        reader.fail("an enumerator that does not exist");
     }
     return static_cast<T>(value);
   }
@@ -120,8 +131,8 @@ template <typename Rep, typename Period>
 struct codec<std::chrono::duration<Rep, Period>> {
   using Duration = std::chrono::duration<Rep, Period>;
   static constexpr std::size_t kMinBytes = codec<Rep>::kMinBytes;
-  static constexpr std::uint64_t kFingerprint =
-      mix_fingerprint(mix_fingerprint(fingerprint_of("duration"), Period::num), mix_fingerprint(Period::den, codec<Rep>::kFingerprint));
+  static constexpr std::uint64_t kFingerprint = mix_fingerprint(mix_fingerprint(fingerprint_of("duration"), Period::num),
+                                                                mix_fingerprint(Period::den, codec<Rep>::kFingerprint));
   static void write(ByteWriter& writer, Duration value) { codec<Rep>::write(writer, value.count()); }
   static Duration read(ByteReader& reader) { return Duration(codec<Rep>::read(reader)); }
 };
@@ -157,7 +168,8 @@ struct codec<std::vector<T>> {
   static void write(ByteWriter& writer, const std::vector<T>& value) {
     writer.write_count(value.size());
     if constexpr (kBulk) writer.write_bytes(std::as_bytes(std::span(value)));
-    else for (const T& element : value) codec<T>::write(writer, element);
+    else
+      for (const T& element : value) codec<T>::write(writer, element);
   }
   static std::vector<T> read(ByteReader& reader) {
     const std::size_t count = reader.read_count(codec<T>::kMinBytes);
@@ -178,7 +190,8 @@ struct codec<std::vector<T>> {
 template <typename T, std::size_t N>
 struct codec<std::array<T, N>> {
   static constexpr std::size_t kMinBytes = N * codec<T>::kMinBytes;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(mix_fingerprint(fingerprint_of("array"), N), codec<T>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(mix_fingerprint(fingerprint_of("array"), N), codec<T>::kFingerprint);
   static void write(ByteWriter& writer, const std::array<T, N>& value) {
     for (const T& element : value) codec<T>::write(writer, element);
   }
@@ -206,7 +219,8 @@ struct codec<std::optional<T>> {
 template <typename A, typename B>
 struct codec<std::pair<A, B>> {
   static constexpr std::size_t kMinBytes = codec<A>::kMinBytes + codec<B>::kMinBytes;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(mix_fingerprint(fingerprint_of("pair"), codec<A>::kFingerprint), codec<B>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(mix_fingerprint(fingerprint_of("pair"), codec<A>::kFingerprint), codec<B>::kFingerprint);
   static void write(ByteWriter& writer, const std::pair<A, B>& value) {
     codec<A>::write(writer, value.first);
     codec<B>::write(writer, value.second);
@@ -238,7 +252,8 @@ template <typename... Ts>
 struct codec<std::variant<Ts...>> {
   static_assert(sizeof...(Ts) <= 255);
   static constexpr std::size_t kMinBytes = 1;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("variant"), codec<std::tuple<Ts...>>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("variant"), codec<std::tuple<Ts...>>::kFingerprint);
   static void write(ByteWriter& writer, const std::variant<Ts...>& value) {
     writer.write(static_cast<std::uint8_t>(value.index()));
     std::visit([&]<typename T>(const T& alternative) { codec<T>::write(writer, alternative); }, value);
@@ -252,7 +267,8 @@ struct codec<std::variant<Ts...>> {
  private:
   template <std::size_t I>
   static std::variant<Ts...> read_alternative(ByteReader& reader, std::size_t index) {
-    if (index == I) return std::variant<Ts...>(std::in_place_index<I>, codec<std::variant_alternative_t<I, std::variant<Ts...>>>::read(reader));
+    if (index == I)
+      return std::variant<Ts...>(std::in_place_index<I>, codec<std::variant_alternative_t<I, std::variant<Ts...>>>::read(reader));
     if constexpr (I + 1 < sizeof...(Ts)) return read_alternative<I + 1>(reader, index);
     else reader.fail("a variant alternative that does not exist");
   }
@@ -261,7 +277,8 @@ struct codec<std::variant<Ts...>> {
 template <typename K, typename V>
 struct codec<std::map<K, V>> {
   static constexpr std::size_t kMinBytes = 4;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(mix_fingerprint(fingerprint_of("map"), codec<K>::kFingerprint), codec<V>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(mix_fingerprint(fingerprint_of("map"), codec<K>::kFingerprint), codec<V>::kFingerprint);
   static void write(ByteWriter& writer, const std::map<K, V>& value) {
     writer.write_count(value.size());
     for (const auto& [key, mapped] : value) {
@@ -308,11 +325,15 @@ struct codec<T> {
   static constexpr auto kIndices = std::make_index_sequence<std::tuple_size_v<Tuple>>();
 
   template <std::size_t... I>
-  static constexpr std::size_t min_bytes(std::index_sequence<I...>) { return (std::size_t{0} + ... + codec<Member<I>>::kMinBytes); }
+  static constexpr std::size_t min_bytes(std::index_sequence<I...>) {
+    return (std::size_t{0} + ... + codec<Member<I>>::kMinBytes);
+  }
   template <std::size_t... I>
   static constexpr std::uint64_t fingerprint(std::index_sequence<I...>) {
     std::uint64_t hash = fingerprint_of("struct");
-    ((hash = mix_fingerprint(mix_fingerprint(hash, fingerprint_of(member_name<std::get<I>(T::fields)>())), codec<Member<I>>::kFingerprint)), ...);
+    ((hash = mix_fingerprint(mix_fingerprint(hash, fingerprint_of(member_name<std::get<I>(T::fields)>())),
+                             codec<Member<I>>::kFingerprint)),
+     ...);
     return hash;
   }
 
@@ -320,11 +341,13 @@ struct codec<T> {
   static constexpr std::size_t kMinBytes = min_bytes(kIndices);
   static constexpr std::uint64_t kFingerprint = fingerprint(kIndices);
   static void write(ByteWriter& writer, const T& value) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (codec<Member<I>>::write(writer, value.*std::get<I>(T::fields)), ...); }(kIndices);
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (codec<Member<I>>::write(writer, value.*std::get<I>(T::fields)), ...); }
+    (kIndices);
   }
   static T read(ByteReader& reader) {
     T value{};
-    [&]<std::size_t... I>(std::index_sequence<I...>) { ((value.*std::get<I>(T::fields) = codec<Member<I>>::read(reader)), ...); }(kIndices);
+    [&]<std::size_t... I>(std::index_sequence<I...>) { ((value.*std::get<I>(T::fields) = codec<Member<I>>::read(reader)), ...); }
+    (kIndices);
     return value;
   }
 };

@@ -24,7 +24,9 @@ constexpr std::tuple<Members T::*...> fields(Members T::*... members) {
 }
 
 template <typename T>
-concept HasFields = std::is_class_v<T> && requires { std::tuple_size<std::remove_cvref_t<decltype(T::fields)>>::value; };
+concept HasFields = std::is_class_v<T> && requires {
+  std::tuple_size<std::remove_cvref_t<decltype(T::fields)>>::value;
+};
 
 /// Mixes a number into a fingerprint.
 constexpr std::uint64_t mix_fingerprint(std::uint64_t hash, std::uint64_t value) {
@@ -38,7 +40,8 @@ constexpr std::uint64_t fingerprint_of(std::string_view name) { return fnv1a(nam
 /// "step" for member_name<&Plan::step>(). The compiler spells the pointer in the name of the function.
 template <auto Member>
 constexpr std::string_view member_name() {
-  std::string_view name = __PRETTY_FUNCTION__;  // "... [with auto Member = &weft::Plan::step; ...]" or "... [Member = &weft::Plan::step]"
+  std::string_view name =
+      __PRETTY_FUNCTION__;  // "... [with auto Member = &weft::Plan::step; ...]" or "... [Member = &weft::Plan::step]"
   name.remove_prefix(name.find("Member = ") + 9);
   name = name.substr(0, name.find_first_of(";]"));
   if (const auto colon = name.rfind("::"); colon != std::string_view::npos) name.remove_prefix(colon + 2);

@@ -18,7 +18,8 @@ Address Address::parse(std::string_view text) {
   if (bracketed) host = host.substr(1, host.size() - 2);
   if (host.empty() || port_text.empty() || problem != std::errc() || end != port_text.data() + port_text.size() || port > 65535 ||
       (!bracketed && host.find(':') != std::string_view::npos))
-    throw_error(ErrorCode::kInvalidArgument, "'{}' is not an address; expected HOST:PORT, such as 127.0.0.1:7077 or [::1]:7077", text);
+    throw_error(ErrorCode::kInvalidArgument, "'{}' is not an address; expected HOST:PORT, such as 127.0.0.1:7077 or [::1]:7077",
+                text);
   return Address{std::string(host), static_cast<std::uint16_t>(port)};
 }
 

@@ -30,7 +30,11 @@ std::shared_ptr<Connection> make_connection(EventLoop& loop, asio::ip::tcp::sock
 }
 
 Connection::Connection(EventLoop& loop, std::unique_ptr<Impl> impl)
-    : loop_(loop), impl_(std::move(impl)), peer_(address_of(impl_->socket)), fd_(impl_->socket.native_handle()), input_(kReadBuffer) {}
+    : loop_(loop),
+      impl_(std::move(impl)),
+      peer_(address_of(impl_->socket)),
+      fd_(impl_->socket.native_handle()),
+      input_(kReadBuffer) {}
 
 Connection::~Connection() = default;
 
@@ -161,7 +165,8 @@ void Connection::read_more() {
                                   if (!self->handler_) return;
                                   if (error == asio::error::eof || error == asio::error::connection_reset)
                                     return self->close(Error(ErrorCode::kUnavailable, "connection closed by the other side"));
-                                  if (error) return self->close(Error(ErrorCode::kUnavailable, "connection failed: " + error.message()));
+                                  if (error)
+                                    return self->close(Error(ErrorCode::kUnavailable, "connection failed: " + error.message()));
                                   self->input_end_ += count;
                                   try {
                                     self->parse();
@@ -174,7 +179,8 @@ void Connection::read_more() {
 
 void Connection::parse() {
   while (handler_ && input_end_ - input_begin_ >= kFrameHeaderBytes) {
-    const auto header = unpack(std::span<const std::byte, kFrameHeaderBytes>(input_.data() + input_begin_, kFrameHeaderBytes), next_input_, max_body_);
+    const auto header = unpack(std::span<const std::byte, kFrameHeaderBytes>(input_.data() + input_begin_, kFrameHeaderBytes),
+                               next_input_, max_body_);
     const std::size_t frame_bytes = kFrameHeaderBytes + padded(header.length);
     if (input_end_ - input_begin_ < frame_bytes) break;
     ++next_input_;

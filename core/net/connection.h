@@ -84,9 +84,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::size_t input_end_ = 0;
   std::uint64_t next_input_ = 0;
 
-  mutable std::mutex mutex_;         // guards what follows, but writing_ belongs to the thread that set flushing_
+  mutable std::mutex mutex_;  // guards what follows, but writing_ belongs to the thread that set flushing_
   bool closed_ = false;
-  bool stopping_ = false;            // shut the socket down once everything is written
+  bool stopping_ = false;  // shut the socket down once everything is written
   bool flushing_ = false;
   std::vector<std::byte> appended_;
   std::vector<std::byte> writing_;
@@ -114,8 +114,9 @@ class Listener final {
 /// What dial() does when the other side refuses.
 enum class Retry { kNever, kUntilDeadline };
 
-/// Connects, trying again with growing pauses (20 ms to 500 ms) if asked to. `on_connected` or `on_failed` runs once, on the loop's thread;
-/// the error is kUnavailable and names the address and the system's reason. Any thread. The result cancels: neither runs afterwards.
+/// Connects, trying again with growing pauses (20 ms to 500 ms) if asked to. `on_connected` or `on_failed` runs once, on the
+/// loop's thread; the error is kUnavailable and names the address and the system's reason. Any thread. The result cancels:
+/// neither runs afterwards.
 struct DialCallbacks {
   std::function<void(std::shared_ptr<Connection>)> on_connected;
   std::function<void(const Error&)> on_failed;

@@ -13,8 +13,15 @@ namespace {
 class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
  public:
   DialAttempt(EventLoop& loop, Address address, TimePoint deadline, Retry retry, DialCallbacks callbacks)
-      : loop_(loop), address_(std::move(address)), deadline_(deadline), retry_(retry), callbacks_(std::move(callbacks)), limit_(loop), pause_(loop),
-        resolver_(loop.impl().context), socket_(loop.impl().context) {}
+      : loop_(loop),
+        address_(std::move(address)),
+        deadline_(deadline),
+        retry_(retry),
+        callbacks_(std::move(callbacks)),
+        limit_(loop),
+        pause_(loop),
+        resolver_(loop.impl().context),
+        socket_(loop.impl().context) {}
 
   void begin() {
     limit_.start(deadline_, [self = shared_from_this()] { self->fail("no answer in the time allowed"); });
@@ -37,12 +44,13 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
     asio::error_code not_numeric;
     const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(address_.host, not_numeric), address_.port);
     if (!not_numeric) return connect(endpoint);
-    resolver_.async_resolve(address_.host, std::to_string(address_.port),
-                            [self = shared_from_this()](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
-                              if (self->done_) return;
-                              if (error) return self->again(error.message());
-                              self->connect(*results.begin());
-                            });
+    resolver_.async_resolve(
+        address_.host, std::to_string(address_.port),
+        [self = shared_from_this()](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
+          if (self->done_) return;
+          if (error) return self->again(error.message());
+          self->connect(*results.begin());
+        });
   }
 
   void connect(const asio::ip::tcp::endpoint& endpoint) {

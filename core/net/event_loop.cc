@@ -50,9 +50,10 @@ Timer::~Timer() { ++*impl_->turn; }
 
 void Timer::start(TimePoint at, std::function<void()> callback) {
   impl_->timer.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(at));
-  impl_->timer.async_wait([callback = std::move(callback), turn = impl_->turn, mine = ++*impl_->turn](const asio::error_code& error) {
-    if (!error && *turn == mine) callback();
-  });
+  impl_->timer.async_wait(
+      [callback = std::move(callback), turn = impl_->turn, mine = ++*impl_->turn](const asio::error_code& error) {
+        if (!error && *turn == mine) callback();
+      });
 }
 
 void Timer::start_after(Nanoseconds delay, std::function<void()> callback) {

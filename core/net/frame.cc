@@ -46,7 +46,8 @@ std::array<std::byte, kFrameHeaderBytes> pack(const FrameHeader& header) {
 
 FrameHeader unpack(std::span<const std::byte, kFrameHeaderBytes> bytes, std::uint64_t expected_sequence, std::uint32_t max_body) {
   if (load<std::uint32_t>(bytes.data()) != kFrameMagic)
-    throw_error(ErrorCode::kDataLoss, "the other side does not speak Weft's protocol (its frame starts with {:#010x})", load<std::uint32_t>(bytes.data()));
+    throw_error(ErrorCode::kDataLoss, "the other side does not speak Weft's protocol (its frame starts with {:#010x})",
+                load<std::uint32_t>(bytes.data()));
   FrameHeader header;
   header.major = static_cast<std::uint8_t>(bytes[4]);
   header.minor = static_cast<std::uint8_t>(bytes[5]);
@@ -57,8 +58,8 @@ FrameHeader unpack(std::span<const std::byte, kFrameHeaderBytes> bytes, std::uin
   if (load<std::uint32_t>(bytes.data() + 12) != checksum(bytes.data()))
     throw_error(ErrorCode::kDataLoss, "a frame header is damaged (checksum)");
   if (header.major != kProtocolMajor)
-    throw_error(ErrorCode::kIncompatible, "the other side speaks protocol {}.{}, this one {}.{}; install the same Weft on both", header.major, header.minor,
-                kProtocolMajor, kProtocolMinor);
+    throw_error(ErrorCode::kIncompatible, "the other side speaks protocol {}.{}, this one {}.{}; install the same Weft on both",
+                header.major, header.minor, kProtocolMajor, kProtocolMinor);
   if (header.sequence != expected_sequence)
     throw_error(ErrorCode::kDataLoss, "frame {} arrived where frame {} was expected", header.sequence, expected_sequence);
   if (header.length > max_body)

@@ -44,7 +44,8 @@ Listener::Listener(EventLoop& loop, const Address& address, std::function<void(s
     impl_->acceptor.listen();
     address_.port = impl_->acceptor.local_endpoint().port();
   } catch (const std::system_error& error) {
-    throw_error(ErrorCode::kUnavailable, "cannot listen on {}: {}; choose another address or port", to_string(address), error.code().message());
+    throw_error(ErrorCode::kUnavailable, "cannot listen on {}: {}; choose another address or port", to_string(address),
+                error.code().message());
   }
   loop_.post([impl = impl_] { impl->accept(); });
 }

@@ -9,7 +9,9 @@ namespace weft {
 /// How the values of core/tensor travel. Shape is a std::vector and needs nothing. Reading checks what the
 /// constructors promise: intervals are not empty or reversed, extents are not negative.
 template <>
-struct last_enumerator<DType> { static constexpr DType kValue = DType::kU8; };
+struct last_enumerator<DType> {
+  static constexpr DType kValue = DType::kU8;
+};
 
 template <>
 struct codec<Interval> {
@@ -22,7 +24,8 @@ struct codec<Interval> {
 template <>
 struct codec<Region> {
   static constexpr std::size_t kMinBytes = 4;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("region"), codec<std::vector<Interval>>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("region"), codec<std::vector<Interval>>::kFingerprint);
   static void write(ByteWriter& writer, const Region& value);
   static Region read(ByteReader& reader);
 };

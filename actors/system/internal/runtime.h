@@ -25,8 +25,8 @@ struct SpawnRequest {
   std::string label;
   Place place;
   std::vector<std::byte> arguments;
-  static constexpr auto fields = weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint, &SpawnRequest::label,
-                                              &SpawnRequest::place, &SpawnRequest::arguments);
+  static constexpr auto fields = weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
+                                              &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments);
 };
 
 /// Calls that the system itself answers, of the actor with id 0.
@@ -36,7 +36,7 @@ enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1 };
 class LocalRoute final : public Route, public std::enable_shared_from_this<LocalRoute> {
  public:
   explicit LocalRoute(System::Impl& system) : system_(system) {}
-  const ProcessRef& peer() const override;
+  ProcessRef peer() const override;
   void reply(Reply reply, bool more) override;
   void grant(const Credit& credit) override { on_credit(credit); }
 
@@ -58,7 +58,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   ~Impl();
 
   // calls
-  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target, const char* method_name, Call call, Nanoseconds within);
+  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target, const char* method_name, Call call,
+                                  Nanoseconds within);
   bool tell(const std::shared_ptr<const ActorAddress>& target, Call call);
   void withdraw(const CallState& call) override;
   void finish(Reply reply);
@@ -69,8 +70,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   /// Hands a call to its actor; on refusal says why.
   std::optional<Error> deliver(Envelope envelope);
   std::optional<Error> answer_system_call(Envelope envelope);
-  ActorAddress spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner, std::vector<std::byte> arguments,
-                     std::function<void(Outcome<std::vector<std::byte>>)> constructed);
+  ActorAddress spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner,
+                     std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed);
   std::shared_ptr<ActorHost> find_host(ActorId id);
   void bury(ActorId id);
 
@@ -97,7 +98,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
 
   System& owner;
   const SystemOptions options;
-  Introduction self;  // the address and the interfaces change until listen() and connect(); then fixed
+  Introduction self;              // the address and the interfaces change until listen() and connect(); then fixed
   mutable std::mutex self_mutex;  // guards self.process.address and self.interfaces
   std::vector<Provider> providers;
 
@@ -107,7 +108,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way
 
-  std::mutex hosts_mutex;  // guards hosts, next_actor, buried
+  std::mutex hosts_mutex;                                         // guards hosts, next_actor, buried
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;  // shared with deliveries under way
   std::uint64_t next_actor = 1;
   bool closing = false;
@@ -117,7 +118,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::unordered_map<ProcessId, Error> tombstones;
 
   // The loop's thread.
-  std::set<std::shared_ptr<Greeting>> greetings;  // shared with the loop, which drops one after its last callback
+  std::set<std::shared_ptr<Greeting>> greetings;               // shared with the loop, which drops one after its last callback
   std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel
   std::set<std::shared_ptr<Timer>> timers;
   std::unique_ptr<Timer> deadline_timer;

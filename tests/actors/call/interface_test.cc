@@ -25,7 +25,8 @@ class Worker final {
   task<double> step(const P& plan) { co_return plan_value(plan); }
   int count() const { return 3; }
   static double plan_value(const P&) { return 1.0; }
-  static constexpr auto endpoints = interface<Name, Version>(on<&Worker::install>("install"), on<&Worker::step>("step"), on<&Worker::count>("count", urgent));
+  static constexpr auto endpoints =
+      interface<Name, Version>(on<&Worker::install>("install"), on<&Worker::step>("step"), on<&Worker::count>("count", urgent));
 };
 using A = Worker<Plan, "worker", 1>;
 

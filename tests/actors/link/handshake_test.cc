@@ -5,7 +5,9 @@
 namespace weft::actors {
 namespace {
 
-Introduction side(const std::string& name, std::uint64_t id) { return {{ProcessId(id), name, {}}, 100, "gpt", std::string(64, 'a'), {{"mesh.device", 1, 5}}}; }
+Introduction side(const std::string& name, std::uint64_t id) {
+  return {{ProcessId(id), name, {}}, 100, "gpt", std::string(64, 'a'), {{"mesh.device", 1, 5}}};
+}
 
 TEST(Handshake, EqualSidesAreCompatibleAndSoAreOnesThatShareNothing) {
   EXPECT_FALSE(find_incompatibility(side("a", 1), side("b", 2)));
@@ -20,7 +22,8 @@ TEST(Handshake, ARefusalNamesBothSidesTheDifferenceAndTheRemedy) {
   other.interfaces[0].fingerprint = 6;
   auto reject = find_incompatibility(side("driver", 1), other);
   ASSERT_TRUE(reject);
-  for (const char* part : {"driver", "worker1", "mesh.device", "fingerprint"}) EXPECT_NE(reject->text.find(part), std::string::npos) << reject->text;
+  for (const char* part : {"driver", "worker1", "mesh.device", "fingerprint"})
+    EXPECT_NE(reject->text.find(part), std::string::npos) << reject->text;
   EXPECT_EQ(reject->hint, "build both from the same source");
 
   other = side("worker1", 2);

@@ -18,7 +18,7 @@ class NotedRoute final : public Route {
   }
   void reply(Reply, bool) override {}
   void grant(const Credit&) override {}
-  const ProcessRef& peer() const override { return peer_; }
+  ProcessRef peer() const override { return peer_; }
 
  protected:
   std::optional<Error> transmit(Outgoing& outgoing) override {
@@ -44,7 +44,8 @@ struct RouteTest : testing::Test {
   std::vector<std::shared_ptr<CallState>> states;
 
   void send(std::uint64_t id, bool urgent = false) {
-    auto state = std::make_shared<CallState>(owner, std::make_shared<const ActorAddress>(), "method", SteadyClock().now() + std::chrono::seconds(20));
+    auto state = std::make_shared<CallState>(owner, std::make_shared<const ActorAddress>(), "method",
+                                             SteadyClock().now() + std::chrono::seconds(20));
     {
       const std::lock_guard lock(mutex);
       states.push_back(state);
@@ -86,7 +87,8 @@ TEST_F(RouteTest, ClosingEndsWhatIsHeldWithTheReasonAndTheOutcome) {
   route.close(Error(ErrorCode::kPeerDied, "worker0 died: SIGKILL"));
   ASSERT_TRUE(states[0]->done());
   EXPECT_EQ(states[0]->error()->code(), ErrorCode::kPeerDied);
-  EXPECT_NE(states[0]->error()->message().find("worker0 died: SIGKILL; your call 'method' had not been sent"), std::string::npos) << states[0]->error()->message();
+  EXPECT_NE(states[0]->error()->message().find("worker0 died: SIGKILL; your call 'method' had not been sent"), std::string::npos)
+      << states[0]->error()->message();
   send(2);
   EXPECT_TRUE(states[1]->done());
 }

@@ -11,7 +11,7 @@ class FakeRoute final : public ReturnRoute {
  public:
   void reply(Reply, bool) override {}
   void grant(const Credit&) override {}
-  const ProcessRef& peer() const override { return peer_; }
+  ProcessRef peer() const override { return peer_; }
 
  private:
   ProcessRef peer_;

@@ -37,18 +37,25 @@ std::vector<std::byte> payload(std::size_t size) {
 }
 
 Introduction introduction() {
-  return {{ProcessId(77), "worker0", {"10.0.0.1", 7077}}, 4121, "gpt", std::string(64, 'a'), {{"mesh.device", 1, 123}, {"head", 2, 456}}};
+  return {{ProcessId(77), "worker0", {"10.0.0.1", 7077}},
+          4121,
+          "gpt",
+          std::string(64, 'a'),
+          {{"mesh.device", 1, 123}, {"head", 2, 456}}};
 }
 
 Call call_of(std::size_t bytes) { return {9, ActorId(3), 0xfeedface, 2, true, 5'000'000, payload(bytes)}; }
 
 TEST(Message, EveryKindComesBackEqual) {
-  EXPECT_EQ(decode_hello(Aligned(collect([](const ByteSink& sink) { encode_hello(introduction(), sink); })).bytes()), introduction());
-  EXPECT_EQ(decode_welcome(Aligned(collect([](const ByteSink& sink) { encode_welcome(introduction(), sink); })).bytes()), introduction());
-  const Reject reject{ErrorCode::kIncompatible, "text", "hint", true};
+  EXPECT_EQ(decode_hello(Aligned(collect([](const ByteSink& sink) { encode_hello(introduction(), sink); })).bytes()),
+            introduction());
+  EXPECT_EQ(decode_welcome(Aligned(collect([](const ByteSink& sink) { encode_welcome(introduction(), sink); })).bytes()),
+            introduction());
+  const Reject reject{ErrorCode::kIncompatible, "text", "hint", true, ProcessId(5)};
   EXPECT_EQ(decode_reject(Aligned(collect([&](const ByteSink& sink) { encode_reject(reject, sink); })).bytes()), reject);
   for (const std::size_t size : {0u, 1u, 64u, 1000u, 100000u}) {
-    EXPECT_EQ(decode_call(Aligned(collect([&](const ByteSink& sink) { encode_call(call_of(size), sink); })).bytes()), call_of(size));
+    EXPECT_EQ(decode_call(Aligned(collect([&](const ByteSink& sink) { encode_call(call_of(size), sink); })).bytes()),
+              call_of(size));
     const Reply reply{5, payload(size)};
     EXPECT_EQ(decode_reply(Aligned(collect([&](const ByteSink& sink) { encode_reply(reply, sink); })).bytes()), reply);
   }
@@ -67,16 +74,22 @@ TEST(Message, DamagedBytesGiveAMessageOrAnErrorAndNothingElse) {
   const std::vector<std::vector<std::byte>> good{
       collect([](const ByteSink& sink) { encode_hello(introduction(), sink); }),
       collect([](const ByteSink& sink) { encode_call(call_of(40), sink); }),
-      collect([](const ByteSink& sink) { encode_reply({6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor")}, sink); }),
+      collect([](const ByteSink& sink) {
+        encode_reply({6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor")}, sink);
+      }),
   };
   const std::vector<void (*)(std::span<const std::byte>)> decoders{
-      [](std::span<const std::byte> bytes) { (void)decode_hello(bytes); },  [](std::span<const std::byte> bytes) { (void)decode_call(bytes); },
-      [](std::span<const std::byte> bytes) { (void)decode_reply(bytes); },  [](std::span<const std::byte> bytes) { (void)decode_credit(bytes); },
-      [](std::span<const std::byte> bytes) { (void)decode_reject(bytes); }, [](std::span<const std::byte> bytes) { (void)decode_goodbye(bytes); }};
+      [](std::span<const std::byte> bytes) { (void)decode_hello(bytes); },
+      [](std::span<const std::byte> bytes) { (void)decode_call(bytes); },
+      [](std::span<const std::byte> bytes) { (void)decode_reply(bytes); },
+      [](std::span<const std::byte> bytes) { (void)decode_credit(bytes); },
+      [](std::span<const std::byte> bytes) { (void)decode_reject(bytes); },
+      [](std::span<const std::byte> bytes) { (void)decode_goodbye(bytes); }};
   int errors = 0;
   for (int round = 0; round < 30000; ++round) {
     auto bytes = good[random.below(good.size())];
-    for (std::uint64_t i = random.below(5); i > 0; --i) bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1 << random.below(8));
+    for (std::uint64_t i = random.below(5); i > 0; --i)
+      bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1 << random.below(8));
     if (random.below(5) == 0) bytes.resize(random.below(bytes.size() + 1));
     try {
       decoders[random.below(decoders.size())](Aligned(bytes).bytes());
@@ -123,7 +136,8 @@ TEST(MessageAssembler, RefusesOtherFramesInBetweenShortPartsAndTooMuch) {
     EXPECT_THROW((void)assembler.add(frame(MessageKind::kCall, 8, true), payload(8)), Error);
   }
   MessageAssembler assembler;
-  for (std::size_t i = 0; i < kMaxMessageBytes / kMaxFrameBody; ++i) (void)assembler.add(frame(MessageKind::kCall, part.size(), true), part);
+  for (std::size_t i = 0; i < kMaxMessageBytes / kMaxFrameBody; ++i)
+    (void)assembler.add(frame(MessageKind::kCall, part.size(), true), part);
   EXPECT_THROW((void)assembler.add(frame(MessageKind::kCall, part.size(), true), part), Error);
 }
 

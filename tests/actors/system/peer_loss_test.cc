@@ -207,7 +207,8 @@ TEST_F(PeerLoss, BetterEvidenceWithinTheGraceReplacesConnectionLost) {
   eventually([&] { return lost_count() == 1; });
   EXPECT_EQ(lost[0], "worker0: worker0 died: SIGKILL");
   // Every later call fails alike, at once.
-  EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).message(), "worker0 died: SIGKILL; your call 'answer' had not been sent");
+  EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).message(),
+            "worker0 died: SIGKILL; your call 'answer' had not been sent");
   EXPECT_FALSE(oracle.tell<&Oracle::answer>(1));
 }
 
@@ -293,7 +294,8 @@ TEST(Connecting, ACallThroughAnotherBuildOfTheInterfaceIsRefusedToo) {
   System worker(named("worker0")), driver(named("driver"));
   const auto process = driver.connect(worker.listen({"127.0.0.1", 0}));
   (void)worker.host<Oracle>("oracle");
-  const Error error = error_of([&] { (void)driver.named<OtherOracle>(process, "oracle").call<&OtherOracle::answer>("why").get(); });
+  const Error error =
+      error_of([&] { (void)driver.named<OtherOracle>(process, "oracle").call<&OtherOracle::answer>("why").get(); });
   EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
 }
 

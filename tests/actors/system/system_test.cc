@@ -28,7 +28,8 @@ struct Note {
 class Clerk final {
  public:
   using Arguments = std::tuple<std::string>;
-  Clerk(Context& context, std::string greeting) : context_(context), greeting_(std::move(greeting)), gate_(context.make_wakeup()) {
+  Clerk(Context& context, std::string greeting)
+      : context_(context), greeting_(std::move(greeting)), gate_(context.make_wakeup()) {
     if (greeting_ == "refuse") throw Error(ErrorCode::kInvalidArgument, "no such greeting");
   }
 
@@ -72,11 +73,12 @@ class Clerk final {
   std::uint64_t measure(std::vector<std::byte> bytes) const { return bytes.size(); }
   std::vector<std::byte> produce(std::uint64_t size) const { return std::vector<std::byte>(size, std::byte{7}); }
 
-  static constexpr auto endpoints =
-      interface<"test.clerk", 1>(on<&Clerk::greet>("greet"), on<&Clerk::write>("write"), on<&Clerk::read>("read"), on<&Clerk::rank>("rank"), on<&Clerk::fail>("fail"),
-                                 on<&Clerk::wait_at_gate>("wait_at_gate"), on<&Clerk::open_gate>("open_gate", urgent), on<&Clerk::is_waiting>("is_waiting", urgent),
-                                 on<&Clerk::nap>("nap"), on<&Clerk::caller>("caller"), on<&Clerk::measure>("measure"), on<&Clerk::produce>("produce"),
-                                 on<&Clerk::hold>("hold"), on<&Clerk::ask>("ask"), on<&Clerk::ask_for_trouble>("ask_for_trouble"));
+  static constexpr auto endpoints = interface<"test.clerk", 1>(
+      on<&Clerk::greet>("greet"), on<&Clerk::write>("write"), on<&Clerk::read>("read"), on<&Clerk::rank>("rank"),
+      on<&Clerk::fail>("fail"), on<&Clerk::wait_at_gate>("wait_at_gate"), on<&Clerk::open_gate>("open_gate", urgent),
+      on<&Clerk::is_waiting>("is_waiting", urgent), on<&Clerk::nap>("nap"), on<&Clerk::caller>("caller"),
+      on<&Clerk::measure>("measure"), on<&Clerk::produce>("produce"), on<&Clerk::hold>("hold"), on<&Clerk::ask>("ask"),
+      on<&Clerk::ask_for_trouble>("ask_for_trouble"));
 
  private:
   Context& context_;
@@ -129,8 +131,9 @@ TEST(System, AnActorIsCalledByNameFromAnotherProcess) {
 
 TEST(System, AMeshOfActorsIsCalledAsOneAndInSlices) {
   Cluster cluster;
-  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}, {"tensor", 2}},
-                                                     {cluster.first_ref, cluster.first_ref, cluster.second_ref, cluster.second_ref}, "hi");
+  const auto mesh =
+      cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}, {"tensor", 2}},
+                                       {cluster.first_ref, cluster.first_ref, cluster.second_ref, cluster.second_ref}, "hi");
   EXPECT_EQ(mesh.call<&Clerk::rank>().get(), (std::vector<std::int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(mesh.slice({{"tensor", 1}}).call<&Clerk::rank>().get(), (std::vector<std::int64_t>{1, 3}));
   EXPECT_EQ(mesh.slice({{"data", -1, 2}}).call<&Clerk::rank>().get(), (std::vector<std::int64_t>{2, 3}));
@@ -141,7 +144,6 @@ TEST(System, AMeshOfActorsIsCalledAsOneAndInSlices) {
   mesh.call<&Clerk::write>(Note{1, "all"}).get();
   EXPECT_EQ(mesh.at({1, 1}).call<&Clerk::read>().get(), (std::vector<Note>{{1, "all"}}));
 }
-
 
 /// Waits for a condition that another thread brings about.
 template <typename Condition>
@@ -184,7 +186,8 @@ TEST(System, ManyThreadsCallAtOnceEachInItsOwnOrder) {
 
 TEST(System, ExceptionsArriveAsTheSameErrorWithTheirOrigin) {
   Cluster cluster;
-  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  const auto mesh =
+      cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
   const Error error = error_of([&] { mesh.at({1}).call<&Clerk::fail>("no such book").get(); });
   EXPECT_EQ(error, Error(ErrorCode::kNotFound, "no such book").at("shelf 3").from("worker1", "front[data=1]"));
   EXPECT_EQ(error_of([&] { mesh.call<&Clerk::fail>("all fail").get(); }).message(), "all fail");
@@ -196,7 +199,8 @@ TEST(System, ExceptionsArriveAsTheSameErrorWithTheirOrigin) {
 
 TEST(System, HandlersAwaitOtherActorsAndTheirErrorsPassThrough) {
   Cluster cluster;
-  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  const auto mesh =
+      cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
   const ActorAddress other = mesh.at({1}).address();
   EXPECT_EQ(mesh.at({0}).call<&Clerk::ask>(other, "you").get(), "hi hi you");
   EXPECT_EQ(error_of([&] { mesh.at({0}).call<&Clerk::ask_for_trouble>(other).get(); }).actor(), "front[data=1]");
@@ -229,7 +233,8 @@ TEST(System, ACallEndsByItsDeadlineAndTheHandlerSeesItsStopToken) {
   const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
   const Error error = error_of([&] { clerk.within(50ms).call<&Clerk::hold>().get(); });
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
-  for (const char* part : {"'hold'", "clerk", "worker0", "had been sent; whether it ran is unknown"}) EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  for (const char* part : {"'hold'", "clerk", "worker0", "had been sent; whether it ran is unknown"})
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // the held handler has given up
   EXPECT_EQ(error_of([&] { clerk.within(50ms).call<&Clerk::wait_at_gate>().get(); }).code(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // so has the suspended one
@@ -254,7 +259,8 @@ TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
 TEST(System, ACallThatNobodyAnswersCancelsTheCallsItsHandlerAwaits) {
   Cluster cluster;
   Clerk::released = false;
-  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  const auto mesh =
+      cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
   auto held = mesh.at({1}).call<&Clerk::hold>();
   auto asking = mesh.at({0}).call<&Clerk::ask>(mesh.at({1}).address(), "you");
   eventually([] { return Clerk::holding.load(); });
@@ -299,7 +305,8 @@ TEST(System, MessagesAboveOneMebibyteTravelInChunksAndAboveTheLimitAreRefused) {
   const Error error = error_of([&] { (void)clerk.call<&Clerk::measure>(std::vector<std::byte>(std::size_t{65} << 20)); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(error.message().find("64 MiB"), std::string::npos) << error.message();
-  EXPECT_EQ(error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); }).code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); }).code(),
+            ErrorCode::kResourceExhausted);
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");
 }
 
@@ -308,7 +315,8 @@ TEST(System, ADestroyedMeshStopsItsActors) {
   Clerk::destroyed = 0;
   std::optional<MeshRef<Clerk>> left;
   {
-    const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 3}}, {cluster.first_ref, cluster.first_ref, cluster.second_ref}, "hi");
+    const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 3}},
+                                                       {cluster.first_ref, cluster.first_ref, cluster.second_ref}, "hi");
     left = mesh.ref();
     (void)mesh.at({0}).call<&Clerk::wait_at_gate>();
   }
@@ -335,8 +343,9 @@ TEST(System, TheActorsOfALostOwnerAreStopped) {
 TEST(System, AFailingConstructorFailsTheSpawnNamingTheRankAndLeavesNothing) {
   Cluster cluster;
   Clerk::destroyed = 0;
-  const Error error =
-      error_of([&] { (void)cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "refuse"); });
+  const Error error = error_of([&] {
+    (void)cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "refuse");
+  });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(error.message().find("front[data=0]: no such greeting"), std::string::npos) << error.message();
   EXPECT_EQ(error.node(), "worker0");
@@ -347,7 +356,8 @@ TEST(System, ProcessesThatDoNotProvideTheClassSaySo) {
   const auto process = driver.connect(worker.listen({"127.0.0.1", 0}));
   const Error error = error_of([&] { (void)driver.spawn_mesh<Clerk>("front", MeshShape{}, {process}, "hi"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_NE(error.message().find("worker0 does not provide actors with interface 'test.clerk'"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("worker0 does not provide actors with interface 'test.clerk'"), std::string::npos)
+      << error.message();
 }
 
 }  // namespace

@@ -171,7 +171,8 @@ int run(const Options& options) {
   fmt::print("64 bytes between two processes, unpinned; medians of {} rounds of {} calls\n", options.rounds, options.calls);
   fmt::print("  raw TCP ping-pong                      {:8.1f} us\n", median(raw_us));
   fmt::print("  raw TCP ping-pong, threads hand over   {:8.1f} us\n", median(hand_over_us));
-  fmt::print("  actor call                             {:8.1f} us   (99 % within {:.1f} us)\n", median(call_us), median(call_p99));
+  fmt::print("  actor call                             {:8.1f} us   (99 % within {:.1f} us)\n", median(call_us),
+             median(call_p99));
   fmt::print("  ratio to raw                           {:8.2f}\n", median(ratio));
   fmt::print("  ratio to raw with hand-over            {:8.2f}\n", median(ratio_hand_over));
   fmt::print("  pipelined, {} outstanding            {:8.0f} calls/s   (best round {:.0f})\n", options.window, median(per_second),

@@ -37,10 +37,10 @@ struct Everything {
   std::tuple<int, bool, std::string> tuple;
   std::map<std::string, std::vector<int>> map;
   std::set<int> set;
-  static constexpr auto fields =
-      weft::fields(&Everything::flag, &Everything::number, &Everything::colour, &Everything::free, &Everything::id, &Everything::wait, &Everything::floats,
-                   &Everything::inners, &Everything::nested, &Everything::triple, &Everything::maybe, &Everything::choice, &Everything::pair,
-                   &Everything::tuple, &Everything::map, &Everything::set);
+  static constexpr auto fields = weft::fields(&Everything::flag, &Everything::number, &Everything::colour, &Everything::free,
+                                              &Everything::id, &Everything::wait, &Everything::floats, &Everything::inners,
+                                              &Everything::nested, &Everything::triple, &Everything::maybe, &Everything::choice,
+                                              &Everything::pair, &Everything::tuple, &Everything::map, &Everything::set);
   friend bool operator==(const Everything&, const Everything&) = default;
 };
 
@@ -81,7 +81,9 @@ struct Empty {
 }  // namespace
 
 template <>
-struct last_enumerator<Colour> { static constexpr Colour kValue = Colour::kBlue; };
+struct last_enumerator<Colour> {
+  static constexpr Colour kValue = Colour::kBlue;
+};
 
 namespace {
 
@@ -141,7 +143,8 @@ TEST(Codec, ErrorsAndOutcomesTravelWhole) {
 
 TEST(Codec, EveryTruncationIsAnError) {
   const auto bytes = encode(sample());
-  for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_EQ(code_of_decoding(std::span(bytes).first(size)), ErrorCode::kDataLoss) << size;
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_EQ(code_of_decoding(std::span(bytes).first(size)), ErrorCode::kDataLoss) << size;
 }
 
 TEST(Codec, BytesLeftOverAreAnError) {

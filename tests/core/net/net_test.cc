@@ -61,12 +61,13 @@ struct Pair {
   std::unique_ptr<Listener> listener;
 
   explicit Pair(std::uint32_t max_body = kMaxFrameBody) {
-    listener = std::make_unique<Listener>(server_loop, Address{"127.0.0.1", 0}, [this, max_body](std::shared_ptr<Connection> connection) {
-      connection->start(server_inbox, max_body);
-      const std::lock_guard lock(mutex);
-      server = std::move(connection);
-      changed.notify_all();
-    });
+    listener = std::make_unique<Listener>(server_loop, Address{"127.0.0.1", 0},
+                                          [this, max_body](std::shared_ptr<Connection> connection) {
+                                            connection->start(server_inbox, max_body);
+                                            const std::lock_guard lock(mutex);
+                                            server = std::move(connection);
+                                            changed.notify_all();
+                                          });
   }
   ~Pair() {
     client_loop.stop();
@@ -107,7 +108,8 @@ TEST(Address, ParsesWhatItPrints) {
   EXPECT_EQ(Address::parse("127.0.0.1:7077"), (Address{"127.0.0.1", 7077}));
   EXPECT_EQ(Address::parse("[::1]:1"), (Address{"::1", 1}));
   EXPECT_EQ(to_string(Address{"::1", 1}), "[::1]:1");
-  for (const char* wrong : {"", "host", ":1", "host:", "host:x", "host:70000", "::1:5", "host:1x"}) EXPECT_THROW((void)Address::parse(wrong), Error) << wrong;
+  for (const char* wrong : {"", "host", ":1", "host:", "host:x", "host:70000", "::1:5", "host:1x"})
+    EXPECT_THROW((void)Address::parse(wrong), Error) << wrong;
 }
 
 TEST(FrameHeader, EveryFlippedBitIsNoticed) {
@@ -135,7 +137,8 @@ TEST(Connection, FramesOfAllSizesArriveInOrderAndWhole) {
   Pair pair;
   pair.connect();
   const std::vector<std::size_t> sizes{0, 1, 7, 8, 9, 64, 65535, 65536, 1 << 20, 3};
-  for (std::size_t i = 0; i < sizes.size(); ++i) pair.client->append(static_cast<std::uint8_t>(i), 0, pattern(sizes[i], static_cast<int>(i)));
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    pair.client->append(static_cast<std::uint8_t>(i), 0, pattern(sizes[i], static_cast<int>(i)));
   pair.client->flush();
   const auto frames = pair.server_inbox.wait_for(sizes.size());
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -163,7 +166,8 @@ TEST(Connection, ManyThreadsMayWriteAndNothingIsLostOrMixed) {
       });
   }
   std::array<int, kThreads> next{};
-  for (const auto& [thread, body] : pair.server_inbox.wait_for(kThreads * kFrames)) EXPECT_EQ(decode<int>(body), next[static_cast<std::size_t>(thread)]++);
+  for (const auto& [thread, body] : pair.server_inbox.wait_for(kThreads * kFrames))
+    EXPECT_EQ(decode<int>(body), next[static_cast<std::size_t>(thread)]++);
 }
 
 TEST(Connection, AFullSocketDoesNotBlockTheWriter) {
@@ -219,11 +223,14 @@ TEST(Connection, AnAnnouncedLengthAboveTheLimitIsRefused) {
 TEST(Dial, TriesAgainUntilSomebodyListens) {
   EventLoop loop("loop");
   Address address{"127.0.0.1", 0};
-  { address = Listener(loop, address, [](std::shared_ptr<Connection>) {}).address(); }
+  {
+    address = Listener(loop, address, [](std::shared_ptr<Connection>) {}).address();
+  }
   loop.run_and_wait([] {});  // the first listener has closed
   std::promise<std::shared_ptr<Connection>> connected;
   dial(loop, address, in(seconds(20)), Retry::kUntilDeadline,
-       {[&](std::shared_ptr<Connection> connection) { connected.set_value(std::move(connection)); }, [](const Error& error) { ADD_FAILURE() << error.what(); }});
+       {[&](std::shared_ptr<Connection> connection) { connected.set_value(std::move(connection)); },
+        [](const Error& error) { ADD_FAILURE() << error.what(); }});
   const Listener late(loop, address, [](std::shared_ptr<Connection>) {});
   auto result = connected.get_future();
   ASSERT_EQ(result.wait_for(seconds(20)), std::future_status::ready);
@@ -234,15 +241,19 @@ TEST(Dial, TriesAgainUntilSomebodyListens) {
 TEST(Dial, AnErrorNamesTheAddressAndTheReason) {
   EventLoop loop("loop");
   Address address{"127.0.0.1", 0};
-  { address = Listener(loop, address, [](std::shared_ptr<Connection>) {}).address(); }
+  {
+    address = Listener(loop, address, [](std::shared_ptr<Connection>) {}).address();
+  }
   loop.run_and_wait([] {});
   std::promise<Error> failed;
-  dial(loop, address, in(seconds(20)), Retry::kNever, {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& error) { failed.set_value(error); }});
+  dial(loop, address, in(seconds(20)), Retry::kNever,
+       {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& error) { failed.set_value(error); }});
   const Error error = failed.get_future().get();
   EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
   EXPECT_NE(error.message().find(to_string(address)), std::string::npos) << error.message();
   std::promise<Error> late;
-  dial(loop, address, in(milliseconds(100)), Retry::kUntilDeadline, {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& e) { late.set_value(e); }});
+  dial(loop, address, in(milliseconds(100)), Retry::kUntilDeadline,
+       {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& e) { late.set_value(e); }});
   EXPECT_NE(late.get_future().get().message().find("no answer in the time allowed"), std::string::npos);
   loop.stop();
 }
