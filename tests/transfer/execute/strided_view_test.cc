@@ -1,0 +1,90 @@
+#include "transfer/execute/internal/strided_view.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "core/base/error.h"
+#include "transfer/execute/internal/reduce_terms.h"
+#include "transfer/execute/internal/slot_pool.h"
+
+namespace weft::transfer {
+namespace {
+
+TEST(StridedView, AddressesRunsOfTheBox) {
+  const StridedView view(Region({{1, 3}, {2, 4}}), Region({{0, 4}, {0, 8}}), 4);
+  EXPECT_EQ(view.bytes(), 16u);
+  EXPECT_EQ(view.contiguous(0, 8), 40u);
+  EXPECT_EQ(view.contiguous(8, 8), 72u);
+  EXPECT_EQ(view.contiguous(4, 8), std::nullopt) << "spans two runs";
+}
+
+TEST(StridedView, ARegionOutsideTheBoxIsRefused) { EXPECT_THROW(StridedView(Region({{0, 5}}), Region({{0, 4}}), 4), Error); }
+
+TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
+  const std::uint64_t seed = 3;
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 500; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<Interval> box(random() % 5), region;
+    for (Interval& interval : box) {
+      interval = {2, 3 + static_cast<std::int64_t>(random() % 6)};
+      const auto size = static_cast<std::uint64_t>(interval.size());
+      const auto begin = static_cast<std::int64_t>(random() % size);
+      // Often full, so that runs join.
+      if (random() % 2 == 0) region.push_back(interval);
+      else region.push_back({interval.begin + begin, interval.begin + begin + 1 + static_cast<std::int64_t>(random() % (size - static_cast<std::uint64_t>(begin)))});
+    }
+    const std::size_t element = std::array<std::size_t, 3>{1, 4, 8}[random() % 3];
+    const Region r(region), b(box);
+    std::vector<std::byte> memory(static_cast<std::size_t>(b.num_elements()) * element);
+    for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
+    const StridedView view(r, b, element);
+    std::vector<std::byte> dense(view.bytes());
+    copy_region(r, element, b, memory, r, dense);
+    for (int range = 0; range < 8; ++range) {
+      const std::size_t begin = random() % view.bytes(), count = 1 + random() % (view.bytes() - begin);
+      std::vector<std::byte> got(count);
+      view.gather(memory.data(), begin, got);
+      ASSERT_TRUE(std::equal(got.begin(), got.end(), dense.begin() + static_cast<std::ptrdiff_t>(begin)));
+      if (const auto at = view.contiguous(begin, count)) {
+        ASSERT_EQ(std::memcmp(memory.data() + *at, got.data(), count), 0);
+      }
+      std::vector<std::byte> target(memory.size()), expected(memory.size()), part(dense.size());
+      view.scatter(got, begin, target.data());
+      std::copy(got.begin(), got.end(), part.begin() + static_cast<std::ptrdiff_t>(begin));
+      copy_region(r, element, r, part, b, expected);
+      ASSERT_EQ(target, expected);
+    }
+  }
+}
+
+TEST(ReduceTerms, SumsInOrderAlsoIntoALaterTerm) {
+  // (1e8 + 1) - 1e8 is 0 in this order and 1 in another.
+  std::vector<float> a(3000, 1e8f), b(3000, 1.0f), c(3000, -1e8f);
+  const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()), reinterpret_cast<std::byte*>(c.data())};
+  reduce_terms(DType::kF32, ReduceOp::kSum, terms, std::as_writable_bytes(std::span(c)));
+  EXPECT_EQ(c, std::vector<float>(3000, 0.0f));
+  std::vector<double> d = {1, 5, -3}, e = {2, 4, -7}, out(3);
+  const std::byte* more[] = {reinterpret_cast<std::byte*>(d.data()), reinterpret_cast<std::byte*>(e.data())};
+  reduce_terms(DType::kF64, ReduceOp::kMax, more, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, (std::vector<double>{2, 5, -3}));
+}
+
+TEST(SlotPool, LendsTheSameMemoryAgain) {
+  SlotPool pool;
+  const std::byte* first = nullptr;
+  {
+    auto slot = pool.take(1000);
+    first = slot.bytes().data();
+    EXPECT_EQ(slot.bytes().size(), 1000u);
+    EXPECT_EQ(pool.bytes_on_loan(), 1024u);
+  }
+  EXPECT_EQ(pool.bytes_on_loan(), 0u);
+  EXPECT_EQ(pool.take(700).bytes().data(), first);
+  EXPECT_EQ(pool.peak_bytes(), 1024u);
+}
+
+}  // namespace
+}  // namespace weft::transfer
