@@ -44,10 +44,15 @@ constexpr auto kFlushTime = std::chrono::milliseconds(200);
 class UcxWire final : public Wire {
  public:
   UcxWire(DeviceId self, HostId host, const UcxOptions& options)
-      : self_(self), host_(host), options_(options), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), tcp_(Transports::kTcp, &on_message, &tcp_side_),
-        shm_(Transports::kSharedMemory, &on_message, &shm_side_) {
+      : self_(self), host_(host), options_(options), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), tcp_(Transports::kTcp, options.interfaces, &on_message, &tcp_side_) {
     WEFT_CHECK(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
-    address_ = encode(UcxAddress::of(self_, host_, tcp_.address(), shm_.address()));
+    try {
+      shm_.emplace(Transports::kSharedMemory, "", &on_message, &shm_side_);
+      shm_side_.worker = &*shm_;
+    } catch (const Error&) {
+      // No shared memory here: its devices are reached like those of other hosts. path_to() tells.
+    }
+    address_ = encode(UcxAddress::of(self_, host_, tcp_.address(), shm_ ? shm_->address() : std::vector<std::byte>()));
   }
 
   ~UcxWire() override {
@@ -63,8 +68,9 @@ class UcxWire final : public Wire {
     for (auto& [id, incoming] : incoming_) discard(incoming);
     const auto until = std::chrono::steady_clock::now() + kFlushTime;
     ending_ = true;
-    while (tcp_.num_closing() + shm_.num_closing() + sends_under_way_ > 0 && std::chrono::steady_clock::now() < until) {
-      if (tcp_.progress() + shm_.progress() == 0) wait(std::chrono::milliseconds(5));
+    const auto closing = [&] { return tcp_.num_closing() + (shm_ ? shm_->num_closing() : 0) + sends_under_way_; };
+    while (closing() > 0 && std::chrono::steady_clock::now() < until) {
+      if (progress_workers() == 0) wait(std::chrono::milliseconds(5));
     }
     ::close(wake_fd_);
   }
@@ -80,8 +86,8 @@ class UcxWire final : public Wire {
     Peer& added = *owned;
     added.id = peer;
     added.wire = this;
-    const bool near = host == host_;
-    added.worker = near ? &shm_ : &tcp_;
+    const bool near = host == host_ && shm_ && !address.shm.empty();
+    added.worker = near ? &*shm_ : &tcp_;
     added.path = near ? Path::kSharedMemory : Path::kTcp;
     added.eager_limit = near ? options_.shm_eager_bytes : options_.tcp_eager_bytes;
     if (near) watch_process(added, address.pid);
@@ -165,7 +171,7 @@ class UcxWire final : public Wire {
 
   std::size_t progress() override {
     WEFT_CHECK(events_ != nullptr, "set_events() comes before progress()");
-    std::size_t done = tcp_.progress() + shm_.progress();
+    std::size_t done = progress_workers();
     // Errors of endpoints are told inside the progress above, which may count nothing.
     for (auto it = peers_.begin(); it != peers_.end();) {
       const auto at = it++;
@@ -183,8 +189,8 @@ class UcxWire final : public Wire {
   }
 
   void wait(Nanoseconds timeout) override {
-    if (!happened_.empty() || !tcp_.arm() || !shm_.arm()) return;
-    std::vector<pollfd> fds = {{tcp_.event_fd(), POLLIN, 0}, {shm_.event_fd(), POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+    if (!happened_.empty() || !tcp_.arm() || (shm_ && !shm_->arm())) return;
+    std::vector<pollfd> fds = {{tcp_.event_fd(), POLLIN, 0}, {shm_ ? shm_->event_fd() : -1, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     for (const auto& [id, peer] : peers_) {
       if (peer->process_fd >= 0 && peer->end == End::kNone) fds.push_back({peer->process_fd, POLLIN, 0});
     }
@@ -262,6 +268,8 @@ class UcxWire final : public Wire {
     peer.process_fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
     if (peer.process_fd < 0 && errno == ESRCH) fail(peer, fmt::format("its process, {}, has ended", pid));
   }
+
+  std::size_t progress_workers() { return tcp_.progress() + (shm_ ? shm_->progress() : 0); }
 
   void tell(const SendFinished& event) { events_->send_finished(event.token, event.outcome); }
   void tell(const ReceiveFinished& event) { events_->receive_finished(event.token, event.outcome); }
@@ -428,8 +436,9 @@ class UcxWire final : public Wire {
   ucs_status_t callback_verdict_ = UCS_OK;
   bool ending_ = false;
   // Last, so that they are destroyed first: their callbacks use the members above.
-  Side tcp_side_{this, &tcp_}, shm_side_{this, &shm_};
-  UcxWorker tcp_, shm_;
+  Side tcp_side_{this, &tcp_}, shm_side_{this, nullptr};
+  UcxWorker tcp_;
+  std::optional<UcxWorker> shm_;
 };
 
 std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) { return std::make_unique<UcxWire>(self, host, options); }

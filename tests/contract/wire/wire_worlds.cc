@@ -16,10 +16,17 @@ class LoopbackWorld final : public WireWorld {
   transfer::LoopbackHub hub_;
 };
 
+/// Tests open no port to the network.
+transfer::UcxOptions on_loopback() {
+  transfer::UcxOptions options;
+  options.interfaces = "lo";
+  return options;
+}
+
 class UcxWorld final : public WireWorld {
  public:
   explicit UcxWorld(bool one_host) : one_host_(one_host) {}
-  std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override { return transfer::make_ucx_wire(device, host_of(device)); }
+  std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override { return transfer::make_ucx_wire(device, host_of(device), on_loopback()); }
   transfer::HostId host_of(transfer::DeviceId device) const override { return transfer::HostId(one_host_ ? 0 : device.value()); }
 
  private:

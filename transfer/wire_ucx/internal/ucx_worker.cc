@@ -31,13 +31,14 @@ void calm_ucx() {
   });
 }
 
-ucp_context_h make_context(Transports transports) {
+ucp_context_h make_context(Transports transports, const std::string& interfaces) {
   ucp_config_t* config = nullptr;
   check_ucs(ucp_config_read(nullptr, nullptr, &config), "reading UCX's configuration");
   const auto set = [&](const char* name, const char* value) { return ucp_config_modify(config, name, value); };
   ucs_status_t status = UCS_OK;
   if (transports == Transports::kTcp) {
     status = set("TLS", "tcp");
+    if (status == UCS_OK && !interfaces.empty()) status = set("NET_DEVICES", interfaces.c_str());
   } else {
     // Not posix: containers often give /dev/shm 64 MiB, and what does not fit there dies by SIGBUS.
     status = set("TLS", "sysv");
@@ -65,9 +66,9 @@ void check_ucs(ucs_status_t status, const char* doing) {
   if (status != UCS_OK) throw_error(ErrorCode::kUnavailable, "{}: {}", doing, ucs_status_string(status));
 }
 
-UcxWorker::UcxWorker(Transports transports, ucp_am_recv_callback_t handler, void* argument) {
+UcxWorker::UcxWorker(Transports transports, const std::string& interfaces, ucp_am_recv_callback_t handler, void* argument) {
   calm_ucx();
-  context_ = make_context(transports);
+  context_ = make_context(transports, interfaces);
   ucp_worker_params_t params = {};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
