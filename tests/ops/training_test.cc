@@ -28,10 +28,10 @@ void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch,
   }
 }
 
-std::vector<double> train(int steps, int microbatches) {
+std::vector<double> train(int steps, int microbatches, int threads = 1) {
   const double tokens = static_cast<double>(kShape.batch * kShape.sequence * microbatches);
   const apps::GptGraph gpt = apps::gpt_graph(kShape, 1 / tokens);
-  CpuDevice device;
+  CpuDevice device({threads, std::nullopt});
   OneDeviceTrainer trainer(device, differentiate(gpt.graph, gpt.loss), 1);
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
@@ -52,6 +52,15 @@ TEST(OneDeviceTrainer, AGptLearnsToCount) {
 }
 
 TEST(OneDeviceTrainer, TheSameTrainingTwiceIsBitIdentical) { EXPECT_EQ(train(5, 3), train(5, 3)); }
+
+TEST(OneDeviceTrainer, TwoThreadsAreDeterministicAndCloseToOne) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer cannot see the barriers of GCC's OpenMP library";
+#endif
+  const std::vector<double> one = train(5, 2), two = train(5, 2, 2);
+  EXPECT_EQ(two, train(5, 2, 2));
+  for (std::size_t step = 0; step < one.size(); ++step) EXPECT_NEAR(two[step], one[step], 1e-5 * one[step]) << "step " << step;
+}
 
 }  // namespace
 }  // namespace weft
