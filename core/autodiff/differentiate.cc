@@ -12,8 +12,7 @@ namespace {
 /// Walks the forward nodes backwards and lets each op's rule append its gradient nodes.
 class Differentiation final : public GradientRule {
  public:
-  Differentiation(const Graph& forward, ValueId loss)
-      : graph_(forward), num_forward_nodes_(forward.nodes().size()), loss_(loss) {
+  Differentiation(const Graph& forward, ValueId loss) : graph_(forward), num_forward_nodes_(forward.nodes().size()), loss_(loss) {
     find_trained();
     find_first_uses();
   }
@@ -32,8 +31,7 @@ class Differentiation final : public GradientRule {
     for (const Parameter& parameter : parameters) {
       const std::optional<ValueId> gradient = sum_of(parameter.value);
       if (!gradient) {
-        throw_error(ErrorCode::kInvalidArgument,
-                    "the parameter '{}' does not influence the loss: use it or remove it",
+        throw_error(ErrorCode::kInvalidArgument, "the parameter '{}' does not influence the loss: use it or remove it",
                     graph_.value(parameter.value).name);
       }
       result.gradients.push_back({parameter.value, *gradient});
@@ -49,8 +47,7 @@ class Differentiation final : public GradientRule {
   Pass pass_of(std::size_t input) const override { return pass_of_gradient(current_.inputs[input]); }
 
   std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, Pass pass) override {
-    return append(std::move(op), std::move(inputs), current_.block, pass,
-                  graph_.value(current_.outputs[0]).name);
+    return append(std::move(op), std::move(inputs), current_.block, pass, graph_.value(current_.outputs[0]).name);
   }
 
   void contribute(std::size_t input, ValueId gradient) override {
@@ -63,12 +60,9 @@ class Differentiation final : public GradientRule {
  private:
   Node forward_node(std::size_t index) const { return graph_.nodes()[index]; }
 
-  Pass pass_of_gradient(ValueId value) const {
-    return is_parameter_[value.value()] ? Pass::kWeightGrad : Pass::kInputGrad;
-  }
+  Pass pass_of_gradient(ValueId value) const { return is_parameter_[value.value()] ? Pass::kWeightGrad : Pass::kInputGrad; }
 
-  std::vector<ValueId> append(Op op, std::vector<ValueId> inputs, int block, Pass pass,
-                              const std::string& of) {
+  std::vector<ValueId> append(Op op, std::vector<ValueId> inputs, int block, Pass pass, const std::string& of) {
     std::vector<TensorType> types;
     types.reserve(inputs.size());
     for (const ValueId input : inputs) types.push_back(type(input));
@@ -132,17 +126,14 @@ void check_loss(const Graph& graph, ValueId loss) {
     throw_error(ErrorCode::kInvalidArgument, "the loss %{} is not a value of this graph", loss);
   const Value& value = graph.value(loss);
   if (!value.producer || graph.node(*value.producer).op.kind != OpKind::kCrossEntropy) {
-    throw_error(ErrorCode::kInvalidArgument,
-                "the loss must be the result of cross_entropy, but '{}' {} is not", value.name,
+    throw_error(ErrorCode::kInvalidArgument, "the loss must be the result of cross_entropy, but '{}' {} is not", value.name,
                 to_string(value.type));
   }
   for (const Node& node : graph.nodes()) {
-    if (node.pass != Pass::kForward)
-      throw_error(ErrorCode::kInvalidArgument, "this graph has been differentiated already");
+    if (node.pass != Pass::kForward) throw_error(ErrorCode::kInvalidArgument, "this graph has been differentiated already");
     for (const ValueId input : node.inputs) {
       if (input == loss)
-        throw_error(ErrorCode::kInvalidArgument,
-                    "the loss '{}' is used by {}; it must be the end of the graph", value.name,
+        throw_error(ErrorCode::kInvalidArgument, "the loss '{}' is used by {}; it must be the end of the graph", value.name,
                     to_string(node.op));
     }
   }

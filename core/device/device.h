@@ -18,8 +18,7 @@ class Device;
 class DeviceMemory final {
  public:
   DeviceMemory() = default;
-  DeviceMemory(Device& device, std::byte* data, std::size_t size)
-      : device_(&device), data_(data), size_(size) {}
+  DeviceMemory(Device& device, std::byte* data, std::size_t size) : device_(&device), data_(data), size_(size) {}
   DeviceMemory(DeviceMemory&& other) noexcept { swap(other); }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept {
     DeviceMemory(std::move(other)).swap(*this);

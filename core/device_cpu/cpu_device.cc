@@ -35,13 +35,11 @@ class CpuStream final : public Stream {
     std::memmove(to.data(), from.data(), from.size());
   }
   void fill_zero(std::span<std::byte> memory) override { std::memset(memory.data(), 0, memory.size()); }
-  void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters,
-             std::span<float> first_moment, std::span<float> second_moment) override {
+  void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters, std::span<float> first_moment,
+             std::span<float> second_moment) override {
     kernels_.adamw(step, gradients, parameters, first_moment, second_moment);
   }
-  void sum_of_squares(std::span<const float> values, double* result) override {
-    *result = kernels_.sum_of_squares(values);
-  }
+  void sum_of_squares(std::span<const float> values, double* result) override { *result = kernels_.sum_of_squares(values); }
 
   std::unique_ptr<Event> record() override { return std::make_unique<DoneEvent>(); }
   void wait(const Event& event) override { event.synchronize(); }
@@ -54,15 +52,12 @@ class CpuStream final : public Stream {
 }  // namespace
 
 CpuDevice::CpuDevice(const CpuDeviceOptions& options)
-    : threads_(options.threads),
-      instruction_set_(options.instruction_set.value_or(detect_instruction_set())) {
-  if (threads_ < 1)
-    throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads_);
+    : threads_(options.threads), instruction_set_(options.instruction_set.value_or(detect_instruction_set())) {
+  if (threads_ < 1) throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads_);
 }
 
 std::string CpuDevice::description() const {
-  return fmt::format("cpu ({}, {} thread{})", to_string(instruction_set_), threads_,
-                     threads_ == 1 ? "" : "s");
+  return fmt::format("cpu ({}, {} thread{})", to_string(instruction_set_), threads_, threads_ == 1 ? "" : "s");
 }
 
 DeviceMemory CpuDevice::allocate(std::size_t bytes) {
@@ -72,16 +67,13 @@ DeviceMemory CpuDevice::allocate(std::size_t bytes) {
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* data = std::aligned_alloc(alignment, std::max(rounded, alignment));
   if (data == nullptr)
-    throw_error(ErrorCode::kResourceExhausted, "the host has no {} of memory left for a device",
-                format_bytes(bytes));
+    throw_error(ErrorCode::kResourceExhausted, "the host has no {} of memory left for a device", format_bytes(bytes));
   if (large) madvise(data, rounded, MADV_HUGEPAGE);
   return {*this, static_cast<std::byte*>(data), bytes};
 }
 
 void CpuDevice::release(std::byte* data, std::size_t) noexcept { std::free(data); }
 
-std::unique_ptr<Stream> CpuDevice::create_stream() {
-  return std::make_unique<CpuStream>(instruction_set_, threads_);
-}
+std::unique_ptr<Stream> CpuDevice::create_stream() { return std::make_unique<CpuStream>(instruction_set_, threads_); }
 
 }  // namespace weft

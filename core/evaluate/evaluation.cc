@@ -8,12 +8,11 @@
 
 namespace weft {
 
-Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results,
-                       std::vector<ValueId> accumulated)
+Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results, std::vector<ValueId> accumulated)
     : graph_(std::move(graph)), stream_(device.create_stream()) {
   if (!device.is_host_memory()) {
-    throw_error(ErrorCode::kInvalidArgument,
-                "an Evaluation needs a device whose memory the host can read, not {}", device.description());
+    throw_error(ErrorCode::kInvalidArgument, "an Evaluation needs a device whose memory the host can read, not {}",
+                device.description());
   }
   results.insert(results.end(), accumulated.begin(), accumulated.end());
   for (const ValueId result : results) {
@@ -31,9 +30,7 @@ void Evaluation::find_needed_nodes(const std::vector<ValueId>& results) {
   for (const ValueId result : results) needed[result.value()] = true;
   for (std::size_t i = graph_.nodes().size(); i-- > 0;) {
     const Node& node = graph_.nodes()[i];
-    if (std::none_of(node.outputs.begin(), node.outputs.end(),
-                     [&](ValueId output) { return needed[output.value()]; }))
-      continue;
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return needed[output.value()]; })) continue;
     for (const ValueId input : node.inputs) needed[input.value()] = true;
     nodes_.push_back(NodeId(static_cast<std::uint32_t>(i)));
   }
@@ -77,8 +74,8 @@ void Evaluation::prepare_calls(const std::vector<ValueId>& accumulated) {
     Call call{&node.op, {}, {}, {}};
     for (const ValueId input : node.inputs) {
       if (is_accumulated(input)) {
-        throw_error(ErrorCode::kInvalidArgument, "'{}' cannot be accumulated: {} uses it",
-                    graph_.value(input).name, to_string(node.op));
+        throw_error(ErrorCode::kInvalidArgument, "'{}' cannot be accumulated: {} uses it", graph_.value(input).name,
+                    to_string(node.op));
       }
       call.inputs.push_back({graph_.value(input).type, addresses_[input.value()]});
     }
@@ -93,8 +90,7 @@ void Evaluation::prepare_calls(const std::vector<ValueId>& accumulated) {
 
 TensorRef Evaluation::tensor(ValueId value) const {
   if (value.value() >= readable_.size() || !readable_[value.value()]) {
-    throw_error(ErrorCode::kInvalidArgument,
-                "%{} is neither an input, a parameter nor a result of this evaluation", value);
+    throw_error(ErrorCode::kInvalidArgument, "%{} is neither an input, a parameter nor a result of this evaluation", value);
   }
   return {graph_.value(value).type, addresses_[value.value()]};
 }

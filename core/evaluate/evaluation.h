@@ -26,8 +26,7 @@ class Evaluation final {
   /// `results` can be read after a run. `accumulated` are results too; a run can add to them instead of
   /// writing them, and no node may use them. Throws Error(kInvalidArgument) if one does, or if a result is
   /// not computed by the graph.
-  Evaluation(Device& device, Graph graph, std::vector<ValueId> results,
-             std::vector<ValueId> accumulated = {});
+  Evaluation(Device& device, Graph graph, std::vector<ValueId> results, std::vector<ValueId> accumulated = {});
 
   /// Memory of an input, a parameter or a result.
   TensorRef tensor(ValueId value) const;

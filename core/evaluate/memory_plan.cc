@@ -39,8 +39,7 @@ std::size_t rounded_bytes(const TensorType& type) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Graph& graph, const std::vector<NodeId>& nodes,
-                       const std::vector<bool>& elsewhere) {
+MemoryPlan plan_memory(const Graph& graph, const std::vector<NodeId>& nodes, const std::vector<bool>& elsewhere) {
   std::vector<std::size_t> last_use(graph.values().size(), 0);
   for (std::size_t position = 0; position < nodes.size(); ++position) {
     const Node& node = graph.node(nodes[position]);

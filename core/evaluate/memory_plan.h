@@ -18,7 +18,6 @@ struct MemoryPlan {
 /// Places the outputs of `nodes` (run in this order) that are not in `elsewhere`. A value's bytes are free
 /// for others after its last use; an op that may work in place does so when its input is not needed any more.
 /// First fit; offsets are multiples of 4 KiB for large values and of 64 bytes for small ones. Pure.
-MemoryPlan plan_memory(const Graph& graph, const std::vector<NodeId>& nodes,
-                       const std::vector<bool>& elsewhere);
+MemoryPlan plan_memory(const Graph& graph, const std::vector<NodeId>& nodes, const std::vector<bool>& elsewhere);
 
 }  // namespace weft

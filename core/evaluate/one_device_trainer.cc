@@ -18,8 +18,7 @@ OneDeviceTrainer::OneDeviceTrainer(Device& device, TrainingGraph graph, std::uin
     : loss_(graph.loss),
       gradients_(std::move(graph.gradients)),
       evaluation_(device, std::move(graph.graph), {loss_}, gradient_values(gradients_)),
-      moments_(device.allocate(2 * sizeof(float) *
-                               static_cast<std::size_t>(evaluation_.graph().num_parameter_elements()))) {
+      moments_(device.allocate(2 * sizeof(float) * static_cast<std::size_t>(evaluation_.graph().num_parameter_elements()))) {
   evaluation_.fill_parameters(seed);
   evaluation_.stream().fill_zero({moments_.data(), moments_.size()});
 }
@@ -48,8 +47,7 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
 std::span<float> OneDeviceTrainer::first_moment(std::size_t parameter) const {
   const Graph& graph = evaluation_.graph();
   float* moments = reinterpret_cast<float*>(moments_.data());
-  for (std::size_t i = 0; i < parameter; ++i)
-    moments += 2 * graph.value(graph.parameters()[i].value).type.elements();
+  for (std::size_t i = 0; i < parameter; ++i) moments += 2 * graph.value(graph.parameters()[i].value).type.elements();
   return {moments, static_cast<std::size_t>(graph.value(graph.parameters()[parameter].value).type.elements())};
 }
 
@@ -65,8 +63,8 @@ void OneDeviceTrainer::update(AdamW optimizer) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<float> values = evaluation_.data<float>(parameters[i].value);
     optimizer.weight_decay = parameters[i].decay ? weight_decay : 0;
-    evaluation_.stream().adamw(optimizer, evaluation_.data<float>(gradients_[i].gradient), values,
-                               {moments, values.size()}, {moments + values.size(), values.size()});
+    evaluation_.stream().adamw(optimizer, evaluation_.data<float>(gradients_[i].gradient), values, {moments, values.size()},
+                               {moments + values.size(), values.size()});
     moments += 2 * values.size();
   }
   evaluation_.stream().synchronize();

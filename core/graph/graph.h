@@ -104,8 +104,8 @@ struct Gradient {
 /// A forward graph extended by its backward nodes; what autodiff returns.
 struct TrainingGraph {
   Graph graph;
-  ValueId loss;                      ///< A scalar f32.
-  std::vector<Gradient> gradients;   ///< In the order of graph.parameters(); every parameter has one.
+  ValueId loss;                     ///< A scalar f32.
+  std::vector<Gradient> gradients;  ///< In the order of graph.parameters(); every parameter has one.
 };
 
 }  // namespace weft

@@ -14,9 +14,9 @@ namespace weft {
 
 /// The closed set of operators. What each computes, with shapes, stands in its file in core/ops.
 enum class OpKind : std::uint8_t {
-  kAdd,                 ///< a + b; b's shape is a's, or a suffix of it (broadcast over leading dimensions)
-  kSumLeading,          ///< sums leading dimensions away: the gradient of a broadcast and of a bias
-  kLinear,              ///< x[..., K] * w[K, N...] (+ bias[N...])
+  kAdd,         ///< a + b; b's shape is a's, or a suffix of it (broadcast over leading dimensions)
+  kSumLeading,  ///< sums leading dimensions away: the gradient of a broadcast and of a bias
+  kLinear,      ///< x[..., K] * w[K, N...] (+ bias[N...])
   kLinearInputGrad,
   kLinearWeightGrad,
   kGelu,
@@ -24,11 +24,11 @@ enum class OpKind : std::uint8_t {
   kLayerNorm,
   kLayerNormInputGrad,
   kLayerNormWeightGrad,
-  kAttention,           ///< causal multi-head self-attention on a packed qkv[B, S, 3, D]
+  kAttention,  ///< causal multi-head self-attention on a packed qkv[B, S, 3, D]
   kAttentionGrad,
-  kEmbedding,           ///< rows of a table
+  kEmbedding,  ///< rows of a table
   kEmbeddingGrad,
-  kCrossEntropy,        ///< scaled sum of token losses
+  kCrossEntropy,  ///< scaled sum of token losses
   kCrossEntropyGrad,
 };
 

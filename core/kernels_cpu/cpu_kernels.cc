@@ -20,10 +20,8 @@ bool accumulates_itself(OpKind kind) {
     case OpKind::kLinearWeightGrad:
     case OpKind::kLayerNormWeightGrad:
     case OpKind::kEmbeddingGrad:
-    case OpKind::kCrossEntropy:
-      return true;
-    default:
-      return false;
+    case OpKind::kCrossEntropy: return true;
+    default: return false;
   }
 }
 
@@ -41,42 +39,28 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
   const auto size = [&](std::size_t input) { return run.inputs[input].type.elements(); };
   const auto epsilon = [&] { return static_cast<float>(run.op.real("epsilon")); };
   switch (run.op.kind) {
-    case OpKind::kAdd:
-      return vector.add_row(run.in(0), run.in(1), run.out(), size(0) / size(1), size(1));
+    case OpKind::kAdd: return vector.add_row(run.in(0), run.in(1), run.out(), size(0) / size(1), size(1));
     case OpKind::kSumLeading: {
       const std::int64_t columns = run.outputs[0].type.elements();
       return vector.sum_rows(run.in(0), size(0) / columns, columns, run.out(), run.accumulate[0]);
     }
-    case OpKind::kLinear:
-      return run_linear(context, run);
-    case OpKind::kLinearInputGrad:
-      return run_linear_input_grad(context, run);
-    case OpKind::kLinearWeightGrad:
-      return run_linear_weight_grad(context, run);
-    case OpKind::kGelu:
-      return vector.gelu(run.in(0), run.out(), size(0));
-    case OpKind::kGeluGrad:
-      return vector.gelu_grad(run.in(0), run.in(1), run.out(), size(0));
+    case OpKind::kLinear: return run_linear(context, run);
+    case OpKind::kLinearInputGrad: return run_linear_input_grad(context, run);
+    case OpKind::kLinearWeightGrad: return run_linear_weight_grad(context, run);
+    case OpKind::kGelu: return vector.gelu(run.in(0), run.out(), size(0));
+    case OpKind::kGeluGrad: return vector.gelu_grad(run.in(0), run.in(1), run.out(), size(0));
     case OpKind::kLayerNorm:
-      return vector.layer_norm(run.in(0), run.in(1), run.in(2), run.out(), run.rows(0), run.shape(0).back(),
-                               epsilon());
+      return vector.layer_norm(run.in(0), run.in(1), run.in(2), run.out(), run.rows(0), run.shape(0).back(), epsilon());
     case OpKind::kLayerNormInputGrad:
-      return vector.layer_norm_input_grad(run.in(0), run.in(1), run.in(2), run.out(), run.rows(0),
-                                          run.shape(0).back(), epsilon());
-    case OpKind::kLayerNormWeightGrad:
-      return run_layer_norm_weight_grad(vector, run);
-    case OpKind::kAttention:
-      return run_attention(context, run);
-    case OpKind::kAttentionGrad:
-      return run_attention_grad(context, run);
-    case OpKind::kEmbedding:
-      return run_embedding(context, run);
-    case OpKind::kEmbeddingGrad:
-      return run_embedding_grad(context, run);
-    case OpKind::kCrossEntropy:
-      return run_cross_entropy(context, run);
-    case OpKind::kCrossEntropyGrad:
-      return run_cross_entropy_grad(context, run);
+      return vector.layer_norm_input_grad(run.in(0), run.in(1), run.in(2), run.out(), run.rows(0), run.shape(0).back(),
+                                          epsilon());
+    case OpKind::kLayerNormWeightGrad: return run_layer_norm_weight_grad(vector, run);
+    case OpKind::kAttention: return run_attention(context, run);
+    case OpKind::kAttentionGrad: return run_attention_grad(context, run);
+    case OpKind::kEmbedding: return run_embedding(context, run);
+    case OpKind::kEmbeddingGrad: return run_embedding_grad(context, run);
+    case OpKind::kCrossEntropy: return run_cross_entropy(context, run);
+    case OpKind::kCrossEntropyGrad: return run_cross_entropy_grad(context, run);
   }
 }
 
@@ -85,12 +69,11 @@ void check_types(const Op& op, std::span<const ConstTensorRef> inputs, std::span
   types.reserve(inputs.size());
   for (const ConstTensorRef& input : inputs) types.push_back(input.type);
   const std::vector<TensorType> expected = infer_types(op, types);
-  WEFT_CHECK(expected.size() == outputs.size(), "{} has {} outputs, {} given", to_string(op), expected.size(),
-             outputs.size());
+  WEFT_CHECK(expected.size() == outputs.size(), "{} has {} outputs, {} given", to_string(op), expected.size(), outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].type == expected[i]) continue;
-    throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}, but {} was given", i, to_string(op),
-                to_string(expected[i]), to_string(outputs[i].type));
+    throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}, but {} was given", i, to_string(op), to_string(expected[i]),
+                to_string(outputs[i].type));
   }
 }
 
@@ -98,11 +81,10 @@ void check_types(const Op& op, std::span<const ConstTensorRef> inputs, std::span
 
 CpuKernels::CpuKernels(InstructionSet instruction_set, int threads) {
   if (instruction_set > detect_instruction_set()) {
-    throw_error(ErrorCode::kInvalidArgument, "this CPU does not have {} instructions; it has {}",
-                to_string(instruction_set), to_string(detect_instruction_set()));
+    throw_error(ErrorCode::kInvalidArgument, "this CPU does not have {} instructions; it has {}", to_string(instruction_set),
+                to_string(detect_instruction_set()));
   }
-  if (threads < 1)
-    throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads);
+  if (threads < 1) throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads);
   context_.reset(new Context{vector_kernels(instruction_set), threads, {}, {}, {}});
 }
 
@@ -111,19 +93,16 @@ CpuKernels::~CpuKernels() = default;
 void CpuKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
                      std::span<const OutputMode> modes) {
   check_types(op, inputs, outputs);
-  WEFT_CHECK(modes.empty() || modes.size() == outputs.size(), "{} modes for {} outputs", modes.size(),
-             outputs.size());
+  WEFT_CHECK(modes.empty() || modes.size() == outputs.size(), "{} modes for {} outputs", modes.size(), outputs.size());
   set_matmul_threads(context_->threads);
   OpRun run{op, inputs, outputs, {false, false}};
   bool any = false;
-  for (std::size_t i = 0; i < modes.size(); ++i)
-    any |= run.accumulate[i] = modes[i] == OutputMode::kAccumulate;
+  for (std::size_t i = 0; i < modes.size(); ++i) any |= run.accumulate[i] = modes[i] == OutputMode::kAccumulate;
   if (!any || accumulates_itself(op.kind)) return dispatch(*context_, run);
 
   WEFT_CHECK(outputs.size() == 1, "{} cannot accumulate", to_string(op));
   const std::size_t size = static_cast<std::size_t>(outputs[0].type.elements());
-  const TensorRef buffer{outputs[0].type,
-                         reinterpret_cast<std::byte*>(context_->accumulate_buffer.floats(size))};
+  const TensorRef buffer{outputs[0].type, reinterpret_cast<std::byte*>(context_->accumulate_buffer.floats(size))};
   run.outputs = {&buffer, 1};
   run.accumulate = {false, false};
   dispatch(*context_, run);
@@ -150,8 +129,8 @@ void CpuKernels::adamw(const AdamW& step, std::span<const float> gradients, std:
                                  .inverse_root_correction = static_cast<float>(1 / std::sqrt(correction2)),
                                  .epsilon = static_cast<float>(step.epsilon),
                                  .decay = static_cast<float>(step.learning_rate * step.weight_decay)};
-  context_->vector.adamw(constants, gradients.data(), parameters.data(), first_moment.data(),
-                         second_moment.data(), static_cast<std::int64_t>(size));
+  context_->vector.adamw(constants, gradients.data(), parameters.data(), first_moment.data(), second_moment.data(),
+                         static_cast<std::int64_t>(size));
 }
 
 double CpuKernels::sum_of_squares(std::span<const float> values) {

@@ -16,9 +16,7 @@ std::vector<TensorType> infer_add(const Op& op, std::span<const TensorType> inpu
   return {inputs[0]};
 }
 
-double add_flops(const Op&, std::span<const TensorType> inputs) {
-  return static_cast<double>(inputs[0].elements());
-}
+double add_flops(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[0].elements()); }
 
 FactorSignature add_signature(const Op&, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size(), suffix = inputs[1].shape.size();
@@ -41,22 +39,19 @@ void differentiate_add(GradientRule& rule) {
     return;
   }
   const auto leading = static_cast<std::int64_t>(a.size() - b.size());
-  rule.contribute(
-      1, rule.emit({OpKind::kSumLeading, {{"dimensions", leading}}}, {gradient}, rule.pass_of(1))[0]);
+  rule.contribute(1, rule.emit({OpKind::kSumLeading, {{"dimensions", leading}}}, {gradient}, rule.pass_of(1))[0]);
 }
 
 std::vector<TensorType> infer_sum_leading(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {DType::kF32});
   const std::int64_t dimensions = op.integer("dimensions");
   const Shape& x = inputs[0].shape;
-  require(dimensions >= 0 && dimensions <= static_cast<std::int64_t>(x.size()), op, inputs,
-          "cannot sum {} dimensions away", dimensions);
+  require(dimensions >= 0 && dimensions <= static_cast<std::int64_t>(x.size()), op, inputs, "cannot sum {} dimensions away",
+          dimensions);
   return {{DType::kF32, Shape(x.begin() + dimensions, x.end())}};
 }
 
-double sum_leading_flops(const Op&, std::span<const TensorType> inputs) {
-  return static_cast<double>(inputs[0].elements());
-}
+double sum_leading_flops(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[0].elements()); }
 
 FactorSignature sum_leading_signature(const Op& op, std::span<const TensorType> inputs) {
   const auto summed = static_cast<std::size_t>(op.integer("dimensions"));
@@ -74,7 +69,6 @@ FactorSignature sum_leading_signature(const Op& op, std::span<const TensorType> 
 }  // namespace
 
 const OpDefinition kAddDefinition{infer_add, add_flops, add_signature, differentiate_add, 0};
-const OpDefinition kSumLeadingDefinition{infer_sum_leading, sum_leading_flops, sum_leading_signature,
-                                         nullptr};
+const OpDefinition kSumLeadingDefinition{infer_sum_leading, sum_leading_flops, sum_leading_signature, nullptr};
 
 }  // namespace weft

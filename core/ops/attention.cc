@@ -14,8 +14,7 @@ void require_qkv(const Op& op, std::span<const TensorType> inputs) {
   const Shape& qkv = inputs[0].shape;
   const std::int64_t head_dim = op.integer("head_dim");
   require(qkv.size() == 4 && qkv[2] == 3, op, inputs, "qkv must have the shape [batch, sequence, 3, width]");
-  require(head_dim > 0 && qkv[3] % head_dim == 0, op, inputs, "the width {} is not a multiple of head_dim {}",
-          qkv[3], head_dim);
+  require(head_dim > 0 && qkv[3] % head_dim == 0, op, inputs, "the width {} is not a multiple of head_dim {}", qkv[3], head_dim);
 }
 
 std::vector<TensorType> infer_attention(const Op& op, std::span<const TensorType> inputs) {
@@ -29,8 +28,7 @@ std::vector<TensorType> infer_attention_grad(const Op& op, std::span<const Tenso
   require_inputs(op, inputs, {DType::kF32, DType::kF32});
   require_qkv(op, inputs);
   const Shape& qkv = inputs[0].shape;
-  require(inputs[1].shape == Shape{qkv[0], qkv[1], qkv[3]}, op, inputs,
-          "dy must have the shape [batch, sequence, width]");
+  require(inputs[1].shape == Shape{qkv[0], qkv[1], qkv[3]}, op, inputs, "dy must have the shape [batch, sequence, width]");
   return {inputs[0]};
 }
 
@@ -39,12 +37,8 @@ double product_flops(const Shape& qkv) {
   return static_cast<double>(qkv[0]) * static_cast<double>(qkv[1]) * static_cast<double>(qkv[1] + 1) *
          static_cast<double>(qkv[3]);
 }
-double attention_flops(const Op&, std::span<const TensorType> inputs) {
-  return 2 * product_flops(inputs[0].shape);
-}
-double attention_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return 5 * product_flops(inputs[0].shape);
-}
+double attention_flops(const Op&, std::span<const TensorType> inputs) { return 2 * product_flops(inputs[0].shape); }
+double attention_grad_flops(const Op&, std::span<const TensorType> inputs) { return 5 * product_flops(inputs[0].shape); }
 
 FactorSignature attention_signature(const Op& op, std::span<const TensorType> inputs) {
   enum : int { kBatch, kSequence, kThree, kWidth };
@@ -74,9 +68,7 @@ void differentiate_attention(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kAttentionDefinition{infer_attention, attention_flops, attention_signature,
-                                        differentiate_attention};
-const OpDefinition kAttentionGradDefinition{infer_attention_grad, attention_grad_flops, attention_signature,
-                                            nullptr};
+const OpDefinition kAttentionDefinition{infer_attention, attention_flops, attention_signature, differentiate_attention};
+const OpDefinition kAttentionGradDefinition{infer_attention_grad, attention_grad_flops, attention_signature, nullptr};
 
 }  // namespace weft

@@ -50,8 +50,7 @@ FactorSignature cross_entropy_signature(const Op& op, std::span<const TensorType
 void differentiate_cross_entropy(GradientRule& rule) {
   const std::vector<ValueId> inputs = rule.node().inputs;
   if (rule.output_gradient()) {
-    throw_error(ErrorCode::kInvalidArgument,
-                "cross_entropy can only be the loss itself: something was computed from its result");
+    throw_error(ErrorCode::kInvalidArgument, "cross_entropy can only be the loss itself: something was computed from its result");
   }
   if (!rule.needs_gradient(0)) return;
   const Op op{OpKind::kCrossEntropyGrad, {{"scale", rule.node().op.real("scale")}}};
@@ -62,7 +61,7 @@ void differentiate_cross_entropy(GradientRule& rule) {
 
 const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, cross_entropy_flops, cross_entropy_signature,
                                            differentiate_cross_entropy};
-const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, cross_entropy_grad_flops,
-                                               cross_entropy_signature, nullptr, 0};
+const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, cross_entropy_grad_flops, cross_entropy_signature,
+                                               nullptr, 0};
 
 }  // namespace weft

@@ -25,9 +25,7 @@ std::vector<TensorType> infer_embedding_grad(const Op& op, std::span<const Tenso
 }
 
 double embedding_flops(const Op&, std::span<const TensorType>) { return 0; }
-double embedding_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return static_cast<double>(inputs[1].elements());
-}
+double embedding_grad_flops(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[1].elements()); }
 
 FactorSignature embedding_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape& ids = inputs[1].shape;
@@ -64,9 +62,7 @@ void differentiate_embedding(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kEmbeddingDefinition{infer_embedding, embedding_flops, embedding_signature,
-                                        differentiate_embedding};
-const OpDefinition kEmbeddingGradDefinition{infer_embedding_grad, embedding_grad_flops,
-                                            embedding_grad_signature, nullptr};
+const OpDefinition kEmbeddingDefinition{infer_embedding, embedding_flops, embedding_signature, differentiate_embedding};
+const OpDefinition kEmbeddingGradDefinition{infer_embedding_grad, embedding_grad_flops, embedding_grad_signature, nullptr};
 
 }  // namespace weft

@@ -17,12 +17,8 @@ std::vector<TensorType> infer_gelu_grad(const Op& op, std::span<const TensorType
   return {inputs[0]};
 }
 
-double gelu_flops(const Op&, std::span<const TensorType> inputs) {
-  return 9.0 * static_cast<double>(inputs[0].elements());
-}
-double gelu_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return 17.0 * static_cast<double>(inputs[0].elements());
-}
+double gelu_flops(const Op&, std::span<const TensorType> inputs) { return 9.0 * static_cast<double>(inputs[0].elements()); }
+double gelu_grad_flops(const Op&, std::span<const TensorType> inputs) { return 17.0 * static_cast<double>(inputs[0].elements()); }
 
 FactorSignature elementwise_signature(const Op& op, std::span<const TensorType> inputs) {
   const std::vector<int> all = factor_range(0, inputs[0].shape.size());

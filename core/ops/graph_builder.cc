@@ -7,16 +7,15 @@ namespace weft {
 
 ValueId GraphBuilder::input(const std::string& name, TensorType type, std::vector<std::string> axes) {
   if (axes.size() != type.shape.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "input {} has {} dimensions but {} logical axis names",
-                prefix_ + name, type.shape.size(), axes.size());
+    throw_error(ErrorCode::kInvalidArgument, "input {} has {} dimensions but {} logical axis names", prefix_ + name,
+                type.shape.size(), axes.size());
   }
   return graph_.add_input(prefix_ + name, std::move(type), std::move(axes));
 }
 
-ValueId GraphBuilder::parameter(const std::string& name, Shape shape, Initializer initializer,
-                                std::vector<std::string> axes, bool decay) {
-  return graph_.add_parameter(prefix_ + name, {DType::kF32, std::move(shape)}, initializer, std::move(axes),
-                              decay);
+ValueId GraphBuilder::parameter(const std::string& name, Shape shape, Initializer initializer, std::vector<std::string> axes,
+                                bool decay) {
+  return graph_.add_parameter(prefix_ + name, {DType::kF32, std::move(shape)}, initializer, std::move(axes), decay);
 }
 
 ValueId GraphBuilder::linear(ValueId x, ValueId w, std::optional<ValueId> bias) {
@@ -37,9 +36,7 @@ ValueId GraphBuilder::attention(ValueId qkv, std::int64_t head_dim) {
   return append({OpKind::kAttention, {{"head_dim", head_dim}}}, {qkv});
 }
 
-ValueId GraphBuilder::embedding(ValueId table, ValueId ids) {
-  return append({OpKind::kEmbedding, {}}, {table, ids});
-}
+ValueId GraphBuilder::embedding(ValueId table, ValueId ids) { return append({OpKind::kEmbedding, {}}, {table, ids}); }
 
 ValueId GraphBuilder::cross_entropy(ValueId logits, ValueId targets, double scale) {
   return append({OpKind::kCrossEntropy, {{"scale", scale}}}, {logits, targets});
@@ -47,8 +44,7 @@ ValueId GraphBuilder::cross_entropy(ValueId logits, ValueId targets, double scal
 
 void GraphBuilder::set_block(int block) {
   if (block < block_)
-    throw_error(ErrorCode::kInvalidArgument, "set_block({}) after set_block({}): blocks must not decrease",
-                block, block_);
+    throw_error(ErrorCode::kInvalidArgument, "set_block({}) after set_block({}): blocks must not decrease", block, block_);
   block_ = block;
 }
 
@@ -57,15 +53,13 @@ ValueId GraphBuilder::append(Op op, std::vector<ValueId> inputs) {
   types.reserve(inputs.size());
   for (const ValueId input : inputs) {
     if (input.value() >= graph_.values().size()) {
-      throw_error(ErrorCode::kInvalidArgument, "{}: %{} is not a value of this graph", to_string(op.kind),
-                  input);
+      throw_error(ErrorCode::kInvalidArgument, "{}: %{} is not a value of this graph", to_string(op.kind), input);
     }
     types.push_back(graph_.value(input).type);
   }
   std::vector<TensorType> outputs = infer_types(op, types);
   const std::string name = prefix_ + std::string(to_string(op.kind));
-  const NodeId node =
-      graph_.add_node(std::move(op), std::move(inputs), outputs, {name}, block_, Pass::kForward);
+  const NodeId node = graph_.add_node(std::move(op), std::move(inputs), outputs, {name}, block_, Pass::kForward);
   return graph_.node(node).outputs[0];
 }
 

@@ -34,8 +34,7 @@ class GraphBuilder {
 
    private:
     friend class GraphBuilder;
-    Scope(GraphBuilder& builder, const std::string& name)
-        : builder_(builder), size_before_(builder.prefix_.size()) {
+    Scope(GraphBuilder& builder, const std::string& name) : builder_(builder), size_before_(builder.prefix_.size()) {
       builder_.prefix_ += name + ".";
     }
     GraphBuilder& builder_;
@@ -44,8 +43,8 @@ class GraphBuilder {
 
   ValueId input(const std::string& name, TensorType type, std::vector<std::string> axes);
   /// `axes` are logical names of the dimensions; see Parameter. Biases and norms pass decay = false.
-  ValueId parameter(const std::string& name, Shape shape, Initializer initializer,
-                    std::vector<std::string> axes, bool decay = true);
+  ValueId parameter(const std::string& name, Shape shape, Initializer initializer, std::vector<std::string> axes,
+                    bool decay = true);
 
   // What each computes, with shapes, stands in its file in core/ops.
   ValueId linear(ValueId x, ValueId w, std::optional<ValueId> bias = std::nullopt);
@@ -73,8 +72,6 @@ class GraphBuilder {
 
 inline Initializer zeros() { return {Initializer::Kind::kZeros, 0}; }
 inline Initializer ones() { return {Initializer::Kind::kOnes, 0}; }
-inline Initializer normal(double standard_deviation) {
-  return {Initializer::Kind::kNormal, standard_deviation};
-}
+inline Initializer normal(double standard_deviation) { return {Initializer::Kind::kNormal, standard_deviation}; }
 
 }  // namespace weft

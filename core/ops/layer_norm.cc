@@ -16,8 +16,7 @@ std::vector<TensorType> infer_layer_norm(const Op& op, std::span<const TensorTyp
   const Shape& x = inputs[0].shape;
   require(!x.empty(), op, inputs, "x must have at least one dimension");
   const Shape row{x.back()};
-  require(inputs[1].shape == row && inputs[2].shape == row, op, inputs,
-          "gamma and beta must have the shape {}", to_string(row));
+  require(inputs[1].shape == row && inputs[2].shape == row, op, inputs, "gamma and beta must have the shape {}", to_string(row));
   return {inputs[0]};
 }
 
@@ -31,15 +30,12 @@ std::vector<TensorType> infer_layer_norm_input_grad(const Op& op, std::span<cons
 
 std::vector<TensorType> infer_layer_norm_weight_grad(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {DType::kF32, DType::kF32});
-  require(!inputs[0].shape.empty() && inputs[0] == inputs[1], op, inputs,
-          "x and dy must have the same shape");
+  require(!inputs[0].shape.empty() && inputs[0] == inputs[1], op, inputs, "x and dy must have the same shape");
   const TensorType row{DType::kF32, {inputs[0].shape.back()}};
   return {row, row};
 }
 
-double layer_norm_flops(const Op&, std::span<const TensorType> inputs) {
-  return 7.0 * static_cast<double>(inputs[0].elements());
-}
+double layer_norm_flops(const Op&, std::span<const TensorType> inputs) { return 7.0 * static_cast<double>(inputs[0].elements()); }
 double input_grad_flops(const Op&, std::span<const TensorType> inputs) {
   return 14.0 * static_cast<double>(inputs[0].elements());
 }
@@ -78,12 +74,10 @@ void differentiate_layer_norm(GradientRule& rule) {
   const Op op = rule.node().op;
   const ValueId dy = *rule.output_gradient();
   if (rule.needs_gradient(0)) {
-    rule.contribute(0, rule.emit(with_epsilon(OpKind::kLayerNormInputGrad, op), {inputs[0], inputs[1], dy},
-                                 Pass::kInputGrad)[0]);
+    rule.contribute(0, rule.emit(with_epsilon(OpKind::kLayerNormInputGrad, op), {inputs[0], inputs[1], dy}, Pass::kInputGrad)[0]);
   }
   if (rule.needs_gradient(1) || rule.needs_gradient(2)) {
-    const auto gradients =
-        rule.emit(with_epsilon(OpKind::kLayerNormWeightGrad, op), {inputs[0], dy}, rule.pass_of(1));
+    const auto gradients = rule.emit(with_epsilon(OpKind::kLayerNormWeightGrad, op), {inputs[0], dy}, rule.pass_of(1));
     if (rule.needs_gradient(1)) rule.contribute(1, gradients[0]);
     if (rule.needs_gradient(2)) rule.contribute(2, gradients[1]);
   }
@@ -91,11 +85,9 @@ void differentiate_layer_norm(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kLayerNormDefinition{infer_layer_norm, layer_norm_flops, layer_norm_signature,
-                                        differentiate_layer_norm, 0};
-const OpDefinition kLayerNormInputGradDefinition{infer_layer_norm_input_grad, input_grad_flops,
-                                                 input_grad_signature, nullptr, 2};
-const OpDefinition kLayerNormWeightGradDefinition{infer_layer_norm_weight_grad, weight_grad_flops,
-                                                  weight_grad_signature, nullptr};
+const OpDefinition kLayerNormDefinition{infer_layer_norm, layer_norm_flops, layer_norm_signature, differentiate_layer_norm, 0};
+const OpDefinition kLayerNormInputGradDefinition{infer_layer_norm_input_grad, input_grad_flops, input_grad_signature, nullptr, 2};
+const OpDefinition kLayerNormWeightGradDefinition{infer_layer_norm_weight_grad, weight_grad_flops, weight_grad_signature,
+                                                  nullptr};
 
 }  // namespace weft

@@ -14,12 +14,8 @@ Shape join(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
   return shape;
 }
 
-std::span<const std::int64_t> first(const Shape& shape, std::size_t count) {
-  return std::span(shape).first(count);
-}
-std::span<const std::int64_t> from(const Shape& shape, std::size_t begin) {
-  return std::span(shape).subspan(begin);
-}
+std::span<const std::int64_t> first(const Shape& shape, std::size_t count) { return std::span(shape).first(count); }
+std::span<const std::int64_t> from(const Shape& shape, std::size_t begin) { return std::span(shape).subspan(begin); }
 
 std::vector<TensorType> infer_linear(const Op& op, std::span<const TensorType> inputs) {
   const bool has_bias = inputs.size() == 3;
@@ -30,12 +26,9 @@ std::vector<TensorType> infer_linear(const Op& op, std::span<const TensorType> i
   }
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  require(!x.empty() && !w.empty() && x.back() == w.front(), op, inputs,
-          "x's last dimension must equal w's first");
+  require(!x.empty() && !w.empty() && x.back() == w.front(), op, inputs, "x's last dimension must equal w's first");
   const Shape features(w.begin() + 1, w.end());
-  if (has_bias)
-    require(inputs[2].shape == features, op, inputs,
-            "the bias must have w's shape without the first dimension");
+  if (has_bias) require(inputs[2].shape == features, op, inputs, "the bias must have w's shape without the first dimension");
   return {{DType::kF32, join(first(x, x.size() - 1), features)}};
 }
 
@@ -43,8 +36,8 @@ std::vector<TensorType> infer_linear_input_grad(const Op& op, std::span<const Te
   require_inputs(op, inputs, {DType::kF32, DType::kF32});
   const Shape& dy = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  require(!w.empty() && dy.size() + 1 >= w.size() && std::equal(w.rbegin(), w.rend() - 1, dy.rbegin()), op,
-          inputs, "dy's last dimensions must be w's without the first");
+  require(!w.empty() && dy.size() + 1 >= w.size() && std::equal(w.rbegin(), w.rend() - 1, dy.rbegin()), op, inputs,
+          "dy's last dimensions must be w's without the first");
   return {{DType::kF32, join(first(dy, dy.size() + 1 - w.size()), first(w, 1))}};
 }
 
@@ -79,9 +72,8 @@ struct LinearFactors {
   std::vector<int> token_features;  ///< y
 };
 
-LinearFactors linear_factors(std::span<const std::int64_t> tokens, std::int64_t k,
-                             std::span<const std::int64_t> features, FactorKind token_kind, FactorKind k_kind,
-                             FactorKind feature_kind) {
+LinearFactors linear_factors(std::span<const std::int64_t> tokens, std::int64_t k, std::span<const std::int64_t> features,
+                             FactorKind token_kind, FactorKind k_kind, FactorKind feature_kind) {
   LinearFactors result;
   for (const std::int64_t size : tokens) result.factors.push_back({token_kind, size});
   result.factors.push_back({k_kind, k});
@@ -97,8 +89,8 @@ LinearFactors linear_factors(std::span<const std::int64_t> tokens, std::int64_t 
 FactorSignature linear_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  auto f = linear_factors(first(x, x.size() - 1), w[0], from(w, 1), FactorKind::kParallel,
-                          FactorKind::kReduction, FactorKind::kParallel);
+  auto f = linear_factors(first(x, x.size() - 1), w[0], from(w, 1), FactorKind::kParallel, FactorKind::kReduction,
+                          FactorKind::kParallel);
   FactorSignature signature{f.factors, {f.token_k, f.k_features}, {f.token_features}, {}, {{0}, {1}}};
   if (inputs.size() == 3) {
     signature.inputs.push_back(f.features);
@@ -110,8 +102,8 @@ FactorSignature linear_signature(const Op&, std::span<const TensorType> inputs) 
 FactorSignature linear_input_grad_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape& dy = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  auto f = linear_factors(first(dy, dy.size() + 1 - w.size()), w[0], from(w, 1), FactorKind::kParallel,
-                          FactorKind::kParallel, FactorKind::kReduction);
+  auto f = linear_factors(first(dy, dy.size() + 1 - w.size()), w[0], from(w, 1), FactorKind::kParallel, FactorKind::kParallel,
+                          FactorKind::kReduction);
   return {f.factors, {f.token_features, f.k_features}, {f.token_k}, {}, {{0}, {1}}};
 }
 
@@ -141,9 +133,9 @@ void differentiate_linear(GradientRule& rule) {
 }  // namespace
 
 const OpDefinition kLinearDefinition{infer_linear, linear_flops, linear_signature, differentiate_linear};
-const OpDefinition kLinearInputGradDefinition{infer_linear_input_grad, linear_input_grad_flops,
-                                              linear_input_grad_signature, nullptr};
-const OpDefinition kLinearWeightGradDefinition{infer_linear_weight_grad, linear_weight_grad_flops,
-                                               linear_weight_grad_signature, nullptr};
+const OpDefinition kLinearInputGradDefinition{infer_linear_input_grad, linear_input_grad_flops, linear_input_grad_signature,
+                                              nullptr};
+const OpDefinition kLinearWeightGradDefinition{infer_linear_weight_grad, linear_weight_grad_flops, linear_weight_grad_signature,
+                                               nullptr};
 
 }  // namespace weft

@@ -7,38 +7,22 @@ namespace weft {
 
 const OpDefinition& definition(OpKind kind) {
   switch (kind) {
-    case OpKind::kAdd:
-      return kAddDefinition;
-    case OpKind::kSumLeading:
-      return kSumLeadingDefinition;
-    case OpKind::kLinear:
-      return kLinearDefinition;
-    case OpKind::kLinearInputGrad:
-      return kLinearInputGradDefinition;
-    case OpKind::kLinearWeightGrad:
-      return kLinearWeightGradDefinition;
-    case OpKind::kGelu:
-      return kGeluDefinition;
-    case OpKind::kGeluGrad:
-      return kGeluGradDefinition;
-    case OpKind::kLayerNorm:
-      return kLayerNormDefinition;
-    case OpKind::kLayerNormInputGrad:
-      return kLayerNormInputGradDefinition;
-    case OpKind::kLayerNormWeightGrad:
-      return kLayerNormWeightGradDefinition;
-    case OpKind::kAttention:
-      return kAttentionDefinition;
-    case OpKind::kAttentionGrad:
-      return kAttentionGradDefinition;
-    case OpKind::kEmbedding:
-      return kEmbeddingDefinition;
-    case OpKind::kEmbeddingGrad:
-      return kEmbeddingGradDefinition;
-    case OpKind::kCrossEntropy:
-      return kCrossEntropyDefinition;
-    case OpKind::kCrossEntropyGrad:
-      return kCrossEntropyGradDefinition;
+    case OpKind::kAdd: return kAddDefinition;
+    case OpKind::kSumLeading: return kSumLeadingDefinition;
+    case OpKind::kLinear: return kLinearDefinition;
+    case OpKind::kLinearInputGrad: return kLinearInputGradDefinition;
+    case OpKind::kLinearWeightGrad: return kLinearWeightGradDefinition;
+    case OpKind::kGelu: return kGeluDefinition;
+    case OpKind::kGeluGrad: return kGeluGradDefinition;
+    case OpKind::kLayerNorm: return kLayerNormDefinition;
+    case OpKind::kLayerNormInputGrad: return kLayerNormInputGradDefinition;
+    case OpKind::kLayerNormWeightGrad: return kLayerNormWeightGradDefinition;
+    case OpKind::kAttention: return kAttentionDefinition;
+    case OpKind::kAttentionGrad: return kAttentionGradDefinition;
+    case OpKind::kEmbedding: return kEmbeddingDefinition;
+    case OpKind::kEmbeddingGrad: return kEmbeddingGradDefinition;
+    case OpKind::kCrossEntropy: return kCrossEntropyDefinition;
+    case OpKind::kCrossEntropyGrad: return kCrossEntropyGradDefinition;
   }
   WEFT_CHECK(false, "op kind {}", static_cast<int>(kind));
 }

@@ -21,8 +21,7 @@ using test::Numbers;
 /// A small model: the op between parameters and a cross entropy.
 struct Case {
   std::string name;
-  std::function<ValueId(GraphBuilder&)>
-      build;  // the value that goes into the loss; its last dimension are the logits
+  std::function<ValueId(GraphBuilder&)> build;  // the value that goes into the loss; its last dimension are the logits
 };
 
 ValueId parameter(GraphBuilder& b, const std::string& name, Shape shape) {
@@ -50,13 +49,11 @@ std::vector<Case> cases() {
        }},
       {"linear_bias",
        [](GraphBuilder& b) {
-         return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}),
-                         parameter(b, "bias", {21}));
+         return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}), parameter(b, "bias", {21}));
        }},
       {"linear_packed",
        [](GraphBuilder& b) {
-         return b.linear(parameter(b, "x", {2, 5, 9}), parameter(b, "w", {9, 3, 7}),
-                         parameter(b, "bias", {3, 7}));
+         return b.linear(parameter(b, "x", {2, 5, 9}), parameter(b, "w", {9, 3, 7}), parameter(b, "bias", {3, 7}));
        }},
       {"gelu",
        [](GraphBuilder& b) {
@@ -64,13 +61,11 @@ std::vector<Case> cases() {
        }},
       {"layer_norm",
        [](GraphBuilder& b) {
-         return b.layer_norm(parameter(b, "x", {3, 3, 37}), parameter(b, "gamma", {37}),
-                             parameter(b, "beta", {37}));
+         return b.layer_norm(parameter(b, "x", {3, 3, 37}), parameter(b, "gamma", {37}), parameter(b, "beta", {37}));
        }},
       {"layer_norm_narrow",
        [](GraphBuilder& b) {
-         return b.layer_norm(parameter(b, "x", {5, 3}), parameter(b, "gamma", {3}),
-                             parameter(b, "beta", {3}));
+         return b.layer_norm(parameter(b, "x", {5, 3}), parameter(b, "gamma", {3}), parameter(b, "beta", {3}));
        }},
       {"attention",
        [](GraphBuilder& b) {
@@ -104,8 +99,7 @@ struct Fixture {
     const ValueId logits = c.build(b);
     const Shape shape = b.graph().value(logits).type.shape;
     const Shape target_shape(shape.begin(), shape.end() - 1);
-    targets =
-        b.input("targets", {DType::kI32, target_shape}, std::vector<std::string>(target_shape.size(), "any"));
+    targets = b.input("targets", {DType::kI32, target_shape}, std::vector<std::string>(target_shape.size(), "any"));
     const ValueId loss = b.cross_entropy(logits, targets, 0.37);
     forward = std::move(b).finish();
     training = differentiate(forward, loss);
@@ -117,8 +111,7 @@ struct Fixture {
     PhiloxStream random(11);
     for (const Input& input : forward.inputs()) {
       const std::uint64_t bound = input.value == targets ? static_cast<std::uint64_t>(shape.back()) : 11;
-      for (std::int32_t& id : evaluation->data<std::int32_t>(input.value))
-        id = static_cast<std::int32_t>(random.below(bound));
+      for (std::int32_t& id : evaluation->data<std::int32_t>(input.value)) id = static_cast<std::int32_t>(random.below(bound));
       const auto span = evaluation->data<std::int32_t>(input.value);
       values[input.value] = Numbers(span.begin(), span.end());
     }
@@ -149,9 +142,7 @@ class GradientTest : public ::testing::TestWithParam<InstructionSet> {
 TEST_P(GradientTest, LossEqualsTheReference) {
   for (const Case& c : cases()) {
     Fixture f(c, GetParam());
-    EXPECT_NEAR(f.evaluation->data<float>(f.training.loss)[0], f.reference_loss(),
-                1e-5 * std::abs(f.reference_loss()))
-        << c.name;
+    EXPECT_NEAR(f.evaluation->data<float>(f.training.loss)[0], f.reference_loss(), 1e-5 * std::abs(f.reference_loss())) << c.name;
   }
 }
 
@@ -186,8 +177,7 @@ TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
     std::vector<ValueId> gradients;
     for (const Gradient& gradient : f.training.gradients) gradients.push_back(gradient.gradient);
     if (std::ranges::any_of(f.training.graph.nodes(), [&](const Node& node) {
-          return std::ranges::any_of(node.inputs,
-                                     [&](ValueId v) { return std::ranges::count(gradients, v) > 0; });
+          return std::ranges::any_of(node.inputs, [&](ValueId v) { return std::ranges::count(gradients, v) > 0; });
         })) {
       continue;  // gradient of one parameter is used for another's
     }
@@ -196,8 +186,7 @@ TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
       Evaluation evaluation(f.device, f.training.graph, {}, gradients);
       evaluation.fill_parameters(5);
       for (const Input& input : f.forward.inputs()) {
-        std::ranges::copy(f.evaluation->data<std::int32_t>(input.value),
-                          evaluation.data<std::int32_t>(input.value).begin());
+        std::ranges::copy(f.evaluation->data<std::int32_t>(input.value), evaluation.data<std::int32_t>(input.value).begin());
       }
       evaluation.run();
       evaluation.run(OutputMode::kAccumulate);
@@ -215,8 +204,7 @@ TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, GradientTest,
-                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2,
-                                           InstructionSet::kAvx512),
+                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2, InstructionSet::kAvx512),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 }  // namespace

@@ -94,8 +94,7 @@ Region shard_region(const TensorType& type, const std::vector<int>& dimensions, 
 
 Tensor slice(const Tensor& whole, const Region& region) {
   Tensor part({whole.type.dtype, region.shape()});
-  copy_region(region, size_of(whole.type.dtype), Region::whole(whole.type.shape), whole.bytes, region,
-              part.bytes);
+  copy_region(region, size_of(whole.type.dtype), Region::whole(whole.type.shape), whole.bytes, region, part.bytes);
   return part;
 }
 
@@ -124,8 +123,7 @@ void expect_near(const Tensor& actual, const Tensor& expected, const std::string
 void check_factor(const Case& c, const FactorSignature& signature, int factor, std::int64_t parts,
                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& whole) {
   const Factor& f = signature.factors[static_cast<std::size_t>(factor)];
-  const std::string where =
-      fmt::format("{} {} factor {} in {}", to_string(c.op), to_string(signature), factor, parts);
+  const std::string where = fmt::format("{} {} factor {} in {}", to_string(c.op), to_string(signature), factor, parts);
   std::vector<Tensor> combined;
   for (const Tensor& output : whole) combined.emplace_back(output.type);
   bool first = true;
@@ -134,19 +132,16 @@ void check_factor(const Case& c, const FactorSignature& signature, int factor, s
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool once = std::ranges::count(signature.once_inputs, static_cast<int>(i)) > 0;
       if (f.kind == FactorKind::kReduction && once && !first) continue;
-      shard_inputs.push_back(
-          slice(inputs[i], shard_region(inputs[i].type, signature.inputs[i], factor, range)));
+      shard_inputs.push_back(slice(inputs[i], shard_region(inputs[i].type, signature.inputs[i], factor, range)));
     }
     const std::vector<Tensor> part = run(c.op, shard_inputs);
     for (std::size_t o = 0; o < whole.size(); ++o) {
       const Region region = shard_region(whole[o].type, signature.outputs[o], factor, range);
       ASSERT_EQ(part[o].type.shape, region.shape()) << where;
       if (f.kind == FactorKind::kReduction) {
-        for (std::int64_t i = 0; i < part[o].type.elements(); ++i)
-          combined[o].floats()[i] += part[o].floats()[i];
+        for (std::int64_t i = 0; i < part[o].type.elements(); ++i) combined[o].floats()[i] += part[o].floats()[i];
       } else {
-        copy_region(region, sizeof(float), region, part[o].bytes, Region::whole(whole[o].type.shape),
-                    combined[o].bytes);
+        copy_region(region, sizeof(float), region, part[o].bytes, Region::whole(whole[o].type.shape), combined[o].bytes);
       }
     }
     first = false;
@@ -163,8 +158,7 @@ TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
     const std::vector<Tensor> whole = run(c.op, inputs);
     for (std::size_t factor = 0; factor < signature.factors.size(); ++factor) {
       if (signature.factors[factor].kind == FactorKind::kWhole) continue;
-      for (const std::int64_t parts : {2, 3})
-        check_factor(c, signature, static_cast<int>(factor), parts, inputs, whole);
+      for (const std::int64_t parts : {2, 3}) check_factor(c, signature, static_cast<int>(factor), parts, inputs, whole);
     }
   }
 }
@@ -173,14 +167,12 @@ TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
   for (const Case& c : cases()) {
     const FactorSignature signature = factor_signature(c.op, c.inputs);
     const std::vector<TensorType> outputs = infer_types(c.op, c.inputs);
-    const auto check = [&](const std::vector<std::vector<int>>& tensors,
-                           const std::vector<TensorType>& types) {
+    const auto check = [&](const std::vector<std::vector<int>>& tensors, const std::vector<TensorType>& types) {
       ASSERT_EQ(tensors.size(), types.size()) << to_string(c.op);
       for (std::size_t t = 0; t < types.size(); ++t) {
         ASSERT_EQ(tensors[t].size(), types[t].shape.size()) << to_string(c.op);
         for (std::size_t d = 0; d < tensors[t].size(); ++d) {
-          EXPECT_EQ(signature.factors[static_cast<std::size_t>(tensors[t][d])].size, types[t].shape[d])
-              << to_string(c.op);
+          EXPECT_EQ(signature.factors[static_cast<std::size_t>(tensors[t][d])].size, types[t].shape[d]) << to_string(c.op);
         }
       }
     };

@@ -9,15 +9,13 @@
 namespace weft {
 namespace {
 
-constexpr apps::GptShape kShape{
-    .layers = 2, .width = 32, .heads = 4, .sequence = 12, .batch = 4, .vocabulary = 11};
+constexpr apps::GptShape kShape{.layers = 2, .width = 32, .heads = 4, .sequence = 12, .batch = 4, .vocabulary = 11};
 constexpr AdamW kOptimizer{.learning_rate = 3e-3, .weight_decay = 0.1};
 
 /// Sequences that count upwards modulo the vocabulary, from a start that depends on step and row; every
 /// second step by twos.
 void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch, Evaluation& evaluation) {
-  const auto tokens = evaluation.data<std::int32_t>(gpt.tokens),
-             targets = evaluation.data<std::int32_t>(gpt.targets);
+  const auto tokens = evaluation.data<std::int32_t>(gpt.tokens), targets = evaluation.data<std::int32_t>(gpt.targets);
   for (std::int64_t row = 0; row < kShape.batch; ++row) {
     for (std::int64_t s = 0; s < kShape.sequence; ++s) {
       const std::int64_t start = 3 * step + 5 * microbatch + row, stride = 1 + row % 2;
@@ -35,9 +33,7 @@ std::vector<double> train(int steps, int microbatches, int threads = 1) {
   OneDeviceTrainer trainer(device, differentiate(gpt.graph, gpt.loss), 1);
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
-    const auto feed = [&](int microbatch, Evaluation& evaluation) {
-      feed_counting(gpt, step, microbatch, evaluation);
-    };
+    const auto feed = [&](int microbatch, Evaluation& evaluation) { feed_counting(gpt, step, microbatch, evaluation); };
     losses.push_back(trainer.step(microbatches, feed, kOptimizer, 1.0).loss);
   }
   return losses;

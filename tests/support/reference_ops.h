@@ -52,10 +52,8 @@ inline Numbers layer_norm(const Numbers& x, const Numbers& gamma, const Numbers&
   for (std::size_t row = 0; row < x.size(); row += h) {
     double mean = 0, variance = 0;
     for (std::size_t c = 0; c < h; ++c) mean += x[row + c] / static_cast<double>(h);
-    for (std::size_t c = 0; c < h; ++c)
-      variance += (x[row + c] - mean) * (x[row + c] - mean) / static_cast<double>(h);
-    for (std::size_t c = 0; c < h; ++c)
-      y[row + c] = (x[row + c] - mean) / std::sqrt(variance + epsilon) * gamma[c] + beta[c];
+    for (std::size_t c = 0; c < h; ++c) variance += (x[row + c] - mean) * (x[row + c] - mean) / static_cast<double>(h);
+    for (std::size_t c = 0; c < h; ++c) y[row + c] = (x[row + c] - mean) / std::sqrt(variance + epsilon) * gamma[c] + beta[c];
   }
   return y;
 }
@@ -111,32 +109,22 @@ inline Numbers cross_entropy(const Numbers& logits, const Numbers& targets, doub
 }  // namespace reference
 
 /// One forward op. `shapes` are those of the inputs.
-inline Numbers reference_run(const Op& op, const std::vector<const Numbers*>& in,
-                             const std::vector<Shape>& shapes) {
+inline Numbers reference_run(const Op& op, const std::vector<const Numbers*>& in, const std::vector<Shape>& shapes) {
   const auto last = [&](std::size_t i) { return static_cast<std::size_t>(shapes[i].back()); };
   switch (op.kind) {
-    case OpKind::kAdd:
-      return reference::add(*in[0], *in[1]);
-    case OpKind::kLinear:
-      return reference::linear(*in[0], *in[1], in.size() == 3 ? in[2] : nullptr, last(0));
-    case OpKind::kGelu:
-      return reference::gelu(*in[0]);
-    case OpKind::kLayerNorm:
-      return reference::layer_norm(*in[0], *in[1], *in[2], op.real("epsilon"));
-    case OpKind::kAttention:
-      return reference::attention(*in[0], shapes[0], op.integer("head_dim"));
-    case OpKind::kEmbedding:
-      return reference::embedding(*in[0], *in[1], last(0));
-    case OpKind::kCrossEntropy:
-      return reference::cross_entropy(*in[0], *in[1], op.real("scale"));
+    case OpKind::kAdd: return reference::add(*in[0], *in[1]);
+    case OpKind::kLinear: return reference::linear(*in[0], *in[1], in.size() == 3 ? in[2] : nullptr, last(0));
+    case OpKind::kGelu: return reference::gelu(*in[0]);
+    case OpKind::kLayerNorm: return reference::layer_norm(*in[0], *in[1], *in[2], op.real("epsilon"));
+    case OpKind::kAttention: return reference::attention(*in[0], shapes[0], op.integer("head_dim"));
+    case OpKind::kEmbedding: return reference::embedding(*in[0], *in[1], last(0));
+    case OpKind::kCrossEntropy: return reference::cross_entropy(*in[0], *in[1], op.real("scale"));
     case OpKind::kSumLeading: {
       std::int64_t columns = 1;
-      for (std::size_t d = static_cast<std::size_t>(op.integer("dimensions")); d < shapes[0].size(); ++d)
-        columns *= shapes[0][d];
+      for (std::size_t d = static_cast<std::size_t>(op.integer("dimensions")); d < shapes[0].size(); ++d) columns *= shapes[0][d];
       return reference::sum_leading(*in[0], static_cast<std::size_t>(columns));
     }
-    default:
-      WEFT_CHECK(false, "{} has no reference", to_string(op));
+    default: WEFT_CHECK(false, "{} has no reference", to_string(op));
   }
 }
 

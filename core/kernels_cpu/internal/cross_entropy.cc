@@ -10,8 +10,8 @@ void check_targets(const OpRun& run, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int32_t target = run.ids(1)[r];
     if (target >= 0 && target < columns) continue;
-    throw_error(ErrorCode::kInvalidArgument, "{}: the target {} at position {} is outside the {} logits",
-                to_string(run.op), target, r, columns);
+    throw_error(ErrorCode::kInvalidArgument, "{}: the target {} at position {} is outside the {} logits", to_string(run.op),
+                target, r, columns);
   }
 }
 
@@ -20,16 +20,14 @@ void check_targets(const OpRun& run, std::int64_t rows, std::int64_t columns) {
 void run_cross_entropy(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t rows = run.rows(0), columns = run.shape(0).back();
   check_targets(run, rows, columns);
-  const double loss =
-      run.op.real("scale") * context.vector.cross_entropy(run.in(0), run.ids(1), rows, columns);
+  const double loss = run.op.real("scale") * context.vector.cross_entropy(run.in(0), run.ids(1), rows, columns);
   *run.out() = static_cast<float>(loss) + (run.accumulate[0] ? *run.out() : 0.0f);
 }
 
 void run_cross_entropy_grad(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t rows = run.rows(0), columns = run.shape(0).back();
   check_targets(run, rows, columns);
-  context.vector.cross_entropy_grad(run.in(0), run.ids(1), run.out(), rows, columns,
-                                    static_cast<float>(run.op.real("scale")));
+  context.vector.cross_entropy_grad(run.in(0), run.ids(1), run.out(), rows, columns, static_cast<float>(run.op.real("scale")));
 }
 
 }  // namespace weft

@@ -14,16 +14,13 @@ void run_linear(CpuKernels::Context& context, const OpRun& run) {
 }
 
 void run_linear_input_grad(CpuKernels::Context&, const OpRun& run) {
-  const std::int64_t k = run.shape(1)[0], n = run.inputs[1].type.elements() / k,
-                     m = run.inputs[0].type.elements() / n;
-  gemm(Transpose::kNo, Transpose::kYes, m, k, n, run.in(0), n, run.in(1), n, run.accumulate[0] ? 1 : 0,
-       run.out(), k);
+  const std::int64_t k = run.shape(1)[0], n = run.inputs[1].type.elements() / k, m = run.inputs[0].type.elements() / n;
+  gemm(Transpose::kNo, Transpose::kYes, m, k, n, run.in(0), n, run.in(1), n, run.accumulate[0] ? 1 : 0, run.out(), k);
 }
 
 void run_linear_weight_grad(CpuKernels::Context&, const OpRun& run) {
   const std::int64_t m = run.rows(0), k = run.shape(0).back(), n = run.inputs[1].type.elements() / m;
-  gemm(Transpose::kYes, Transpose::kNo, k, n, m, run.in(0), k, run.in(1), n, run.accumulate[0] ? 1 : 0,
-       run.out(), n);
+  gemm(Transpose::kYes, Transpose::kNo, k, n, m, run.in(0), k, run.in(1), n, run.accumulate[0] ? 1 : 0, run.out(), n);
 }
 
 }  // namespace weft

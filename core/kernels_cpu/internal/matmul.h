@@ -14,9 +14,8 @@ enum class Transpose : bool { kNo, kYes };
 ///
 /// c[M,N] = a[M,K] * b[K,N] + beta * c, where a and b are stored transposed if so said. The order of
 /// additions depends on the sizes, the number of threads and the instruction set alone.
-void gemm(Transpose transpose_a, Transpose transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
-          const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
-          std::int64_t ldc);
+void gemm(Transpose transpose_a, Transpose transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+          std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc);
 
 /// y[M,N] = x[M,K] * w[K,N] + bias[N] in one pass over y. Keeps one compiled primitive per size. One thread
 /// at a time.
@@ -24,8 +23,7 @@ class BiasedMatmul final {
  public:
   BiasedMatmul();
   ~BiasedMatmul();
-  void run(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const float* w, const float* bias,
-           float* y);
+  void run(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const float* w, const float* bias, float* y);
 
  private:
   struct Engine;

@@ -29,9 +29,7 @@ struct OpRun {
   std::array<bool, 2> accumulate;  ///< By output; only ever true where accumulates_itself(op.kind).
 
   const float* in(std::size_t i) const { return reinterpret_cast<const float*>(inputs[i].data); }
-  const std::int32_t* ids(std::size_t i) const {
-    return reinterpret_cast<const std::int32_t*>(inputs[i].data);
-  }
+  const std::int32_t* ids(std::size_t i) const { return reinterpret_cast<const std::int32_t*>(inputs[i].data); }
   float* out(std::size_t i = 0) const { return reinterpret_cast<float*>(outputs[i].data); }
   const Shape& shape(std::size_t input) const { return inputs[input].type.shape; }
   /// Elements of an input divided by its last dimension.

@@ -27,8 +27,7 @@ struct RowStatistics {
 
 WEFT_INLINE RowStatistics row_statistics(const float* x, std::int64_t columns, float epsilon) {
   const float inverse_columns = 1.0f / static_cast<float>(columns);
-  const float mean = sum_row(columns, [&](std::int64_t c, std::int64_t n) { return load_up_to(x + c, n); }) *
-                     inverse_columns;
+  const float mean = sum_row(columns, [&](std::int64_t c, std::int64_t n) { return load_up_to(x + c, n); }) * inverse_columns;
   const float variance = inverse_columns * sum_row(columns, [&](std::int64_t c, std::int64_t n) {
                            const Vector centred = load_up_to(x + c, n, mean) - mean;
                            return centred * centred;
@@ -36,8 +35,8 @@ WEFT_INLINE RowStatistics row_statistics(const float* x, std::int64_t columns, f
   return {mean, 1.0f / __builtin_sqrtf(variance + epsilon)};
 }
 
-void layer_norm(const float* x, const float* gamma, const float* beta, float* y, std::int64_t rows,
-                std::int64_t columns, float epsilon) {
+void layer_norm(const float* x, const float* gamma, const float* beta, float* y, std::int64_t rows, std::int64_t columns,
+                float epsilon) {
   for (std::int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
     const RowStatistics s = row_statistics(x, columns, epsilon);
     for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
@@ -56,10 +55,9 @@ void layer_norm_input_grad(const float* x, const float* gamma, const float* dy, 
     const float mean_g = inverse_columns * sum_row(columns, [&](std::int64_t c, std::int64_t n) {
                            return load_up_to(dy + c, n) * load_up_to(gamma + c, n);
                          });
-    const float mean_gh =
-        inverse_columns * s.inverse_deviation * sum_row(columns, [&](std::int64_t c, std::int64_t n) {
-          return load_up_to(dy + c, n) * load_up_to(gamma + c, n) * (load_up_to(x + c, n) - s.mean);
-        });
+    const float mean_gh = inverse_columns * s.inverse_deviation * sum_row(columns, [&](std::int64_t c, std::int64_t n) {
+                            return load_up_to(dy + c, n) * load_up_to(gamma + c, n) * (load_up_to(x + c, n) - s.mean);
+                          });
     for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
       const Vector h = (load_up_to(x + c, n) - s.mean) * s.inverse_deviation;
       const Vector g = load_up_to(dy + c, n) * load_up_to(gamma + c, n);
@@ -69,8 +67,8 @@ void layer_norm_input_grad(const float* x, const float* gamma, const float* dy, 
 }
 
 /// Adds to dgamma and dbeta, four rows at a time.
-void layer_norm_weight_grad(const float* x, const float* dy, float* dgamma, float* dbeta, std::int64_t rows,
-                            std::int64_t columns, float epsilon) {
+void layer_norm_weight_grad(const float* x, const float* dy, float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns,
+                            float epsilon) {
   constexpr std::int64_t kUnroll = 4;
   std::int64_t r = 0;
   for (; r < rows; r += kUnroll) {

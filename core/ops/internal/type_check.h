@@ -16,11 +16,9 @@ std::string describe_call(const Op& op, std::span<const TensorType> inputs);
 
 /// Throws Error(kInvalidArgument) "<call>: <text>" unless `condition` holds.
 template <typename... Args>
-void require(bool condition, const Op& op, std::span<const TensorType> inputs,
-             fmt::format_string<Args...> text, Args&&... args) {
+void require(bool condition, const Op& op, std::span<const TensorType> inputs, fmt::format_string<Args...> text, Args&&... args) {
   if (condition) return;
-  throw_error(ErrorCode::kInvalidArgument, "{}: {}", describe_call(op, inputs),
-              fmt::format(text, std::forward<Args>(args)...));
+  throw_error(ErrorCode::kInvalidArgument, "{}: {}", describe_call(op, inputs), fmt::format(text, std::forward<Args>(args)...));
 }
 
 /// The number of inputs is right and each has its dtype; the op's rule checks shapes.

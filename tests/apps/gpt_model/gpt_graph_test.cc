@@ -23,9 +23,7 @@ TEST(GptGraph, CanBeDifferentiated) {
   EXPECT_EQ(training.gradients.size(), gpt.graph.parameters().size());
 }
 
-TEST(GptGraph, RefusesHeadsThatDoNotDivideTheWidth) {
-  EXPECT_THROW(gpt_graph({.width = 100, .heads = 3}, 1.0), Error);
-}
+TEST(GptGraph, RefusesHeadsThatDoNotDivideTheWidth) { EXPECT_THROW(gpt_graph({.width = 100, .heads = 3}, 1.0), Error); }
 
 }  // namespace
 }  // namespace weft::apps

@@ -24,15 +24,9 @@ Graph random_graph(std::uint64_t seed) {
   for (int i = 0; i < 30; ++i) {
     const ValueId a = values[random.below(values.size())], c = values[random.below(values.size())];
     switch (random.below(3)) {
-      case 0:
-        values.push_back(b.gelu(a));
-        break;
-      case 1:
-        values.push_back(b.add(a, c));
-        break;
-      default:
-        b.linear(a, narrow);
-        break;
+      case 0: values.push_back(b.gelu(a)); break;
+      case 1: values.push_back(b.add(a, c)); break;
+      default: b.linear(a, narrow); break;
     }
   }
   return std::move(b).finish();
@@ -74,9 +68,9 @@ TEST(MemoryPlan, AChainWorksInPlace) {
   GraphBuilder b;
   ValueId x = b.input("x", {DType::kF32, {64, 64}}, {"a", "b"});
   for (int i = 0; i < 10; ++i) x = b.gelu(x);
-  const MemoryPlan plan = plan_memory(
-      b.graph(), all_nodes(b.graph()),
-      std::vector<bool>{true, false, false, false, false, false, false, false, false, false, false});
+  const MemoryPlan plan =
+      plan_memory(b.graph(), all_nodes(b.graph()),
+                  std::vector<bool>{true, false, false, false, false, false, false, false, false, false, false});
   EXPECT_EQ(plan.size, 64u * 64 * sizeof(float));
 }
 

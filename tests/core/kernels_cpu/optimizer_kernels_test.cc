@@ -29,12 +29,7 @@ TEST_P(OptimizerKernels, ThreeAdamWStepsEqualTheFormulaInDouble) {
   CpuKernels kernels(GetParam());
   std::vector<float> parameters = random_values(kSize, 1), first(kSize, 0.0f), second(kSize, 0.0f);
   std::vector<double> p(parameters.begin(), parameters.end()), m(kSize, 0.0), v(kSize, 0.0);
-  AdamW step{.learning_rate = 0.01,
-             .beta1 = 0.9,
-             .beta2 = 0.95,
-             .epsilon = 1e-8,
-             .weight_decay = 0.1,
-             .gradient_scale = 0.5};
+  AdamW step{.learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .gradient_scale = 0.5};
   for (step.step = 1; step.step <= 3; ++step.step) {
     const std::vector<float> gradients = random_values(kSize, 10 + static_cast<std::uint64_t>(step.step));
     kernels.adamw(step, gradients, parameters, first, second);
@@ -78,8 +73,7 @@ TEST_P(OptimizerKernels, SumOfSquaresAddsUpInDouble) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, OptimizerKernels,
-                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2,
-                                           InstructionSet::kAvx512),
+                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2, InstructionSet::kAvx512),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST(ClipFactor, LimitsTheNormAndNothingElse) {
@@ -93,9 +87,8 @@ TEST(CpuKernels, RefusesWrongOutputTypesAndIdsOutsideTheTable) {
   std::vector<float> table(6), out(4);
   std::vector<std::int32_t> ids{1, 3};
   const auto run = [&](const Shape& output) {
-    const std::vector<ConstTensorRef> inputs{
-        {{DType::kF32, {3, 2}}, reinterpret_cast<std::byte*>(table.data())},
-        {{DType::kI32, {2}}, reinterpret_cast<std::byte*>(ids.data())}};
+    const std::vector<ConstTensorRef> inputs{{{DType::kF32, {3, 2}}, reinterpret_cast<std::byte*>(table.data())},
+                                             {{DType::kI32, {2}}, reinterpret_cast<std::byte*>(ids.data())}};
     const std::vector<TensorRef> outputs{{{DType::kF32, output}, reinterpret_cast<std::byte*>(out.data())}};
     try {
       kernels.run({OpKind::kEmbedding, {}}, inputs, outputs, {});

@@ -50,8 +50,7 @@ TEST(GraphBuilder, RefusesShapesThatDoNotFitAndNamesThem) {
   GraphBuilder b;
   const ValueId x = b.input("x", {DType::kF32, {2, 5, 8}}, {"batch", "sequence", "embed"});
   const ValueId w = b.parameter("w", {7, 8}, normal(0.02), {"a", "b"});
-  EXPECT_EQ(message_of([&] { b.linear(x, w); }),
-            "linear(f32[2,5,8], f32[7,8]): x's last dimension must equal w's first");
+  EXPECT_EQ(message_of([&] { b.linear(x, w); }), "linear(f32[2,5,8], f32[7,8]): x's last dimension must equal w's first");
   EXPECT_THAT(message_of([&] { b.add(x, w); }), HasSubstr("add(f32[2,5,8], f32[7,8]): b's shape"));
   EXPECT_THAT(message_of([&] { b.attention(x, 4); }), HasSubstr("[batch, sequence, 3, width]"));
   EXPECT_THAT(message_of([&] { b.embedding(w, x); }), HasSubstr("input 1 must be i32"));
@@ -59,8 +58,7 @@ TEST(GraphBuilder, RefusesShapesThatDoNotFitAndNamesThem) {
 }
 
 TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
-  const std::vector<TensorType> inputs{
-      {DType::kF32, {2, 5, 8}}, {DType::kF32, {8, 3, 6}}, {DType::kF32, {3, 6}}};
+  const std::vector<TensorType> inputs{{DType::kF32, {2, 5, 8}}, {DType::kF32, {8, 3, 6}}, {DType::kF32, {3, 6}}};
   const FactorSignature signature = factor_signature({OpKind::kLinear, {}}, inputs);
   EXPECT_EQ(to_string(signature), "(a,b,c+)(c+,d,e)(d,e)->(a,b,d,e)");
   EXPECT_EQ(signature.once_inputs, std::vector<int>{2});
@@ -69,8 +67,7 @@ TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
 
 TEST(FactorSignature, AttentionSplitsTheWidthOnlyBetweenHeads) {
   const std::vector<TensorType> inputs{{DType::kF32, {2, 5, 3, 12}}};
-  const FactorSignature signature =
-      factor_signature({OpKind::kAttention, {{"head_dim", std::int64_t{4}}}}, inputs);
+  const FactorSignature signature = factor_signature({OpKind::kAttention, {{"head_dim", std::int64_t{4}}}}, inputs);
   EXPECT_EQ(to_string(signature), "(a,B,C,d)->(a,B,d)");
   EXPECT_EQ(signature.factors[3].granularity, 4);
 }
