@@ -141,6 +141,8 @@ void System::Impl::adopt(const std::shared_ptr<Link>& link, Greeting& greeting, 
   auto connection = greeting.release();
   link->attach(connection, std::move(other), dialled_here);
   connection->flush();
+  const std::lock_guard lock(routes_mutex);
+  link_attached.notify_all();
 }
 
 void System::Impl::on_call(Link& link, Call call) {

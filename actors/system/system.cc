@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <future>
 #include <random>
-#include <thread>
 
 #include "actors/system/internal/runtime.h"
 
@@ -107,9 +106,7 @@ void System::Impl::shut_down() {
   });
   // What the sockets have not taken yet, such as a last large reply, has a moment to leave.
   const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
-  for (const auto& connection : closing_connections)
-    while (connection->unsent_bytes() != 0 && !connection->closed() && SteadyClock().now() < limit)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (const auto& connection : closing_connections) connection->wait_sent(limit);
   local->close(reason);
   for (const auto& state : pending.take_all()) state->fail(with_outcome(reason, *state));
   loop.stop();
@@ -205,12 +202,16 @@ ProcessRef System::connect(const Address& address, Nanoseconds within) {
   dial(impl->loop, address, deadline, Retry::kUntilDeadline,
        {on_connected, [result](const Error& error) { result->give(error); }});
   Outcome<ProcessRef> outcome = result->promise.get_future().get();
-  while (!outcome.ok() && result->dials_us != ProcessId() && SteadyClock().now() < deadline) {
-    for (const ProcessRef& peer : peers())
-      if (peer.id == result->dials_us) return peer;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return std::move(outcome).value();
+  if (outcome.ok() || result->dials_us == ProcessId()) return std::move(outcome).value();
+  // It dials this process at the same time, and its connection is the one that stays.
+  std::unique_lock lock(impl->routes_mutex);
+  std::shared_ptr<Link> link;
+  impl->link_attached.wait_until(lock, deadline, [&] {
+    const auto found = impl->links.find(result->dials_us);
+    link = found != impl->links.end() && found->second->attached() ? found->second : nullptr;
+    return link != nullptr;
+  });
+  return link ? link->peer() : std::move(outcome).value();
 }
 
 ProcessRef System::self() const { return impl_->introduce().process; }

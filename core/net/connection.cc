@@ -46,7 +46,6 @@ void Connection::start(FrameHandler& handler, std::uint32_t max_body) {
 
 void Connection::stop() {
   handler_ = nullptr;
-  asio::error_code ignored;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -90,6 +89,7 @@ void Connection::flush() {
           closed_ = true;
           ::shutdown(fd_, SHUT_RDWR);
         }
+        sent_.notify_all();
         return;
       }
       std::swap(writing_, appended_);
@@ -110,6 +110,7 @@ void Connection::flush() {
       closed_ = true;
       appended_.clear();
       ::shutdown(fd_, SHUT_RDWR);
+      sent_.notify_all();
       return;
     }
     if (closed_) {
@@ -125,7 +126,10 @@ void Connection::wait_writable() {
       {
         const std::lock_guard lock(self->mutex_);
         self->flushing_ = false;
-        if (error) self->closed_ = true;
+        if (error) {
+          self->closed_ = true;
+          self->sent_.notify_all();
+        }
       }
       if (!error) self->flush();
     });
@@ -145,9 +149,9 @@ std::size_t Connection::unsent_bytes() const {
   return appended_.size() + (writing_.size() - written_);
 }
 
-bool Connection::closed() const {
-  const std::lock_guard lock(mutex_);
-  return closed_;
+void Connection::wait_sent(TimePoint limit) const {
+  std::unique_lock lock(mutex_);
+  sent_.wait_until(lock, limit, [this] { return closed_ || (appended_.empty() && written_ == writing_.size()); });
 }
 
 void Connection::read_more() {
@@ -196,6 +200,7 @@ void Connection::close(const Error& reason) {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     ::shutdown(fd_, SHUT_RDWR);
+    sent_.notify_all();
   }
   if (FrameHandler* handler = std::exchange(handler_, nullptr)) handler->on_closed(reason);
 }

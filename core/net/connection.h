@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/net/address.h"
 #include "core/net/event_loop.h"
@@ -61,7 +63,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void flush_soon();
   /// Bytes queued and not yet taken by the socket.
   std::size_t unsent_bytes() const;
-  bool closed() const;
+  /// Blocks until the socket has taken all that is queued, or is closed; at most until `limit`. Any thread but the loop's.
+  void wait_sent(TimePoint limit) const;
 
   const Address& peer_address() const { return peer_; }
 
@@ -84,6 +87,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::size_t input_end_ = 0;
   std::uint64_t next_input_ = 0;
 
+  mutable std::condition_variable sent_;  // all is written, or the connection is closed
   mutable std::mutex mutex_;  // guards what follows, but writing_ belongs to the thread that set flushing_
   bool closed_ = false;
   bool stopping_ = false;  // shut the socket down once everything is written

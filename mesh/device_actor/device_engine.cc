@@ -1,6 +1,5 @@
 #include "mesh/device_actor/device_engine.h"
 
-#include <thread>
 #include <utility>
 
 #include "core/base/check.h"
@@ -53,11 +52,7 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std
 void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
   transfers_->cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
   // The engine cuts what does not end by itself within its grace (half a second).
-  const TimePoint limit = clock_.now() + std::chrono::seconds(10);
-  while (!interpreter.quiescent()) {
-    WEFT_CHECK(clock_.now() < limit, "transfers do not end after being cancelled: {}", interpreter.position());
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)), "transfers do not end after being cancelled: {}", interpreter.position());
 }
 
 }  // namespace weft::mesh

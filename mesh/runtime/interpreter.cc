@@ -52,6 +52,11 @@ bool Interpreter::quiescent() const {
   return inbox_->under_way == 0;
 }
 
+bool Interpreter::wait_quiescent(Nanoseconds limit) const {
+  std::unique_lock lock(inbox_->mutex);
+  return inbox_->idle.wait_for(lock, limit, [&] { return inbox_->under_way == 0; });
+}
+
 Interpreter::Progress Interpreter::advance() {
   take_reports();
   if (failure_) throw *failure_;
@@ -166,7 +171,7 @@ void Interpreter::execute(const Start& start) {
                               {
                                 const std::lock_guard lock(inbox->mutex);
                                 inbox->reports.emplace_back(handle, report);
-                                --inbox->under_way;
+                                if (--inbox->under_way == 0) inbox->idle.notify_all();
                               }
                               wake();
                             });

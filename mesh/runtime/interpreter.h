@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,6 +53,8 @@ class Interpreter final {
   std::string position() const;
   /// No transfer of this execution is under way: its buffers may be reused.
   bool quiescent() const;
+  /// Blocks until quiescent(), at most so long; whether it is. Only with an engine that has its own thread.
+  bool wait_quiescent(Nanoseconds limit) const;
   /// The report of a done execution.
   StepReport finish();
 
@@ -59,6 +62,7 @@ class Interpreter final {
   /// Filled on the transfer thread, emptied on the owner's.
   struct Inbox {
     std::mutex mutex;
+    std::condition_variable idle;  // under_way has become 0
     std::vector<std::pair<std::uint32_t, transfer::TransferReport>> reports;  // guarded by mutex
     std::uint64_t under_way = 0;                                              // guarded by mutex
   };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -114,6 +115,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   bool closing = false;
 
   mutable std::mutex routes_mutex;  // guards links and tombstones; both are changed on the loop's thread only, but for a new link
+  std::condition_variable link_attached;
   std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with replies under way
   std::unordered_map<ProcessId, Error> tombstones;
 
