@@ -22,9 +22,9 @@ std::string last_words(const std::string& text) {
   return at == std::string::npos ? "none in: " + text : text.substr(at);
 }
 
-class KillDevice : public ::testing::TestWithParam<int> {};
+class KillDeviceOf : public ::testing::TestWithParam<int> {};
 
-TEST_P(KillDevice, NamesTheActorAndItsEvidence) {
+TEST_P(KillDeviceOf, NamesTheActorAndItsEvidence) {
   const int workers = GetParam();
   KillableRun run("kill_device", workers);
   const int rank = workers - 1;
@@ -38,7 +38,22 @@ TEST_P(KillDevice, NamesTheActorAndItsEvidence) {
             HasSubstr("rss "), HasSubstr(fmt::format("out/logs/front.1.r{}.log", rank))));
   EXPECT_TRUE(run.processes().none_left());
 }
-INSTANTIATE_TEST_SUITE_P(Workers, KillDevice, ::testing::Values(1, 2, 3, 4, 8));
+INSTANTIATE_TEST_SUITE_P(Workers, KillDeviceOf, ::testing::Values(1, 2, 3, 4, 8));
+
+TEST(KillDevice, OthersThatComputeEndToo) {
+  KillableRun run("kill_computing", 3, 0, true);
+  expect_told("device process among computing ones", run.kill_and_time(run.device(1)));
+  EXPECT_EQ(run.run().wait(std::chrono::seconds(10)), 1);
+  EXPECT_TRUE(run.processes().none_left());
+}
+
+TEST(KillDevice, BigProcessIsMournedBeforeItsMemoryIsFreed) {
+  KillableRun run("kill_big", 1, 512);
+  expect_told("device process of 512 MiB", run.kill_and_time(run.device(0)));
+  EXPECT_EQ(run.run().wait(), 1);
+  EXPECT_THAT(last_words(run.run().text()), HasSubstr("died: SIGKILL, rss 5"));
+  EXPECT_TRUE(run.processes().none_left());
+}
 
 TEST(KillAgent, NamesTheActorsItTookAlong) {
   KillableRun run("kill_agent", 2);

@@ -11,13 +11,15 @@ namespace weft::test {
 /// `weft run` of an app whose actors all sit in a long call, with the pids of everybody: what the kill tests kill.
 class KillableRun final {
  public:
-  /// `hosts` agents of one device each.
-  KillableRun(const std::string& name, int hosts) : processes_(name) {
+  /// `hosts` agents of one device each; every device process holds `resident_mib` of touched memory. With `computes` the actors
+  /// keep their threads, instead of waiting.
+  explicit KillableRun(const std::string& name, int hosts, std::int64_t resident_mib = 0, bool computes = false)
+      : processes_(name) {
     std::string list;
     for (int i = 0; i < hosts; ++i) list += fmt::format("{}{{name: worker{}, devices: 1}}", i == 0 ? "" : ", ", i);
-    processes_.write(
-        "run.yaml", fmt::format("name: killable\napp: cluster_app\ncluster: {{hosts: [{}]}}\nwork: {{actors: {}, seconds: 60}}\n",
-                                list, hosts));
+    processes_.write("run.yaml", fmt::format("name: killable\napp: cluster_app\ncluster: {{hosts: [{}]}}\n"
+                                             "work: {{actors: {}, seconds: 60, resident: {}MiB, computes: {}}}\n",
+                                             list, hosts, resident_mib, computes));
     run_ = &processes_.start("weft", {"run", "run.yaml", "--out", "out"});
     head_ = run_->word_after(" at ");
     head_ = head_.substr(0, head_.find(": "));

@@ -22,20 +22,24 @@ class Worker final {
   actors::task<void> work(std::int64_t seconds) { co_await context_.sleep(std::chrono::seconds(seconds)); }
   /// As a kernel does: keeps the actor's thread.
   void compute(std::int64_t seconds) { ::poll(nullptr, 0, static_cast<int>(seconds * 1000)); }
+  /// Holds that much memory, touched.
+  void hold(std::uint64_t bytes) { held_.assign(bytes, std::byte{1}); }
   void fail(std::string text) { throw Error(ErrorCode::kInvalidArgument, std::move(text)); }
 
   static constexpr auto endpoints = actors::interface<"test.worker", 1>(
       actors::on<&Worker::pid>("pid"), actors::on<&Worker::sum>("sum"), actors::on<&Worker::work>("work"),
-      actors::on<&Worker::compute>("compute"), actors::on<&Worker::fail>("fail"));
+      actors::on<&Worker::compute>("compute"), actors::on<&Worker::hold>("hold"), actors::on<&Worker::fail>("fail"));
 
  private:
   actors::Context& context_;
+  std::vector<std::byte> held_;
 };
 
 struct Work {
   std::int64_t actors = 1;
   std::int64_t seconds = 0;
   bool computes = false;
+  std::uint64_t resident = 0;
   std::string fail;
   std::vector<std::string> hosts;  ///< of cluster:, in the order in which ranks fill them
 };
@@ -52,6 +56,7 @@ Work read_work(const actors::AppRun& run) {
     section.require("actors", work.actors, {.min = 1});
     section.read("seconds", work.seconds, {.min = 0});
     section.read("computes", work.computes);
+    section.read_bytes("resident", work.resident);
     section.read("fail", work.fail);
     section.finish();
   });
@@ -73,6 +78,7 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   const auto pids = mesh.call<&Worker::pid>().get();
   for (std::size_t rank = 0; rank < pids.size(); ++rank) say(fmt::format("device {} pid {}", rank, pids[rank]));
   if (!work.fail.empty()) mesh.rank(0).call<&Worker::fail>(work.fail).get();
+  if (work.resident != 0) mesh.call<&Worker::hold>(work.resident).get();
   std::int64_t total = 0;
   for (const std::int64_t sum : mesh.call<&Worker::sum>(20, 22).get()) total += sum;
   say(fmt::format("total {}", total));

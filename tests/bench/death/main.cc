@@ -1,0 +1,98 @@
+// From SIGKILL of a process to the error at the caller that waits for it: real processes under `weft run`, beside the end of file
+// that a plain socket shows.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+
+#include "tests/support/killable_run.h"
+
+namespace weft::test {
+namespace {
+
+struct Times {
+  std::vector<double> ms;
+  void add(std::int64_t nanoseconds) { ms.push_back(static_cast<double>(nanoseconds) / 1e6); }
+  std::string summary() {
+    std::sort(ms.begin(), ms.end());
+    return fmt::format("median {:7.1f} ms, worst {:7.1f} ms", ms[ms.size() / 2], ms.back());
+  }
+  double median() const { return ms[ms.size() / 2]; }
+};
+
+/// Kills a child with that much resident memory: until its socket says end of file.
+std::int64_t time_bare_eof(std::size_t bytes) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw std::runtime_error("socketpair");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    void* memory = ::mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    [[maybe_unused]] const auto sent = ::write(ends[1], memory, 1);
+    while (true) ::pause();
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  [[maybe_unused]] auto got = ::read(ends[0], &byte, 1);
+  const std::int64_t killed = monotonic_ns();
+  ::kill(child, SIGKILL);
+  got = ::read(ends[0], &byte, 1);
+  const std::int64_t told = monotonic_ns();
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return told - killed;
+}
+
+int run(int argc, char** argv) {
+  int repeats = 11;
+  int hosts = 2;
+  std::vector<std::int64_t> resident = {0, 1024};
+  CLI::App app("From SIGKILL to the error at the waiting caller");
+  app.add_option("--repeats", repeats, "Kills of each kind")->capture_default_str();
+  app.add_option("--hosts", hosts, "Agents, with one device process each")->capture_default_str();
+  app.add_option("--resident", resident, "MiB that a device process holds")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+
+  int failures = 0;
+  const auto measure = [&](std::int64_t mib, const std::function<pid_t(KillableRun&)>& victim) {
+    Times times;
+    for (int i = 0; i < repeats; ++i) {
+      KillableRun run("bench_death", hosts, mib);
+      const auto time = run.kill_and_time(victim(run));
+      if (time) times.add(*time);
+      const bool ended = run.run().wait() == 1 && run.processes().none_left();
+      if (!time || !ended) ++failures;
+    }
+    return times;
+  };
+  for (const std::int64_t mib : resident) {
+    Times eof;
+    for (int i = 0; i < repeats; ++i) eof.add(time_bare_eof(static_cast<std::size_t>(mib) << 20));
+    fmt::print("end of file of a plain socket, {:5} MiB resident  {}\n", mib, eof.summary());
+    Times told = measure(mib, [](KillableRun& run) { return run.device(0); });
+    if (told.ms.empty()) continue;
+    fmt::print("device process killed,         {:5} MiB resident  {}  ({:.2f}x of end of file)\n", mib, told.summary(),
+               told.median() / eof.median());
+  }
+  Times agent = measure(0, [](KillableRun& run) { return run.agent(0); });
+  if (!agent.ms.empty()) fmt::print("agent killed                                       {}\n", agent.summary());
+  Times head = measure(0, [](KillableRun& run) { return run.head(); });
+  if (!head.ms.empty()) fmt::print("head killed                                        {}\n", head.summary());
+  if (failures != 0) fmt::print("{} runs did not tell, or did not end as they should\n", failures);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace weft::test
+
+int main(int argc, char** argv) {
+  try {
+    return weft::test::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}
