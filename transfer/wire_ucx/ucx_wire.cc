@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,21 +18,13 @@
 #include <variant>
 
 #include "core/base/check.h"
-#include "core/base/philox.h"
+#include "transfer/wire_ucx/internal/prefix.h"
+#include "transfer/wire_ucx/internal/process_watch.h"
 #include "transfer/wire_ucx/internal/ucx_address.h"
 #include "transfer/wire_ucx/internal/ucx_worker.h"
 
 namespace weft::transfer {
 namespace {
-
-/// Precedes the caller's header in every message.
-struct Prefix {
-  enum Kind : std::uint32_t { kMessage, kHello, kCredit, kGoodbye };
-  std::uint32_t kind = kMessage;
-  std::uint32_t sender = 0;
-  std::uint64_t value = 0;  // kCredit: bytes of eager payload that left the receiver's buffer
-};
-static_assert(sizeof(Prefix) == 16);
 
 // How long a wire that is being destroyed waits for its last messages to leave.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
@@ -90,7 +81,10 @@ class UcxWire final : public Wire {
     added.worker = near ? &*shm_ : &tcp_;
     added.path = near ? Path::kSharedMemory : Path::kTcp;
     added.eager_limit = near ? options_.shm_eager_bytes : options_.tcp_eager_bytes;
-    if (near) watch_process(added, address.pid);
+    if (near) {
+      added.process = ProcessWatch(address.pid);
+      if (added.process.was_gone()) fail(added, fmt::format("its process, {}, has ended", address.pid));
+    }
     added.endpoint = added.worker->connect(near ? address.shm : address.tcp, &on_peer_error, &added);
     peers_.emplace(peer, std::move(owned));
     // Connections are made when they are first used: use it, so that the first real message does not wait for that.
@@ -192,7 +186,7 @@ class UcxWire final : public Wire {
     if (!happened_.empty() || !tcp_.arm() || (shm_ && !shm_->arm())) return;
     std::vector<pollfd> fds = {{tcp_.event_fd(), POLLIN, 0}, {shm_ ? shm_->event_fd() : -1, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
     for (const auto& [id, peer] : peers_) {
-      if (peer->process_fd >= 0 && peer->end == End::kNone) fds.push_back({peer->process_fd, POLLIN, 0});
+      if (peer->process.fd() >= 0 && peer->end == End::kNone) fds.push_back({peer->process.fd(), POLLIN, 0});
     }
     const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
     if (::poll(fds.data(), fds.size(), static_cast<int>(milliseconds.count())) <= 0) return;
@@ -203,7 +197,7 @@ class UcxWire final : public Wire {
     for (std::size_t i = 3; i < fds.size(); ++i) {
       if (fds[i].revents == 0) continue;
       for (const auto& [id, peer] : peers_) {
-        if (peer->process_fd == fds[i].fd) fail(*peer, fmt::format("its process, {}, has ended", peer->pid));
+        if (peer->process.fd() == fds[i].fd) fail(*peer, fmt::format("its process, {}, has ended", peer->process.pid()));
       }
     }
   }
@@ -216,15 +210,8 @@ class UcxWire final : public Wire {
  private:
   enum class End { kNone, kFailed, kDropped };
   struct Peer {
-    Peer() = default;
-    Peer(const Peer&) = delete;
-    Peer& operator=(const Peer&) = delete;
-    ~Peer() {
-      if (process_fd >= 0) ::close(process_fd);
-    }
     DeviceId id;
-    pid_t pid = 0;
-    int process_fd = -1;  // readable when the process has ended; shared memory itself never tells
+    ProcessWatch process;  // of those reached through shared memory
     UcxWire* wire = nullptr;
     UcxWorker* worker = nullptr;
     ucp_ep_h endpoint = nullptr;
@@ -260,13 +247,6 @@ class UcxWire final : public Wire {
     if (peer.end != End::kNone) return;
     peer.end = End::kFailed;
     peer.cause = std::move(cause);
-  }
-
-  static void watch_process(Peer& peer, pid_t pid) {
-    peer.pid = pid;
-    if (pid == ::getpid()) return;
-    peer.process_fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-    if (peer.process_fd < 0 && errno == ESRCH) fail(peer, fmt::format("its process, {}, has ended", pid));
   }
 
   std::size_t progress_workers() { return tcp_.progress() + (shm_ ? shm_->progress() : 0); }

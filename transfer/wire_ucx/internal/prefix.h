@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+namespace weft::transfer {
+
+/// Precedes the caller's header in every message of a UcxWire. Little-endian, copied as it is.
+struct Prefix {
+  enum Kind : std::uint32_t {
+    kMessage,
+    kHello,    ///< Makes UCX connect now.
+    kCredit,   ///< `value` bytes of eager payload have left the receiver's buffer.
+    kGoodbye,  ///< The sender is closing this connection.
+  };
+  std::uint32_t kind = kMessage;
+  std::uint32_t sender = 0;
+  std::uint64_t value = 0;
+};
+static_assert(sizeof(Prefix) == 16);
+
+}  // namespace weft::transfer
