@@ -158,7 +158,7 @@ class RunSupervisor {
           interrupted = true;
           break;
         case Happening::Kind::kHeadDied:
-          if (!first_cause) first_cause = head_cause(happening->evidence);
+          if (!first_cause && !happening->evidence.orderly()) first_cause = head_cause(happening->evidence);
           driver_must_end = clock.now() + kDriverGrace;
           break;
         case Happening::Kind::kHostDied:
@@ -177,7 +177,8 @@ class RunSupervisor {
     while (!first_cause) {
       const auto happening = happenings_.next(until);
       if (!happening) break;
-      if (happening->kind == Happening::Kind::kHeadDied) first_cause = head_cause(happening->evidence);
+      if (happening->kind == Happening::Kind::kHeadDied && !happening->evidence.orderly())
+        first_cause = head_cause(happening->evidence);
     }
     const std::string said = read_text(last_words_file());
     const std::string how = evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause();

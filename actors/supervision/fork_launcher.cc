@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -57,6 +58,8 @@ std::vector<std::string> environment_with(const std::vector<std::string>& extra)
     ::dup2(log_fd, STDOUT_FILENO);
     ::dup2(log_fd, STDERR_FILENO);
   }
+  // Sockets of this process must not stay open in its children: others wait for their end of file.
+  ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   ::execve(command[0], command, env);
   const int error = errno;
   [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);

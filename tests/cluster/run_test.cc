@@ -65,6 +65,29 @@ TEST(Run, AnErrorInAMethodIsTheLastWords) {
   EXPECT_TRUE(processes.none_left());
 }
 
+TEST(Run, DeviceProcessThatCannotStartIsTheLastWords) {
+  RealProcesses processes("crash");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, crash: true}\n");
+  auto& run = processes.run("weft", {"run", "run.yaml", "--out", "out"});
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("weft: run 'r' failed: front[x=0] on worker0 (pid "),
+                                HasSubstr("ended before it was ready: SIGABRT"), HasSubstr("log: out/logs/front.1.r0.log")));
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(Run, StoppedClusterIsTheLastWords) {
+  RealProcesses processes("stopped");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, seconds: 60}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--out", "out"});
+  std::string address = run.word_after(" at ");
+  address = address.substr(0, address.find(": "));
+  run.word_after("working");
+  EXPECT_EQ(processes.run("weft", {"stop", "--head", address}).wait(), 0);
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.text(), HasSubstr("weft: run 'r' failed: the cluster was stopped: weft stop"));
+  EXPECT_TRUE(processes.none_left());
+}
+
 TEST(Run, CtrlCEndsEverythingWithStatus130) {
   RealProcesses processes("ctrl_c");
   processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, seconds: 60}\n");

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
 #include "actors/launch/app_main.h"
 #include "core/base/clock.h"
@@ -41,6 +42,7 @@ struct Work {
   bool computes = false;
   std::uint64_t resident = 0;
   std::string fail;
+  bool crash = false;
   std::vector<std::string> hosts;  ///< of cluster:, in the order in which ranks fill them
 };
 
@@ -56,6 +58,7 @@ Work read_work(const actors::AppRun& run) {
     section.require("actors", work.actors, {.min = 1});
     section.read("seconds", work.seconds, {.min = 0});
     section.read("computes", work.computes);
+    section.read("crash", work.crash);
     section.read_bytes("resident", work.resident);
     section.read("fail", work.fail);
     section.finish();
@@ -74,7 +77,9 @@ std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch
 int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   const Work work = read_work(run);
   say(fmt::format("driver pid {}", ::getpid()));
-  const auto mesh = cluster.spawn<Worker>("front", actors::MeshShape{{"x", work.actors}}, {work.hosts});
+  actors::OnHosts where{work.hosts};
+  if (work.crash) where.environment.push_back("WEFT_TEST_CRASH=1");
+  const auto mesh = cluster.spawn<Worker>("front", actors::MeshShape{{"x", work.actors}}, where);
   const auto pids = mesh.call<&Worker::pid>().get();
   for (std::size_t rank = 0; rank < pids.size(); ++rank) say(fmt::format("device {} pid {}", rank, pids[rank]));
   if (!work.fail.empty()) mesh.rank(0).call<&Worker::fail>(work.fail).get();
@@ -100,6 +105,7 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
 }  // namespace weft::test
 
 int main(int argc, char** argv) {
+  if (std::getenv("WEFT_TEST_CRASH") != nullptr && argc > 1 && std::string(argv[1]) == "--weft-role=device") std::abort();
   weft::actors::AppMain app(argc, argv);
   app.provide<weft::test::Worker>();
   app.on_check([](const weft::actors::AppRun& run) {
