@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
@@ -14,7 +15,9 @@ namespace {
 actors::MeshRequest request_of(const MeshConfig& mesh) {
   actors::MeshRequest request;
   request.mesh = mesh.name;
-  for (const MeshAxis& axis : mesh.axes) request.axes.emplace_back(axis.name, static_cast<std::uint32_t>(axis.size));
+  std::vector<actors::MeshShape::Axis> shape;
+  for (const MeshAxis& axis : mesh.axes) shape.push_back({axis.name, axis.size});
+  request.shape = actors::MeshShape(std::move(shape));
   request.hosts = mesh.hosts;
   return request;
 }

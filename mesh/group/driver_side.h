@@ -1,0 +1,48 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mesh/device_actor/device_engine.h"
+
+namespace weft::mesh {
+
+/// The driver as a device of its own, which computes nothing: it takes part in the transfers of checkpoints. One thread at a time.
+class DriverSide final {
+ public:
+  explicit DriverSide(const DeviceSetup& setup);
+  ~DriverSide();
+
+  std::vector<std::byte> address() const { return engine_.address(); }
+  void connect(const std::vector<PeerAddress>& peers) { engine_.connect(peers); }
+  void install(Program program) { engine_.install(std::move(program)); }
+  std::span<float> block(const std::string& name);
+
+  /// Runs a program to its end; waits. When `others_ended` says that devices have ended their part, ours gets five more seconds: theirs may
+  /// have failed, and then it never ends by itself. Throws what the transfers throw.
+  void run(const StepRequest& request, const std::function<bool()>& others_ended);
+
+ private:
+  /// The driver reads no data.
+  class NoBatches final : public BatchSource {
+   public:
+    void read(std::string_view input, Split split, std::uint64_t step, int microbatch, int microbatches, const Region& region,
+              std::span<std::byte> out) override;
+  };
+  /// Set by the transfer thread; shared with callbacks, which may outlive a run.
+  struct Bell {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool rung = false;  // guarded by mutex
+  };
+
+  NoBatches batches_;
+  DeviceEngine engine_;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,230 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/launch/cluster.h"
+#include "core/trace/trace_event.h"
+#include "mesh/device_actor/device_actor.h"
+#include "mesh/group/driver_side.h"
+#include "mesh/plan/training_plan.h"
+#include "mesh/runtime/step_result.h"
+
+namespace weft::mesh {
+
+/// Settings of a group.
+struct GroupOptions {
+  std::uint64_t seed = 1;
+  int threads_per_device = 1;
+  Nanoseconds step_deadline = std::chrono::minutes(10);
+};
+
+/// The device actors of all meshes of a plan, as the driver drives them: spawned on the cluster, connected, with their programs
+/// installed and their parameters initialised. One message per device and step.
+///
+/// Owned by the driver; one thread at a time. When anything throws, the group is of no more use: destroy it. The error of a dead
+/// device is the cluster's incident, not the first symptom.
+template <typename Source>
+class MeshGroup final {
+ public:
+  MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model, const typename Source::Config& config,
+            const GroupOptions& options)
+      : cluster_(cluster), options_(options) {
+    guarded([&] {
+      for (const MeshConfig& mesh : layout.meshes) spawn(mesh, config);
+      plan_ = make_training_plan(layout, model, places());
+      open();
+      install();
+      return 0;
+    });
+  }
+
+  const TrainingPlan& plan() const { return plan_; }
+
+  /// Runs "train" or "validate" on all devices. `request.run` is filled in.
+  StepResult run(StepRequest request) {
+    return guarded([&] {
+      request.run = ++runs_;
+      std::vector<StepReport> reports = collect(start(request));
+      remember_traces(reports);
+      return combine(reports);
+    });
+  }
+
+  /// Brings parameters and moments into the driver's blocks (see checkpoint_blocks()).
+  void gather() { move("gather"); }
+  /// Brings the driver's blocks to the devices.
+  void scatter() { move("scatter"); }
+  std::span<float> driver_block(const std::string& name) { return driver_->block(name); }
+
+  /// What was traced since the last take, by device.
+  std::vector<DeviceTrace> take_traces() {
+    std::vector<DeviceTrace> traces = std::move(traces_);
+    traces_.clear();
+    return traces;
+  }
+
+ private:
+  using Actor = DeviceActor<Source>;
+  using Reports = std::vector<actors::Future<std::vector<StepReport>>>;
+
+  void spawn(const MeshConfig& mesh, const typename Source::Config& config) {
+    std::vector<actors::MeshShape::Axis> shape;
+    for (const MeshAxis& axis : mesh.axes) shape.push_back({axis.name, axis.size});
+    meshes_.push_back(cluster_.spawn<Actor>(mesh.name, actors::MeshShape(std::move(shape)), actors::OnHosts{mesh.hosts}, config));
+  }
+
+  /// Where the head has placed the ranks.
+  MeshPlaces places() {
+    const actors::ClusterStatus status = cluster_.status();
+    MeshPlaces result;
+    for (const auto& mesh : meshes_) {
+      const actors::MeshStatus* newest = nullptr;
+      for (const actors::MeshStatus& candidate : status.meshes) {
+        if (candidate.key.name == mesh.name() && (newest == nullptr || candidate.key.epoch > newest->key.epoch)) newest = &candidate;
+      }
+      if (newest == nullptr) throw_error(ErrorCode::kInternal, "the head does not know mesh '{}', which it has just placed", mesh.name());
+      result.push_back(newest->places);
+      epoch_ = std::max(epoch_, newest->key.epoch);
+    }
+    return result;
+  }
+
+  void open() {
+    std::vector<PeerAddress> addresses;
+    for (std::size_t m = 0; m < meshes_.size(); ++m) {
+      std::vector<DeviceSetup> setups;
+      for (const transfer::DeviceId device : plan_.partition.meshes[m].devices()) {
+        setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device});
+      }
+      const std::vector<std::vector<std::byte>> opened = meshes_[m].template scatter<&Actor::open>(setups).get();
+      for (std::size_t rank = 0; rank < opened.size(); ++rank) addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
+    }
+    driver_ = std::make_unique<DriverSide>(DeviceSetup{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1});
+    addresses.push_back({plan_.driver(), plan_.topology.host_of(plan_.driver()), driver_->address()});
+    driver_->connect(addresses);
+    for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
+  }
+
+  void install() {
+    std::vector<std::vector<actors::Future<void>>> pending;
+    for (const auto* programs : {&plan_.train.programs, &plan_.validate.programs, &plan_.gather, &plan_.scatter}) {
+      pending.emplace_back();
+      for (const Program& program : *programs) {
+        if (program.device == plan_.driver()) {
+          driver_->install(program);
+        } else {
+          pending.back().push_back(actor_of(program.device).template call<&Actor::install>(program));
+        }
+      }
+      for (auto& future : pending.back()) future.get();
+    }
+    for (auto& mesh : meshes_) mesh.template call<&Actor::initialize>(options_.seed).get();
+    for (std::size_t m = 0; m < meshes_.size(); ++m) {
+      for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank) clock_offsets_.push_back(measure_clock(meshes_[m].rank(rank)));
+    }
+  }
+
+  actors::ActorRef<Actor> actor_of(transfer::DeviceId device) {
+    for (std::size_t m = 0; m < meshes_.size(); ++m) {
+      if (const auto rank = plan_.partition.meshes[m].rank_of(device)) return meshes_[m].rank(*rank);
+    }
+    throw_error(ErrorCode::kInternal, "device {} belongs to no mesh", device);
+  }
+
+  /// Driver's clock minus the device's, from the quickest of a few round trips.
+  static std::int64_t measure_clock(const actors::ActorRef<Actor>& actor) {
+    std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;
+    for (int i = 0; i < 5; ++i) {
+      const std::int64_t before = SteadyClock().now().time_since_epoch().count();
+      const std::int64_t there = actor.template call<&Actor::clock>().get();
+      const std::int64_t after = SteadyClock().now().time_since_epoch().count();
+      if (after - before >= best) continue;
+      best = after - before;
+      offset = (before + after) / 2 - there;
+    }
+    return offset;
+  }
+
+  Reports start(const StepRequest& request) {
+    Reports futures;
+    for (auto& mesh : meshes_) futures.push_back(mesh.within(options_.step_deadline).template call<&Actor::run>(request));
+    return futures;
+  }
+
+  std::vector<StepReport> collect(Reports futures) {
+    std::vector<StepReport> reports;
+    for (auto& future : futures) {
+      for (StepReport& report : future.get()) reports.push_back(std::move(report));
+    }
+    return reports;
+  }
+
+  void move(const std::string& program) {
+    guarded([&] {
+      StepRequest request;
+      request.program = program;
+      request.run = ++runs_;
+      Reports futures = start(request);
+      driver_->run(request, [&] {
+        // A device that fails leaves its transfers undone: its error ends ours.
+        for (auto& future : futures) {
+          if (future.ready()) return true;
+        }
+        return false;
+      });
+      collect(std::move(futures));
+      return 0;
+    });
+  }
+
+  void remember_traces(std::vector<StepReport>& reports) {
+    if (reports.empty() || reports.front().trace.empty()) return;
+    if (traces_.empty()) {
+      for (const Program& program : plan_.train.programs) {
+        const std::size_t index = traces_.size();
+        traces_.push_back({program.device_name + " on " + plan_.hosts[plan_.topology.host_of(program.device).value()], clock_offsets_[index], {}, 0});
+      }
+    }
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      traces_[i].events.insert(traces_[i].events.end(), std::make_move_iterator(reports[i].trace.begin()),
+                               std::make_move_iterator(reports[i].trace.end()));
+    }
+  }
+
+  /// Gives the cause rather than the symptom: a peer's broken connection may be seen before the death that broke it is told.
+  template <typename F>
+  auto guarded(F&& f) {
+    std::optional<Error> error;
+    try {
+      return f();
+    } catch (const Error& thrown) {
+      error = thrown;
+    }
+    const bool symptom = error->code() == ErrorCode::kPeerDied || error->code() == ErrorCode::kCancelled || error->code() == ErrorCode::kUnavailable;
+    const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
+    while (symptom && !cluster_.failure() && SteadyClock().now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (const auto cause = cluster_.failure()) throw *cause;
+    throw *error;
+  }
+
+  actors::Cluster& cluster_;
+  const GroupOptions options_;
+  std::vector<actors::ActorMesh<Actor>> meshes_;
+  TrainingPlan plan_;
+  std::unique_ptr<DriverSide> driver_;
+  std::vector<std::int64_t> clock_offsets_;  ///< By DeviceId.
+  std::vector<DeviceTrace> traces_;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t runs_ = 0;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,41 @@
+// The small GPT of the master test as an app: `weft run` starts it like any other, and it writes every step's loss to losses.json.
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "actors/launch/app_main.h"
+#include "core/config/config_document.h"
+#include "mesh/group/mesh_group.h"
+#include "tests/training/layouts.h"
+#include "tests/training/random_batches.h"
+
+namespace weft::test {
+namespace {
+
+int drive(actors::Cluster& cluster, const actors::AppRun& run) {
+  const ConfigDocument document = ConfigDocument::load(run.config, run.overrides);
+  const mesh::LayoutConfig layout = mesh::parse_layout(document.root());
+  int steps = 20;
+  document.root().at("training").require("steps", steps, {.min = 1});
+  const RandomBatches::Config batches{kRows, kVocabulary, 11};
+  mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(), batches, {.seed = 7});
+  std::ofstream out(run.out / "losses.json");
+  out << "[";
+  for (int step = 0; step < steps; ++step) {
+    const mesh::StepResult result = group.run(train_step(static_cast<std::uint64_t>(step)));
+    out << fmt::format("{}{{\"loss\": {:.17g}, \"grad_norm\": {:.17g}}}", step == 0 ? "" : ",\n", result.loss, result.grad_norm);
+  }
+  out << "]\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft::test
+
+int main(int argc, char** argv) {
+  weft::actors::AppMain app(argc, argv);
+  app.provide<weft::mesh::DeviceActor<weft::test::RandomBatches>>();
+  app.on_check([](const weft::actors::AppRun&) { return 0; });
+  return app.run(weft::test::drive);
+}

@@ -1,0 +1,94 @@
+// The master test on real processes: `weft run` with head, agents, device processes and driver gives, bit for bit, the losses of the same
+// plan in one process.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "mesh/in_process/in_process_training.h"
+#include "tests/training/layouts.h"
+#include "tests/training/random_batches.h"
+
+namespace weft::test {
+namespace {
+
+struct ProcessCase {
+  std::size_t layout;
+  std::string schedule;
+  transfer::Strategy strategy;
+};
+
+constexpr int kSteps = 20;
+
+/// Writes the run file; meshes of several rows spread over two hosts.
+void write_config(const std::filesystem::path& path, const ProcessCase& c) {
+  const Case layout = master_cases()[c.layout];
+  std::ofstream out(path);
+  out << "name: processes\napp: ./training_app\nseed: 7\ncluster:\n  hosts:\n";
+  std::string meshes, stages;
+  for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
+    const auto [data, tensor] = layout.meshes[m];
+    std::string hosts;
+    for (int d = 0; d < data; ++d) {
+      const std::string host = fmt::format("host{}", 2 * m + static_cast<std::size_t>(d));
+      out << fmt::format("    - {{name: {}, devices: {}}}\n", host, tensor);
+      hosts += (d == 0 ? "" : ", ") + host;
+    }
+    meshes += fmt::format("  mesh{}: {{hosts: [{}], shape: {{data: {}, tensor: {}}}}}\n", m, hosts, data, tensor);
+    stages += fmt::format("    - {{mesh: mesh{}, layers: {}}}\n", m, layout.layers[m]);
+  }
+  out << "meshes:\n" << meshes << "sharding: {batch: data, heads: tensor, mlp: tensor}\n";
+  out << "pipeline:\n  stages:\n" << stages;
+  out << fmt::format("  schedule: {}\n  microbatches: {}\n  resharding: {}\n", c.schedule, kMicrobatches, transfer::to_string(c.strategy));
+  out << fmt::format("training: {{steps: {}}}\n", kSteps);
+}
+
+class Processes : public testing::TestWithParam<ProcessCase> {};
+
+TEST_P(Processes, TrainAsInOneProcess) {
+  const Case layout = master_cases()[GetParam().layout];
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = test->name();
+  for (char& letter : name) letter = letter == '/' ? '_' : letter;
+  const std::filesystem::path bin = std::filesystem::canonical("/proc/self/exe").parent_path();
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("weft-processes-{}-{}", getpid(), name);
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink(bin / "training_app", folder / "training_app");
+  write_config(folder / "run.yaml", GetParam());
+  const std::string command = fmt::format("cd {} && {} run run.yaml --out out > log 2>&1", folder.string(), (bin / "weft").string());
+  const int status = std::system(command.c_str());
+  std::ifstream log(folder / "log");
+  ASSERT_EQ(status, 0) << std::string(std::istreambuf_iterator<char>(log), {});
+
+  const mesh::TrainingPlan plan = plan_of(layout, GetParam().schedule, GetParam().strategy);
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining reference(plan, batches, 7);
+  std::ifstream file(folder / "out" / "losses.json");
+  const auto losses = nlohmann::json::parse(file);
+  ASSERT_EQ(losses.size(), kSteps);
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    const mesh::StepResult expected = reference.run(train_step(step));
+    EXPECT_EQ(losses[step].at("loss").get<double>(), expected.loss) << "step " << step;
+    EXPECT_EQ(losses[step].at("grad_norm").get<double>(), expected.grad_norm) << "step " << step;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Some, Processes,
+    testing::Values(ProcessCase{0, "1f1b", transfer::Strategy::kBroadcast}, ProcessCase{1, "gpipe", transfer::Strategy::kSendRecv},
+                    ProcessCase{2, "eager-1f1b", transfer::Strategy::kLocalAllgather}, ProcessCase{3, "1f1b", transfer::Strategy::kBroadcast},
+                    ProcessCase{4, "eager-1f1b", transfer::Strategy::kBroadcast}, ProcessCase{4, "1f1b", transfer::Strategy::kSendRecv},
+                    ProcessCase{5, "eager-1f1b", transfer::Strategy::kSendRecv}, ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast}),
+    [](const auto& test) {
+      std::string name = master_cases()[test.param.layout].name + "_" + test.param.schedule + "_" + std::string(transfer::to_string(test.param.strategy));
+      for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+      return name;
+    });
+
+}  // namespace
+}  // namespace weft::test
