@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "tests/fuzz/allocation_limit.h"
 #include "tests/fuzz/mutator.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
 namespace {
@@ -28,13 +29,6 @@ void replace(const fs::path& path, std::span<const std::byte> bytes) {
 
 class FileFuzz : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "weft-fuzz-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// Reads `rounds` copies of the file at `path` that are damaged within its first `front` bytes, which say how the rest is read: each
   /// copy is refused with kDataLoss (or kIncompatible, where another format is announced) or read without a step outside.
   template <typename Read>
@@ -59,7 +53,8 @@ class FileFuzz : public ::testing::Test {
     EXPECT_GT(refused, rounds / 10);
   }
 
-  fs::path folder_;
+  const test::ScratchFolder scratch_;
+  const fs::path& folder_ = scratch_.path();
 };
 
 TEST_F(FileFuzz, ADamagedSafetensorsFileIsRefusedOrReadWithinItsBounds) {

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "apps/data/text_dataset.h"
 #include "apps/data/token_windows.h"
@@ -8,20 +7,18 @@
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/device_cpu/cpu_device.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
 namespace {
-namespace fs = std::filesystem;
 
 /// Data, model, backward, optimizer: all of one device, on the text of the quickstart, for a few seconds.
 TEST(RealText, AGptLearnsMoreThanHowFrequentPiecesAre) {
-  std::string folder = (fs::temp_directory_path() / "weft-text-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const test::ScratchFolder folder;
   std::unique_ptr<TextDataset> text;
   try {
-    text = std::make_unique<TextDataset>(TextDataset::prepare({.vocabulary = 512, .cache = folder}));
+    text = std::make_unique<TextDataset>(TextDataset::prepare({.vocabulary = 512, .cache = folder.path()}));
   } catch (const Error& error) {
-    fs::remove_all(folder);
     GTEST_SKIP() << error.message();
   }
   const GptShape shape{.layers = 1, .width = 64, .heads = 2, .sequence = 32, .batch = 8, .vocabulary = text->train.vocabulary()};
@@ -52,7 +49,6 @@ TEST(RealText, AGptLearnsMoreThanHowFrequentPiecesAre) {
   RecordProperty("after", std::to_string(after));
   EXPECT_GT(before, text->unigram_loss);
   EXPECT_LT(after, text->unigram_loss - 0.5);
-  fs::remove_all(folder);
 }
 
 }  // namespace

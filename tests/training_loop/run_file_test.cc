@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -13,6 +12,7 @@
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
 namespace {
@@ -23,13 +23,9 @@ using ::testing::HasSubstr;
 class RunFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "weft-run-file-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
     std::ofstream out(root_ / "text.txt");
     for (int i = 0; i < 3000; ++i) out << "the " << i * 7919 % 100 << " and the lord of " << i * 104729 % 30 << "\n";
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   std::vector<std::string> small(std::vector<std::string> more = {}) const {
     std::vector<std::string> overrides = {
@@ -99,7 +95,8 @@ class RunFileTest : public ::testing::Test {
     return "accepted";
   }
 
-  fs::path root_;
+  const test::ScratchFolder scratch_;
+  const fs::path& root_ = scratch_.path();
 };
 
 TEST_F(RunFileTest, TheShippedOneIsAccepted) { EXPECT_EQ(refusal({}), "accepted"); }

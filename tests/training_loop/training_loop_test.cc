@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/device_cpu/cpu_device.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
 namespace {
@@ -30,9 +31,6 @@ constexpr int kMicrobatches = 2;
 class LoopTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "weft-loop-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
     PhiloxStream random(3);
     std::vector<std::int32_t> ids;
     for (int i = 0; i < 4000; ++i)
@@ -57,7 +55,6 @@ class LoopTest : public ::testing::Test {
     run_.unigram_loss = 2.7;
     run_.sample = [](const std::vector<ParameterState>& parameters) { return fmt::format("{} parameters", parameters.size()); };
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   RunSummary train_in(const fs::path& path) {
     CpuDevice device;
@@ -92,7 +89,8 @@ class LoopTest : public ::testing::Test {
     return result;
   }
 
-  fs::path root_;
+  const test::ScratchFolder scratch_;
+  const fs::path& root_ = scratch_.path();
   std::unique_ptr<TokenFile> tokens_;
   std::unique_ptr<TokenWindows> windows_;
   GptGraph gpt_;

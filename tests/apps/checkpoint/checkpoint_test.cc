@@ -9,6 +9,7 @@
 
 #include "apps/checkpoint/safetensors.h"
 #include "core/base/error.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
 namespace {
@@ -17,13 +18,6 @@ using ::testing::HasSubstr;
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "weft-checkpoint-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   static Checkpoint at_step(std::int64_t step) {
     const float x = static_cast<float>(step);
     return {.step = step,
@@ -40,7 +34,8 @@ class CheckpointTest : public ::testing::Test {
     return names;
   }
 
-  fs::path root_;
+  const test::ScratchFolder scratch_;
+  const fs::path& root_ = scratch_.path();
 };
 
 TEST_F(CheckpointTest, ComesBackBitForBit) {

@@ -13,6 +13,7 @@
 #include "apps/data/unigram.h"
 #include "core/base/error.h"
 #include "core/config/config_document.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
 namespace {
@@ -20,13 +21,6 @@ namespace fs = std::filesystem;
 
 class DatasetTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "weft-data-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   TokenFile tokens(const std::vector<std::int32_t>& ids, int vocabulary, const char* name = "t") {
     TokenFile::write(root_ / name, ids, vocabulary);
     return TokenFile(root_ / name);
@@ -51,7 +45,8 @@ class DatasetTest : public ::testing::Test {
     return ids;
   }
 
-  fs::path root_;
+  const test::ScratchFolder scratch_;
+  const fs::path& root_ = scratch_.path();
 };
 
 TEST(Tokenizer, BytesGiveAnyTextBack) {

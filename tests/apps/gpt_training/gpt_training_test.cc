@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/config/config_document.h"
 #include "core/device_cpu/cpu_device.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
 namespace {
@@ -22,19 +22,16 @@ using ::testing::HasSubstr;
 class GptTrainingTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "weft-gpt-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
     std::ofstream out(root_ / "text.txt");
     for (int i = 0; i < 2000; ++i) out << "line " << i * 7919 % 2000 << "\n";
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   std::string yaml(const std::string& model = "{layers: 2, width: 16, heads: 2, sequence: 8}") const {
     return "model: " + model + "\ndata: {text: " + (root_ / "text.txt").string() +
            ", tokenizer: bytes, cache: " + (root_ / "cache").string() + "}\nsample: {prompt: line, tokens: 5}\n";
   }
-  fs::path root_;
+  const test::ScratchFolder scratch_;
+  const fs::path& root_ = scratch_.path();
 };
 
 TEST_F(GptTrainingTest, TheAppReadsItsSectionsAndMakesItsModel) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
 namespace {
@@ -13,13 +14,6 @@ namespace fs = std::filesystem;
 
 class RunDirectoryTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "weft-run-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   static void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
   ErrorCode code_of_prepare(const fs::path& path) {
     try {
@@ -30,7 +24,8 @@ class RunDirectoryTest : public ::testing::Test {
     return ErrorCode::kInternal;
   }
 
-  fs::path root_;
+  const test::ScratchFolder scratch_;
+  const fs::path& root_ = scratch_.path();
 };
 
 TEST_F(RunDirectoryTest, AFreshPathIsCreatedWithItsFolders) {
