@@ -64,7 +64,7 @@ void CallState::cancel() {
 const char* CallState::outcome() const { return sent ? "had been sent; whether it ran is unknown" : "had not been sent"; }
 
 std::shared_ptr<GroupState> GroupState::make(std::vector<std::shared_ptr<CallState>> parts, OnError on_error) {
-  const std::shared_ptr<GroupState> group(new GroupState(std::move(parts), on_error));
+  std::shared_ptr<GroupState> group(new GroupState(std::move(parts), on_error));
   if (group->parts_.empty()) {
     group->claim();
     group->publish();

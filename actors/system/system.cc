@@ -60,7 +60,7 @@ void System::Impl::schedule(Nanoseconds delay, std::function<void()> callback) {
   });
 }
 
-void System::Impl::repeat(Nanoseconds interval, std::shared_ptr<std::function<void()>> callback) {
+void System::Impl::repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback) {
   schedule(interval, [this, interval, callback] {
     (*callback)();
     repeat(interval, callback);

@@ -86,7 +86,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void lose(const std::shared_ptr<Link>& link, const Error& reason);
   void forget(ProcessId process, const Error& reason);
   void beat();
-  void repeat(Nanoseconds interval, std::shared_ptr<std::function<void()>> callback);
+  void repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback);
   Introduction introduce() const;
   void on_call(Link& link, Call call) override;
   void on_reply(Link& link, Reply reply) override;

@@ -142,9 +142,9 @@ struct PeerLoss : testing::Test {
   ProcessRef worker_ref;
   ActorRef<Oracle> oracle;
 
-  void start(SystemOptions driver_options = named("driver")) {
+  void start(SystemOptions driver_options = named("driver"), SystemOptions worker_options = named("worker0")) {
     Oracle::pondering = 0;
-    worker.emplace(named("worker0"));
+    worker.emplace(std::move(worker_options));
     proxy.emplace(worker->listen({"127.0.0.1", 0}));
     driver.emplace(std::move(driver_options));
     driver->on_peer_lost([this](const ProcessRef& process, const Error& error) {
@@ -234,13 +234,17 @@ TEST_F(PeerLoss, AGoodbyeFailsCallsWithoutGrace) {
   EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).code(), ErrorCode::kPeerDied);
 }
 
-TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowed) {
+TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowedButAnIdleOneIsNot) {
   auto options = named("driver");
   options.beat_interval = 20ms;
-  options.dead_after = 200ms;
-  start(options);
+  options.dead_after = 1s;
+  auto worker_options = named("worker0");
+  worker_options.beat_interval = 20ms;
+  start(options, worker_options);
   auto pondering = oracle.call<&Oracle::ponder>();
   eventually([] { return Oracle::pondering == 1; });
+  EXPECT_THROW((void)oracle.within(1500ms).call<&Oracle::answer>(1).get(), Error);  // waits behind ponder(): nothing but beats travels
+  EXPECT_EQ(lost_count(), 0u);
   proxy->stall();
   const Error error = error_of([&] { (void)pondering.get(); });
   EXPECT_EQ(error.code(), ErrorCode::kPeerDied);
