@@ -1,7 +1,6 @@
 #include "apps/data/text_batches.h"
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -23,42 +22,6 @@ TextDataset open_dataset(const TextBatchesRecipe& recipe) {
 }
 
 }  // namespace
-
-std::string TextBatchesRecipe::to_json() const {
-  return nlohmann::json{{"text", data.text},
-                        {"bytes", data.tokenizer == TextDataConfig::TokenizerKind::kBytes},
-                        {"vocabulary", data.vocabulary},
-                        {"validation_fraction", data.validation_fraction},
-                        {"cache", data.cache.string()},
-                        {"folder", folder},
-                        {"train_sha256", train_sha256},
-                        {"validation_sha256", validation_sha256},
-                        {"sequence", sequence},
-                        {"rows_per_microbatch", rows_per_microbatch},
-                        {"seed", seed}}
-      .dump();
-}
-
-TextBatchesRecipe TextBatchesRecipe::from_json(const std::string& text) {
-  TextBatchesRecipe recipe;
-  try {
-    const auto json = nlohmann::json::parse(text);
-    recipe.data.text = json.at("text");
-    recipe.data.tokenizer = json.at("bytes") ? TextDataConfig::TokenizerKind::kBytes : TextDataConfig::TokenizerKind::kBpe;
-    recipe.data.vocabulary = json.at("vocabulary");
-    recipe.data.validation_fraction = json.at("validation_fraction");
-    recipe.data.cache = json.at("cache").get<std::string>();
-    recipe.folder = json.at("folder");
-    recipe.train_sha256 = json.at("train_sha256");
-    recipe.validation_sha256 = json.at("validation_sha256");
-    recipe.sequence = json.at("sequence");
-    recipe.rows_per_microbatch = json.at("rows_per_microbatch");
-    recipe.seed = json.at("seed");
-  } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "this is no recipe for batches of text: {}", error.what());
-  }
-  return recipe;
-}
 
 TextBatches::TextBatches(const TextBatchesRecipe& recipe)
     : recipe_(recipe),

@@ -11,7 +11,7 @@
 
 namespace weft::apps {
 
-/// What a device process needs to read its share of a text: sent by the driver as one string.
+/// What a device process needs to read its share of a text: sent by the driver.
 struct TextBatchesRecipe {
   TextDataConfig data;            ///< Enough to make the data set where it is not in the cache.
   std::string folder = {};        ///< Of the driver's data set.
@@ -21,9 +21,10 @@ struct TextBatchesRecipe {
   std::int64_t rows_per_microbatch = 0;
   std::uint64_t seed = 0;
 
-  std::string to_json() const;
-  /// Throws Error(kDataLoss) if it is none.
-  static TextBatchesRecipe from_json(const std::string& text);
+  static constexpr auto fields =
+      weft::fields(&TextBatchesRecipe::data, &TextBatchesRecipe::folder, &TextBatchesRecipe::train_sha256,
+                   &TextBatchesRecipe::validation_sha256, &TextBatchesRecipe::sequence, &TextBatchesRecipe::rows_per_microbatch,
+                   &TextBatchesRecipe::seed);
   friend bool operator==(const TextBatchesRecipe&, const TextBatchesRecipe&) = default;
 };
 

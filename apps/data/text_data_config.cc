@@ -1,6 +1,7 @@
 #include "apps/data/text_data_config.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace weft::apps {
 namespace {
@@ -32,7 +33,7 @@ TextDataConfig parse_text_data(const ConfigNode& node) {
     node.at("text").fail("there is no text file " + std::filesystem::absolute(config.text).string() +
                          "; expected a path, or kjv for the King James Version");
   if (config.text != "kjv") config.text = std::filesystem::absolute(config.text).string();
-  if (!cache.empty()) config.cache = std::filesystem::absolute(expand_home(cache));
+  if (!cache.empty()) config.cache = std::filesystem::absolute(expand_home(cache)).string();
   return config;
 }
 

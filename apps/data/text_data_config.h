@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
+#include "core/codec/codec.h"
 #include "core/config/config_node.h"
 
 namespace weft::apps {
@@ -16,8 +16,10 @@ struct TextDataConfig {
   TokenizerKind tokenizer = TokenizerKind::kBpe;
   int vocabulary = 1024;  ///< Pieces of the bpe tokenizer; bytes have 256.
   double validation_fraction = 0.05;
-  std::filesystem::path cache;  ///< Where tokenized texts are kept; empty: default_cache().
+  std::string cache;  ///< Where tokenized texts are kept; empty: default_cache().
 
+  static constexpr auto fields = weft::fields(&TextDataConfig::text, &TextDataConfig::tokenizer, &TextDataConfig::vocabulary,
+                                              &TextDataConfig::validation_fraction, &TextDataConfig::cache);
   friend bool operator==(const TextDataConfig&, const TextDataConfig&) = default;
 };
 

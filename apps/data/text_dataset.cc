@@ -75,7 +75,7 @@ fs::path default_cache() {
 
 TextDataset TextDataset::prepare(const TextDataConfig& config) {
   const std::string text = load_text(config);
-  const fs::path cache = config.cache.empty() ? default_cache() : config.cache;
+  const fs::path cache = config.cache.empty() ? default_cache() : fs::path(config.cache);
   const fs::path folder = cache / folder_name(config, text);
   if (fs::exists(folder)) {
     try {

@@ -44,7 +44,7 @@ PreparedData GptApp::prepare() {
                               with_thousands(static_cast<double>(dataset->train.size())),
                               with_thousands(static_cast<double>(dataset->validation.size())), dataset->train.vocabulary(),
                               data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
-          .batches = recipe.to_json(),
+          .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .unigram_loss = dataset->unigram_loss,
           .sample = [shape = shape_, sample = sample_, seed = seed_, dataset](const std::vector<ParameterState>& parameters) {
@@ -54,8 +54,8 @@ PreparedData GptApp::prepare() {
           }};
 }
 
-std::unique_ptr<mesh::BatchSource> GptApp::open_batches(const std::string& batches) const {
-  return std::make_unique<TextBatches>(TextBatchesRecipe::from_json(batches));
+std::unique_ptr<mesh::BatchSource> GptApp::open_batches(std::span<const std::byte> batches) const {
+  return std::make_unique<TextBatches>(decode<TextBatchesRecipe>(batches));
 }
 
 }  // namespace weft::apps

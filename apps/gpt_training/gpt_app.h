@@ -12,7 +12,7 @@ class GptApp final : public TrainingApp {
   std::string name() const override { return "gpt"; }
   ModelDescription read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) override;
   PreparedData prepare() override;
-  std::unique_ptr<mesh::BatchSource> open_batches(const std::string& batches) const override;
+  std::unique_ptr<mesh::BatchSource> open_batches(std::span<const std::byte> batches) const override;
 
  private:
   GptShape shape_;

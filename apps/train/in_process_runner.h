@@ -6,17 +6,25 @@
 namespace weft::apps {
 
 /// All devices of a plan in this thread, over a loopback wire: for tests, and for looking at a layout without a cluster.
+/// Borrows plan and batches.
 class InProcessRunner final : public PlanRunner {
  public:
-  InProcessRunner(const mesh::TrainingPlan& plan, mesh::BatchSource& batches, std::uint64_t seed)
-      : training_(plan, batches, seed) {}
+  InProcessRunner(const mesh::TrainingPlan& plan, mesh::BatchSource& batches, std::uint64_t seed);
 
-  std::vector<mesh::StepReport> run(const mesh::StepRequest& request) override { return training_.run_on_devices(request); }
+  const mesh::TrainingPlan& plan() const override { return plan_; }
+  mesh::StepResult run(const mesh::StepRequest& request) override;
+  void gather() override { move("gather"); }
+  void scatter() override { move("scatter"); }
   std::span<float> driver_block(const std::string& name) override { return training_.driver_block(name); }
-  std::int64_t clock_offset_ns(std::size_t) const override { return 0; }
+  std::vector<DeviceTrace> take_traces() override;
 
  private:
+  void move(const std::string& program);
+
+  const mesh::TrainingPlan& plan_;
   mesh::InProcessTraining training_;
+  std::uint64_t runs_ = 0;  // of any program: names the transfers of each
+  std::vector<DeviceTrace> traces_;
 };
 
 }  // namespace weft::apps

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "apps/train/training_engine.h"
 #include "mesh/plan/training_plan.h"
-#include "mesh/runtime/step.h"
+#include "mesh/runtime/step_result.h"
 
 namespace weft::apps {
 
@@ -13,32 +14,30 @@ namespace weft::apps {
 class PlanRunner {
  public:
   virtual ~PlanRunner() = default;
-  /// Runs one program on all devices to its end. The reports are in the order of devices.
-  virtual std::vector<mesh::StepReport> run(const mesh::StepRequest& request) = 0;
-  /// The driver's block of that name: full after "gather", to be filled before "scatter".
+  virtual const mesh::TrainingPlan& plan() const = 0;
+  /// Runs "train" or "validate" on all devices to its end; `request.run` is the runner's to fill in.
+  virtual mesh::StepResult run(const mesh::StepRequest& request) = 0;
+  /// Parameters and moments from the devices to the driver's blocks, and back.
+  virtual void gather() = 0;
+  virtual void scatter() = 0;
   virtual std::span<float> driver_block(const std::string& name) = 0;
-  /// What to add to a device's times to get the driver's.
-  virtual std::int64_t clock_offset_ns(std::size_t device) const = 0;
+  /// What was traced since the last take, by device.
+  virtual std::vector<DeviceTrace> take_traces() = 0;
 };
 
-/// Carries out training steps by the programs of a plan. The driver's thread only; borrows plan and runner.
+/// Carries out training steps by the programs of a plan. The driver's thread only; borrows the runner.
 class MeshEngine final : public TrainingEngine {
  public:
-  MeshEngine(const mesh::TrainingPlan& plan, PlanRunner& runner);
+  explicit MeshEngine(PlanRunner& runner) : runner_(runner) {}
 
   StepOutcome step(const StepOrder& order) override;
   double validate(std::int64_t batches) override;
   std::vector<ParameterState> gather() override;
   void restore(const std::vector<ParameterState>& parameters, std::int64_t steps_done) override;
-  std::vector<DeviceTrace> take_traces() override;
+  std::vector<DeviceTrace> take_traces() override { return runner_.take_traces(); }
 
  private:
-  mesh::StepRequest request(const std::string& program);
-
-  const mesh::TrainingPlan& plan_;
   PlanRunner& runner_;
-  std::uint64_t runs_ = 0;  // of any program: names the transfers of each
-  std::vector<DeviceTrace> traces_;
 };
 
 }  // namespace weft::apps

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,10 @@ struct ModelDescription {
 
 /// A model's data, ready to be read.
 struct PreparedData {
-  std::string text;         ///< For people: "the King James Version, 1.2 M tokens".
-  std::string batches;      ///< What open_batches() takes, in any process of this binary.
-  std::string digest;       ///< Hash of what must not change when a run is resumed.
-  double unigram_loss = 0;  ///< 0: there is none to compare with.
+  std::string text;                ///< For people: "the King James Version, 1.2 M tokens".
+  std::vector<std::byte> batches;  ///< What open_batches() takes, in any process of this binary.
+  std::string digest;              ///< Hash of what must not change when a run is resumed.
+  double unigram_loss = 0;         ///< 0: there is none to compare with.
   /// Text (or what else the model makes) from these parameters; may be empty.
   std::function<std::string(const std::vector<ParameterState>&)> sample;
 };
@@ -48,7 +49,7 @@ class TrainingApp {
   /// Finds or makes the data. In the driver only.
   virtual PreparedData prepare() = 0;
   /// In device processes, where nothing was read: from what prepare() said.
-  virtual std::unique_ptr<mesh::BatchSource> open_batches(const std::string& batches) const = 0;
+  virtual std::unique_ptr<mesh::BatchSource> open_batches(std::span<const std::byte> batches) const = 0;
 };
 
 }  // namespace weft::apps

@@ -48,7 +48,7 @@ class RunFileTest : public ::testing::Test {
     const auto batches = app.open_batches(data.batches);
     const mesh::TrainingPlan plan = plan_of(config);
     InProcessRunner runner(plan, *batches, config.seed);
-    MeshEngine engine(plan, runner);
+    MeshEngine engine(runner);
     const RunDirectory directory = RunDirectory::prepare(path, config.checkpoint.resume);
     const TrainingRun run{.name = config.name,
                           .app = app.name(),

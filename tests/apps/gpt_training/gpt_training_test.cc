@@ -90,9 +90,7 @@ TEST_F(GptTrainingTest, AnotherTextThanTheDriversIsRefused) {
   const auto document = ConfigDocument::parse(yaml(), "c.yaml");
   GptApp app;
   app.read(document.root(), {.rows_per_microbatch = 1}, 5);
-  TextBatchesRecipe recipe = TextBatchesRecipe::from_json(app.prepare().batches);
-  EXPECT_EQ(TextBatchesRecipe::from_json(recipe.to_json()), recipe);
-  EXPECT_THROW(TextBatchesRecipe::from_json("{}"), Error);
+  TextBatchesRecipe recipe = decode<TextBatchesRecipe>(app.prepare().batches);
   recipe.folder = "/not/on/this/host";
   EXPECT_NO_THROW(TextBatches{recipe});  // makes the same data set from the same text
   std::ofstream(root_ / "text.txt", std::ios::app) << "and one line more\n";
