@@ -80,9 +80,11 @@ RunDirectory RunDirectory::prepare(const fs::path& given, const std::optional<fs
 }
 
 RunDirectory RunDirectory::open(const fs::path& path) {
-  if (!fs::exists(path / kLockFile))
-    throw_error(ErrorCode::kNotFound, "{} is not the folder of a run; start runs with `weft run`", path.string());
-  return RunDirectory(fs::absolute(path).lexically_normal(), -1);
+  if (!fs::is_directory(path)) throw_error(ErrorCode::kNotFound, "there is no folder {}; start runs with `weft run`", path.string());
+  RunDirectory directory(fs::absolute(path).lexically_normal(), -1);
+  fs::create_directories(directory.checkpoints());
+  fs::create_directories(directory.logs());
+  return directory;
 }
 
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept

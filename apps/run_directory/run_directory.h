@@ -17,7 +17,7 @@ class RunDirectory {
   /// never write to one folder. Throws Error(kAlreadyExists) if another run holds it, or it holds things that
   /// no run has written.
   static RunDirectory prepare(const std::filesystem::path& path, const std::optional<std::filesystem::path>& resume_from = {});
-  /// A directory that `weft run` has prepared. Takes no lock. Throws Error(kNotFound) if it is none.
+  /// A directory that `weft run` has prepared, as it is. Takes no lock. Throws Error(kNotFound) if there is none.
   static RunDirectory open(const std::filesystem::path& path);
 
   RunDirectory(RunDirectory&& other) noexcept;

@@ -2,23 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 #include "core/base/error.h"
 #include "core/config/config_document.h"
 
 namespace weft::apps {
-namespace {
-
-std::vector<std::pair<std::string, std::uint32_t>> read_hosts(const ConfigNode& root) {
-  std::vector<std::pair<std::string, std::uint32_t>> hosts;
-  for (const ConfigNode& host : root.at("cluster").at("hosts").items())
-    hosts.emplace_back(host.at("name").as<std::string>(),
-                       host.find("devices") ? host.at("devices").as<std::uint32_t>({.min = 1}) : 1);
-  root.hand_on("cluster");
-  return hosts;
-}
-
-}  // namespace
-
 RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app) {
   const ConfigDocument document = ConfigDocument::load(file, overrides);
   const ConfigNode root = document.root();
@@ -28,7 +18,9 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
   root.require("app", app_name);
   root.read("seed", config.seed);
   root.hand_on("logs");
-  bool sound = document.attempt([&] { config.hosts = read_hosts(root); });
+  bool sound = document.attempt([&] {
+    if (const auto cluster = root.find("cluster")) config.cluster = actors::parse_cluster(*cluster);
+  });
   sound = document.attempt([&] { config.layout = mesh::parse_layout(root); }) && sound;
   const bool trains = document.attempt([&] { config.training = parse_training(root.at("training")); });
   document.attempt([&] {
@@ -60,7 +52,9 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
 }
 
 mesh::TrainingPlan plan_of(const RunConfig& config) {
-  return mesh::make_training_plan(config.layout, config.model.graphs, mesh::plan_places(config.layout, config.hosts));
+  std::vector<std::pair<std::string, std::uint32_t>> hosts;
+  for (const actors::HostSpec& host : config.cluster.hosts) hosts.emplace_back(host.name, host.devices);
+  return mesh::make_training_plan(config.layout, config.model.graphs, mesh::plan_places(config.layout, hosts));
 }
 
 }  // namespace weft::apps

@@ -4,9 +4,8 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "actors/launch/cluster_config.h"
 #include "apps/train/training_app.h"
 #include "apps/train/training_config.h"
 #include "mesh/plan/layout_config.h"
@@ -17,7 +16,7 @@ namespace weft::apps {
 struct RunConfig {
   std::string name;
   std::uint64_t seed = 1;
-  std::vector<std::pair<std::string, std::uint32_t>> hosts;  ///< Name and devices, as configured.
+  actors::ClusterConfig cluster;
   mesh::LayoutConfig layout;
   TrainingConfig training;
   CheckpointConfig checkpoint;

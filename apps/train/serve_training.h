@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "actors/launch/app_main.h"
+#include "apps/train/app_batches.h"
+#include "apps/train/mesh_engine.h"
+#include "apps/train/run_config.h"
+#include "mesh/group/mesh_group.h"
+
+namespace weft::apps {
+
+/// The device actors of a cluster as the training loop sees them.
+template <typename Source>
+class GroupRunner final : public PlanRunner {
+ public:
+  GroupRunner(actors::Cluster& cluster, const RunConfig& config, const typename Source::Config& source)
+      : group_(cluster, config.layout, config.model.graphs, source,
+               {.seed = config.seed, .threads_per_device = static_cast<int>(config.cluster.threads_per_device)}) {}
+
+  const mesh::TrainingPlan& plan() const override { return group_.plan(); }
+  mesh::StepResult run(const mesh::StepRequest& request) override { return group_.run(request); }
+  void gather() override { group_.gather(); }
+  void scatter() override { group_.scatter(); }
+  std::span<float> driver_block(const std::string& name) override { return group_.driver_block(name); }
+  std::vector<DeviceTrace> take_traces() override { return group_.take_traces(); }
+
+ private:
+  mesh::MeshGroup<Source> group_;
+};
+
+/// Starts device actors for a run whose data are ready.
+using StartDevices = std::function<std::unique_ptr<PlanRunner>(const RunConfig&, const PreparedData&)>;
+
+/// The roles of a training app, for serve_training(). Each returns an exit status or throws.
+int check_training(const actors::AppRun& run, TrainingApp& app);
+int plan_training(const actors::AppRun& run, TrainingApp& app);
+int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevices& start_devices);
+
+/// The main() of a training app: serves every role that its executable can be started in.
+///
+///   int main(int argc, char** argv) { return weft::apps::serve_training<weft::apps::GptApp>(argc, argv); }
+template <typename App>
+int serve_training(int argc, char** argv) {
+  using Source = AppBatches<App>;
+  actors::AppMain main(argc, argv);
+  main.provide<mesh::DeviceActor<Source>>();
+  main.on_check([](const actors::AppRun& run) {
+    App app;
+    return check_training(run, app);
+  });
+  main.on_plan([](const actors::AppRun& run) {
+    App app;
+    return plan_training(run, app);
+  });
+  return main.run([](actors::Cluster& cluster, const actors::AppRun& run) {
+    App app;
+    return drive_training(run, app, [&cluster](const RunConfig& config, const PreparedData& data) -> std::unique_ptr<PlanRunner> {
+      return std::make_unique<GroupRunner<Source>>(cluster, config, typename Source::Config{data.batches});
+    });
+  });
+}
+
+}  // namespace weft::apps
