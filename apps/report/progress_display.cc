@@ -89,10 +89,10 @@ void ProgressDisplay::draw(const std::string& text) {
 }
 
 void ProgressDisplay::step(const StepMetrics& m) {
-  // The first step after the start warms caches and connections up; it counts only until there is another.
-  const bool first = seconds_per_step_ == 0 || !shown_;
-  seconds_per_step_ = first ? m.seconds : (1 - kAverage) * seconds_per_step_ + kAverage * m.seconds;
-  tokens_per_second_ = first ? m.tokens_per_second : (1 - kAverage) * tokens_per_second_ + kAverage * m.tokens_per_second;
+  // The first step warms caches and connections up: it counts only until there is another.
+  const bool replace = ++steps_seen_ <= 2;
+  seconds_per_step_ = replace ? m.seconds : (1 - kAverage) * seconds_per_step_ + kAverage * m.seconds;
+  tokens_per_second_ = replace ? m.tokens_per_second : (1 - kAverage) * tokens_per_second_ + kAverage * m.tokens_per_second;
   if (m.validation_loss) {
     has_validation_ = true;
     last_validation_ = *m.validation_loss;

@@ -61,6 +61,7 @@ void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary) {
     if (m.validation_loss) {
       if (!summary.first_validation_loss) summary.first_validation_loss = m.validation_loss;
       summary.last_validation_loss = m.validation_loss;
+      summary.last_validation_step = m.step;
     }
     if (m.step <= summary.resumed_from) continue;
     speeds.push_back(m.tokens_per_second);
@@ -115,6 +116,7 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
   text += row("training loss", fmt::format("{:.3f} -> {:.3f}", s.first_loss, s.last_loss));
   if (s.last_validation_loss) {
     std::string value = fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, bold, *s.last_validation_loss, plain);
+    if (s.last_validation_step != s.steps) value += fmt::format(" after step {}", s.last_validation_step);
     if (s.unigram_loss > 0) {
       const double ahead = s.unigram_loss - *s.last_validation_loss;
       value += fmt::format("   (a unigram model has {:.3f}: {}{}{})", s.unigram_loss, ahead > 0 ? green : "",

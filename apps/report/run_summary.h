@@ -25,6 +25,7 @@ struct RunSummary {
   double last_loss = 0;  ///< Mean of the last steps, as steps differ by their data.
   std::optional<double> first_validation_loss = {};
   std::optional<double> last_validation_loss = {};
+  std::int64_t last_validation_step = 0;
   double unigram_loss = 0;
   double tokens_per_second = 0;  ///< Median of this run's steps.
   std::uint64_t resharded_bytes = 0;

@@ -30,23 +30,29 @@ std::string stages_text(const mesh::LayoutConfig& layout) {
     const mesh::MeshConfig& mesh = layout.meshes[static_cast<std::size_t>(stage.mesh)];
     std::string axes;
     for (const mesh::MeshAxis& axis : mesh.axes) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
-    text += fmt::format("{}{} ({}; {} {})", text.empty() ? "" : " -> ", mesh.name, axes, stage.layers, stage.layers == 1 ? "layer" : "layers");
+    text += fmt::format("{}{} ({}; {} {})", text.empty() ? "" : " -> ", mesh.name, axes, stage.layers,
+                        stage.layers == 1 ? "layer" : "layers");
   }
   return text;
 }
 
 std::string pipeline_text(const mesh::LayoutConfig& layout) {
-  return fmt::format("{}, {} microbatches, resharding by {}", layout.schedule, layout.microbatches, transfer::to_string(layout.resharding));
+  return fmt::format("{}, {} microbatches, resharding by {}", layout.schedule, layout.microbatches,
+                     transfer::to_string(layout.resharding));
 }
 
 void print_row(const Screen& screen, const char* what, const std::string& value) {
-  std::fprintf(screen.out, "  %s%-9s%s %s\n", screen.terminal ? "\x1b[2m" : "", what, screen.terminal ? "\x1b[0m" : "", value.c_str());
+  std::fprintf(screen.out, "  %s%-9s%s %s\n", screen.terminal ? "\x1b[2m" : "", what, screen.terminal ? "\x1b[0m" : "",
+               value.c_str());
   std::fflush(screen.out);
 }
 
 nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPlan& plan) {
-  nlohmann::ordered_json json = {{"name", config.name}, {"schedule", plan.layout.schedule}, {"microbatches", plan.layout.microbatches},
-                                 {"resharding", transfer::to_string(plan.layout.resharding)}, {"hosts", plan.hosts}};
+  nlohmann::ordered_json json = {{"name", config.name},
+                                 {"schedule", plan.layout.schedule},
+                                 {"microbatches", plan.layout.microbatches},
+                                 {"resharding", transfer::to_string(plan.layout.resharding)},
+                                 {"hosts", plan.hosts}};
   for (const mesh::StageConfig& stage : plan.layout.stages)
     json["stages"].push_back({{"mesh", plan.layout.meshes[static_cast<std::size_t>(stage.mesh)].name}, {"layers", stage.layers}});
   for (const mesh::PlannedEdge& edge : plan.train.edges) {
@@ -84,7 +90,8 @@ int check_training(const actors::AppRun& run, TrainingApp& app) {
 int plan_training(const actors::AppRun& run, TrainingApp& app) {
   const RunConfig config = read(run, app);
   const mesh::TrainingPlan plan = plan_of(config);
-  const std::string text = run.json ? plan_json(config, plan).dump(2) + "\n" : config.model.text + "\n\n" + mesh::describe(plan, true);
+  const std::string text =
+      run.json ? plan_json(config, plan).dump(2) + "\n" : config.model.text + "\n\n" + mesh::describe(plan, true);
   std::fputs(text.c_str(), stdout);
   return kDone;
 }
@@ -115,7 +122,8 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
                              .subtitle = pipeline_text(config.layout),
                              .sample = data.sample,
                              .started = started};
-  const RunSummary summary = train(training, engine, {.directory = directory, .screen = screen, .clock = clock, .stop = run.stop});
+  const RunSummary summary =
+      train(training, engine, {.directory = directory, .screen = screen, .clock = clock, .stop = run.stop});
   return summary.outcome == "done" ? kDone : kInterrupted;
 }
 
