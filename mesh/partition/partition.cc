@@ -30,6 +30,7 @@ class Partitioner {
 
   Partition run() {
     check_stages();
+    place_nodes();
     place_parameters();
     for (const Pass pass : {Pass::kForward, Pass::kInputGrad, Pass::kWeightGrad}) {
       for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -42,8 +43,8 @@ class Partitioner {
   }
 
  private:
-  int stage_of(const Node& node) const { return request_.stage_of_block[static_cast<std::size_t>(node.block)]; }
-  int mesh_of(const Node& node) const { return request_.mesh_of_stage[static_cast<std::size_t>(stage_of(node))]; }
+  int stage_of(NodeId node) const { return stage_of_node_[node.value()]; }
+  int mesh_of(NodeId node) const { return request_.mesh_of_stage[static_cast<std::size_t>(stage_of(node))]; }
   const DeviceMesh& mesh(int index) const { return request_.meshes[static_cast<std::size_t>(index)]; }
   MeshPartition& part(int index) { return result_.per_mesh[static_cast<std::size_t>(index)]; }
   const LocalValue& local(int index, LocalId id) const {
@@ -69,18 +70,37 @@ class Partitioner {
     return id;
   }
 
+  /// A node belongs to the stage of its block. But where all terms of a gradient's sum come from one other stage, they are added there, so that
+  /// one tensor travels and not each term.
+  void place_nodes() {
+    for (const Node& node : graph_.nodes()) {
+      int stage = request_.stage_of_block[static_cast<std::size_t>(node.block)];
+      if (node.op.kind == OpKind::kAdd && node.pass == Pass::kInputGrad) {
+        std::set<int> terms;
+        for (const ValueId input : node.inputs) {
+          const auto producer = graph_.value(input).producer;
+          terms.insert(producer ? stage_of(*producer) : stage);
+        }
+        if (terms.size() == 1) stage = *terms.begin();
+      }
+      stage_of_node_.push_back(stage);
+    }
+  }
+
   /// A parameter lives on the mesh whose forward nodes read it.
   void place_parameters() {
     std::map<ValueId, int> home;
-    for (const Node& node : graph_.nodes()) {
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
       if (node.pass != Pass::kForward) continue;
+      const int mesh_index = mesh_of(NodeId(static_cast<std::uint32_t>(i)));
       for (const ValueId input : node.inputs) {
         if (graph_.value(input).producer) continue;
-        const auto [at, inserted] = home.try_emplace(input, mesh_of(node));
-        if (!inserted && at->second != mesh_of(node) && is_parameter(input)) {
+        const auto [at, inserted] = home.try_emplace(input, mesh_index);
+        if (!inserted && at->second != mesh_index && is_parameter(input)) {
           throw_error(ErrorCode::kInvalidConfig,
                       "parameter '{}' is used on meshes '{}' and '{}'; place the stages that share it on one mesh",
-                      graph_.value(input).name, mesh(at->second).name(), mesh(mesh_of(node)).name());
+                      graph_.value(input).name, mesh(at->second).name(), mesh(mesh_index).name());
         }
       }
     }
@@ -109,13 +129,12 @@ class Partitioner {
     const Spec spec = spec_for(labels_[id.value()], request_.rules, mesh(mesh_index));
     check_divides("'" + value.name + "'", value.type.shape, labels_[id.value()], spec, mesh(mesh_index));
     if (!value.producer) return add_local(mesh_index, id, spec, LocalOrigin::kInput);
-    const Node& producer = graph_.node(*value.producer);
-    const int from = mesh_of(producer);
+    const Pass pass = graph_.node(*value.producer).pass;
+    const int from = mesh_of(*value.producer), from_stage = stage_of(*value.producer);
     WEFT_CHECK(from != mesh_index, "'{}' is used before it is computed", value.name);
-    const LocalId source = whole(from, known_[static_cast<std::size_t>(from)].at(id).front(), stage_of(producer), producer.pass,
-                                 static_cast<double>(value.producer->value()));
+    const LocalId source = whole(from, known_[static_cast<std::size_t>(from)].at(id).front(), from_stage, pass);
     const LocalId destination = add_local(mesh_index, id, spec, LocalOrigin::kReceived);
-    result_.edges.push_back({id, from, mesh_index, stage_of(producer), stage, producer.pass, source, destination});
+    result_.edges.push_back({id, from, mesh_index, from_stage, stage, pass, source, destination});
     return destination;
   }
 
@@ -127,7 +146,7 @@ class Partitioner {
   }
 
   /// The value without partial sums.
-  LocalId whole(int mesh_index, LocalId id, int stage, Pass pass, double) {
+  LocalId whole(int mesh_index, LocalId id, int stage, Pass pass) {
     const LocalValue from = local(mesh_index, id);
     if (!from.spec.is_partial()) return id;
     Spec spec = from.spec;
@@ -146,7 +165,7 @@ class Partitioner {
     for (const LocalId other : known_[static_cast<std::size_t>(mesh_index)][value]) {
       if (local(mesh_index, other).spec == spec) return other;
     }
-    from = whole(mesh_index, from, stage, pass, 0);
+    from = whole(mesh_index, from, stage, pass);
     if (local(mesh_index, from).spec == spec) return from;
     const LocalId output = add_local(mesh_index, value, spec, LocalOrigin::kComputed);
     part(mesh_index).steps.push_back({ReshardStep{from, output}, stage, pass, order_after(mesh_index, from) + 0.1});
@@ -155,7 +174,7 @@ class Partitioner {
 
   void lower(NodeId id) {
     const Node& node = graph_.node(id);
-    const int mesh_index = mesh_of(node), stage = stage_of(node);
+    const int mesh_index = mesh_of(id), stage = stage_of(id);
     std::vector<Spec> current;
     std::vector<TensorType> types;
     for (const ValueId input : node.inputs) {
@@ -181,7 +200,7 @@ class Partitioner {
   void finish_loss() {
     const auto producer = graph_.value(request_.loss).producer;
     WEFT_CHECK(producer.has_value());
-    result_.loss_mesh = mesh_of(graph_.node(*producer));
+    result_.loss_mesh = mesh_of(*producer);
     result_.loss_local = known_[static_cast<std::size_t>(result_.loss_mesh)].at(request_.loss).front();
   }
 
@@ -204,6 +223,7 @@ class Partitioner {
   const Graph& graph_;
   Partition result_;
   std::vector<Labels> labels_;
+  std::vector<int> stage_of_node_;
   std::vector<std::map<ValueId, std::vector<LocalId>>> known_;  ///< Per mesh; the first is how the value came into being.
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/config/nearest.h"
 #include "mesh/pipeline/schedule.h"
 
@@ -110,9 +111,21 @@ std::vector<int> LayoutConfig::mesh_of_stage() const {
 
 LayoutConfig parse_layout(const ConfigNode& root) {
   LayoutConfig layout;
-  parse_meshes(root.at("meshes"), layout);
-  if (const auto sharding = root.find("sharding")) parse_sharding(*sharding, layout);
-  parse_pipeline(root.at("pipeline"), layout);
+  // Each section says all that is wrong with it, whether or not another one is right.
+  std::string problems;
+  const auto section = [&](const char* key, bool required, void (*parse)(const ConfigNode&, LayoutConfig&)) {
+    root.hand_on(key);
+    try {
+      if (required || root.has(key)) parse(root.at(key), layout);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidConfig) throw;
+      problems += (problems.empty() ? "" : "\n") + error.message();
+    }
+  };
+  section("meshes", true, parse_meshes);
+  section("sharding", false, parse_sharding);
+  section("pipeline", true, parse_pipeline);
+  if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
   return layout;
 }
 

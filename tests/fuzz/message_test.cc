@@ -57,7 +57,7 @@ TEST(MessageFuzz, DamagedHelloAndWelcomeAreRefusedOrHarmless) {
 }
 
 TEST(MessageFuzz, DamagedRejectIsRefusedOrHarmless) {
-  const Reject reject{ErrorCode::kIncompatible, "protocol 2.0", "install the same Weft", true};
+  const Reject reject{ErrorCode::kIncompatible, "protocol 2.0", "install the same Weft", true, {}};
   survives_damage(bytes_of([&](const ByteSink& sink) { encode_reject(reject, sink); }), decode_reject);
 }
 

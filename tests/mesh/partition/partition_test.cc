@@ -92,6 +92,14 @@ TEST(Partition, StagesExchangeActivationsAndTheirGradients) {
   EXPECT_EQ(received.spec.dims[0], std::vector<int>{0});
 }
 
+// The residual and the norm both send a gradient back; their sum travels.
+TEST(Partition, GradientsAreAddedBeforeTheyTravel) {
+  const Partition result = partition(request(small_model(), {make_mesh("front", 1, 1, 0), make_mesh("back", 1, 1, 1)}, {0, 1, 1}));
+  SCOPED_TRACE(to_string(result));
+  ASSERT_EQ(result.edges.size(), 2u);
+  EXPECT_EQ(result.edges[1].pass, Pass::kInputGrad);
+}
+
 TEST(Partition, ABatchThatDoesNotDivideIsExplained) {
   try {
     partition(request(small_model(3), {make_mesh("all", 2, 1, 0)}, {0, 0, 0}));

@@ -57,6 +57,14 @@ TEST(LayoutConfig, AnUnknownKeyIsNamedWithTheNearest) {
 
 TEST(LayoutConfig, AnUnknownAxisIsNamed) { EXPECT_THAT(error_of(kGood, "batch: data", "batch: date"), HasSubstr("no mesh has an axis 'date'")); }
 
+TEST(LayoutConfig, MistakesInTwoSectionsAreToldTogether) {
+  std::string text = kGood;
+  text.replace(text.find("batch: data"), 11, "batch: date");
+  const std::string problems = error_of(text, "microbatches", "microbatchs");
+  EXPECT_THAT(problems, HasSubstr("no mesh has an axis 'date'"));
+  EXPECT_THAT(problems, HasSubstr("did you mean 'microbatches'?"));
+}
+
 TEST(LayoutConfig, AMeshWithoutAStageIsRefused) {
   EXPECT_THAT(error_of(kGood, ", {mesh: back, layers: 1}", ""), HasSubstr("mesh 'back' has no stage"));
 }
