@@ -192,12 +192,18 @@ Checkpoint read_checkpoint(const fs::path& path) {
   const SafetensorsFile model(path / kModel);
   const SafetensorsFile optimizer(path / kOptimizer);
   const auto copy = [](std::span<const float> values) { return std::vector<float>(values.begin(), values.end()); };
+  const auto moment = [&](const std::string& name, const TensorView& parameter) {
+    const TensorView& found = optimizer.tensor(name + parameter.name);
+    if (found.shape != parameter.shape)
+      throw_error(ErrorCode::kDataLoss, "{}: {} does not have the shape of its parameter", (path / kOptimizer).string(), found.name);
+    return copy(found.values);
+  };
   for (const TensorView& tensor : model.tensors())
     checkpoint.parameters.push_back({.name = tensor.name,
                                      .shape = tensor.shape,
                                      .values = copy(tensor.values),
-                                     .first_moment = copy(optimizer.tensor("first_moment." + tensor.name).values),
-                                     .second_moment = copy(optimizer.tensor("second_moment." + tensor.name).values)});
+                                     .first_moment = moment("first_moment.", tensor),
+                                     .second_moment = moment("second_moment.", tensor)});
   return checkpoint;
 }
 

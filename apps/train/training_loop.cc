@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 
 #include "apps/checkpoint/checkpoint.h"
@@ -108,6 +109,10 @@ class Loop {
     metrics_.append(m);
     summary_.steps = step;
     progress_.step(m);
+    if (!std::isfinite(m.loss))
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "the loss of step {} is {}: training has diverged. Lower training.learning_rate or training.clip_norm{}", step, m.loss,
+                  summary_.checkpoint_step > 0 ? fmt::format(", and resume from the checkpoint of step {}", summary_.checkpoint_step) : "");
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0 && step < run_.training.steps) write_checkpoint(step);
   }
 

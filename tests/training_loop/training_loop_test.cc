@@ -143,6 +143,17 @@ TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
   EXPECT_EQ(losses(root_ / "run"), losses(root_ / "whole"));
 }
 
+TEST_F(LoopTest, ARunThatDivergesSaysSoInsteadOfGoingOn) {
+  run_.training.learning_rate = 1e30;
+  try {
+    train_in(root_ / "run");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("training has diverged"));
+  }
+  EXPECT_LT(read_metrics(root_ / "run" / "metrics.jsonl").size(), 12u);
+}
+
 TEST_F(LoopTest, CheckpointsOfOtherModelsAndFinishedRunsAreRefused) {
   train_in(root_ / "run");
   run_.checkpoint.resume = root_ / "run";

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "apps/checkpoint/safetensors.h"
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
@@ -88,6 +90,28 @@ TEST_F(CheckpointTest, AFlippedBitIsNoticed) {
     file.put('\x55');
   }
   EXPECT_THROW(read_checkpoint(written), Error);
+}
+
+TEST_F(CheckpointTest, MomentsOfAnotherShapeAreRefusedEvenIfTheHashesFit) {
+  Checkpoint flat = at_step(4);
+  flat.parameters[0].shape = {6};
+  const fs::path written = CheckpointStore(root_ / "a", 1).write(at_step(4));
+  const fs::path other = CheckpointStore(root_ / "b", 1).write(flat);
+  const std::string name = "optimizer.safetensors";
+  std::ostringstream description;
+  description << std::ifstream(written / "checkpoint.json").rdbuf();
+  std::string text = description.str();
+  const std::string hash = sha256_file(written / name);
+  text.replace(text.find(hash), hash.size(), sha256_file(other / name));
+  std::ofstream(written / "checkpoint.json") << text;
+  fs::copy_file(other / name, written / name, fs::copy_options::overwrite_existing);
+  try {
+    read_checkpoint(written);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+    EXPECT_THAT(error.message(), HasSubstr("first_moment.wte does not have the shape"));
+  }
 }
 
 /// Runs a child that ends, as if killed, at the n-th point of writing step 10 over steps 5 and
