@@ -1,0 +1,142 @@
+// What a user of the quickstart gets, with the shipped run file on real processes: made small, so that it takes seconds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/checkpoint/checkpoint.h"
+#include "apps/report/metrics.h"
+#include "tests/support/real_processes.h"
+
+namespace weft::test {
+namespace {
+namespace fs = std::filesystem;
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Quickstart : public ::testing::Test {
+ protected:
+  Quickstart() : processes_("quickstart") {
+    std::string text;
+    for (int i = 0; i < 3000; ++i) text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
+    processes_.write("text.txt", text);
+    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml", processes_.directory() / "cluster.yaml");
+  }
+
+  /// Arguments of a small run into OUT.
+  static std::vector<std::string> run_into(const std::string& out, std::vector<std::string> settings = {}) {
+    std::vector<std::string> arguments = {"run", "cluster.yaml", "--out", out};
+    std::vector<std::string> all = {"model={layers: 4, width: 32, heads: 4, sequence: 16}",
+                                    "data={text: text.txt, tokenizer: bytes, cache: cache}",
+                                    "training.steps=12",
+                                    "training.warmup_steps=2",
+                                    "training.validate_every=6",
+                                    "checkpoint.every=5"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    for (const std::string& setting : all) {
+      arguments.push_back("--set");
+      arguments.push_back(setting);
+    }
+    return arguments;
+  }
+  fs::path path(const std::string& name) const { return processes_.directory() / name; }
+  std::vector<double> losses(const std::string& out) const {
+    std::vector<double> result;
+    for (const apps::StepMetrics& m : apps::read_metrics(path(out) / "metrics.jsonl")) result.push_back(m.loss);
+    return result;
+  }
+  /// Waits until the run has so many lines of metrics.
+  bool has_steps(const std::string& out, std::size_t steps) const {
+    return eventually([&] {
+      const std::string text = read_file(path(out) / "metrics.jsonl");
+      return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) >= steps;
+    });
+  }
+
+  RealProcesses processes_;
+};
+
+TEST_F(Quickstart, LeavesEverythingItPromisesAndSaysSo) {
+  auto& run = processes_.run("weft", run_into("out"));
+  ASSERT_EQ(run.wait(), 0) << run.text();
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("worker0 (2 devices)"), HasSubstr("step 12/12"), HasSubstr("validation loss"),
+                                HasSubstr("unigram model"), HasSubstr("resharded"), HasSubstr("behind computation"),
+                                HasSubstr("the model writes"), Not(HasSubstr("\x1b"))));
+  EXPECT_EQ(losses("out").size(), 12u);
+  for (const apps::StepMetrics& m : apps::read_metrics(path("out") / "metrics.jsonl")) {
+    EXPECT_GT(m.resharded_bytes, 0u);
+    EXPECT_LE(m.exposed_transfer_seconds, m.seconds);
+  }
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("out") / "summary.json"))["outcome"], "done");
+  EXPECT_THAT(read_file(path("out") / "trace.json"),
+              AllOf(HasSubstr("front[0,1] on worker0"), HasSubstr("back[1,0] on worker1"), HasSubstr("reshard 7")));
+  EXPECT_THAT(read_file(path("out") / "timeline.svg"), HasSubstr("on worker1"));
+  EXPECT_THAT(read_file(path("out") / "loss.svg"), HasSubstr("unigram model"));
+  EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, 12);
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Quickstart, CtrlCWritesACheckpointFromWhichItGoesOnBitForBit) {
+  ASSERT_EQ(processes_.run("weft", run_into("whole", {"training.steps=40"})).wait(), 0);
+  auto& run = processes_.start("weft", run_into("part", {"training.steps=40", "checkpoint.every=1000"}));
+  ASSERT_TRUE(has_steps("part", 3)) << run.text();
+  ::kill(run.pid, SIGINT);
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_TRUE(processes_.none_left());
+  const std::size_t done = losses("part").size();
+  ASSERT_LT(done, 40u) << "it was too quick to be interrupted";
+  EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("part"))).step, static_cast<std::int64_t>(done));
+  auto& resumed = processes_.run("weft", run_into("part", {"training.steps=40", "checkpoint.resume=part"}));
+  ASSERT_EQ(resumed.wait(), 0) << resumed.text();
+  EXPECT_THAT(resumed.text(), HasSubstr(fmt::format("after step {}", done)));
+  EXPECT_EQ(losses("part"), losses("whole"));
+}
+
+TEST_F(Quickstart, AKilledDeviceEndsTheRunWhichCanBeResumed) {
+  auto& run = processes_.start("weft", run_into("out", {"training.steps=100000", "checkpoint.every=3"}));
+  ASSERT_TRUE(has_steps("out", 8)) << run.text();
+  pid_t victim = 0;
+  for (const pid_t pid : processes_.left()) {
+    const std::string command = read_file(fmt::format("/proc/{}/cmdline", pid));
+    if (command.find("--weft-role=device") != std::string::npos) victim = pid;
+  }
+  ASSERT_NE(victim, 0);
+  ::kill(victim, SIGKILL);
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("SIGKILL"), HasSubstr(fmt::format("pid {}", victim))));
+  EXPECT_TRUE(processes_.none_left());
+  EXPECT_THAT(read_file(path("out") / "summary.json"), HasSubstr("failed: "));
+  const std::int64_t step = apps::read_checkpoint(apps::find_checkpoint(path("out"))).step;
+  EXPECT_GE(step, 3);
+  auto& resumed = processes_.run("weft", run_into("out", {fmt::format("training.steps={}", step + 5), "checkpoint.resume=out"}));
+  EXPECT_EQ(resumed.wait(), 0) << resumed.text();
+  EXPECT_EQ(losses("out").size(), static_cast<std::size_t>(step + 5));
+}
+
+TEST_F(Quickstart, PlanPrintsStagesTransfersAndPrograms) {
+  auto& plan = processes_.run("weft", {"plan", "cluster.yaml"});
+  ASSERT_EQ(plan.wait(), 0) << plan.text();
+  EXPECT_THAT(plan.text(),
+              AllOf(HasSubstr("eager-1f1b"), HasSubstr("resharding (broadcast)"), HasSubstr("front"), HasSubstr("back")));
+  auto& json = processes_.run("weft", {"plan", "cluster.yaml", "--json"});
+  ASSERT_EQ(json.wait(), 0);
+  const auto parsed = nlohmann::json::parse(json.text());
+  EXPECT_EQ(parsed["devices"].size(), 4u);
+  EXPECT_GT(parsed["edges"][0]["bytes_sent_per_microbatch"].get<int>(), 0);
+}
+
+TEST_F(Quickstart, AnOlderRunIsMovedAsideAndAWrongFileMovesNothing) {
+  const std::vector<std::string> tiny = {"training.steps=1", "sample.tokens=1"};
+  ASSERT_EQ(processes_.run("weft", run_into("out", tiny)).wait(), 0);
+  EXPECT_EQ(processes_.run("weft", run_into("out", {"training.stepps=1"})).wait(), 2);
+  EXPECT_FALSE(fs::exists(path("out.1")));
+  auto& again = processes_.run("weft", run_into("out", tiny));
+  ASSERT_EQ(again.wait(), 0);
+  EXPECT_THAT(again.text(), HasSubstr("it is now out.1"));
+  EXPECT_TRUE(fs::exists(path("out.1") / "metrics.jsonl"));
+}
+
+}  // namespace
+}  // namespace weft::test
