@@ -18,15 +18,17 @@ constexpr const char* kUnigram = "#6e7781";
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// Mean over about a thirtieth of the run around each step; narrower at the ends, so that it never lags.
+/// Mean over about a thirtieth of the run around each step: narrower at the start, where losses fall quickly, and one-sided at
+/// the end.
 Points smoothed(const Points& points) {
   const std::size_t half = points.size() / 60;
   Points result;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const std::size_t reach = std::min({half, i, points.size() - 1 - i});
+    const std::size_t reach = std::min(half, i);
+    const std::size_t end = std::min(i + reach, points.size() - 1);
     double sum = 0;
-    for (std::size_t k = i - reach; k <= i + reach; ++k) sum += points[k].second;
-    result.emplace_back(points[i].first, sum / static_cast<double>(2 * reach + 1));
+    for (std::size_t k = i - reach; k <= end; ++k) sum += points[k].second;
+    result.emplace_back(points[i].first, sum / static_cast<double>(end - (i - reach) + 1));
   }
   return result;
 }
