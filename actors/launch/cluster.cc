@@ -129,8 +129,9 @@ void Cluster::report_head_death(const ExitEvidence& evidence) {
                                                evidence.cause(), evidence.log_note())));
 }
 
-std::optional<Error> Cluster::failure() const {
-  std::lock_guard lock(mutex_);
+std::optional<Error> Cluster::failure(Nanoseconds within) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, within, [&] { return first_failure_.has_value(); });
   return first_failure_;
 }
 

@@ -71,8 +71,8 @@ class Cluster final {
   void report_host_death(const std::string& host, const ExitEvidence& evidence);
   void report_head_death(const ExitEvidence& evidence);
 
-  /// The first thing that went wrong, if anything has.
-  std::optional<Error> failure() const;
+  /// The first thing that went wrong, if anything has, or does so within a time: a symptom may be seen before its cause is told.
+  std::optional<Error> failure(Nanoseconds within = Nanoseconds::zero()) const;
 
  private:
   struct Acquired {
@@ -115,7 +115,7 @@ class Cluster final {
   std::string binary_sha256_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   std::map<MeshKey, std::vector<ProcessId>> meshes_;  // guarded by mutex_
   std::map<MeshKey, Error> failed_;                   // guarded by mutex_
   std::optional<Error> first_failure_;                // guarded by mutex_

@@ -210,11 +210,12 @@ class MeshGroup final {
       error = thrown;
     }
     const bool symptom = error->code() == ErrorCode::kPeerDied || error->code() == ErrorCode::kCancelled || error->code() == ErrorCode::kUnavailable;
-    const TimePoint limit = SteadyClock().now() + std::chrono::milliseconds(500);
-    while (symptom && !cluster_.failure() && SteadyClock().now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    if (const auto cause = cluster_.failure()) throw *cause;
+    if (const auto cause = cluster_.failure(symptom ? kCauseWithin : Nanoseconds::zero())) throw *cause;
     throw *error;
   }
+
+  /// How long after a symptom its cause may still be told.
+  static constexpr Nanoseconds kCauseWithin = std::chrono::milliseconds(500);
 
   actors::Cluster& cluster_;
   const GroupOptions options_;
