@@ -6,7 +6,7 @@ namespace weft::actors {
 
 namespace {
 constexpr std::uint32_t kLeastMessages = 16;
-constexpr std::uint64_t kLeastBytes = 64 * 1024;
+constexpr std::uint64_t kLeastBytes = 64u << 10;
 }  // namespace
 
 void Mailbox::wake(std::unique_lock<std::mutex>& lock) {

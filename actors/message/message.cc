@@ -42,11 +42,11 @@ constexpr int kMaxNesting = 8;
 template <typename Struct, typename Fill>
 void build(std::size_t words, const ByteSink& sink, Fill fill) {
   std::array<capnp::word, kInlineWords> inline_words{};
-  std::vector<capnp::word> heap_words;
+  std::vector<std::uint64_t> heap_words;  // capnp::word cannot be copied, and so not stand in a vector
   kj::ArrayPtr<capnp::word> scratch(inline_words.data(), inline_words.size());
   if (words > kInlineWords) {
     heap_words.resize(words);
-    scratch = kj::ArrayPtr<capnp::word>(heap_words.data(), heap_words.size());
+    scratch = kj::ArrayPtr<capnp::word>(reinterpret_cast<capnp::word*>(heap_words.data()), heap_words.size());
   } else {
     scratch = scratch.slice(0, words);
   }

@@ -83,7 +83,7 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
 ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner_process,
                                  std::vector<std::byte> arguments,
                                  std::function<void(Outcome<std::vector<std::byte>>)> constructed) {
-  const ActorAddress address{owner.self(), id, std::move(label)};
+  ActorAddress address{owner.self(), id, std::move(label)};
   std::shared_ptr<ActorHost> host;
   {
     const std::lock_guard lock(hosts_mutex);
@@ -123,12 +123,11 @@ void System::Impl::bury(ActorId id) {
 ActorAddress System::host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments) {
   const auto state = std::make_shared<CallState>(
       *impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), named_actor(name), name}), "construct", TimePoint::max());
-  const auto address =
-      impl_->spawn(std::move(provider), named_actor(name), name, Place{name, MeshShape(), 0}, impl_->self.process.id,
-                   std::move(arguments), [state](Outcome<std::vector<std::byte>> result) {
-                     if (result.ok()) state->complete(std::move(result).value());
-                     else state->fail(result.error());
-                   });
+  auto address = impl_->spawn(std::move(provider), named_actor(name), name, Place{name, MeshShape(), 0}, impl_->self.process.id,
+                              std::move(arguments), [state](Outcome<std::vector<std::byte>> result) {
+                                if (result.ok()) state->complete(std::move(result).value());
+                                else state->fail(result.error());
+                              });
   state->wait_until(TimePoint::max());
   if (state->error()) throw *state->error();
   return address;
@@ -137,7 +136,7 @@ ActorAddress System::host_actor(Provider provider, const std::string& name, std:
 std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(const InterfaceVersion& interface, const std::string& name,
                                                                       const MeshShape& shape,
                                                                       const std::vector<ProcessRef>& processes,
-                                                                      std::vector<std::byte> arguments) {
+                                                                      const std::vector<std::byte>& arguments) {
   if (static_cast<std::int64_t>(processes.size()) != shape.size())
     throw_error(ErrorCode::kInvalidArgument, "mesh {}{} needs {} processes, one per rank, and {} are given", name,
                 to_string(shape), shape.size(), processes.size());
@@ -167,6 +166,7 @@ std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(const Inte
   }
   if (!first) return actors;
   std::vector<std::shared_ptr<CallState>> stops;
+  stops.reserve(actors.size());
   for (const auto& actor : actors) stops.push_back(stop_actor(actor, std::chrono::seconds(5)));
   for (const auto& stop : stops) stop->wait_until(TimePoint::max());
   throw *first;

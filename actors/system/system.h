@@ -78,7 +78,8 @@ class System final {
   /// As host(), for an actor that is made of things of this process: `make` runs on the actor's thread.
   template <ActorClass T>
   ActorRef<T> host_made(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make) {
-    Provider provider{interface_version<T>(), kMethodTable<T>, [make = std::move(make)](Context& context, std::span<const std::byte>) {
+    Provider provider{interface_version<T>(), kMethodTable<T>,
+                      [make = std::move(make)](Context& context, std::span<const std::byte>) {
                         return ActorObject(make(context).release(), [](void* actor) { delete static_cast<T*>(actor); });
                       }};
     return ref<T>(host_actor(std::move(provider), name, {}));
@@ -138,7 +139,7 @@ class System final {
   ActorAddress host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments);
   std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(const InterfaceVersion& interface, const std::string& name,
                                                                 const MeshShape& shape, const std::vector<ProcessRef>& processes,
-                                                                std::vector<std::byte> arguments);
+                                                                const std::vector<std::byte>& arguments);
 
   std::unique_ptr<Impl> impl_;
 };

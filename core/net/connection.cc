@@ -12,7 +12,7 @@
 namespace weft {
 
 namespace {
-constexpr std::size_t kReadBuffer = 64 * 1024;
+constexpr std::size_t kReadBuffer = 64u << 10;
 constexpr std::size_t kKeepCapacity = 1 << 20;
 
 Address address_of(const asio::ip::tcp::socket& socket) {
