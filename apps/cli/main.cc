@@ -1,13 +1,16 @@
 // weft: the command line. Each command reads its options here and hands over to the library.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "actors/launch/roles.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
+#include "core/config/nearest.h"
 
 namespace weft::apps {
 namespace {
@@ -66,6 +69,11 @@ int parse_and_run(int argc, char** argv) {
   auto* stop_command = app.add_subcommand("stop", "End a cluster with everything that runs in it");
   add_head(stop_command);
 
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end())
+    throw_error(ErrorCode::kInvalidArgument, "there is no command '{}'{}. The commands: {}; weft COMMAND --help tells more",
+                argv[1], did_you_mean(argv[1], names), fmt::join(names, ", "));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -50,7 +50,9 @@ TEST(Run, WrongFileIsRefusedBeforeAnythingStarts) {
 
 TEST(Run, UnknownCommandsAndOptionsAreUsageErrors) {
   RealProcesses processes("usage");
-  EXPECT_EQ(processes.run("weft", {"fly"}).wait(), 2);
+  auto& unknown = processes.run("weft", {"chek"});
+  EXPECT_EQ(unknown.wait(), 2);
+  EXPECT_THAT(unknown.text(), HasSubstr("there is no command 'chek'; did you mean 'check'?"));
   EXPECT_EQ(processes.run("weft", {"run"}).wait(), 2);
   EXPECT_EQ(processes.run("weft", {"join", "nonsense"}).wait(), 2);
   EXPECT_EQ(processes.run("weft", {"--help"}).wait(), 0);
