@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "apps/data/text_batches.h"
 #include "apps/data/text_dataset.h"
 #include "apps/gpt_training/generate.h"
 #include "apps/report/progress_display.h"
 #include "core/autodiff/differentiate.h"
+#include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/device_cpu/cpu_device.h"
 
@@ -16,9 +18,25 @@ namespace weft::apps {
 
 ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) {
   seed_ = seed;
-  if (const auto data = root.find("data")) data_ = parse_text_data(*data);
-  if (const auto sample = root.find("sample")) sample_ = parse_sample(*sample);
-  shape_ = parse_gpt(root.at("model"));
+  // Each section says all that is wrong with it, whether or not another one is right.
+  std::string problems;
+  const auto section = [&](const char* key, const std::function<void()>& parse) {
+    root.hand_on(key);
+    try {
+      parse();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidConfig) throw;
+      problems += (problems.empty() ? "" : "\n") + error.message();
+    }
+  };
+  section("model", [&] { shape_ = parse_gpt(root.at("model")); });
+  section("data", [&] {
+    if (root.has("data")) data_ = parse_text_data(root.at("data"));
+  });
+  section("sample", [&] {
+    if (root.has("sample")) sample_ = parse_sample(root.at("sample"));
+  });
+  if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
   shape_.batch = batch.rows_per_microbatch;
   shape_.vocabulary = data_.vocabulary;
   const GptGraph gpt = gpt_graph(shape_, 1.0 / static_cast<double>(batch.microbatches * shape_.batch * shape_.sequence));

@@ -57,6 +57,21 @@ TEST_F(GptTrainingTest, HeadsThatDoNotDivideTheWidthAreRefusedWithTheirPlace) {
   }
 }
 
+TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalledUnknown) {
+  const auto document = ConfigDocument::parse(
+      "model: {layers: 2, width: 16, heads: 2, sequence: 8, widht: 3}\ndata: {text: /nope}\nsample: {}\n", "c.yaml");
+  GptApp app;
+  document.attempt([&] { app.read(document.root(), {}, 1); });
+  try {
+    document.finish();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("did you mean 'width'"));
+    EXPECT_THAT(error.message(), HasSubstr("there is no text file /nope"));
+    EXPECT_EQ(std::count(error.message().begin(), error.message().end(), '\n'), 1) << error.message();
+  }
+}
+
 TEST_F(GptTrainingTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
   const auto document = ConfigDocument::parse(yaml(), "c.yaml");
   GptApp app;
