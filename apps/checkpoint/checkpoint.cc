@@ -84,8 +84,8 @@ Checkpoint read_description(const fs::path& folder) {
   try {
     const auto description = nlohmann::json::parse(in);
     if (const int format = description.at("format"); format != kFormat)
-      throw_error(ErrorCode::kIncompatible, "the checkpoint {} has format {}, this program reads format {}", folder.string(), format,
-                  kFormat);
+      throw_error(ErrorCode::kIncompatible, "the checkpoint {} has format {}, this program reads format {}", folder.string(),
+                  format, kFormat);
     for (const char* file : {kModel, kOptimizer})
       if (sha256_file(folder / file) != description.at("files").at(file))
         throw_error(ErrorCode::kDataLoss, "{} does not have the hash that its checkpoint.json states; resume from an older one",
@@ -96,7 +96,8 @@ Checkpoint read_description(const fs::path& folder) {
     checkpoint.model_digest = description.at("model_digest");
     return checkpoint;
   } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; resume from an older checkpoint", (folder / kDescription).string(), error.what());
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; resume from an older checkpoint", (folder / kDescription).string(),
+                error.what());
   }
 }
 
@@ -195,7 +196,8 @@ Checkpoint read_checkpoint(const fs::path& path) {
   const auto moment = [&](const std::string& name, const TensorView& parameter) {
     const TensorView& found = optimizer.tensor(name + parameter.name);
     if (found.shape != parameter.shape)
-      throw_error(ErrorCode::kDataLoss, "{}: {} does not have the shape of its parameter", (path / kOptimizer).string(), found.name);
+      throw_error(ErrorCode::kDataLoss, "{}: {} does not have the shape of its parameter", (path / kOptimizer).string(),
+                  found.name);
     return copy(found.values);
   };
   for (const TensorView& tensor : model.tensors())

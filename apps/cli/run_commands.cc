@@ -17,7 +17,8 @@ int run_app(const FileOptions& options, const std::string& role) {
   return actors::run_app_role(header.app, role, options.file, options.overrides, options.json);
 }
 
-/// The checkpoint to resume from, if the run file or --set names one: a run inside the folder of that checkpoint goes on in place.
+/// The checkpoint to resume from, if the run file or --set names one: a run inside the folder of that checkpoint goes on in
+/// place.
 std::optional<std::filesystem::path> resume_path(const ConfigDocument& document) {
   const auto checkpoint = document.root().find("checkpoint");
   const auto resume = checkpoint ? checkpoint->find("resume") : std::nullopt;
@@ -32,7 +33,8 @@ int run_run(const FileOptions& options) {
   if (const int status = run_app(options, "check"); status != 0) return status;
   const auto document = ConfigDocument::load(options.file, options.overrides);
   const auto header = actors::parse_run_header(document, options.file, actors::program_directory());
-  const std::filesystem::path out = options.out.empty() ? std::filesystem::path("runs") / header.name : std::filesystem::path(options.out);
+  const std::filesystem::path out =
+      options.out.empty() ? std::filesystem::path("runs") / header.name : std::filesystem::path(options.out);
   const RunDirectory directory = RunDirectory::prepare(out, resume_path(document));
   if (directory.moved_aside())
     std::printf("%s held an older run: it is now %s\n", out.c_str(), directory.moved_aside()->filename().c_str());

@@ -80,7 +80,8 @@ RunDirectory RunDirectory::prepare(const fs::path& given, const std::optional<fs
 }
 
 RunDirectory RunDirectory::open(const fs::path& path) {
-  if (!fs::is_directory(path)) throw_error(ErrorCode::kNotFound, "there is no folder {}; start runs with `weft run`", path.string());
+  if (!fs::is_directory(path))
+    throw_error(ErrorCode::kNotFound, "there is no folder {}; start runs with `weft run`", path.string());
   RunDirectory directory(fs::absolute(path).lexically_normal(), -1);
   fs::create_directories(directory.checkpoints());
   fs::create_directories(directory.logs());

@@ -110,9 +110,11 @@ class Loop {
     summary_.steps = step;
     progress_.step(m);
     if (!std::isfinite(m.loss))
-      throw_error(ErrorCode::kFailedPrecondition,
-                  "the loss of step {} is {}: training has diverged. Lower training.learning_rate or training.clip_norm{}", step, m.loss,
-                  summary_.checkpoint_step > 0 ? fmt::format(", and resume from the checkpoint of step {}", summary_.checkpoint_step) : "");
+      throw_error(
+          ErrorCode::kFailedPrecondition,
+          "the loss of step {} is {}: training has diverged. Lower training.learning_rate or training.clip_norm{}", step, m.loss,
+          summary_.checkpoint_step > 0 ? fmt::format(", and resume from the checkpoint of step {}", summary_.checkpoint_step)
+                                       : "");
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0 && step < run_.training.steps) write_checkpoint(step);
   }
 
