@@ -79,7 +79,7 @@ class Agent final {
   const AgentConfig config_;
   const AgentEvents events_;
   ProcessLauncher& launcher_;
-  Wakeup changed_;  // a slot became ready or died
+  Wakeup changed_;                    // a slot became ready or died
   std::vector<Wakeup> reap_waiters_;  // of calls of stop_mesh(); each is notified once
   std::uint64_t last_slot_ = 0;
   std::map<std::uint64_t, Slot> slots_;

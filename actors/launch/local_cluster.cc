@@ -67,8 +67,8 @@ void LocalCluster::start_head() {
       throw_error(ErrorCode::kDeadlineExceeded, "the head does not listen after 10 s; log: {}", spec.log_file.string());
     std::unique_lock lock(early->mutex);
     if (early->changed.wait_for(lock, kLookEvery, [&] { return early->evidence.has_value(); }))
-      throw_error(ErrorCode::kPeerDied, "the head (pid {}) ended before it listened: {}{}", head_pid_,
-                  early->evidence->cause(), early->evidence->log_note());
+      throw_error(ErrorCode::kPeerDied, "the head (pid {}) ended before it listened: {}{}", head_pid_, early->evidence->cause(),
+                  early->evidence->log_note());
   }
 }
 

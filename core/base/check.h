@@ -20,8 +20,8 @@ std::string check_details(fmt::format_string<Args...> format, Args&&... args) {
 
 /// A broken invariant ends the process; its supervisor reports and replaces it.
 /// WEFT_CHECK(done <= total, "done {} of {}", done, total)
-#define WEFT_CHECK(condition, ...)                                                                                   \
-  do {                                                                                                               \
-    if (!(condition)) [[unlikely]]                                                                                   \
-      ::weft::check_failed(#condition, __FILE__, __LINE__, ::weft::internal::check_details(__VA_ARGS__));            \
+#define WEFT_CHECK(condition, ...)                                                                        \
+  do {                                                                                                    \
+    if (!(condition)) [[unlikely]]                                                                        \
+      ::weft::check_failed(#condition, __FILE__, __LINE__, ::weft::internal::check_details(__VA_ARGS__)); \
   } while (false)

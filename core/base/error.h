@@ -45,7 +45,10 @@ class Error : public std::exception {
   const std::string& actor() const { return actor_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
-  Error at(std::string where) && { where_ = std::move(where); return std::move(*this); }
+  Error at(std::string where) && {
+    where_ = std::move(where);
+    return std::move(*this);
+  }
   Error from(std::string node, std::string actor) && {
     node_ = std::move(node);
     actor_ = std::move(actor);

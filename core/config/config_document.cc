@@ -15,8 +15,7 @@ ConfigDocument::ConfigDocument(ConfigDocument&&) noexcept = default;
 ConfigDocument& ConfigDocument::operator=(ConfigDocument&&) noexcept = default;
 ConfigDocument::~ConfigDocument() = default;
 
-ConfigDocument ConfigDocument::load(const std::filesystem::path& path,
-                                    std::span<const std::string> overrides) {
+ConfigDocument ConfigDocument::load(const std::filesystem::path& path, std::span<const std::string> overrides) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || std::filesystem::is_directory(path) || !(text << file.rdbuf()))
@@ -24,17 +23,14 @@ ConfigDocument ConfigDocument::load(const std::filesystem::path& path,
   return parse(text.str(), path.string(), overrides);
 }
 
-ConfigDocument ConfigDocument::parse(const std::string& text, const std::string& name,
-                                     std::span<const std::string> overrides) {
+ConfigDocument ConfigDocument::parse(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
   auto tree = std::make_unique<internal::ConfigTree>();
   tree->name = name;
   tree->root = internal::parse_yaml(text, name, "");
   if (!tree->root || tree->root->kind == ConfigNode::Kind::kNull)
-    throw_error(ErrorCode::kInvalidConfig, "{}:1:1: the document is empty; expected 'key: value' lines",
-                name);
+    throw_error(ErrorCode::kInvalidConfig, "{}:1:1: the document is empty; expected 'key: value' lines", name);
   if (tree->root->kind != ConfigNode::Kind::kMap)
-    throw_error(ErrorCode::kInvalidConfig, "{}: expected 'key: value' lines at the top level",
-                tree->root->where);
+    throw_error(ErrorCode::kInvalidConfig, "{}: expected 'key: value' lines at the top level", tree->root->where);
   for (const std::string& assignment : overrides) internal::apply_override(*tree, assignment);
   internal::assign_paths(*tree->root, "");
   return ConfigDocument(std::move(tree));

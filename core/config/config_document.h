@@ -26,8 +26,7 @@ class ConfigDocument {
   /// maps on the way are made.
   static ConfigDocument load(const std::filesystem::path& path, std::span<const std::string> overrides = {});
   /// The same from text; `name` stands for the file in messages.
-  static ConfigDocument parse(const std::string& text, const std::string& name,
-                              std::span<const std::string> overrides = {});
+  static ConfigDocument parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
 
   ConfigDocument(ConfigDocument&&) noexcept;
   ConfigDocument& operator=(ConfigDocument&&) noexcept;

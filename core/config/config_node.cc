@@ -17,14 +17,10 @@ namespace {
 
 std::string found(const internal::ConfigValue& value) {
   switch (value.kind) {
-    case ConfigNode::Kind::kNull:
-      return "nothing";
-    case ConfigNode::Kind::kList:
-      return "a list";
-    case ConfigNode::Kind::kMap:
-      return "a map of keys";
-    case ConfigNode::Kind::kScalar:
-      break;
+    case ConfigNode::Kind::kNull: return "nothing";
+    case ConfigNode::Kind::kList: return "a list";
+    case ConfigNode::Kind::kMap: return "a map of keys";
+    case ConfigNode::Kind::kScalar: break;
   }
   return value.quoted ? fmt::format("the text \"{}\"", value.text) : fmt::format("'{}'", value.text);
 }
@@ -77,17 +73,15 @@ std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
 
 ConfigNode ConfigNode::at(std::string_view key) const {
   if (auto node = find(key)) return *node;
-  if (const auto* empty = value_->member(key))
-    throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value", empty->where, key);
+  if (const auto* empty = value_->member(key)) throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value", empty->where, key);
   std::vector<std::string> present;
   for (const auto& member : value_->members)
     if (!member.asked && !member.handed_on) present.push_back(member.key);
   const auto misspelt = nearest_name(key, present);
   if (misspelt)
-    throw_error(ErrorCode::kInvalidConfig, "{}: unknown key '{}'{}; did you mean '{}'?",
-                value_->member(*misspelt)->where, *misspelt, path().empty() ? "" : " in " + path(), key);
-  throw_error(ErrorCode::kInvalidConfig, "{}: {} lacks the key '{}'", where(),
-              path().empty() ? "the document" : path(), key);
+    throw_error(ErrorCode::kInvalidConfig, "{}: unknown key '{}'{}; did you mean '{}'?", value_->member(*misspelt)->where,
+                *misspelt, path().empty() ? "" : " in " + path(), key);
+  throw_error(ErrorCode::kInvalidConfig, "{}: {} lacks the key '{}'", where(), path().empty() ? "the document" : path(), key);
 }
 
 void ConfigNode::hand_on(std::string_view key) const {
@@ -113,13 +107,9 @@ std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries() const {
   return nodes;
 }
 
-void ConfigNode::note(std::string text) const {
-  tree_->note({value_->order, path(), fmt::format("{}: {}", where(), text)});
-}
+void ConfigNode::note(std::string text) const { tree_->note({value_->order, path(), fmt::format("{}: {}", where(), text)}); }
 
-void ConfigNode::fail(std::string text) const {
-  throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: {}", where(), text));
-}
+void ConfigNode::fail(std::string text) const { throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: {}", where(), text)); }
 
 void ConfigNode::keep_current_error(std::string_view key) const {
   const Error error = current_error();
@@ -136,8 +126,8 @@ void ConfigNode::finish() const {
 }
 
 void ConfigNode::mismatch(std::string_view expected) const {
-  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}", where(),
-              path().empty() ? "the document" : path(), expected, found(*value_));
+  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}", where(), path().empty() ? "the document" : path(),
+              expected, found(*value_));
 }
 
 const internal::ConfigValue& ConfigNode::scalar(std::string_view expected) const {
@@ -172,19 +162,17 @@ bool ConfigNode::as_bool() const {
 std::string ConfigNode::as_string() const { return scalar("text").text; }
 
 Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
-  static const std::vector<std::pair<std::string_view, double>> kUnits = {
-      {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
+  static const std::vector<std::pair<std::string_view, double>> kUnits = {{"ns", 1},  {"us", 1e3},   {"ms", 1e6},
+                                                                          {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
   const auto parsed = quantity(scalar("a duration with its unit, such as 250ms, 5s, 2min").text);
   if (parsed) {
     for (const auto& [unit, factor] : kUnits) {
       if (parsed->second != unit || parsed->first * factor > 9e18) continue;
       const Nanoseconds result(static_cast<std::int64_t>(std::llround(parsed->first * factor)));
       if (result < min)
-        mismatch(fmt::format("a duration of at least {}",
-                             format_seconds(std::chrono::duration<double>(min).count())));
+        mismatch(fmt::format("a duration of at least {}", format_seconds(std::chrono::duration<double>(min).count())));
       if (result > max)
-        mismatch(fmt::format("a duration of at most {}",
-                             format_seconds(std::chrono::duration<double>(max).count())));
+        mismatch(fmt::format("a duration of at most {}", format_seconds(std::chrono::duration<double>(max).count())));
       return result;
     }
   }
@@ -200,10 +188,8 @@ std::uint64_t ConfigNode::as_bytes(Range<std::uint64_t> range) const {
     for (const auto& [unit, factor] : kUnits) {
       if (parsed->second != unit || parsed->first * factor > 9e18) continue;
       const auto result = static_cast<std::uint64_t>(std::llround(parsed->first * factor));
-      if (range.min && result < *range.min)
-        mismatch(fmt::format("a size of at least {}", format_bytes(*range.min)));
-      if (range.max && result > *range.max)
-        mismatch(fmt::format("a size of at most {}", format_bytes(*range.max)));
+      if (range.min && result < *range.min) mismatch(fmt::format("a size of at least {}", format_bytes(*range.min)));
+      if (range.max && result > *range.max) mismatch(fmt::format("a size of at most {}", format_bytes(*range.max)));
       return result;
     }
   }
@@ -215,8 +201,8 @@ std::size_t ConfigNode::choice(const std::vector<std::string>& names) const {
   const auto& value = scalar(expected);
   const auto it = std::find(names.begin(), names.end(), value.text);
   if (it != names.end()) return static_cast<std::size_t>(it - names.begin());
-  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(), expected,
-              found(value), did_you_mean(value.text, names));
+  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(), expected, found(value),
+              did_you_mean(value.text, names));
 }
 
 }  // namespace weft

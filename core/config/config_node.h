@@ -171,10 +171,9 @@ T ConfigNode::as(Range<std::type_identity_t<T>> range) const {
   if constexpr (std::same_as<T, bool>) {
     return as_bool();
   } else if constexpr (ConfigInteger<T>) {
-    constexpr auto kLowest =
-        static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
-    constexpr auto kHighest = sizeof(T) < 8 ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
-                                            : std::numeric_limits<std::int64_t>::max();
+    constexpr auto kLowest = static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
+    constexpr auto kHighest =
+        sizeof(T) < 8 ? static_cast<std::int64_t>(std::numeric_limits<T>::max()) : std::numeric_limits<std::int64_t>::max();
     return static_cast<T>(as_integer(range.min ? static_cast<std::int64_t>(*range.min) : kLowest,
                                      range.max ? static_cast<std::int64_t>(*range.max) : kHighest));
   } else if constexpr (std::floating_point<T>) {

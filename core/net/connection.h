@@ -88,7 +88,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::uint64_t next_input_ = 0;
 
   mutable std::condition_variable sent_;  // all is written, or the connection is closed
-  mutable std::mutex mutex_;  // guards what follows, but writing_ belongs to the thread that set flushing_
+  mutable std::mutex mutex_;              // guards what follows, but writing_ belongs to the thread that set flushing_
   bool closed_ = false;
   bool stopping_ = false;  // shut the socket down once everything is written
   bool flushing_ = false;

@@ -18,8 +18,8 @@ namespace weft::mesh {
 /// Runs one device's part of an app's programs.
 ///
 /// `Source` is the app's BatchSource; it is constructed in the device process from a Source::Config, which travels.
-/// Created by MeshGroup, one per rank of a mesh; replaced, never repaired, when it fails. Owner's thread only: methods run one at a time,
-/// in the order each caller sent them; run() suspends while transfers are under way.
+/// Created by MeshGroup, one per rank of a mesh; replaced, never repaired, when it fails. Owner's thread only: methods run one at
+/// a time, in the order each caller sent them; run() suspends while transfers are under way.
 template <typename Source>
 class DeviceActor final {
  public:

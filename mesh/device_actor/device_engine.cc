@@ -52,7 +52,8 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std
 void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
   transfers_->cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
   // The engine cuts what does not end by itself within its grace (half a second).
-  WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)), "transfers do not end after being cancelled: {}", interpreter.position());
+  WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)), "transfers do not end after being cancelled: {}",
+             interpreter.position());
 }
 
 }  // namespace weft::mesh

@@ -16,7 +16,8 @@ struct DeviceSetup {
   transfer::HostId host;
   std::uint64_t epoch = 0;  ///< Of the run; names its transfers.
   int threads = 1;          ///< Of the device's matrix products.
-  static constexpr auto fields = weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::threads);
+  static constexpr auto fields =
+      weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::threads);
 };
 
 /// How to reach a device of the run.

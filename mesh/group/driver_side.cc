@@ -38,8 +38,8 @@ void DriverSide::run(const StepRequest& request, const std::function<bool()>& ot
       const TimePoint now = SteadyClock().now();
       if (!limit && others_ended()) limit = now + std::chrono::seconds(5);
       if (limit && now > *limit) {
-        throw_error(ErrorCode::kCancelled, "the devices ended their part of '{}', but the driver is still at: {}", request.program,
-                    interpreter->position());
+        throw_error(ErrorCode::kCancelled, "the devices ended their part of '{}', but the driver is still at: {}",
+                    request.program, interpreter->position());
       }
     }
   } catch (...) {

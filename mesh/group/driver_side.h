@@ -12,7 +12,8 @@
 
 namespace weft::mesh {
 
-/// The driver as a device of its own, which computes nothing: it takes part in the transfers of checkpoints. One thread at a time.
+/// The driver as a device of its own, which computes nothing: it takes part in the transfers of checkpoints. One thread at a
+/// time.
 class DriverSide final {
  public:
   explicit DriverSide(const DeviceSetup& setup);
@@ -23,8 +24,8 @@ class DriverSide final {
   void install(Program program) { engine_.install(std::move(program)); }
   std::span<float> block(const std::string& name);
 
-  /// Runs a program to its end; waits. When `others_ended` says that devices have ended their part, ours gets five more seconds: theirs may
-  /// have failed, and then it never ends by itself. Throws what the transfers throw.
+  /// Runs a program to its end; waits. When `others_ended` says that devices have ended their part, ours gets five more seconds:
+  /// theirs may have failed, and then it never ends by itself. Throws what the transfers throw.
   void run(const StepRequest& request, const std::function<bool()>& others_ended);
 
  private:

@@ -86,9 +86,11 @@ class MeshGroup final {
     for (const auto& mesh : meshes_) {
       const actors::MeshStatus* newest = nullptr;
       for (const actors::MeshStatus& candidate : status.meshes) {
-        if (candidate.key.name == mesh.name() && (newest == nullptr || candidate.key.epoch > newest->key.epoch)) newest = &candidate;
+        if (candidate.key.name == mesh.name() && (newest == nullptr || candidate.key.epoch > newest->key.epoch))
+          newest = &candidate;
       }
-      if (newest == nullptr) throw_error(ErrorCode::kInternal, "the head does not know mesh '{}', which it has just placed", mesh.name());
+      if (newest == nullptr)
+        throw_error(ErrorCode::kInternal, "the head does not know mesh '{}', which it has just placed", mesh.name());
       result.push_back(newest->places);
       epoch_ = std::max(epoch_, newest->key.epoch);
     }
@@ -103,7 +105,8 @@ class MeshGroup final {
         setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device});
       }
       const std::vector<std::vector<std::byte>> opened = meshes_[m].template scatter<&Actor::open>(setups).get();
-      for (std::size_t rank = 0; rank < opened.size(); ++rank) addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
+      for (std::size_t rank = 0; rank < opened.size(); ++rank)
+        addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
     }
     driver_ = std::make_unique<DriverSide>(DeviceSetup{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1});
     addresses.push_back({plan_.driver(), plan_.topology.host_of(plan_.driver()), driver_->address()});
@@ -126,7 +129,8 @@ class MeshGroup final {
     }
     for (auto& mesh : meshes_) mesh.template call<&Actor::initialize>(options_.seed).get();
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
-      for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank) clock_offsets_.push_back(measure_clock(meshes_[m].rank(rank)));
+      for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank)
+        clock_offsets_.push_back(measure_clock(meshes_[m].rank(rank)));
     }
   }
 
@@ -188,7 +192,10 @@ class MeshGroup final {
     if (traces_.empty()) {
       for (const Program& program : plan_.train.programs) {
         const std::size_t index = traces_.size();
-        traces_.push_back({program.device_name + " on " + plan_.hosts[plan_.topology.host_of(program.device).value()], clock_offsets_[index], {}, 0});
+        traces_.push_back({program.device_name + " on " + plan_.hosts[plan_.topology.host_of(program.device).value()],
+                           clock_offsets_[index],
+                           {},
+                           0});
       }
     }
     for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -206,7 +213,8 @@ class MeshGroup final {
     } catch (const Error& thrown) {
       error = thrown;
     }
-    const bool symptom = error->code() == ErrorCode::kPeerDied || error->code() == ErrorCode::kCancelled || error->code() == ErrorCode::kUnavailable;
+    const bool symptom = error->code() == ErrorCode::kPeerDied || error->code() == ErrorCode::kCancelled ||
+                         error->code() == ErrorCode::kUnavailable;
     if (const auto cause = cluster_.failure(symptom ? kCauseWithin : Nanoseconds::zero())) throw *cause;
     throw *error;
   }

@@ -14,16 +14,16 @@
 
 namespace weft::mesh {
 
-/// All devices of a plan in one thread of one process, over a loopback wire: the same programs, interpreter and transfer engine as in
-/// a cluster, but every step is in the caller's hands. For tests, for debugging a model, and as the one-device
-/// reference. Owner's thread only.
+/// All devices of a plan in one thread of one process, over a loopback wire: the same programs, interpreter and transfer engine
+/// as in a cluster, but every step is in the caller's hands. For tests, for debugging a model, and as the one-device reference.
+/// Owner's thread only.
 class InProcessTraining final {
  public:
   InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed, transfer::LoopbackOptions options = {});
   ~InProcessTraining();
 
-  /// Runs a program ("train", "validate") on all devices to its end. Throws the first error of any device, and Error(kInternal) with
-  /// every device's position if all of them stand still.
+  /// Runs a program ("train", "validate") on all devices to its end. Throws the first error of any device, and Error(kInternal)
+  /// with every device's position if all of them stand still.
   StepResult run(const StepRequest& request);
   std::vector<StepReport> run_on_devices(const StepRequest& request);
 

@@ -9,8 +9,8 @@
 namespace weft::mesh {
 namespace {
 
-constexpr int kNone = -1;          ///< The axis splits nothing: every device along it does the same work.
-constexpr int kPassPartial = -2;   ///< All inputs are partial over the axis, the op is linear, so its outputs are partial too.
+constexpr int kNone = -1;         ///< The axis splits nothing: every device along it does the same work.
+constexpr int kPassPartial = -2;  ///< All inputs are partial over the axis, the op is linear, so its outputs are partial too.
 
 /// Builds and prices the assignment for one choice of factor per axis.
 class Candidate {
@@ -118,11 +118,12 @@ std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
         const int f = signature.inputs[i][static_cast<std::size_t>(dim)];
         const Factor& factor = signature.factors[static_cast<std::size_t>(f)];
         if (factor.granularity > 1 && factor.size / factor.granularity % mesh.axes()[axis].size != 0) {
-          throw_error(ErrorCode::kInvalidConfig,
-                      "{} works in units of {}: {} units cannot be split {} ways over axis '{}' of mesh {}; choose a number of heads "
-                      "that divides",
-                      op, factor.granularity, factor.size / factor.granularity, mesh.axes()[axis].size, mesh.axes()[axis].name,
-                      to_string(mesh));
+          throw_error(
+              ErrorCode::kInvalidConfig,
+              "{} works in units of {}: {} units cannot be split {} ways over axis '{}' of mesh {}; choose a number of heads "
+              "that divides",
+              op, factor.granularity, factor.size / factor.granularity, mesh.axes()[axis].size, mesh.axes()[axis].name,
+              to_string(mesh));
         }
         if (factor.kind != FactorKind::kWhole) seen.insert(f);
       }

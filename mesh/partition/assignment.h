@@ -16,8 +16,8 @@ struct Assignment {
 };
 
 /// Chooses for every mesh axis which factor of the op it splits, if any: only factors that an input is already split
-/// along, so nothing is sliced without need. Of the legal choices the one whose inputs take the fewest bytes of communication wins;
-/// ties go to more parallelism. `op` names the op in messages.
+/// along, so nothing is sliced without need. Of the legal choices the one whose inputs take the fewest bytes of communication
+/// wins; ties go to more parallelism. `op` names the op in messages.
 Assignment choose_assignment(const FactorSignature& signature, const std::vector<TensorType>& inputs,
                              const std::vector<Spec>& current, const DeviceMesh& mesh, const std::string& op);
 

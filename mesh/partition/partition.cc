@@ -58,8 +58,8 @@ class Partitioner {
     }
     std::set<int> stages(request_.stage_of_block.begin(), request_.stage_of_block.end());
     if (stages.size() != request_.mesh_of_stage.size()) {
-      throw_error(ErrorCode::kInvalidConfig, "there are {} stages but {} of them have a part of the model", request_.mesh_of_stage.size(),
-                  stages.size());
+      throw_error(ErrorCode::kInvalidConfig, "there are {} stages but {} of them have a part of the model",
+                  request_.mesh_of_stage.size(), stages.size());
     }
   }
 
@@ -70,8 +70,8 @@ class Partitioner {
     return id;
   }
 
-  /// A node belongs to the stage of its block. But where all terms of a gradient's sum come from one other stage, they are added there, so that
-  /// one tensor travels and not each term.
+  /// A node belongs to the stage of its block. But where all terms of a gradient's sum come from one other stage, they are added
+  /// there, so that one tensor travels and not each term.
   void place_nodes() {
     for (const Node& node : graph_.nodes()) {
       int stage = request_.stage_of_block[static_cast<std::size_t>(node.block)];
@@ -182,7 +182,8 @@ class Partitioner {
       types.push_back(graph_.value(input).type);
     }
     const FactorSignature signature = factor_signature(graph_, node);
-    const Assignment assignment = choose_assignment(signature, types, current, mesh(mesh_index), std::string(to_string(node.op.kind)));
+    const Assignment assignment =
+        choose_assignment(signature, types, current, mesh(mesh_index), std::string(to_string(node.op.kind)));
     ComputeStep step{id, {}, {}, {}, {}};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       step.inputs.push_back(in_spec(mesh_index, node.inputs[i], assignment.inputs[i], stage, node.pass));

@@ -24,7 +24,8 @@ std::vector<Labels> propagate_labels(const Graph& graph) {
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       Labels& output = labels[node.outputs[i].value()];
-      for (std::size_t d = 0; d < output.size(); ++d) output[d] = factor_labels[static_cast<std::size_t>(signature.outputs[i][d])];
+      for (std::size_t d = 0; d < output.size(); ++d)
+        output[d] = factor_labels[static_cast<std::size_t>(signature.outputs[i][d])];
     }
   }
   return labels;
@@ -51,10 +52,11 @@ void check_divides(const std::string& what, const Shape& shape, const Labels& la
     std::int64_t ways = 1;
     for (const int axis : spec.dims[d]) ways *= mesh.axes()[static_cast<std::size_t>(axis)].size;
     if (shape[d] % ways != 0) {
-      throw_error(ErrorCode::kInvalidConfig,
-                  "{} of shape {} is split {} ways along its axis '{}' of {} on mesh {}, which does not divide; change the model, the "
-                  "mesh's shape or the sharding of '{}'",
-                  what, weft::to_string(shape), ways, labels[d], shape[d], to_string(mesh), labels[d]);
+      throw_error(
+          ErrorCode::kInvalidConfig,
+          "{} of shape {} is split {} ways along its axis '{}' of {} on mesh {}, which does not divide; change the model, the "
+          "mesh's shape or the sharding of '{}'",
+          what, weft::to_string(shape), ways, labels[d], shape[d], to_string(mesh), labels[d]);
     }
   }
 }

@@ -61,9 +61,10 @@ struct StageEdge {
   int to = 0;
 };
 
-/// Checks that every stage has a forward and a backward (B, or one I and one W) of every microbatch exactly once, each on its own actor, in an
-/// order that every data edge allows (forward along edges, input gradients against them), and weight gradients in microbatch order.
-/// Throws Error(kInvalidArgument) naming actor, action and, for a deadlock, the cycle of waits. `training` false: forwards only.
+/// Checks that every stage has a forward and a backward (B, or one I and one W) of every microbatch exactly once, each on its own
+/// actor, in an order that every data edge allows (forward along edges, input gradients against them), and weight gradients in
+/// microbatch order. Throws Error(kInvalidArgument) naming actor, action and, for a deadlock, the cycle of waits. `training`
+/// false: forwards only.
 void validate(const Schedule& schedule, const std::vector<StageEdge>& edges, bool training = true);
 
 }  // namespace weft::mesh

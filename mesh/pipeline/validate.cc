@@ -22,8 +22,9 @@ class Progress {
   std::optional<Action> waits_for(const Action& action) const {
     const bool forward = action.kind == ActionKind::kForward;
     if (action.kind == ActionKind::kWeightGrad) {
-      return done(action.stage, action.microbatch, 1) ? std::nullopt
-                                                      : std::optional(Action{action.stage, ActionKind::kInputGrad, action.microbatch});
+      return done(action.stage, action.microbatch, 1)
+                 ? std::nullopt
+                 : std::optional(Action{action.stage, ActionKind::kInputGrad, action.microbatch});
     }
     if (!forward && !done(action.stage, action.microbatch, 0)) {
       return Action{action.stage, ActionKind::kForward, action.microbatch};

@@ -23,7 +23,8 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
     mesh.finish();
     layout.meshes.push_back(std::move(config));
   }
-  if (layout.meshes.empty()) node.fail("there must be at least one mesh, for example front: {hosts: [worker0], shape: {data: 1, tensor: 2}}");
+  if (layout.meshes.empty())
+    node.fail("there must be at least one mesh, for example front: {hosts: [worker0], shape: {data: 1, tensor: 2}}");
 }
 
 void parse_sharding(const ConfigNode& node, LayoutConfig& layout) {
@@ -79,7 +80,8 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
   for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
   node.read_enum("schedule", layout.schedule, schedules);
   EnumNames<transfer::Strategy> strategies;
-  for (const transfer::Strategy strategy : transfer::kStrategies) strategies.emplace_back(transfer::to_string(strategy), strategy);
+  for (const transfer::Strategy strategy : transfer::kStrategies)
+    strategies.emplace_back(transfer::to_string(strategy), strategy);
   node.read_enum("resharding", layout.resharding, strategies);
   node.read("microbatches", layout.microbatches, {.min = 1, .max = 100000});
   node.read("credits", layout.credits, {.min = 1, .max = 64});

@@ -39,8 +39,8 @@ struct LayoutConfig {
   std::vector<int> mesh_of_stage() const;
 };
 
-/// Reads the three sections of the document's root. Throws Error(kInvalidConfig) with places for unknown meshes, axes and names, stages
-/// without layers, and stages that share a mesh.
+/// Reads the three sections of the document's root. Throws Error(kInvalidConfig) with places for unknown meshes, axes and names,
+/// stages without layers, and stages that share a mesh.
 LayoutConfig parse_layout(const ConfigNode& root);
 
 }  // namespace weft::mesh

@@ -43,7 +43,8 @@ std::vector<DeviceMesh> number_devices(const LayoutConfig& layout, const MeshPla
 
 void check_layers(const LayoutConfig& layout, const Graph& graph) {
   if (layout.num_layers() == graph.num_blocks()) return;
-  throw_error(ErrorCode::kInvalidConfig, "the stages have {} layers together, but the model has {}; change pipeline.stages or the model",
+  throw_error(ErrorCode::kInvalidConfig,
+              "the stages have {} layers together, but the model has {}; change pipeline.stages or the model",
               layout.num_layers(), graph.num_blocks());
 }
 
@@ -92,7 +93,8 @@ std::string describe(const TrainingPlan& plan, bool programs) {
     text += fmt::format("  {}:", to_string(mesh));
     for (int rank = 0; rank < mesh.size(); ++rank) {
       const transfer::DeviceId device = mesh.devices()[static_cast<std::size_t>(rank)];
-      text += fmt::format(" {}=device {} on {}", device_name(mesh, rank), device, plan.hosts[plan.topology.host_of(device).value()]);
+      text +=
+          fmt::format(" {}=device {} on {}", device_name(mesh, rank), device, plan.hosts[plan.topology.host_of(device).value()]);
     }
     text += "\n";
   }
@@ -121,7 +123,8 @@ std::string describe(const TrainingPlan& plan, bool programs) {
     const Value& value = plan.partition.graph.value(edge.value);
     const auto side = [&](int mesh, LocalId local) {
       const auto m = static_cast<std::size_t>(mesh);
-      return plan.partition.meshes[m].name() + to_string(plan.partition.per_mesh[m].locals[local.value()].spec, plan.partition.meshes[m]);
+      return plan.partition.meshes[m].name() +
+             to_string(plan.partition.per_mesh[m].locals[local.value()].spec, plan.partition.meshes[m]);
     };
     std::uint64_t sent = 0;
     for (const Program& program : plan.train.programs) sent += planned.plan.device_part(program.device).bytes_sent();
@@ -133,8 +136,9 @@ std::string describe(const TrainingPlan& plan, bool programs) {
   for (const Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;
     for (const Persistent& block : program.persistents) persistent += block.bytes;
-    text += fmt::format("  {:<16} {} instructions a step, {} parameters, gradients and moments, {} activations\n", program.device_name,
-                        program.instructions.size(), format_bytes(persistent), format_bytes(program.arena_bytes));
+    text += fmt::format("  {:<16} {} instructions a step, {} parameters, gradients and moments, {} activations\n",
+                        program.device_name, program.instructions.size(), format_bytes(persistent),
+                        format_bytes(program.arena_bytes));
   }
   if (programs) {
     for (const Program& program : plan.train.programs) text += "\n" + to_string(program);

@@ -22,11 +22,12 @@ struct ModelGraphs {
 /// Where the ranks of each mesh lie: places[mesh][rank].
 using MeshPlaces = std::vector<std::vector<actors::DevicePlace>>;
 
-/// Where the head would place the meshes on an empty cluster of these hosts (name, devices): for checking and planning without one.
-/// Throws Error(kResourceExhausted) or Error(kNotFound) as the head would.
+/// Where the head would place the meshes on an empty cluster of these hosts (name, devices): for checking and planning without
+/// one. Throws Error(kResourceExhausted) or Error(kNotFound) as the head would.
 MeshPlaces plan_places(const LayoutConfig& layout, const std::vector<std::pair<std::string, std::uint32_t>>& hosts);
 
-/// All that is decided before a run starts: devices, stages, specs, transfers and programs. A value; equal inputs give equal plans.
+/// All that is decided before a run starts: devices, stages, specs, transfers and programs. A value; equal inputs give equal
+/// plans.
 ///
 /// Devices are numbered mesh by mesh, rank by rank; the driver is the last device, on a host of its own, and takes part in
 /// checkpoints only.
@@ -48,8 +49,8 @@ struct TrainingPlan {
 /// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model or a shape does not divide.
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places);
 
-/// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows, and, if asked for,
-/// every device's program.
+/// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows, and, if asked
+/// for, every device's program.
 std::string describe(const TrainingPlan& plan, bool programs);
 
 }  // namespace weft::mesh

@@ -9,8 +9,8 @@ namespace weft::mesh {
 namespace {
 
 /// Starts one side's part of a transfer on a block that stays.
-void start_part(Emitter& emitter, const transfer::ReshardPlan& plan, transfer::DeviceId device, const std::string& block, std::uint32_t op,
-                const TensorType& type, bool is_source) {
+void start_part(Emitter& emitter, const transfer::ReshardPlan& plan, transfer::DeviceId device, const std::string& block,
+                std::uint32_t op, const TensorType& type, bool is_source) {
   transfer::DevicePart part = plan.device_part(device);
   const std::uint32_t buffer = emitter.add_persistent_buffer(emitter.persistent(block, type.bytes()), 0, type);
   if (part.empty()) return;
@@ -50,8 +50,8 @@ std::vector<Program> compile_checkpoint(const Partition& partition, CheckpointDi
       for (const std::string& block : checkpoint_blocks(value.name)) {
         for (int rank = 0; rank < mesh.size(); ++rank) {
           const TensorType type{value.type.dtype, local_shape(value.type.shape, local.spec, mesh, rank)};
-          start_part(emitters[first + static_cast<std::size_t>(rank)], plan, mesh.devices()[static_cast<std::size_t>(rank)], block, op,
-                     type, gather);
+          start_part(emitters[first + static_cast<std::size_t>(rank)], plan, mesh.devices()[static_cast<std::size_t>(rank)],
+                     block, op, type, gather);
         }
         start_part(driver_emitter, plan, driver, block, op, value.type, !gather);
         ++op;

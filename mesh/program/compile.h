@@ -31,8 +31,8 @@ struct Compiled {
   int num_transfer_ops = 0;
 };
 
-/// Projects the schedule to one static program per device. Receives are posted ahead by `credits`, sends start as soon as the tensor
-/// exists, every wait stands just before the first use, memory is assigned by liveness. A partition with gradients gets
+/// Projects the schedule to one static program per device. Receives are posted ahead by `credits`, sends start as soon as the
+/// tensor exists, every wait stands just before the first use, memory is assigned by liveness. A partition with gradients gets
 /// accumulation, the reduction of partial gradients, the global norm and the update; one without gets forwards only.
 /// The result is validated: matched, complete, free of deadlock.
 Compiled compile(const Partition& partition, const Schedule& schedule, const transfer::Topology& topology,

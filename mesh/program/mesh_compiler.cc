@@ -105,8 +105,8 @@ void MeshCompiler::make_gradient_sums() {
     const auto& [name, size] = sum_blocks_[sums_[i].axes];
     for (int rank = 0; rank < num_ranks(); ++rank) {
       Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
-      sums_[i].buffers.push_back(
-          emitter.add_persistent_buffer(emitter.persistent(name, size), offsets[i], local_type(*part_.parameters[i].gradient, rank)));
+      sums_[i].buffers.push_back(emitter.add_persistent_buffer(emitter.persistent(name, size), offsets[i],
+                                                               local_type(*part_.parameters[i].gradient, rank)));
     }
   }
 }
@@ -131,14 +131,14 @@ void MeshCompiler::make_lanes(const std::vector<std::uint32_t>& edge_ops) {
     lane.edge = e;
     lane.sends = edge.from_mesh == mesh_index_;
     lane.handles.resize(emitters_.size());
-    const std::string name =
-        fmt::format("{} {}->{}", partition_.graph.value(edge.value).name, partition_.meshes[static_cast<std::size_t>(edge.from_mesh)].name(),
-                    partition_.meshes[static_cast<std::size_t>(edge.to_mesh)].name());
+    const std::string name = fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
+                                         partition_.meshes[static_cast<std::size_t>(edge.from_mesh)].name(),
+                                         partition_.meshes[static_cast<std::size_t>(edge.to_mesh)].name());
     for (Emitter& emitter : emitters_) {
       const auto rank = static_cast<std::size_t>(&emitter - emitters_.data());
       const transfer::DevicePart part = edges_[e].plan.device_part(mesh_.devices()[rank]);
-      lane.transfer.push_back(part.empty() ? std::nullopt
-                                           : std::optional(emitter.add_transfer({name, TransferKind::kReshard, edge_ops[e], part})));
+      lane.transfer.push_back(
+          part.empty() ? std::nullopt : std::optional(emitter.add_transfer({name, TransferKind::kReshard, edge_ops[e], part})));
     }
     lanes_.push_back(std::move(lane));
   }
@@ -283,7 +283,8 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch) {
                                           [&](int axis) { return coordinate[static_cast<std::size_t>(axis)] == 0; });
     std::vector<std::uint32_t> inputs, outputs;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      const bool once = std::find(step.once_inputs.begin(), step.once_inputs.end(), static_cast<int>(i)) != step.once_inputs.end();
+      const bool once =
+          std::find(step.once_inputs.begin(), step.once_inputs.end(), static_cast<int>(i)) != step.once_inputs.end();
       if (once && !applies_once) continue;
       inputs.push_back(instance(step.inputs[i], microbatch, rank));
     }
@@ -291,8 +292,8 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch) {
       if (direct) {
         outputs.push_back(sums_[gradients_of_.at(output).front()].buffers[r]);
       } else if (partition_.loss_mesh == mesh_index_ && output == partition_.loss_local) {
-        const std::uint32_t loss = emitters_[r].add_persistent_buffer(losses_[r], static_cast<std::uint64_t>(microbatch) * 4,
-                                                                      {DType::kF32, {}});
+        const std::uint32_t loss =
+            emitters_[r].add_persistent_buffer(losses_[r], static_cast<std::uint64_t>(microbatch) * 4, {DType::kF32, {}});
         instances_[r][{output, microbatch}] = loss;
         outputs.push_back(loss);
       } else {

@@ -33,7 +33,8 @@ class MeshCompiler {
   /// Emits the actions, in order, with all communication.
   void emit(const std::vector<Action>& actions);
   /// Emits the end of a training step: reduce gradients, global norm, update. `all_devices` are those of all meshes, ascending.
-  void emit_update(std::uint32_t norm_op, const transfer::ReshardPlan& norm_plan, const std::vector<transfer::DeviceId>& all_devices);
+  void emit_update(std::uint32_t norm_op, const transfer::ReshardPlan& norm_plan,
+                   const std::vector<transfer::DeviceId>& all_devices);
   /// Waits for what is under way and gives the programs, by rank.
   std::vector<Program> finish();
 
@@ -42,10 +43,10 @@ class MeshCompiler {
   struct Lane {
     std::size_t edge = 0;
     bool sends = false;
-    std::vector<int> order;                                   ///< Microbatches as consumed (receives only).
-    std::size_t posted = 0;                                   ///< Receives started so far.
-    std::vector<std::optional<std::uint32_t>> transfer;       ///< By rank.
-    std::vector<std::vector<std::uint32_t>> handles;          ///< By rank, in order.
+    std::vector<int> order;                              ///< Microbatches as consumed (receives only).
+    std::size_t posted = 0;                              ///< Receives started so far.
+    std::vector<std::optional<std::uint32_t>> transfer;  ///< By rank.
+    std::vector<std::vector<std::uint32_t>> handles;     ///< By rank, in order.
   };
   /// Where a parameter's gradient is summed, on every rank.
   struct GradientSum {
@@ -78,7 +79,8 @@ class MeshCompiler {
   std::uint32_t instance(LocalId local, int microbatch, int rank);
 
   // Communication within the mesh. Each gives the transfer by rank.
-  std::vector<std::uint32_t> add_all_reduce(const std::string& name, const std::vector<int>& axes, const std::vector<TensorType>& types);
+  std::vector<std::uint32_t> add_all_reduce(const std::string& name, const std::vector<int>& axes,
+                                            const std::vector<TensorType>& types);
   std::vector<std::uint32_t> add_reshard(const std::string& name, const TensorType& type, const Spec& from, const Spec& to);
   void reduce_gradients();
   /// Where the whole gradient of a parameter lies, in the parameter's spec.
@@ -98,9 +100,9 @@ class MeshCompiler {
   std::vector<std::map<LocalId, std::uint32_t>> parameters_;                 ///< Per rank: parameter -> buffer.
   std::map<LocalId, std::uint32_t> inputs_;                                  ///< Data inputs, equal index on every rank.
   std::vector<Lane> lanes_;
-  std::vector<std::vector<std::uint32_t>> step_transfer_;  ///< Per step, per rank; empty for computing steps.
-  std::map<LocalId, std::vector<std::size_t>> gradients_of_;              ///< Gradient value -> parameters (indices into part_.parameters).
-  std::vector<GradientSum> sums_;                                         ///< Per entry of part_.parameters.
+  std::vector<std::vector<std::uint32_t>> step_transfer_;     ///< Per step, per rank; empty for computing steps.
+  std::map<LocalId, std::vector<std::size_t>> gradients_of_;  ///< Gradient value -> parameters (indices into part_.parameters).
+  std::vector<GradientSum> sums_;                             ///< Per entry of part_.parameters.
   std::map<std::vector<int>, std::pair<std::string, std::uint64_t>> sum_blocks_;  ///< Partial axes -> persistent block.
   std::vector<std::int32_t> losses_;                                              ///< Per rank: persistent block, or -1.
 };

@@ -44,7 +44,8 @@ std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name,
   return transfers;
 }
 
-std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name, const TensorType& type, const Spec& from, const Spec& to) {
+std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name, const TensorType& type, const Spec& from,
+                                                     const Spec& to) {
   const transfer::ReshardTask task{type, shard_map(type.shape, from, mesh_), shard_map(type.shape, to, mesh_)};
   const transfer::ReshardPlan plan = transfer::plan_reshard(task, topology_, transfer::Strategy::kBroadcast);
   const std::uint32_t op = ops_.next();
@@ -65,8 +66,9 @@ void MeshCompiler::make_step_transfers() {
       for (int rank = 0; rank < num_ranks(); ++rank) types.push_back(local_type(reduce->input, rank));
       step_transfer_[i] = add_all_reduce("all-reduce " + value_name(reduce->input), reduce->axes, types);
     } else if (const auto* reshard = std::get_if<ReshardStep>(&step.what)) {
-      step_transfer_[i] = add_reshard("reshard " + value_name(reshard->input), partition_.graph.value(local(reshard->input).value).type,
-                                      local(reshard->input).spec, local(reshard->output).spec);
+      step_transfer_[i] =
+          add_reshard("reshard " + value_name(reshard->input), partition_.graph.value(local(reshard->input).value).type,
+                      local(reshard->input).spec, local(reshard->output).spec);
     }
   }
 }
@@ -92,7 +94,8 @@ std::vector<std::uint32_t> MeshCompiler::final_gradient(std::size_t index) {
   if (spec == wanted) return sums_[index].buffers;
   // The gradient came out split otherwise than the parameter: bring it into the parameter's place, once per step.
   const std::string name = value_name(parameter.value);
-  const auto transfers = add_reshard("reshard gradient of " + name, partition_.graph.value(local(parameter.value).value).type, spec, wanted);
+  const auto transfers =
+      add_reshard("reshard gradient of " + name, partition_.graph.value(local(parameter.value).value).type, spec, wanted);
   std::vector<std::uint32_t> buffers;
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
     const TensorType type = local_type(parameter.value, static_cast<int>(r));
@@ -119,9 +122,10 @@ void MeshCompiler::emit_update(std::uint32_t norm_op, const transfer::ReshardPla
         return emitters_[r].add_persistent_buffer(emitters_[r].persistent(name + "/" + value.name, type.bytes()), 0, type);
       };
       emitters_[r].add_parameter({value.name, static_cast<std::uint32_t>(parameter.parameter), value.type.shape,
-                                  region_of(value.type.shape, spec, mesh_, rank), static_cast<std::uint8_t>(logical.initializer.kind),
-                                  logical.initializer.standard_deviation, logical.decay, is_first_replica(spec, mesh_, rank),
-                                  parameters_[r].at(parameter.value), gradients[r], moment("first_moment"), moment("second_moment")});
+                                  region_of(value.type.shape, spec, mesh_, rank),
+                                  static_cast<std::uint8_t>(logical.initializer.kind), logical.initializer.standard_deviation,
+                                  logical.decay, is_first_replica(spec, mesh_, rank), parameters_[r].at(parameter.value),
+                                  gradients[r], moment("first_moment"), moment("second_moment")});
     }
   }
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
@@ -133,7 +137,8 @@ void MeshCompiler::emit_update(std::uint32_t norm_op, const transfer::ReshardPla
     const std::uint32_t own = emitter.add_persistent_buffer(emitter.persistent("norms/own", row.bytes()), 0, row);
     const std::uint32_t all = emitter.add_persistent_buffer(emitter.persistent("norms/all", table.bytes()), 0, table);
     emitter.norm(own);
-    const std::uint32_t gather = emitter.add_transfer({"norms", TransferKind::kNorm, norm_op, norm_plan.device_part(mesh_.devices()[r])});
+    const std::uint32_t gather =
+        emitter.add_transfer({"norms", TransferKind::kNorm, norm_op, norm_plan.device_part(mesh_.devices()[r])});
     emitter.wait(emitter.start(gather, -1, own, all));
     emitter.update(all);
   }

@@ -8,8 +8,8 @@ namespace {
 
 std::string operand(const Program& program, std::int64_t buffer) {
   const Buffer& found = program.buffers[static_cast<std::size_t>(buffer)];
-  const std::string place =
-      found.persistent >= 0 ? program.persistents[static_cast<std::size_t>(found.persistent)].name : fmt::format("@{}", found.offset);
+  const std::string place = found.persistent >= 0 ? program.persistents[static_cast<std::size_t>(found.persistent)].name
+                                                  : fmt::format("@{}", found.offset);
   return fmt::format("%{} {} {}", buffer, to_string(found.type), place);
 }
 
@@ -23,7 +23,9 @@ std::string operands(const Program& program, const std::vector<std::uint32_t>& b
 struct Printer {
   const Program& program;
 
-  std::string operator()(const Begin& begin) const { return "  " + to_string(Action{begin.stage, begin.kind, begin.microbatch}) + ":"; }
+  std::string operator()(const Begin& begin) const {
+    return "  " + to_string(Action{begin.stage, begin.kind, begin.microbatch}) + ":";
+  }
   std::string operator()(const Run& run) const {
     return fmt::format("    run {}({}) {} {}", to_string(program.ops[run.op]), operands(program, run.inputs),
                        run.accumulate ? "+=>" : "->", operands(program, run.outputs));
@@ -36,7 +38,8 @@ struct Printer {
     const Transfer& transfer = program.transfers[start.transfer];
     std::string text = fmt::format("    start {} '{}'", start.handle, transfer.name);
     if (start.microbatch >= 0) text += fmt::format(" of microbatch {}", start.microbatch);
-    text += fmt::format(", sends {}, receives {}", format_bytes(transfer.part.bytes_sent()), format_bytes(transfer.part.bytes_received()));
+    text += fmt::format(", sends {}, receives {}", format_bytes(transfer.part.bytes_sent()),
+                        format_bytes(transfer.part.bytes_received()));
     if (start.source >= 0) text += ": " + operand(program, start.source);
     if (start.destination >= 0) text += " -> " + operand(program, start.destination);
     return text;
@@ -57,9 +60,9 @@ struct Printer {
 std::string to_string(const Program& program) {
   std::uint64_t persistent = 0;
   for (const Persistent& block : program.persistents) persistent += block.bytes;
-  std::string text = fmt::format("program '{}' of {} (device {}): {} instructions, {} that stay, {} arena\n", program.name,
-                                 program.device_name, program.device, program.instructions.size(), format_bytes(persistent),
-                                 format_bytes(program.arena_bytes));
+  std::string text =
+      fmt::format("program '{}' of {} (device {}): {} instructions, {} that stay, {} arena\n", program.name, program.device_name,
+                  program.device, program.instructions.size(), format_bytes(persistent), format_bytes(program.arena_bytes));
   for (const Instruction& instruction : program.instructions) text += std::visit(Printer{program}, instruction) + "\n";
   return text;
 }

@@ -51,9 +51,9 @@ struct Transfer {
 /// The place of a parameter on this device.
 struct ProgramParameter {
   std::string name;
-  std::uint32_t index = 0;  ///< In the graph's list of parameters.
-  Shape shape;              ///< Of the whole parameter.
-  Region region;            ///< What this device holds.
+  std::uint32_t index = 0;       ///< In the graph's list of parameters.
+  Shape shape;                   ///< Of the whole parameter.
+  Region region;                 ///< What this device holds.
   std::uint8_t initializer = 0;  ///< Initializer::Kind.
   double standard_deviation = 0;
   bool decay = true;
@@ -62,11 +62,11 @@ struct ProgramParameter {
   std::uint32_t gradient = 0;
   std::uint32_t first_moment = 0;
   std::uint32_t second_moment = 0;
-  static constexpr auto fields = weft::fields(&ProgramParameter::name, &ProgramParameter::index, &ProgramParameter::shape,
-                                              &ProgramParameter::region, &ProgramParameter::initializer,
-                                              &ProgramParameter::standard_deviation, &ProgramParameter::decay,
-                                              &ProgramParameter::counts_in_norm, &ProgramParameter::value, &ProgramParameter::gradient,
-                                              &ProgramParameter::first_moment, &ProgramParameter::second_moment);
+  static constexpr auto fields =
+      weft::fields(&ProgramParameter::name, &ProgramParameter::index, &ProgramParameter::shape, &ProgramParameter::region,
+                   &ProgramParameter::initializer, &ProgramParameter::standard_deviation, &ProgramParameter::decay,
+                   &ProgramParameter::counts_in_norm, &ProgramParameter::value, &ProgramParameter::gradient,
+                   &ProgramParameter::first_moment, &ProgramParameter::second_moment);
 };
 
 // Instructions. A program is run in order; only Wait blocks.
@@ -130,7 +130,7 @@ using Instruction = std::variant<Begin, Run, Read, Start, Wait, Accumulate, Norm
 
 /// Everything one device does in one step, fixed before the first step: the result of compilation. A value.
 struct Program {
-  std::string name;      ///< "train", "validate", "save".
+  std::string name;  ///< "train", "validate", "save".
   transfer::DeviceId device;
   std::string device_name;  ///< "front[0,1]"
   std::uint64_t arena_bytes = 0;

@@ -10,8 +10,8 @@
 namespace weft::mesh {
 namespace {
 
-/// One execution of a transfer: all its participants must start it before any can complete it. (Weaker assumptions about who waits
-/// for whom would let more programs pass; none that the compiler makes needs them.)
+/// One execution of a transfer: all its participants must start it before any can complete it. (Weaker assumptions about who
+/// waits for whom would let more programs pass; none that the compiler makes needs them.)
 struct Rendezvous {
   std::size_t participants = 0;
   std::size_t started = 0;
@@ -46,8 +46,9 @@ class Rehearsal {
         const auto& members = members_.at({transfer.op, start->microbatch});
         for (const transfer::DeviceId peer : transfer.part.peers()) {
           if (std::find(members.begin(), members.end(), peer) == members.end()) {
-            throw_error(ErrorCode::kInternal, "program '{}': {} takes part in '{}' of microbatch {}, but its peer device {} does not",
-                        program.name, program.device_name, transfer.name, start->microbatch, peer);
+            throw_error(ErrorCode::kInternal,
+                        "program '{}': {} takes part in '{}' of microbatch {}, but its peer device {} does not", program.name,
+                        program.device_name, transfer.name, start->microbatch, peer);
           }
         }
       }
@@ -100,10 +101,12 @@ void check_waits(const Program& program) {
   std::vector<int> state(program.num_handles, 0);
   for (const Instruction& instruction : program.instructions) {
     if (const auto* start = std::get_if<Start>(&instruction)) {
-      if (state.at(start->handle)++ != 0) throw_error(ErrorCode::kInternal, "{}: transfer {} starts twice", program.device_name, start->handle);
+      if (state.at(start->handle)++ != 0)
+        throw_error(ErrorCode::kInternal, "{}: transfer {} starts twice", program.device_name, start->handle);
     } else if (const auto* wait = std::get_if<Wait>(&instruction)) {
       if (state.at(wait->handle)++ != 1) {
-        throw_error(ErrorCode::kInternal, "{}: transfer {} is waited for before it starts, or twice", program.device_name, wait->handle);
+        throw_error(ErrorCode::kInternal, "{}: transfer {} is waited for before it starts, or twice", program.device_name,
+                    wait->handle);
       }
     }
   }

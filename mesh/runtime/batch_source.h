@@ -17,10 +17,10 @@ enum class Split : std::uint8_t { kTrain, kValidation };
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  /// Writes `region` of the input named `input` of one microbatch into `out`, dense and row-major. Dimension 0 counts the sequences of
-  /// the microbatch; `microbatches` such microbatches make the batch of a step.
-  virtual void read(std::string_view input, Split split, std::uint64_t step, int microbatch, int microbatches, const Region& region,
-                    std::span<std::byte> out) = 0;
+  /// Writes `region` of the input named `input` of one microbatch into `out`, dense and row-major. Dimension 0 counts the
+  /// sequences of the microbatch; `microbatches` such microbatches make the batch of a step.
+  virtual void read(std::string_view input, Split split, std::uint64_t step, int microbatch, int microbatches,
+                    const Region& region, std::span<std::byte> out) = 0;
 };
 
 }  // namespace weft::mesh

@@ -45,7 +45,9 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
   }
 }
 
-Interpreter::~Interpreter() { WEFT_CHECK(quiescent(), "an execution of '{}' ends while transfers use its memory", program_.name); }
+Interpreter::~Interpreter() {
+  WEFT_CHECK(quiescent(), "an execution of '{}' ends while transfers use its memory", program_.name);
+}
 
 bool Interpreter::quiescent() const {
   const std::lock_guard lock(inbox_->mutex);
@@ -91,7 +93,8 @@ void Interpreter::take_reports() {
     if (!report.outcome.ok()) {
       if (failure_) continue;
       const Error& error = report.outcome.error();
-      failure_ = Error(error.code(), fmt::format("{} (in '{}' of {})", error.message(), transfer.name, position())).at(error.where());
+      failure_ =
+          Error(error.code(), fmt::format("{} (in '{}' of {})", error.message(), transfer.name, position())).at(error.where());
       continue;
     }
     if (transfer.kind == TransferKind::kReshard) {
@@ -102,10 +105,12 @@ void Interpreter::take_reports() {
     }
     if (!request_.trace) continue;
     const int microbatch = microbatch_of_handle_[handle];
-    for (const auto& [lane, bytes] : {std::pair(TraceLane::kSend, report.bytes_sent), std::pair(TraceLane::kReceive, report.bytes_received)}) {
+    for (const auto& [lane, bytes] :
+         {std::pair(TraceLane::kSend, report.bytes_sent), std::pair(TraceLane::kReceive, report.bytes_received)}) {
       if (bytes == 0) continue;
       report_.trace.push_back({lane, trace_kind(transfer.kind), transfer.name, report.moving.time_since_epoch().count(),
-                               report.finished.time_since_epoch().count(), microbatch, static_cast<std::int64_t>(request_.step), bytes});
+                               report.finished.time_since_epoch().count(), microbatch, static_cast<std::int64_t>(request_.step),
+                               bytes});
     }
   }
 }
@@ -115,9 +120,11 @@ void Interpreter::close_compute_span(TimePoint now) {
   report_.compute_seconds += seconds(now - *computing_since_);
   if (request_.trace) {
     const bool update = !action_;
-    report_.trace.push_back({TraceLane::kCompute, update ? TraceKind::kUpdate : trace_kind(action_->kind), update ? "" : to_string(Action{action_->stage, action_->kind, action_->microbatch}),
+    report_.trace.push_back({TraceLane::kCompute, update ? TraceKind::kUpdate : trace_kind(action_->kind),
+                             update ? "" : to_string(Action{action_->stage, action_->kind, action_->microbatch}),
                              computing_since_->time_since_epoch().count(), now.time_since_epoch().count(),
-                             update ? TraceEvent::kNoMicrobatch : action_->microbatch, static_cast<std::int64_t>(request_.step), 0});
+                             update ? TraceEvent::kNoMicrobatch : action_->microbatch, static_cast<std::int64_t>(request_.step),
+                             0});
   }
   computing_since_.reset();
 }
@@ -154,8 +161,9 @@ void Interpreter::execute(const Start& start) {
   if (start.source >= 0) resources_.stream.synchronize();
   const Transfer& transfer = program_.transfers[start.transfer];
   const auto bytes_of = [&](std::int32_t buffer) {
-    return buffer < 0 ? std::span<std::byte>() : std::span(tensors_[static_cast<std::size_t>(buffer)].data,
-                                                           tensors_[static_cast<std::size_t>(buffer)].type.bytes());
+    return buffer < 0 ? std::span<std::byte>()
+                      : std::span(tensors_[static_cast<std::size_t>(buffer)].data,
+                                  tensors_[static_cast<std::size_t>(buffer)].type.bytes());
   };
   transfer_of_handle_[start.handle] = start.transfer;
   microbatch_of_handle_[start.handle] = start.microbatch;
@@ -226,7 +234,8 @@ void Interpreter::execute(const Norm& norm) {
   const auto row = tensors_[norm.destination].as<double>();
   std::fill(row.begin(), row.end(), 0.0);
   for (const ProgramParameter& parameter : program_.parameters) {
-    if (parameter.counts_in_norm) resources_.stream.sum_of_squares(tensors_[parameter.gradient].as<float>(), &row[parameter.index]);
+    if (parameter.counts_in_norm)
+      resources_.stream.sum_of_squares(tensors_[parameter.gradient].as<float>(), &row[parameter.index]);
   }
   resources_.stream.synchronize();
 }
@@ -267,8 +276,8 @@ std::string Interpreter::position() const {
     text += fmt::format(", for {}, ", format_seconds(seconds(resources_.clock.now() - *waiting_since_)));
   }
   if (action_) text += fmt::format("in {} ", to_string(Action{action_->stage, action_->kind, action_->microbatch}));
-  return text + fmt::format("of '{}', run {}, {} (instruction {} of {})", program_.name, request_.run, program_.device_name, next_,
-                            program_.instructions.size());
+  return text + fmt::format("of '{}', run {}, {} (instruction {} of {})", program_.name, request_.run, program_.device_name,
+                            next_, program_.instructions.size());
 }
 
 StepReport Interpreter::finish() {

@@ -33,9 +33,9 @@ struct Resources {
 
 /// Runs one execution of a program: a state machine that never blocks.
 ///
-/// advance() goes on until the program is done or stands at a Wait whose transfer is still under way; then somebody calls it again after
-/// `wake` was called. Owner's thread only, except that `wake` is called on the transfer thread. Used once; must not be
-/// destroyed while transfers are under way.
+/// advance() goes on until the program is done or stands at a Wait whose transfer is still under way; then somebody calls it
+/// again after `wake` was called. Owner's thread only, except that `wake` is called on the transfer thread. Used once; must not
+/// be destroyed while transfers are under way.
 ///
 ///   begin -> running -> blocked -> running -> ... -> done
 ///                          `-> failed (advance throws; cancel, then wait for quiescent())
@@ -62,7 +62,7 @@ class Interpreter final {
   /// Filled on the transfer thread, emptied on the owner's.
   struct Inbox {
     std::mutex mutex;
-    std::condition_variable idle;  // under_way has become 0
+    std::condition_variable idle;                                             // under_way has become 0
     std::vector<std::pair<std::uint32_t, transfer::TransferReport>> reports;  // guarded by mutex
     std::uint64_t under_way = 0;                                              // guarded by mutex
   };

@@ -22,8 +22,8 @@ struct OptimizerStep {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  double clip_norm = 0;          ///< 0: gradients are not clipped.
-  std::int64_t number = 1;       ///< Counts from 1; for the bias correction.
+  double clip_norm = 0;     ///< 0: gradients are not clipped.
+  std::int64_t number = 1;  ///< Counts from 1; for the bias correction.
   static constexpr auto fields =
       weft::fields(&OptimizerStep::learning_rate, &OptimizerStep::beta1, &OptimizerStep::beta2, &OptimizerStep::epsilon,
                    &OptimizerStep::weight_decay, &OptimizerStep::clip_norm, &OptimizerStep::number);
@@ -43,8 +43,8 @@ struct StepRequest {
 
 /// What a device has to say after a step.
 struct StepReport {
-  std::vector<float> losses;            ///< Per microbatch; empty where another device reports them.
-  double grad_norm = 0;                 ///< Of all gradients together, before clipping; equal on all devices.
+  std::vector<float> losses;  ///< Per microbatch; empty where another device reports them.
+  double grad_norm = 0;       ///< Of all gradients together, before clipping; equal on all devices.
   double step_seconds = 0;
   double compute_seconds = 0;
   double wait_seconds = 0;              ///< The device stood still, for whatever reason (bubbles included).

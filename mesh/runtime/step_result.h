@@ -9,7 +9,7 @@ namespace weft::mesh {
 
 /// A step as the driver sees it: the reports of all devices together.
 struct StepResult {
-  double loss = 0;                      ///< Added by microbatch, then by rank.
+  double loss = 0;  ///< Added by microbatch, then by rank.
   double grad_norm = 0;
   double seconds = 0;                   ///< Of the slowest device.
   double transfer_seconds = 0;          ///< Sum over devices of the time in which resharded bytes were arriving.

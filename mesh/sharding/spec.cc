@@ -46,8 +46,8 @@ Region region_of(const Shape& shape, const Spec& spec, const DeviceMesh& mesh, i
       index = index * mesh.axes()[static_cast<std::size_t>(axis)].size + coordinate[static_cast<std::size_t>(axis)];
     }
     if (chunks > shape[i]) {
-      throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} cannot be split {} ways over {}", i, weft::to_string(shape), chunks,
-                  to_string(mesh));
+      throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} cannot be split {} ways over {}", i, weft::to_string(shape),
+                  chunks, to_string(mesh));
     }
     intervals.push_back({index * shape[i] / chunks, (index + 1) * shape[i] / chunks});
   }

@@ -29,8 +29,9 @@ struct Everything {
   std::tuple<std::string, std::chrono::nanoseconds> timed;
   Region region;
   static constexpr auto fields =
-      weft::fields(&Everything::flag, &Everything::colour, &Everything::number, &Everything::text, &Everything::words, &Everything::names, &Everything::three,
-                   &Everything::bits, &Everything::choice, &Everything::table, &Everything::ids, &Everything::timed, &Everything::region);
+      weft::fields(&Everything::flag, &Everything::colour, &Everything::number, &Everything::text, &Everything::words,
+                   &Everything::names, &Everything::three, &Everything::bits, &Everything::choice, &Everything::table,
+                   &Everything::ids, &Everything::timed, &Everything::region);
 };
 
 Everything everything() {

@@ -24,13 +24,14 @@ std::vector<std::byte> content(const fs::path& path) {
 }
 
 void replace(const fs::path& path, std::span<const std::byte> bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
 class FileFuzz : public ::testing::Test {
  protected:
-  /// Reads `rounds` copies of the file at `path` that are damaged within its first `front` bytes, which say how the rest is read: each
-  /// copy is refused with kDataLoss (or kIncompatible, where another format is announced) or read without a step outside.
+  /// Reads `rounds` copies of the file at `path` that are damaged within its first `front` bytes, which say how the rest is read:
+  /// each copy is refused with kDataLoss (or kIncompatible, where another format is announced) or read without a step outside.
   template <typename Read>
   void survives_damage(const fs::path& path, int rounds, std::size_t front, Read read) {
     const std::vector<std::byte> sound = content(path);
@@ -60,7 +61,9 @@ class FileFuzz : public ::testing::Test {
 TEST_F(FileFuzz, ADamagedSafetensorsFileIsRefusedOrReadWithinItsBounds) {
   const fs::path path = folder_ / "model.safetensors";
   const std::vector<float> values(60, 1.5f);
-  const std::vector<TensorView> tensors = {{"wte", {10, 2}, std::span(values).first(20)}, {"bias", {}, std::span(values).first(1)}, {"w", {3, 13}, std::span(values).last(39)}};
+  const std::vector<TensorView> tensors = {{"wte", {10, 2}, std::span(values).first(20)},
+                                           {"bias", {}, std::span(values).first(1)},
+                                           {"w", {3, 13}, std::span(values).last(39)}};
   write_safetensors(path, tensors, {{"step", "7"}});
   float sum = 0;
   survives_damage(path, 3'000, 300, [&] {

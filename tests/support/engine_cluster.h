@@ -16,7 +16,8 @@
 
 namespace weft::test {
 
-/// The bytes of a tensor box whose elements are a hash of their global position: element i of a 4-byte tensor differs from all others.
+/// The bytes of a tensor box whose elements are a hash of their global position: element i of a 4-byte tensor differs from all
+/// others.
 inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& shape, std::size_t element_size) {
   std::vector<std::byte> whole(static_cast<std::size_t>(num_elements(shape)) * element_size);
   for (std::size_t i = 0; i < whole.size() / element_size; ++i) {
@@ -31,7 +32,8 @@ inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& sha
 /// One stepped engine per device on a loopback hub; everything happens in the test's thread.
 class EngineCluster {
  public:
-  explicit EngineCluster(transfer::Topology hosts, transfer::LoopbackOptions options = {}) : topology(std::move(hosts)), hub(options) {
+  explicit EngineCluster(transfer::Topology hosts, transfer::LoopbackOptions options = {})
+      : topology(std::move(hosts)), hub(options) {
     for (std::uint32_t i = 0; i < topology.num_devices(); ++i) {
       transfer::EngineOptions engine_options;
       engine_options.mode = transfer::EngineOptions::Mode::kStepped;

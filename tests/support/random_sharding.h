@@ -55,8 +55,8 @@ struct RandomSharding {
   }
 };
 
-/// A mesh of 1 to `num_devices` of the devices in random order, with 1 to 3 axes, each of which cuts a random dimension that is long
-/// enough, or replicates.
+/// A mesh of 1 to `num_devices` of the devices in random order, with 1 to 3 axes, each of which cuts a random dimension that is
+/// long enough, or replicates.
 inline RandomSharding random_sharding(std::mt19937_64& random, const Shape& shape, std::size_t num_devices) {
   const auto pick = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
   RandomSharding result;

@@ -75,7 +75,8 @@ TEST_P(Resume, ContinuesTheLossCurve) {
   EXPECT_EQ(gather(resumed, other_plan, 1002).size(), blocks.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, Resume, testing::Values(std::pair(4, 4), std::pair(7, 7), std::pair(4, 0), std::pair(0, 6), std::pair(7, 1)),
+INSTANTIATE_TEST_SUITE_P(Layouts, Resume,
+                         testing::Values(std::pair(4, 4), std::pair(7, 7), std::pair(4, 0), std::pair(0, 6), std::pair(7, 1)),
                          [](const auto& test) {
                            return master_cases()[test.param.first].name + "_to_" + master_cases()[test.param.second].name;
                          });
@@ -96,7 +97,8 @@ TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
 TEST(InProcess, AFailingReadEndsTheStepOnAllDevicesAndNamesTheCause) {
   class Broken final : public mesh::BatchSource {
    public:
-    void read(std::string_view input, mesh::Split, std::uint64_t, int microbatch, int, const Region&, std::span<std::byte> out) override {
+    void read(std::string_view input, mesh::Split, std::uint64_t, int microbatch, int, const Region&,
+              std::span<std::byte> out) override {
       if (input == "targets" && microbatch == 2) throw_error(ErrorCode::kDataLoss, "the token file is damaged");
       std::fill(out.begin(), out.end(), std::byte{0});
     }

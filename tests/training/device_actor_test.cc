@@ -28,7 +28,8 @@ class ActorTraining {
       }
       std::vector<actors::MeshShape::Axis> shape;
       for (const mesh::MeshAxis& axis : mesh.axes()) shape.push_back({axis.name, axis.size});
-      meshes_.push_back(driver_.spawn_mesh<Actor>(mesh.name(), actors::MeshShape(shape), processes, RandomBatches::Config{kRows, kVocabulary, 11}));
+      meshes_.push_back(driver_.spawn_mesh<Actor>(mesh.name(), actors::MeshShape(shape), processes,
+                                                  RandomBatches::Config{kRows, kVocabulary, 11}));
       std::vector<mesh::DeviceSetup> setups;
       for (const transfer::DeviceId device : mesh.devices()) setups.push_back({device, plan.topology.host_of(device), 1, 1});
       const auto opened = meshes_.back().scatter<&Actor::open>(setups).get();
@@ -37,7 +38,8 @@ class ActorTraining {
     for (auto& mesh : meshes_) mesh.call<&Actor::connect>(addresses).get();
     for (const mesh::Program& program : plan.train.programs) {
       for (std::size_t m = 0; m < meshes_.size(); ++m) {
-        if (const auto rank = plan.partition.meshes[m].rank_of(program.device)) meshes_[m].rank(*rank).call<&Actor::install>(program).get();
+        if (const auto rank = plan.partition.meshes[m].rank_of(program.device))
+          meshes_[m].rank(*rank).call<&Actor::install>(program).get();
       }
     }
     for (auto& mesh : meshes_) mesh.call<&Actor::initialize>(std::uint64_t{7}).get();

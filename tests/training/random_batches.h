@@ -20,22 +20,25 @@ class RandomBatches final : public mesh::BatchSource {
     std::uint64_t seed = 0;
     static constexpr auto fields = weft::fields(&Config::sequences_per_microbatch, &Config::vocabulary, &Config::seed);
   };
-  explicit RandomBatches(const Config& config) : sequences_(config.sequences_per_microbatch), vocabulary_(config.vocabulary), seed_(config.seed) {}
+  explicit RandomBatches(const Config& config)
+      : sequences_(config.sequences_per_microbatch), vocabulary_(config.vocabulary), seed_(config.seed) {}
 
-  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int /*microbatches*/, const Region& region,
-            std::span<std::byte> out) override {
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int /*microbatches*/,
+            const Region& region, std::span<std::byte> out) override {
     const std::int64_t shift = input == "targets" ? 1 : 0;
     std::vector<std::int32_t> ids;
     for (std::int64_t row = region[0].begin; row < region[0].end; ++row) {
       const std::int64_t sequence = microbatch * sequences_ + row;
-      for (std::int64_t column = region[1].begin; column < region[1].end; ++column) ids.push_back(token(split, step, sequence, column + shift));
+      for (std::int64_t column = region[1].begin; column < region[1].end; ++column)
+        ids.push_back(token(split, step, sequence, column + shift));
     }
     std::memcpy(out.data(), ids.data(), out.size());
   }
 
  private:
   std::int32_t token(mesh::Split split, std::uint64_t step, std::int64_t sequence, std::int64_t position) const {
-    const std::uint64_t stream = (step * 1000003 + static_cast<std::uint64_t>(sequence)) * 2 + (split == mesh::Split::kTrain ? 0 : 1);
+    const std::uint64_t stream =
+        (step * 1000003 + static_cast<std::uint64_t>(sequence)) * 2 + (split == mesh::Split::kTrain ? 0 : 1);
     std::int64_t value = 0;
     for (std::int64_t i = 0; i <= position; ++i) {
       const std::uint32_t word = philox(seed_, stream, static_cast<std::uint64_t>(i))[0];

@@ -1,5 +1,5 @@
-// The master test on real processes: `weft run` with head, agents, device processes and driver gives, bit for bit, the losses of the same
-// plan in one process.
+// The master test on real processes: `weft run` with head, agents, device processes and driver gives, bit for bit, the losses of
+// the same plan in one process.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,8 @@ void write_config(const std::filesystem::path& path, const ProcessCase& c) {
   }
   out << "meshes:\n" << meshes << "sharding: {batch: data, heads: tensor, mlp: tensor}\n";
   out << "pipeline:\n  stages:\n" << stages;
-  out << fmt::format("  schedule: {}\n  microbatches: {}\n  resharding: {}\n", c.schedule, kMicrobatches, transfer::to_string(c.strategy));
+  out << fmt::format("  schedule: {}\n  microbatches: {}\n  resharding: {}\n", c.schedule, kMicrobatches,
+                     transfer::to_string(c.strategy));
   out << fmt::format("training: {{steps: {}}}\n", kSteps);
 }
 
@@ -55,11 +56,13 @@ TEST_P(Processes, TrainAsInOneProcess) {
   std::string name = test->name();
   for (char& letter : name) letter = letter == '/' ? '_' : letter;
   const std::filesystem::path bin = std::filesystem::canonical("/proc/self/exe").parent_path();
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("weft-processes-{}-{}", getpid(), name);
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("weft-processes-{}-{}", getpid(), name);
   std::filesystem::create_directories(folder);
   std::filesystem::create_symlink(bin / "training_app", folder / "training_app");
   write_config(folder / "run.yaml", GetParam());
-  const std::string command = fmt::format("cd {} && {} run run.yaml --out out > log 2>&1", folder.string(), (bin / "weft").string());
+  const std::string command =
+      fmt::format("cd {} && {} run run.yaml --out out > log 2>&1", folder.string(), (bin / "weft").string());
   const int status = std::system(command.c_str());
   std::ifstream log(folder / "log");
   ASSERT_EQ(status, 0) << std::string(std::istreambuf_iterator<char>(log), {});
@@ -78,17 +81,21 @@ TEST_P(Processes, TrainAsInOneProcess) {
   std::filesystem::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Some, Processes,
-    testing::Values(ProcessCase{0, "1f1b", transfer::Strategy::kBroadcast}, ProcessCase{1, "gpipe", transfer::Strategy::kSendRecv},
-                    ProcessCase{2, "eager-1f1b", transfer::Strategy::kLocalAllgather}, ProcessCase{3, "1f1b", transfer::Strategy::kBroadcast},
-                    ProcessCase{4, "eager-1f1b", transfer::Strategy::kBroadcast}, ProcessCase{4, "1f1b", transfer::Strategy::kSendRecv},
-                    ProcessCase{5, "eager-1f1b", transfer::Strategy::kSendRecv}, ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast}),
-    [](const auto& test) {
-      std::string name = master_cases()[test.param.layout].name + "_" + test.param.schedule + "_" + std::string(transfer::to_string(test.param.strategy));
-      for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Some, Processes,
+                         testing::Values(ProcessCase{0, "1f1b", transfer::Strategy::kBroadcast},
+                                         ProcessCase{1, "gpipe", transfer::Strategy::kSendRecv},
+                                         ProcessCase{2, "eager-1f1b", transfer::Strategy::kLocalAllgather},
+                                         ProcessCase{3, "1f1b", transfer::Strategy::kBroadcast},
+                                         ProcessCase{4, "eager-1f1b", transfer::Strategy::kBroadcast},
+                                         ProcessCase{4, "1f1b", transfer::Strategy::kSendRecv},
+                                         ProcessCase{5, "eager-1f1b", transfer::Strategy::kSendRecv},
+                                         ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast}),
+                         [](const auto& test) {
+                           std::string name = master_cases()[test.param.layout].name + "_" + test.param.schedule + "_" +
+                                              std::string(transfer::to_string(test.param.strategy));
+                           for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace weft::test

@@ -14,13 +14,16 @@
 namespace weft::transfer {
 namespace {
 
-void check_group(const std::string& what, DType dtype, bool reduces, const Region& box, const std::vector<Shard>& ranks, const Topology& topology) {
+void check_group(const std::string& what, DType dtype, bool reduces, const Region& box, const std::vector<Shard>& ranks,
+                 const Topology& topology) {
   if (ranks.empty()) throw_error(ErrorCode::kInvalidArgument, "{}: the group is empty", what);
-  if (reduces && dtype == DType::kU8) throw_error(ErrorCode::kInvalidArgument, "{}: u8 cannot be reduced; use f32, f64 or i32", what);
+  if (reduces && dtype == DType::kU8)
+    throw_error(ErrorCode::kInvalidArgument, "{}: u8 cannot be reduced; use f32, f64 or i32", what);
   std::set<DeviceId> seen;
   for (const Shard& shard : ranks) {
     topology.host_of(shard.device);
-    if (!seen.insert(shard.device).second) throw_error(ErrorCode::kInvalidArgument, "{}: device {} comes twice in the group", what, shard.device);
+    if (!seen.insert(shard.device).second)
+      throw_error(ErrorCode::kInvalidArgument, "{}: device {} comes twice in the group", what, shard.device);
     if (!box.contains(shard.region)) {
       throw_error(ErrorCode::kInvalidArgument, "{}: device {} has region {}, which is outside the box {}", what, shard.device,
                   to_string(shard.region), to_string(box));
@@ -64,7 +67,8 @@ class Flows {
 };
 
 Reduction reduction_of(const Flow& flow, ReduceOp op, std::size_t num_ranks, std::size_t own_rank) {
-  return {flow.region, op, static_cast<std::uint32_t>(num_ranks), static_cast<std::uint32_t>(own_rank), flow.bytes, flow.chunk_bytes, flow.window};
+  return {flow.region,      op,         static_cast<std::uint32_t>(num_ranks), static_cast<std::uint32_t>(own_rank), flow.bytes,
+          flow.chunk_bytes, flow.window};
 }
 
 /// A reduction that no message is needed for: the group is one device.
@@ -92,8 +96,8 @@ std::string_view to_string(CollectiveKind kind) {
   WEFT_CHECK(false, "collective {}", static_cast<int>(kind));
 }
 
-CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector<DeviceId>& ranks, const Topology& topology, ReduceOp op,
-                               const CollectiveOptions& options) {
+CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector<DeviceId>& ranks, const Topology& topology,
+                               ReduceOp op, const CollectiveOptions& options) {
   std::vector<Shard> shards;
   for (const DeviceId device : ranks) shards.push_back({device, box});
   check_group("all_reduce", dtype, true, box, shards, topology);
@@ -114,7 +118,8 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
       for (std::size_t j = 0; j < n; ++j) {
         if (j != i) edges.push_back({ranks[i], ranks[j]});
       }
-      plan.ranks[i].reductions.push_back(reduction_of(flows.add(FlowKind::kContribution, flat, ranks[i], std::move(edges)), op, n, i));
+      plan.ranks[i].reductions.push_back(
+          reduction_of(flows.add(FlowKind::kContribution, flat, ranks[i], std::move(edges)), op, n, i));
     }
     return plan;
   }
@@ -134,8 +139,8 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
   return plan;
 }
 
-CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::vector<Shard>& ranks, const Topology& topology, ReduceOp op,
-                                   const CollectiveOptions& options) {
+CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::vector<Shard>& ranks, const Topology& topology,
+                                   ReduceOp op, const CollectiveOptions& options) {
   check_group("reduce_scatter", dtype, true, box, ranks, topology);
   const std::size_t n = ranks.size();
   CollectivePlan plan{CollectiveKind::kReduceScatter, dtype, {}, {}};
@@ -145,7 +150,8 @@ CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::ve
   for (std::size_t distance = 1; distance < n; ++distance) {
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t j = (i + distance) % n;
-      const Flow& flow = flows.add(FlowKind::kContribution, ranks[j].region, ranks[i].device, {{ranks[i].device, ranks[j].device}});
+      const Flow& flow =
+          flows.add(FlowKind::kContribution, ranks[j].region, ranks[i].device, {{ranks[i].device, ranks[j].device}});
       if (distance == 1) plan.ranks[j].reductions.push_back(reduction_of(flow, op, n, j));
     }
   }
@@ -160,13 +166,13 @@ CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector
     covered += ranks[i].region.num_elements();
     for (std::size_t j = 0; j < i; ++j) {
       if (!ranks[i].region.intersect(ranks[j].region)) continue;
-      throw_error(ErrorCode::kInvalidArgument, "all_gather: {} of device {} and {} of device {} overlap", to_string(ranks[i].region),
-                  ranks[i].device, to_string(ranks[j].region), ranks[j].device);
+      throw_error(ErrorCode::kInvalidArgument, "all_gather: {} of device {} and {} of device {} overlap",
+                  to_string(ranks[i].region), ranks[i].device, to_string(ranks[j].region), ranks[j].device);
     }
   }
   if (covered != box.num_elements()) {
-    throw_error(ErrorCode::kInvalidArgument, "all_gather: the group's regions have {} of the {} elements of {}", covered, box.num_elements(),
-                to_string(box));
+    throw_error(ErrorCode::kInvalidArgument, "all_gather: the group's regions have {} of the {} elements of {}", covered,
+                box.num_elements(), to_string(box));
   }
   CollectivePlan plan{CollectiveKind::kAllGather, dtype, {}, {}};
   for (const Shard& shard : ranks) plan.ranks.push_back({shard.device, shard.region, box, {shard.region}, {}});
@@ -207,7 +213,8 @@ DevicePart CollectivePlan::device_part(DeviceId device) const {
 std::uint64_t CollectivePlan::bytes_between_hosts(const Topology& topology) const {
   std::uint64_t bytes = 0;
   for (const Flow& flow : flows) {
-    for (const FlowEdge& edge : flow.edges) bytes += topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : flow.bytes;
+    for (const FlowEdge& edge : flow.edges)
+      bytes += topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : flow.bytes;
   }
   return bytes;
 }

@@ -34,7 +34,8 @@ struct CollectivePlan {
     std::vector<Region> copies;
     std::vector<Reduction> reductions;
     friend bool operator==(const Rank&, const Rank&) = default;
-    static constexpr auto fields = weft::fields(&Rank::device, &Rank::source, &Rank::destination, &Rank::copies, &Rank::reductions);
+    static constexpr auto fields =
+        weft::fields(&Rank::device, &Rank::source, &Rank::destination, &Rank::copies, &Rank::reductions);
   };
 
   CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -50,7 +51,8 @@ struct CollectivePlan {
   std::string digest() const;
 
   friend bool operator==(const CollectivePlan&, const CollectivePlan&) = default;
-  static constexpr auto fields = weft::fields(&CollectivePlan::kind, &CollectivePlan::dtype, &CollectivePlan::ranks, &CollectivePlan::flows);
+  static constexpr auto fields =
+      weft::fields(&CollectivePlan::kind, &CollectivePlan::dtype, &CollectivePlan::ranks, &CollectivePlan::flows);
 };
 
 /// A headline and a line per flow.

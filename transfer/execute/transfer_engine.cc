@@ -28,14 +28,14 @@ void TransferEngine::connect(DeviceId peer, HostId host, std::vector<std::byte> 
   submit([peer, host, address = std::move(address)](EngineCore& core) { core.connect(peer, host, address); });
 }
 
-void TransferEngine::start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
-                           Nanoseconds timeout, Callback callback) {
+void TransferEngine::start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
+                           std::span<std::byte> destination, Nanoseconds timeout, Callback callback) {
   if (part.device != self()) {
     throw_error(ErrorCode::kInvalidArgument, "a part for device {} was started on device {}", part.device, self());
   }
   if (source.size() != part.source_bytes() || destination.size() != part.destination_bytes()) {
-    throw_error(ErrorCode::kInvalidArgument, "{}: source {} and destination {} bytes; the part needs {} and {}", to_string(id), source.size(),
-                destination.size(), part.source_bytes(), part.destination_bytes());
+    throw_error(ErrorCode::kInvalidArgument, "{}: source {} and destination {} bytes; the part needs {} and {}", to_string(id),
+                source.size(), destination.size(), part.source_bytes(), part.destination_bytes());
   }
   WEFT_CHECK(callback != nullptr);
   submit([&part, id, source, destination, timeout, callback = std::move(callback)](EngineCore& core) {

@@ -27,11 +27,11 @@ struct EngineOptions {
 
 /// Executes the parts that plans give to one device: sends, receives, passes on, copies and reduces.
 ///
-/// One per device; owns its wire. Any thread may call anything, except poll() (kStepped: one thread). Callbacks run on the transfer thread
-/// (kStepped: inside poll() or the destructor), may start further transfers, must not block and must not throw.
+/// One per device; owns its wire. Any thread may call anything, except poll() (kStepped: one thread). Callbacks run on the
+/// transfer thread (kStepped: inside poll() or the destructor), may start further transfers, must not block and must not throw.
 ///
-/// All transfers under way proceed together; none waits for another, so no order of starting can deadlock. A chunk that arrives before its
-/// transfer is started here waits: small ones in the wire's bounded buffer, others at their sender.
+/// All transfers under way proceed together; none waits for another, so no order of starting can deadlock. A chunk that arrives
+/// before its transfer is started here waits: small ones in the wire's bounded buffer, others at their sender.
 class TransferEngine final {
  public:
   using Callback = std::function<void(const TransferReport&)>;
@@ -51,9 +51,9 @@ class TransferEngine final {
 
   /// Starts this device's part of a transfer; the other devices of the plan start theirs under the same id, at any time.
   ///
-  /// `source` has part.source_bytes(), `destination` part.destination_bytes(); one may be the other for an all-reduce. `part` and both
-  /// buffers stay valid and `source` unchanged until the callback has begun; after it the engine touches neither.
-  /// The callback comes exactly once: ok, the peer's death (kPeerDied), kDeadlineExceeded after `timeout`, the error of cancel_all(),
+  /// `source` has part.source_bytes(), `destination` part.destination_bytes(); one may be the other for an all-reduce. `part` and
+  /// both buffers stay valid and `source` unchanged until the callback has begun; after it the engine touches neither. The
+  /// callback comes exactly once: ok, the peer's death (kPeerDied), kDeadlineExceeded after `timeout`, the error of cancel_all(),
   /// or kIncompatible when the plans of two devices differ. Throws Error(kInvalidArgument) when buffers do not fit the part.
   void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
              Nanoseconds timeout, Callback callback);

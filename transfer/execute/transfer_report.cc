@@ -22,7 +22,8 @@ std::string to_string(const EngineCounters& counters) {
   std::string text = fmt::format("{} transfers", counters.transfers_finished);
   for (const Path path : {Path::kTcp, Path::kSharedMemory, Path::kLoopback}) {
     const std::uint64_t sent = counters.bytes_sent(path), received = counters.bytes_received(path);
-    if (sent + received != 0) text += fmt::format(", {} sent {} received {}", to_string(path), format_bytes(sent), format_bytes(received));
+    if (sent + received != 0)
+      text += fmt::format(", {} sent {} received {}", to_string(path), format_bytes(sent), format_bytes(received));
   }
   return text;
 }

@@ -46,13 +46,14 @@ std::string to_string(const DevicePart& part) {
   for (const Stream& stream : part.streams) {
     text += fmt::format("\n  flow {} {} {}", stream.flow, to_string(stream.region), format_bytes(stream.bytes));
     if (stream.parent) text += fmt::format(" from {}", *stream.parent);
-    for (std::size_t i = 0; i < stream.children.size(); ++i) text += fmt::format("{}{}", i == 0 ? " to " : ",", stream.children[i]);
+    for (std::size_t i = 0; i < stream.children.size(); ++i)
+      text += fmt::format("{}{}", i == 0 ? " to " : ",", stream.children[i]);
     if (stream.kind == FlowKind::kContribution) text += fmt::format(" (term {})", stream.rank);
     if (stream.kind == FlowKind::kResult) text += " (result)";
   }
   for (const Reduction& reduction : part.reductions) {
-    text += fmt::format("\n  {} {} of {} terms, own {}", reduction.op == ReduceOp::kSum ? "sum" : "max", to_string(reduction.region),
-                        reduction.num_ranks, reduction.own_rank);
+    text += fmt::format("\n  {} {} of {} terms, own {}", reduction.op == ReduceOp::kSum ? "sum" : "max",
+                        to_string(reduction.region), reduction.num_ranks, reduction.own_rank);
   }
   return text;
 }

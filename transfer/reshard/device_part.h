@@ -28,8 +28,8 @@ struct Stream {
   std::uint32_t num_chunks() const { return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes); }
   friend bool operator==(const Stream&, const Stream&) = default;
   static constexpr auto fields =
-      weft::fields(&Stream::flow, &Stream::kind, &Stream::region, &Stream::parent, &Stream::children, &Stream::bytes, &Stream::chunk_bytes,
-                   &Stream::window, &Stream::reduction, &Stream::rank);
+      weft::fields(&Stream::flow, &Stream::kind, &Stream::region, &Stream::parent, &Stream::children, &Stream::bytes,
+                   &Stream::chunk_bytes, &Stream::window, &Stream::reduction, &Stream::rank);
 };
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
@@ -47,8 +47,8 @@ struct Reduction {
 
   std::uint32_t num_chunks() const { return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes); }
   friend bool operator==(const Reduction&, const Reduction&) = default;
-  static constexpr auto fields = weft::fields(&Reduction::region, &Reduction::op, &Reduction::num_ranks, &Reduction::own_rank, &Reduction::bytes,
-                                              &Reduction::chunk_bytes, &Reduction::window);
+  static constexpr auto fields = weft::fields(&Reduction::region, &Reduction::op, &Reduction::num_ranks, &Reduction::own_rank,
+                                              &Reduction::bytes, &Reduction::chunk_bytes, &Reduction::window);
 };
 
 /// All that one device must do for one plan (a resharding or a collective): a value that travels in its program.
@@ -75,8 +75,9 @@ struct DevicePart {
   std::vector<DeviceId> peers() const;
 
   friend bool operator==(const DevicePart&, const DevicePart&) = default;
-  static constexpr auto fields = weft::fields(&DevicePart::device, &DevicePart::dtype, &DevicePart::source, &DevicePart::destination,
-                                              &DevicePart::copies, &DevicePart::streams, &DevicePart::reductions);
+  static constexpr auto fields =
+      weft::fields(&DevicePart::device, &DevicePart::dtype, &DevicePart::source, &DevicePart::destination, &DevicePart::copies,
+                   &DevicePart::streams, &DevicePart::reductions);
 };
 
 /// A line per copy, stream and reduction.

@@ -24,7 +24,8 @@ std::string to_string(const Flow& flow) {
   std::string text = fmt::format("flow {} {} {}:", flow.id, to_string(flow.region), format_bytes(flow.bytes));
   for (const FlowEdge& edge : flow.edges) text += fmt::format(" {}->{}", edge.parent, edge.child);
   const std::uint64_t chunks = (flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes;
-  text += fmt::format(", {} chunk{} of {}, window {}", chunks, chunks == 1 ? "" : "s", format_bytes(flow.chunk_bytes), flow.window);
+  text +=
+      fmt::format(", {} chunk{} of {}, window {}", chunks, chunks == 1 ? "" : "s", format_bytes(flow.chunk_bytes), flow.window);
   if (flow.kind == FlowKind::kContribution) text += " (contribution)";
   if (flow.kind == FlowKind::kResult) text += " (result)";
   return text;
@@ -32,8 +33,9 @@ std::string to_string(const Flow& flow) {
 
 void set_chunks(Flow& flow, std::size_t element_size, const ChunkOptions& options) {
   if (options.chunk_bytes < 64 || options.direct_chunk_bytes < 64 || options.window == 0) {
-    throw_error(ErrorCode::kInvalidArgument, "chunks of {} and {} bytes, window {}: a chunk has at least 64 bytes and a window one chunk",
-                options.chunk_bytes, options.direct_chunk_bytes, options.window);
+    throw_error(ErrorCode::kInvalidArgument,
+                "chunks of {} and {} bytes, window {}: a chunk has at least 64 bytes and a window one chunk", options.chunk_bytes,
+                options.direct_chunk_bytes, options.window);
   }
   flow.bytes = static_cast<std::uint64_t>(flow.region.num_elements()) * element_size;
   flow.window = options.window;

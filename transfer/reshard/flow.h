@@ -44,8 +44,8 @@ struct Flow {
   std::uint32_t window = 0;
 
   friend bool operator==(const Flow&, const Flow&) = default;
-  static constexpr auto fields = weft::fields(&Flow::id, &Flow::kind, &Flow::region, &Flow::root, &Flow::edges, &Flow::bytes, &Flow::chunk_bytes,
-                                              &Flow::window);
+  static constexpr auto fields = weft::fields(&Flow::id, &Flow::kind, &Flow::region, &Flow::root, &Flow::edges, &Flow::bytes,
+                                              &Flow::chunk_bytes, &Flow::window);
 };
 
 /// "flow 3 [0:4,0:8] 128 B: 0->2 2->3, 1 chunk of 128 B, window 2".
@@ -60,7 +60,8 @@ struct ChunkOptions {
   std::uint32_t window = 2;
 
   friend bool operator==(const ChunkOptions&, const ChunkOptions&) = default;
-  static constexpr auto fields = weft::fields(&ChunkOptions::chunk_bytes, &ChunkOptions::direct_chunk_bytes, &ChunkOptions::window);
+  static constexpr auto fields =
+      weft::fields(&ChunkOptions::chunk_bytes, &ChunkOptions::direct_chunk_bytes, &ChunkOptions::window);
 };
 
 /// Fills in bytes, chunk_bytes and window. Chunks are about equal, and whole rows (everything but the outermost wide

@@ -33,7 +33,8 @@ class Planner {
 
  private:
   void add_flow(const Region& region, DeviceId root, std::vector<FlowEdge> edges) {
-    Flow flow{FlowId(static_cast<std::uint32_t>(plan_.flows.size())), FlowKind::kDeliver, region, root, std::move(edges), 0, 0, 0};
+    Flow flow{
+        FlowId(static_cast<std::uint32_t>(plan_.flows.size())), FlowKind::kDeliver, region, root, std::move(edges), 0, 0, 0};
     set_chunks(flow, element_size_, options_);
     loads_.add(plan_.topology, flow.edges, flow.bytes);
     plan_.flows.push_back(std::move(flow));
@@ -130,7 +131,8 @@ class Planner {
 
 ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const ChunkOptions& options) {
   if (task.source.shape != task.type.shape) {
-    throw_error(ErrorCode::kInvalidArgument, "a resharding of {} has a source map of shape {}", to_string(task.type), weft::to_string(task.source.shape));
+    throw_error(ErrorCode::kInvalidArgument, "a resharding of {} has a source map of shape {}", to_string(task.type),
+                weft::to_string(task.source.shape));
   }
   for (const ShardMap* map : {&task.source, &task.destination}) {
     for (const Shard& shard : map->shards) topology.host_of(shard.device);
@@ -182,7 +184,8 @@ std::vector<DeviceId> ReshardPlan::devices() const {
 std::string ReshardPlan::digest() const { return sha256(encode(*this)); }
 
 std::string to_string(const ReshardPlan& plan) {
-  std::string text = fmt::format("{} by {}: {}", to_string(plan.task.type), to_string(plan.strategy), to_string(plan_stats(plan)));
+  std::string text =
+      fmt::format("{} by {}: {}", to_string(plan.task.type), to_string(plan.strategy), to_string(plan_stats(plan)));
   for (const Flow& flow : plan.flows) text += "\n  " + to_string(flow);
   for (const LocalCopy& copy : plan.copies) text += fmt::format("\n  device {} copies {}", copy.device, to_string(copy.region));
   return text;

@@ -31,7 +31,8 @@ PlanStats plan_stats(const ReshardPlan& plan) {
       ingress[to.value()] += flow.bytes;
     }
   }
-  for (const LocalCopy& copy : plan.copies) stats.bytes_copied += static_cast<std::uint64_t>(copy.region.num_elements()) * element;
+  for (const LocalCopy& copy : plan.copies)
+    stats.bytes_copied += static_cast<std::uint64_t>(copy.region.num_elements()) * element;
   for (const Slice& slice : cut_slices(plan.task.source, plan.task.destination)) {
     std::set<HostId> hosts;
     for (const DeviceId device : slice.wanters) hosts.insert(topology.host_of(device));
@@ -46,8 +47,9 @@ PlanStats plan_stats(const ReshardPlan& plan) {
 }
 
 std::string to_string(const PlanStats& stats) {
-  return fmt::format("{} between hosts (minimum {}), {} inside, busiest egress {}, ingress {}", format_bytes(stats.bytes_between_hosts),
-                     format_bytes(stats.minimum_between_hosts), format_bytes(stats.bytes_inside_hosts), format_bytes(stats.busiest_host_egress),
+  return fmt::format("{} between hosts (minimum {}), {} inside, busiest egress {}, ingress {}",
+                     format_bytes(stats.bytes_between_hosts), format_bytes(stats.minimum_between_hosts),
+                     format_bytes(stats.bytes_inside_hosts), format_bytes(stats.busiest_host_egress),
                      format_bytes(stats.busiest_host_ingress));
 }
 

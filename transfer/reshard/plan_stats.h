@@ -22,8 +22,9 @@ struct PlanStats {
 
   friend bool operator==(const PlanStats&, const PlanStats&) = default;
   static constexpr auto fields =
-      weft::fields(&PlanStats::bytes_between_hosts, &PlanStats::minimum_between_hosts, &PlanStats::bytes_inside_hosts, &PlanStats::bytes_copied,
-                   &PlanStats::busiest_host_egress, &PlanStats::busiest_host_ingress, &PlanStats::sent_by_device, &PlanStats::received_by_device);
+      weft::fields(&PlanStats::bytes_between_hosts, &PlanStats::minimum_between_hosts, &PlanStats::bytes_inside_hosts,
+                   &PlanStats::bytes_copied, &PlanStats::busiest_host_egress, &PlanStats::busiest_host_ingress,
+                   &PlanStats::sent_by_device, &PlanStats::received_by_device);
 };
 
 PlanStats plan_stats(const ReshardPlan& plan);

@@ -21,11 +21,12 @@ void ShardMap::validate(const std::string& name) const {
   std::set<DeviceId> seen;
   for (const Shard& shard : shards) {
     if (!whole.contains(shard.region)) {
-      throw_error(ErrorCode::kInvalidArgument, "the {}: device {} holds {}, which is outside the tensor's shape {}", name, shard.device,
-                  to_string(shard.region), weft::to_string(shape));
+      throw_error(ErrorCode::kInvalidArgument, "the {}: device {} holds {}, which is outside the tensor's shape {}", name,
+                  shard.device, to_string(shard.region), weft::to_string(shape));
     }
     if (!seen.insert(shard.device).second) {
-      throw_error(ErrorCode::kInvalidArgument, "the {}: device {} comes twice; a device holds one region of a tensor", name, shard.device);
+      throw_error(ErrorCode::kInvalidArgument, "the {}: device {} comes twice; a device holds one region of a tensor", name,
+                  shard.device);
     }
   }
 }

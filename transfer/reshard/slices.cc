@@ -23,15 +23,15 @@ std::vector<Slice> cut_slices(const ShardMap& source, const ShardMap& destinatio
   source.validate("source");
   destination.validate("destination");
   if (source.shape != destination.shape) {
-    throw_error(ErrorCode::kInvalidArgument, "a resharding goes from shape {} to shape {}; both must be the same tensor", weft::to_string(source.shape),
-                weft::to_string(destination.shape));
+    throw_error(ErrorCode::kInvalidArgument, "a resharding goes from shape {} to shape {}; both must be the same tensor",
+                weft::to_string(source.shape), weft::to_string(destination.shape));
   }
   const RegionHolders sources = by_region(source);
   for (auto a = sources.begin(); a != sources.end(); ++a) {
     for (auto b = std::next(a); b != sources.end(); ++b) {
       if (a->first.intersect(b->first)) {
-        throw_error(ErrorCode::kInvalidArgument, "source regions {} and {} overlap partly; replicas must hold equal regions", to_string(a->first),
-                    to_string(b->first));
+        throw_error(ErrorCode::kInvalidArgument, "source regions {} and {} overlap partly; replicas must hold equal regions",
+                    to_string(a->first), to_string(b->first));
       }
     }
   }
@@ -49,8 +49,9 @@ std::vector<Slice> cut_slices(const ShardMap& source, const ShardMap& destinatio
       slices.push_back(std::move(slice));
     }
     if (covered != wanted.num_elements()) {
-      throw_error(ErrorCode::kInvalidArgument, "destination region {} (device {}) has {} elements, but the source holds only {} of them",
-                  to_string(wanted), wanters.front(), wanted.num_elements(), covered);
+      throw_error(ErrorCode::kInvalidArgument,
+                  "destination region {} (device {}) has {} elements, but the source holds only {} of them", to_string(wanted),
+                  wanters.front(), wanted.num_elements(), covered);
     }
   }
   return slices;

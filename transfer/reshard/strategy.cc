@@ -18,7 +18,8 @@ Strategy parse_strategy(std::string_view name) {
   for (const Strategy strategy : kStrategies) {
     if (to_string(strategy) == name) return strategy;
   }
-  throw_error(ErrorCode::kInvalidArgument, "there is no resharding strategy '{}'; choose send_recv, local_allgather or broadcast", name);
+  throw_error(ErrorCode::kInvalidArgument, "there is no resharding strategy '{}'; choose send_recv, local_allgather or broadcast",
+              name);
 }
 
 }  // namespace weft::transfer

@@ -8,7 +8,8 @@ namespace weft::transfer {
 
 HostId Topology::host_of(DeviceId device) const {
   if (device.value() >= host_of_device.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "device {} is not in the topology, which has {} devices", device, host_of_device.size());
+    throw_error(ErrorCode::kInvalidArgument, "device {} is not in the topology, which has {} devices", device,
+                host_of_device.size());
   }
   return host_of_device[device.value()];
 }

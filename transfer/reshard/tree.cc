@@ -33,7 +33,8 @@ DeviceId least_loaded_holder(const std::vector<DeviceId>& holders, const Topolog
   return *std::min_element(holders.begin(), holders.end(), [&](DeviceId a, DeviceId b) { return load(a) < load(b); });
 }
 
-std::vector<FlowEdge> broadcast_tree(DeviceId root, const std::vector<DeviceId>& receivers, const Topology& topology, const Loads& loads) {
+std::vector<FlowEdge> broadcast_tree(DeviceId root, const std::vector<DeviceId>& receivers, const Topology& topology,
+                                     const Loads& loads) {
   std::vector<FlowEdge> edges;
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : receivers) by_host[topology.host_of(device)].push_back(device);
@@ -44,7 +45,9 @@ std::vector<FlowEdge> broadcast_tree(DeviceId root, const std::vector<DeviceId>&
   }
   std::vector<std::vector<DeviceId>> chain;
   for (auto& [host, devices] : by_host) {
-    const auto load = [&](DeviceId device) { return std::tuple(loads.device_ingress[device.value()] + loads.device_egress[device.value()], device); };
+    const auto load = [&](DeviceId device) {
+      return std::tuple(loads.device_ingress[device.value()] + loads.device_egress[device.value()], device);
+    };
     std::sort(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return load(a) < load(b); });
     chain.push_back(devices);
   }

@@ -23,13 +23,14 @@ struct Loads {
 /// The holder to send from when the receivers are on other hosts: of the host that sends least, the device that sends least.
 DeviceId least_loaded_holder(const std::vector<DeviceId>& holders, const Topology& topology, const Loads& loads);
 
-/// Devices of the root's host get the flow from the root. Other hosts form a chain, those that send least so far first, since the last
-/// one need not pass anything on; in each, the device that receives least so far is the entry and fans out to the others
-/// as a binary tree.
+/// Devices of the root's host get the flow from the root. Other hosts form a chain, those that send least so far first, since the
+/// last one need not pass anything on; in each, the device that receives least so far is the entry and fans out to the others as
+/// a binary tree.
 ///
 ///   root ─▶ entry(host 1) ─▶ entry(host 2) ─▶ ...
 ///               ├▶ d            ├▶ d
 ///               └▶ d            └▶ d
-std::vector<FlowEdge> broadcast_tree(DeviceId root, const std::vector<DeviceId>& receivers, const Topology& topology, const Loads& loads);
+std::vector<FlowEdge> broadcast_tree(DeviceId root, const std::vector<DeviceId>& receivers, const Topology& topology,
+                                     const Loads& loads);
 
 }  // namespace weft::transfer

@@ -58,7 +58,8 @@ class WireEvents {
 ///   devices; beyond that they too stay at the sender. So an unwilling receiver holds a bounded number of bytes.
 /// Ends: each send() ends in exactly one send_finished(), each receive() in exactly one receive_finished(); never
 ///   from inside the call itself. A message whose sender died may still be received or released; the receive then fails.
-/// Errors: a broken connection ends everything under way with that peer and is told by peer_lost(); whatever the transport says, the
+/// Errors: a broken connection ends everything under way with that peer and is told by peer_lost(); whatever the transport says,
+/// the
 ///   cause counts as the peer being lost. Sends to a peer that is lost, dropped or was never connected fail with
 ///   kUnavailable. connect() may be called again.
 /// Not seen: a peer that is stopped or cut off without a reset. The layers above watch over liveness and call drop().

@@ -52,7 +52,8 @@ class LoopbackWire final : public Wire {
     const std::scoped_lock lock(hub_.mutex_);
     if (!station_.alive) return;
     if (!station_.connected.contains(peer)) {
-      hub_.post(self_, LoopbackHub::SendFinished{token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
+      hub_.post(self_, LoopbackHub::SendFinished{
+                           token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
       return;
     }
     LoopbackHub::InFlight message{self_, peer, {header.begin(), header.end()}, {}, payload, payload.size(), token, false};
@@ -119,7 +120,8 @@ class LoopbackWire final : public Wire {
     auto chosen = station_.inbox.begin();
     if (hub_.options_.shuffle_seed) {
       for (LoopbackHub::Event& event : station_.inbox) event.delay -= event.delay > 0 ? 1 : 0;
-      const auto ready = std::count_if(station_.inbox.begin(), station_.inbox.end(), [](const auto& event) { return event.delay == 0; });
+      const auto ready =
+          std::count_if(station_.inbox.begin(), station_.inbox.end(), [](const auto& event) { return event.delay == 0; });
       if (ready == 0) return std::nullopt;
       auto skip = hub_.random_.below(static_cast<std::uint64_t>(ready));
       while (chosen->delay != 0 || skip-- != 0) ++chosen;
@@ -175,7 +177,8 @@ void LoopbackHub::kill(DeviceId device) {
   station.alive = false;
   const Error error(ErrorCode::kPeerDied, fmt::format("device {} is gone", device));
   for (auto& [other, other_station] : stations_) {
-    if (other != device && (other_station->connected.contains(device) || station.connected.contains(other))) cut(device, other, error);
+    if (other != device && (other_station->connected.contains(device) || station.connected.contains(other)))
+      cut(device, other, error);
   }
   station.inbox.clear();
 }
@@ -203,7 +206,8 @@ void LoopbackHub::cut(DeviceId dropper, DeviceId told, const Error& error) {
       continue;
     }
     if (message.is_eager) buffered_[{message.from, message.to}] -= message.bytes;
-    else if (outward) finish_send(message, Error(ErrorCode::kCancelled, fmt::format("the connection to device {} was dropped", told)));
+    else if (outward)
+      finish_send(message, Error(ErrorCode::kCancelled, fmt::format("the connection to device {} was dropped", told)));
     else finish_send(message, error);
     it = messages_.erase(it);
   }
@@ -211,6 +215,8 @@ void LoopbackHub::cut(DeviceId dropper, DeviceId told, const Error& error) {
   if (stations_.at(told)->connected.erase(dropper) != 0) post(told, PeerLost{dropper, error});
 }
 
-void LoopbackHub::finish_send(const InFlight& message, Outcome<void> outcome) { post(message.from, SendFinished{message.token, std::move(outcome)}); }
+void LoopbackHub::finish_send(const InFlight& message, Outcome<void> outcome) {
+  post(message.from, SendFinished{message.token, std::move(outcome)});
+}
 
 }  // namespace weft::transfer

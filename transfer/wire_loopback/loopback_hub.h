@@ -50,16 +50,27 @@ class LoopbackHub final {
   struct InFlight {
     DeviceId from, to;
     std::vector<std::byte> header;
-    std::vector<std::byte> eager;            // the payload, if it travelled along
-    std::span<const std::byte> at_sender;    // the payload, if it did not
+    std::vector<std::byte> eager;          // the payload, if it travelled along
+    std::span<const std::byte> at_sender;  // the payload, if it did not
     std::size_t bytes = 0;
     Token token = 0;
     bool is_eager = false;
   };
-  struct Arrived { MessageId id; };
-  struct SendFinished { Token token; Outcome<void> outcome; };
-  struct ReceiveFinished { Token token; Outcome<void> outcome; };
-  struct PeerLost { DeviceId peer; Error error; };
+  struct Arrived {
+    MessageId id;
+  };
+  struct SendFinished {
+    Token token;
+    Outcome<void> outcome;
+  };
+  struct ReceiveFinished {
+    Token token;
+    Outcome<void> outcome;
+  };
+  struct PeerLost {
+    DeviceId peer;
+    Error error;
+  };
   struct Event {
     std::variant<Arrived, SendFinished, ReceiveFinished, PeerLost> what;
     std::uint32_t delay = 0;

@@ -35,7 +35,11 @@ constexpr auto kFlushTime = std::chrono::milliseconds(200);
 class UcxWire final : public Wire {
  public:
   UcxWire(DeviceId self, HostId host, const UcxOptions& options)
-      : self_(self), host_(host), options_(options), wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), tcp_(Transports::kTcp, options.interfaces, &on_message, &tcp_side_) {
+      : self_(self),
+        host_(host),
+        options_(options),
+        wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        tcp_(Transports::kTcp, options.interfaces, &on_message, &tcp_side_) {
     WEFT_CHECK(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
     try {
       shm_.emplace(Transports::kSharedMemory, "", &on_message, &shm_side_);
@@ -188,7 +192,8 @@ class UcxWire final : public Wire {
     for (const auto& [id, peer] : peers_) {
       if (peer->process.fd() >= 0 && peer->end == End::kNone) fds.push_back({peer->process.fd(), POLLIN, 0});
     }
-    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
+    const auto milliseconds =
+        std::chrono::ceil<std::chrono::milliseconds>(std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
     if (::poll(fds.data(), fds.size(), static_cast<int>(milliseconds.count())) <= 0) return;
     if ((fds[2].revents & POLLIN) != 0) {
       std::uint64_t count = 0;
@@ -233,15 +238,27 @@ class UcxWire final : public Wire {
     DeviceId sender;
     UcxWorker* worker = nullptr;
     std::size_t bytes = 0;
-    void* descriptor = nullptr;                // of a rendezvous; else
-    const std::byte* in_callback = nullptr;    // the payload while message_arrived() runs
-    std::unique_ptr<std::byte[]> copy;         // and after it
+    void* descriptor = nullptr;              // of a rendezvous; else
+    const std::byte* in_callback = nullptr;  // the payload while message_arrived() runs
+    std::unique_ptr<std::byte[]> copy;       // and after it
   };
-  struct SendFinished { Token token; Outcome<void> outcome; };
-  struct ReceiveFinished { Token token; Outcome<void> outcome; };
-  struct PeerLost { DeviceId peer; Error error; };
+  struct SendFinished {
+    Token token;
+    Outcome<void> outcome;
+  };
+  struct ReceiveFinished {
+    Token token;
+    Outcome<void> outcome;
+  };
+  struct PeerLost {
+    DeviceId peer;
+    Error error;
+  };
   using Happened = std::variant<SendFinished, ReceiveFinished, PeerLost>;
-  struct Side { UcxWire* wire; UcxWorker* worker; };
+  struct Side {
+    UcxWire* wire;
+    UcxWorker* worker;
+  };
 
   static void fail(Peer& peer, std::string cause) {
     if (peer.end != End::kNone) return;
@@ -275,7 +292,8 @@ class UcxWire final : public Wire {
     params.user_data = &request;
     params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
     ++sends_under_way_;
-    void* status = ucp_am_send_nbx(request.peer->endpoint, 0, request.header.data(), header_bytes, payload.data(), payload.size(), &params);
+    void* status =
+        ucp_am_send_nbx(request.peer->endpoint, 0, request.header.data(), header_bytes, payload.data(), payload.size(), &params);
     if (status == nullptr) finish_send(request, UCS_OK);
     else if (UCS_PTR_IS_ERR(status)) finish_send(request, UCS_PTR_STATUS(status));
   }
@@ -421,6 +439,8 @@ class UcxWire final : public Wire {
   std::optional<UcxWorker> shm_;
 };
 
-std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) { return std::make_unique<UcxWire>(self, host, options); }
+std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) {
+  return std::make_unique<UcxWire>(self, host, options);
+}
 
 }  // namespace weft::transfer

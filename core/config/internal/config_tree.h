@@ -55,8 +55,7 @@ struct ConfigTree {
 
 /// Parses one YAML document. `where_prefix` empty: positions are "name:line:column"; otherwise every position
 /// is that prefix.
-std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name,
-                                        const std::string& fixed_where);
+std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_where);
 
 /// Sets the paths of `value` and all below it.
 void assign_paths(ConfigValue& value, const std::string& path);

@@ -19,12 +19,9 @@ std::optional<std::size_t> as_index(const std::string& text) {
 
 void apply_override(ConfigTree& tree, const std::string& assignment) {
   const std::string where = "command line: --set " + assignment;
-  const auto fail = [&](const std::string& text) {
-    throw Error(ErrorCode::kInvalidConfig, where + ": " + text);
-  };
+  const auto fail = [&](const std::string& text) { throw Error(ErrorCode::kInvalidConfig, where + ": " + text); };
   const auto equals = assignment.find('=');
-  if (equals == std::string::npos || equals == 0)
-    fail("expected key.path=value, for example training.steps=10");
+  if (equals == std::string::npos || equals == 0) fail("expected key.path=value, for example training.steps=10");
   auto replacement = parse_yaml(assignment.substr(equals + 1), "", where);
   if (!replacement) {
     replacement = std::make_unique<ConfigValue>();
@@ -43,8 +40,7 @@ void apply_override(ConfigTree& tree, const std::string& assignment) {
     if (here.kind == ConfigNode::Kind::kList) {
       const auto index = as_index(key);
       if (!index || *index >= here.elements.size())
-        fail(fmt::format("{} is a list of {}; '{}' is none of its indices", here_name, here.elements.size(),
-                         key));
+        fail(fmt::format("{} is a list of {}; '{}' is none of its indices", here_name, here.elements.size(), key));
       slot = &here.elements[*index];
     } else if (here.kind == ConfigNode::Kind::kMap) {
       auto* member = here.member(key);

@@ -243,7 +243,8 @@ TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowedButAnIdleOneIsNot) {
   start(options, worker_options);
   auto pondering = oracle.call<&Oracle::ponder>();
   eventually([] { return Oracle::pondering == 1; });
-  EXPECT_THROW((void)oracle.within(1500ms).call<&Oracle::answer>(1).get(), Error);  // waits behind ponder(): nothing but beats travels
+  EXPECT_THROW((void)oracle.within(1500ms).call<&Oracle::answer>(1).get(),
+               Error);  // waits behind ponder(): nothing but beats travels
   EXPECT_EQ(lost_count(), 0u);
   proxy->stall();
   const Error error = error_of([&] { (void)pondering.get(); });

@@ -1,7 +1,7 @@
 // How long the transfer engine takes between two processes, over tcp and over shared memory, beside a plain socket and memcpy.
 //
-// transfer_latency [--small] [--json]: one process is device 0, a child is device 1. Each round starts from the callback of the one before,
-// so a figure has no hand-over to another thread in it.
+// transfer_latency [--small] [--json]: one process is device 0, a child is device 1. Each round starts from the callback of the
+// one before, so a figure has no hand-over to another thread in it.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -78,12 +78,13 @@ class Rounds {
     return Seconds(std::chrono::steady_clock::now() - started).count() / static_cast<double>(count_);
   }
   /// Part of round `round`; `last`: its end is the round's end.
-  void start(const DevicePart& part, std::uint32_t op, std::uint64_t round, std::span<const std::byte> source, std::span<std::byte> destination,
-             std::function<void()> then) {
-    engine_.start(part, {epoch_, round, op, 0}, source, destination, std::chrono::seconds(60), [then = std::move(then)](const TransferReport& report) {
-      WEFT_CHECK(report.outcome.ok(), "{}", report.outcome.error().describe());
-      then();
-    });
+  void start(const DevicePart& part, std::uint32_t op, std::uint64_t round, std::span<const std::byte> source,
+             std::span<std::byte> destination, std::function<void()> then) {
+    engine_.start(part, {epoch_, round, op, 0}, source, destination, std::chrono::seconds(60),
+                  [then = std::move(then)](const TransferReport& report) {
+                    WEFT_CHECK(report.outcome.ok(), "{}", report.outcome.error().describe());
+                    then();
+                  });
   }
   void end(std::uint64_t round) {
     if (round + 1 == count_) done_.set_value();
@@ -115,12 +116,14 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
 
   std::vector<Figure> figures;
   std::uint64_t epoch = 1;
-  const std::vector<std::size_t> sizes = small ? std::vector<std::size_t>{8, 100 << 10} : std::vector<std::size_t>{8, 4 << 10, 100 << 10, 1 << 20, 16 << 20, 64 << 20};
+  const std::vector<std::size_t> sizes = small ? std::vector<std::size_t>{8, 100 << 10}
+                                               : std::vector<std::size_t>{8, 4 << 10, 100 << 10, 1 << 20, 16 << 20, 64 << 20};
   for (const std::size_t bytes : sizes) {
     const Shape shape = {static_cast<std::int64_t>(bytes)};
     const Region whole = Region::whole(shape);
     const auto part = [&](std::uint32_t from) {
-      return plan_reshard({{DType::kU8, shape}, {shape, {{DeviceId(from), whole}}}, {shape, {{DeviceId(1 - from), whole}}}}, topology, Strategy::kBroadcast)
+      return plan_reshard({{DType::kU8, shape}, {shape, {{DeviceId(from), whole}}}, {shape, {{DeviceId(1 - from), whole}}}},
+                          topology, Strategy::kBroadcast)
           .device_part(own);
     };
     const DevicePart ping = part(0), pong = part(1);
@@ -131,7 +134,8 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
         rounds.start(pong, 2, round, {}, in, [&rounds, round] { rounds.end(round); });
         rounds.start(ping, 1, round, out, {}, [] {});
       } else {
-        rounds.start(ping, 1, round, {}, in, [&, round] { rounds.start(pong, 2, round, out, {}, [&rounds, round] { rounds.end(round); }); });
+        rounds.start(ping, 1, round, {}, in,
+                     [&, round] { rounds.start(pong, 2, round, out, {}, [&rounds, round] { rounds.end(round); }); });
       }
     };
     Rounds(engine, epoch++, small ? 2 : 10, begin).run();
@@ -139,7 +143,8 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
     figures.push_back({"ping", std::string(to_string(path)), bytes, best_of(small, trial)});
   }
   for (const std::size_t bytes : sizes) {
-    const auto plan = plan_all_reduce(DType::kF32, Region({{0, static_cast<std::int64_t>(bytes / 4)}}), {DeviceId(0), DeviceId(1)}, topology);
+    const auto plan =
+        plan_all_reduce(DType::kF32, Region({{0, static_cast<std::int64_t>(bytes / 4)}}), {DeviceId(0), DeviceId(1)}, topology);
     const DevicePart part = plan.device_part(own);
     std::vector<std::byte> buffer(bytes);
     const auto begin = [&](Rounds& rounds, std::uint64_t round) {
@@ -183,7 +188,8 @@ std::vector<Figure> measure_socket(std::uint32_t self, int socket, bool small) {
   const int one = 1;
   ::setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   std::vector<Figure> figures;
-  for (const std::size_t bytes : {std::size_t{8}, std::size_t{4} << 10, std::size_t{100} << 10, std::size_t{1} << 20, std::size_t{16} << 20, std::size_t{64} << 20}) {
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{4} << 10, std::size_t{100} << 10, std::size_t{1} << 20,
+                                  std::size_t{16} << 20, std::size_t{64} << 20}) {
     std::vector<std::byte> buffer(bytes);
     const std::size_t rounds = rounds_for(bytes, small);
     const auto trial = [&] {
@@ -239,10 +245,11 @@ int run(bool small, bool json) {
   for (const Figure& figure : figures) {
     const double mib_per_second = static_cast<double>(figure.bytes) / figure.seconds / (1 << 20);
     if (json) {
-      fmt::print("{{\"what\":\"{}\",\"path\":\"{}\",\"bytes\":{},\"seconds\":{:.9f},\"mib_per_second\":{:.1f}}}\n", figure.what, figure.path, figure.bytes,
-                 figure.seconds, mib_per_second);
+      fmt::print("{{\"what\":\"{}\",\"path\":\"{}\",\"bytes\":{},\"seconds\":{:.9f},\"mib_per_second\":{:.1f}}}\n", figure.what,
+                 figure.path, figure.bytes, figure.seconds, mib_per_second);
     } else {
-      fmt::print("{:10} {:12} {:>8}  {:>10}  {:9.1f} MiB/s\n", figure.what, figure.path, format_bytes(figure.bytes), format_seconds(figure.seconds), mib_per_second);
+      fmt::print("{:10} {:12} {:>8}  {:>10}  {:9.1f} MiB/s\n", figure.what, figure.path, format_bytes(figure.bytes),
+                 format_seconds(figure.seconds), mib_per_second);
     }
   }
   return status == 0 ? 0 : 1;

@@ -1,4 +1,5 @@
-// The same wires between two real processes. The other one is this test program again, told by WEFT_WIRE_CHILD to run the echo test.
+// The same wires between two real processes. The other one is this test program again, told by WEFT_WIRE_CHILD to run the echo
+// test.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -66,7 +67,9 @@ TEST(WireChild, DISABLED_Echo) {
   const auto address = receive_address(kChildSocket);
   ASSERT_FALSE(address.empty());
   own.wire->connect(DeviceId(0), HostId(0), address);
-  struct Echo { std::vector<std::byte> header, payload; };
+  struct Echo {
+    std::vector<std::byte> header, payload;
+  };
   std::map<Token, Echo> echoes;
   Token next = 0;
   own.at_once = [&](const test::Recorder::Kept& message) {
@@ -104,8 +107,8 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
     std::vector<char*> environment;
     for (std::string& variable : variables) environment.push_back(variable.data());
     environment.push_back(nullptr);
-    std::string program = "/proc/self/exe", filter = "--gtest_filter=WireChild.DISABLED_Echo", disabled = "--gtest_also_run_disabled_tests",
-                brief = "--gtest_brief=1";
+    std::string program = "/proc/self/exe", filter = "--gtest_filter=WireChild.DISABLED_Echo",
+                disabled = "--gtest_also_run_disabled_tests", brief = "--gtest_brief=1";
     char* arguments[] = {program.data(), filter.data(), disabled.data(), brief.data(), nullptr};
     ASSERT_EQ(posix_spawn(&child_, program.c_str(), &actions, nullptr, arguments, environment.data()), 0);
     posix_spawn_file_actions_destroy(&actions);
@@ -198,7 +201,8 @@ TEST_P(TwoProcesses, DroppingADeadPeerEndsEverythingWithItAtOnce) {
   for (Token token = 1; token <= 4; ++token) EXPECT_EQ(own_->sends[token].front().error().code(), ErrorCode::kCancelled);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ucx, TwoProcesses, ::testing::Values(false, true), [](const auto& kind) { return kind.param ? "Shm" : "Tcp"; });
+INSTANTIATE_TEST_SUITE_P(Ucx, TwoProcesses, ::testing::Values(false, true),
+                         [](const auto& kind) { return kind.param ? "Shm" : "Tcp"; });
 
 }  // namespace
 }  // namespace weft::transfer

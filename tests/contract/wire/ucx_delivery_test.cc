@@ -41,7 +41,8 @@ class ThreadedCluster {
   }
   std::vector<TransferReport> wait_all() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return reports_.size() == started_; })) << reports_.size() << " of " << started_;
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return reports_.size() == started_; }))
+        << reports_.size() << " of " << started_;
     started_ = 0;
     return std::exchange(reports_, {});
   }
@@ -65,11 +66,13 @@ TEST(UcxDelivery, EveryStrategyDeliversTheRightBytes) {
     const Shape shape = test::random_shape(random, round % 4 == 0 ? 60 : 17);
     const auto source = test::random_sharding(random, shape, topology.num_devices());
     const auto destination = test::random_sharding(random, shape, topology.num_devices());
-    SCOPED_TRACE(fmt::format("seed {} round {}: {} from {} to {}", seed, round, weft::to_string(shape), source.describe(), destination.describe()));
+    SCOPED_TRACE(fmt::format("seed {} round {}: {} from {} to {}", seed, round, weft::to_string(shape), source.describe(),
+                             destination.describe()));
     const ReshardTask task{{DType::kF32, shape}, source.map(shape), destination.map(shape)};
     std::vector<std::map<DeviceId, std::unique_ptr<test::Participant>>> transfers;
     for (const Strategy strategy : kStrategies) {
-      transfers.push_back(test::participants_of(plan_reshard(task, topology, strategy, {64u << (random() % 12), 64u << (random() % 12), 2})));
+      transfers.push_back(
+          test::participants_of(plan_reshard(task, topology, strategy, {64u << (random() % 12), 64u << (random() % 12), 2})));
     }
     for (std::uint32_t i = 0; i < transfers.size(); ++i) {
       for (auto& [device, participant] : transfers[i]) {
@@ -80,7 +83,8 @@ TEST(UcxDelivery, EveryStrategyDeliversTheRightBytes) {
     for (const auto& transfer : transfers) {
       for (const auto& [device, participant] : transfer) {
         if (!participant->part.destination) continue;
-        ASSERT_EQ(participant->destination, test::box_of_indices(*participant->part.destination, shape, 4)) << fmt::format("device {}", device);
+        ASSERT_EQ(participant->destination, test::box_of_indices(*participant->part.destination, shape, 4))
+            << fmt::format("device {}", device);
       }
     }
   }
@@ -91,9 +95,11 @@ TEST(UcxDelivery, BytesOfEachPathAreThoseOfThePlan) {
   ThreadedCluster cluster(topology);
   const Shape shape = {512, 1024};
   const Region whole = Region::whole(shape);
-  const ReshardTask task{{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}};
+  const ReshardTask task{
+      {DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}};
   auto participants = test::participants_of(plan_reshard(task, topology, Strategy::kBroadcast));
-  for (auto& [device, participant] : participants) cluster.start(participant->part, {1, 1, 1, 1}, participant->source, participant->destination);
+  for (auto& [device, participant] : participants)
+    cluster.start(participant->part, {1, 1, 1, 1}, participant->source, participant->destination);
   for (const TransferReport& report : cluster.wait_all()) ASSERT_TRUE(report.outcome.ok());
   const std::uint64_t bytes = 512 * 1024 * 4;
   EXPECT_EQ(cluster.engines[0]->counters().bytes_sent(Path::kTcp), bytes) << "once over the wire";
@@ -127,7 +133,8 @@ TEST(UcxDelivery, AllReduceGivesEveryRankTheSameBitsEveryTime) {
         cluster.start(parts[rank], {1, static_cast<std::uint64_t>(count), repeat, 0}, std::as_bytes(std::span(buffers[rank])),
                       std::as_writable_bytes(std::span(buffers[rank])));
       }
-      for (const TransferReport& report : cluster.wait_all()) ASSERT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
+      for (const TransferReport& report : cluster.wait_all())
+        ASSERT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
       for (const auto& buffer : buffers) ASSERT_EQ(std::memcmp(buffer.data(), expected.data(), expected.size() * 4), 0);
     }
   }
@@ -139,7 +146,8 @@ TEST(UcxDelivery, AnEngineThatGoesAwayFailsTheTransfersThatNeedItAndOnlyThose) {
   const Shape shape = {1 << 20};
   const Region whole = Region::whole(shape);
   const auto plan = [&](std::uint32_t from, std::uint32_t to) {
-    return plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(from), whole}}}, {shape, {{DeviceId(to), whole}}}}, topology, Strategy::kBroadcast);
+    return plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(from), whole}}}, {shape, {{DeviceId(to), whole}}}}, topology,
+                        Strategy::kBroadcast);
   };
   auto doomed = test::participants_of(plan(0, 1)), sound = test::participants_of(plan(0, 2));
   // Device 1 never starts its part and goes away.
@@ -150,8 +158,10 @@ TEST(UcxDelivery, AnEngineThatGoesAwayFailsTheTransfersThatNeedItAndOnlyThose) {
   ASSERT_EQ(failed.size(), 1u);
   ASSERT_FALSE(failed[0].outcome.ok());
   EXPECT_EQ(failed[0].outcome.error().code(), ErrorCode::kPeerDied);
-  EXPECT_NE(failed[0].outcome.error().message().find("device 1 (host 1)"), std::string::npos) << failed[0].outcome.error().message();
-  for (auto& [device, participant] : sound) cluster.start(participant->part, {1, 1, 2, 1}, participant->source, participant->destination);
+  EXPECT_NE(failed[0].outcome.error().message().find("device 1 (host 1)"), std::string::npos)
+      << failed[0].outcome.error().message();
+  for (auto& [device, participant] : sound)
+    cluster.start(participant->part, {1, 1, 2, 1}, participant->source, participant->destination);
   for (const TransferReport& report : cluster.wait_all()) EXPECT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
 }
 

@@ -186,7 +186,8 @@ TEST_P(WireContract, EverythingUnderLoadEndsExactlyOnceWithTheRightBytes) {
   };
   ASSERT_TRUE(until([&] {
     take_later();
-    return end(0).sends.size() == kCount && end(1).sends.size() == kCount && end(0).receives.size() == kCount && end(1).receives.size() == kCount;
+    return end(0).sends.size() == kCount && end(1).sends.size() == kCount && end(0).receives.size() == kCount &&
+           end(1).receives.size() == kCount;
   }));
   settle();
   for (std::size_t i = 0; i < 2; ++i) {
@@ -255,7 +256,8 @@ TEST_P(WireContract, AReceiveUnderWayEndsWhenItsPeerIsDropped) {
     end(1).wire->progress();
   }
   end(1).wire->drop(DeviceId(0));
-  ASSERT_TRUE(until([&] { return end(1).receives.contains(1) && end(0).sends.contains(1) && end(0).lost.contains(DeviceId(1)); }));
+  ASSERT_TRUE(
+      until([&] { return end(1).receives.contains(1) && end(0).sends.contains(1) && end(0).lost.contains(DeviceId(1)); }));
   const auto at_the_end = buffer;
   settle();
   EXPECT_EQ(buffer, at_the_end) << "the buffer was touched after its receive had ended";

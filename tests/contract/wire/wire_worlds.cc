@@ -26,7 +26,9 @@ transfer::UcxOptions on_loopback() {
 class UcxWorld final : public WireWorld {
  public:
   explicit UcxWorld(bool one_host) : one_host_(one_host) {}
-  std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override { return transfer::make_ucx_wire(device, host_of(device), on_loopback()); }
+  std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override {
+    return transfer::make_ucx_wire(device, host_of(device), on_loopback());
+  }
   transfer::HostId host_of(transfer::DeviceId device) const override { return transfer::HostId(one_host_ ? 0 : device.value()); }
 
  private:

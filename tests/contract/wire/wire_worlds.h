@@ -44,7 +44,11 @@ class Recorder final : public transfer::WireEvents {
   explicit Recorder(std::unique_ptr<transfer::Wire> owned) : wire(std::move(owned)) { wire->set_events(*this); }
 
   void message_arrived(const transfer::Message& message) override {
-    Kept kept{message.id, message.sender, {message.header.begin(), message.header.end()}, message.bytes, {message.payload.begin(), message.payload.end()}};
+    Kept kept{message.id,
+              message.sender,
+              {message.header.begin(), message.header.end()},
+              message.bytes,
+              {message.payload.begin(), message.payload.end()}};
     if (at_once) at_once(kept);
     else arrived.push_back(std::move(kept));
   }

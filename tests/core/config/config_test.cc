@@ -56,8 +56,7 @@ TEST(Config, ReadsEveryTypeInPlace) {
   root.read_enum("schedule", schedule, kSchedules);
   EXPECT_FALSE(root.read("empty", empty));
   std::vector<std::string> axes;
-  for (const auto& [axis, size] : root.at("shape").entries())
-    axes.push_back(axis + "=" + std::to_string(size.as<int>()));
+  for (const auto& [axis, size] : root.at("shape").entries()) axes.push_back(axis + "=" + std::to_string(size.as<int>()));
   document.finish();
   EXPECT_EQ(name, "a run");
   EXPECT_EQ(steps, 300);
@@ -83,8 +82,7 @@ TEST(Config, RequiredKeyThatIsMisspeltIsReportedWhereItStands) {
   const auto document = parse("pipeline:\n  stagse: []\n");
   EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("stages"); }),
             "run.yaml:2:3: unknown key 'stagse' in pipeline; did you mean 'stages'?");
-  EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("mesh"); }),
-            "run.yaml:2:3: pipeline lacks the key 'mesh'");
+  EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("mesh"); }), "run.yaml:2:3: pipeline lacks the key 'mesh'");
 }
 
 TEST(Config, UnknownKeyWithoutANearOneListsWhatIsKnown) {
@@ -92,8 +90,7 @@ TEST(Config, UnknownKeyWithoutANearOneListsWhatIsKnown) {
   int steps = 0;
   document.root().read("steps", steps);
   document.root().hand_on("model");
-  EXPECT_EQ(error_of([&] { document.finish(); }),
-            "run.yaml:2:1: unknown key 'colour'; known here: steps, model");
+  EXPECT_EQ(error_of([&] { document.finish(); }), "run.yaml:2:1: unknown key 'colour'; known here: steps, model");
 }
 
 TEST(Config, WrongTypesSayWhatWasExpectedAndFound) {
@@ -162,8 +159,7 @@ TEST(Config, DuplicateKeyIsRefused) {
 TEST(Config, AliasIsACopyButNeverOfItself) {
   const auto document = parse("a: &x {n: 1}\nb: *x\n");
   EXPECT_EQ(document.root().at("b").at("n").as<int>(), 1);
-  EXPECT_THAT(error_of([] { parse("a: &x [1, *x]\n"); }),
-              HasSubstr("run.yaml:1:11: this alias stands inside the value"));
+  EXPECT_THAT(error_of([] { parse("a: &x [1, *x]\n"); }), HasSubstr("run.yaml:1:11: this alias stands inside the value"));
 }
 
 TEST(Config, AliasesOfAliasesDoNotExplode) {
@@ -185,9 +181,8 @@ TEST(Config, SyntaxErrorHasItsPlace) {
 }
 
 TEST(Config, OverridesReplaceAddAndIndex) {
-  const auto document =
-      parse("training: {steps: 300}\nhosts: [{devices: 2}]\n",
-            {"training.steps=5", "hosts.0.devices=4", "pipeline.schedule=gpipe", "list=[1, 2]"});
+  const auto document = parse("training: {steps: 300}\nhosts: [{devices: 2}]\n",
+                              {"training.steps=5", "hosts.0.devices=4", "pipeline.schedule=gpipe", "list=[1, 2]"});
   EXPECT_EQ(document.root().at("training").at("steps").as<int>(), 5);
   EXPECT_EQ(document.root().at("hosts").items()[0].at("devices").as<int>(), 4);
   EXPECT_EQ(document.root().at("pipeline").at("schedule").as<std::string>(), "gpipe");
@@ -200,20 +195,15 @@ TEST(Config, MistakesInOverridesNameTheCommandLine) {
   document.root().at("training").read("steps", steps);
   EXPECT_EQ(error_of([&] { document.finish(); }),
             "command line: --set training.stesp=5: unknown key 'stesp' in training; did you mean 'steps'?");
-  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a"}); }),
-              HasSubstr("command line: --set a: expected key.path=value"));
-  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a.b=2"}); }),
-              HasSubstr("'a' is a single value (run.yaml:1:4)"));
-  EXPECT_THAT(error_of([] { parse("a: [1]\n", {"a.1=2"}); }),
-              HasSubstr("'a' is a list of 1; '1' is none of its indices"));
+  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a"}); }), HasSubstr("command line: --set a: expected key.path=value"));
+  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a.b=2"}); }), HasSubstr("'a' is a single value (run.yaml:1:4)"));
+  EXPECT_THAT(error_of([] { parse("a: [1]\n", {"a.1=2"}); }), HasSubstr("'a' is a list of 1; '1' is none of its indices"));
   const auto wrong = parse("a: 1\n", {"a=x"});
-  EXPECT_EQ(error_of([&] { wrong.root().at("a").as<int>(); }),
-            "command line: --set a=x: a: expected a whole number, found 'x'");
+  EXPECT_EQ(error_of([&] { wrong.root().at("a").as<int>(); }), "command line: --set a=x: a: expected a whole number, found 'x'");
 }
 
 TEST(Config, LoadsAFileAndSaysWhenItCannot) {
-  const auto path =
-      std::filesystem::temp_directory_path() / fmt::format("weft_config_test_{}.yaml", ::getpid());
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("weft_config_test_{}.yaml", ::getpid());
   std::ofstream(path) << "a: 1\n";
   EXPECT_EQ(ConfigDocument::load(path).root().at("a").where(), path.string() + ":1:4");
   std::filesystem::remove(path);

@@ -45,14 +45,17 @@ TEST(Region, CopyEqualsElementwiseCopyOnRandomBoxes) {
     const std::size_t rank = random() % 5;
     std::vector<Interval> region, from_box, to_box;
     for (std::size_t i = 0; i < rank; ++i) {
-      const auto pick = [&](std::int64_t bound) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bound)); };
+      const auto pick = [&](std::int64_t bound) {
+        return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bound));
+      };
       const std::int64_t begin = 3 + pick(3), end = begin + 1 + pick(4);
       region.push_back({begin, end});
       from_box.push_back({begin - pick(3), end + pick(2)});
       to_box.push_back({begin - pick(2), end + pick(3)});
     }
     const Region r(region), f(from_box), t(to_box);
-    std::vector<std::int32_t> from(static_cast<std::size_t>(f.num_elements())), to(static_cast<std::size_t>(t.num_elements()), -1);
+    std::vector<std::int32_t> from(static_cast<std::size_t>(f.num_elements())),
+        to(static_cast<std::size_t>(t.num_elements()), -1);
     std::iota(from.begin(), from.end(), 0);
     auto expected = to;
     const auto fs = row_major_strides(f.shape()), ts = row_major_strides(t.shape());

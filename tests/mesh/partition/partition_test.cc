@@ -45,7 +45,12 @@ DeviceMesh make_mesh(const std::string& name, int data, int tensor, unsigned fir
 PartitionRequest request(const TrainingGraph& model, std::vector<DeviceMesh> meshes, std::vector<int> stage_of_block) {
   std::vector<int> mesh_of_stage;
   for (std::size_t i = 0; i < meshes.size(); ++i) mesh_of_stage.push_back(static_cast<int>(i));
-  return {model.graph, model.loss, model.gradients, std::move(meshes), mesh_of_stage, std::move(stage_of_block),
+  return {model.graph,
+          model.loss,
+          model.gradients,
+          std::move(meshes),
+          mesh_of_stage,
+          std::move(stage_of_block),
           {{{"batch", {"data"}}, {"heads", {"tensor"}}, {"mlp", {"tensor"}}}}};
 }
 
@@ -62,7 +67,8 @@ TEST(Partition, OneDeviceNeedsNoCommunication) {
   EXPECT_TRUE(result.edges.empty());
 }
 
-// Megatron's pattern: one all-reduce after the row-parallel layer forward, one before the column-parallel layer's input in backward.
+// Megatron's pattern: one all-reduce after the row-parallel layer forward, one before the column-parallel layer's input in
+// backward.
 TEST(Partition, TensorParallelAttentionTakesOneAllReduceEachWay) {
   const Partition result = partition(request(small_model(), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
   SCOPED_TRACE(to_string(result));
@@ -94,7 +100,8 @@ TEST(Partition, StagesExchangeActivationsAndTheirGradients) {
 
 // The residual and the norm both send a gradient back; their sum travels.
 TEST(Partition, GradientsAreAddedBeforeTheyTravel) {
-  const Partition result = partition(request(small_model(), {make_mesh("front", 1, 1, 0), make_mesh("back", 1, 1, 1)}, {0, 1, 1}));
+  const Partition result =
+      partition(request(small_model(), {make_mesh("front", 1, 1, 0), make_mesh("back", 1, 1, 1)}, {0, 1, 1}));
   SCOPED_TRACE(to_string(result));
   ASSERT_EQ(result.edges.size(), 2u);
   EXPECT_EQ(result.edges[1].pass, Pass::kInputGrad);

@@ -55,7 +55,9 @@ TEST(LayoutConfig, AnUnknownKeyIsNamedWithTheNearest) {
   EXPECT_THAT(error_of(kGood, "microbatches", "microbatchs"), HasSubstr("did you mean 'microbatches'?"));
 }
 
-TEST(LayoutConfig, AnUnknownAxisIsNamed) { EXPECT_THAT(error_of(kGood, "batch: data", "batch: date"), HasSubstr("no mesh has an axis 'date'")); }
+TEST(LayoutConfig, AnUnknownAxisIsNamed) {
+  EXPECT_THAT(error_of(kGood, "batch: data", "batch: date"), HasSubstr("no mesh has an axis 'date'"));
+}
 
 TEST(LayoutConfig, MistakesInTwoSectionsAreToldTogether) {
   std::string text = kGood;

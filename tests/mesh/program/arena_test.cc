@@ -33,7 +33,8 @@ TEST(Arena, PiecesAliveTogetherNeverOverlapAndTheArenaIsAtMostTheirSum) {
       EXPECT_LE(plan.offsets[a] + lives[a].bytes, plan.bytes);
       for (std::size_t b = 0; b < a; ++b) {
         const bool meet = lives[a].first <= lives[b].last && lives[b].first <= lives[a].last;
-        const bool apart = plan.offsets[a] + lives[a].bytes <= plan.offsets[b] || plan.offsets[b] + lives[b].bytes <= plan.offsets[a];
+        const bool apart =
+            plan.offsets[a] + lives[a].bytes <= plan.offsets[b] || plan.offsets[b] + lives[b].bytes <= plan.offsets[a];
         ASSERT_TRUE(!meet || apart || lives[a].bytes == 0 || lives[b].bytes == 0) << a << " and " << b;
       }
     }

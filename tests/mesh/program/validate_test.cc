@@ -45,7 +45,8 @@ std::string error_of(const std::vector<Program>& programs) {
 Start start(std::uint32_t transfer) { return {transfer, 0, -1, -1, transfer}; }
 
 TEST(ValidatePrograms, MatchingProgramsPass) {
-  EXPECT_EQ(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), exchange(1, {start(1), start(0), Wait{1}, Wait{0}})}), "");
+  EXPECT_EQ(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), exchange(1, {start(1), start(0), Wait{1}, Wait{0}})}),
+            "");
 }
 
 TEST(ValidatePrograms, WaitingBeforeTheOtherCanStartIsADeadlockThatNamesBoth) {

@@ -1,4 +1,5 @@
-// The small GPT of the master test as an app: `weft run` starts it like any other, and it writes every step's loss to losses.json.
+// The small GPT of the master test as an app: `weft run` starts it like any other, and it writes every step's loss to
+// losses.json.
 
 #include <fmt/format.h>
 

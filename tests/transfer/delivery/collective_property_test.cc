@@ -22,7 +22,8 @@ std::vector<DeviceId> random_group(std::mt19937_64& random, std::size_t num_devi
 template <typename T>
 std::vector<T> random_values(std::mt19937_64& random, std::size_t count) {
   std::vector<T> values(count);
-  for (T& value : values) value = static_cast<T>(std::ldexp(static_cast<double>(random() % 2000001) - 1e6, static_cast<int>(random() % 40) - 20));
+  for (T& value : values)
+    value = static_cast<T>(std::ldexp(static_cast<double>(random() % 2000001) - 1e6, static_cast<int>(random() % 40) - 20));
   return values;
 }
 
@@ -75,8 +76,9 @@ std::vector<std::vector<std::byte>> run(std::mt19937_64& random, const Setting& 
     participants[rank]->start(*cluster.engines[plan.ranks[rank].device.value()], {1, 1, 1, 1});
     if (random() % 2 == 0) cluster.poll();
   }
-  EXPECT_TRUE(cluster.poll_until([&] { return std::all_of(participants.begin(), participants.end(), [](const auto& p) { return p->report.has_value(); }); }))
-      << to_string(plan);
+  EXPECT_TRUE(cluster.poll_until([&] {
+    return std::all_of(participants.begin(), participants.end(), [](const auto& p) { return p->report.has_value(); });
+  })) << to_string(plan);
   std::vector<std::vector<std::byte>> results;
   for (const auto& participant : participants) {
     EXPECT_TRUE(participant->report && participant->report->outcome.ok());
@@ -94,7 +96,8 @@ void all_reduce_rounds(DType dtype, std::uint64_t seed) {
     const auto group = random_group(random, setting.topology.num_devices());
     const ReduceOp op = random() % 4 == 0 ? ReduceOp::kMax : ReduceOp::kSum;
     const std::size_t count = 1 + random() % 700;
-    const auto plan = plan_all_reduce(dtype, Region({{0, static_cast<std::int64_t>(count)}}), group, setting.topology, op, setting.options);
+    const auto plan =
+        plan_all_reduce(dtype, Region({{0, static_cast<std::int64_t>(count)}}), group, setting.topology, op, setting.options);
     ASSERT_EQ(decode<CollectivePlan>(encode(plan)), plan);
     std::vector<std::vector<T>> terms;
     std::vector<std::vector<std::byte>> sources;
@@ -117,7 +120,8 @@ TEST(CollectiveProperty, AllReduceInPlaceGivesTheSameBits) {
     const Setting setting = random_setting(random);
     const auto group = random_group(random, setting.topology.num_devices());
     const std::size_t count = 1 + random() % (round % 2 == 0 ? 100 : 3000);
-    const auto plan = plan_all_reduce(DType::kF32, Region({{0, static_cast<std::int64_t>(count)}}), group, setting.topology, ReduceOp::kSum, setting.options);
+    const auto plan = plan_all_reduce(DType::kF32, Region({{0, static_cast<std::int64_t>(count)}}), group, setting.topology,
+                                      ReduceOp::kSum, setting.options);
     std::vector<std::vector<float>> terms, buffers;
     for (std::size_t rank = 0; rank < group.size(); ++rank) terms.push_back(random_values<float>(random, count));
     buffers = terms;
@@ -206,7 +210,8 @@ TEST(Collective, AGroupThatDoesNotFitIsRefused) {
   EXPECT_THROW(plan_all_reduce(DType::kU8, box, {a, b}, topology), Error);
   EXPECT_THROW(plan_all_reduce(DType::kF32, box, {a, DeviceId(7)}, topology), Error);
   EXPECT_THROW(plan_all_gather(DType::kF32, box, {{a, Region({{0, 4}})}, {b, Region({{5, 8}})}}, topology), Error) << "a hole";
-  EXPECT_THROW(plan_all_gather(DType::kF32, box, {{a, Region({{0, 5}})}, {b, Region({{4, 8}})}}, topology), Error) << "an overlap";
+  EXPECT_THROW(plan_all_gather(DType::kF32, box, {{a, Region({{0, 5}})}, {b, Region({{4, 8}})}}, topology), Error)
+      << "an overlap";
   EXPECT_THROW(plan_reduce_scatter(DType::kF32, box, {{a, Region({{0, 9}})}}, topology), Error) << "outside";
 }
 

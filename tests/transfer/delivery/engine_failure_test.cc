@@ -12,13 +12,16 @@ using test::Participant;
 ReshardPlan chain_plan(const Topology& topology) {
   const Shape shape = {16 * 1024};
   const Region whole = Region::whole(shape);
-  return plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}}, topology,
-                      Strategy::kBroadcast, {1024, 1024, 2});
+  return plan_reshard(
+      {{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}}, topology,
+      Strategy::kBroadcast, {1024, 1024, 2});
 }
 
 class EngineFailure : public ::testing::Test {
  protected:
-  EngineFailure() : participants(test::participants_of(chain_plan(Topology::dense({1, 1, 1})))), cluster(Topology::dense({1, 1, 1}), wire_options()) {}
+  EngineFailure()
+      : participants(test::participants_of(chain_plan(Topology::dense({1, 1, 1})))),
+        cluster(Topology::dense({1, 1, 1}), wire_options()) {}
 
   static LoopbackOptions wire_options() {
     LoopbackOptions options;
@@ -26,7 +29,9 @@ class EngineFailure : public ::testing::Test {
     return options;
   }
   Participant& at(std::uint32_t device) { return *participants.at(DeviceId(device)); }
-  void start(std::uint32_t device, const TransferId& id = {1, 1, 1, 1}) { at(device).start(*cluster.engines[device], id, std::chrono::seconds(10)); }
+  void start(std::uint32_t device, const TransferId& id = {1, 1, 1, 1}) {
+    at(device).start(*cluster.engines[device], id, std::chrono::seconds(10));
+  }
   bool ended(std::uint32_t device) { return at(device).report.has_value(); }
   const Error& error(std::uint32_t device) { return at(device).report->outcome.error(); }
   void settle() {
@@ -146,8 +151,8 @@ TEST_F(EngineFailure, PlansThatDifferAreFoundOut) {
   const Region whole = Region::whole(shape);
   // The same transfer, but with other chunks.
   const ReshardPlan other =
-      plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}}, cluster.topology,
-                   Strategy::kBroadcast, {2048, 2048, 2});
+      plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
+                   cluster.topology, Strategy::kBroadcast, {2048, 2048, 2});
   participants.at(DeviceId(1))->part = other.device_part(DeviceId(1));
   start(1);
   ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }));
@@ -170,8 +175,12 @@ TEST_F(EngineFailure, AnIdUnderWayCannotBeStartedAgain) {
 
 TEST_F(EngineFailure, BuffersThatDoNotFitAreRefused) {
   std::vector<std::byte> buffer(100);
-  EXPECT_THROW(cluster.engines[0]->start(at(0).part, {1, 1, 1, 1}, buffer, {}, std::chrono::seconds(1), [](const TransferReport&) {}), Error);
-  EXPECT_THROW(cluster.engines[2]->start(at(0).part, {1, 1, 1, 1}, at(0).source, {}, std::chrono::seconds(1), [](const TransferReport&) {}), Error);
+  EXPECT_THROW(
+      cluster.engines[0]->start(at(0).part, {1, 1, 1, 1}, buffer, {}, std::chrono::seconds(1), [](const TransferReport&) {}),
+      Error);
+  EXPECT_THROW(cluster.engines[2]->start(at(0).part, {1, 1, 1, 1}, at(0).source, {}, std::chrono::seconds(1),
+                                         [](const TransferReport&) {}),
+               Error);
 }
 
 TEST_F(EngineFailure, ADeviceThatIsNotConnectedIsNamed) {
@@ -209,10 +218,12 @@ TEST(EngineMemory, AStalledTailBoundsWhatARelayStages) {
   auto participants = test::participants_of(plan);
   for (const std::uint32_t device : {0u, 1u}) participants.at(DeviceId(device))->start(*cluster.engines[device], {1, 1, 1, 1});
   for (int i = 0; i < 200; ++i) cluster.poll();
-  for (auto& engine : cluster.engines) EXPECT_LE(engine->counters().peak_staging_bytes, 2 * 2 * 512u * 2) << "two windows of two chunks, two flows";
+  for (auto& engine : cluster.engines)
+    EXPECT_LE(engine->counters().peak_staging_bytes, 2 * 2 * 512u * 2) << "two windows of two chunks, two flows";
   participants.at(DeviceId(2))->start(*cluster.engines[2], {1, 1, 1, 1});
   ASSERT_TRUE(cluster.poll_until([&] {
-    return std::all_of(participants.begin(), participants.end(), [](const auto& entry) { return entry.second->report.has_value(); });
+    return std::all_of(participants.begin(), participants.end(),
+                       [](const auto& entry) { return entry.second->report.has_value(); });
   }));
   for (const std::uint32_t device : {1u, 2u}) {
     ASSERT_TRUE(participants.at(DeviceId(device))->report->outcome.ok());

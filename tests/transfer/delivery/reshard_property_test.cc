@@ -102,10 +102,12 @@ TEST(ReshardProperty, SlicesEqualBruteForce) {
     // Per element: who holds it, who wants it.
     std::map<std::int64_t, std::pair<std::set<DeviceId>, std::set<DeviceId>>> expected, actual;
     for (const Shard& shard : c.task.source.shards) {
-      for (const std::int64_t element : elements_of(shard.region, c.task.type.shape)) expected[element].first.insert(shard.device);
+      for (const std::int64_t element : elements_of(shard.region, c.task.type.shape))
+        expected[element].first.insert(shard.device);
     }
     for (const Shard& shard : c.task.destination.shards) {
-      for (const std::int64_t element : elements_of(shard.region, c.task.type.shape)) expected[element].second.insert(shard.device);
+      for (const std::int64_t element : elements_of(shard.region, c.task.type.shape))
+        expected[element].second.insert(shard.device);
     }
     for (const Slice& slice : cut_slices(c.task.source, c.task.destination)) {
       for (const std::int64_t element : elements_of(slice.region, c.task.type.shape)) {
@@ -149,7 +151,8 @@ TEST(ReshardProperty, EveryStrategyDeliversTheRightBytesOverAReorderingWire) {
       if (random() % 2 == 0) cluster.poll();
     }
     ASSERT_TRUE(cluster.poll_until([&] {
-      return std::all_of(starts.begin(), starts.end(), [&](const auto& start) { return transfers[start.first].at(start.second)->report.has_value(); });
+      return std::all_of(starts.begin(), starts.end(),
+                         [&](const auto& start) { return transfers[start.first].at(start.second)->report.has_value(); });
     })) << "transfers are stuck";
     for (const auto& [i, device] : starts) {
       SCOPED_TRACE(fmt::format("device {} in {}", device, to_string(plans[i])));
@@ -158,7 +161,8 @@ TEST(ReshardProperty, EveryStrategyDeliversTheRightBytesOverAReorderingWire) {
       ASSERT_EQ(participant.report->bytes_received, participant.part.bytes_received());
       ASSERT_EQ(participant.report->bytes_sent, participant.part.bytes_sent());
       if (participant.part.destination) {
-        ASSERT_EQ(participant.destination, test::box_of_indices(*participant.part.destination, c.task.type.shape, size_of(c.task.type.dtype)));
+        ASSERT_EQ(participant.destination,
+                  test::box_of_indices(*participant.part.destination, c.task.type.shape, size_of(c.task.type.dtype)));
       }
     }
   }

@@ -34,7 +34,10 @@ TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
       const auto begin = static_cast<std::int64_t>(random() % size);
       // Often full, so that runs join.
       if (random() % 2 == 0) region.push_back(interval);
-      else region.push_back({interval.begin + begin, interval.begin + begin + 1 + static_cast<std::int64_t>(random() % (size - static_cast<std::uint64_t>(begin)))});
+      else
+        region.push_back(
+            {interval.begin + begin,
+             interval.begin + begin + 1 + static_cast<std::int64_t>(random() % (size - static_cast<std::uint64_t>(begin)))});
     }
     const std::size_t element = std::array<std::size_t, 3>{1, 4, 8}[random() % 3];
     const Region r(region), b(box);
@@ -63,7 +66,8 @@ TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
 TEST(ReduceTerms, SumsInOrderAlsoIntoALaterTerm) {
   // (1e8 + 1) - 1e8 is 0 in this order and 1 in another.
   std::vector<float> a(3000, 1e8f), b(3000, 1.0f), c(3000, -1e8f);
-  const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()), reinterpret_cast<std::byte*>(c.data())};
+  const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
+                              reinterpret_cast<std::byte*>(c.data())};
   reduce_terms(DType::kF32, ReduceOp::kSum, terms, std::as_writable_bytes(std::span(c)));
   EXPECT_EQ(c, std::vector<float>(3000, 0.0f));
   std::vector<double> d = {1, 5, -3}, e = {2, 4, -7}, out(3);

@@ -32,12 +32,12 @@ TEST(Slices, MapsThatDoNotFitAreRefused) {
   const auto refused = [&](ShardMap source, const ShardMap& destination) {
     EXPECT_THROW(cut_slices(source, destination), Error) << to_string(source) << " to " << to_string(destination);
   };
-  refused({shape, {shard(0, {{0, 4}})}}, whole);                          // bytes that nobody holds
-  refused({shape, {shard(0, {{0, 5}}), shard(2, {{4, 8}})}}, whole);      // partial overlap
-  refused({shape, {shard(0, {{0, 4}}), shard(0, {{4, 8}})}}, whole);      // a device twice
-  refused({shape, {shard(0, {{0, 9}})}}, whole);                          // outside
-  refused({shape, {}}, whole);                                            // nobody
-  refused({{9}, {shard(0, {{0, 9}})}}, whole);                            // another shape
+  refused({shape, {shard(0, {{0, 4}})}}, whole);                      // bytes that nobody holds
+  refused({shape, {shard(0, {{0, 5}}), shard(2, {{4, 8}})}}, whole);  // partial overlap
+  refused({shape, {shard(0, {{0, 4}}), shard(0, {{4, 8}})}}, whole);  // a device twice
+  refused({shape, {shard(0, {{0, 9}})}}, whole);                      // outside
+  refused({shape, {}}, whole);                                        // nobody
+  refused({{9}, {shard(0, {{0, 9}})}}, whole);                        // another shape
 }
 
 TEST(Plan, BroadcastEntersEachHostOnceAndFansOutThere) {
@@ -45,7 +45,8 @@ TEST(Plan, BroadcastEntersEachHostOnceAndFansOutThere) {
   ASSERT_EQ(plan.flows.size(), 2u);
   for (const Flow& flow : plan.flows) {
     int crossings = 0;
-    for (const FlowEdge& edge : flow.edges) crossings += plan.topology.host_of(edge.parent) != plan.topology.host_of(edge.child) ? 1 : 0;
+    for (const FlowEdge& edge : flow.edges)
+      crossings += plan.topology.host_of(edge.parent) != plan.topology.host_of(edge.child) ? 1 : 0;
     EXPECT_EQ(crossings, 1) << to_string(flow);
   }
   // The two flows enter host 1 at different devices.

@@ -1,5 +1,5 @@
-// The many-to-many cases that the literature measures (Zhuang et al., "On optimizing the communication of model parallelism", MLSys 2023,
-// section 5.1.2), by the bytes over the busiest host's wire, in units of the tensor.
+// The many-to-many cases that the literature measures (Zhuang et al., "On optimizing the communication of model parallelism",
+// MLSys 2023, section 5.1.2), by the bytes over the busiest host's wire, in units of the tensor.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,8 +9,8 @@
 namespace weft::transfer {
 namespace {
 
-/// `hosts` x 4 devices beginning at device `first`. For each dimension the number of parts; which part a device holds is a function of
-/// its host and of its place in the host.
+/// `hosts` x 4 devices beginning at device `first`. For each dimension the number of parts; which part a device holds is a
+/// function of its host and of its place in the host.
 struct Side {
   int first, hosts;
   std::vector<int> parts;
@@ -66,7 +66,8 @@ TEST(ReshardingCases, BytesOverTheBusiestWireAreThoseThatCountingGives) {
     const ReshardTask task{{DType::kI32, shape}, map_of(c.source, shape), map_of(c.destination, shape)};
     const auto busiest = [&](Strategy strategy) {
       const PlanStats stats = plan_stats(plan_reshard(task, topology, strategy));
-      return static_cast<double>(std::max(stats.busiest_host_egress, stats.busiest_host_ingress)) / static_cast<double>(task.type.bytes());
+      return static_cast<double>(std::max(stats.busiest_host_egress, stats.busiest_host_ingress)) /
+             static_cast<double>(task.type.bytes());
     };
     EXPECT_NEAR(busiest(Strategy::kSendRecv), c.send_recv, 1e-9);
     EXPECT_NEAR(busiest(Strategy::kLocalAllgather), c.local_allgather, 1e-9);

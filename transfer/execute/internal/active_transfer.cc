@@ -12,7 +12,14 @@ namespace weft::transfer {
 ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
                                std::span<std::byte> destination, TimePoint started, TimePoint deadline,
                                std::function<void(const TransferReport&)> callback)
-    : core_(core), part_(part), id_(id), source_(source), destination_(destination), started_(started), deadline_(deadline), callback_(std::move(callback)) {
+    : core_(core),
+      part_(part),
+      id_(id),
+      source_(source),
+      destination_(destination),
+      started_(started),
+      deadline_(deadline),
+      callback_(std::move(callback)) {
   const std::size_t element = size_of(part.dtype);
   streams_.resize(part.streams.size());
   reductions_.resize(part.reductions.size());
@@ -87,11 +94,13 @@ void ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, std::uint
   if (!index || streams_[*index].stream->parent != sender || chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
     core_.release(message);
-    return fail(Error(ErrorCode::kIncompatible,
-                      fmt::format("{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
-                                  "the plans' digests",
-                                  core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
-                Tell::kOthers);
+    return fail(
+        Error(ErrorCode::kIncompatible,
+              fmt::format(
+                  "{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
+                  "the plans' digests",
+                  core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
+        Tell::kOthers);
   }
   StreamState& state = streams_[*index];
   state.chunks[chunk].seen = true;
@@ -353,7 +362,8 @@ std::string ActiveTransfer::describe_missing() const {
   for (const StreamState& state : streams_) {
     const auto total = state.chunks.size();
     if (state.stream->parent && state.landed < total) {
-      add(fmt::format("{} of {} chunks of flow {} have come from {}", state.landed, total, state.stream->flow, core_.name_of(*state.stream->parent)));
+      add(fmt::format("{} of {} chunks of flow {} have come from {}", state.landed, total, state.stream->flow,
+                      core_.name_of(*state.stream->parent)));
     }
     for (const Child& child : state.children) {
       if (child.done < total) {

@@ -39,7 +39,8 @@ struct PendingChunk {
 class ActiveTransfer final {
  public:
   ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
-                 std::span<std::byte> destination, TimePoint started, TimePoint deadline, std::function<void(const TransferReport&)> callback);
+                 std::span<std::byte> destination, TimePoint started, TimePoint deadline,
+                 std::function<void(const TransferReport&)> callback);
 
   const TransferId& id() const { return id_; }
   TimePoint started() const { return started_; }
@@ -70,12 +71,22 @@ class ActiveTransfer final {
   TimePoint next_check(Nanoseconds grace) const { return error_ ? failed_at_ + grace : deadline_; }
 
  private:
-  struct Child { DeviceId device; std::uint32_t next = 0, in_flight = 0, done = 0; };
-  struct ChunkState { SlotPool::Slot slot; std::uint32_t users = 0; bool seen = false; };
-  struct Held { MessageId message; std::uint32_t chunk; };
+  struct Child {
+    DeviceId device;
+    std::uint32_t next = 0, in_flight = 0, done = 0;
+  };
+  struct ChunkState {
+    SlotPool::Slot slot;
+    std::uint32_t users = 0;
+    bool seen = false;
+  };
+  struct Held {
+    MessageId message;
+    std::uint32_t chunk;
+  };
   struct StreamState {
     const Stream* stream = nullptr;
-    StridedView view;                  // in the source (root of kDeliver, kContribution) or the destination
+    StridedView view;  // in the source (root of kDeliver, kContribution) or the destination
     std::vector<Child> children;
     std::vector<ChunkState> chunks;
     std::vector<std::uint32_t> ready;  // in the order they became available to the children; not used if all are from the start
@@ -86,10 +97,10 @@ class ActiveTransfer final {
   struct ReductionState {
     const Reduction* reduction = nullptr;
     StridedView source, destination;
-    std::vector<std::uint32_t> arrived;             // terms per chunk
-    std::vector<std::uint32_t> term_streams;        // stream of each rank's term; own rank: unused
+    std::vector<std::uint32_t> arrived;       // terms per chunk
+    std::vector<std::uint32_t> term_streams;  // stream of each rank's term; own rank: unused
     std::optional<std::uint32_t> result_stream;
-    std::uint32_t prefix = 0;                       // all chunks before it are reduced
+    std::uint32_t prefix = 0;  // all chunks before it are reduced
     std::vector<bool> reduced;
   };
 

@@ -13,7 +13,8 @@ namespace weft::transfer {
 /// What precedes every chunk on a wire. Little-endian, copied as it is.
 struct ChunkHeader {
   static constexpr std::uint32_t kChunk = 0x57465401;  // "WFT", version 1
-  static constexpr std::uint32_t kAbort = 0x574654ff;  // a device tells the next one that this transfer failed; the payload is an Error
+  static constexpr std::uint32_t kAbort =
+      0x574654ff;  // a device tells the next one that this transfer failed; the payload is an Error
 
   std::uint32_t magic = kChunk;
   std::uint32_t flow = 0;

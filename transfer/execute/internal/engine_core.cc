@@ -14,7 +14,9 @@ constexpr std::size_t kRememberedFailures = 4096;
 
 }  // namespace
 
-EngineCore::EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace) : wire_(wire), clock_(clock), grace_(grace) { wire_.set_events(*this); }
+EngineCore::EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace) : wire_(wire), clock_(clock), grace_(grace) {
+  wire_.set_events(*this);
+}
 
 std::string EngineCore::name_of(DeviceId peer) const {
   const auto host = hosts_.find(peer);
@@ -33,8 +35,8 @@ void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> 
   counters_.peers[peer].path = wire_.path_to(peer);
 }
 
-void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
-                       Nanoseconds timeout, Callback callback) {
+void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
+                       std::span<std::byte> destination, Nanoseconds timeout, Callback callback) {
   const TimePoint now = clock_.now();
   const auto refuse = [&](Error error) {
     for (const Early& early : early_[id]) wire_.release(early.message);
@@ -47,7 +49,8 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<c
     ++counters_.transfers_started;
   }
   if (transfers_.contains(id)) {
-    finished_.push_back({{id, Error(ErrorCode::kAlreadyExists, fmt::format("transfer {} is under way already", to_string(id))), now, now, now, 0, 0},
+    finished_.push_back({{id, Error(ErrorCode::kAlreadyExists, fmt::format("transfer {} is under way already", to_string(id))),
+                          now, now, now, 0, 0},
                          std::move(callback)});
     return;
   }
@@ -70,8 +73,9 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<c
   for (const DeviceId peer : part.peers()) {
     if (const auto lost = lost_.find(peer); lost != lost_.end()) return refuse(lost->second);
     if (!wire_.is_connected(peer)) {
-      return refuse(Error(ErrorCode::kFailedPrecondition,
-                          fmt::format("transfer {} needs {}, which is not connected; connect it first", to_string(id), name_of(peer))));
+      return refuse(
+          Error(ErrorCode::kFailedPrecondition,
+                fmt::format("transfer {} needs {}, which is not connected; connect it first", to_string(id), name_of(peer))));
     }
   }
   failed_.erase(id);
@@ -88,7 +92,8 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<c
   if (const auto found = early_.find(id); found != early_.end()) {
     const std::vector<Early> early = std::move(found->second);
     early_.erase(found);
-    for (const Early& chunk : early) transfer.chunk_arrived(chunk.message, chunk.sender, chunk.flow, chunk.chunk, chunk.bytes, {});
+    for (const Early& chunk : early)
+      transfer.chunk_arrived(chunk.message, chunk.sender, chunk.flow, chunk.chunk, chunk.bytes, {});
   }
 }
 
@@ -143,7 +148,9 @@ void EngineCore::failed(ActiveTransfer& transfer) {
 void EngineCore::finished(ActiveTransfer& transfer) {
   Outcome<void> outcome;
   if (transfer.error()) outcome = *transfer.error();
-  finished_.push_back({{transfer.id(), std::move(outcome), transfer.started(), transfer.moving(), clock_.now(), transfer.bytes_sent(), transfer.bytes_received()}, {}});
+  finished_.push_back({{transfer.id(), std::move(outcome), transfer.started(), transfer.moving(), clock_.now(),
+                        transfer.bytes_sent(), transfer.bytes_received()},
+                       {}});
 }
 
 std::size_t EngineCore::run_callbacks() {
@@ -198,7 +205,8 @@ EngineCore::Operation EngineCore::take_operation(Token token) {
   return operation;
 }
 
-void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow, std::span<const std::byte> payload) {
+void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow,
+                            std::span<const std::byte> payload) {
   const ChunkHeader header = ChunkHeader::of(ChunkHeader::kChunk, transfer.id(), flow, what.chunk);
   const Token token = new_operation({Operation::Kind::kSendChunk, peer, &transfer, what, {}, {}});
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), payload, token);
@@ -208,7 +216,8 @@ void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const Pendi
   ++counters.chunks_sent;
 }
 
-void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message, std::span<std::byte> buffer) {
+void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
+                               std::span<std::byte> buffer) {
   wire_.receive(message, buffer, new_operation({Operation::Kind::kReceiveChunk, peer, &transfer, what, {}, {}}));
 }
 
@@ -240,7 +249,8 @@ void EngineCore::message_arrived(const Message& message) {
       wire_.release(message.id);
       return abort_arrived(id, payload);
     }
-    const Token token = new_operation({Operation::Kind::kReceiveAbort, message.sender, nullptr, {}, std::vector<std::byte>(message.bytes), id});
+    const Token token =
+        new_operation({Operation::Kind::kReceiveAbort, message.sender, nullptr, {}, std::vector<std::byte>(message.bytes), id});
     return wire_.receive(message.id, operations_[token].payload, token);
   }
   if (const auto found = transfers_.find(id); found != transfers_.end()) {
@@ -259,7 +269,8 @@ void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> 
   } catch (const Error& damaged) {
     error = damaged;
   }
-  if (const auto found = transfers_.find(id); found != transfers_.end()) return found->second->fail(error, ActiveTransfer::Tell::kOthers);
+  if (const auto found = transfers_.find(id); found != transfers_.end())
+    return found->second->fail(error, ActiveTransfer::Tell::kOthers);
   if (failed_.contains(id)) return;
   remember_failed(id);
   aborted_.emplace(id, error);

@@ -42,8 +42,10 @@ class EngineCore final : public WireEvents {
   // For ActiveTransfer.
   SlotPool& slots() { return slots_; }
   TimePoint now() const { return clock_.now(); }
-  void send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow, std::span<const std::byte> payload);
-  void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message, std::span<std::byte> buffer);
+  void send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow,
+                  std::span<const std::byte> payload);
+  void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
+                     std::span<std::byte> buffer);
   void release(MessageId message) { wire_.release(message); }
   void count_received(DeviceId peer, std::size_t bytes);
   /// Tells `peer` that this transfer has failed here and why, so that it need not wait for its deadline.
@@ -63,11 +65,20 @@ class EngineCore final : public WireEvents {
     DeviceId peer;
     ActiveTransfer* transfer = nullptr;  // outlives the operation: it waits for it
     PendingChunk what;
-    std::vector<std::byte> payload;      // of an abort
-    TransferId id;                       // of an abort
+    std::vector<std::byte> payload;  // of an abort
+    TransferId id;                   // of an abort
   };
-  struct Early { MessageId message; DeviceId sender; std::uint32_t flow; std::uint32_t chunk; std::size_t bytes; };
-  struct Ending { TransferReport report; Callback callback; };
+  struct Early {
+    MessageId message;
+    DeviceId sender;
+    std::uint32_t flow;
+    std::uint32_t chunk;
+    std::size_t bytes;
+  };
+  struct Ending {
+    TransferReport report;
+    Callback callback;
+  };
 
   void message_arrived(const Message& message) override;
   void send_finished(Token token, const Outcome<void>& outcome) override;

@@ -9,8 +9,8 @@
 namespace weft::transfer {
 namespace {
 
-// A block stays in the first-level cache. It is summed apart, because `out` may be one of the later terms; and its length is a constant,
-// which lets the compiler use vector instructions.
+// A block stays in the first-level cache. It is summed apart, because `out` may be one of the later terms; and its length is a
+// constant, which lets the compiler use vector instructions.
 constexpr std::size_t kBlock = 1024;
 
 template <typename T, ReduceOp op>

@@ -21,7 +21,9 @@ class SlotPool final {
       Slot(std::move(other)).swap(*this);
       return *this;
     }
-    ~Slot() { if (pool_ != nullptr) pool_->give_back(std::move(memory_), capacity_); }
+    ~Slot() {
+      if (pool_ != nullptr) pool_->give_back(std::move(memory_), capacity_);
+    }
 
     explicit operator bool() const { return pool_ != nullptr; }
     std::span<std::byte> bytes() { return {memory_.get(), size_}; }
@@ -45,7 +47,10 @@ class SlotPool final {
   std::size_t peak_bytes() const { return peak_; }
 
  private:
-  struct Shelf { std::size_t capacity; std::vector<std::unique_ptr<std::byte[]>> free; };
+  struct Shelf {
+    std::size_t capacity;
+    std::vector<std::unique_ptr<std::byte[]>> free;
+  };
   static constexpr std::size_t kKeepPerShelf = 16;
   void give_back(std::unique_ptr<std::byte[]> memory, std::size_t capacity);
   Shelf& shelf(std::size_t capacity);

@@ -29,7 +29,9 @@ class StridedView final {
   void scatter(std::span<const std::byte> in, std::size_t offset, std::byte* box) const;
 
  private:
-  struct Outer { std::size_t count, stride; };  // stride in bytes
+  struct Outer {
+    std::size_t count, stride;
+  };  // stride in bytes
   /// Calls visit(offset in the box, bytes) for each run of the range, in order.
   template <typename Visit>
   void for_each_run(std::size_t offset, std::size_t count, Visit visit) const;

@@ -18,7 +18,8 @@ ProcessWatch::~ProcessWatch() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-ProcessWatch::ProcessWatch(ProcessWatch&& other) noexcept : pid_(other.pid_), fd_(std::exchange(other.fd_, -1)), was_gone_(other.was_gone_) {}
+ProcessWatch::ProcessWatch(ProcessWatch&& other) noexcept
+    : pid_(other.pid_), fd_(std::exchange(other.fd_, -1)), was_gone_(other.was_gone_) {}
 
 ProcessWatch& ProcessWatch::operator=(ProcessWatch&& other) noexcept {
   std::swap(pid_, other.pid_);

@@ -14,7 +14,8 @@ std::uint64_t check_of(const UcxAddress& address) {
   const auto hash = [](const std::vector<std::byte>& bytes, std::uint64_t from) {
     return fnv1a(reinterpret_cast<const char*>(bytes.data()), bytes.size(), from);
   };
-  return hash(address.shm, hash(address.tcp, mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()), static_cast<std::uint64_t>(address.pid))));
+  return hash(address.shm, hash(address.tcp, mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()),
+                                                             static_cast<std::uint64_t>(address.pid))));
 }
 
 }  // namespace
@@ -33,10 +34,12 @@ UcxAddress UcxAddress::parse(DeviceId device, std::span<const std::byte> bytes) 
     throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is damaged: {}", device, error.message());
   }
   if (address.magic != kMagic || address.check != check_of(address)) {
-    throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is damaged, or not one of this version of Weft", device);
+    throw_error(ErrorCode::kInvalidArgument,
+                "the transfer address given for device {} is damaged, or not one of this version of Weft", device);
   }
   if (address.device != device) {
-    throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is that of device {}", device, address.device);
+    throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is that of device {}", device,
+                address.device);
   }
   return address;
 }

@@ -24,8 +24,8 @@ struct UcxAddress {
   /// Throws Error(kInvalidArgument) unless the bytes are the undamaged address of `device`.
   static UcxAddress parse(DeviceId device, std::span<const std::byte> bytes);
 
-  static constexpr auto fields =
-      weft::fields(&UcxAddress::magic, &UcxAddress::device, &UcxAddress::host, &UcxAddress::pid, &UcxAddress::tcp, &UcxAddress::shm, &UcxAddress::check);
+  static constexpr auto fields = weft::fields(&UcxAddress::magic, &UcxAddress::device, &UcxAddress::host, &UcxAddress::pid,
+                                              &UcxAddress::tcp, &UcxAddress::shm, &UcxAddress::check);
 };
 
 }  // namespace weft::transfer

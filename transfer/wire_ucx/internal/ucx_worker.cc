@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kProgressRounds = 64;
 
-ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t level, const ucs_log_component_config_t*, const char*, va_list) {
+ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t level, const ucs_log_component_config_t*,
+                          const char*, va_list) {
   return level == UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_CONTINUE : UCS_LOG_FUNC_RC_STOP;
 }
 
@@ -44,8 +45,9 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
     status = set("TLS", "sysv");
     // Without this, shared memory hides itself where errors of peers are handled.
     if (status == UCS_OK) status = set("MM_ERROR_HANDLING", "y");
-    // While a receiver's queue is full, its sender does not sleep but spins, which on busy cores keeps the receiver from emptying it: 1 MiB
-    // took 10 ms with the default queue of 0.5 MiB, and 0.2 ms with this one of 7.5 MiB. (A segment's length has 16 bits.)
+    // While a receiver's queue is full, its sender does not sleep but spins, which on busy cores keeps the receiver from emptying
+    // it: 1 MiB took 10 ms with the default queue of 0.5 MiB, and 0.2 ms with this one of 7.5 MiB. (A segment's length has 16
+    // bits.)
     if (status == UCS_OK) status = set("MM_SEG_SIZE", "61440");
     if (status == UCS_OK) status = set("MM_FIFO_SIZE", "128");
     if (status == UCS_OK) status = set("MM_RX_BUFS_GROW", "128");
@@ -75,7 +77,8 @@ UcxWorker::UcxWorker(Transports transports, const std::string& interfaces, ucp_a
   try {
     check_ucs(ucp_worker_create(context_, &params, &worker_), "creating a UCX worker");
     ucp_am_handler_param_t am = {};
-    am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+    am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG |
+                    UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
     am.id = 0;
     am.cb = handler;
     am.arg = argument;

@@ -20,7 +20,8 @@ void check_ucs(ucs_status_t status, const char* doing);
 /// One UCP context with one worker, restricted to a set of transports. Owner: UcxWire. One thread at a time.
 class UcxWorker final {
  public:
-  /// `handler` is called with `argument` for each active message. `interfaces` restricts tcp, empty: all. Throws Error(kUnavailable).
+  /// `handler` is called with `argument` for each active message. `interfaces` restricts tcp, empty: all. Throws
+  /// Error(kUnavailable).
   UcxWorker(Transports transports, const std::string& interfaces, ucp_am_recv_callback_t handler, void* argument);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
