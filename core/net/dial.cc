@@ -1,3 +1,5 @@
+#include "core/net/connection.h"
+
 #include <algorithm>
 #include <asio/connect.hpp>
 #include <asio/ip/tcp.hpp>

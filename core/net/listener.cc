@@ -1,3 +1,5 @@
+#include "core/net/connection.h"
+
 #include <asio/ip/tcp.hpp>
 
 #include "core/net/internal/asio_loop.h"

@@ -1,10 +1,12 @@
 #pragma once
 
+// A standard header comes before Asio's in every file: Asio looks at a macro of libstdc++ to choose its allocator, and sources
+// that disagree free with one what they took with the other.
+#include "core/net/event_loop.h"
+
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <thread>
-
-#include "core/net/event_loop.h"
 
 namespace weft {
 

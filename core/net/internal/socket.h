@@ -1,8 +1,8 @@
 #pragma once
 
-#include <asio/ip/tcp.hpp>
-
 #include "core/net/connection.h"
+
+#include <asio/ip/tcp.hpp>
 
 namespace weft {
 
