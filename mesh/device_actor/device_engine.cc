@@ -9,12 +9,21 @@
 
 namespace weft::mesh {
 
+namespace {
+transfer::UcxOptions ucx_options(const DeviceSetup& setup) {
+  transfer::UcxOptions options;
+  options.interfaces = setup.interfaces;
+  return options;
+}
+}  // namespace
+
 DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches)
     : setup_(setup),
       device_({.threads = setup.threads, .instruction_set = {}}),
       stream_(device_.create_stream()),
       storage_(device_),
-      transfers_(std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host), clock_)),
+      transfers_(std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
+                                                            clock_)),
       resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch} {}
 
 DeviceEngine::~DeviceEngine() = default;

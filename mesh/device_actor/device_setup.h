@@ -16,8 +16,10 @@ struct DeviceSetup {
   transfer::HostId host;
   std::uint64_t epoch = 0;  ///< Of the run; names its transfers.
   int threads = 1;          ///< Of the device's matrix products.
-  static constexpr auto fields =
-      weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::threads);
+  /// Network interfaces that the data plane listens on, as UCX names them; empty: all.
+  std::string interfaces = {};
+  static constexpr auto fields = weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch,
+                                              &DeviceSetup::threads, &DeviceSetup::interfaces);
 };
 
 /// How to reach a device of the run.

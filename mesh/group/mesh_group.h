@@ -97,18 +97,31 @@ class MeshGroup final {
     return result;
   }
 
+  /// Where all control connections stay on this machine, so does the data plane: its ports ask nobody for a proof.
+  std::string data_interfaces() const {
+    for (const auto& mesh : meshes_) {
+      for (const actors::ActorAddress& actor : mesh.addresses()) {
+        const std::string& host = actor.process.address.host;
+        if (!host.starts_with("127.") && host != "localhost" && host != "::1") return "";
+      }
+    }
+    return "lo";
+  }
+
   void open() {
+    const std::string interfaces = data_interfaces();
     std::vector<PeerAddress> addresses;
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       std::vector<DeviceSetup> setups;
       for (const transfer::DeviceId device : plan_.partition.meshes[m].devices()) {
-        setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device});
+        setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device, interfaces});
       }
       const std::vector<std::vector<std::byte>> opened = meshes_[m].template scatter<&Actor::open>(setups).get();
       for (std::size_t rank = 0; rank < opened.size(); ++rank)
         addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
     }
-    driver_ = std::make_unique<DriverSide>(DeviceSetup{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1});
+    driver_ =
+        std::make_unique<DriverSide>(DeviceSetup{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1, interfaces});
     addresses.push_back({plan_.driver(), plan_.topology.host_of(plan_.driver()), driver_->address()});
     driver_->connect(addresses);
     for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
