@@ -66,7 +66,7 @@ TEST_F(FileFuzz, ADamagedSafetensorsFileIsRefusedOrReadWithinItsBounds) {
                                            {"w", {3, 13}, std::span(values).last(39)}};
   write_safetensors(path, tensors, {{"step", "7"}});
   float sum = 0;
-  survives_damage(path, 3'000, 300, [&] {
+  survives_damage(path, 1'000, 300, [&] {
     const SafetensorsFile file(path);
     for (const TensorView& tensor : file.tensors())
       for (const float value : tensor.values) sum += value;
@@ -95,7 +95,7 @@ TEST_F(FileFuzz, ADamagedTokenFileIsRefusedOrReadWithinItsBounds) {
   std::vector<std::int32_t> ids(100);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 50);
   TokenFile::write(path, ids, 50);
-  survives_damage(path, 3'000, 96, [&] {
+  survives_damage(path, 1'000, 96, [&] {
     const TokenFile file(path);
     std::vector<std::int32_t> read(file.size());
     file.read(0, read);

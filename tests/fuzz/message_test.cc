@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "actors/message/chunks.h"
 #include "core/net/frame.h"
@@ -28,7 +28,7 @@ void survives_damage(const std::vector<std::byte>& sound, Decode decode_message,
     const auto damaged = mutator.damage(sound);
     // Cap'n Proto reads words where they lie; the vector of the exact size lets the address sanitizer see a step outside.
     std::vector<std::uint64_t> words((damaged.size() + 7) / 8);
-    std::memcpy(words.data(), damaged.data(), damaged.size());
+    std::ranges::copy(damaged, reinterpret_cast<std::byte*>(words.data()));
     const test::AllocationLimit limit(256 * damaged.size() + 65536);
     try {
       decode_message(std::span(reinterpret_cast<const std::byte*>(words.data()), damaged.size()));
