@@ -206,6 +206,7 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence, co
   const Host host = found->second;
   hosts_.erase(found);
   placement_.remove_host(name);
+  if (stopping_) return event(fmt::format("host {} has ended", name));
   std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
   event(fmt::format("host {} is gone: {}", name, note));
   for (auto& [key, mesh] : meshes_) {
@@ -276,6 +277,7 @@ std::vector<std::string> Head::incidents() { return store_.incidents(); }
 
 task<void> Head::stop(std::string reason) {
   event("the cluster stops: " + reason);
+  stopping_ = true;
   std::vector<Future<void>> told;
   for (const auto& [id, owner] : owners_) {
     auto watcher = context_.system().named<ClusterWatcher>(owner.process, "watcher");

@@ -98,6 +98,7 @@ class Head final {
   Context& context_;
   const HeadConfig config_;
   const HeadEvents events_;
+  bool stopping_ = false;  ///< stop() has begun: processes end because they were told to
   const SteadyClock clock_;
   const TimePoint started_;
   StateStore store_;

@@ -70,6 +70,8 @@ int serve_agent(const AgentRole& role) {
   ForkLauncher launcher;
   SystemOptions options;
   options.name = role.name;
+  const Log log = Log::standard_output(role.log_level);
+  options.log = log;
   System system(options);
   // A head that ends in good order says so first, by shut_down.
   std::atomic<std::uint64_t> head_id{0};
@@ -90,11 +92,10 @@ int serve_agent(const AgentRole& role) {
   });
   HostOffer offer{role.name, role.devices, ::getpid(), machine_name(), instruction_set(), role.has_parent, role.log_directory};
   const Joined joined = head.call<&Head::join>(offer).get();
-  log_line(fmt::format("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}", role.name,
-                       joined.cluster.substr(0, 12), joined.term, to_string(role.head), role.devices,
-                       role.devices == 1 ? "" : "s", role.log_directory));
+  log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}", role.name, joined.cluster.substr(0, 12),
+           joined.term, to_string(role.head), role.devices, role.devices == 1 ? "" : "s", role.log_directory);
   const auto reason = end.wait();
-  log_line(fmt::format("host {} ends: {}", role.name, reason.text));
+  log.info("host {} ends: {}", role.name, reason.text);
   if (reason.status == 0) head.tell<&Head::leave>();
   launcher.stop_all(reason.status == 0 ? Nanoseconds(kStopGrace) : Nanoseconds::zero());
   return reason.status;

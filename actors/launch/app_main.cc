@@ -47,12 +47,18 @@ AppRun make_run(const RoleArguments& arguments) {
   return run;
 }
 
-/// The cluster: section of the run file; what is wrong elsewhere in it is for others to say.
-ClusterConfig cluster_config_of(const AppRun& run) {
-  if (run.config.empty()) return {};
+/// What the processes of a run need to know of the run file; what is wrong elsewhere in it is for others to say.
+struct ProcessConfig {
+  ClusterConfig cluster;
+  LogLevel log_level = LogLevel::kInfo;
+};
+ProcessConfig process_config_of(const AppRun& run) {
+  ProcessConfig config;
+  if (run.config.empty()) return config;
   const auto document = ConfigDocument::load(run.config, run.overrides);
-  const auto section = document.root().find("cluster");
-  return section ? parse_cluster(*section) : ClusterConfig();
+  if (const auto section = document.root().find("cluster")) config.cluster = parse_cluster(*section);
+  if (const auto section = document.root().find("logs")) config.log_level = parse_logs(*section);
+  return config;
 }
 
 /// Passes the deaths of a local cluster's processes on, while there is a Cluster to tell.
@@ -75,23 +81,25 @@ class Mourner {
 };
 
 /// Runs `drive` against the cluster at run.head.
-int drive_cluster(const AppMain::Drive& drive, const AppRun& run, const ClusterConfig& config, const std::string& name,
+int drive_cluster(const AppMain::Drive& drive, const AppRun& run, const ProcessConfig& config, const std::string& name,
                   std::size_t hosts, Mourner& mourner) {
   SystemOptions options;
   options.name = name;
+  options.log = Log::standard_error(config.log_level);
   options.binary_hash = own_binary_sha256();
   options.binary_name = own_executable().filename().string();
   System system(options);
   ClusterOptions cluster_options;
   cluster_options.name = name;
   // Whatever library the kernels use, it must not start more threads than the run file grants.
-  cluster_options.environment = {fmt::format("OMP_NUM_THREADS={}", config.threads_per_device)};
+  cluster_options.environment = {fmt::format("OMP_NUM_THREADS={}", config.cluster.threads_per_device),
+                                 fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
   Cluster cluster(system, Address::parse(run.head), cluster_options);
   mourner.set(&cluster);
   const std::unique_ptr<Mourner, void (*)(Mourner*)> unset(&mourner, [](Mourner* told) { told->set(nullptr); });
   std::vector<std::string> names;
   if (!run.config.empty())
-    for (const HostSpec& host : config.hosts) names.push_back(host.name);
+    for (const HostSpec& host : config.cluster.hosts) names.push_back(host.name);
   cluster.wait_for_hosts(names, hosts, kHostsWithin);
   return drive(cluster, run);
 }
@@ -151,9 +159,9 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   std::filesystem::create_directories(run.out / "logs");
   std::optional<Error> failure;
   try {
-    const ClusterConfig config = cluster_config_of(run);
+    const ProcessConfig config = process_config_of(run);
     Mourner nobody;  // the parent of head and agents is elsewhere
-    const int status = drive_cluster(drive, run, config, arguments.get_or("name", "driver"), config.hosts.size(), nobody);
+    const int status = drive_cluster(drive, run, config, arguments.get_or("name", "driver"), config.cluster.hosts.size(), nobody);
     return status == 0 && interruption.requested() ? kInterrupted : status;
   } catch (...) {
     failure = current_error();
@@ -171,8 +179,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
   run.stop = interruption.token();
   if (run.out.empty()) run.out = std::filesystem::path("runs") / program;
   std::filesystem::create_directories(run.out / "logs");
-  const ClusterConfig config = cluster_config_of(run);
-  std::vector<HostSpec> hosts = config.hosts;
+  const ProcessConfig config = process_config_of(run);
+  std::vector<HostSpec> hosts = config.cluster.hosts;
   if (run.config.empty()) {
     hosts.clear();
     const std::uint64_t workers = arguments.has("workers") ? arguments.number("workers") : 2;
@@ -190,7 +198,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
       launcher.emplace();
       const LocalCluster local(
           *launcher, {own_executable(), hosts, run.out,
-                      [&mourner](const std::string& who, const ExitEvidence& evidence) { mourner.tell(who, evidence); }});
+                      [&mourner](const std::string& who, const ExitEvidence& evidence) { mourner.tell(who, evidence); },
+                      config.log_level});
       run.head = to_string(local.head());
       expected = hosts.size();
     }

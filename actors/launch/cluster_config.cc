@@ -62,6 +62,16 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
   return config;
 }
 
+LogLevel parse_logs(const ConfigNode& section) {
+  LogLevel level = LogLevel::kInfo;
+  EnumNames<LogLevel> names;
+  for (const LogLevel each : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
+    names.emplace_back(to_string(each), each);
+  section.read_enum("level", level, names);
+  section.finish();
+  return level;
+}
+
 RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& run_file,
                            const std::filesystem::path& directory) {
   RunHeader header;
@@ -83,6 +93,9 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
   part([&] { header.app = find_app(root.at("app"), run_file, directory); });
   part([&] {
     if (const auto cluster = root.find("cluster")) header.cluster = parse_cluster(*cluster);
+  });
+  part([&] {
+    if (const auto logs = root.find("logs")) header.log_level = parse_logs(*logs);
   });
   if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
   return header;

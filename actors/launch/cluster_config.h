@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config/config_document.h"
+#include "core/log/log.h"
 
 namespace weft::actors {
 
@@ -30,14 +31,19 @@ struct ClusterConfig {
 /// Throws Error(kInvalidConfig) with all problems of the section.
 ClusterConfig parse_cluster(const ConfigNode& section);
 
+/// The `logs:` section of a run file: {level: debug | info | warning | error}, of every process of the run. Throws
+/// Error(kInvalidConfig).
+LogLevel parse_logs(const ConfigNode& section);
+
 /// What `weft` itself reads of a run file: the rest belongs to the app.
 struct RunHeader {
   std::string name;
   std::filesystem::path app;  ///< the executable
   ClusterConfig cluster;
+  LogLevel log_level = LogLevel::kInfo;
 };
 
-/// Reads `name`, `app` and `cluster`. `app: gpt` is an executable in `program_directory`; one with a slash is relative to the run
+/// Reads `name`, `app`, `cluster` and `logs`. `app: gpt` is an executable in `program_directory`; one with a slash is relative to the run
 /// file. Throws Error(kInvalidConfig), also when there is no such executable. Keys that it does not know are left to others.
 RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& run_file,
                            const std::filesystem::path& program_directory);

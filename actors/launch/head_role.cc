@@ -29,12 +29,14 @@ int serve_head(const HeadRole& role) {
   SystemOptions options;
   options.name = "head";
   options.eof_grace = kEofGrace;
+  const Log log = Log::standard_output(role.log_level);
+  options.log = log;
   System system(options);
   system.on_peer_lost([&system](const ProcessRef& peer, const Error&) {
     system.named<Head>(system.self(), "head").tell<&Head::peer_lost>(peer.id);
   });
   const Address address = system.listen(role.listen);
-  const HeadEvents events{[](const ClusterEvent& event) { log_line(event.text); },
+  const HeadEvents events{[log](const ClusterEvent& event) { log.info("{}", event.text); },
                           [&end](const std::string& reason) { end.set(0, reason); }};
   system.host_made<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(context, HeadConfig{address, role.state_directory}, events);
@@ -42,7 +44,7 @@ int serve_head(const HeadRole& role) {
   if (role.on_listening) role.on_listening(address);
   if (!role.address_file.empty()) write_whole(role.address_file, to_string(address));
   const auto reason = end.wait();
-  log_line("head ends: " + reason.text);
+  log.info("head ends: {}", reason.text);
   return reason.status;
 }
 

@@ -41,6 +41,7 @@ void LocalCluster::start_head() {
   HeadRole role;
   role.state_directory = (options_.directory / "state").string();
   role.address_file = (options_.directory / "state" / "head.address").string();
+  role.log_level = options_.log_level;
   std::filesystem::remove(role.address_file);
   ProcessSpec spec{"head", command(options_.executable, to_arguments(role)), {}, log_directory() / "head.log"};
   auto early = std::make_shared<EarlyDeath>();  // shared with the launcher's thread, which may come later
@@ -73,7 +74,7 @@ void LocalCluster::start_head() {
 }
 
 void LocalCluster::start_agent(const HostSpec& host) {
-  const AgentRole role{head_, host.name, host.devices, log_directory().string(), true};
+  const AgentRole role{head_, host.name, host.devices, log_directory().string(), true, options_.log_level};
   ProcessSpec spec{"agent of " + host.name,
                    command(options_.executable, to_arguments(role)),
                    {},

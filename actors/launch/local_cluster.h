@@ -8,6 +8,7 @@
 
 #include "actors/launch/cluster_config.h"
 #include "actors/supervision/process_launcher.h"
+#include "core/log/log.h"
 #include "core/net/address.h"
 
 namespace weft::actors {
@@ -23,6 +24,7 @@ class LocalCluster final {
     std::filesystem::path directory;  ///< gets state/ and logs/
     /// On the launcher's thread, when one of them ends unasked: "head", or the name of a host.
     std::function<void(const std::string& who, const ExitEvidence&)> on_death;
+    LogLevel log_level = LogLevel::kInfo;
   };
   /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws Error(kPeerDied) with evidence
   /// when the head ends, kDeadlineExceeded when it does not listen within ten seconds. The launcher must outlive this.

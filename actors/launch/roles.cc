@@ -1,22 +1,16 @@
 #include "actors/launch/roles.h"
 
-#include <fmt/chrono.h>
-#include <fmt/format.h>
-
-#include <cstdio>
-#include <ctime>
-
 namespace weft::actors {
 
 std::vector<std::string> to_arguments(const HeadRole& role) {
-  return {"--weft-role=head",   "--listen",       to_string(role.listen), "--state",
-          role.state_directory, "--address-file", role.address_file};
+  return {"--weft-role=head", "--listen",          to_string(role.listen), "--state", role.state_directory,
+          "--address-file",   role.address_file, "--log-level",          std::string(to_string(role.log_level))};
 }
 
 std::vector<std::string> to_arguments(const AgentRole& role) {
   std::vector<std::string> arguments = {"--weft-role=agent", "--head",    to_string(role.head),         "--name",
                                         role.name,           "--devices", std::to_string(role.devices), "--logs",
-                                        role.log_directory};
+                                        role.log_directory,     "--log-level", std::string(to_string(role.log_level))};
   if (role.has_parent) arguments.push_back("--has-parent");
   return arguments;
 }
@@ -30,6 +24,7 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     head.listen = Address::parse(given.get("listen"));
     head.state_directory = given.get("state");
     head.address_file = given.get("address-file");
+    head.log_level = parse_log_level(given.get("log-level"));
     return serve_head(head);
   }
   AgentRole agent;
@@ -38,12 +33,8 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
   agent.devices = static_cast<std::uint32_t>(given.number("devices"));
   agent.log_directory = given.get("logs");
   agent.has_parent = given.has("has-parent");
+  agent.log_level = parse_log_level(given.get("log-level"));
   return serve_agent(agent);
-}
-
-void log_line(const std::string& text) {
-  fmt::print("{:%Y-%m-%d %H:%M:%S} {}\n", fmt::localtime(std::time(nullptr)), text);
-  std::fflush(stdout);
 }
 
 }  // namespace weft::actors

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/launch/role_arguments.h"
+#include "core/log/log.h"
 #include "core/net/address.h"
 
 namespace weft::actors {
@@ -16,6 +17,7 @@ struct HeadRole {
   Address listen{"127.0.0.1", 0};
   std::string state_directory;
   std::string address_file;                               ///< gets "HOST:PORT" once it listens; may be empty
+  LogLevel log_level = LogLevel::kInfo;
   std::function<void(const Address&)> on_listening = {};  ///< for what the person at the terminal should read
 };
 /// Runs a head until it is told to stop or gets SIGINT or SIGTERM. Returns the exit status.
@@ -27,6 +29,7 @@ struct AgentRole {
   std::uint32_t devices = 1;
   std::string log_directory;
   bool has_parent = false;  ///< started by somebody who reaps it and tells the head
+  LogLevel log_level = LogLevel::kInfo;
 };
 /// Joins the head, and runs the host's agent until the cluster stops, the head is gone (status 1) or a signal comes.
 int serve_agent(const AgentRole& role);
@@ -34,12 +37,12 @@ int serve_agent(const AgentRole& role);
 /// Runs a device process: `provide` tells the system which actors this binary can host. Ends when its agent says so or is gone.
 int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide);
 
+/// The environment variable that tells a device process its log level.
+inline constexpr const char* kLogLevelVariable = "WEFT_LOG_LEVEL";
+
 /// Serves the roles that are the same in every executable, `head` and `agent`, when `arguments` ask for one of them.
 std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments);
 std::vector<std::string> to_arguments(const HeadRole& role);
 std::vector<std::string> to_arguments(const AgentRole& role);
-
-/// "2026-11-21 08:30:05 text", on stdout at once.
-void log_line(const std::string& text);
 
 }  // namespace weft::actors

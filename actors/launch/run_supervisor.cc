@@ -83,7 +83,7 @@ class RunSupervisor {
         happenings_.add({who == "head" ? Happening::Kind::kHeadDied : Happening::Kind::kHostDied, who, evidence});
       };
       const auto self = std::filesystem::read_symlink("/proc/self/exe");
-      local_.emplace(launcher_, LocalCluster::Options{self, header_.cluster.hosts, request_.out, on_death});
+      local_.emplace(launcher_, LocalCluster::Options{self, header_.cluster.hosts, request_.out, on_death, header_.log_level});
       request_.head = to_string(local_->head());
     }
     SystemOptions options;
@@ -220,6 +220,8 @@ int run_app_role(const std::filesystem::path& app, const std::string& role, cons
   const pid_t pid = launcher.launch(spec, events);
   const auto happening = happenings.next(std::nullopt);
   if (happening->kind == Happening::Kind::kSignal) return kInterrupted;  // the launcher's destructor ends the app
+  // Whoever read its output has read enough: `weft plan cluster.yaml | head`.
+  if (happening->evidence.signal == SIGPIPE) return 0;
   if (happening->evidence.violent()) {
     fmt::print(stderr, "weft: {} (pid {}) died: {}\n", spec.label, pid, happening->evidence.cause());
     return 1;

@@ -33,8 +33,8 @@ class ActorHost::Frame final : public CallFrame {
     const Error error = host_.with_origin(result.error());
     if (id != 0) envelope().route->reply({id, error}, host_.mailbox_->has_more());
     else
-      host_.options_.log(fmt::format("{}: the one-way call '{}' failed: {}", self.label,
-                                     host_.options_.provider.methods[envelope().call.method].name, error.describe()));
+      host_.options_.log.error("{}: the one-way call '{}' failed: {}", self.label,
+                               host_.options_.provider.methods[envelope().call.method].name, error.describe());
   }
 
  private:
@@ -101,7 +101,7 @@ void ActorHost::serve() {
       try {
         (*task)();
       } catch (...) {
-        options_.log(fmt::format("{}: a posted task failed: {}", options_.self.label, current_error().describe()));
+        options_.log.error("{}: a posted task failed: {}", options_.self.label, current_error().describe());
       }
     } else if (auto* resumption = std::get_if<Resumption>(&item)) {
       if (!resumption->handle) break;  // the grace is over: what still waits is abandoned

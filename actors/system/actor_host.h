@@ -13,6 +13,7 @@
 #include "actors/mailbox/mailbox.h"
 #include "actors/system/context.h"
 #include "actors/system/provider.h"
+#include "core/log/log.h"
 
 namespace weft::actors {
 
@@ -32,8 +33,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
     MailboxLimits limits;
     /// Runs something later, on the I/O thread.
     Wakeup::Schedule schedule;
-    /// For errors that no caller hears of.
-    std::function<void(const std::string&)> log;
+    Log log;
   };
   ActorHost(System& system, Options options);
   ~ActorHost();

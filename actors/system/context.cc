@@ -25,6 +25,8 @@ std::stop_token Context::stop_token() const { return host_.stop_token(); }
 
 Poster Context::poster() const { return Poster(host_.mailbox()); }
 
+const Log& Context::log() const { return host_.options().log; }
+
 Wakeup Context::make_wakeup() const { return Wakeup(host_.options().schedule); }
 
 }  // namespace weft::actors

@@ -12,6 +12,7 @@
 #include "actors/call/task.h"
 #include "actors/call/wakeup.h"
 #include "core/base/clock.h"
+#include "core/log/log.h"
 
 namespace weft::actors {
 
@@ -67,6 +68,8 @@ class Context final {
   bool post(std::function<void()> task) const { return poster().post(std::move(task)); }
   Poster poster() const;
   Wakeup make_wakeup() const;
+  /// Of this process. Name the actor in what you write: several share it.
+  const Log& log() const;
   /// co_await context.sleep(10ms)
   Wakeup::Waiting sleep(Nanoseconds time) const { return make_wakeup().wait_for(time); }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <future>
 #include <random>
 
@@ -20,16 +19,11 @@ ProcessId new_process_id() {
   return ProcessId(id);
 }
 
-SystemOptions with_defaults(SystemOptions options) {
-  if (!options.log) options.log = [](const std::string& line) { std::fprintf(stderr, "weft: %s\n", line.c_str()); };
-  return options;
-}
-
 }  // namespace
 
 System::Impl::Impl(System& system, SystemOptions system_options)
     : owner(system),
-      options(with_defaults(std::move(system_options))),
+      options(std::move(system_options)),
       local(std::make_shared<LocalRoute>(*this)),
       loop("weft-io") {
   self.process = {new_process_id(), options.name, Address{}};

@@ -11,6 +11,7 @@
 #include "actors/system/actor_ref.h"
 #include "actors/system/context.h"
 #include "actors/system/provider.h"
+#include "core/log/log.h"
 
 namespace weft::actors {
 
@@ -32,8 +33,8 @@ struct SystemOptions {
   /// For connections made on the way to a call.
   Nanoseconds connect_within = std::chrono::seconds(5);
   MailboxLimits mailbox;
-  /// Errors that no caller hears of; standard error by default. Any thread.
-  std::function<void(const std::string&)> log;
+  /// What this process and its actors do, and errors that no caller hears of.
+  Log log = Log::standard_error(LogLevel::kInfo);
 };
 
 /// The actor runtime of one process: an I/O thread that never runs user code, and a thread per hosted actor.

@@ -17,9 +17,11 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
   root.require("name", config.name);
   root.require("app", app_name);
   root.read("seed", config.seed);
-  root.hand_on("logs");
   bool sound = document.attempt([&] {
     if (const auto cluster = root.find("cluster")) config.cluster = actors::parse_cluster(*cluster);
+  });
+  document.attempt([&] {
+    if (const auto logs = root.find("logs")) actors::parse_logs(*logs);  // for `weft run`, which passes it on to every process
   });
   sound = document.attempt([&] { config.layout = mesh::parse_layout(root); }) && sound;
   const bool trains = document.attempt([&] { config.training = parse_training(root.at("training")); });

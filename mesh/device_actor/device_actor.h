@@ -11,6 +11,8 @@
 #include "actors/call/task.h"
 #include "actors/system/context.h"
 #include "core/base/error.h"
+#include "core/base/units.h"
+#include "core/log/log.h"
 #include "mesh/device_actor/device_engine.h"
 
 namespace weft::mesh {
@@ -26,15 +28,21 @@ class DeviceActor final {
   using Arguments = std::tuple<typename Source::Config>;
 
   DeviceActor(actors::Context& context, typename Source::Config config)
-      : batches_(std::move(config)), wakeup_(context.make_wakeup()) {}
+      : batches_(std::move(config)), wakeup_(context.make_wakeup()), name_(context.name()), log_(context.log()) {}
 
   /// Makes the device reachable; gives its address on the data plane. Comes first.
   std::vector<std::byte> open(DeviceSetup setup) {
     engine_.emplace(setup, batches_);
+    log_.info("{}: device {} of data plane host {}: {}", name_, setup.device, setup.host, engine_->description());
     return engine_->address();
   }
   void connect(std::vector<PeerAddress> peers) { engine().connect(peers); }
-  void install(Program program) { engine().install(std::move(program)); }
+  void install(Program program) {
+    const std::string text = fmt::format("program '{}' with {} instructions, {} of activations", program.name,
+                                         program.instructions.size(), format_bytes(program.arena_bytes));
+    engine().install(std::move(program));
+    log_.info("{}: installed {}", name_, text);
+  }
   void initialize(std::uint64_t seed) { engine().initialize(seed); }
   /// Nanoseconds of this process's steady clock, to align traces.
   std::int64_t clock() { return SteadyClock().now().time_since_epoch().count(); }
@@ -49,9 +57,12 @@ class DeviceActor final {
       failure = current_error();
     }
     if (failure) {
+      log_.error("{}: program '{}' failed in step {}: {}: {}", name_, request.program, request.step, interpreter->position(),
+                 failure->describe());
       engine().abandon(*interpreter, *failure);
       throw std::move(*failure);
     }
+    log_.debug("{}: program '{}' has run step {}", name_, request.program, request.step);
     co_return interpreter->finish();
   }
 
@@ -68,6 +79,8 @@ class DeviceActor final {
 
   Source batches_;
   actors::Wakeup wakeup_;
+  const std::string name_;
+  const Log log_;
   std::optional<DeviceEngine> engine_;
 };
 
