@@ -197,9 +197,9 @@ int AppMain::serve_by_hand(const Drive& drive) {
       adopt_orphans();
       launcher.emplace();
       const LocalCluster local(
-          *launcher, {own_executable(), hosts, run.out,
-                      [&mourner](const std::string& who, const ExitEvidence& evidence) { mourner.tell(who, evidence); },
-                      config.log_level});
+          *launcher,
+          {own_executable(), hosts, run.out,
+           [&mourner](const std::string& who, const ExitEvidence& evidence) { mourner.tell(who, evidence); }, config.log_level});
       run.head = to_string(local.head());
       expected = hosts.size();
     }

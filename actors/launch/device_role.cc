@@ -42,7 +42,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const ProcessRef agent_process = system.connect(agent_address, kConnectWithin);
   agent_id = agent_process.id.value();
   system.named<Agent>(agent_process, "agent").call<&Agent::ready>(arguments.number("slot")).get();
-  log.info("{}: pid {} is ready for host {}", label, ::getpid(), to_string(agent_address));
+  log.info("{}: ready (pid {}, agent at {})", label, ::getpid(), to_string(agent_address));
   const auto reason = end.wait();
   log.info("{}: {}", label, reason.text);
   return reason.status;

@@ -3,14 +3,23 @@
 namespace weft::actors {
 
 std::vector<std::string> to_arguments(const HeadRole& role) {
-  return {"--weft-role=head", "--listen",          to_string(role.listen), "--state", role.state_directory,
-          "--address-file",   role.address_file, "--log-level",          std::string(to_string(role.log_level))};
+  return {"--weft-role=head", "--listen",           to_string(role.listen),
+          "--state",          role.state_directory, "--address-file",
+          role.address_file,  "--log-level",        std::string(to_string(role.log_level))};
 }
 
 std::vector<std::string> to_arguments(const AgentRole& role) {
-  std::vector<std::string> arguments = {"--weft-role=agent", "--head",    to_string(role.head),         "--name",
-                                        role.name,           "--devices", std::to_string(role.devices), "--logs",
-                                        role.log_directory,     "--log-level", std::string(to_string(role.log_level))};
+  std::vector<std::string> arguments = {"--weft-role=agent",
+                                        "--head",
+                                        to_string(role.head),
+                                        "--name",
+                                        role.name,
+                                        "--devices",
+                                        std::to_string(role.devices),
+                                        "--logs",
+                                        role.log_directory,
+                                        "--log-level",
+                                        std::string(to_string(role.log_level))};
   if (role.has_parent) arguments.push_back("--has-parent");
   return arguments;
 }

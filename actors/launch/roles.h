@@ -16,7 +16,7 @@ class System;
 struct HeadRole {
   Address listen{"127.0.0.1", 0};
   std::string state_directory;
-  std::string address_file;                               ///< gets "HOST:PORT" once it listens; may be empty
+  std::string address_file;  ///< gets "HOST:PORT" once it listens; may be empty
   LogLevel log_level = LogLevel::kInfo;
   std::function<void(const Address&)> on_listening = {};  ///< for what the person at the terminal should read
 };

@@ -22,10 +22,7 @@ ProcessId new_process_id() {
 }  // namespace
 
 System::Impl::Impl(System& system, SystemOptions system_options)
-    : owner(system),
-      options(std::move(system_options)),
-      local(std::make_shared<LocalRoute>(*this)),
-      loop("weft-io") {
+    : owner(system), options(std::move(system_options)), local(std::make_shared<LocalRoute>(*this)), loop("weft-io") {
   self.process = {new_process_id(), options.name, Address{}};
   self.pid = ::getpid();
   self.binary_name = options.binary_name;

@@ -33,7 +33,7 @@ class DeviceActor final {
   /// Makes the device reachable; gives its address on the data plane. Comes first.
   std::vector<std::byte> open(DeviceSetup setup) {
     engine_.emplace(setup, batches_);
-    log_.info("{}: device {} of data plane host {}: {}", name_, setup.device, setup.host, engine_->description());
+    log_.info("{}: device {} on host {} of the run: {}", name_, setup.device, setup.host, engine_->description());
     return engine_->address();
   }
   void connect(std::vector<PeerAddress> peers) { engine().connect(peers); }

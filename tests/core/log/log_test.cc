@@ -15,7 +15,8 @@ using testing::ElementsAre;
 using testing::MatchesRegex;
 
 Log recording(LogLevel lowest, std::vector<std::string>& lines) {
-  return {lowest, [&lines](LogLevel level, const std::string& text) { lines.push_back(std::string(to_string(level)) + " " + text); }};
+  return {lowest,
+          [&lines](LogLevel level, const std::string& text) { lines.push_back(std::string(to_string(level)) + " " + text); }};
 }
 
 TEST(Log, LeavesOutWhatIsBelowItsLevel) {
@@ -40,8 +41,9 @@ TEST(Log, ACopyWritesToTheSamePlace) {
 TEST(Log, ALineOfAProcessSaysWhenAndHowGrave) {
   testing::internal::CaptureStderr();
   Log::standard_error(LogLevel::kInfo).warning("{} of 4 hosts joined, 100 %", 3);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} warning: 3 of 4 hosts joined, 100 %\n"));
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} warning: 3 of 4 hosts joined, 100 %\n"));
 }
 
 TEST(LogLevel, ComesFromItsName) {
