@@ -9,7 +9,7 @@
 #include "core/graph/graph.h"
 #include "core/tensor/region.h"
 #include "mesh/pipeline/schedule.h"
-#include "transfer/reshard/device_part.h"
+#include "transfer/flow/device_part.h"
 
 namespace weft::mesh {
 

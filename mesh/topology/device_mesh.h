@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transfer/reshard/topology.h"
+#include "transfer/topology/topology.h"
 
 namespace weft::mesh {
 

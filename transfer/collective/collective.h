@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transfer/reshard/device_part.h"
+#include "transfer/flow/device_part.h"
 #include "transfer/reshard/shard_map.h"
 
 namespace weft::transfer {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "transfer/execute/transfer_report.h"
-#include "transfer/reshard/device_part.h"
+#include "transfer/flow/device_part.h"
 
 namespace weft::transfer {
 

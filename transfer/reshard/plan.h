@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/tensor/shape.h"
-#include "transfer/reshard/device_part.h"
+#include "transfer/flow/device_part.h"
 #include "transfer/reshard/shard_map.h"
 #include "transfer/reshard/strategy.h"
 

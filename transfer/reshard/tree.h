@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "transfer/reshard/flow.h"
+#include "transfer/flow/flow.h"
 
 namespace weft::transfer {
 

@@ -9,7 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/outcome.h"
-#include "transfer/reshard/topology.h"
+#include "transfer/topology/topology.h"
 
 namespace weft::transfer {
 

@@ -15,7 +15,7 @@
 #include "transfer/execute/internal/strided_view.h"
 #include "transfer/execute/transfer_id.h"
 #include "transfer/execute/transfer_report.h"
-#include "transfer/reshard/device_part.h"
+#include "transfer/flow/device_part.h"
 #include "transfer/wire/wire.h"
 
 namespace weft::transfer {

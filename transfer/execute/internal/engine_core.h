@@ -14,7 +14,7 @@
 #include "transfer/execute/internal/active_transfer.h"
 #include "transfer/execute/internal/slot_pool.h"
 #include "transfer/execute/transfer_report.h"
-#include "transfer/reshard/device_part.h"
+#include "transfer/flow/device_part.h"
 #include "transfer/wire/wire.h"
 
 namespace weft::transfer {

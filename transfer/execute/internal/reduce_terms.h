@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/tensor/dtype.h"
-#include "transfer/reshard/device_part.h"
+#include "transfer/flow/device_part.h"
 
 namespace weft::transfer {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/codec/codec.h"
-#include "transfer/reshard/topology.h"
+#include "transfer/topology/topology.h"
 
 namespace weft::transfer {
 

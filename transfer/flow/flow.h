@@ -6,7 +6,7 @@
 
 #include "core/tensor/region.h"
 #include "core/tensor/region_codec.h"
-#include "transfer/reshard/topology.h"
+#include "transfer/topology/topology.h"
 
 namespace weft::transfer {
 

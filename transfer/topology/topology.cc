@@ -1,4 +1,4 @@
-#include "transfer/reshard/topology.h"
+#include "transfer/topology/topology.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "transfer/reshard/device_part.h"
+#include "transfer/flow/device_part.h"
 
 #include <fmt/format.h>
 

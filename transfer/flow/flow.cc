@@ -1,4 +1,4 @@
-#include "transfer/reshard/flow.h"
+#include "transfer/flow/flow.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/tensor/dtype.h"
-#include "transfer/reshard/flow.h"
+#include "transfer/flow/flow.h"
 
 namespace weft::transfer {
 
