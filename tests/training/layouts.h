@@ -6,6 +6,7 @@
 #include "apps/gpt_model/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "mesh/plan/training_plan.h"
+#include "mesh/runtime/step.h"
 
 namespace weft::test {
 
