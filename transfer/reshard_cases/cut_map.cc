@@ -1,0 +1,38 @@
+#include "transfer/reshard_cases/cut_map.h"
+
+#include "core/base/error.h"
+
+namespace weft::transfer {
+
+ShardMap cut_map(const Shape& shape, const MeshCut& cut) {
+  int devices = 1;
+  for (const int extent : cut.extents) devices *= extent;
+  ShardMap map{shape, {}};
+  for (int device = 0; device < devices; ++device) {
+    std::vector<int> coordinate(cut.extents.size());
+    for (int axis = static_cast<int>(cut.extents.size()) - 1, rest = device; axis >= 0; --axis) {
+      const auto a = static_cast<std::size_t>(axis);
+      coordinate[a] = rest % cut.extents[a];
+      rest /= cut.extents[a];
+    }
+    std::vector<Interval> intervals;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      std::int64_t parts = 1, part = 0;
+      if (d < cut.axes.size()) {
+        for (const int axis : cut.axes[d]) {
+          parts *= cut.extents.at(static_cast<std::size_t>(axis));
+          part = part * cut.extents[static_cast<std::size_t>(axis)] + coordinate[static_cast<std::size_t>(axis)];
+        }
+      }
+      if (shape[d] < parts) {
+        throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} has fewer elements than the {} parts it is cut into", d,
+                    weft::to_string(shape), parts);
+      }
+      intervals.push_back({part * shape[d] / parts, (part + 1) * shape[d] / parts});
+    }
+    map.shards.push_back({DeviceId(cut.first_device + static_cast<std::uint32_t>(device)), Region(std::move(intervals))});
+  }
+  return map;
+}
+
+}  // namespace weft::transfer
