@@ -101,6 +101,7 @@ void System::Impl::shut_down() {
   local->close(reason);
   for (const auto& state : pending.take_all()) state->fail(with_outcome(reason, *state));
   loop.stop();
+  timers.clear();  // those that were set meanwhile: they must go before the loop
   const std::lock_guard lock(hosts_mutex);
   for (const auto& [id, host] : hosts) host->join();
   hosts.clear();

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "actors/launch/cluster.h"
 #include "tests/support/real_processes.h"
 
@@ -46,6 +49,24 @@ TEST(Run, WrongFileIsRefusedBeforeAnythingStarts) {
   auto& missing = processes.run("weft", {"run", "nothing.yaml"});
   EXPECT_EQ(missing.wait(), 2);
   EXPECT_THAT(missing.text(), HasSubstr("nothing.yaml: cannot be read"));
+}
+
+TEST(Run, TheLogLevelReachesEveryProcess) {
+  RealProcesses processes("logs");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1}\n");
+  const auto log = [&](const std::string& name) {
+    std::ostringstream text;
+    text << std::ifstream(processes.directory() / "runs/r/logs" / name).rdbuf();
+    return text.str();
+  };
+  ASSERT_EQ(processes.run("weft", {"run", "run.yaml"}).wait(), 0);
+  EXPECT_THAT(log("front.1.r0.log"), HasSubstr(" info: front"));
+  EXPECT_THAT(log("head.log"), HasSubstr(" info: host worker0 joined"));
+  ASSERT_EQ(processes.run("weft", {"run", "run.yaml", "--set", "logs.level=error"}).wait(), 0);
+  for (const char* name : {"front.1.r0.log", "head.log", "agent.worker0.log"}) EXPECT_EQ(log(name), "") << name;
+  auto& wrong = processes.run("weft", {"run", "run.yaml", "--set", "logs.level=eror"});
+  EXPECT_EQ(wrong.wait(), 2);
+  EXPECT_THAT(wrong.text(), HasSubstr("did you mean 'error'?"));
 }
 
 TEST(Run, UnknownCommandsAndOptionsAreUsageErrors) {
