@@ -1,0 +1,225 @@
+#include "transfer/flow/internal/fluid.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "core/base/check.h"
+
+namespace weft::transfer::internal {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kByte = 0.5;  // less than this is rounding
+
+}  // namespace
+
+Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network, const SimulateOptions& options)
+    : devices_(topology.num_devices()), options_(options), hop_seconds_(network.hop_seconds) {
+  for (const Network::HostLinks& host : network.hosts) {
+    capacity_.push_back(host.egress());
+    capacity_.push_back(host.ingress());
+  }
+  result_.flow_seconds.resize(flows.size());
+  result_.egress_bytes.resize(network.num_hosts());
+  result_.ingress_bytes.resize(network.num_hosts());
+  users_of_.resize(capacity_.size());
+  users_.resize(capacity_.size());
+  room_.resize(capacity_.size());
+  for (std::uint32_t i = 0; i < flows.size(); ++i) add_flow(i, flows[i], topology);
+  fed_.resize(edges_.size());
+  for (std::uint32_t i = 0; i < edges_.size(); ++i) {
+    if (edges_[i].feeder != FluidEdge::kNone) fed_[edges_[i].feeder].push_back(i);
+  }
+  for (std::uint32_t i = 0; i < edges_.size(); ++i) {
+    if (edges_[i].feeder == FluidEdge::kNone) start(i);
+  }
+  unfinished_ = edges_.size();
+}
+
+void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topology) {
+  std::unordered_map<std::uint32_t, std::uint32_t> feeder = {{flow.root.value(), FluidEdge::kNone}};
+  std::unordered_map<std::uint32_t, std::uint32_t> stream_of;
+  for (const FlowEdge& edge : flow.edges) {
+    const auto fed = feeder.find(edge.parent.value());
+    WEFT_CHECK(fed != feeder.end(), "flow {} has a child before its parent", index);
+    const HostId from = topology.host_of(edge.parent), to = topology.host_of(edge.child);
+    if (from == to) {
+      feeder.emplace(edge.child.value(), fed->second);
+      continue;
+    }
+    FluidEdge fluid{index, from.value(), to.value(), fed->second, static_cast<double>(flow.bytes)};
+    fluid.lag = std::min(static_cast<double>(flow.chunk_bytes) * flow.window, fluid.bytes);
+    result_.egress_bytes[fluid.from] += fluid.bytes;
+    result_.ingress_bytes[fluid.to] += fluid.bytes;
+    Device& device = devices_[edge.parent.value()];
+    const auto [stream, fresh] = stream_of.emplace(edge.parent.value(), static_cast<std::uint32_t>(device.streams.size()));
+    if (fresh) device.streams.emplace_back();
+    const auto id = static_cast<std::uint32_t>(edges_.size());
+    device.streams[stream->second].edges.push_back(id);
+    sender_of_.push_back({edge.parent.value(), stream->second});
+    feeder.emplace(edge.child.value(), id);
+    edges_.push_back(fluid);
+  }
+}
+
+void Fluid::start(std::uint32_t edge) {
+  edges_[edge].started = true;
+  waiting_.insert(waiting_.end(), fed_[edge].begin(), fed_[edge].end());
+  const auto [device, stream] = sender_of_[edge];
+  std::vector<std::uint32_t>& live = devices_[device].live;
+  const auto place = std::lower_bound(live.begin(), live.end(), stream);
+  if (place == live.end() || *place != stream) live.insert(place, stream);
+}
+
+bool Fluid::caught_up(const FluidEdge& edge) const {
+  if (edge.feeder == FluidEdge::kNone || edges_[edge.feeder].done) return false;
+  return edges_[edge.feeder].sent - edge.lag - edge.sent <= kByte;
+}
+
+void Fluid::choose_active() {
+  for (const std::uint32_t id : active_) {
+    edges_[id].active = false;
+    edges_[id].rate = 0;
+  }
+  active_.clear();
+  for (Device& device : devices_) {
+    int places = options_.streams_per_device;
+    for (const std::uint32_t stream : device.live) {
+      if (places == 0) break;
+      bool backlog = false;
+      for (const std::uint32_t id : device.streams[stream].edges) {
+        FluidEdge& edge = edges_[id];
+        if (edge.done || !edge.started) continue;
+        edge.coupled = caught_up(edge);
+        backlog |= !edge.coupled;
+        edge.active = true;
+        edge.frozen = false;
+        active_.push_back(id);
+      }
+      if (backlog) --places;
+    }
+  }
+}
+
+void Fluid::freeze(std::uint32_t id, double rate) {
+  FluidEdge& edge = edges_[id];
+  if (!edge.active || edge.frozen) return;
+  edge.frozen = true;
+  edge.rate = rate;
+  for (const std::uint32_t c : {2 * edge.from, 2 * edge.to + 1}) {
+    room_[c] -= rate;
+    --users_[c];
+  }
+  for (const std::uint32_t fed : fed_[id]) {
+    if (edges_[fed].active && edges_[fed].coupled) freeze(fed, rate);
+  }
+}
+
+/// Progressive filling: all rates rise together; the link that fills first fixes its edges, and what those feed rises no further.
+void Fluid::allocate() {
+  for (const std::uint32_t c : used_) users_of_[c].clear();
+  used_.clear();
+  for (const std::uint32_t id : active_) {
+    for (const std::uint32_t c : {2 * edges_[id].from, 2 * edges_[id].to + 1}) {
+      if (users_of_[c].empty()) used_.push_back(c);
+      users_of_[c].push_back(id);
+    }
+  }
+  for (const std::uint32_t c : used_) {
+    room_[c] = capacity_[c];
+    users_[c] = static_cast<std::uint32_t>(users_of_[c].size());
+  }
+  // What a device has passed on as far as it came, and whose sender upstream waits for its turn, stands still.
+  for (const std::uint32_t id : active_) {
+    if (edges_[id].coupled && !edges_[edges_[id].feeder].active) freeze(id, 0);
+  }
+  std::vector<std::uint32_t> open = used_;
+  while (true) {
+    std::erase_if(open, [&](std::uint32_t c) { return users_[c] == 0; });
+    if (open.empty()) break;
+    double level = kNever;
+    for (const std::uint32_t c : open) level = std::min(level, room_[c] / users_[c]);
+    level = std::max(level, 0.0);
+    for (const std::uint32_t c : open) {
+      if (users_[c] == 0 || room_[c] / users_[c] > level * (1 + 1e-9)) continue;
+      for (const std::uint32_t id : users_of_[c]) freeze(id, level);
+    }
+  }
+}
+
+double Fluid::next_event() const {
+  double dt = kNever;
+  for (const std::uint32_t id : active_) {
+    const FluidEdge& edge = edges_[id];
+    if (edge.rate <= 0) continue;
+    dt = std::min(dt, (edge.bytes - edge.sent) / edge.rate);
+    if (edge.feeder == FluidEdge::kNone || edges_[edge.feeder].done || edge.coupled) continue;
+    const FluidEdge& feeder = edges_[edge.feeder];
+    if (edge.rate > feeder.rate * (1 + 1e-9))
+      dt = std::min(dt, std::max(0.0, feeder.sent - edge.lag - edge.sent) / (edge.rate - feeder.rate));
+  }
+  for (const std::uint32_t id : waiting_) {
+    const FluidEdge& feeder = edges_[edges_[id].feeder];
+    if (feeder.rate > 0) dt = std::min(dt, std::max(0.0, edges_[id].lag - feeder.sent) / feeder.rate);
+  }
+  for (const Start& start : starts_) dt = std::min(dt, start.seconds - now_);
+  return dt;
+}
+
+void Fluid::advance(double seconds) {
+  now_ += seconds;
+  std::vector<std::uint32_t> finished;
+  for (const std::uint32_t id : active_) {
+    FluidEdge& edge = edges_[id];
+    if (edge.rate <= 0) continue;
+    edge.sent += edge.rate * seconds;
+    if (edge.sent >= edge.bytes - kByte) {
+      edge.sent = edge.bytes;
+      edge.done = true;
+      finished.push_back(id);
+    }
+  }
+  // No device has more than its parent has brought.
+  if (options_.resolution_seconds > 0) {
+    for (const std::uint32_t id : active_) {
+      FluidEdge& edge = edges_[id];
+      if (edge.feeder != FluidEdge::kNone && !edges_[edge.feeder].done && !edge.done)
+        edge.sent = std::min(edge.sent, std::max(0.0, edges_[edge.feeder].sent - edge.lag));
+    }
+  }
+  std::erase_if(waiting_, [&](std::uint32_t id) {
+    if (edges_[edges_[id].feeder].sent < edges_[id].lag - kByte) return false;
+    starts_.push_back({now_ + hop_seconds_, id});
+    return true;
+  });
+  for (const std::uint32_t id : finished) {
+    FluidEdge& edge = edges_[id];
+    --unfinished_;
+    result_.flow_seconds[edge.flow] = std::max(result_.flow_seconds[edge.flow], now_ + hop_seconds_);
+    Device& device = devices_[sender_of_[id].device];
+    const std::vector<std::uint32_t>& siblings = device.streams[sender_of_[id].stream].edges;
+    if (std::all_of(siblings.begin(), siblings.end(), [&](std::uint32_t other) { return edges_[other].done; }))
+      std::erase(device.live, sender_of_[id].stream);
+  }
+  std::erase_if(starts_, [&](const Start& pending) {
+    if (pending.seconds > now_ + 1e-12) return false;
+    start(pending.edge);
+    return true;
+  });
+}
+
+Simulation Fluid::run() {
+  while (unfinished_ > 0) {
+    choose_active();
+    allocate();
+    const double dt = next_event();
+    WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_, unfinished_);
+    advance(std::max(dt, options_.resolution_seconds));
+    ++result_.events;
+  }
+  for (const double seconds : result_.flow_seconds) result_.seconds = std::max(result_.seconds, seconds);
+  return std::move(result_);
+}
+
+}  // namespace weft::transfer::internal

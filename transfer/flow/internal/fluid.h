@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transfer/flow/simulate.h"
+
+namespace weft::transfer::internal {
+
+/// One edge between hosts of one flow's tree, seen as a fluid. Edges inside hosts are free and left out: the edge that brings the
+/// flow to a device's host feeds what that device sends.
+struct FluidEdge {
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  std::uint32_t flow = 0;
+  std::uint32_t from = 0, to = 0;  ///< Hosts.
+  std::uint32_t feeder = kNone;    ///< The edge that brings the sender what it passes on; none at the root.
+  double bytes = 0;
+  double lag = 0;  ///< How far it stays behind its feeder while that runs.
+
+  double sent = 0;
+  double rate = 0;
+  bool done = false;
+  bool started = false;
+  // Of the allocation under way.
+  bool active = false, coupled = false, frozen = false;
+};
+
+/// What one device sends of one flow to other hosts: it takes one of the device's places.
+struct FluidStream {
+  std::vector<std::uint32_t> edges;
+};
+
+/// The state of a simulation. Lives for one call of simulate().
+class Fluid {
+ public:
+  Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network, const SimulateOptions& options);
+  Simulation run();
+
+ private:
+  void add_flow(std::uint32_t index, const Flow& flow, const Topology& topology);
+  void choose_active();
+  void allocate();
+  void freeze(std::uint32_t edge, double rate);
+  double next_event() const;
+  void advance(double seconds);
+  void start(std::uint32_t edge);
+  bool caught_up(const FluidEdge& edge) const;
+
+  std::vector<FluidEdge> edges_;
+  std::vector<std::vector<std::uint32_t>> fed_;  ///< Per edge, the edges that it feeds.
+  struct Device {
+    std::vector<FluidStream> streams;  ///< In order of their flows.
+    std::vector<std::uint32_t> live;   ///< Indices of those that have something to send, ascending.
+  };
+  std::vector<Device> devices_;
+  struct Sender {
+    std::uint32_t device, stream;
+  };
+  std::vector<Sender> sender_of_;  ///< Per edge.
+  std::vector<double> capacity_;   ///< Egress of host h at 2h, ingress at 2h + 1. Bytes per second.
+  SimulateOptions options_;
+  double hop_seconds_;
+
+  double now_ = 0;
+  std::size_t unfinished_ = 0;
+  struct Start {
+    double seconds;
+    std::uint32_t edge;
+  };
+  std::vector<Start> starts_;           ///< Edges whose first chunk is on its way.
+  std::vector<std::uint32_t> active_;   ///< Edges that send now.
+  std::vector<std::uint32_t> waiting_;  ///< Edges whose feeder has not yet brought the first window, while that runs.
+  std::vector<double> room_;
+  std::vector<std::uint32_t> users_;
+  std::vector<std::vector<std::uint32_t>> users_of_;  ///< Per capacity, the active edges that share it.
+  std::vector<std::uint32_t> used_;                   ///< Capacities that active edges share.
+  Simulation result_;
+};
+
+}  // namespace weft::transfer::internal

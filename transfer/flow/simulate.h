@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transfer/flow/flow.h"
+#include "transfer/topology/network.h"
+
+namespace weft::transfer {
+
+struct SimulateOptions {
+  /// The executor's rule: a device sends at most so many flows over the network at a time, lower flow ids first.
+  int streams_per_device = 2;
+  /// Events closer together than this are handled as one. 0: each on its own.
+  double resolution_seconds = 0;
+};
+
+/// What the simulator expects of a set of flows that start together.
+struct Simulation {
+  double seconds = 0;                ///< Until the last byte has landed everywhere.
+  std::vector<double> flow_seconds;  ///< Per flow, until it has landed everywhere.
+  std::vector<double> egress_bytes;  ///< Per host.
+  std::vector<double> ingress_bytes;
+  std::uint64_t events = 0;
+};
+
+/// Runs `flows` (in order of their ids) as fluids through the hosts' links. Pure and deterministic; hundreds of flows per
+/// millisecond.
+///
+/// What is modelled: every edge between hosts takes its max-min fair share of its sender's egress and its receiver's ingress. A
+/// device passes on what it has, so a slow child delays its own subtree only. A device lags behind its parent by window *
+/// chunk_bytes and a hop's latency: a chain of h hops takes S / B * (1 + (h - 1) * window * chunk_bytes / S) + h * hop_seconds. A
+/// device sends two flows at a time, lower ids first; a flow that it passes on as fast as it comes in takes no place, since it is
+/// idle in between. What is not: links inside hosts (free), several interfaces of a host (their sum), processor time, losses.
+Simulation simulate(std::span<const Flow> flows, const Topology& topology, const Network& network,
+                    const SimulateOptions& options = {});
+
+}  // namespace weft::transfer
