@@ -160,6 +160,7 @@ void Interpreter::execute(const Start& start) {
   // The device's queue must have produced the source before the wire reads it.
   if (start.source >= 0) resources_.stream.synchronize();
   const Transfer& transfer = program_.transfers[start.transfer];
+  // Each transfer of a program moves one tensor.
   const auto bytes_of = [&](std::int32_t buffer) {
     return buffer < 0 ? std::span<std::byte>()
                       : std::span(tensors_[static_cast<std::size_t>(buffer)].data,
@@ -174,7 +175,9 @@ void Interpreter::execute(const Start& start) {
   }
   const transfer::TransferId id{resources_.epoch, request_.run, transfer.op, static_cast<std::uint32_t>(start.microbatch + 1)};
   try {
-    resources_.engine.start(transfer.part, id, bytes_of(start.source), bytes_of(start.destination), resources_.transfer_timeout,
+    const std::span<const std::byte> source = bytes_of(start.source);
+    const std::span<std::byte> destination = bytes_of(start.destination);
+    resources_.engine.start(transfer.part, id, {&source, 1}, {&destination, 1}, {resources_.transfer_timeout},
                             [inbox = inbox_, handle = start.handle, wake = wake_](const transfer::TransferReport& report) {
                               {
                                 const std::lock_guard lock(inbox->mutex);

@@ -64,32 +64,59 @@ class EngineCluster {
   std::vector<std::unique_ptr<transfer::TransferEngine>> engines;  // by device; before the hub in destruction
 };
 
-/// The buffers and outcome of one device in one transfer.
+/// The buffers, one per tensor, and the outcome of one device in one transfer.
 struct Participant {
   transfer::DevicePart part;
-  std::vector<std::byte> source, destination;
+  std::vector<std::vector<std::byte>> sources, destinations;
   std::optional<transfer::TransferReport> report;
 
-  Participant(transfer::DevicePart device_part, std::vector<std::byte> source_bytes)
-      : part(std::move(device_part)), source(std::move(source_bytes)), destination(part.destination_bytes(), std::byte{0xcd}) {}
+  Participant(transfer::DevicePart device_part, std::vector<std::vector<std::byte>> source_bytes)
+      : part(std::move(device_part)), sources(std::move(source_bytes)) {
+    for (const transfer::TensorPart& tensor : part.tensors)
+      destinations.emplace_back(tensor.destination_bytes(), std::byte{0xcd});
+  }
 
-  void start(transfer::TransferEngine& engine, const transfer::TransferId& id, Nanoseconds timeout = std::chrono::seconds(60)) {
-    engine.start(part, id, source, destination, timeout, [this](const transfer::TransferReport& result) {
+  /// Of a part with one tensor.
+  std::vector<std::byte>& source() { return sources.front(); }
+  std::vector<std::byte>& destination() { return destinations.front(); }
+
+  void start(transfer::TransferEngine& engine, const transfer::TransferId& id,
+             transfer::TransferLimits limits = {std::chrono::seconds(60)}) {
+    start(engine, id, limits, [this](const transfer::TransferReport& result) {
       ASSERT_FALSE(report.has_value()) << "a second callback";
       report = result;
     });
   }
+  void start(transfer::TransferEngine& engine, const transfer::TransferId& id, transfer::TransferLimits limits,
+             transfer::TransferEngine::Callback callback) {
+    const std::vector<std::span<const std::byte>> from(sources.begin(), sources.end());
+    const std::vector<std::span<std::byte>> to(destinations.begin(), destinations.end());
+    engine.start(part, id, from, to, limits, std::move(callback));
+  }
 };
+
+/// Every wanted box of every tensor has arrived as box_of_indices.
+inline void expect_delivered(const Participant& participant, const transfer::ReshardPlan& plan) {
+  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
+    const transfer::TensorPart& tensor = participant.part.tensors[t];
+    if (!tensor.destination) continue;
+    EXPECT_EQ(participant.destinations[t], box_of_indices(*tensor.destination, plan.tasks[t].type.shape, size_of(tensor.dtype)))
+        << fmt::format("tensor {} of device {}", t, participant.part.device);
+  }
+}
 
 /// Participants of a resharding, with sources filled by box_of_indices.
 inline std::map<transfer::DeviceId, std::unique_ptr<Participant>> participants_of(const transfer::ReshardPlan& plan) {
   std::map<transfer::DeviceId, std::unique_ptr<Participant>> result;
   for (std::uint32_t i = 0; i < plan.topology.num_devices(); ++i) {
     transfer::DevicePart part = plan.device_part(transfer::DeviceId(i));
-    if (!part.source && !part.destination) continue;
-    std::vector<std::byte> source;
-    if (part.source) source = box_of_indices(*part.source, plan.task.type.shape, size_of(part.dtype));
-    result.emplace(transfer::DeviceId(i), std::make_unique<Participant>(std::move(part), std::move(source)));
+    if (!part.has_buffers()) continue;
+    std::vector<std::vector<std::byte>> sources(part.tensors.size());
+    for (std::size_t t = 0; t < sources.size(); ++t) {
+      const transfer::TensorPart& tensor = part.tensors[t];
+      if (tensor.source) sources[t] = box_of_indices(*tensor.source, plan.tasks[t].type.shape, size_of(tensor.dtype));
+    }
+    result.emplace(transfer::DeviceId(i), std::make_unique<Participant>(std::move(part), std::move(sources)));
   }
   return result;
 }

@@ -39,7 +39,14 @@ class Flows {
 
   /// `like`: take its chunks, so that chunk i of both is the same bytes.
   const Flow& add(FlowKind kind, const Region& region, DeviceId root, std::vector<FlowEdge> edges, const Flow* like = nullptr) {
-    Flow flow{FlowId(static_cast<std::uint32_t>(plan_.flows.size())), kind, region, root, std::move(edges), 0, 0, 0};
+    Flow flow{FlowId(static_cast<std::uint32_t>(plan_.flows.size())),
+              kind,
+              {Segment::whole(0, region, size_of(plan_.dtype))},
+              root,
+              std::move(edges),
+              0,
+              0,
+              0};
     set_chunks(flow, size_of(plan_.dtype), options_.chunks);
     if (like != nullptr) flow.chunk_bytes = like->chunk_bytes;
     loads_.add(topology_, flow.edges, flow.bytes);
@@ -67,8 +74,13 @@ class Flows {
 };
 
 Reduction reduction_of(const Flow& flow, ReduceOp op, std::size_t num_ranks, std::size_t own_rank) {
-  return {flow.region,      op,         static_cast<std::uint32_t>(num_ranks), static_cast<std::uint32_t>(own_rank), flow.bytes,
-          flow.chunk_bytes, flow.window};
+  return {flow.segments.front().region,
+          op,
+          static_cast<std::uint32_t>(num_ranks),
+          static_cast<std::uint32_t>(own_rank),
+          flow.bytes,
+          flow.chunk_bytes,
+          flow.window};
 }
 
 /// A reduction that no message is needed for: the group is one device.
@@ -133,7 +145,7 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
   for (std::size_t distance = 1; distance < n; ++distance) {
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t j = (i + distance) % n;
-      flows.add(FlowKind::kContribution, results[j].region, ranks[i], {{ranks[i], ranks[j]}}, &results[j]);
+      flows.add(FlowKind::kContribution, results[j].segments.front().region, ranks[i], {{ranks[i], ranks[j]}}, &results[j]);
     }
   }
   return plan;
@@ -188,12 +200,10 @@ CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector
 DevicePart CollectivePlan::device_part(DeviceId device) const {
   DevicePart part;
   part.device = device;
-  part.dtype = dtype;
   const auto own = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) { return rank.device == device; });
   if (own == ranks.end()) return part;
-  part.source = own->source;
-  part.destination = own->destination;
-  part.copies = own->copies;
+  part.tensors.push_back({dtype, own->source, own->destination});
+  for (const Region& region : own->copies) part.copies.push_back({0, region});
   part.reductions = own->reductions;
   part.streams = streams_of(flows, device);
   for (Stream& stream : part.streams) {
@@ -202,8 +212,9 @@ DevicePart CollectivePlan::device_part(DeviceId device) const {
     const DeviceId root = flows.at(stream.flow.value()).root;
     stream.rank = static_cast<std::uint32_t>(
         std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) { return rank.device == root; }) - ranks.begin());
-    const auto reduction = std::find_if(part.reductions.begin(), part.reductions.end(),
-                                        [&](const Reduction& candidate) { return candidate.region == stream.region; });
+    const auto reduction = std::find_if(part.reductions.begin(), part.reductions.end(), [&](const Reduction& candidate) {
+      return candidate.region == stream.segments.front().region;
+    });
     WEFT_CHECK(reduction != part.reductions.end(), "flow {} has no reduction on device {}", stream.flow, device);
     stream.reduction = static_cast<std::uint32_t>(reduction - part.reductions.begin());
   }

@@ -28,18 +28,25 @@ void TransferEngine::connect(DeviceId peer, HostId host, std::vector<std::byte> 
   submit([peer, host, address = std::move(address)](EngineCore& core) { core.connect(peer, host, address); });
 }
 
-void TransferEngine::start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
-                           std::span<std::byte> destination, Nanoseconds timeout, Callback callback) {
+void TransferEngine::start(const DevicePart& part, const TransferId& id, std::span<const std::span<const std::byte>> sources,
+                           std::span<const std::span<std::byte>> destinations, const TransferLimits& limits, Callback callback) {
   if (part.device != self()) {
     throw_error(ErrorCode::kInvalidArgument, "a part for device {} was started on device {}", part.device, self());
   }
-  if (source.size() != part.source_bytes() || destination.size() != part.destination_bytes()) {
-    throw_error(ErrorCode::kInvalidArgument, "{}: source {} and destination {} bytes; the part needs {} and {}", to_string(id),
-                source.size(), destination.size(), part.source_bytes(), part.destination_bytes());
+  if (sources.size() != part.tensors.size() || destinations.size() != part.tensors.size()) {
+    throw_error(ErrorCode::kInvalidArgument, "{}: {} sources and {} destinations; the part has {} tensors", to_string(id),
+                sources.size(), destinations.size(), part.tensors.size());
+  }
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+    const TensorPart& tensor = part.tensors[i];
+    if (sources[i].size() == tensor.source_bytes() && destinations[i].size() == tensor.destination_bytes()) continue;
+    throw_error(ErrorCode::kInvalidArgument, "{}: source {} and destination {} bytes for tensor {}; the part needs {} and {}",
+                to_string(id), sources[i].size(), destinations[i].size(), i, tensor.source_bytes(), tensor.destination_bytes());
   }
   WEFT_CHECK(callback != nullptr);
-  submit([&part, id, source, destination, timeout, callback = std::move(callback)](EngineCore& core) {
-    core.start(part, id, source, destination, timeout, callback);
+  Buffers buffers{{sources.begin(), sources.end()}, {destinations.begin(), destinations.end()}};
+  submit([&part, id, buffers = std::move(buffers), limits, callback = std::move(callback)](EngineCore& core) {
+    core.start(part, id, buffers, limits, callback);
   });
 }
 

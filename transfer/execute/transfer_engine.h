@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "transfer/execute/transfer_limits.h"
 #include "transfer/execute/transfer_report.h"
 #include "transfer/flow/device_part.h"
 
@@ -51,12 +52,13 @@ class TransferEngine final {
 
   /// Starts this device's part of a transfer; the other devices of the plan start theirs under the same id, at any time.
   ///
-  /// `source` has part.source_bytes(), `destination` part.destination_bytes(); one may be the other for an all-reduce. `part` and
-  /// both buffers stay valid and `source` unchanged until the callback has begun; after it the engine touches neither. The
-  /// callback comes exactly once: ok, the peer's death (kPeerDied), kDeadlineExceeded after `timeout`, the error of cancel_all(),
-  /// or kIncompatible when the plans of two devices differ. Throws Error(kInvalidArgument) when buffers do not fit the part.
-  void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
-             Nanoseconds timeout, Callback callback);
+  /// One source and one destination per tensor of the part, of its source_bytes() and destination_bytes(): empty where this
+  /// device holds or wants nothing; one may be the other for an all-reduce. `part` and all buffers' memory stay valid and sources
+  /// unchanged until the callback has begun; after it the engine touches none. The callback comes exactly once: ok, the peer's
+  /// death (kPeerDied), kDeadlineExceeded (see TransferLimits), the error of cancel_all(), or kIncompatible when the plans of
+  /// two devices differ. Throws Error(kInvalidArgument) when buffers do not fit the part.
+  void start(const DevicePart& part, const TransferId& id, std::span<const std::span<const std::byte>> sources,
+             std::span<const std::span<std::byte>> destinations, const TransferLimits& limits, Callback callback);
 
   /// Ends every transfer under way with `error`; buffers are free once their callbacks have run. Connections that were carrying
   /// something are cut (their peers see this device as lost); connect() again before using them.

@@ -9,12 +9,17 @@
 
 namespace weft::transfer {
 
-std::size_t DevicePart::source_bytes() const {
+std::size_t TensorPart::source_bytes() const {
   return source ? static_cast<std::size_t>(source->num_elements()) * size_of(dtype) : 0;
 }
 
-std::size_t DevicePart::destination_bytes() const {
+std::size_t TensorPart::destination_bytes() const {
   return destination ? static_cast<std::size_t>(destination->num_elements()) * size_of(dtype) : 0;
+}
+
+bool DevicePart::has_buffers() const {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const TensorPart& tensor) { return tensor.source || tensor.destination; });
 }
 
 std::uint64_t DevicePart::bytes_sent() const {
@@ -39,12 +44,17 @@ std::vector<DeviceId> DevicePart::peers() const {
 }
 
 std::string to_string(const DevicePart& part) {
-  std::string text = fmt::format("device {} {}", part.device, to_string(part.dtype));
-  if (part.source) text += " from " + to_string(*part.source);
-  if (part.destination) text += " to " + to_string(*part.destination);
-  for (const Region& region : part.copies) text += "\n  copy " + to_string(region);
+  std::string text = fmt::format("device {}", part.device);
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+    const TensorPart& tensor = part.tensors[i];
+    if (!tensor.source && !tensor.destination) continue;
+    text += fmt::format("{} {}", part.tensors.size() == 1 ? "" : fmt::format("\n  tensor {}", i), to_string(tensor.dtype));
+    if (tensor.source) text += " from " + to_string(*tensor.source);
+    if (tensor.destination) text += " to " + to_string(*tensor.destination);
+  }
+  for (const TensorCopy& copy : part.copies) text += "\n  copy " + to_string(Segment{copy.tensor, copy.region, 0, 0});
   for (const Stream& stream : part.streams) {
-    text += fmt::format("\n  flow {} {} {}", stream.flow, to_string(stream.region), format_bytes(stream.bytes));
+    text += fmt::format("\n  flow {} {} {}", stream.flow, to_string(stream.segments), format_bytes(stream.bytes));
     if (stream.parent) text += fmt::format(" from {}", *stream.parent);
     for (std::size_t i = 0; i < stream.children.size(); ++i)
       text += fmt::format("{}{}", i == 0 ? " to " : ",", stream.children[i]);
@@ -61,7 +71,7 @@ std::string to_string(const DevicePart& part) {
 std::vector<Stream> streams_of(const std::vector<Flow>& flows, DeviceId device) {
   std::vector<Stream> streams;
   for (const Flow& flow : flows) {
-    Stream stream{flow.id, flow.kind, flow.region, {}, {}, flow.bytes, flow.chunk_bytes, flow.window, 0, 0};
+    Stream stream{flow.id, flow.kind, flow.segments, {}, {}, flow.bytes, flow.chunk_bytes, flow.window, 0, 0};
     for (const FlowEdge& edge : flow.edges) {
       if (edge.child == device) stream.parent = edge.parent;
       if (edge.parent == device) stream.children.push_back(edge.child);

@@ -14,7 +14,7 @@ namespace weft::transfer {
 struct Stream {
   FlowId flow;
   FlowKind kind = FlowKind::kDeliver;
-  Region region;
+  std::vector<Segment> segments;
   std::optional<DeviceId> parent;
   std::vector<DeviceId> children;
   std::uint64_t bytes = 0;
@@ -28,14 +28,15 @@ struct Stream {
   std::uint32_t num_chunks() const { return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes); }
   friend bool operator==(const Stream&, const Stream&) = default;
   static constexpr auto fields =
-      weft::fields(&Stream::flow, &Stream::kind, &Stream::region, &Stream::parent, &Stream::children, &Stream::bytes,
+      weft::fields(&Stream::flow, &Stream::kind, &Stream::segments, &Stream::parent, &Stream::children, &Stream::bytes,
                    &Stream::chunk_bytes, &Stream::window, &Stream::reduction, &Stream::rank);
 };
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
-/// destination[region] = term 0 (+) term 1 (+) ... in rank order. This device's own term is source[region], the others
-/// arrive as kContribution streams. Chunk by chunk, as soon as all terms of a chunk are there.
+/// A collective works on one tensor, the part's only one: destination[region] = term 0 (+) term 1 (+) ... in rank order. This
+/// device's own term is source[region], the others arrive as kContribution streams. Chunk by chunk, as soon as all terms of a
+/// chunk are there.
 struct Reduction {
   Region region;
   ReduceOp op = ReduceOp::kSum;
@@ -51,23 +52,39 @@ struct Reduction {
                                               &Reduction::bytes, &Reduction::chunk_bytes, &Reduction::window);
 };
 
-/// All that one device must do for one plan (a resharding or a collective): a value that travels in its program.
-///
-/// Buffers are named at execution: the source box (absent if this device holds nothing) and the destination box (absent
-/// if it wants nothing), both dense and row-major.
-struct DevicePart {
-  DeviceId device;
+/// What one device has of one tensor before and after: the source box (absent if it holds nothing) and the destination box
+/// (absent if it wants nothing), both dense and row-major. Their memory is named at execution.
+struct TensorPart {
   DType dtype = DType::kF32;
   std::optional<Region> source;
   std::optional<Region> destination;
-  std::vector<Region> copies;   ///< From source to destination, without any message.
-  std::vector<Stream> streams;  ///< Ascending by flow.
+
+  std::size_t source_bytes() const;
+  std::size_t destination_bytes() const;
+  friend bool operator==(const TensorPart&, const TensorPart&) = default;
+  static constexpr auto fields = weft::fields(&TensorPart::dtype, &TensorPart::source, &TensorPart::destination);
+};
+
+/// A region that a device copies from its source box to its destination box of a tensor.
+struct TensorCopy {
+  std::uint32_t tensor = 0;
+  Region region;
+  friend bool operator==(const TensorCopy&, const TensorCopy&) = default;
+  static constexpr auto fields = weft::fields(&TensorCopy::tensor, &TensorCopy::region);
+};
+
+/// All that one device must do for one plan (a resharding or a collective): a value that travels in its program.
+struct DevicePart {
+  DeviceId device;
+  std::vector<TensorPart> tensors;  ///< All of the plan's, also those that this device has nothing of.
+  std::vector<TensorCopy> copies;   ///< Without any message.
+  std::vector<Stream> streams;      ///< Ascending by flow.
   std::vector<Reduction> reductions;
 
   /// Nothing to send, receive or copy.
   bool empty() const { return copies.empty() && streams.empty() && reductions.empty(); }
-  std::size_t source_bytes() const;
-  std::size_t destination_bytes() const;
+  /// It holds or wants something of some tensor.
+  bool has_buffers() const;
   /// Bytes of payload this device sends and receives, over all edges.
   std::uint64_t bytes_sent() const;
   std::uint64_t bytes_received() const;
@@ -76,8 +93,7 @@ struct DevicePart {
 
   friend bool operator==(const DevicePart&, const DevicePart&) = default;
   static constexpr auto fields =
-      weft::fields(&DevicePart::device, &DevicePart::dtype, &DevicePart::source, &DevicePart::destination, &DevicePart::copies,
-                   &DevicePart::streams, &DevicePart::reductions);
+      weft::fields(&DevicePart::device, &DevicePart::tensors, &DevicePart::copies, &DevicePart::streams, &DevicePart::reductions);
 };
 
 /// A line per copy, stream and reduction.

@@ -28,15 +28,37 @@ struct FlowEdge {
   static constexpr auto fields = weft::fields(&FlowEdge::parent, &FlowEdge::child);
 };
 
-/// A region of a tensor that travels down a tree of devices, in chunks, from the root.
+/// Bytes [begin, begin + bytes) of a region of one of the plan's tensors, the region taken as a dense row-major box.
+struct Segment {
+  std::uint32_t tensor = 0;
+  Region region;
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+
+  /// All of `region`.
+  static Segment whole(std::uint32_t tensor, const Region& region, std::size_t element_size);
+
+  friend bool operator==(const Segment&, const Segment&) = default;
+  static constexpr auto fields = weft::fields(&Segment::tensor, &Segment::region, &Segment::begin, &Segment::bytes);
+};
+
+/// "[0:4,0:8]", "tensor 2 [0:4,0:8] from byte 64".
+std::string to_string(const Segment& segment);
+/// The first few of them.
+std::string to_string(const std::vector<Segment>& segments);
+
+/// Bytes that travel down a tree of devices, in chunks, from the root. The payload is the concatenation of the segments: so small
+/// tensors can share a flow, and several flows can share a large region.
 ///
-/// Chunk i is the bytes [i * chunk_bytes, min((i + 1) * chunk_bytes, bytes)) of the region as a dense row-major box. A device
+/// Chunk i is the bytes [i * chunk_bytes, min((i + 1) * chunk_bytes, bytes)) of the payload. A device
 /// passes a chunk on as soon as it has landed. At most `window` chunks are under way on an edge: window * chunk_bytes
 /// is what the pipeline's fill costs per hop, and the memory a hop may need.
+///
+/// The id is also the flow's priority: where flows of one plan compete for a link, the lower one goes first.
 struct Flow {
   FlowId id;
   FlowKind kind = FlowKind::kDeliver;
-  Region region;
+  std::vector<Segment> segments;
   DeviceId root;
   std::vector<FlowEdge> edges;  ///< Parents before their children.
   std::uint64_t bytes = 0;
@@ -44,7 +66,7 @@ struct Flow {
   std::uint32_t window = 0;
 
   friend bool operator==(const Flow&, const Flow&) = default;
-  static constexpr auto fields = weft::fields(&Flow::id, &Flow::kind, &Flow::region, &Flow::root, &Flow::edges, &Flow::bytes,
+  static constexpr auto fields = weft::fields(&Flow::id, &Flow::kind, &Flow::segments, &Flow::root, &Flow::edges, &Flow::bytes,
                                               &Flow::chunk_bytes, &Flow::window);
 };
 
@@ -64,8 +86,9 @@ struct ChunkOptions {
       weft::fields(&ChunkOptions::chunk_bytes, &ChunkOptions::direct_chunk_bytes, &ChunkOptions::window);
 };
 
-/// Fills in bytes, chunk_bytes and window. Chunks are about equal, and whole rows (everything but the outermost wide
-/// dimension) where those are small enough, else multiples of 64 bytes.
+/// Fills in bytes, chunk_bytes and window from the segments. Chunks are about equal, and whole rows (everything but the outermost
+/// wide dimension) where there is one segment and those are small enough, else multiples of 64 bytes.
+/// `element_size`: of the first segment's tensor.
 void set_chunks(Flow& flow, std::size_t element_size, const ChunkOptions& options);
 
 }  // namespace weft::transfer

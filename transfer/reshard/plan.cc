@@ -21,7 +21,7 @@ namespace {
 class Planner {
  public:
   Planner(ReshardPlan& plan, const ChunkOptions& options)
-      : plan_(plan), options_(options), element_size_(size_of(plan.task.type.dtype)), loads_(plan.topology) {}
+      : plan_(plan), options_(options), element_size_(size_of(plan.tasks.front().type.dtype)), loads_(plan.topology) {}
 
   void add(const Slice& slice) {
     switch (plan_.strategy) {
@@ -33,8 +33,14 @@ class Planner {
 
  private:
   void add_flow(const Region& region, DeviceId root, std::vector<FlowEdge> edges) {
-    Flow flow{
-        FlowId(static_cast<std::uint32_t>(plan_.flows.size())), FlowKind::kDeliver, region, root, std::move(edges), 0, 0, 0};
+    Flow flow{FlowId(static_cast<std::uint32_t>(plan_.flows.size())),
+              FlowKind::kDeliver,
+              {Segment::whole(0, region, element_size_)},
+              root,
+              std::move(edges),
+              0,
+              0,
+              0};
     set_chunks(flow, element_size_, options_);
     loads_.add(plan_.topology, flow.edges, flow.bytes);
     plan_.flows.push_back(std::move(flow));
@@ -137,10 +143,10 @@ ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Stra
   for (const ShardMap* map : {&task.source, &task.destination}) {
     for (const Shard& shard : map->shards) topology.host_of(shard.device);
   }
-  ReshardPlan plan{task, topology, strategy, {}, {}};
+  ReshardPlan plan{{task}, topology, strategy, {}, {}};
   const std::vector<Slice> slices = cut_slices(task.source, task.destination);
   for (const Slice& slice : slices) {
-    for (const DeviceId device : slice.local) plan.copies.push_back({device, slice.region});
+    for (const DeviceId device : slice.local) plan.copies.push_back({device, 0, slice.region});
   }
   // Slices with few holders first, since they have no choice of sender; then the large ones, which are hardest to balance.
   std::vector<std::size_t> order(slices.size());
@@ -159,11 +165,14 @@ ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Stra
 DevicePart ReshardPlan::device_part(DeviceId device) const {
   DevicePart part;
   part.device = device;
-  part.dtype = task.type.dtype;
-  if (const Region* region = task.source.region_of(device)) part.source = *region;
-  if (const Region* region = task.destination.region_of(device)) part.destination = *region;
+  for (const ReshardTask& task : tasks) {
+    TensorPart& tensor = part.tensors.emplace_back();
+    tensor.dtype = task.type.dtype;
+    if (const Region* region = task.source.region_of(device)) tensor.source = *region;
+    if (const Region* region = task.destination.region_of(device)) tensor.destination = *region;
+  }
   for (const LocalCopy& copy : copies) {
-    if (copy.device == device) part.copies.push_back(copy.region);
+    if (copy.device == device) part.copies.push_back({copy.tensor, copy.region});
   }
   part.streams = streams_of(flows, device);
   return part;
@@ -184,10 +193,11 @@ std::vector<DeviceId> ReshardPlan::devices() const {
 std::string ReshardPlan::digest() const { return sha256(encode(*this)); }
 
 std::string to_string(const ReshardPlan& plan) {
-  std::string text =
-      fmt::format("{} by {}: {}", to_string(plan.task.type), to_string(plan.strategy), to_string(plan_stats(plan)));
+  std::string text = plan.tasks.size() == 1 ? to_string(plan.tasks.front().type) : fmt::format("{} tensors", plan.tasks.size());
+  text += fmt::format(" by {}: {}", to_string(plan.strategy), to_string(plan_stats(plan)));
   for (const Flow& flow : plan.flows) text += "\n  " + to_string(flow);
-  for (const LocalCopy& copy : plan.copies) text += fmt::format("\n  device {} copies {}", copy.device, to_string(copy.region));
+  for (const LocalCopy& copy : plan.copies)
+    text += fmt::format("\n  device {} copies {}", copy.device, to_string(Segment{copy.tensor, copy.region, 0, 0}));
   return text;
 }
 

@@ -24,16 +24,18 @@ struct ReshardTask {
 /// A region that one device copies from its own source shard to its own destination shard.
 struct LocalCopy {
   DeviceId device;
+  std::uint32_t tensor = 0;
   Region region;
   friend bool operator==(const LocalCopy&, const LocalCopy&) = default;
-  static constexpr auto fields = weft::fields(&LocalCopy::device, &LocalCopy::region);
+  static constexpr auto fields = weft::fields(&LocalCopy::device, &LocalCopy::tensor, &LocalCopy::region);
 };
 
-/// Who sends what to whom so that `task` is done: a pure value, equal on every process that computes it.
+/// Who sends what to whom so that `tasks` are done: a pure value, equal on every process that computes it.
 ///
-/// Every (receiving device, byte) is delivered exactly once: by one flow or by one local copy.
+/// Tensor i of its flows and copies is that of tasks[i]. Every (receiving device, byte) is delivered exactly once: by one flow or
+/// by one local copy.
 struct ReshardPlan {
-  ReshardTask task;
+  std::vector<ReshardTask> tasks;
   Topology topology;
   Strategy strategy = Strategy::kBroadcast;
   std::vector<Flow> flows;
@@ -47,8 +49,8 @@ struct ReshardPlan {
   std::string digest() const;
 
   friend bool operator==(const ReshardPlan&, const ReshardPlan&) = default;
-  static constexpr auto fields =
-      weft::fields(&ReshardPlan::task, &ReshardPlan::topology, &ReshardPlan::strategy, &ReshardPlan::flows, &ReshardPlan::copies);
+  static constexpr auto fields = weft::fields(&ReshardPlan::tasks, &ReshardPlan::topology, &ReshardPlan::strategy,
+                                              &ReshardPlan::flows, &ReshardPlan::copies);
 };
 
 /// A headline, then a line per flow and per copy.

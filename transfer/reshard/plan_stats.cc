@@ -12,7 +12,6 @@ namespace weft::transfer {
 
 PlanStats plan_stats(const ReshardPlan& plan) {
   const Topology& topology = plan.topology;
-  const std::size_t element = size_of(plan.task.type.dtype);
   PlanStats stats;
   stats.sent_by_device.resize(topology.num_devices());
   stats.received_by_device.resize(topology.num_devices());
@@ -32,12 +31,14 @@ PlanStats plan_stats(const ReshardPlan& plan) {
     }
   }
   for (const LocalCopy& copy : plan.copies)
-    stats.bytes_copied += static_cast<std::uint64_t>(copy.region.num_elements()) * element;
-  for (const Slice& slice : cut_slices(plan.task.source, plan.task.destination)) {
-    std::set<HostId> hosts;
-    for (const DeviceId device : slice.wanters) hosts.insert(topology.host_of(device));
-    for (const DeviceId device : slice.holders) hosts.erase(topology.host_of(device));
-    stats.minimum_between_hosts += hosts.size() * static_cast<std::uint64_t>(slice.region.num_elements()) * element;
+    stats.bytes_copied += Segment::whole(copy.tensor, copy.region, size_of(plan.tasks.at(copy.tensor).type.dtype)).bytes;
+  for (const ReshardTask& task : plan.tasks) {
+    for (const Slice& slice : cut_slices(task.source, task.destination)) {
+      std::set<HostId> hosts;
+      for (const DeviceId device : slice.wanters) hosts.insert(topology.host_of(device));
+      for (const DeviceId device : slice.holders) hosts.erase(topology.host_of(device));
+      stats.minimum_between_hosts += hosts.size() * Segment::whole(0, slice.region, size_of(task.type.dtype)).bytes;
+    }
   }
   if (!egress.empty()) {
     stats.busiest_host_egress = *std::max_element(egress.begin(), egress.end());

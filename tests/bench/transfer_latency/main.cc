@@ -80,7 +80,7 @@ class Rounds {
   /// Part of round `round`; `last`: its end is the round's end.
   void start(const DevicePart& part, std::uint32_t op, std::uint64_t round, std::span<const std::byte> source,
              std::span<std::byte> destination, std::function<void()> then) {
-    engine_.start(part, {epoch_, round, op, 0}, source, destination, std::chrono::seconds(60),
+    engine_.start(part, {epoch_, round, op, 0}, {&source, 1}, {&destination, 1}, {std::chrono::seconds(60)},
                   [then = std::move(then)](const TransferReport& report) {
                     WEFT_CHECK(report.outcome.ok(), "{}", report.outcome.error().describe());
                     then();

@@ -31,13 +31,13 @@ class ThreadedCluster {
     }
   }
 
+  void start(test::Participant& participant, const TransferId& id) {
+    ++started_;
+    participant.start(*engines[participant.part.device.value()], id, {kPatience}, on_end());
+  }
   void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination) {
     ++started_;
-    engines[part.device.value()]->start(part, id, source, destination, kPatience, [this](const TransferReport& report) {
-      const std::scoped_lock lock(mutex_);
-      reports_.push_back(report);
-      changed_.notify_all();
-    });
+    engines[part.device.value()]->start(part, id, {&source, 1}, {&destination, 1}, {kPatience}, on_end());
   }
   std::vector<TransferReport> wait_all() {
     std::unique_lock lock(mutex_);
@@ -50,6 +50,14 @@ class ThreadedCluster {
   std::vector<std::unique_ptr<TransferEngine>> engines;
 
  private:
+  TransferEngine::Callback on_end() {
+    return [this](const TransferReport& report) {
+      const std::scoped_lock lock(mutex_);
+      reports_.push_back(report);
+      changed_.notify_all();
+    };
+  }
+
   SteadyClock clock_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -69,23 +77,20 @@ TEST(UcxDelivery, EveryStrategyDeliversTheRightBytes) {
     SCOPED_TRACE(fmt::format("seed {} round {}: {} from {} to {}", seed, round, weft::to_string(shape), source.describe(),
                              destination.describe()));
     const ReshardTask task{{DType::kF32, shape}, source.map(shape), destination.map(shape)};
+    std::vector<ReshardPlan> plans;
     std::vector<std::map<DeviceId, std::unique_ptr<test::Participant>>> transfers;
     for (const Strategy strategy : kStrategies) {
-      transfers.push_back(
-          test::participants_of(plan_reshard(task, topology, strategy, {64u << (random() % 12), 64u << (random() % 12), 2})));
+      plans.push_back(plan_reshard(task, topology, strategy, {64u << (random() % 12), 64u << (random() % 12), 2}));
+      transfers.push_back(test::participants_of(plans.back()));
     }
     for (std::uint32_t i = 0; i < transfers.size(); ++i) {
       for (auto& [device, participant] : transfers[i]) {
-        cluster.start(participant->part, {1, round, i, 0}, participant->source, participant->destination);
+        cluster.start(*participant, {1, round, i, 0});
       }
     }
     for (const TransferReport& report : cluster.wait_all()) ASSERT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
-    for (const auto& transfer : transfers) {
-      for (const auto& [device, participant] : transfer) {
-        if (!participant->part.destination) continue;
-        ASSERT_EQ(participant->destination, test::box_of_indices(*participant->part.destination, shape, 4))
-            << fmt::format("device {}", device);
-      }
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+      for (const auto& [device, participant] : transfers[i]) test::expect_delivered(*participant, plans[i]);
     }
   }
 }
@@ -98,8 +103,7 @@ TEST(UcxDelivery, BytesOfEachPathAreThoseOfThePlan) {
   const ReshardTask task{
       {DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}};
   auto participants = test::participants_of(plan_reshard(task, topology, Strategy::kBroadcast));
-  for (auto& [device, participant] : participants)
-    cluster.start(participant->part, {1, 1, 1, 1}, participant->source, participant->destination);
+  for (auto& [device, participant] : participants) cluster.start(*participant, {1, 1, 1, 1});
   for (const TransferReport& report : cluster.wait_all()) ASSERT_TRUE(report.outcome.ok());
   const std::uint64_t bytes = 512 * 1024 * 4;
   EXPECT_EQ(cluster.engines[0]->counters().bytes_sent(Path::kTcp), bytes) << "once over the wire";
@@ -152,7 +156,7 @@ TEST(UcxDelivery, AnEngineThatGoesAwayFailsTheTransfersThatNeedItAndOnlyThose) {
   auto doomed = test::participants_of(plan(0, 1)), sound = test::participants_of(plan(0, 2));
   // Device 1 never starts its part and goes away.
   test::Participant& sender = *doomed.at(DeviceId(0));
-  cluster.start(sender.part, {1, 1, 1, 1}, sender.source, sender.destination);
+  cluster.start(sender, {1, 1, 1, 1});
   cluster.engines[1].reset();
   const auto failed = cluster.wait_all();
   ASSERT_EQ(failed.size(), 1u);
@@ -160,8 +164,7 @@ TEST(UcxDelivery, AnEngineThatGoesAwayFailsTheTransfersThatNeedItAndOnlyThose) {
   EXPECT_EQ(failed[0].outcome.error().code(), ErrorCode::kPeerDied);
   EXPECT_NE(failed[0].outcome.error().message().find("device 1 (host 1)"), std::string::npos)
       << failed[0].outcome.error().message();
-  for (auto& [device, participant] : sound)
-    cluster.start(participant->part, {1, 1, 2, 1}, participant->source, participant->destination);
+  for (auto& [device, participant] : sound) cluster.start(*participant, {1, 1, 2, 1});
   for (const TransferReport& report : cluster.wait_all()) EXPECT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
 }
 

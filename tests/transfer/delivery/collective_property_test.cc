@@ -68,7 +68,8 @@ std::vector<std::vector<std::byte>> run(std::mt19937_64& random, const Setting& 
   std::vector<std::unique_ptr<test::Participant>> participants;
   std::vector<std::size_t> order;
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    participants.push_back(std::make_unique<test::Participant>(plan.device_part(plan.ranks[rank].device), sources[rank]));
+    participants.push_back(std::make_unique<test::Participant>(plan.device_part(plan.ranks[rank].device),
+                                                               std::vector<std::vector<std::byte>>{sources[rank]}));
     order.push_back(rank);
   }
   std::shuffle(order.begin(), order.end(), random);
@@ -82,7 +83,7 @@ std::vector<std::vector<std::byte>> run(std::mt19937_64& random, const Setting& 
   std::vector<std::vector<std::byte>> results;
   for (const auto& participant : participants) {
     EXPECT_TRUE(participant->report && participant->report->outcome.ok());
-    results.push_back(participant->destination);
+    results.push_back(participant->destination());
   }
   return results;
 }
@@ -130,8 +131,9 @@ TEST(CollectiveProperty, AllReduceInPlaceGivesTheSameBits) {
     for (const DeviceId device : group) parts.push_back(plan.device_part(device));
     std::size_t done = 0;
     for (std::size_t rank = 0; rank < group.size(); ++rank) {
-      cluster.engines[group[rank].value()]->start(parts[rank], {1, 1, 1, 1}, std::as_bytes(std::span(buffers[rank])),
-                                                  std::as_writable_bytes(std::span(buffers[rank])), std::chrono::seconds(60),
+      const auto in = std::as_bytes(std::span(buffers[rank]));
+      const auto out = std::as_writable_bytes(std::span(buffers[rank]));
+      cluster.engines[group[rank].value()]->start(parts[rank], {1, 1, 1, 1}, {&in, 1}, {&out, 1}, {std::chrono::seconds(60)},
                                                   [&done](const TransferReport& report) { done += report.outcome.ok() ? 1 : 0; });
       if (random() % 2 == 0) cluster.poll();
     }

@@ -30,7 +30,7 @@ class EngineFailure : public ::testing::Test {
   }
   Participant& at(std::uint32_t device) { return *participants.at(DeviceId(device)); }
   void start(std::uint32_t device, const TransferId& id = {1, 1, 1, 1}) {
-    at(device).start(*cluster.engines[device], id, std::chrono::seconds(10));
+    at(device).start(*cluster.engines[device], id, {std::chrono::seconds(10)});
   }
   bool ended(std::uint32_t device) { return at(device).report.has_value(); }
   const Error& error(std::uint32_t device) { return at(device).report->outcome.error(); }
@@ -44,7 +44,7 @@ class EngineFailure : public ::testing::Test {
 
 TEST_F(EngineFailure, ATransferThatIsNeverStartedElsewhereEndsAtItsDeadlineAndSaysWhomItWaitsFor) {
   start(0);
-  at(1).start(*cluster.engines[1], {1, 1, 1, 1}, std::chrono::seconds(5));
+  at(1).start(*cluster.engines[1], {1, 1, 1, 1}, {std::chrono::seconds(5)});
   settle();
   EXPECT_FALSE(ended(0));
   EXPECT_FALSE(ended(1)) << "device 2 takes nothing, so device 1 may not pass on";
@@ -108,10 +108,10 @@ TEST_F(EngineFailure, CancelEndsEverythingWithTheGivenErrorAndTouchesNoBufferAft
   ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1); }));
   EXPECT_EQ(error(0), stop);
   EXPECT_EQ(error(1), stop);
-  const auto before = at(1).destination;
+  const auto before = at(1).destination();
   start(2);
   settle();
-  EXPECT_EQ(at(1).destination, before);
+  EXPECT_EQ(at(1).destination(), before);
 }
 
 TEST_F(EngineFailure, AfterACancelANewEpochRunsOverNewConnections) {
@@ -130,7 +130,7 @@ TEST_F(EngineFailure, AfterACancelANewEpochRunsOverNewConnections) {
   for (const std::uint32_t device : {0u, 1u, 2u}) start(device, {2, 1, 1, 1});
   ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1) && ended(2); }));
   for (const std::uint32_t device : {0u, 1u, 2u}) EXPECT_TRUE(at(device).report->outcome.ok());
-  EXPECT_EQ(at(2).destination, at(0).source);
+  EXPECT_EQ(at(2).destination(), at(0).source());
 }
 
 TEST_F(EngineFailure, ChunksOfAnOldEpochAreThrownAway) {
@@ -162,7 +162,7 @@ TEST_F(EngineFailure, PlansThatDifferAreFoundOut) {
 TEST_F(EngineFailure, AnIdUnderWayCannotBeStartedAgain) {
   start(0);
   settle();
-  Participant again(at(0).part, at(0).source);
+  Participant again(at(0).part, at(0).sources);
   again.start(*cluster.engines[0], {1, 1, 1, 1});
   ASSERT_TRUE(cluster.poll_until([&] { return again.report.has_value(); }));
   EXPECT_EQ(again.report->outcome.error().code(), ErrorCode::kAlreadyExists);
@@ -170,17 +170,18 @@ TEST_F(EngineFailure, AnIdUnderWayCannotBeStartedAgain) {
   start(1);
   start(2);
   ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1) && ended(2); }));
-  EXPECT_EQ(at(2).destination, at(0).source);
+  EXPECT_EQ(at(2).destination(), at(0).source());
 }
 
 TEST_F(EngineFailure, BuffersThatDoNotFitAreRefused) {
-  std::vector<std::byte> buffer(100);
-  EXPECT_THROW(
-      cluster.engines[0]->start(at(0).part, {1, 1, 1, 1}, buffer, {}, std::chrono::seconds(1), [](const TransferReport&) {}),
-      Error);
-  EXPECT_THROW(cluster.engines[2]->start(at(0).part, {1, 1, 1, 1}, at(0).source, {}, std::chrono::seconds(1),
-                                         [](const TransferReport&) {}),
-               Error);
+  const auto refused = [&](std::uint32_t device, Participant& participant) {
+    EXPECT_THROW(participant.start(*cluster.engines[device], {1, 1, 1, 1}), Error);
+  };
+  Participant small(at(0).part, {std::vector<std::byte>(100)});
+  refused(0, small);
+  Participant none(at(0).part, {});
+  refused(0, none);
+  refused(2, at(0));
 }
 
 TEST_F(EngineFailure, ADeviceThatIsNotConnectedIsNamed) {
@@ -227,7 +228,7 @@ TEST(EngineMemory, AStalledTailBoundsWhatARelayStages) {
   }));
   for (const std::uint32_t device : {1u, 2u}) {
     ASSERT_TRUE(participants.at(DeviceId(device))->report->outcome.ok());
-    EXPECT_EQ(participants.at(DeviceId(device))->destination, test::box_of_indices(Region::whole(wide), wide, 4));
+    EXPECT_EQ(participants.at(DeviceId(device))->destination(), test::box_of_indices(Region::whole(wide), wide, 4));
   }
 }
 

@@ -113,7 +113,7 @@ TEST(Strategy, NamesRoundTripAndOthersAreRefusedWithTheChoices) {
 TEST(Chunks, AreWholeRowsOfNearlyEqualSizeWithinTheLimit) {
   const auto chunks = [](std::vector<Interval> region, std::uint64_t limit) {
     Flow flow;
-    flow.region = Region(std::move(region));
+    flow.segments = {Segment::whole(0, Region(std::move(region)), 4)};
     flow.edges = {{DeviceId(0), DeviceId(1)}};
     set_chunks(flow, 4, {limit, limit, 2});
     return std::pair(flow.bytes, flow.chunk_bytes);

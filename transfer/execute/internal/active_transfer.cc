@@ -9,27 +9,27 @@
 
 namespace weft::transfer {
 
-ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
-                               std::span<std::byte> destination, TimePoint started, TimePoint deadline,
-                               std::function<void(const TransferReport&)> callback)
+ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, Buffers buffers, TimePoint started,
+                               const TransferLimits& limits, std::function<void(const TransferReport&)> callback)
     : core_(core),
       part_(part),
       id_(id),
-      source_(source),
-      destination_(destination),
+      sources_(std::move(buffers.sources)),
+      destinations_(std::move(buffers.destinations)),
+      landed_in_(destinations_.begin(), destinations_.end()),
       started_(started),
-      deadline_(deadline),
+      deadline_(started + limits.deadline),
       callback_(std::move(callback)) {
-  const std::size_t element = size_of(part.dtype);
   streams_.resize(part.streams.size());
   reductions_.resize(part.reductions.size());
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
     ReductionState& state = reductions_[i];
     const Reduction& reduction = part.reductions[i];
-    WEFT_CHECK(part.source && part.destination, "a reduction needs both buffers");
+    const TensorPart& tensor = part.tensors.at(0);
+    WEFT_CHECK(part.tensors.size() == 1 && tensor.source && tensor.destination, "a reduction needs both boxes of one tensor");
     state.reduction = &reduction;
-    state.source = StridedView(reduction.region, *part.source, element);
-    state.destination = StridedView(reduction.region, *part.destination, element);
+    state.source = StridedView(reduction.region, *tensor.source, size_of(tensor.dtype));
+    state.destination = StridedView(reduction.region, *tensor.destination, size_of(tensor.dtype));
     state.arrived.resize(reduction.num_chunks());
     state.reduced.resize(reduction.num_chunks());
     state.term_streams.resize(reduction.num_ranks);
@@ -42,7 +42,14 @@ ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const T
     const bool root = !stream.parent;
     const bool staged = !root && stream.kind == FlowKind::kContribution;
     const bool from_source = root && stream.kind != FlowKind::kResult;
-    if (!staged) state.view = StridedView(stream.region, from_source ? part.source.value() : part.destination.value(), element);
+    const auto side = from_source ? SegmentedView::Side::kSource : SegmentedView::Side::kDestination;
+    if (!staged) {
+      state.view = SegmentedView(stream.segments, part.tensors, side);
+      if (state.view.bytes() != stream.bytes) {
+        throw_error(ErrorCode::kInvalidArgument, "flow {} of transfer {} has {} bytes, but its segments {}", stream.flow,
+                    to_string(id), stream.bytes, state.view.bytes());
+      }
+    }
     state.all_ready = from_source;
     state.chunks.resize(stream.num_chunks());
     for (const DeviceId child : stream.children) state.children.push_back({child});
@@ -54,16 +61,19 @@ ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const T
 
 void ActiveTransfer::begin() {
   ++remaining_;  // nothing below can end the transfer before all of it has begun
-  for (const Region& region : part_.copies) {
-    // In place: the very same bytes.
-    if (source_.data() == destination_.data() && part_.source == part_.destination) break;
-    copy_region(region, size_of(part_.dtype), part_.source.value(), source_, part_.destination.value(), destination_);
+  for (const TensorCopy& copy : part_.copies) {
+    const TensorPart& tensor = part_.tensors.at(copy.tensor);
+    if (in_place(copy.tensor) && tensor.source == tensor.destination) continue;  // the very same bytes
+    copy_region(copy.region, size_of(tensor.dtype), tensor.source.value(), sources_[copy.tensor], tensor.destination.value(),
+                destinations_[copy.tensor]);
   }
   // In place, a reduction overwrites this device's own term: keep a copy for those who have not got it yet.
   for (StreamState& state : streams_) {
     const Stream& stream = *state.stream;
-    if (stream.kind != FlowKind::kContribution || stream.parent || source_.data() != destination_.data()) continue;
-    const auto overwritten = [&](const Reduction& reduction) { return reduction.region.intersect(stream.region).has_value(); };
+    if (stream.kind != FlowKind::kContribution || stream.parent || !in_place(0)) continue;
+    const auto overwritten = [&](const Reduction& reduction) {
+      return reduction.region.intersect(stream.segments.front().region).has_value();
+    };
     if (std::none_of(part_.reductions.begin(), part_.reductions.end(), overwritten)) continue;
     for (std::uint32_t chunk = 0; chunk < state.chunks.size(); ++chunk) pack(state, chunk);
   }
@@ -73,6 +83,10 @@ void ActiveTransfer::begin() {
   }
   for (std::uint32_t i = 0; i < streams_.size(); ++i) pump(i);
   one_done();
+}
+
+bool ActiveTransfer::in_place(std::uint32_t tensor) const {
+  return !sources_[tensor].empty() && sources_[tensor].data() == destinations_[tensor].data();
 }
 
 std::size_t ActiveTransfer::chunk_size(const Stream& stream, std::uint32_t chunk) const {
@@ -122,9 +136,9 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
   const bool staged = stream.kind == FlowKind::kContribution;
   std::span<std::byte> target;
   if (const auto at = staged ? std::nullopt : state.view.contiguous(offset, bytes)) {
-    target = destination_.subspan(*at, bytes);
+    target = destinations_[at->tensor].subspan(at->offset, bytes);
   } else if (!staged && !payload.empty() && state.children.empty()) {
-    state.view.scatter(payload, offset, destination_.data());
+    state.view.scatter(payload, offset, destinations_);
     core_.release(message);
     core_.count_received(*stream.parent, bytes);
     return landed(index, chunk);
@@ -169,7 +183,7 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
     ReductionState& reduction = reductions_[stream.reduction];
     if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1) reduce(stream.reduction, chunk);
   } else if (state.chunks[chunk].slot) {
-    state.view.scatter(state.chunks[chunk].slot.bytes(), chunk * stream.chunk_bytes, destination_.data());
+    state.view.scatter(state.chunks[chunk].slot.bytes(), chunk * stream.chunk_bytes, destinations_);
     drop_user(index, chunk);
   }
   one_done();
@@ -186,19 +200,20 @@ void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
     if (rank != reduction.own_rank) {
       terms[rank] = streams_[state.term_streams[rank]].chunks[chunk].slot.bytes().data();
     } else if (const auto at = state.source.contiguous(offset, bytes)) {
-      terms[rank] = source_.data() + *at;
+      terms[rank] = sources_[0].data() + *at;
     } else {
       own_slot = core_.slots().take(bytes);
-      state.source.gather(source_.data(), offset, own_slot.bytes());
+      state.source.gather(sources_[0].data(), offset, own_slot.bytes());
       terms[rank] = own_slot.bytes().data();
     }
   }
+  const DType dtype = part_.tensors[0].dtype;
   if (const auto at = state.destination.contiguous(offset, bytes)) {
-    reduce_terms(part_.dtype, reduction.op, terms, destination_.subspan(*at, bytes));
+    reduce_terms(dtype, reduction.op, terms, destinations_[0].subspan(*at, bytes));
   } else {
     out_slot = core_.slots().take(bytes);
-    reduce_terms(part_.dtype, reduction.op, terms, out_slot.bytes());
-    state.destination.scatter(out_slot.bytes(), offset, destination_.data());
+    reduce_terms(dtype, reduction.op, terms, out_slot.bytes());
+    state.destination.scatter(out_slot.bytes(), offset, destinations_[0].data());
   }
   state.reduced[chunk] = true;
   while (state.prefix < state.reduced.size() && state.reduced[state.prefix]) ++state.prefix;
@@ -222,8 +237,7 @@ std::optional<std::span<const std::byte>> ActiveTransfer::chunk_bytes(StreamStat
   ChunkState& at_chunk = state.chunks[chunk];
   if (at_chunk.slot) return at_chunk.slot.bytes();
   const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
-  const std::byte* box = state.all_ready ? source_.data() : destination_.data();
-  if (const auto at = state.view.contiguous(offset, bytes)) return std::span(box + *at, bytes);
+  if (const auto at = state.view.contiguous(offset, bytes)) return sent_from(state)[at->tensor].subspan(at->offset, bytes);
   if (state.slots_in_use >= 2 * stream.window) return std::nullopt;
   pack(state, chunk);
   return at_chunk.slot.bytes();
@@ -234,8 +248,7 @@ void ActiveTransfer::pack(StreamState& state, std::uint32_t chunk) {
   at_chunk.slot = core_.slots().take(chunk_size(*state.stream, chunk));
   at_chunk.users = static_cast<std::uint32_t>(state.children.size());
   ++state.slots_in_use;
-  const std::byte* box = state.all_ready ? source_.data() : destination_.data();
-  state.view.gather(box, chunk * state.stream->chunk_bytes, at_chunk.slot.bytes());
+  state.view.gather(sent_from(state), chunk * state.stream->chunk_bytes, at_chunk.slot.bytes());
 }
 
 void ActiveTransfer::pump(std::uint32_t index) {

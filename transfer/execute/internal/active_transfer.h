@@ -11,9 +11,10 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "transfer/execute/internal/chunk_header.h"
+#include "transfer/execute/internal/segmented_view.h"
 #include "transfer/execute/internal/slot_pool.h"
-#include "transfer/execute/internal/strided_view.h"
 #include "transfer/execute/transfer_id.h"
+#include "transfer/execute/transfer_limits.h"
 #include "transfer/execute/transfer_report.h"
 #include "transfer/flow/device_part.h"
 #include "transfer/wire/wire.h"
@@ -21,6 +22,12 @@
 namespace weft::transfer {
 
 class EngineCore;
+
+/// The memory of a transfer, one buffer per tensor of its part on each side. Empty where the device has nothing.
+struct Buffers {
+  std::vector<std::span<const std::byte>> sources;
+  std::vector<std::span<std::byte>> destinations;
+};
 
 /// Which chunk a send or receive under way carries.
 struct PendingChunk {
@@ -38,9 +45,8 @@ struct PendingChunk {
 /// Owner: EngineCore. Transfer thread only. Lives until nothing of it is under way on the wire.
 class ActiveTransfer final {
  public:
-  ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
-                 std::span<std::byte> destination, TimePoint started, TimePoint deadline,
-                 std::function<void(const TransferReport&)> callback);
+  ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, Buffers buffers, TimePoint started,
+                 const TransferLimits& limits, std::function<void(const TransferReport&)> callback);
 
   const TransferId& id() const { return id_; }
   TimePoint started() const { return started_; }
@@ -86,7 +92,7 @@ class ActiveTransfer final {
   };
   struct StreamState {
     const Stream* stream = nullptr;
-    StridedView view;  // in the source (root of kDeliver, kContribution) or the destination
+    SegmentedView view;  // in the sources (root of kDeliver, kContribution) or the destinations
     std::vector<Child> children;
     std::vector<ChunkState> chunks;
     std::vector<std::uint32_t> ready;  // in the order they became available to the children; not used if all are from the start
@@ -112,6 +118,11 @@ class ActiveTransfer final {
   void reduce(std::uint32_t index, std::uint32_t chunk);
   void pump(std::uint32_t index);
   void take_held(std::uint32_t index);
+  /// Where the bytes that a stream sends lie.
+  std::span<const std::span<const std::byte>> sent_from(const StreamState& state) const {
+    return state.all_ready ? sources_ : landed_in_;
+  }
+  bool in_place(std::uint32_t tensor) const;
   /// The bytes of a chunk that can be sent, packed if need be; nothing when there is no room to pack it now.
   std::optional<std::span<const std::byte>> chunk_bytes(StreamState& state, std::uint32_t chunk);
   /// Copies a chunk out of the box into a slot, for all children.
@@ -124,8 +135,9 @@ class ActiveTransfer final {
   EngineCore& core_;
   const DevicePart& part_;
   const TransferId id_;
-  const std::span<const std::byte> source_;
-  const std::span<std::byte> destination_;
+  const std::vector<std::span<const std::byte>> sources_;
+  const std::vector<std::span<std::byte>> destinations_;
+  const std::vector<std::span<const std::byte>> landed_in_;  // destinations_, for reading
   const TimePoint started_;
   const TimePoint deadline_;
   std::optional<TimePoint> moving_;  // when the first chunk arrived, if any had to

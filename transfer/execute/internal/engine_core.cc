@@ -35,8 +35,8 @@ void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> 
   counters_.peers[peer].path = wire_.path_to(peer);
 }
 
-void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
-                       std::span<std::byte> destination, Nanoseconds timeout, Callback callback) {
+void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buffers, const TransferLimits& limits,
+                       Callback callback) {
   const TimePoint now = clock_.now();
   const auto refuse = [&](Error error) {
     for (const Early& early : early_[id]) wire_.release(early.message);
@@ -81,7 +81,7 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, std::span<c
   failed_.erase(id);
   std::unique_ptr<ActiveTransfer> owned;
   try {
-    owned = std::make_unique<ActiveTransfer>(*this, part, id, source, destination, now, now + timeout, callback);
+    owned = std::make_unique<ActiveTransfer>(*this, part, id, std::move(buffers), now, limits, callback);
   } catch (const std::exception&) {  // a part that contradicts itself
     return refuse(current_error());
   }

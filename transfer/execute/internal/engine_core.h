@@ -29,8 +29,7 @@ class EngineCore final : public WireEvents {
   EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace);
 
   void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
-  void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination,
-             Nanoseconds timeout, Callback callback);
+  void start(const DevicePart& part, const TransferId& id, Buffers buffers, const TransferLimits& limits, Callback callback);
   void cancel_all(const Error& error);
   void peer_died(DeviceId peer, const Error& error);
   /// Progress of the wire, deadlines, callbacks. The number of things done.
