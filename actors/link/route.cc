@@ -9,7 +9,10 @@
 namespace weft::actors {
 
 Error with_outcome(const Error& error, const CallState& call) {
-  return Error(error.code(), fmt::format("{}; your call '{}' {}", error.message(), call.method, call.outcome()))
+  // A message of several lines ends with the log of the dead process.
+  const bool lines = error.message().find('\n') != std::string::npos;
+  return Error(error.code(),
+               fmt::format("{}{} call '{}' {}", error.message(), lines ? "\nYour" : "; your", call.method, call.outcome()))
       .at(error.where())
       .from(error.node(), error.actor());
 }
