@@ -32,11 +32,11 @@ inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& sha
 /// One stepped engine per device on a loopback hub; everything happens in the test's thread.
 class EngineCluster {
  public:
-  explicit EngineCluster(transfer::Topology hosts, transfer::LoopbackOptions options = {})
+  explicit EngineCluster(transfer::Topology hosts, transfer::LoopbackOptions options = {},
+                         transfer::EngineOptions engine_options = {})
       : topology(std::move(hosts)), hub(options) {
+    engine_options.mode = transfer::EngineOptions::Mode::kStepped;
     for (std::uint32_t i = 0; i < topology.num_devices(); ++i) {
-      transfer::EngineOptions engine_options;
-      engine_options.mode = transfer::EngineOptions::Mode::kStepped;
       engines.push_back(std::make_unique<transfer::TransferEngine>(hub.attach(transfer::DeviceId(i)), clock, engine_options));
     }
     for (auto& engine : engines) {

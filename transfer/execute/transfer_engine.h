@@ -24,6 +24,9 @@ struct EngineOptions {
   Nanoseconds tick = std::chrono::milliseconds(50);
   /// How long a failed transfer waits for its last messages before it cuts the connections they are on.
   Nanoseconds grace = std::chrono::milliseconds(500);
+  /// How many streams send to other hosts at a time; more share the link and all finish late. 0: no limit. Shared memory has
+  /// none.
+  std::size_t max_network_streams = 2;
 };
 
 /// Executes the parts that plans give to one device: sends, receives, passes on, copies and reduces.
@@ -31,8 +34,9 @@ struct EngineOptions {
 /// One per device; owns its wire. Any thread may call anything, except poll() (kStepped: one thread). Callbacks run on the
 /// transfer thread (kStepped: inside poll() or the destructor), may start further transfers, must not block and must not throw.
 ///
-/// All transfers under way proceed together; none waits for another, so no order of starting can deadlock. A chunk that arrives
-/// before its transfer is started here waits: small ones in the wire's bounded buffer, others at their sender.
+/// All transfers under way proceed together, in any order of starting; where they compete for the network, the earlier one goes
+/// first, and none holds the link that cannot use it. A chunk that arrives before its transfer is started here waits: small ones
+/// in the wire's bounded buffer, others at their sender.
 class TransferEngine final {
  public:
   using Callback = std::function<void(const TransferReport&)>;

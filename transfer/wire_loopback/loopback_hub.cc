@@ -45,7 +45,11 @@ class LoopbackWire final : public Wire {
     const std::scoped_lock lock(hub_.mutex_);
     return station_.connected.contains(peer);
   }
-  Path path_to(DeviceId) const override { return Path::kLoopback; }
+  Path path_to(DeviceId peer) const override {
+    const auto& hosts = hub_.options_.hosts;
+    if (!hosts) return Path::kLoopback;
+    return hosts->host_of(self_) == hosts->host_of(peer) ? Path::kSharedMemory : Path::kTcp;
+  }
 
   void send(DeviceId peer, std::span<const std::byte> header, std::span<const std::byte> payload, Token token) override {
     WEFT_CHECK(header.size() <= kMaxHeaderBytes, "header of {} bytes", header.size());

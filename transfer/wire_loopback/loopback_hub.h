@@ -23,6 +23,8 @@ struct LoopbackOptions {
   /// Deliver events in random order, and each one only after a random number of progress() calls.
   std::optional<std::uint64_t> shuffle_seed;
   std::uint32_t max_delay = 8;
+  /// Say that the way to a device is tcp or shared memory, as if the devices lived on these hosts; empty: loopback.
+  std::optional<Topology> hosts = {};
 };
 
 /// Joins the devices of one process, for tests and for runs in a single process. Any thread; one mutex guards everything.

@@ -9,11 +9,13 @@
 
 namespace weft::transfer {
 
-ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, Buffers buffers, TimePoint started,
-                               const TransferLimits& limits, std::function<void(const TransferReport&)> callback)
+ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::uint64_t order,
+                               Buffers buffers, TimePoint started, const TransferLimits& limits,
+                               std::function<void(const TransferReport&)> callback)
     : core_(core),
       part_(part),
       id_(id),
+      order_(order),
       sources_(std::move(buffers.sources)),
       destinations_(std::move(buffers.destinations)),
       landed_in_(destinations_.begin(), destinations_.end()),
@@ -52,7 +54,7 @@ ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const T
     }
     state.all_ready = from_source;
     state.chunks.resize(stream.num_chunks());
-    for (const DeviceId child : stream.children) state.children.push_back({child});
+    for (const DeviceId child : stream.children) state.children.push_back({child, core.is_network(child)});
     remaining_ += std::uint64_t{stream.num_chunks()} * (stream.children.size() + (root ? 0 : 1));
     if (staged) reductions_.at(stream.reduction).term_streams.at(stream.rank) = static_cast<std::uint32_t>(i);
     if (root && stream.kind == FlowKind::kResult) reductions_.at(stream.reduction).result_stream = static_cast<std::uint32_t>(i);
@@ -100,26 +102,43 @@ std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) con
   return static_cast<std::uint32_t>(found - part_.streams.begin());
 }
 
-void ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk, std::size_t bytes,
-                                   std::span<const std::byte> payload) {
-  if (error_) return core_.release(message);
+ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk,
+                                                      std::size_t bytes, std::span<const std::byte> payload) {
+  if (error_) {
+    core_.release(message);
+    return Arrival::kDone;
+  }
   if (!moving_) moving_ = core_.now();
   const auto index = find_stream(flow);
   if (!index || streams_[*index].stream->parent != sender || chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
     core_.release(message);
-    return fail(
-        Error(ErrorCode::kIncompatible,
-              fmt::format(
-                  "{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
-                  "the plans' digests",
-                  core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
-        Tell::kOthers);
+    fail(Error(ErrorCode::kIncompatible,
+               fmt::format(
+                   "{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
+                   "the plans' digests",
+                   core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
+         Tell::kOthers);
+    return Arrival::kDone;
   }
   StreamState& state = streams_[*index];
   state.chunks[chunk].seen = true;
-  if (may_take(state, chunk)) take(*index, chunk, message, payload);
-  else state.held.push_back({message, chunk});
+  if (may_take(state, chunk)) {
+    take(*index, chunk, message, payload);
+    return Arrival::kDone;
+  }
+  state.held.push_back({message, chunk});
+  return Arrival::kHeld;
+}
+
+void ActiveTransfer::chunk_held(DeviceId device, std::uint32_t flow, std::uint32_t chunk) {
+  const auto index = error_ ? std::nullopt : find_stream(flow);
+  if (!index) return;
+  for (Child& child : streams_[*index].children) {
+    if (child.device != device) continue;
+    for (UnderWay& sent : child.under_way) sent.held |= sent.chunk == chunk;
+  }
+  pump(*index);
 }
 
 bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {
@@ -232,13 +251,12 @@ void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
   one_done();
 }
 
-std::optional<std::span<const std::byte>> ActiveTransfer::chunk_bytes(StreamState& state, std::uint32_t chunk) {
+std::span<const std::byte> ActiveTransfer::chunk_bytes(StreamState& state, std::uint32_t chunk) {
   const Stream& stream = *state.stream;
   ChunkState& at_chunk = state.chunks[chunk];
   if (at_chunk.slot) return at_chunk.slot.bytes();
   const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
   if (const auto at = state.view.contiguous(offset, bytes)) return sent_from(state)[at->tensor].subspan(at->offset, bytes);
-  if (state.slots_in_use >= 2 * stream.window) return std::nullopt;
   pack(state, chunk);
   return at_chunk.slot.bytes();
 }
@@ -253,19 +271,54 @@ void ActiveTransfer::pack(StreamState& state, std::uint32_t chunk) {
 
 void ActiveTransfer::pump(std::uint32_t index) {
   if (error_) return;
-  StreamState& state = streams_[index];
+  bool network = false;
+  for (std::uint32_t i = 0; i < streams_[index].children.size(); ++i) {
+    if (streams_[index].children[i].network) network = true;
+    else
+      while (send_next(index, i)) {
+      }
+  }
+  if (network) core_.offer(*this, index);
+}
+
+bool ActiveTransfer::can_send(const StreamState& state, const Child& child) const {
   const Stream& stream = *state.stream;
-  const auto available = static_cast<std::uint32_t>(state.all_ready ? state.chunks.size() : state.ready.size());
-  for (std::uint32_t i = 0; i < state.children.size(); ++i) {
-    Child& child = state.children[i];
-    while (child.next < available && child.in_flight < stream.window) {
-      const std::uint32_t chunk = state.all_ready ? child.next : state.ready[child.next];
-      const auto bytes = chunk_bytes(state, chunk);
-      if (!bytes) break;
-      ++child.next;
-      ++child.in_flight;
-      ++in_flight_;
-      core_.send_chunk(*this, child.device, {index, i, chunk}, stream.flow.value(), *bytes);
+  const std::size_t available = state.all_ready ? state.chunks.size() : state.ready.size();
+  if (child.next >= available || child.under_way.size() >= stream.window) return false;
+  const std::uint32_t chunk = next_chunk(state, child);
+  return state.chunks[chunk].slot || state.slots_in_use < 2 * stream.window ||
+         state.view.contiguous(chunk * stream.chunk_bytes, chunk_size(stream, chunk)).has_value();
+}
+
+bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
+  StreamState& state = streams_[index];
+  Child& child = state.children[i];
+  if (!can_send(state, child)) return false;
+  const std::uint32_t chunk = next_chunk(state, child);
+  ++child.next;
+  child.under_way.push_back({chunk, false});
+  ++in_flight_;
+  core_.send_chunk(*this, child.device, {index, i, chunk}, state.stream->flow.value(), chunk_bytes(state, chunk));
+  return true;
+}
+
+bool ActiveTransfer::wants_network(std::uint32_t stream) const {
+  const StreamState& state = streams_[stream];
+  return std::any_of(state.children.begin(), state.children.end(),
+                     [&](const Child& child) { return child.network && can_send(state, child); });
+}
+
+bool ActiveTransfer::moves_network(std::uint32_t stream) const {
+  const auto moves = [](const Child& child) {
+    return child.network && std::any_of(child.under_way.begin(), child.under_way.end(), [](UnderWay sent) { return !sent.held; });
+  };
+  return std::any_of(streams_[stream].children.begin(), streams_[stream].children.end(), moves);
+}
+
+void ActiveTransfer::send_over_network(std::uint32_t stream) {
+  for (std::uint32_t i = 0; i < streams_[stream].children.size(); ++i) {
+    if (!streams_[stream].children[i].network) continue;
+    while (send_next(stream, i)) {
     }
   }
 }
@@ -274,7 +327,7 @@ void ActiveTransfer::chunk_sent(const PendingChunk& what, const Outcome<void>& o
   --in_flight_;
   StreamState& state = streams_[what.stream];
   Child& child = state.children[what.child];
-  --child.in_flight;
+  std::erase_if(child.under_way, [&](const UnderWay& sent) { return sent.chunk == what.chunk; });
   if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
   if (error_) return finish_if_over();
   ++child.done;
@@ -348,7 +401,7 @@ void ActiveTransfer::drop_busy_peers() {
     if (state.receiving > 0 || !state.held.empty()) busy.insert(*state.stream->parent);
     state.held.clear();
     for (const Child& child : state.children) {
-      if (child.in_flight > 0) busy.insert(child.device);
+      if (!child.under_way.empty()) busy.insert(child.device);
     }
   }
   for (const DeviceId peer : busy) core_.drop(peer);
@@ -381,7 +434,7 @@ std::string ActiveTransfer::describe_missing() const {
     for (const Child& child : state.children) {
       if (child.done < total) {
         add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done, total, state.stream->flow,
-                        core_.name_of(child.device), child.in_flight));
+                        core_.name_of(child.device), child.under_way.size()));
       }
     }
   }

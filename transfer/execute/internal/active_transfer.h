@@ -45,10 +45,12 @@ struct PendingChunk {
 /// Owner: EngineCore. Transfer thread only. Lives until nothing of it is under way on the wire.
 class ActiveTransfer final {
  public:
-  ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, Buffers buffers, TimePoint started,
-                 const TransferLimits& limits, std::function<void(const TransferReport&)> callback);
+  /// `order`: transfers started earlier on this device have lower ones.
+  ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::uint64_t order, Buffers buffers,
+                 TimePoint started, const TransferLimits& limits, std::function<void(const TransferReport&)> callback);
 
   const TransferId& id() const { return id_; }
+  std::uint64_t order() const { return order_; }
   TimePoint started() const { return started_; }
   TimePoint moving() const { return moving_.value_or(started_); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
@@ -58,11 +60,20 @@ class ActiveTransfer final {
 
   /// Local copies and the first sends.
   void begin();
-  /// A chunk is here: takes it, or keeps its message for later.
-  void chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk, std::size_t bytes,
-                     std::span<const std::byte> payload);
+  /// A chunk is here: takes it, or keeps its message for later (kHeld).
+  enum class Arrival : std::uint8_t { kDone, kHeld };
+  Arrival chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk, std::size_t bytes,
+                        std::span<const std::byte> payload);
+  /// `child` has told that it cannot take this chunk yet.
+  void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk);
   void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome);
   void chunk_received(const PendingChunk& what, const Outcome<void>& outcome);
+
+  // For EgressOrder. Chunks of a stream that go to children over the network: one could be sent now; some are under way and not
+  // held by their receivers; send all that can be sent now.
+  bool wants_network(std::uint32_t stream) const;
+  bool moves_network(std::uint32_t stream) const;
+  void send_over_network(std::uint32_t stream);
 
   /// True while something must still go to or come from `peer`.
   bool needs(DeviceId peer) const;
@@ -77,9 +88,15 @@ class ActiveTransfer final {
   TimePoint next_check(Nanoseconds grace) const { return error_ ? failed_at_ + grace : deadline_; }
 
  private:
+  struct UnderWay {
+    std::uint32_t chunk;
+    bool held;  // by the receiver
+  };
   struct Child {
     DeviceId device;
-    std::uint32_t next = 0, in_flight = 0, done = 0;
+    bool network = false;  // sends to it are ordered by EgressOrder
+    std::uint32_t next = 0, done = 0;
+    std::vector<UnderWay> under_way = {};  // at most a window
   };
   struct ChunkState {
     SlotPool::Slot slot;
@@ -116,15 +133,22 @@ class ActiveTransfer final {
   void take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload);
   void landed(std::uint32_t index, std::uint32_t chunk);
   void reduce(std::uint32_t index, std::uint32_t chunk);
+  /// Sends what can be sent: at once inside the host, in its turn over the network.
   void pump(std::uint32_t index);
+  std::uint32_t next_chunk(const StreamState& state, const Child& child) const {
+    return state.all_ready ? child.next : state.ready[child.next];
+  }
+  bool can_send(const StreamState& state, const Child& child) const;
+  /// Sends one more chunk if it can be sent.
+  bool send_next(std::uint32_t index, std::uint32_t child);
   void take_held(std::uint32_t index);
   /// Where the bytes that a stream sends lie.
   std::span<const std::span<const std::byte>> sent_from(const StreamState& state) const {
     return state.all_ready ? sources_ : landed_in_;
   }
   bool in_place(std::uint32_t tensor) const;
-  /// The bytes of a chunk that can be sent, packed if need be; nothing when there is no room to pack it now.
-  std::optional<std::span<const std::byte>> chunk_bytes(StreamState& state, std::uint32_t chunk);
+  /// The bytes of a chunk that can be sent, packed if need be.
+  std::span<const std::byte> chunk_bytes(StreamState& state, std::uint32_t chunk);
   /// Copies a chunk out of the box into a slot, for all children.
   void pack(StreamState& state, std::uint32_t chunk);
   void drop_user(std::uint32_t index, std::uint32_t chunk);
@@ -135,6 +159,7 @@ class ActiveTransfer final {
   EngineCore& core_;
   const DevicePart& part_;
   const TransferId id_;
+  const std::uint64_t order_;
   const std::vector<std::span<const std::byte>> sources_;
   const std::vector<std::span<std::byte>> destinations_;
   const std::vector<std::span<const std::byte>> landed_in_;  // destinations_, for reading

@@ -16,6 +16,8 @@ struct ChunkHeader {
   static constexpr std::uint32_t kAbort =
       0x574654ff;  // a device tells the next one that this transfer failed; the payload is an Error
 
+  static constexpr std::uint32_t kHeld = 0x574654fe;  // the receiver of this chunk cannot take it yet; see EgressOrder
+
   std::uint32_t magic = kChunk;
   std::uint32_t flow = 0;
   std::uint32_t chunk = 0;
@@ -35,7 +37,7 @@ struct ChunkHeader {
     ChunkHeader header;
     if (bytes.size() != sizeof(header)) return std::nullopt;
     std::memcpy(&header, bytes.data(), sizeof(header));
-    if (header.magic != kChunk && header.magic != kAbort) return std::nullopt;
+    if (header.magic != kChunk && header.magic != kAbort && header.magic != kHeld) return std::nullopt;
     return header;
   }
 };

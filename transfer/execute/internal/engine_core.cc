@@ -14,7 +14,8 @@ constexpr std::size_t kRememberedFailures = 4096;
 
 }  // namespace
 
-EngineCore::EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace) : wire_(wire), clock_(clock), grace_(grace) {
+EngineCore::EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace, std::size_t max_network_streams)
+    : wire_(wire), clock_(clock), grace_(grace), max_network_streams_(max_network_streams), egress_(max_network_streams) {
   wire_.set_events(*this);
 }
 
@@ -81,12 +82,13 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   failed_.erase(id);
   std::unique_ptr<ActiveTransfer> owned;
   try {
-    owned = std::make_unique<ActiveTransfer>(*this, part, id, std::move(buffers), now, limits, callback);
+    owned = std::make_unique<ActiveTransfer>(*this, part, id, next_order_++, std::move(buffers), now, limits, callback);
   } catch (const std::exception&) {  // a part that contradicts itself
     return refuse(current_error());
   }
   ActiveTransfer& transfer = *owned;
   transfers_.emplace(id, std::move(owned));
+  by_order_.emplace(transfer.order(), &transfer);
   next_check_ = std::min(next_check_, transfer.next_check(grace_));
   transfer.begin();
   if (const auto found = early_.find(id); found != early_.end()) {
@@ -142,6 +144,8 @@ void EngineCore::check_deadlines() {
 
 void EngineCore::failed(ActiveTransfer& transfer) {
   remember_failed(transfer.id());
+  egress_.remove(transfer.order());
+  send_what_may_be_sent();
   next_check_ = std::min(next_check_, transfer.next_check(grace_));
 }
 
@@ -162,10 +166,12 @@ std::size_t EngineCore::run_callbacks() {
       const std::scoped_lock lock(counters_mutex_);
       ++(ending.report.outcome.ok() ? counters_.transfers_finished : counters_.transfers_failed);
       counters_.peak_staging_bytes = slots_.peak_bytes();
+      counters_.peak_network_streams = peak_network_streams_;
     }
     if (!ending.callback) {
       const auto found = transfers_.find(ending.report.id);
       ending.callback = found->second->take_callback();
+      by_order_.erase(found->second->order());
       transfers_.erase(found);
     }
     ending.callback(ending.report);
@@ -216,6 +222,28 @@ void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const Pendi
   ++counters.chunks_sent;
 }
 
+void EngineCore::offer(const ActiveTransfer& transfer, std::uint32_t stream) {
+  egress_.update({transfer.order(), stream}, transfer.wants_network(stream), transfer.moves_network(stream));
+  send_what_may_be_sent();
+}
+
+void EngineCore::send_what_may_be_sent() {
+  while (const auto key = egress_.next()) {
+    ActiveTransfer& transfer = *by_order_.at(key->transfer);
+    transfer.send_over_network(key->stream);
+    egress_.update(*key, transfer.wants_network(key->stream), transfer.moves_network(key->stream));
+    peak_network_streams_ = std::max(peak_network_streams_, egress_.num_moving());
+  }
+}
+
+void EngineCore::tell_held(DeviceId sender, const ChunkHeader& header) {
+  if (!wire_.is_connected(sender) || !is_network(sender)) return;
+  ChunkHeader note = header;
+  note.magic = ChunkHeader::kHeld;
+  wire_.send(sender, std::as_bytes(std::span(&note, 1)), {},
+             new_operation({Operation::Kind::kSendNote, sender, nullptr, {}, {}, {}}));
+}
+
 void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
                                std::span<std::byte> buffer) {
   wire_.receive(message, buffer, new_operation({Operation::Kind::kReceiveChunk, peer, &transfer, what, {}, {}}));
@@ -232,7 +260,7 @@ void EngineCore::send_abort(DeviceId peer, const TransferId& id, const Error& er
   if (!wire_.is_connected(peer)) return;
   const ChunkHeader header = ChunkHeader::of(ChunkHeader::kAbort, id, 0, 0);
   const Error told = error.node().empty() ? Error(error).from(fmt::format("device {}", wire_.self()), "") : error;
-  const Token token = new_operation({Operation::Kind::kSendAbort, peer, nullptr, {}, encode(told), id});
+  const Token token = new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, encode(told), id});
   // The vector's memory stays where it is when operations_ grows.
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }
@@ -253,11 +281,22 @@ void EngineCore::message_arrived(const Message& message) {
         new_operation({Operation::Kind::kReceiveAbort, message.sender, nullptr, {}, std::vector<std::byte>(message.bytes), id});
     return wire_.receive(message.id, operations_[token].payload, token);
   }
-  if (const auto found = transfers_.find(id); found != transfers_.end()) {
-    return found->second->chunk_arrived(message.id, message.sender, header->flow, header->chunk, message.bytes, message.payload);
+  const auto found = transfers_.find(id);
+  if (header->magic == ChunkHeader::kHeld) {
+    wire_.release(message.id);
+    if (found != transfers_.end()) found->second->chunk_held(message.sender, header->flow, header->chunk);
+    return;
+  }
+  const bool at_sender = message.payload.empty();
+  if (found != transfers_.end()) {
+    const auto arrival =
+        found->second->chunk_arrived(message.id, message.sender, header->flow, header->chunk, message.bytes, message.payload);
+    if (arrival == ActiveTransfer::Arrival::kHeld && at_sender) tell_held(message.sender, *header);
+    return;
   }
   if (failed_.contains(id)) return wire_.release(message.id);
   early_[id].push_back({message.id, message.sender, header->flow, header->chunk, message.bytes});
+  if (at_sender) tell_held(message.sender, *header);
   const std::scoped_lock lock(counters_mutex_);
   ++counters_.early_chunks;
 }

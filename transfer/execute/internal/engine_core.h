@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transfer/execute/internal/active_transfer.h"
+#include "transfer/execute/internal/egress_order.h"
 #include "transfer/execute/internal/slot_pool.h"
 #include "transfer/execute/transfer_report.h"
 #include "transfer/flow/device_part.h"
@@ -26,7 +27,8 @@ class EngineCore final : public WireEvents {
  public:
   using Callback = std::function<void(const TransferReport&)>;
 
-  EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace);
+  /// `max_network_streams`: see EgressOrder; 0: no limit.
+  EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace, std::size_t max_network_streams);
 
   void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
   void start(const DevicePart& part, const TransferId& id, Buffers buffers, const TransferLimits& limits, Callback callback);
@@ -46,6 +48,10 @@ class EngineCore final : public WireEvents {
   void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
                      std::span<std::byte> buffer);
   void release(MessageId message) { wire_.release(message); }
+  /// Sends to this connected peer are ordered.
+  bool is_network(DeviceId peer) const { return max_network_streams_ != 0 && wire_.path_to(peer) == Path::kTcp; }
+  /// A stream's wants or moves have changed: sends over the network what may be sent now.
+  void offer(const ActiveTransfer& transfer, std::uint32_t stream);
   void count_received(DeviceId peer, std::size_t bytes);
   /// Tells `peer` that this transfer has failed here and why, so that it need not wait for its deadline.
   void send_abort(DeviceId peer, const TransferId& id, const Error& error);
@@ -59,13 +65,13 @@ class EngineCore final : public WireEvents {
 
  private:
   struct Operation {
-    enum class Kind : std::uint8_t { kFree, kSendChunk, kReceiveChunk, kSendAbort, kReceiveAbort };
+    enum class Kind : std::uint8_t { kFree, kSendChunk, kReceiveChunk, kSendNote, kReceiveAbort };
     Kind kind = Kind::kFree;
     DeviceId peer;
     ActiveTransfer* transfer = nullptr;  // outlives the operation: it waits for it
     PendingChunk what;
     std::vector<std::byte> payload;  // of an abort
-    TransferId id;                   // of an abort
+    TransferId id;                   // of an abort received
   };
   struct Early {
     MessageId message;
@@ -86,6 +92,9 @@ class EngineCore final : public WireEvents {
 
   Token new_operation(Operation operation);
   Operation take_operation(Token token);
+  /// Tells the sender of a chunk that stays with it for now, if the sender cares.
+  void tell_held(DeviceId sender, const ChunkHeader& header);
+  void send_what_may_be_sent();
   void abort_arrived(const TransferId& id, std::span<const std::byte> payload);
   void lose(DeviceId peer, const Error& error);
   void remember_failed(const TransferId& id);
@@ -97,6 +106,11 @@ class EngineCore final : public WireEvents {
   Wire& wire_;
   const Clock& clock_;
   const Nanoseconds grace_;
+  const std::size_t max_network_streams_;
+  EgressOrder egress_;
+  std::size_t peak_network_streams_ = 0;
+  std::uint64_t next_order_ = 0;
+  std::unordered_map<std::uint64_t, ActiveTransfer*> by_order_;
   SlotPool slots_;
   std::unordered_map<TransferId, std::unique_ptr<ActiveTransfer>> transfers_;
   std::unordered_map<TransferId, std::vector<Early>> early_;

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+namespace weft::transfer {
+
+/// Decides which streams of a device send over the network: at most `max_streams` at a time, and of those that could, the lowest
+/// first, by (start of the transfer on this device, flow). More at once would only make all of them finish late.
+///
+/// A stream *moves* while one of its chunks is on its way to a receiver that takes it. A chunk whose receiver has said that it
+/// cannot take it yet (ChunkHeader::kHeld) is parked: it does not count. A stream takes part while it moves or *wants* to send,
+/// and it wants only if it could send this instant. The first `max_streams` of those that take part may send; the others let what
+/// moves end and make room.
+///
+/// No deadlock can come from this order. A moving chunk ends without waiting for anybody: its receiver has not refused it. So
+/// moving streams end their chunks, every place comes free again and goes to the lowest stream that wants one, and whatever could
+/// be sent without the limit is sent with it, only later. A receiver that refuses a chunk waits for something else (its own
+/// start, room to stage, the terms of a sum), which holds no place here. No order among devices is needed for this; the common
+/// one (flow ids are equal everywhere) is there for speed: all devices work on the same flows first.
+///
+/// A value with no reference to what it orders. Transfer thread only.
+class EgressOrder final {
+ public:
+  explicit EgressOrder(std::size_t max_streams) : max_streams_(max_streams) {}
+
+  struct Key {
+    std::uint64_t transfer = 0;  ///< Counts transfers in the order of their start.
+    std::uint32_t stream = 0;    ///< Of the device's part: ascending by flow.
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  /// What a stream wants and does now. Neither: it takes no part.
+  void update(const Key& key, bool wants, bool moves);
+  /// A stream that may send a chunk now; the caller sends and then tells update().
+  std::optional<Key> next() const;
+  /// Forgets all streams of a transfer.
+  void remove(std::uint64_t transfer);
+  std::size_t num_moving() const { return moving_; }
+
+ private:
+  struct State {
+    bool wants, moves;
+  };
+  const std::size_t max_streams_;
+  std::map<Key, State> streams_;  // those that take part
+  std::size_t moving_ = 0;
+};
+
+}  // namespace weft::transfer
