@@ -17,6 +17,16 @@ constexpr auto kLaunchWithin = std::chrono::seconds(30);
 constexpr auto kStopWithin = std::chrono::seconds(5);
 constexpr std::size_t kEventsInStatus = 20;
 
+/// Waits for all of them. One that fails belongs to a process that is gone already, which is what was asked for.
+task<void> settle(std::vector<Future<void>> answers) {
+  for (Future<void>& answer : answers) {
+    try {
+      co_await answer;
+    } catch (const Error&) {
+    }
+  }
+}
+
 double seconds(Nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
@@ -142,13 +152,7 @@ task<void> Head::release_all(std::vector<MeshKey> keys) {
   std::vector<Future<void>> answers;
   for (const MeshKey& key : keys)
     for (Future<void>& answer : stop_processes(key)) answers.push_back(std::move(answer));
-  for (Future<void>& answer : answers) {
-    try {
-      co_await answer;
-    } catch (const Error&) {
-      // That host is gone, and its processes with it.
-    }
-  }
+  co_await settle(std::move(answers));
   for (const MeshKey& key : keys) {
     placement_.give_back(key);
     event(fmt::format("mesh {} (epoch {}) is released", key.name, key.epoch));
@@ -278,22 +282,19 @@ std::vector<std::string> Head::incidents() { return store_.incidents(); }
 task<void> Head::stop(std::string reason) {
   event("the cluster stops: " + reason);
   stopping_ = true;
+  // The owners first: they must hear why before their devices' last errors reach them.
   std::vector<Future<void>> told;
   for (const auto& [id, owner] : owners_) {
     auto watcher = context_.system().named<ClusterWatcher>(owner.process, "watcher");
     told.push_back(watcher.within(std::chrono::seconds(1)).call<&ClusterWatcher::cluster_stops>(reason));
   }
+  co_await settle(std::move(told));
+  told.clear();
   for (const auto& [name, host] : hosts_) {
     auto agent = context_.system().named<Agent>(host.agent, "agent");
     told.push_back(agent.within(std::chrono::seconds(1)).call<&Agent::shut_down>(reason));
   }
-  for (auto& answer : told) {
-    try {
-      co_await answer;
-    } catch (const Error&) {
-      // It is gone already, which is what was asked for.
-    }
-  }
+  co_await settle(std::move(told));
   events_.on_stop(reason);
 }
 

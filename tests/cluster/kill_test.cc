@@ -52,7 +52,7 @@ TEST(KillDevice, BigProcessIsMournedBeforeItsMemoryIsFreed) {
   expect_told("device process of 512 MiB", run.kill_and_time(run.device(0)));
   EXPECT_EQ(run.run().wait(), 1);
   EXPECT_THAT(last_words(run.run().text()),
-              ::testing::ContainsRegex("died: SIGKILL, rss ([5-9][0-9][0-9] MiB|[1-9][0-9.]* GiB)"));
+              ::testing::ContainsRegex("died: SIGKILL, rss ([5-9][0-9][0-9][.0-9]* MiB|[1-9][0-9.]* GiB)"));
   EXPECT_TRUE(run.processes().none_left());
 }
 
