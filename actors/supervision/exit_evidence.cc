@@ -32,7 +32,7 @@ std::string signal_name(int signal) {
 }
 
 std::vector<std::string> last_lines_of(const std::string& path, std::size_t lines) {
-  constexpr std::streamoff kMost = 32 * 1024;
+  constexpr std::streamoff kMost = 32768;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return {};
   const std::streamoff size = file.tellg();

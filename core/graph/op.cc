@@ -45,9 +45,9 @@ double Op::real(std::string_view name) const { return find_attribute<double>(*th
 std::string to_string(const Op& op) {
   std::string text{to_string(op.kind)};
   for (std::size_t i = 0; i < op.attributes.size(); ++i) {
-    const auto& [key, value] = op.attributes[i];
+    const auto& attribute = op.attributes[i];
     text += i == 0 ? "(" : ",";
-    text += std::visit([&](auto number) { return fmt::format("{}={}", key, number); }, value);
+    text += std::visit([&](auto number) { return fmt::format("{}={}", attribute.first, number); }, attribute.second);
   }
   return op.attributes.empty() ? text : text + ")";
 }

@@ -4,7 +4,7 @@ namespace weft {
 
 std::size_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return 4;
+    case DType::kF32:
     case DType::kI32: return 4;
     case DType::kF64: return 8;
     case DType::kU8: return 1;

@@ -54,6 +54,7 @@ void ConfigTree::throw_problems(std::string_view path) {
   if (found.empty()) return;
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
   std::vector<std::string> lines;
+  lines.reserve(found.size());
   for (const ConfigProblem& problem : found) lines.push_back(problem.message);
   throw Error(ErrorCode::kInvalidConfig, fmt::format("{}", fmt::join(lines, "\n")));
 }
