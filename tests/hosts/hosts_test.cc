@@ -1,0 +1,187 @@
+// The tool build/bin/weft-hosts: hosts made of namespaces, and Weft on them as on real machines.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "tests/support/real_processes.h"
+
+namespace weft::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+
+/// A set of hosts with a session of its own; skips where this machine cannot have them.
+class Hosts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto& check = processes_.run("weft-hosts", {"check"});
+    if (check.wait() != 0) GTEST_SKIP() << check.text();
+  }
+  void TearDown() override { hosts({"down"}); }
+
+  /// Starts the tool with this test's session.
+  RealProcesses::Process& start(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--session", session_});
+    return processes_.start("weft-hosts", arguments);
+  }
+  RealProcesses::Process& hosts(std::vector<std::string> arguments) {
+    RealProcesses::Process& process = start(std::move(arguments));
+    process.wait();
+    return process;
+  }
+  RealProcesses::Process& shell(const std::string& host, const std::string& script) {
+    return hosts({"run", host, "bash", "-c", script});
+  }
+  std::string address(const std::string& host) {
+    std::string text = hosts({"address", host}).text();
+    text.pop_back();
+    return text;
+  }
+  /// What eth0 of a host has sent.
+  std::uint64_t sent(const std::string& host) {
+    const std::string text = hosts({"bytes", host}).text();
+    return std::stoull(text.substr(text.find(' ')));
+  }
+  std::filesystem::path state() const { return std::filesystem::path("/run/weft-hosts") / session_; }
+  pid_t keeper() const { return std::stoi(read_file(state() / "keeper")); }
+
+  RealProcesses processes_{"hosts"};
+  const std::string session_ = fmt::format("test.{}.{}", ::getpid(), monotonic_ns());
+};
+
+/// A port of this machine that takes whatever comes.
+class Sink {
+ public:
+  Sink() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    ::listen(socket_, 16);  // on a port of the system's choice
+    socklen_t size = sizeof own_;
+    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&own_), &size);
+  }
+  ~Sink() { ::close(socket_); }
+  int port() const { return ntohs(own_.sin_port); }
+  /// Bytes of one connection, up to its end.
+  std::uint64_t take() const {
+    const int connection = ::accept(socket_, nullptr, nullptr);
+    std::vector<char> buffer(1 << 16);
+    std::uint64_t total = 0;
+    for (ssize_t got = 0; (got = ::read(connection, buffer.data(), buffer.size())) > 0;) total += static_cast<std::uint64_t>(got);
+    ::close(connection);
+    return total;
+  }
+
+ private:
+  int socket_;
+  sockaddr_in own_{};
+};
+
+TEST_F(Hosts, HaveTheirOwnNamesProcessesAndInterfaces) {
+  ASSERT_THAT(hosts({"up", "3", "--nics", "2"}).text(), HasSubstr("host2 none 198.18."));
+  EXPECT_EQ(shell("host1", "hostname; ls /sys/class/net; readlink /proc/1/exe; ls /dev/shm | wc -l").text(),
+            "host1\neth0\neth1\nlo\n/usr/bin/bash\n0\n");
+  EXPECT_THAT(shell("2", "cat /etc/hosts").text(), HasSubstr(address("0") + " host0\n"));
+  EXPECT_THAT(hosts({"run", "host7", "true"}).text(), HasSubstr("there is no host 'host7'"));
+  const auto& again = hosts({"up", "2"});
+  EXPECT_THAT(again.text(), HasSubstr("is up already"));
+}
+
+TEST_F(Hosts, BytesPassTheShapedLinkAndAreCounted) {
+  ASSERT_EQ(hosts({"up", "2", "--rate", "80mbit"}).wait(), 0);
+  const Sink sink;
+  auto& sender =
+      start({"run", "0", "bash", "-c", fmt::format("head -c 3000000 /dev/zero > /dev/tcp/{}/{}", address("outer"), sink.port())});
+  EXPECT_EQ(sink.take(), 3'000'000u);
+  EXPECT_EQ(sender.wait(), 0) << sender.text();
+  EXPECT_GE(sent("0"), 3'000'000u);
+  EXPECT_LE(sent("0"), 3'300'000u);
+  EXPECT_LE(sent("1"), 100'000u);
+  const std::string shaped = shell("0", "tc -s qdisc show dev eth0").text();
+  EXPECT_THAT(shaped, HasSubstr("rate 80Mbit"));
+  EXPECT_EQ(shaped.find("overlimits 0 "), std::string::npos) << "nothing had to wait: " << shaped;
+  EXPECT_EQ(hosts({"limit", "0", "2gbit"}).wait(), 0);
+  EXPECT_THAT(shell("0", "tc qdisc show dev eth0").text(), HasSubstr("rate 2Gbit"));
+  EXPECT_THAT(hosts({"limit", "0", "fast"}).text(), HasSubstr("'fast' is no rate"));
+}
+
+TEST_F(Hosts, CutHostReachesNobodyUntilMended) {
+  ASSERT_EQ(hosts({"up", "2"}).wait(), 0);
+  const Sink sink;
+  const std::string script = fmt::format(" bash -c 'exec 3<>/dev/tcp/{}/{}'", address("outer"), sink.port());
+  const std::string connect = "timeout 20" + script;
+  EXPECT_EQ(shell("1", connect).wait(), 0);
+  hosts({"cut", "1"});
+  EXPECT_EQ(shell("1", "timeout 1" + script).wait(), 124);
+  EXPECT_EQ(shell("0", connect).wait(), 0) << "the other one is as before";
+  hosts({"mend", "1"});
+  EXPECT_EQ(shell("1", connect).wait(), 0);
+}
+
+TEST_F(Hosts, StatusAndSignalsPassThrough) {
+  ASSERT_EQ(hosts({"up", "1"}).wait(), 0);
+  EXPECT_EQ(shell("0", "exit 7").wait(), 7);
+  EXPECT_EQ(shell("0", "kill -SEGV $$").wait(), 128 + SIGSEGV);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    auto& asked = start({"run", "0", "bash", "-c", "trap 'echo asked; exit 9' TERM INT; echo here; sleep 100 & wait"});
+    asked.word_after("here");
+    ::kill(asked.pid, signal);
+    EXPECT_EQ(asked.wait(), 9) << asked.text();
+    EXPECT_EQ(asked.text(), "here\nasked\n") << "once";
+  }
+  auto& killed = start({"run", "0", "bash", "-c", "echo here; exec sleep 4321"});
+  killed.word_after("here");
+  ::kill(killed.pid, SIGKILL);
+  // A zombie, which its new parent may leave so for a while, has no command line.
+  EXPECT_TRUE(eventually(
+      [&] { return shell("0", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").text().find("sleep 4321") == std::string::npos; }));
+}
+
+TEST_F(Hosts, KilledKeeperLeavesNothing) {
+  ASSERT_EQ(hosts({"up", "2", "--rate", "80mbit"}).wait(), 0);
+  auto& busy = start({"run", "1", "bash", "-c", "echo here; sleep 1000"});
+  busy.word_after("here");
+  const std::string link = "/sys/class/net/weft" + read_file(state() / "outer").substr(0, 1);
+  ASSERT_EQ(::kill(keeper(), SIGKILL), 0);
+  EXPECT_EQ(busy.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(state()); }));
+  EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(link); })) << link;
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Hosts, HeadJoinAndRunAsOnRealMachines) {
+  ASSERT_EQ(hosts({"up", "3", "--rate", "100mbit"}).wait(), 0);
+  const std::string weft = RealProcesses::program("weft").string();
+  auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
+  const std::string listens = head.word_after("Weft's head listens on ");
+  EXPECT_THAT(listens, StartsWith(address("0") + ":"));
+  std::vector<RealProcesses::Process*> agents;
+  for (const std::string host : {"1", "2"}) {
+    agents.push_back(&start({"run", host, weft, "join", listens}));
+    agents.back()->word_after("has joined cluster");
+  }
+  processes_.write("run.yaml",
+                   "name: hello\napp: hello_mesh\ncluster: {launcher: manual, hosts: [{name: host1}, {name: host2}]}\n");
+  auto& run = hosts({"run", "0", weft, "run", "run.yaml", "--head", listens});
+  EXPECT_EQ(run.wait(), 0) << run.text();
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("one:   hello one from greeters[row=1,column=0]"), HasSubstr("meshes left: 0")));
+  EXPECT_GT(sent("1"), 1000u);
+  EXPECT_EQ(hosts({"run", "0", weft, "stop", "--head", listens}).wait(), 0);
+  for (RealProcesses::Process* agent : agents) EXPECT_EQ(agent->wait(), 0) << agent->text();
+  EXPECT_EQ(head.wait(), 0);
+}
+
+TEST(HostsWithoutRoot, AreRefusedWithStatus77) {
+  if (::geteuid() != 0) GTEST_SKIP() << "everything else here says the same";
+  RealProcesses processes("hosts_no_root");
+  const auto tool = processes.directory() / "weft-hosts", output = processes.directory() / "output";
+  std::filesystem::copy_file(RealProcesses::program("weft-hosts"), tool);
+  const int status =
+      std::system(fmt::format("setpriv --reuid 65534 --clear-groups {} up 2 > {} 2>&1", tool.string(), output.string()).c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 77);
+  EXPECT_THAT(read_file(output), HasSubstr("need root"));
+}
+
+}  // namespace
+}  // namespace weft::test
