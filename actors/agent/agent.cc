@@ -184,7 +184,7 @@ task<void> Agent::stop_mesh(MeshKey key, bool failed) {
   }
 }
 
-void Agent::shut_down(std::string reason) {
+void Agent::shut_down(const std::string& reason) {
   for (auto& [id, slot] : slots_) slot.stopping = true;
   events_.on_shut_down(reason);
 }

@@ -49,7 +49,7 @@ class Agent final {
   /// they are reaped.
   task<void> stop_mesh(MeshKey key, bool failed);
   /// Ends everything on this host, the agent included.
-  void shut_down(std::string reason);
+  void shut_down(const std::string& reason);
 
   static constexpr auto endpoints =
       interface<"weft.agent", 1>(on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),

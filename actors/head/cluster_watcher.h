@@ -18,8 +18,8 @@ class ClusterWatcher final {
   };
   ClusterWatcher(Context&, Events events) : events_(std::move(events)) {}
 
-  void mesh_failed(MeshFailure failure) { events_.on_failure(failure); }
-  void cluster_stops(std::string reason) { events_.on_stop(reason); }
+  void mesh_failed(const MeshFailure& failure) { events_.on_failure(failure); }
+  void cluster_stops(const std::string& reason) { events_.on_stop(reason); }
 
   static constexpr auto endpoints = interface<"weft.watcher", 1>(on<&ClusterWatcher::mesh_failed>("mesh_failed", urgent),
                                                                  on<&ClusterWatcher::cluster_stops>("cluster_stops", urgent));

@@ -165,7 +165,7 @@ task<void> Head::release(MeshKey key) {
   co_await release_all(std::move(keys));
 }
 
-void Head::process_died(DeathReport report) {
+void Head::process_died(const DeathReport& report) {
   const auto mesh = meshes_.find(report.key);
   if (mesh == meshes_.end()) return;
   fail(report.key, mesh->second, report.rank, report.evidence, "");

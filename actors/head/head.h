@@ -51,7 +51,7 @@ class Head final {
   /// Ends the mesh's processes; its devices are free when all of them are reaped, which is when this answers.
   task<void> release(MeshKey key);
   /// From an agent: a process of a mesh is gone.
-  void process_died(DeathReport report);
+  void process_died(const DeathReport& report);
   /// From the parent of an agent: the agent is gone. Better evidence than the lost connection, and usually earlier.
   void host_died(HostDeath death);
   ClusterStatus status();

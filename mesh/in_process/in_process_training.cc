@@ -30,7 +30,7 @@ struct InProcessTraining::DeviceSide {
 
 InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
                                      transfer::LoopbackOptions options)
-    : plan_(plan), batches_(batches), hub_(options) {
+    : batches_(batches), hub_(std::move(options)) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
     sides_.push_back(std::make_unique<DeviceSide>(device_, hub_.attach(transfer::DeviceId(i)), clock_, batches_));

@@ -33,7 +33,6 @@ class InProcessTraining final {
  private:
   struct DeviceSide;
 
-  const TrainingPlan& plan_;
   BatchSource& batches_;
   SteadyClock clock_;
   transfer::LoopbackHub hub_;
