@@ -121,7 +121,7 @@ void CheckpointStore::done(std::string_view point) const {
 fs::path CheckpointStore::write(const Checkpoint& checkpoint) {
   const std::string name = fmt::format("{}{:08}", kPrefix, checkpoint.step);
   const fs::path building = folder_ / fmt::format("{}{}", kUnfinished, name);
-  const fs::path final_path = folder_ / name;
+  fs::path final_path = folder_ / name;
   try {
     fs::remove_all(building);
     fs::create_directory(building);
