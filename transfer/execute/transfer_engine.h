@@ -22,7 +22,7 @@ struct EngineOptions {
   Mode mode = Mode::kThreaded;
   /// The longest sleep, so that deadlines are seen and nothing depends on one lost wake-up.
   Nanoseconds tick = std::chrono::milliseconds(50);
-  /// How long a failed transfer waits for its last messages before it cuts the connections they are on.
+  /// How long a failed transfer waits for the next of its last messages to end before it cuts the connections they are on.
   Nanoseconds grace = std::chrono::milliseconds(500);
   /// How many streams send to other hosts at a time; more share the link and all finish late. 0: no limit. Shared memory has
   /// none.
@@ -60,7 +60,8 @@ class TransferEngine final {
   /// device holds or wants nothing; one may be the other for an all-reduce. `part` and all buffers' memory stay valid and sources
   /// unchanged until the callback has begun; after it the engine touches none. The callback comes exactly once: ok, the peer's
   /// death (kPeerDied), kDeadlineExceeded (see TransferLimits), the error of cancel_all(), or kIncompatible when the plans of
-  /// two devices differ. Throws Error(kInvalidArgument) when buffers do not fit the part.
+  /// two devices differ. After an error the report says what has landed: connections to devices that live stay as they are, and a
+  /// repair can be started under another id. Throws Error(kInvalidArgument) when buffers do not fit the part.
   void start(const DevicePart& part, const TransferId& id, std::span<const std::span<const std::byte>> sources,
              std::span<const std::span<std::byte>> destinations, const TransferLimits& limits, Callback callback);
 

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/outcome.h"
 #include "transfer/execute/transfer_id.h"
+#include "transfer/flow/landed.h"
 #include "transfer/wire/wire.h"
 
 namespace weft::transfer {
@@ -20,6 +22,9 @@ struct TransferReport {
   TimePoint finished;  ///< When its last byte had left and landed.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
+  /// After an error, per flow that this device was to receive: what lies in its destinations all the same, and stays valid.
+  /// A flow that is not named: nothing.
+  std::vector<LandedChunks> landed = {};
 };
 
 /// Payload that crossed between this device and one peer since the engine began.

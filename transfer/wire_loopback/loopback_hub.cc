@@ -30,7 +30,7 @@ class LoopbackWire final : public Wire {
     if (address.size() != sizeof(value) || value != peer.value() || !hub_.stations_.contains(peer)) {
       throw_error(ErrorCode::kInvalidArgument, "the address given for device {} is not one of this loopback hub", peer);
     }
-    if (!station_.connected.insert(peer).second) return;
+    if (!station_.alive || !station_.connected.insert(peer).second) return;
     if (!hub_.stations_.at(peer)->alive) {
       station_.connected.erase(peer);
       hub_.post(self_, LoopbackHub::PeerLost{peer, Error(ErrorCode::kPeerDied, fmt::format("device {} is gone", peer))});
@@ -54,7 +54,6 @@ class LoopbackWire final : public Wire {
   void send(DeviceId peer, std::span<const std::byte> header, std::span<const std::byte> payload, Token token) override {
     WEFT_CHECK(header.size() <= kMaxHeaderBytes, "header of {} bytes", header.size());
     const std::scoped_lock lock(hub_.mutex_);
-    if (!station_.alive) return;
     if (!station_.connected.contains(peer)) {
       hub_.post(self_, LoopbackHub::SendFinished{
                            token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
@@ -76,7 +75,6 @@ class LoopbackWire final : public Wire {
 
   void receive(MessageId id, std::span<std::byte> buffer, Token token) override {
     const std::scoped_lock lock(hub_.mutex_);
-    if (!station_.alive) return;
     const auto found = hub_.messages_.find(id);
     if (found == hub_.messages_.end()) {
       hub_.post(self_, LoopbackHub::ReceiveFinished{token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
@@ -120,7 +118,7 @@ class LoopbackWire final : public Wire {
  private:
   std::optional<LoopbackHub::Event> next_event() {
     const std::scoped_lock lock(hub_.mutex_);
-    if (!station_.alive || station_.inbox.empty()) return std::nullopt;
+    if (station_.inbox.empty()) return std::nullopt;
     auto chosen = station_.inbox.begin();
     if (hub_.options_.shuffle_seed) {
       for (LoopbackHub::Event& event : station_.inbox) event.delay -= event.delay > 0 ? 1 : 0;
@@ -184,7 +182,6 @@ void LoopbackHub::kill(DeviceId device) {
     if (other != device && (other_station->connected.contains(device) || station.connected.contains(other)))
       cut(device, other, error);
   }
-  station.inbox.clear();
 }
 
 std::size_t LoopbackHub::buffered_bytes(DeviceId from, DeviceId to) const {
@@ -195,7 +192,6 @@ std::size_t LoopbackHub::buffered_bytes(DeviceId from, DeviceId to) const {
 
 void LoopbackHub::post(DeviceId to, decltype(Event::what) what) {
   Station& station = *stations_.at(to);
-  if (!station.alive) return;
   const std::uint32_t delay = options_.shuffle_seed ? static_cast<std::uint32_t>(random_.below(options_.max_delay + 1)) : 0;
   station.inbox.push_back({std::move(what), delay});
   station.changed.notify_all();

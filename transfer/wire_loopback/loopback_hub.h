@@ -41,7 +41,8 @@ class LoopbackHub final {
   /// The wire of `device`; one per device.
   std::unique_ptr<Wire> attach(DeviceId device);
 
-  /// As if the process of `device` had been killed: its wire does nothing more, its peers see it as lost.
+  /// As if the process of `device` had been killed: its peers see it as lost. What it has under way ends on its own side too, so
+  /// that its owner can be destroyed, and nothing it does reaches anybody.
   void kill(DeviceId device);
 
   /// Payload bytes buffered on their way from `from` to `to`: what the back-pressure contract bounds.

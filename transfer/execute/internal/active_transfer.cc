@@ -20,7 +20,8 @@ ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const T
       destinations_(std::move(buffers.destinations)),
       landed_in_(destinations_.begin(), destinations_.end()),
       started_(started),
-      deadline_(started + limits.deadline),
+      limits_(limits),
+      moved_(started),
       callback_(std::move(callback)) {
   streams_.resize(part.streams.size());
   reductions_.resize(part.reductions.size());
@@ -181,10 +182,14 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
 
 void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void>& outcome) {
   --in_flight_;
+  moved_ = core_.now();
   StreamState& state = streams_[what.stream];
   --state.receiving;
   if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
-  if (error_) return finish_if_over();
+  if (error_) {
+    if (outcome.ok() && state.stream->kind != FlowKind::kContribution) put_in_place(state, what.chunk);
+    return finish_if_over();
+  }
   core_.count_received(*state.stream->parent, chunk_size(*state.stream, what.chunk));
   landed(what.stream, what.chunk);
 }
@@ -193,6 +198,7 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   StreamState& state = streams_[index];
   const Stream& stream = *state.stream;
   ++state.landed;
+  moved_ = core_.now();
   bytes_received_ += chunk_size(stream, chunk);
   ++remaining_;  // the end, if this is it, comes at the end of this function
   one_done();
@@ -201,11 +207,29 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   if (stream.kind == FlowKind::kContribution) {
     ReductionState& reduction = reductions_[stream.reduction];
     if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1) reduce(stream.reduction, chunk);
-  } else if (state.chunks[chunk].slot) {
-    state.view.scatter(state.chunks[chunk].slot.bytes(), chunk * stream.chunk_bytes, destinations_);
+  } else {
+    put_in_place(state, chunk);
     drop_user(index, chunk);
   }
   one_done();
+}
+
+void ActiveTransfer::put_in_place(StreamState& state, std::uint32_t chunk) {
+  ChunkState& at_chunk = state.chunks[chunk];
+  if (at_chunk.slot) state.view.scatter(at_chunk.slot.bytes(), chunk * state.stream->chunk_bytes, destinations_);
+  at_chunk.in_place = true;
+}
+
+std::vector<LandedChunks> ActiveTransfer::landed() const {
+  std::vector<LandedChunks> result;
+  for (const StreamState& state : streams_) {
+    if (!state.stream->parent || state.stream->kind == FlowKind::kContribution) continue;
+    LandedChunks& chunks = result.emplace_back(LandedChunks::none(state.stream->flow, state.stream->num_chunks()));
+    for (std::uint32_t chunk = 0; chunk < state.chunks.size(); ++chunk) {
+      if (state.chunks[chunk].in_place) chunks.set(chunk);
+    }
+  }
+  return result;
 }
 
 void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
@@ -325,6 +349,7 @@ void ActiveTransfer::send_over_network(std::uint32_t stream) {
 
 void ActiveTransfer::chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) {
   --in_flight_;
+  moved_ = core_.now();
   StreamState& state = streams_[what.stream];
   Child& child = state.children[what.child];
   std::erase_if(child.under_way, [&](const UnderWay& sent) { return sent.chunk == what.chunk; });
@@ -375,7 +400,7 @@ bool ActiveTransfer::needs(DeviceId peer) const {
 void ActiveTransfer::fail(const Error& error, Tell tell) {
   if (error_ || over_) return;
   error_ = error;
-  failed_at_ = core_.now();
+  moved_ = core_.now();
   std::set<DeviceId> waiting;
   for (StreamState& state : streams_) {
     if (state.stream->parent && state.landed < state.chunks.size()) waiting.insert(*state.stream->parent);
@@ -409,14 +434,25 @@ void ActiveTransfer::drop_busy_peers() {
 
 void ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
   if (over_) return;
-  if (!error_ && now >= deadline_) {
-    const double seconds = std::chrono::duration<double>(deadline_ - started_).count();
-    fail(Error(ErrorCode::kDeadlineExceeded,
-               fmt::format("transfer {} did not finish within {:.3g} s: {}", to_string(id_), seconds, describe_missing())),
-         Tell::kOthers);
-  } else if (error_ && now >= failed_at_ + grace) {
-    drop_busy_peers();
+  if (error_) {
+    if (now >= moved_ + grace) drop_busy_peers();
+    return;
   }
+  const auto give_up = [&](const char* what, Nanoseconds limit) {
+    const double seconds = std::chrono::duration<double>(limit).count();
+    fail(Error(ErrorCode::kDeadlineExceeded,
+               fmt::format("transfer {} {} {:.3g} s: {}", to_string(id_), what, seconds, describe_missing())),
+         Tell::kOthers);
+  };
+  if (now >= started_ + limits_.deadline) give_up("did not finish within", limits_.deadline);
+  else if (limits_.no_progress != Nanoseconds(0) && now >= moved_ + limits_.no_progress)
+    give_up("has not moved for", limits_.no_progress);
+}
+
+TimePoint ActiveTransfer::next_check(Nanoseconds grace) const {
+  if (error_) return moved_ + grace;
+  const TimePoint end = started_ + limits_.deadline;
+  return limits_.no_progress == Nanoseconds(0) ? end : std::min(end, moved_ + limits_.no_progress);
 }
 
 std::string ActiveTransfer::describe_missing() const {

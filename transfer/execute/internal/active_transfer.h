@@ -56,6 +56,8 @@ class ActiveTransfer final {
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::uint64_t bytes_received() const { return bytes_received_; }
   const std::optional<Error>& error() const { return error_; }
+  /// See TransferReport.
+  std::vector<LandedChunks> landed() const;
   std::function<void(const TransferReport&)> take_callback() { return std::move(callback_); }
 
   /// Local copies and the first sends.
@@ -83,9 +85,9 @@ class ActiveTransfer final {
   void fail(const Error& error, Tell tell);
   /// Cuts every connection on which something of this transfer is under way or waits to be taken.
   void drop_busy_peers();
-  /// Past its deadline, or past `grace` after it failed.
+  /// Past one of its limits, or, having failed, `grace` after the last of its messages ended.
   void check_deadline(TimePoint now, Nanoseconds grace);
-  TimePoint next_check(Nanoseconds grace) const { return error_ ? failed_at_ + grace : deadline_; }
+  TimePoint next_check(Nanoseconds grace) const;
 
  private:
   struct UnderWay {
@@ -102,6 +104,7 @@ class ActiveTransfer final {
     SlotPool::Slot slot;
     std::uint32_t users = 0;
     bool seen = false;
+    bool in_place = false;  // in the destinations
   };
   struct Held {
     MessageId message;
@@ -132,6 +135,8 @@ class ActiveTransfer final {
   bool may_take(const StreamState& state, std::uint32_t chunk) const;
   void take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload);
   void landed(std::uint32_t index, std::uint32_t chunk);
+  /// Unpacks a chunk that has landed in a slot.
+  void put_in_place(StreamState& state, std::uint32_t chunk);
   void reduce(std::uint32_t index, std::uint32_t chunk);
   /// Sends what can be sent: at once inside the host, in its turn over the network.
   void pump(std::uint32_t index);
@@ -164,7 +169,8 @@ class ActiveTransfer final {
   const std::vector<std::span<std::byte>> destinations_;
   const std::vector<std::span<const std::byte>> landed_in_;  // destinations_, for reading
   const TimePoint started_;
-  const TimePoint deadline_;
+  const TransferLimits limits_;
+  TimePoint moved_;                  // when a chunk last left or landed
   std::optional<TimePoint> moving_;  // when the first chunk arrived, if any had to
   std::function<void(const TransferReport&)> callback_;
   std::vector<StreamState> streams_;
@@ -174,7 +180,6 @@ class ActiveTransfer final {
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;
   std::optional<Error> error_;
-  TimePoint failed_at_{};
   bool over_ = false;
 };
 

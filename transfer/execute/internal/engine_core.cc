@@ -40,9 +40,9 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
                        Callback callback) {
   const TimePoint now = clock_.now();
   const auto refuse = [&](Error error) {
-    for (const Early& early : early_[id]) wire_.release(early.message);
-    early_.erase(id);
+    release_early(id);
     remember_failed(id);
+    for (const DeviceId peer : part.peers()) send_abort(peer, id, error);
     finished_.push_back({{id, std::move(error), now, now, now, 0, 0}, std::move(callback)});
   };
   {
@@ -152,8 +152,10 @@ void EngineCore::failed(ActiveTransfer& transfer) {
 void EngineCore::finished(ActiveTransfer& transfer) {
   Outcome<void> outcome;
   if (transfer.error()) outcome = *transfer.error();
+  std::vector<LandedChunks> landed;
+  if (transfer.error()) landed = transfer.landed();
   finished_.push_back({{transfer.id(), std::move(outcome), transfer.started(), transfer.moving(), clock_.now(),
-                        transfer.bytes_sent(), transfer.bytes_received()},
+                        transfer.bytes_sent(), transfer.bytes_received(), std::move(landed)},
                        {}});
 }
 
@@ -313,6 +315,14 @@ void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> 
   if (failed_.contains(id)) return;
   remember_failed(id);
   aborted_.emplace(id, error);
+  release_early(id);  // so that those who sent it need not cut the connection to be done with it
+}
+
+void EngineCore::release_early(const TransferId& id) {
+  const auto found = early_.find(id);
+  if (found == early_.end()) return;
+  for (const Early& early : found->second) wire_.release(early.message);
+  early_.erase(found);
 }
 
 void EngineCore::send_finished(Token token, const Outcome<void>& outcome) {

@@ -96,6 +96,7 @@ class EngineCore final : public WireEvents {
   void tell_held(DeviceId sender, const ChunkHeader& header);
   void send_what_may_be_sent();
   void abort_arrived(const TransferId& id, std::span<const std::byte> payload);
+  void release_early(const TransferId& id);
   void lose(DeviceId peer, const Error& error);
   void remember_failed(const TransferId& id);
   void check_deadlines();
