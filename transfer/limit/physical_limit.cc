@@ -75,6 +75,66 @@ void raise_to_egress(internal::SendAssignment& sends, Limit& limit) {
   sends.level(4, 0);
 }
 
+/// The bipartite flow of some data: two demands each, one where there is a single wanter.
+struct Sends {
+  struct Demands {
+    std::size_t datum, lead, forward;
+  };
+
+  Sends(std::span<const Datum> data, const Network& network) : assignment(egress_of(network)) {
+    std::vector<std::uint32_t> hosts;
+    for (std::size_t k = 0; k < data.size(); ++k) {
+      if (data[k].bytes == 0 || data[k].wanters.empty()) continue;
+      const auto bytes = static_cast<double>(data[k].bytes);
+      hosts.clear();
+      for (const HostId host : data[k].holders) hosts.push_back(host.value());
+      const std::size_t lead = assignment.add(bytes, hosts);
+      std::size_t forward = lead;
+      if (data[k].wanters.size() > 1) {
+        for (const HostId host : data[k].wanters) hosts.push_back(host.value());
+        forward = assignment.add(bytes * static_cast<double>(data[k].wanters.size() - 1), hosts);
+      }
+      demands.push_back({k, lead, forward});
+    }
+  }
+
+  std::vector<std::vector<SendShare>> shares(std::size_t num_data) const {
+    std::vector<std::vector<SendShare>> result(num_data);
+    for (const Demands& d : demands) {
+      const auto lead = assignment.amounts(d.lead), forward = assignment.amounts(d.forward);
+      const auto senders = assignment.hosts(d.forward);
+      for (std::size_t i = 0; i < senders.size(); ++i) {
+        const SendShare share{HostId(senders[i]), i < lead.size() ? lead[i] : 0, d.forward == d.lead ? 0 : forward[i]};
+        if (share.bytes() > 0) result[d.datum].push_back(share);
+      }
+    }
+    return result;
+  }
+
+  void set(const std::vector<std::vector<SendShare>>& shares) {
+    for (const Demands& d : demands) {
+      const auto senders = assignment.hosts(d.forward);
+      std::vector<double> lead(assignment.hosts(d.lead).size()), forward(senders.size());
+      for (const SendShare& share : shares[d.datum]) {
+        const auto i = static_cast<std::size_t>(std::find(senders.begin(), senders.end(), share.host.value()) - senders.begin());
+        if (i < lead.size()) lead[i] += share.lead;
+        if (i < forward.size()) forward[i] += share.forward;
+      }
+      assignment.set(d.lead, lead);
+      if (d.forward != d.lead) assignment.set(d.forward, forward);
+    }
+  }
+
+  static std::vector<double> egress_of(const Network& network) {
+    std::vector<double> egress;
+    for (const Network::HostLinks& host : network.hosts) egress.push_back(host.egress());
+    return egress;
+  }
+
+  internal::SendAssignment assignment;
+  std::vector<Demands> demands;
+};
+
 }  // namespace
 
 std::string_view to_string(LimitBound bound) {
@@ -102,39 +162,21 @@ LimitSolution solve_limit(std::span<const Datum> data, const Network& network) {
   for (std::size_t k = 0; k < data.size(); ++k) {
     if (data[k].bytes > 0 && !data[k].wanters.empty()) check_datum(k, data[k], network, last_seen);
   }
-  LimitSolution solution{ingress_limit(data, network), std::vector<std::vector<SendShare>>(data.size())};
-  std::vector<double> egress;
-  for (const Network::HostLinks& host : network.hosts) egress.push_back(host.egress());
-  internal::SendAssignment sends(std::move(egress));
-  struct Demands {
-    std::size_t datum, lead, forward;
-  };
-  std::vector<Demands> demands;
-  std::vector<std::uint32_t> hosts;
-  for (std::size_t k = 0; k < data.size(); ++k) {
-    if (data[k].bytes == 0 || data[k].wanters.empty()) continue;
-    const auto bytes = static_cast<double>(data[k].bytes);
-    hosts.clear();
-    for (const HostId host : data[k].holders) hosts.push_back(host.value());
-    const std::size_t lead = sends.add(bytes, hosts);
-    std::size_t forward = lead;
-    if (data[k].wanters.size() > 1) {
-      for (const HostId host : data[k].wanters) hosts.push_back(host.value());
-      forward = sends.add(bytes * static_cast<double>(data[k].wanters.size() - 1), hosts);
-    }
-    demands.push_back({k, lead, forward});
-  }
-  raise_to_egress(sends, solution.limit);
-  for (const Demands& d : demands) {
-    std::vector<SendShare>& shares = solution.shares[d.datum];
-    const auto lead = sends.amounts(d.lead), forward = sends.amounts(d.forward);
-    const auto senders = sends.hosts(d.forward);
-    for (std::size_t i = 0; i < senders.size(); ++i) {
-      const SendShare share{HostId(senders[i]), i < lead.size() ? lead[i] : 0, d.forward == d.lead ? 0 : forward[i]};
-      if (share.bytes() > 0) shares.push_back(share);
-    }
-  }
+  LimitSolution solution{ingress_limit(data, network), {}};
+  Sends sends(data, network);
+  raise_to_egress(sends.assignment, solution.limit);
+  solution.shares = sends.shares(data.size());
   return solution;
+}
+
+bool fit_shares(std::span<const Datum> data, const Network& network, double seconds,
+                std::vector<std::vector<SendShare>>& shares) {
+  Sends sends(data, network);
+  sends.set(shares);
+  std::vector<bool> cut;
+  const bool fits = sends.assignment.fit(seconds, cut);
+  shares = sends.shares(data.size());
+  return fits;
 }
 
 Limit physical_limit(std::span<const Datum> data, const Network& network) { return solve_limit(data, network).limit; }

@@ -84,6 +84,11 @@ struct LimitSolution {
 /// Throws Error(kInvalidArgument) when a datum that is wanted has no holder, a host is in both lists, or is not in the network.
 LimitSolution solve_limit(std::span<const Datum> data, const Network& network);
 
+/// Changes `shares` (as in LimitSolution, for the same data) so that no host sends for more than `seconds`, and moves no more
+/// than that takes: what fits stays as it is. False when `seconds` is below the limit; the shares then still add up, but
+/// overflow.
+bool fit_shares(std::span<const Datum> data, const Network& network, double seconds, std::vector<std::vector<SendShare>>& shares);
+
 /// The limit alone.
 Limit physical_limit(std::span<const Datum> data, const Network& network);
 

@@ -3,163 +3,96 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <set>
 
+#include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/base/units.h"
+#include "transfer/reshard/internal/draft.h"
+#include "transfer/reshard/internal/predict.h"
+#include "transfer/reshard/internal/strategies.h"
+#include "transfer/reshard/internal/weft.h"
 #include "transfer/reshard/plan_stats.h"
-#include "transfer/reshard/slices.h"
-#include "transfer/reshard/tree.h"
 
 namespace weft::transfer {
 namespace {
 
-/// Makes the flows of one plan. Lives for one call of plan_reshard.
-class Planner {
- public:
-  Planner(ReshardPlan& plan, const ChunkOptions& options)
-      : plan_(plan), options_(options), element_size_(size_of(plan.tasks.front().type.dtype)), loads_(plan.topology) {}
+/// Small slices of many tensors travel together, but a strategy must have something to balance and order.
+constexpr std::uint64_t kBundleBytes = std::uint64_t{1} << 20;
 
-  void add(const Slice& slice) {
-    switch (plan_.strategy) {
-      case Strategy::kSendRecv: return add_send_recv(slice);
-      case Strategy::kLocalAllgather: return add_local_allgather(slice);
-      case Strategy::kBroadcast: return add_broadcast(slice);
-    }
+std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double limit_seconds) {
+  switch (strategy) {
+    case Strategy::kSendRecv: internal::plan_send_recv(draft); break;
+    case Strategy::kLocalAllgather: internal::plan_local_allgather(draft); break;
+    case Strategy::kGlobalAllgather: internal::plan_global_allgather(draft); break;
+    case Strategy::kBroadcastNaive: internal::plan_broadcast_naive(draft); break;
+    case Strategy::kBroadcast: internal::plan_broadcast(draft); break;
+    case Strategy::kBroadcastGreedy: internal::plan_broadcast_greedy(draft); break;
+    case Strategy::kBroadcastSearch: internal::plan_broadcast_search(draft); break;
+    case Strategy::kWeft: WEFT_CHECK(false, "weft has a planner of its own");
   }
+  return draft.finish(limit_seconds);
+}
 
- private:
-  void add_flow(const Region& region, DeviceId root, std::vector<FlowEdge> edges) {
-    Flow flow{FlowId(static_cast<std::uint32_t>(plan_.flows.size())),
-              FlowKind::kDeliver,
-              {Segment::whole(0, region, element_size_)},
-              root,
-              std::move(edges),
-              0,
-              0,
-              0};
-    set_chunks(flow, element_size_, options_);
-    loads_.add(plan_.topology, flow.edges, flow.bytes);
-    plan_.flows.push_back(std::move(flow));
+/// How much better than any named strategy a plan can still become is not worth looking for.
+constexpr double kGoodEnough = 1.005;
+
+void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network& network, const PlanOptions& options,
+               const LimitSolution& solution) {
+  internal::WeftPlan best = internal::plan_weft(demand, plan.topology, network, options, solution);
+  plan.flows = std::move(best.flows);
+  plan.predicted_seconds = best.predicted_seconds;
+  if (!best.compare || plan.predicted_seconds <= plan.limit.seconds * kGoodEnough) return;
+  for (const Strategy other :
+       {Strategy::kBroadcast, Strategy::kBroadcastGreedy, Strategy::kBroadcastNaive, Strategy::kBroadcastSearch,
+        Strategy::kLocalAllgather, Strategy::kGlobalAllgather, Strategy::kSendRecv}) {
+    internal::Demand units = internal::gather(plan.tasks, plan.topology, kBundleBytes);
+    internal::Draft draft(units, plan.topology, network, options);
+    std::vector<Flow> flows = flows_by(other, draft, plan.limit.seconds);
+    const double seconds = internal::predict(flows, plan.topology, network);
+    if (seconds >= plan.predicted_seconds * 0.9999) continue;
+    plan.flows = std::move(flows);
+    plan.predicted_seconds = seconds;
+    plan.note = fmt::format("flows as {} places them: the simulator prefers that", to_string(other));
   }
-
-  std::vector<DeviceId> on_host(const std::vector<DeviceId>& devices, HostId host) const {
-    std::vector<DeviceId> result;
-    for (const DeviceId device : devices) {
-      if (plan_.topology.host_of(device) == host) result.push_back(device);
-    }
-    return result;
-  }
-
-  /// A holder on the receiver's own host if there is one: those bytes cross no wire.
-  DeviceId sender_for(HostId host, const std::vector<DeviceId>& holders) const {
-    const std::vector<DeviceId> near = on_host(holders, host);
-    return least_loaded_holder(near.empty() ? holders : near, plan_.topology, loads_);
-  }
-
-  void add_send_recv(const Slice& slice) {
-    for (const DeviceId receiver : slice.wanters) {
-      const DeviceId sender = sender_for(plan_.topology.host_of(receiver), slice.holders);
-      add_flow(slice.region, sender, {{sender, receiver}});
-    }
-  }
-
-  void add_local_allgather(const Slice& slice) {
-    const HostId host = plan_.topology.host_of(slice.wanters.front());
-    const bool one_host = on_host(slice.wanters, host).size() == slice.wanters.size();
-    if (!one_host || slice.wanters.size() == 1) return add_send_recv(slice);
-    const std::vector<Region> pieces = split(slice.region, slice.wanters.size());
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      const DeviceId sender = sender_for(host, slice.holders);
-      const DeviceId first = slice.wanters[i % slice.wanters.size()];
-      std::vector<FlowEdge> edges = {{sender, first}};
-      for (const DeviceId other : slice.wanters) {
-        if (other != first) edges.push_back({first, other});
-      }
-      add_flow(pieces[i], sender, std::move(edges));
-    }
-  }
-
-  void add_broadcast(const Slice& slice) {
-    // Hosts with a holder of their own are served from it; the others share one flow, whose root serves its own host too.
-    std::set<HostId> holder_hosts;
-    for (const DeviceId holder : slice.holders) holder_hosts.insert(plan_.topology.host_of(holder));
-    std::vector<DeviceId> remote;
-    std::map<HostId, std::vector<DeviceId>> local;
-    for (const DeviceId wanter : slice.wanters) {
-      const HostId host = plan_.topology.host_of(wanter);
-      if (holder_hosts.contains(host)) local[host].push_back(wanter);
-      else remote.push_back(wanter);
-    }
-    if (!remote.empty()) {
-      const DeviceId root = least_loaded_holder(slice.holders, plan_.topology, loads_);
-      if (const auto own = local.find(plan_.topology.host_of(root)); own != local.end()) {
-        remote.insert(remote.end(), own->second.begin(), own->second.end());
-        local.erase(own);
-      }
-      add_flow(slice.region, root, broadcast_tree(root, remote, plan_.topology, loads_));
-    }
-    for (const auto& [host, wanters] : local) {
-      const DeviceId root = sender_for(host, slice.holders);
-      add_flow(slice.region, root, broadcast_tree(root, wanters, plan_.topology, loads_));
-    }
-  }
-
-  /// At most `count` boxes of nearly equal size, cut along the outermost dimension that is long enough, else the longest.
-  static std::vector<Region> split(const Region& region, std::size_t count) {
-    const auto wanted = static_cast<std::int64_t>(count);
-    std::size_t dimension = 0;
-    for (std::size_t i = 0; i < region.rank(); ++i) {
-      if (region[dimension].size() >= wanted) break;
-      if (region[i].size() > region[dimension].size()) dimension = i;
-    }
-    if (region.rank() == 0) return {region};
-    const std::int64_t size = region[dimension].size(), pieces = std::min(wanted, size);
-    std::vector<Region> result;
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      std::vector<Interval> intervals(region.intervals().begin(), region.intervals().end());
-      intervals[dimension] = {region[dimension].begin + size * i / pieces, region[dimension].begin + size * (i + 1) / pieces};
-      result.emplace_back(std::move(intervals));
-    }
-    return result;
-  }
-
-  ReshardPlan& plan_;
-  const ChunkOptions& options_;
-  const std::size_t element_size_;
-  Loads loads_;
-};
+}
 
 }  // namespace
 
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const ChunkOptions& options) {
-  if (task.source.shape != task.type.shape) {
-    throw_error(ErrorCode::kInvalidArgument, "a resharding of {} has a source map of shape {}", to_string(task.type),
-                weft::to_string(task.source.shape));
+ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology, const Network& network, Strategy strategy,
+                         const PlanOptions& options) {
+  network.validate();
+  if (network.num_hosts() < topology.num_hosts()) {
+    throw_error(ErrorCode::kInvalidArgument, "devices live on {} hosts, but the network describes only {}", topology.num_hosts(),
+                network.num_hosts());
   }
-  for (const ShardMap* map : {&task.source, &task.destination}) {
-    for (const Shard& shard : map->shards) topology.host_of(shard.device);
-  }
-  ReshardPlan plan{{task}, topology, strategy, {}, {}};
-  const std::vector<Slice> slices = cut_slices(task.source, task.destination);
-  for (const Slice& slice : slices) {
-    for (const DeviceId device : slice.local) plan.copies.push_back({device, 0, slice.region});
-  }
-  // Slices with few holders first, since they have no choice of sender; then the large ones, which are hardest to balance.
-  std::vector<std::size_t> order(slices.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::tuple(slices[a].holders.size(), -slices[a].region.num_elements()) <
-           std::tuple(slices[b].holders.size(), -slices[b].region.num_elements());
-  });
-  Planner planner(plan, options);
-  for (const std::size_t i : order) {
-    if (!slices[i].wanters.empty()) planner.add(slices[i]);
+  ReshardPlan plan;
+  plan.tasks.assign(tasks.begin(), tasks.end());
+  plan.topology = topology;
+  plan.strategy = strategy;
+  const bool is_weft = strategy == Strategy::kWeft;
+  internal::Demand demand = internal::gather(plan.tasks, topology, is_weft ? ~std::uint64_t{0} : kBundleBytes);
+  plan.copies = std::move(demand.copies);
+  const LimitSolution solution = solve_limit(demand.data, network);
+  plan.limit = solution.limit;
+  if (is_weft) {
+    plan_weft(plan, demand, network, options, solution);
+  } else {
+    internal::Draft draft(demand, topology, network, options);
+    plan.flows = flows_by(strategy, draft, plan.limit.seconds);
+    plan.predicted_seconds = internal::predict(plan.flows, topology, network);
   }
   return plan;
+}
+
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network, Strategy strategy,
+                         const PlanOptions& options) {
+  return plan_reshard(std::span(&task, 1), topology, network, strategy, options);
+}
+
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const PlanOptions& options) {
+  return plan_reshard(task, topology, Network::uniform(std::max<std::size_t>(1, topology.num_hosts()), 125e6), strategy, options);
 }
 
 DevicePart ReshardPlan::device_part(DeviceId device) const {
@@ -195,6 +128,12 @@ std::string ReshardPlan::digest() const { return sha256(encode(*this)); }
 std::string to_string(const ReshardPlan& plan) {
   std::string text = plan.tasks.size() == 1 ? to_string(plan.tasks.front().type) : fmt::format("{} tensors", plan.tasks.size());
   text += fmt::format(" by {}: {}", to_string(plan.strategy), to_string(plan_stats(plan)));
+  text += fmt::format("\n  limit {}", to_string(plan.limit));
+  if (plan.limit.seconds > 0) {
+    text += fmt::format(", predicted {} ({:.2f} of the limit's speed)", format_seconds(plan.predicted_seconds),
+                        plan.limit.seconds / plan.predicted_seconds);
+  }
+  if (!plan.note.empty()) text += "; " + plan.note;
   for (const Flow& flow : plan.flows) text += "\n  " + to_string(flow);
   for (const LocalCopy& copy : plan.copies)
     text += fmt::format("\n  device {} copies {}", copy.device, to_string(Segment{copy.tensor, copy.region, 0, 0}));

@@ -1,13 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/tensor/shape.h"
 #include "transfer/flow/device_part.h"
+#include "transfer/limit/physical_limit.h"
+#include "transfer/reshard/plan_options.h"
 #include "transfer/reshard/shard_map.h"
 #include "transfer/reshard/strategy.h"
+#include "transfer/topology/network.h"
 
 namespace weft::transfer {
 
@@ -37,9 +41,12 @@ struct LocalCopy {
 struct ReshardPlan {
   std::vector<ReshardTask> tasks;
   Topology topology;
-  Strategy strategy = Strategy::kBroadcast;
-  std::vector<Flow> flows;
+  Strategy strategy = Strategy::kWeft;
+  std::vector<Flow> flows;  ///< In order of priority.
   std::vector<LocalCopy> copies;
+  Limit limit;                   ///< Of these tasks on the network that the plan was made for.
+  double predicted_seconds = 0;  ///< What simulate() says of `flows`; of more than 100,000 edges a bound by load and depth.
+  std::string note;              ///< What the planner found worth saying, or nothing.
 
   /// What `device` has to do; empty() if it takes no part.
   DevicePart device_part(DeviceId device) const;
@@ -49,15 +56,23 @@ struct ReshardPlan {
   std::string digest() const;
 
   friend bool operator==(const ReshardPlan&, const ReshardPlan&) = default;
-  static constexpr auto fields = weft::fields(&ReshardPlan::tasks, &ReshardPlan::topology, &ReshardPlan::strategy,
-                                              &ReshardPlan::flows, &ReshardPlan::copies);
+  static constexpr auto fields =
+      weft::fields(&ReshardPlan::tasks, &ReshardPlan::topology, &ReshardPlan::strategy, &ReshardPlan::flows, &ReshardPlan::copies,
+                   &ReshardPlan::limit, &ReshardPlan::predicted_seconds, &ReshardPlan::note);
 };
 
-/// A headline, then a line per flow and per copy.
+/// A headline, limit and prediction, then a line per flow and per copy.
 std::string to_string(const ReshardPlan& plan);
 
-/// Plans `task` under `strategy`. Senders are balanced over the holders by the bytes their hosts already send.
-/// Throws Error(kInvalidArgument) when the maps do not fit (see cut_slices) or name a device outside `topology`.
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const ChunkOptions& options = {});
+/// Plans all `tasks` together under `strategy`, for hosts with the links of `network`.
+/// Throws Error(kInvalidArgument) when the maps of a task do not fit (see cut_slices), name a device outside `topology`, or a
+/// host is not in `network`.
+ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology, const Network& network, Strategy strategy,
+                         const PlanOptions& options = {});
+/// The same for one tensor.
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network, Strategy strategy,
+                         const PlanOptions& options = {});
+/// The same where the links are not known: 1 Gbit/s everywhere.
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const PlanOptions& options = {});
 
 }  // namespace weft::transfer

@@ -7,14 +7,10 @@
 #include "core/base/check.h"
 
 namespace weft::transfer {
-namespace {
 
-/// devices[0] is the parent of [1] and [2], [1] of [3] and [4], ...
 void add_binary_fan_out(const std::vector<DeviceId>& devices, std::vector<FlowEdge>& edges) {
   for (std::size_t i = 1; i < devices.size(); ++i) edges.push_back({devices[(i - 1) / 2], devices[i]});
 }
-
-}  // namespace
 
 void Loads::add(const Topology& topology, const std::vector<FlowEdge>& edges, std::uint64_t bytes) {
   for (const FlowEdge& edge : edges) {

@@ -20,6 +20,9 @@ struct Loads {
   void add(const Topology& topology, const std::vector<FlowEdge>& edges, std::uint64_t bytes);
 };
 
+/// devices[0] is the parent of [1] and [2], [1] of [3] and [4], ...
+void add_binary_fan_out(const std::vector<DeviceId>& devices, std::vector<FlowEdge>& edges);
+
 /// The holder to send from when the receivers are on other hosts: of the host that sends least, the device that sends least.
 DeviceId least_loaded_holder(const std::vector<DeviceId>& holders, const Topology& topology, const Loads& loads);
 

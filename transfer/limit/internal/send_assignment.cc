@@ -19,6 +19,14 @@ std::size_t SendAssignment::add(double bytes, std::span<const std::uint32_t> hos
   return bytes_.size() - 1;
 }
 
+void SendAssignment::set(std::size_t demand, std::span<const double> amounts) {
+  for (std::size_t i = 0; i < amounts.size(); ++i) {
+    const std::size_t arc = begin_[demand] + i;
+    load_[host_[arc]] += amounts[i] - amount_[arc];
+    amount_[arc] = amounts[i];
+  }
+}
+
 void SendAssignment::share_out(std::size_t demand, std::vector<std::size_t>& scratch) {
   const std::size_t begin = begin_[demand], count = begin_[demand + 1] - begin;
   if (count <= 1) return;

@@ -17,6 +17,9 @@ class SendAssignment {
   /// `hosts` may send parts of `bytes`. Returns the demand's number.
   std::size_t add(double bytes, std::span<const std::uint32_t> hosts);
 
+  /// Replaces the shares of a demand. `amounts`: one per host of the demand, with the demand's bytes as their sum.
+  void set(std::size_t demand, std::span<const double> amounts);
+
   /// Shares every demand out anew, one after the other, so that its hosts' loads in units of their egress are as equal as
   /// possible given the others. Never makes the largest load larger. Stops when nothing changes, or when no host takes longer
   /// than `enough`.

@@ -1,0 +1,149 @@
+// How long planning takes, and how near to the physical limit the simulator expects each strategy's plans to come: for every
+// benchmark case, for the layouts from 2 to 1,024 hosts, and for the planning times that the planner must keep.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "core/base/units.h"
+#include "transfer/reshard/plan.h"
+#include "transfer/reshard_cases/cut_map.h"
+#include "transfer/reshard_cases/reshard_case.h"
+
+namespace weft::transfer {
+namespace {
+
+constexpr double kRate = 119.5e6;  // payload of a 1 Gbit/s link
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct Outcome {
+  double plan_seconds = 0;
+  double ratio = 0;  ///< Limit over predicted.
+  std::size_t flows = 0;
+  std::string note;
+};
+
+Outcome measure(const ReshardCase& c, Strategy strategy) {
+  const Network network = c.network(kRate);
+  const auto start = std::chrono::steady_clock::now();
+  const ReshardPlan plan = plan_reshard(c.tasks, c.topology, network, strategy);
+  Outcome outcome{seconds_since(start), 0, plan.flows.size(), plan.note};
+  outcome.ratio = plan.predicted_seconds > 0 ? plan.limit.seconds / plan.predicted_seconds : 1;
+  return outcome;
+}
+
+nlohmann::json table(const std::string& title, const std::vector<ReshardCase>& cases, const std::vector<Strategy>& strategies) {
+  nlohmann::json rows = nlohmann::json::array();
+  fmt::print("\n{}: limit over predicted time (planning time)\n{:<22}{:>6}{:>10}", title, "case", "hosts", "limit");
+  for (const Strategy strategy : strategies) fmt::print("{:>19}", to_string(strategy));
+  fmt::print("\n");
+  for (const ReshardCase& c : cases) {
+    std::vector<std::string> notes;
+    for (std::size_t i = 0; i < strategies.size(); ++i) {
+      const Outcome outcome = measure(c, strategies[i]);
+      if (i == 0) {
+        const double limit = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kBroadcastNaive).limit.seconds;
+        fmt::print("{:<22}{:>6}{:>10}", c.name, c.topology.num_hosts(), format_seconds(limit));
+      }
+      fmt::print("{:>8.3f}{:>11}", outcome.ratio, fmt::format("({})", format_seconds(outcome.plan_seconds)));
+      if (!outcome.note.empty()) notes.push_back(outcome.note);
+      rows.push_back({{"case", c.name},
+                      {"hosts", c.topology.num_hosts()},
+                      {"bytes", c.bytes()},
+                      {"strategy", std::string(to_string(strategies[i]))},
+                      {"ratio_to_limit", outcome.ratio},
+                      {"plan_seconds", outcome.plan_seconds},
+                      {"flows", outcome.flows}});
+    }
+    for (const std::string& note : notes) fmt::print("  {}", note);
+    fmt::print("\n");
+    std::fflush(stdout);
+  }
+  return rows;
+}
+
+/// `count` tensors sharded over all devices of `hosts` x 8 to 8-way tensor parallel replicas on as many others.
+std::vector<ReshardTask> model(int count, int hosts) {
+  std::vector<ReshardTask> tasks;
+  for (int i = 0; i < count; ++i) {
+    const Shape shape = {8192 + 1024 * (i % 7), 64 + i % 3};
+    const std::uint32_t devices = static_cast<std::uint32_t>(hosts) * 8;
+    tasks.push_back({{DType::kF32, shape}, cut_map(shape, {0, {hosts, 8}, {{0, 1}, {}}}), cut_map(shape, {devices, {hosts, 8}, {{1}, {}}})});
+  }
+  return tasks;
+}
+
+nlohmann::json planning_times(bool small) {
+  const int hosts = small ? 4 : 128, tensors = small ? 20 : 1000;
+  const std::vector<ReshardTask> tasks = model(tensors, hosts);
+  const Topology topology = Topology::dense(std::vector<int>(static_cast<std::size_t>(2 * hosts), 8));
+  const Network network = Network::uniform(topology.num_hosts(), kRate);
+  auto start = std::chrono::steady_clock::now();
+  const ReshardPlan plan = plan_reshard(tasks, topology, network, Strategy::kWeft);
+  const double many = seconds_since(start);
+  fmt::print("\n{} tensors, {} -> {} devices: {} ({} flows)\n", tensors, 8 * hosts, 8 * hosts, format_seconds(many), plan.flows.size());
+  nlohmann::json result = {{"many_tensors_seconds", many}};
+  for (int number = 1; number <= 8; ++number) {
+    const ReshardCase c = reshard_case(fmt::format("layout-{}", number), {std::uint64_t{256} << 20, small ? 8 : 64});
+    start = std::chrono::steady_clock::now();
+    const ReshardPlan one = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
+    const double seconds = seconds_since(start);
+    fmt::print("one task on {} hosts, {}: {} ({} flows)\n", c.topology.num_hosts(), c.name, format_seconds(seconds), one.flows.size());
+    result[c.name + "_seconds"] = seconds;
+  }
+  return result;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Planning times and simulated ratios to the physical limit");
+  bool small = false;
+  std::uint64_t mebibytes = 64;
+  std::string json_path, only;
+  app.add_flag("--small", small, "A few cases, as a test");
+  app.add_option("--mib", mebibytes, "Size of a case in MiB");
+  app.add_option("--case", only, "This case only; prints its plan under weft");
+  app.add_option("--json", json_path, "Also write the figures there");
+  CLI11_PARSE(app, argc, argv);
+  const std::uint64_t bytes = mebibytes << 20;
+  const std::vector<Strategy> all(kStrategies.rbegin(), kStrategies.rend());
+  nlohmann::json report;
+  if (!only.empty()) {
+    const ReshardCase c = reshard_case(only, {bytes, 0});
+    fmt::print("{}\n", to_string(plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft)));
+    table(only, {c}, all);
+    return 0;
+  }
+  std::vector<ReshardCase> cases;
+  for (const std::string& name : small ? std::vector<std::string>{"paper-6", "layout-5", "slow-relay"} : reshard_case_names())
+    cases.push_back(reshard_case(name, {bytes, 0}));
+  report["cases"] = table(fmt::format("{} MiB at 1 Gbit/s", mebibytes), cases, all);
+  report["planning"] = planning_times(small);
+  const std::vector<Strategy> curve = {Strategy::kWeft, Strategy::kBroadcast, Strategy::kBroadcastNaive, Strategy::kLocalAllgather,
+                                       Strategy::kSendRecv};
+  report["curve"] = nlohmann::json::array();
+  for (int number = 1; number <= 8; ++number) {
+    std::vector<ReshardCase> sizes;
+    for (int hosts = 2; hosts <= (small ? 8 : 1024); hosts *= 2)
+      sizes.push_back(reshard_case(fmt::format("layout-{}", number), {std::uint64_t{1} << 30, hosts}));
+    for (const nlohmann::json& row : table(fmt::format("{}, 1 GiB", sizes.back().description), sizes, curve)) report["curve"].push_back(row);
+  }
+  if (!json_path.empty()) {
+    std::FILE* file = std::fopen(json_path.c_str(), "w");
+    if (file == nullptr) {
+      fmt::print(stderr, "cannot write {}\n", json_path);
+      return 1;
+    }
+    fmt::print(file, "{}\n", report.dump(1));
+    std::fclose(file);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace weft::transfer
+
+int main(int argc, char** argv) { return weft::transfer::run(argc, argv); }

@@ -1,0 +1,141 @@
+#include "transfer/reshard/internal/draft.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+#include "core/base/check.h"
+
+namespace weft::transfer::internal {
+namespace {
+
+constexpr std::uint64_t kSmallestChunk = 64 * 1024;
+
+/// Network hops from the root to the farthest device.
+int depth_of(const Flow& flow, const Topology& topology) {
+  std::unordered_map<std::uint32_t, int> depth = {{flow.root.value(), 0}};
+  int deepest = 0;
+  for (const FlowEdge& edge : flow.edges) {
+    const int hops = depth.at(edge.parent.value()) + (topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : 1);
+    depth[edge.child.value()] = hops;
+    deepest = std::max(deepest, hops);
+  }
+  return deepest;
+}
+
+}  // namespace
+
+DeviceId Draft::sender_for(HostId host, const Bundle& bundle) const {
+  const std::vector<DeviceId> near = on_host(bundle.holders, host, topology_);
+  return least_loaded_holder(near.empty() ? bundle.holders : near, topology_, loads_);
+}
+
+void Draft::add(const Bundle& bundle, ByteRange range, DeviceId root, std::vector<FlowEdge> edges) {
+  Flow flow;
+  flow.segments = range.bytes == bundle.bytes ? bundle.segments : cut(bundle.segments, range.begin, range.bytes);
+  flow.root = root;
+  flow.edges = std::move(edges);
+  flow.bytes = range.bytes;
+  loads_.add(topology_, flow.edges, flow.bytes);
+  flows_.push_back(std::move(flow));
+  element_sizes_.push_back(bundle.element_size);
+}
+
+void Draft::add_local(const Bundle& bundle) {
+  const std::vector<HostId> holder_hosts = hosts_of(bundle.holders, topology_);
+  std::map<HostId, std::vector<DeviceId>> local;
+  for (const DeviceId wanter : bundle.wanters) {
+    const HostId host = topology_.host_of(wanter);
+    if (std::binary_search(holder_hosts.begin(), holder_hosts.end(), host)) local[host].push_back(wanter);
+  }
+  for (auto& [host, wanters] : local) {
+    const DeviceId root = sender_for(host, bundle);
+    std::vector<FlowEdge> edges;
+    wanters.insert(wanters.begin(), root);
+    add_binary_fan_out(wanters, edges);
+    add(bundle, root, std::move(edges));
+  }
+}
+
+std::vector<FlowEdge> Draft::edges_along(const Bundle& bundle, DeviceId root, std::span<const HostEdge> hosts) const {
+  std::unordered_map<std::uint32_t, DeviceId> entry = {{topology_.host_of(root).value(), root}};
+  std::map<HostId, std::vector<DeviceId>> by_host;
+  for (const DeviceId device : bundle.wanters) by_host[topology_.host_of(device)].push_back(device);
+  const auto load = [&](DeviceId device) {
+    return std::tuple(loads_.device_ingress[device.value()] + loads_.device_egress[device.value()], device);
+  };
+  std::vector<FlowEdge> edges;
+  for (const HostEdge& edge : hosts) {
+    std::vector<DeviceId>& devices = by_host.at(edge.child);
+    std::iter_swap(devices.begin(),
+                   std::min_element(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return load(a) < load(b); }));
+    edges.push_back({entry.at(edge.parent.value()), devices.front()});
+    entry[edge.child.value()] = devices.front();
+  }
+  for (const HostEdge& edge : hosts) add_binary_fan_out(by_host.at(edge.child), edges);
+  return edges;
+}
+
+void Draft::add_chain(const Bundle& bundle, HostId sender) {
+  if (bundle.datum != Bundle::kNoDatum) {
+    std::vector<HostEdge> chain;
+    HostId previous = sender;
+    for (const HostId host : demand_.data[bundle.datum].wanters) {
+      chain.push_back({previous, host});
+      previous = host;
+    }
+    const DeviceId root = sender_for(sender, bundle);
+    add(bundle, root, edges_along(bundle, root, chain));
+  }
+  add_local(bundle);
+}
+
+std::vector<Flow> Draft::finish(double limit_seconds) {
+  for (std::size_t i = 0; i < flows_.size(); ++i) {
+    flows_[i].id = FlowId(static_cast<std::uint32_t>(i));
+    choose_chunks(flows_[i], element_sizes_[i], topology_, network_, options_, limit_seconds);
+  }
+  return std::move(flows_);
+}
+
+std::vector<std::uint32_t> placement_order(const Demand& demand) {
+  std::vector<std::uint32_t> order(demand.bundles.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const Bundle &x = demand.bundles[a], &y = demand.bundles[b];
+    return x.holders.size() != y.holders.size() ? x.holders.size() < y.holders.size() : x.bytes > y.bytes;
+  });
+  return order;
+}
+
+void choose_chunks(Flow& flow, std::size_t element_size, const Topology& topology, const Network& network,
+                   const PlanOptions& options, double limit_seconds) {
+  if (options.chunks) return set_chunks(flow, element_size, *options.chunks);
+  double slowest = std::numeric_limits<double>::infinity();
+  const auto look_at = [&](DeviceId device) {
+    const Network::HostLinks& host = network.host(topology.host_of(device));
+    slowest = std::min({slowest, host.egress(), host.ingress()});
+  };
+  look_at(flow.root);
+  for (const FlowEdge& edge : flow.edges) look_at(edge.child);
+  const auto whole = [](double bytes, double low, double high) {
+    const auto chunk = static_cast<std::uint64_t>(std::clamp(bytes, low, high));
+    return std::max(chunk / kSmallestChunk, std::uint64_t{1}) * kSmallestChunk;
+  };
+  ChunkOptions chunks;
+  chunks.window = 2;
+  // 1.5 ms of the wire keeps it busy; 8 ms where nobody waits to pass it on.
+  chunks.direct_chunk_bytes = whole(slowest * 8e-3, 256.0 * 1024, 4.0 * 1024 * 1024);
+  double chunk = std::clamp(slowest * 1.5e-3, 64.0 * 1024, 4.0 * 1024 * 1024);
+  if (const int depth = depth_of(flow, topology); depth > 1) {
+    const double seconds = std::max(limit_seconds, static_cast<double>(flow.bytes) / slowest);
+    chunk = std::min(chunk, 0.012 * seconds * slowest / (chunks.window * (depth - 1)));
+  }
+  chunks.chunk_bytes = whole(chunk, 64.0 * 1024, 4.0 * 1024 * 1024);
+  set_chunks(flow, element_size, chunks);
+}
+
+}  // namespace weft::transfer::internal

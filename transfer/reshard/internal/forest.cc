@@ -1,0 +1,62 @@
+#include "transfer/reshard/internal/forest.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "core/base/check.h"
+
+namespace weft::transfer::internal {
+
+std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Network& network, std::span<const double> spare,
+                              std::size_t turn) {
+  const std::size_t holders = datum.holders.size(), wanters = datum.wanters.size();
+  // A place for one more child. The shallowest is filled first, of those the one that has waited longest.
+  struct Place {
+    int depth;
+    std::size_t order;
+    HostId host;
+    std::size_t tree;
+    bool operator>(const Place& other) const { return std::tie(depth, order) > std::tie(other.depth, other.order); }
+  };
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> places;
+  std::size_t order = 0;
+  std::vector<HostTree> trees;
+  for (std::size_t i = 0; i < holders; ++i) {
+    if (piece.degrees[i] == 0) continue;
+    for (std::uint32_t child = 0; child < piece.degrees[i]; ++child) places.push({0, order++, datum.holders[i], trees.size()});
+    trees.push_back({datum.holders[i], {}});
+  }
+  struct Candidate {
+    HostId host;
+    std::uint32_t degree;
+    int rate;  ///< To each child, in steps of 10 % of the fastest link, so that small differences do not decide.
+    double spare;
+    std::size_t turn;
+  };
+  double fastest = 0;
+  for (const HostId host : datum.wanters) fastest = std::max(fastest, network.host(host).egress());
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < wanters; ++i) {
+    const HostId host = datum.wanters[i];
+    const std::uint32_t degree = piece.degrees[holders + i];
+    const Network::HostLinks& links = network.host(host);
+    const double rate = degree == 0 ? 0 : std::min(links.ingress(), links.egress() / degree);
+    candidates.push_back({host, degree, static_cast<int>(10 * rate / fastest + 0.5), spare[host.value()], (i + turn) % wanters});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;
+    return std::tuple(-a.rate, -a.spare, a.turn) < std::tuple(-b.rate, -b.spare, b.turn);
+  });
+  for (const Candidate& candidate : candidates) {
+    WEFT_CHECK(!places.empty(), "datum {}: degrees are those of no forest", piece.datum);
+    const Place place = places.top();
+    places.pop();
+    trees[place.tree].edges.push_back({place.host, candidate.host});
+    for (std::uint32_t child = 0; child < candidate.degree; ++child)
+      places.push({place.depth + 1, order++, candidate.host, place.tree});
+  }
+  return trees;
+}
+
+}  // namespace weft::transfer::internal

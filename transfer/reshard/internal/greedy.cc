@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/philox.h"
+#include "transfer/reshard/internal/host_schedule.h"
+
+namespace weft::transfer::internal {
+namespace {
+
+/// Sum of squares of the loads once `set` is added: what tells two sets of equal size apart. Its minimum is that of the
+/// deviation.
+double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& units, const std::vector<Placement>& set) {
+  for (const Placement& placement : set) loads[placement.sender] += units[placement.unit].bytes;
+  const double mean =
+      static_cast<double>(std::accumulate(loads.begin(), loads.end(), std::uint64_t{0})) / static_cast<double>(loads.size());
+  double sum = 0;
+  for (const std::uint64_t load : loads) sum += (static_cast<double>(load) - mean) * (static_cast<double>(load) - mean);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<Placement> greedy_order(const std::vector<Unit>& units, std::size_t num_hosts, std::uint64_t seed) {
+  PhiloxStream random(seed);
+  std::vector<std::uint32_t> left(units.size());
+  std::iota(left.begin(), left.end(), 0u);
+  std::vector<std::uint64_t> loads(num_hosts);
+  std::vector<Placement> order;
+  // The paper draws 100 sets a round; with thousands of units that would take minutes.
+  const std::size_t draws = std::clamp<std::size_t>(200'000 / (units.size() + 1), 1, 100);
+  while (!left.empty()) {
+    std::vector<Placement> best;
+    double best_unevenness = 0;
+    for (std::size_t draw = 0; draw < draws; ++draw) {
+      for (std::size_t i = left.size(); i > 1; --i) std::swap(left[i - 1], left[random.below(i)]);
+      std::vector<bool> busy(num_hosts);
+      std::vector<Placement> set;
+      for (const std::uint32_t index : left) {
+        const Unit& unit = units[index];
+        if (std::any_of(unit.receivers.begin(), unit.receivers.end(), [&](std::uint32_t host) { return busy[host]; })) continue;
+        std::uint64_t most = 0, weights = 0;
+        std::size_t idle = 0;
+        for (const std::uint32_t host : unit.senders) {
+          if (busy[host]) continue;
+          ++idle;
+          most = std::max(most, loads[host]);
+        }
+        if (idle == 0) continue;
+        for (const std::uint32_t host : unit.senders) weights += busy[host] ? 0 : most - loads[host] + 1;
+        std::uint64_t choice = random.below(weights);
+        std::uint32_t sender = unit.senders.front();
+        for (const std::uint32_t host : unit.senders) {
+          if (busy[host]) continue;
+          sender = host;
+          const std::uint64_t weight = most - loads[host] + 1;
+          if (choice < weight) break;
+          choice -= weight;
+        }
+        busy[sender] = true;
+        for (const std::uint32_t host : unit.receivers) busy[host] = true;
+        set.push_back({index, sender});
+      }
+      if (set.size() < best.size()) continue;
+      const double value = unevenness(loads, units, set);
+      if (set.size() == best.size() && value >= best_unevenness) continue;
+      best = std::move(set);
+      best_unevenness = value;
+    }
+    std::vector<bool> placed(units.size());
+    for (const Placement& placement : best) {
+      loads[placement.sender] += units[placement.unit].bytes;
+      placed[placement.unit] = true;
+      order.push_back(placement);
+    }
+    std::erase_if(left, [&](std::uint32_t unit) { return placed[unit]; });
+    std::sort(left.begin(), left.end());
+  }
+  return order;
+}
+
+}  // namespace weft::transfer::internal

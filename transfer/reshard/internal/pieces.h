@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transfer/limit/physical_limit.h"
+
+namespace weft::transfer::internal {
+
+/// A part of a datum that travels one way: how many copies each of its hosts sends.
+///
+/// `degrees`: one per holder, then one per wanter. Their sum is the number of wanters and the holders' sum at least 1, so that
+/// they are those of a forest rooted at holders.
+struct Piece {
+  std::uint32_t datum = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint32_t> degrees;
+};
+
+/// A datum with more wanters travels down two trees of two children each, whose inner hosts are different ones, instead of a
+/// chain.
+inline constexpr std::size_t kLongestChain = 16;
+
+/// Each datum in one piece (two where trees take the place of a chain), large ones first; each copy is sent by the host that is
+/// then loaded least.
+std::vector<Piece> whole_pieces(std::span<const Datum> data, const Network& network);
+
+/// Moves as little of `pieces` to other hosts as it takes for no host to send longer than `seconds`, and cuts data where hosts
+/// then send a fraction of them. Cuts closer than 1 % of the datum, `smallest` bytes or 1 % of the busiest host's load are not
+/// made.
+std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& network, const std::vector<Piece>& pieces,
+                                 double seconds, std::uint64_t smallest);
+
+/// The longest that a host sends.
+double egress_seconds(std::span<const Datum> data, const Network& network, const std::vector<Piece>& pieces);
+
+/// Averages of whole-numbered degrees: `degrees` (holders first, the holders' sum at least 1, all of them summing to the number
+/// of wanters) as pieces of [0, 1), by systematic sampling. With `pairs` as many copies as possible are sent by twos.
+struct Fraction {
+  double begin = 0;
+  std::vector<std::uint32_t> degrees;
+};
+std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders, bool pairs, double tolerance);
+
+}  // namespace weft::transfer::internal

@@ -1,0 +1,43 @@
+#include "transfer/reshard/internal/predict.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace weft::transfer::internal {
+
+double predict_by_load(std::span<const Flow> flows, const Topology& topology, const Network& network) {
+  std::vector<double> egress(network.num_hosts()), ingress(network.num_hosts());
+  double fill = 0;
+  for (const Flow& flow : flows) {
+    std::unordered_map<std::uint32_t, int> depth = {{flow.root.value(), 0}};
+    int deepest = 0;
+    double slowest = 0;  // seconds per byte
+    for (const FlowEdge& edge : flow.edges) {
+      const HostId from = topology.host_of(edge.parent), to = topology.host_of(edge.child);
+      int& hops = depth[edge.child.value()];
+      hops = depth.at(edge.parent.value());
+      if (from == to) continue;
+      deepest = std::max(deepest, ++hops);
+      egress[from.value()] += static_cast<double>(flow.bytes);
+      ingress[to.value()] += static_cast<double>(flow.bytes);
+      slowest = std::max({slowest, 1 / network.host(from).egress(), 1 / network.host(to).ingress()});
+    }
+    if (deepest == 0) continue;
+    const double lag = std::min(static_cast<double>(flow.chunk_bytes) * flow.window, static_cast<double>(flow.bytes));
+    fill = std::max(fill, (deepest - 1) * lag * slowest + deepest * network.hop_seconds);
+  }
+  double busiest = 0;
+  for (std::size_t host = 0; host < egress.size(); ++host)
+    busiest = std::max({busiest, egress[host] / network.hosts[host].egress(), ingress[host] / network.hosts[host].ingress()});
+  return busiest + fill;
+}
+
+double predict(std::span<const Flow> flows, const Topology& topology, const Network& network) {
+  std::size_t edges = 0;
+  for (const Flow& flow : flows) edges += flow.edges.size();
+  const double by_load = predict_by_load(flows, topology, network);
+  if (edges > 100'000) return by_load;
+  return simulate(flows, topology, network, {2, edges > 2000 ? by_load / 500 : 0}).seconds;
+}
+
+}  // namespace weft::transfer::internal

@@ -1,0 +1,111 @@
+#include <algorithm>
+
+#include "transfer/reshard/internal/host_schedule.h"
+
+namespace weft::transfer::internal {
+namespace {
+
+/// Depth-first search over partial schedules. Lives for one call.
+class Search {
+ public:
+  Search(const std::vector<Unit>& units, std::size_t num_hosts, std::vector<Placement> best, std::uint64_t nodes)
+      : units_(units),
+        free_(num_hosts),
+        work_(num_hosts),
+        is_sender_(num_hosts),
+        placed_(units.size()),
+        best_(std::move(best)),
+        nodes_(nodes) {
+    best_end_ = makespan(units, best_, num_hosts);
+    for (const Unit& unit : units) {
+      for (const std::uint32_t host : unit.receivers) work_[host] += unit.bytes;
+      if (unit.senders.size() == 1) work_[unit.senders.front()] += unit.bytes;
+      for (const std::uint32_t host : unit.senders) is_sender_[host] = true;
+      left_ += unit.bytes;
+    }
+  }
+
+  std::vector<Placement> run() {
+    visit(0);
+    return std::move(best_);
+  }
+
+ private:
+  /// No way to go on ends earlier: every host still has to do what only it can, and the senders together all that is left.
+  std::uint64_t bound(std::uint64_t end) const {
+    std::uint64_t least = end, senders_free = left_, senders = 0;
+    for (std::size_t host = 0; host < free_.size(); ++host) {
+      least = std::max(least, free_[host] + work_[host]);
+      if (!is_sender_[host]) continue;
+      senders_free += free_[host];
+      ++senders;
+    }
+    return left_ == 0 ? least : std::max(least, (senders_free + senders - 1) / senders);
+  }
+
+  void visit(std::uint64_t end) {
+    if (nodes_ == 0 || bound(end) >= best_end_) return;
+    if (path_.size() == units_.size()) {
+      best_ = path_;
+      best_end_ = end;
+      return;
+    }
+    for (std::uint32_t i = 0; i < units_.size() && nodes_ > 0; ++i) {
+      if (placed_[i] || has_twin_before(i)) continue;
+      for (const std::uint32_t sender : units_[i].senders) place(i, sender, end);
+    }
+  }
+
+  /// Of units that are alike, the first one goes first: the other orders are the same schedule.
+  bool has_twin_before(std::uint32_t i) const {
+    if (i == 0 || placed_[i - 1]) return false;
+    const Unit &a = units_[i - 1], &b = units_[i];
+    return a.bytes == b.bytes && a.senders == b.senders && a.receivers == b.receivers;
+  }
+
+  void place(std::uint32_t i, std::uint32_t sender, std::uint64_t end) {
+    if (nodes_ == 0) return;
+    --nodes_;
+    const Unit& unit = units_[i];
+    const std::vector<std::uint64_t> free = free_;
+    std::uint64_t unit_end = free_[sender];
+    for (const std::uint32_t host : unit.receivers) unit_end = std::max(unit_end, free_[host]);
+    unit_end += unit.bytes;
+    free_[sender] = unit_end;
+    for (const std::uint32_t host : unit.receivers) {
+      free_[host] = unit_end;
+      work_[host] -= unit.bytes;
+    }
+    if (unit.senders.size() == 1) work_[sender] -= unit.bytes;
+    left_ -= unit.bytes;
+    placed_[i] = true;
+    path_.push_back({i, sender});
+    visit(std::max(end, unit_end));
+    path_.pop_back();
+    placed_[i] = false;
+    left_ += unit.bytes;
+    if (unit.senders.size() == 1) work_[sender] += unit.bytes;
+    for (const std::uint32_t host : unit.receivers) work_[host] += unit.bytes;
+    free_ = free;
+  }
+
+  const std::vector<Unit>& units_;
+  std::vector<std::uint64_t> free_;  ///< Per host, when it can take on more.
+  std::vector<std::uint64_t> work_;  ///< Per host, bytes that it alone can still receive or send.
+  std::vector<bool> is_sender_;
+  std::uint64_t left_ = 0;
+  std::vector<bool> placed_;
+  std::vector<Placement> path_, best_;
+  std::uint64_t best_end_ = 0;
+  std::uint64_t nodes_;
+};
+
+}  // namespace
+
+std::vector<Placement> search_order(const std::vector<Unit>& units, std::size_t num_hosts, std::vector<Placement> best,
+                                    std::uint64_t nodes) {
+  if (units.empty()) return best;
+  return Search(units, num_hosts, std::move(best), nodes).run();
+}
+
+}  // namespace weft::transfer::internal

@@ -1,0 +1,147 @@
+#include "transfer/reshard/internal/weft.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "transfer/reshard/internal/draft.h"
+#include "transfer/reshard/internal/flow_order.h"
+#include "transfer/reshard/internal/forest.h"
+#include "transfer/reshard/internal/pieces.h"
+#include "transfer/reshard/internal/predict.h"
+
+namespace weft::transfer::internal {
+namespace {
+
+constexpr std::uint64_t kSmallestPiece = 256 * 1024;
+/// Cuts closer than this to the end of a bundle are moved there.
+constexpr std::uint64_t kSnap = 64 * 1024;
+constexpr std::size_t kMostFlowsToSchedule = 600;
+/// A plan this close to the limit is not worth improving.
+constexpr double kGoodEnough = 1.004;
+
+/// Plans one demand. Lives for one call.
+class Weaver {
+ public:
+  Weaver(const Demand& demand, const Topology& topology, const Network& network, const PlanOptions& options, const Limit& limit)
+      : demand_(demand),
+        topology_(topology),
+        network_(network),
+        options_(options),
+        limit_(limit),
+        steps_left_(options.simulate_steps) {}
+
+  WeftPlan run() {
+    const std::vector<Piece> whole = whole_pieces(demand_.data, network_);
+    consider(whole);
+    if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough) {
+      consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece));
+    }
+    return std::move(best_);
+  }
+
+ private:
+  /// The flows of `pieces` in the best order found, if they are better than what there is.
+  void consider(const std::vector<Piece>& pieces) {
+    std::vector<Flow> flows = flows_of(pieces);
+    std::size_t edges = 0;
+    for (const Flow& flow : flows) edges += flow.edges.size();
+    // Orders are tried on flows without their segments, which may be many.
+    std::vector<Flow> light;
+    for (const Flow& flow : flows)
+      light.push_back({flow.id, flow.kind, {}, flow.root, flow.edges, flow.bytes, flow.chunk_bytes, flow.window});
+    std::vector<std::uint32_t> best_order;
+    double best_seconds = 0;
+    const auto judge = [&](const std::vector<std::uint32_t>& order) {
+      std::vector<Flow> ordered;
+      for (const std::uint32_t i : order) ordered.push_back(light[i]);
+      const double seconds = predict(ordered, topology_, network_);
+      if (!best_order.empty() && seconds >= best_seconds) return;
+      best_order = order;
+      best_seconds = seconds;
+    };
+    const bool few = flows.size() <= kMostFlowsToSchedule;
+    judge(few ? list_order(light, topology_, network_, nullptr) : rotated_order(light, topology_));
+    // Simulating takes about as many events as there are edges, and touches each edge at each.
+    const std::uint64_t cost = std::max<std::uint64_t>(1, std::uint64_t{edges} * std::min<std::uint64_t>(edges, 500));
+    PhiloxStream random(options_.seed);
+    for (std::uint32_t attempt = 0; few && attempt < 16; ++attempt) {
+      if (cost > steps_left_ || best_seconds <= limit_.seconds * kGoodEnough) break;
+      steps_left_ -= cost;
+      if (attempt == 0) judge(rotated_order(light, topology_));
+      else judge(list_order(light, topology_, network_, &random));
+    }
+    if (!best_.flows.empty() && best_seconds >= best_.predicted_seconds) return;
+    best_ = {{}, best_seconds, cost <= options_.simulate_steps};
+    for (const std::uint32_t i : best_order) {
+      best_.flows.push_back(std::move(flows[i]));
+      best_.flows.back().id = FlowId(static_cast<std::uint32_t>(best_.flows.size() - 1));
+    }
+  }
+
+  std::vector<Flow> flows_of(const std::vector<Piece>& pieces) {
+    Draft draft(demand_, topology_, network_, options_);
+    const std::vector<double> spare = spare_egress(pieces);
+    for (std::size_t turn = 0; turn < pieces.size(); ++turn) {
+      const Piece& piece = pieces[turn];
+      for (const HostTree& tree : arrange(demand_.data[piece.datum], piece, network_, spare, turn)) add(draft, piece, tree);
+    }
+    for (const Bundle& bundle : demand_.bundles) draft.add_local(bundle);
+    return draft.finish(limit_.seconds);
+  }
+
+  std::vector<double> spare_egress(const std::vector<Piece>& pieces) const {
+    const double seconds = std::max(limit_.seconds, egress_seconds(demand_.data, network_, pieces));
+    std::vector<double> spare;
+    for (const Network::HostLinks& host : network_.hosts) spare.push_back(host.egress() * seconds);
+    for (const Piece& piece : pieces) {
+      const Datum& datum = demand_.data[piece.datum];
+      for (std::size_t i = 0; i < piece.degrees.size(); ++i) {
+        const HostId host = i < datum.holders.size() ? datum.holders[i] : datum.wanters[i - datum.holders.size()];
+        spare[host.value()] -= static_cast<double>(piece.bytes) * piece.degrees[i];
+      }
+    }
+    return spare;
+  }
+
+  /// One flow for each bundle that the piece covers some of.
+  void add(Draft& draft, const Piece& piece, const HostTree& tree) const {
+    const std::uint64_t piece_end = piece.begin + piece.bytes, datum_end = demand_.data[piece.datum].bytes;
+    std::uint64_t begin = 0;
+    for (const std::uint32_t index : demand_.bundles_of[piece.datum]) {
+      const Bundle& bundle = demand_.bundles[index];
+      const std::uint64_t from = cut_in(begin, bundle.bytes, piece.begin, datum_end),
+                          to = cut_in(begin, bundle.bytes, piece_end, datum_end);
+      begin += bundle.bytes;
+      if (from >= to) continue;
+      const DeviceId root = draft.sender_for(tree.root, bundle);
+      draft.add(bundle, {from, to - from}, root, draft.edges_along(bundle, root, tree.edges));
+    }
+  }
+
+  /// Where a cut of the datum falls in a bundle that begins at `begin`: inside it only if it is not close to one of its ends.
+  static std::uint64_t cut_in(std::uint64_t begin, std::uint64_t bytes, std::uint64_t cut, std::uint64_t datum_end) {
+    if (cut <= begin) return 0;
+    if (cut >= begin + bytes || cut >= datum_end) return bytes;
+    const std::uint64_t inside = (cut - begin) / 64 * 64;
+    if (inside < std::min(kSnap, bytes)) return inside * 2 < bytes ? 0 : bytes;
+    return bytes - inside < kSnap ? bytes : inside;
+  }
+
+  const Demand& demand_;
+  const Topology& topology_;
+  const Network& network_;
+  const PlanOptions& options_;
+  const Limit& limit_;
+  std::uint64_t steps_left_;
+  WeftPlan best_;
+};
+
+}  // namespace
+
+WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network, const PlanOptions& options,
+                   const LimitSolution& solution) {
+  return Weaver(demand, topology, network, options, solution.limit).run();
+}
+
+}  // namespace weft::transfer::internal
