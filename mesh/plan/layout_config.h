@@ -30,7 +30,7 @@ struct LayoutConfig {
   std::vector<StageConfig> stages;
   std::string schedule = "eager-1f1b";
   int microbatches = 1;
-  transfer::Strategy resharding = transfer::Strategy::kBroadcast;
+  transfer::Strategy resharding = transfer::Strategy::kWeft;
   int credits = 2;  ///< Transfers under way per edge.
 
   int num_layers() const;

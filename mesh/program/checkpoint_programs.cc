@@ -46,7 +46,7 @@ std::vector<Program> compile_checkpoint(const Partition& partition, CheckpointDi
       const transfer::ShardMap shards = shard_map(value.type.shape, local.spec, mesh);
       const transfer::ReshardTask task{value.type, gather ? shards : whole, gather ? whole : shards};
       const transfer::ReshardPlan plan =
-          transfer::plan_reshard(task, topology, gather ? transfer::Strategy::kSendRecv : transfer::Strategy::kBroadcast);
+          transfer::plan_reshard(task, topology, gather ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
       for (const std::string& block : checkpoint_blocks(value.name)) {
         for (int rank = 0; rank < mesh.size(); ++rank) {
           const TensorType type{value.type.dtype, local_shape(value.type.shape, local.spec, mesh, rank)};

@@ -13,7 +13,7 @@ namespace weft::mesh {
 /// How to turn a partition into programs.
 struct CompileOptions {
   std::string name = "train";
-  transfer::Strategy strategy = transfer::Strategy::kBroadcast;
+  transfer::Strategy strategy = transfer::Strategy::kWeft;
   /// Transfers of one edge that may be under way at once, and receives posted ahead: 2 keeps the wire busy. At least 1.
   int credits = 2;
 };

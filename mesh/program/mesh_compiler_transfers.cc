@@ -47,7 +47,7 @@ std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name,
 std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name, const TensorType& type, const Spec& from,
                                                      const Spec& to) {
   const transfer::ReshardTask task{type, shard_map(type.shape, from, mesh_), shard_map(type.shape, to, mesh_)};
-  const transfer::ReshardPlan plan = transfer::plan_reshard(task, topology_, transfer::Strategy::kBroadcast);
+  const transfer::ReshardPlan plan = transfer::plan_reshard(task, topology_, transfer::Strategy::kWeft);
   const std::uint32_t op = ops_.next();
   std::vector<std::uint32_t> transfers;
   for (int rank = 0; rank < num_ranks(); ++rank) {

@@ -118,8 +118,7 @@ TEST_F(Quickstart, AKilledDeviceEndsTheRunWhichCanBeResumed) {
 TEST_F(Quickstart, PlanPrintsStagesTransfersAndPrograms) {
   auto& plan = processes_.run("weft", {"plan", "cluster.yaml"});
   ASSERT_EQ(plan.wait(), 0) << plan.text();
-  EXPECT_THAT(plan.text(),
-              AllOf(HasSubstr("eager-1f1b"), HasSubstr("resharding (broadcast)"), HasSubstr("front"), HasSubstr("back")));
+  EXPECT_THAT(plan.text(), AllOf(HasSubstr("eager-1f1b"), HasSubstr("resharding (weft)"), HasSubstr("front"), HasSubstr("back")));
   auto& json = processes_.run("weft", {"plan", "cluster.yaml", "--json"});
   ASSERT_EQ(json.wait(), 0);
   const auto parsed = nlohmann::json::parse(json.text());

@@ -36,7 +36,10 @@ inline std::vector<transfer::ReshardTask> random_tasks(std::mt19937_64& random, 
 inline transfer::ReshardPlan random_plan(std::mt19937_64& random, std::vector<transfer::ReshardTask> tasks,
                                          const transfer::Topology& topology) {
   using namespace transfer;
-  ReshardPlan plan{std::move(tasks), topology, Strategy::kSendRecv, {}, {}};
+  ReshardPlan plan;
+  plan.tasks = std::move(tasks);
+  plan.topology = topology;
+  plan.strategy = Strategy::kSendRecv;
   struct Piece {
     Segment segment;
     DeviceId root;

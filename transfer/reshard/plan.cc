@@ -44,6 +44,8 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
   plan.flows = std::move(best.flows);
   plan.predicted_seconds = best.predicted_seconds;
   if (!best.compare || plan.predicted_seconds <= plan.limit.seconds * kGoodEnough) return;
+  // Time that costs others bytes of their links is not worth it.
+  const std::uint64_t least_bytes = internal::wire_bytes(plan.flows, plan.topology);
   for (const Strategy other :
        {Strategy::kBroadcast, Strategy::kBroadcastGreedy, Strategy::kBroadcastNaive, Strategy::kBroadcastSearch,
         Strategy::kLocalAllgather, Strategy::kGlobalAllgather, Strategy::kSendRecv}) {
@@ -51,7 +53,7 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
     internal::Draft draft(units, plan.topology, network, options);
     std::vector<Flow> flows = flows_by(other, draft, plan.limit.seconds);
     const double seconds = internal::predict(flows, plan.topology, network);
-    if (seconds >= plan.predicted_seconds * 0.9999) continue;
+    if (seconds >= plan.predicted_seconds * 0.9999 || internal::wire_bytes(flows, plan.topology) > least_bytes) continue;
     plan.flows = std::move(flows);
     plan.predicted_seconds = seconds;
     plan.note = fmt::format("flows as {} places them: the simulator prefers that", to_string(other));
@@ -91,8 +93,14 @@ ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, cons
   return plan_reshard(std::span(&task, 1), topology, network, strategy, options);
 }
 
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const PlanOptions& options) {
-  return plan_reshard(task, topology, Network::uniform(std::max<std::size_t>(1, topology.num_hosts()), 125e6), strategy, options);
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy) {
+  return plan_reshard(task, topology, Network::uniform(topology.num_hosts(), 125e6), strategy);
+}
+
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const ChunkOptions& chunks) {
+  PlanOptions options;
+  options.chunks = chunks;
+  return plan_reshard(task, topology, Network::uniform(topology.num_hosts(), 125e6), strategy, options);
 }
 
 DevicePart ReshardPlan::device_part(DeviceId device) const {

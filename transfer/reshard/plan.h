@@ -72,7 +72,9 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
 /// The same for one tensor.
 ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network, Strategy strategy,
                          const PlanOptions& options = {});
-/// The same where the links are not known: 1 Gbit/s everywhere.
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const PlanOptions& options = {});
+/// The same where the links are not known, as if they carried 1 Gbit/s everywhere; with chunks of the caller's choice in the
+/// second form.
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy);
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const ChunkOptions& chunks);
 
 }  // namespace weft::transfer

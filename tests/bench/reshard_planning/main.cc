@@ -72,7 +72,8 @@ std::vector<ReshardTask> model(int count, int hosts) {
   for (int i = 0; i < count; ++i) {
     const Shape shape = {8192 + 1024 * (i % 7), 64 + i % 3};
     const std::uint32_t devices = static_cast<std::uint32_t>(hosts) * 8;
-    tasks.push_back({{DType::kF32, shape}, cut_map(shape, {0, {hosts, 8}, {{0, 1}, {}}}), cut_map(shape, {devices, {hosts, 8}, {{1}, {}}})});
+    tasks.push_back(
+        {{DType::kF32, shape}, cut_map(shape, {0, {hosts, 8}, {{0, 1}, {}}}), cut_map(shape, {devices, {hosts, 8}, {{1}, {}}})});
   }
   return tasks;
 }
@@ -85,14 +86,16 @@ nlohmann::json planning_times(bool small) {
   auto start = std::chrono::steady_clock::now();
   const ReshardPlan plan = plan_reshard(tasks, topology, network, Strategy::kWeft);
   const double many = seconds_since(start);
-  fmt::print("\n{} tensors, {} -> {} devices: {} ({} flows)\n", tensors, 8 * hosts, 8 * hosts, format_seconds(many), plan.flows.size());
+  fmt::print("\n{} tensors, {} -> {} devices: {} ({} flows)\n", tensors, 8 * hosts, 8 * hosts, format_seconds(many),
+             plan.flows.size());
   nlohmann::json result = {{"many_tensors_seconds", many}};
   for (int number = 1; number <= 8; ++number) {
     const ReshardCase c = reshard_case(fmt::format("layout-{}", number), {std::uint64_t{256} << 20, small ? 8 : 64});
     start = std::chrono::steady_clock::now();
     const ReshardPlan one = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
     const double seconds = seconds_since(start);
-    fmt::print("one task on {} hosts, {}: {} ({} flows)\n", c.topology.num_hosts(), c.name, format_seconds(seconds), one.flows.size());
+    fmt::print("one task on {} hosts, {}: {} ({} flows)\n", c.topology.num_hosts(), c.name, format_seconds(seconds),
+               one.flows.size());
     result[c.name + "_seconds"] = seconds;
   }
   return result;
@@ -122,14 +125,15 @@ int run(int argc, char** argv) {
     cases.push_back(reshard_case(name, {bytes, 0}));
   report["cases"] = table(fmt::format("{} MiB at 1 Gbit/s", mebibytes), cases, all);
   report["planning"] = planning_times(small);
-  const std::vector<Strategy> curve = {Strategy::kWeft, Strategy::kBroadcast, Strategy::kBroadcastNaive, Strategy::kLocalAllgather,
-                                       Strategy::kSendRecv};
+  const std::vector<Strategy> curve = {Strategy::kWeft, Strategy::kBroadcast, Strategy::kBroadcastNaive,
+                                       Strategy::kLocalAllgather, Strategy::kSendRecv};
   report["curve"] = nlohmann::json::array();
   for (int number = 1; number <= 8; ++number) {
     std::vector<ReshardCase> sizes;
     for (int hosts = 2; hosts <= (small ? 8 : 1024); hosts *= 2)
       sizes.push_back(reshard_case(fmt::format("layout-{}", number), {std::uint64_t{1} << 30, hosts}));
-    for (const nlohmann::json& row : table(fmt::format("{}, 1 GiB", sizes.back().description), sizes, curve)) report["curve"].push_back(row);
+    for (const nlohmann::json& row : table(fmt::format("{}, 1 GiB", sizes.back().description), sizes, curve))
+      report["curve"].push_back(row);
   }
   if (!json_path.empty()) {
     std::FILE* file = std::fopen(json_path.c_str(), "w");

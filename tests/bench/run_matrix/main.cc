@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   const int steps = argc > 1 ? std::atoi(argv[1]) : 60;
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 3;
   const std::vector<std::string> schedules = {"gpipe", "1f1b", "eager-1f1b"};
-  const std::vector<std::string> strategies = {"send_recv", "local_allgather", "broadcast"};
+  const std::vector<std::string> strategies = {"send_recv", "local_allgather", "broadcast", "weft"};
   std::map<std::pair<std::string, std::string>, Measured> all;
   std::map<std::string, std::uint64_t> peak_bytes;
   for (int round = 0; round < rounds; ++round)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/support/engine_cluster.h"
+#include "tests/support/plan_check.h"
 #include "tests/support/random_sharding.h"
 #include "transfer/reshard/plan_stats.h"
 #include "transfer/reshard/slices.h"
@@ -35,59 +36,19 @@ ChunkOptions random_chunks(std::mt19937_64& random) {
   return {64u << (random() % 4), 64u << (random() % 4), 1 + static_cast<std::uint32_t>(random() % 3)};
 }
 
-/// Flat indices of a region's elements in the whole tensor.
-std::vector<std::int64_t> elements_of(const Region& region, const Shape& shape) {
-  std::vector<std::int64_t> result = {0};
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    std::vector<std::int64_t> next;
-    for (const std::int64_t base : result) {
-      for (std::int64_t i = region[d].begin; i < region[d].end; ++i) next.push_back(base * shape[d] + i);
-    }
-    result = std::move(next);
-  }
-  return result;
-}
-
 TEST(ReshardProperty, EveryReceiverGetsEveryElementExactlyOnceFromADeviceThatHasIt) {
   const std::uint64_t seed = 20261121;
   std::mt19937_64 random(seed);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 200; ++round) {
     const Case c = random_case(random, 9);
     SCOPED_TRACE(fmt::format("seed {} round {}: {}", seed, round, c.text));
     for (const Strategy strategy : kStrategies) {
       SCOPED_TRACE(to_string(strategy));
       const ReshardPlan plan = plan_reshard(c.task, c.topology, strategy, random_chunks(random));
-      std::map<DeviceId, std::map<std::int64_t, int>> delivered;
-      const auto holds = [&](DeviceId device, const Region& region) {
-        const Region* held = c.task.source.region_of(device);
-        return held != nullptr && held->contains(region);
-      };
-      for (const Flow& flow : plan.flows) {
-        ASSERT_EQ(flow.segments.size(), 1u);
-        const Region& region = flow.segments.front().region;
-        ASSERT_TRUE(holds(flow.root, region)) << to_string(flow);
-        std::set<DeviceId> reached = {flow.root};
-        for (const FlowEdge& edge : flow.edges) {
-          ASSERT_TRUE(reached.contains(edge.parent)) << "a device passes on what it has not got: " << to_string(flow);
-          ASSERT_TRUE(reached.insert(edge.child).second) << "a device is sent a flow twice: " << to_string(flow);
-          for (const std::int64_t element : elements_of(region, c.task.type.shape)) ++delivered[edge.child][element];
-        }
-        ASSERT_EQ(flow.bytes, static_cast<std::uint64_t>(region.num_elements()) * size_of(c.task.type.dtype));
-        ASSERT_GT(flow.chunk_bytes, 0u);
-        ASSERT_EQ(flow.chunk_bytes % size_of(c.task.type.dtype), 0u);
-      }
-      for (const LocalCopy& copy : plan.copies) {
-        ASSERT_TRUE(holds(copy.device, copy.region));
-        for (const std::int64_t element : elements_of(copy.region, c.task.type.shape)) ++delivered[copy.device][element];
-      }
-      std::map<DeviceId, std::map<std::int64_t, int>> wanted;
-      for (const Shard& shard : c.task.destination.shards) {
-        for (const std::int64_t element : elements_of(shard.region, c.task.type.shape)) wanted[shard.device][element] = 1;
-      }
-      ASSERT_EQ(delivered, wanted);
+      ASSERT_EQ(test::what_is_wrong(plan), "");
       const PlanStats stats = plan_stats(plan);
       ASSERT_GE(stats.bytes_between_hosts, stats.minimum_between_hosts);
-      if (strategy == Strategy::kBroadcast) {
+      if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather && strategy != Strategy::kGlobalAllgather) {
         ASSERT_EQ(stats.bytes_between_hosts, stats.minimum_between_hosts);
       }
       ASSERT_EQ(decode<ReshardPlan>(encode(plan)), plan);
@@ -104,15 +65,15 @@ TEST(ReshardProperty, SlicesEqualBruteForce) {
     // Per element: who holds it, who wants it.
     std::map<std::int64_t, std::pair<std::set<DeviceId>, std::set<DeviceId>>> expected, actual;
     for (const Shard& shard : c.task.source.shards) {
-      for (const std::int64_t element : elements_of(shard.region, c.task.type.shape))
+      for (const std::int64_t element : test::elements_of(shard.region, c.task.type.shape))
         expected[element].first.insert(shard.device);
     }
     for (const Shard& shard : c.task.destination.shards) {
-      for (const std::int64_t element : elements_of(shard.region, c.task.type.shape))
+      for (const std::int64_t element : test::elements_of(shard.region, c.task.type.shape))
         expected[element].second.insert(shard.device);
     }
     for (const Slice& slice : cut_slices(c.task.source, c.task.destination)) {
-      for (const std::int64_t element : elements_of(slice.region, c.task.type.shape)) {
+      for (const std::int64_t element : test::elements_of(slice.region, c.task.type.shape)) {
         auto& [holders, wanters] = actual[element];
         holders.insert(slice.holders.begin(), slice.holders.end());
         for (const auto* devices : {&slice.wanters, &slice.local}) {

@@ -13,6 +13,8 @@ namespace weft::transfer::internal {
 namespace {
 
 constexpr std::uint64_t kSmallestChunk = 64 * 1024;
+/// With so many flows on a host's link others keep it busy while one waits for an acknowledgement: a window of one chunk will do.
+constexpr std::uint32_t kManyStreams = 4;
 
 /// Network hops from the root to the farthest device.
 int depth_of(const Flow& flow, const Topology& topology) {
@@ -94,9 +96,10 @@ void Draft::add_chain(const Bundle& bundle, HostId sender) {
 }
 
 std::vector<Flow> Draft::finish(double limit_seconds) {
+  const std::vector<std::uint32_t> streams = streams_of_hosts();
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     flows_[i].id = FlowId(static_cast<std::uint32_t>(i));
-    choose_chunks(flows_[i], element_sizes_[i], topology_, network_, options_, limit_seconds);
+    choose_chunks(flows_[i], element_sizes_[i], limit_seconds, streams);
   }
   return std::move(flows_);
 }
@@ -111,13 +114,33 @@ std::vector<std::uint32_t> placement_order(const Demand& demand) {
   return order;
 }
 
-void choose_chunks(Flow& flow, std::size_t element_size, const Topology& topology, const Network& network,
-                   const PlanOptions& options, double limit_seconds) {
-  if (options.chunks) return set_chunks(flow, element_size, *options.chunks);
+std::vector<std::uint32_t> Draft::streams_of_hosts() const {
+  std::vector<std::uint32_t> by_device(topology_.num_devices()), by_host(topology_.num_hosts());
+  for (const Flow& flow : flows_) {
+    DeviceId last;
+    bool any = false;
+    for (const FlowEdge& edge : flow.edges) {
+      if (topology_.host_of(edge.parent) == topology_.host_of(edge.child) || (any && edge.parent == last)) continue;
+      last = edge.parent;
+      any = true;
+      ++by_device[last.value()];
+    }
+  }
+  for (std::uint32_t device = 0; device < by_device.size(); ++device)
+    by_host[topology_.host_of(DeviceId(device)).value()] += std::min(by_device[device], 2u);
+  return by_host;
+}
+
+void Draft::choose_chunks(Flow& flow, std::size_t element_size, double limit_seconds,
+                          std::span<const std::uint32_t> streams) const {
+  if (options_.chunks) return set_chunks(flow, element_size, *options_.chunks);
   double slowest = std::numeric_limits<double>::infinity();
+  std::uint32_t most_streams = 0;
   const auto look_at = [&](DeviceId device) {
-    const Network::HostLinks& host = network.host(topology.host_of(device));
+    const HostId id = topology_.host_of(device);
+    const Network::HostLinks& host = network_.host(id);
     slowest = std::min({slowest, host.egress(), host.ingress()});
+    most_streams = std::max(most_streams, streams[id.value()]);
   };
   look_at(flow.root);
   for (const FlowEdge& edge : flow.edges) look_at(edge.child);
@@ -130,9 +153,11 @@ void choose_chunks(Flow& flow, std::size_t element_size, const Topology& topolog
   // 1.5 ms of the wire keeps it busy; 8 ms where nobody waits to pass it on.
   chunks.direct_chunk_bytes = whole(slowest * 8e-3, 256.0 * 1024, 4.0 * 1024 * 1024);
   double chunk = std::clamp(slowest * 1.5e-3, 64.0 * 1024, 4.0 * 1024 * 1024);
-  if (const int depth = depth_of(flow, topology); depth > 1) {
+  if (const int depth = depth_of(flow, topology_); depth > 1) {
+    // Of n flows that share a link each lags by its window: what is left at the end is n windows.
     const double seconds = std::max(limit_seconds, static_cast<double>(flow.bytes) / slowest);
-    chunk = std::min(chunk, 0.012 * seconds * slowest / (chunks.window * (depth - 1)));
+    chunk = std::min(chunk, 0.012 * seconds * slowest / (chunks.window * (depth - 1) * std::max(1u, most_streams / 2)));
+    if (most_streams >= kManyStreams && chunk < 64.0 * 1024) chunks.window = 1;
   }
   chunks.chunk_bytes = whole(chunk, 64.0 * 1024, 4.0 * 1024 * 1024);
   set_chunks(flow, element_size, chunks);

@@ -52,6 +52,9 @@ class Draft {
   std::vector<Flow> finish(double limit_seconds);
 
  private:
+  /// Sets a flow's chunks; see PlanOptions::chunks. `streams`: how many flows each host sends at a time.
+  void choose_chunks(Flow& flow, std::size_t element_size, double limit_seconds, std::span<const std::uint32_t> streams) const;
+  std::vector<std::uint32_t> streams_of_hosts() const;
   const Demand& demand_;
   const Topology& topology_;
   const Network& network_;
@@ -63,9 +66,5 @@ class Draft {
 
 /// The bundles as balancing strategies take them: few holders first, since they have no choice; then the large ones.
 std::vector<std::uint32_t> placement_order(const Demand& demand);
-
-/// Sets the flow's chunks; see PlanOptions::chunks.
-void choose_chunks(Flow& flow, std::size_t element_size, const Topology& topology, const Network& network,
-                   const PlanOptions& options, double limit_seconds);
 
 }  // namespace weft::transfer::internal

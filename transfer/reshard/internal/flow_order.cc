@@ -1,6 +1,7 @@
 #include "transfer/reshard/internal/flow_order.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -82,20 +83,29 @@ std::vector<std::uint32_t> list_order(std::span<const Flow> flows, const Topolog
 }
 
 std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topology& topology) {
-  const std::size_t hosts = std::max<std::size_t>(1, topology.num_hosts());
-  std::vector<std::uint32_t> order(flows.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::vector<std::size_t> turn;
+  // Per flow its root host and the first receiver, then both as ranks among all roots and among that root's receivers.
+  std::vector<std::pair<HostId, HostId>> hops;
+  std::map<HostId, std::map<HostId, std::size_t>> receivers;
   for (const Flow& flow : flows) {
     const HostId root = topology.host_of(flow.root);
-    std::size_t distance = hosts;
-    for (const FlowEdge& edge : flow.edges) {
-      if (topology.host_of(edge.child) == root) continue;
-      distance = (topology.host_of(edge.child).value() + hosts - root.value()) % hosts;
-      break;
-    }
-    turn.push_back(distance);
+    const auto first = std::find_if(flow.edges.begin(), flow.edges.end(),
+                                    [&](const FlowEdge& edge) { return topology.host_of(edge.child) != root; });
+    hops.emplace_back(root, first == flow.edges.end() ? root : topology.host_of(first->child));
+    receivers[root].emplace(hops.back().second, 0);
   }
+  std::map<HostId, std::size_t> rank_of_root;
+  for (auto& [root, others] : receivers) {
+    rank_of_root.emplace(root, rank_of_root.size());
+    std::size_t rank = 0;
+    for (auto& [host, place] : others) place = rank++;
+  }
+  std::vector<std::size_t> turn;
+  for (const auto& [root, receiver] : hops) {
+    const std::size_t count = receivers[root].size();
+    turn.push_back((receivers[root][receiver] + count - rank_of_root[root] % count) % count);
+  }
+  std::vector<std::uint32_t> order(flows.size());
+  std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
   return order;
 }

@@ -30,8 +30,8 @@ std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Netw
   struct Candidate {
     HostId host;
     std::uint32_t degree;
-    int rate;  ///< To each child, in steps of 10 % of the fastest link, so that small differences do not decide.
-    double spare;
+    int rate;   ///< To each child, in steps of 10 % of the fastest link, so that small differences do not decide.
+    int spare;  ///< In steps of 10 %, for the same reason.
     std::size_t turn;
   };
   double fastest = 0;
@@ -42,7 +42,8 @@ std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Netw
     const std::uint32_t degree = piece.degrees[holders + i];
     const Network::HostLinks& links = network.host(host);
     const double rate = degree == 0 ? 0 : std::min(links.ingress(), links.egress() / degree);
-    candidates.push_back({host, degree, static_cast<int>(10 * rate / fastest + 0.5), spare[host.value()], (i + turn) % wanters});
+    candidates.push_back({host, degree, static_cast<int>(10 * rate / fastest + 0.5),
+                          static_cast<int>(10 * spare[host.value()] + 0.5), (i + turn) % wanters});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;

@@ -16,7 +16,8 @@ HostId host_at(const Datum& datum, std::size_t i) {
 }
 
 /// Gives a piece its degrees, each to the host that then ends first, and counts them.
-void place(const Datum& datum, const Network& network, std::size_t turn, std::vector<double>& load, Piece& piece) {
+void place(const Datum& datum, const Network& network, double holder_seconds, std::size_t turn, std::vector<double>& load,
+           Piece& piece) {
   const std::size_t holders = datum.holders.size(), hosts = holders + datum.wanters.size();
   const auto bytes = static_cast<double>(piece.bytes);
   piece.degrees.assign(hosts, 0);
@@ -24,13 +25,13 @@ void place(const Datum& datum, const Network& network, std::size_t turn, std::ve
     piece.degrees[i] += copies;
     load[host_at(datum, i).value()] += copies * bytes;
   };
-  // (when it ends, copies so far, turn): holders before wanters, and not always the same ones first.
-  using Key = std::tuple<double, std::uint32_t, std::size_t, std::size_t>;
+  // (not preferred, when it ends, copies so far, turn): holders before wanters, and not always the same ones first.
+  using Key = std::tuple<bool, double, std::uint32_t, std::size_t, std::size_t>;
   const auto key = [&](std::size_t i, std::uint32_t copies) {
     const HostId host = host_at(datum, i);
     const std::size_t group = i < holders ? 0 : holders, size = i < holders ? holders : hosts - holders;
     const double end = (load[host.value()] + copies * bytes) / network.host(host).egress();
-    return Key(end, piece.degrees[i], group + (i - group + turn) % size, i);
+    return Key(i >= holders || end > holder_seconds, end, piece.degrees[i], group + (i - group + turn) % size, i);
   };
   std::size_t leader = 0;
   for (std::size_t i = 1; i < holders; ++i) {
@@ -42,7 +43,7 @@ void place(const Datum& datum, const Network& network, std::size_t turn, std::ve
   std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
   for (std::size_t i = 0; i < hosts; ++i) queue.push(key(i, step));
   while (left > 0) {
-    const std::size_t i = std::get<3>(queue.top());
+    const std::size_t i = std::get<4>(queue.top());
     queue.pop();
     const std::uint32_t copies = std::min(step, left);
     send(i, copies);
@@ -58,13 +59,21 @@ std::uint64_t at(const Datum& datum, double fraction) {
 
 }  // namespace
 
-std::vector<Piece> whole_pieces(std::span<const Datum> data, const Network& network) {
+std::vector<Piece> whole_pieces(std::span<const Datum> data, std::span<const std::vector<std::uint64_t>> cuts,
+                                const Network& network, SendPreference preference, double seconds) {
   std::vector<Piece> pieces;
   for (std::uint32_t k = 0; k < data.size(); ++k) {
-    if (data[k].bytes == 0 || data[k].wanters.empty()) continue;
-    const std::uint64_t half = data[k].wanters.size() > kLongestChain && data[k].bytes >= (1 << 20) ? at(data[k], 0.5) : 0;
-    if (half > 0) pieces.push_back({k, 0, half, {}});
-    pieces.push_back({k, half, data[k].bytes - half, {}});
+    const Datum& datum = data[k];
+    if (datum.bytes == 0 || datum.wanters.empty()) continue;
+    std::vector<std::uint64_t> ends;
+    if (datum.wanters.size() > 1) ends = cuts[k];
+    if (datum.wanters.size() > kLongestChain && ends.empty() && datum.bytes >= (1 << 20)) ends.push_back(at(datum, 0.5));
+    ends.push_back(datum.bytes);
+    std::uint64_t begin = 0;
+    for (const std::uint64_t end : ends) {
+      if (end > begin) pieces.push_back({k, begin, end - begin, {}});
+      begin = end;
+    }
   }
   std::vector<std::uint32_t> order(pieces.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -76,7 +85,7 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data, const Network& netw
   std::vector<double> load(network.num_hosts());
   for (std::size_t turn = 0; turn < order.size(); ++turn) {
     Piece& piece = pieces[order[turn]];
-    place(data[piece.datum], network, turn, load, piece);
+    place(data[piece.datum], network, preference == SendPreference::kHolders ? seconds : 0, turn, load, piece);
   }
   return pieces;
 }

@@ -23,9 +23,16 @@ struct Piece {
 /// chain.
 inline constexpr std::size_t kLongestChain = 16;
 
-/// Each datum in one piece (two where trees take the place of a chain), large ones first; each copy is sent by the host that is
-/// then loaded least.
-std::vector<Piece> whole_pieces(std::span<const Datum> data, const Network& network);
+/// Who sends the copies of a datum, of hosts that may.
+enum class SendPreference : std::uint8_t {
+  kEven,     ///< The host that is then loaded least.
+  kHolders,  ///< Holders as long as they have time, which makes trees shallow; then the others evenly.
+};
+
+/// Data cut no further than at `cuts` (per datum, ascending; a datum with one wanter stays whole, one with many is cut in two
+/// where it has no cuts), large pieces first, each copy given to one host. `seconds`: the time that holders have.
+std::vector<Piece> whole_pieces(std::span<const Datum> data, std::span<const std::vector<std::uint64_t>> cuts,
+                                const Network& network, SendPreference preference, double seconds);
 
 /// Moves as little of `pieces` to other hosts as it takes for no host to send longer than `seconds`, and cuts data where hosts
 /// then send a fraction of them. Cuts closer than 1 % of the datum, `smallest` bytes or 1 % of the busiest host's load are not

@@ -32,12 +32,23 @@ double predict_by_load(std::span<const Flow> flows, const Topology& topology, co
   return busiest + fill;
 }
 
+std::uint64_t wire_bytes(std::span<const Flow> flows, const Topology& topology) {
+  std::uint64_t bytes = 0;
+  for (const Flow& flow : flows) {
+    for (const FlowEdge& edge : flow.edges)
+      bytes += topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : flow.bytes;
+  }
+  return bytes;
+}
+
 double predict(std::span<const Flow> flows, const Topology& topology, const Network& network) {
   std::size_t edges = 0;
-  for (const Flow& flow : flows) edges += flow.edges.size();
+  for (const Flow& flow : flows) {
+    for (const FlowEdge& edge : flow.edges) edges += topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : 1;
+  }
   const double by_load = predict_by_load(flows, topology, network);
   if (edges > 100'000) return by_load;
-  return simulate(flows, topology, network, {2, edges > 2000 ? by_load / 500 : 0}).seconds;
+  return simulate(flows, topology, network, {2, by_load / (edges > 2000 ? 400 : 2000)}).seconds;
 }
 
 }  // namespace weft::transfer::internal

@@ -13,4 +13,7 @@ double predict(std::span<const Flow> flows, const Topology& topology, const Netw
 /// The second form alone. Never less than the busiest link takes.
 double predict_by_load(std::span<const Flow> flows, const Topology& topology, const Network& network);
 
+/// What crosses between hosts.
+std::uint64_t wire_bytes(std::span<const Flow> flows, const Topology& topology);
+
 }  // namespace weft::transfer::internal

@@ -1,8 +1,8 @@
 #include "transfer/reshard/internal/weft.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
-#include <optional>
 
 #include "transfer/reshard/internal/draft.h"
 #include "transfer/reshard/internal/flow_order.h"
@@ -17,6 +17,7 @@ constexpr std::uint64_t kSmallestPiece = 256 * 1024;
 /// Cuts closer than this to the end of a bundle are moved there.
 constexpr std::uint64_t kSnap = 64 * 1024;
 constexpr std::size_t kMostFlowsToSchedule = 600;
+constexpr std::size_t kMostPieces = 4096;
 /// A plan this close to the limit is not worth improving.
 constexpr double kGoodEnough = 1.004;
 
@@ -32,24 +33,53 @@ class Weaver {
         steps_left_(options.simulate_steps) {}
 
   WeftPlan run() {
-    const std::vector<Piece> whole = whole_pieces(demand_.data, network_);
+    const std::vector<std::vector<std::uint64_t>> cuts = cuts_between_bundles();
+    const std::vector<Piece> whole = whole_pieces(demand_.data, cuts, network_, SendPreference::kEven, limit_.seconds);
     consider(whole);
     if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough) {
       consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece));
+    }
+    if (best_.compare && best_.predicted_seconds > limit_.seconds * kGoodEnough) {
+      consider(whole_pieces(demand_.data, cuts, network_, SendPreference::kHolders, limit_.seconds * 0.97));
+    }
+    // Where latency counts: everything straight from holders.
+    if (best_.compare && best_.predicted_seconds > limit_.seconds * 1.1) {
+      consider(whole_pieces(demand_.data, cuts, network_, SendPreference::kHolders, std::numeric_limits<double>::infinity()));
     }
     return std::move(best_);
   }
 
  private:
+  /// Where a datum's bundles end, but for the last: trees of their own let other hosts come first in each.
+  std::vector<std::vector<std::uint64_t>> cuts_between_bundles() const {
+    std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
+    if (demand_.bundles.size() > kMostPieces) return cuts;
+    for (std::size_t k = 0; k < cuts.size(); ++k) {
+      const std::uint64_t smallest = std::max(kSmallestPiece, demand_.data[k].bytes / 64);
+      std::uint64_t end = 0, last = 0;
+      for (const std::uint32_t bundle : demand_.bundles_of[k]) {
+        end += demand_.bundles[bundle].bytes;
+        if (end - last < smallest || demand_.data[k].bytes - end < smallest) continue;
+        cuts[k].push_back(end);
+        last = end;
+      }
+    }
+    return cuts;
+  }
+
   /// The flows of `pieces` in the best order found, if they are better than what there is.
   void consider(const std::vector<Piece>& pieces) {
     std::vector<Flow> flows = flows_of(pieces);
-    std::size_t edges = 0;
-    for (const Flow& flow : flows) edges += flow.edges.size();
-    // Orders are tried on flows without their segments, which may be many.
+    // Orders are tried on flows without what does not matter for them: segments, which may be many, and fan-out inside hosts.
     std::vector<Flow> light;
-    for (const Flow& flow : flows)
-      light.push_back({flow.id, flow.kind, {}, flow.root, flow.edges, flow.bytes, flow.chunk_bytes, flow.window});
+    std::size_t edges = 0;
+    for (const Flow& flow : flows) {
+      light.push_back({flow.id, flow.kind, {}, flow.root, {}, flow.bytes, flow.chunk_bytes, flow.window});
+      for (const FlowEdge& edge : flow.edges) {
+        if (topology_.host_of(edge.parent) != topology_.host_of(edge.child)) light.back().edges.push_back(edge);
+      }
+      edges += light.back().edges.size();
+    }
     std::vector<std::uint32_t> best_order;
     double best_seconds = 0;
     const auto judge = [&](const std::vector<std::uint32_t>& order) {
@@ -92,13 +122,13 @@ class Weaver {
 
   std::vector<double> spare_egress(const std::vector<Piece>& pieces) const {
     const double seconds = std::max(limit_.seconds, egress_seconds(demand_.data, network_, pieces));
-    std::vector<double> spare;
-    for (const Network::HostLinks& host : network_.hosts) spare.push_back(host.egress() * seconds);
+    std::vector<double> spare(network_.num_hosts(), 1.0);
+    if (seconds <= 0) return spare;
     for (const Piece& piece : pieces) {
       const Datum& datum = demand_.data[piece.datum];
       for (std::size_t i = 0; i < piece.degrees.size(); ++i) {
         const HostId host = i < datum.holders.size() ? datum.holders[i] : datum.wanters[i - datum.holders.size()];
-        spare[host.value()] -= static_cast<double>(piece.bytes) * piece.degrees[i];
+        spare[host.value()] -= static_cast<double>(piece.bytes) * piece.degrees[i] / (network_.host(host).egress() * seconds);
       }
     }
     return spare;

@@ -1,0 +1,69 @@
+// What planning promises of the cases that the literature and this project measure, without a network.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "transfer/reshard/plan_stats.h"
+#include "transfer/reshard_cases/reshard_case.h"
+
+namespace weft::transfer {
+namespace {
+
+constexpr double kRate = 119.5e6;
+
+TEST(Cases, LimitsOfTheLayoutsAreThoseOfTheTable) {
+  // In units of the tensor's bytes over one link, and what bounds them.
+  const std::map<std::string, std::pair<double, LimitBound>> expected = {
+      {"layout-1", {1.0, LimitBound::kIngress}},  {"layout-2", {1.0, LimitBound::kIngress}},
+      {"layout-3", {0.25, LimitBound::kIngress}}, {"layout-4", {1.0, LimitBound::kIngress}},
+      {"layout-5", {1.0, LimitBound::kIngress}},  {"layout-6", {0.5, LimitBound::kIngress}},
+      {"layout-7", {0.25, LimitBound::kIngress}}, {"layout-8", {0.334, LimitBound::kEgress}}};
+  for (const auto& [name, limit] : expected) {
+    const ReshardCase c = reshard_case(name, {4'000'000, 0});
+    const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kBroadcastNaive);
+    EXPECT_NEAR(plan.limit.seconds * kRate / static_cast<double>(c.bytes()), limit.first, 0.0005) << name;
+    EXPECT_EQ(plan.limit.bound, limit.second) << name;
+  }
+}
+
+TEST(Cases, WeftComesWithinFivePercentOfTheLimitInEveryCaseOf64MiB) {
+  for (const std::string& name : reshard_case_names()) {
+    const ReshardCase c = reshard_case(name);
+    const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
+    EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.95) << name << ": " << to_string(plan);
+    const PlanStats stats = plan_stats(plan);
+    EXPECT_EQ(stats.bytes_between_hosts, stats.minimum_between_hosts) << name;
+  }
+}
+
+TEST(Cases, SendRecvTakesTheMultiplesThatCountingGives) {
+  const std::map<std::string, double> factor = {{"paper-1", 4},       {"paper-2", 4},       {"paper-3", 4},
+                                                {"paper-5", 4},       {"paper-6", 4},       {"paper-7", 8},
+                                                {"device-to-4x2", 8}, {"device-to-1x4", 4}, {"paper-9", 4}};
+  for (const auto& [name, expected] : factor) {
+    const ReshardCase c = reshard_case(name);
+    const auto seconds = [&](Strategy strategy) {
+      return plan_reshard(c.tasks, c.topology, c.network(kRate), strategy).predicted_seconds;
+    };
+    EXPECT_NEAR(seconds(Strategy::kSendRecv) / seconds(Strategy::kWeft), expected, expected * 0.03) << name;
+  }
+}
+
+TEST(Cases, ASlowRelayIsPlacedLastAndASlowHolderSendsLess) {
+  for (const char* name : {"slow-relay", "slow-holder"}) {
+    const ReshardCase c = reshard_case(name);
+    const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
+    EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.97) << name;
+  }
+  // Four fast receivers are not held back by a fifth whose links are slow, as far as the limit allows.
+  ReshardCase relay = reshard_case("device-to-4x2");
+  relay.links[3] = {0.4};
+  Network network = relay.network(kRate);
+  network.hosts[3].nics[0].ingress = kRate;  // slow at sending only
+  const ReshardPlan plan = plan_reshard(relay.tasks, relay.topology, network, Strategy::kWeft);
+  EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.97);
+}
+
+}  // namespace
+}  // namespace weft::transfer
