@@ -8,9 +8,7 @@
 namespace weft::transfer {
 
 TransferEngine::TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock, EngineOptions options)
-    : options_(options),
-      wire_(std::move(wire)),
-      core_(std::make_unique<EngineCore>(*wire_, clock, options.grace, options.max_network_streams)) {
+    : options_(options), wire_(std::move(wire)), core_(std::make_unique<EngineCore>(*wire_, clock, options)) {
   if (options_.mode == EngineOptions::Mode::kThreaded) thread_ = std::jthread([this] { run(); });
 }
 

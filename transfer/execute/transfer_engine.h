@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "transfer/execute/engine_options.h"
 #include "transfer/execute/transfer_limits.h"
 #include "transfer/execute/transfer_report.h"
 #include "transfer/flow/device_part.h"
@@ -15,19 +16,6 @@
 namespace weft::transfer {
 
 class EngineCore;
-
-struct EngineOptions {
-  /// kThreaded: the engine has a thread of its own. kStepped: nothing happens outside poll().
-  enum class Mode : std::uint8_t { kThreaded, kStepped };
-  Mode mode = Mode::kThreaded;
-  /// The longest sleep, so that deadlines are seen and nothing depends on one lost wake-up.
-  Nanoseconds tick = std::chrono::milliseconds(50);
-  /// How long a failed transfer waits for the next of its last messages to end before it cuts the connections they are on.
-  Nanoseconds grace = std::chrono::milliseconds(500);
-  /// How many streams send to other hosts at a time; more share the link and all finish late. 0: no limit. Shared memory has
-  /// none.
-  std::size_t max_network_streams = 2;
-};
 
 /// Executes the parts that plans give to one device: sends, receives, passes on, copies and reduces.
 ///
@@ -59,9 +47,10 @@ class TransferEngine final {
   /// One source and one destination per tensor of the part, of its source_bytes() and destination_bytes(): empty where this
   /// device holds or wants nothing; one may be the other for an all-reduce. `part` and all buffers' memory stay valid and sources
   /// unchanged until the callback has begun; after it the engine touches none. The callback comes exactly once: ok, the peer's
-  /// death (kPeerDied), kDeadlineExceeded (see TransferLimits), the error of cancel_all(), or kIncompatible when the plans of
-  /// two devices differ. After an error the report says what has landed: connections to devices that live stay as they are, and a
-  /// repair can be started under another id. Throws Error(kInvalidArgument) when buffers do not fit the part.
+  /// death (kPeerDied), kDeadlineExceeded (see TransferLimits), the error of cancel_all(), kIncompatible when the plans of
+  /// two devices differ, or kDataLoss for bytes that were damaged on their way. After an error the report says what has landed:
+  /// connections to devices that live stay as they are, and a repair can be started under another id. Throws
+  /// Error(kInvalidArgument) when buffers do not fit the part.
   void start(const DevicePart& part, const TransferId& id, std::span<const std::span<const std::byte>> sources,
              std::span<const std::span<std::byte>> destinations, const TransferLimits& limits, Callback callback);
 

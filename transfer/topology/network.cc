@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "core/base/error.h"
 
 namespace weft::transfer {
@@ -51,6 +53,21 @@ void Network::validate() const {
         throw_error(ErrorCode::kInvalidArgument, "host {} has an interface of {} out and {} in; both must be more than nothing",
                     i, rate(nic.egress), rate(nic.ingress));
   }
+}
+
+Network updated(const Network& network, std::span<const ObservedEgress> observed) {
+  constexpr double kNoise = 0.2;
+  Network result = network;
+  for (const ObservedEgress& seen : observed) {
+    const double known = network.host(seen.host).egress();
+    if (!(seen.bytes_per_second > 0))
+      throw_error(ErrorCode::kInvalidArgument, "host {} was seen to send {}; leave out hosts that sent nothing", seen.host,
+                  rate(seen.bytes_per_second));
+    const double change = seen.bytes_per_second / known;
+    if (std::abs(change - 1) <= kNoise) continue;
+    for (Nic& nic : result.hosts[seen.host.value()].nics) nic.egress *= change;
+  }
+  return result;
 }
 
 std::string to_string(const Network& network) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,20 @@ struct Network {
   friend bool operator==(const Network&, const Network&) = default;
   static constexpr auto fields = weft::fields(&Network::hosts, &Network::hop_seconds);
 };
+
+/// What a host was seen to send while it always had something to send: bytes of payload per second, over all its interfaces.
+struct ObservedEgress {
+  HostId host;
+  double bytes_per_second = 0;
+  friend bool operator==(const ObservedEgress&, const ObservedEgress&) = default;
+  static constexpr auto fields = weft::fields(&ObservedEgress::host, &ObservedEgress::bytes_per_second);
+};
+
+/// `network` with the egress of those hosts changed to what was observed, where that differs by more than 20 %: less is noise,
+/// and plans should not change with it. Interfaces of a host keep their proportions. What a host sends can also be held back by
+/// its receivers: pass on only what was seen while nothing else was the bottleneck. Throws Error(kInvalidArgument) for a host
+/// that is not in the network, or a rate that is not more than nothing.
+Network updated(const Network& network, std::span<const ObservedEgress> observed);
 
 /// "4 hosts: 114.0 MiB/s; host 2: 45.6 MiB/s out, 114.0 MiB/s in".
 std::string to_string(const Network& network);

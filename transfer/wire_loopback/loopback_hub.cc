@@ -59,11 +59,13 @@ class LoopbackWire final : public Wire {
                            token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
       return;
     }
-    LoopbackHub::InFlight message{self_, peer, {header.begin(), header.end()}, {}, payload, payload.size(), token, false};
+    LoopbackHub::InFlight message{self_, peer, {header.begin(), header.end()}, {}, payload, payload.size(), token, false, false};
+    if (!payload.empty()) message.damaged = hub_.payloads_++ == hub_.options_.damage;
     std::size_t& buffered = hub_.buffered_[{self_, peer}];
     if (payload.size() <= hub_.options_.eager_bytes && buffered + payload.size() <= kEagerBudget) {
       message.is_eager = true;
       message.eager.assign(payload.begin(), payload.end());
+      if (message.damaged) message.eager.back() ^= std::byte{1};
       message.at_sender = {};
       buffered += payload.size();
       hub_.finish_send(message, {});
@@ -84,6 +86,7 @@ class LoopbackWire final : public Wire {
     WEFT_CHECK(message.to == self_ && buffer.size() == message.bytes, "buffer of {} bytes for {}", buffer.size(), message.bytes);
     const std::span<const std::byte> from = message.is_eager ? std::span<const std::byte>(message.eager) : message.at_sender;
     if (!from.empty()) std::memcpy(buffer.data(), from.data(), from.size());
+    if (message.damaged && !message.is_eager) buffer.back() ^= std::byte{1};
     end(found);
     hub_.post(self_, LoopbackHub::ReceiveFinished{token, {}});
   }

@@ -23,6 +23,8 @@ struct LoopbackOptions {
   /// Deliver events in random order, and each one only after a random number of progress() calls.
   std::optional<std::uint64_t> shuffle_seed;
   std::uint32_t max_delay = 8;
+  /// Flip a bit of the payload of the n-th message that has one, on its way.
+  std::optional<std::uint64_t> damage = {};
   /// Say that the way to a device is tcp or shared memory, as if the devices lived on these hosts; empty: loopback.
   std::optional<Topology> hosts = {};
 };
@@ -58,6 +60,7 @@ class LoopbackHub final {
     std::size_t bytes = 0;
     Token token = 0;
     bool is_eager = false;
+    bool damaged = false;
   };
   struct Arrived {
     MessageId id;
@@ -97,6 +100,7 @@ class LoopbackHub final {
   std::map<MessageId, InFlight> messages_;
   std::map<std::pair<DeviceId, DeviceId>, std::size_t> buffered_;
   std::uint64_t next_message_ = 1;
+  std::uint64_t payloads_ = 0;
   PhiloxStream random_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "transfer/checksum/crc32c.h"
 #include "transfer/execute/internal/engine_core.h"
 #include "transfer/execute/internal/reduce_terms.h"
 
@@ -103,8 +104,9 @@ std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) con
   return static_cast<std::uint32_t>(found - part_.streams.begin());
 }
 
-ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk,
+ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
                                                       std::size_t bytes, std::span<const std::byte> payload) {
+  const std::uint32_t flow = header.flow, chunk = header.chunk;
   if (error_) {
     core_.release(message);
     return Arrival::kDone;
@@ -124,6 +126,7 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
   }
   StreamState& state = streams_[*index];
   state.chunks[chunk].seen = true;
+  state.chunks[chunk].crc = header.crc;
   if (may_take(state, chunk)) {
     take(*index, chunk, message, payload);
     return Arrival::kDone;
@@ -158,8 +161,10 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
   if (const auto at = staged ? std::nullopt : state.view.contiguous(offset, bytes)) {
     target = destinations_[at->tensor].subspan(at->offset, bytes);
   } else if (!staged && !payload.empty() && state.children.empty()) {
-    state.view.scatter(payload, offset, destinations_);
+    const bool sound = verify(state, chunk, payload);
+    if (sound) state.view.scatter(payload, offset, destinations_);
     core_.release(message);
+    if (!sound) return;
     core_.count_received(*stream.parent, bytes);
     return landed(index, chunk);
   } else {
@@ -187,7 +192,8 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
   --state.receiving;
   if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
   if (error_) {
-    if (outcome.ok() && state.stream->kind != FlowKind::kContribution) put_in_place(state, what.chunk);
+    const bool deliver = outcome.ok() && state.stream->kind != FlowKind::kContribution;
+    if (deliver && verify(state, what.chunk, where_it_landed(state, what.chunk))) put_in_place(state, what.chunk);
     return finish_if_over();
   }
   core_.count_received(*state.stream->parent, chunk_size(*state.stream, what.chunk));
@@ -197,6 +203,7 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
 void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   StreamState& state = streams_[index];
   const Stream& stream = *state.stream;
+  if (core_.verifies() && !state.chunks[chunk].verified && !verify(state, chunk, where_it_landed(state, chunk))) return;
   ++state.landed;
   moved_ = core_.now();
   bytes_received_ += chunk_size(stream, chunk);
@@ -212,6 +219,29 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
     drop_user(index, chunk);
   }
   one_done();
+}
+
+std::span<const std::byte> ActiveTransfer::where_it_landed(StreamState& state, std::uint32_t chunk) {
+  if (state.chunks[chunk].slot) return state.chunks[chunk].slot.bytes();
+  const std::size_t bytes = chunk_size(*state.stream, chunk);
+  const auto at = state.view.contiguous(chunk * state.stream->chunk_bytes, bytes).value();
+  return landed_in_[at.tensor].subspan(at.offset, bytes);
+}
+
+bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk, std::span<const std::byte> bytes) {
+  ChunkState& at_chunk = state.chunks[chunk];
+  if (!core_.verifies()) return true;
+  at_chunk.verified = true;
+  if (at_chunk.crc == 0) return true;
+  const std::uint32_t sum = crc32c(bytes);
+  if (sum == at_chunk.crc) return true;
+  fail(Error(
+           ErrorCode::kDataLoss,
+           fmt::format("chunk {} of flow {} of transfer {} came damaged from {}: its CRC32C is {:08x} and should be {:08x}. Look "
+                       "for faulty memory or network hardware there, here and between",
+                       chunk, state.stream->flow, to_string(id_), core_.name_of(*state.stream->parent), sum, at_chunk.crc)),
+       Tell::kOthers);
+  return false;
 }
 
 void ActiveTransfer::put_in_place(StreamState& state, std::uint32_t chunk) {
@@ -322,7 +352,10 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
   ++child.next;
   child.under_way.push_back({chunk, false});
   ++in_flight_;
-  core_.send_chunk(*this, child.device, {index, i, chunk}, state.stream->flow.value(), chunk_bytes(state, chunk));
+  const auto bytes = chunk_bytes(state, chunk);
+  ChunkState& at_chunk = state.chunks[chunk];
+  if (core_.verifies() && at_chunk.crc == 0) at_chunk.crc = crc32c(bytes);
+  core_.send_chunk(*this, child.device, {index, i, chunk}, state.stream->flow.value(), at_chunk.crc, bytes);
   return true;
 }
 

@@ -64,7 +64,7 @@ class ActiveTransfer final {
   void begin();
   /// A chunk is here: takes it, or keeps its message for later (kHeld).
   enum class Arrival : std::uint8_t { kDone, kHeld };
-  Arrival chunk_arrived(MessageId message, DeviceId sender, std::uint32_t flow, std::uint32_t chunk, std::size_t bytes,
+  Arrival chunk_arrived(MessageId message, DeviceId sender, const ChunkHeader& header, std::size_t bytes,
                         std::span<const std::byte> payload);
   /// `child` has told that it cannot take this chunk yet.
   void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk);
@@ -103,8 +103,10 @@ class ActiveTransfer final {
   struct ChunkState {
     SlotPool::Slot slot;
     std::uint32_t users = 0;
+    std::uint32_t crc = 0;  // as it came, or as it was taken here; 0: not taken
     bool seen = false;
     bool in_place = false;  // in the destinations
+    bool verified = false;  // before it landed, where its bytes were read
   };
   struct Held {
     MessageId message;
@@ -135,6 +137,10 @@ class ActiveTransfer final {
   bool may_take(const StreamState& state, std::uint32_t chunk) const;
   void take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload);
   void landed(std::uint32_t index, std::uint32_t chunk);
+  /// Of a received chunk: in its slot, or in one run of a destination.
+  std::span<const std::byte> where_it_landed(StreamState& state, std::uint32_t chunk);
+  /// Compares a chunk that has landed with its sum. False: it differs, and the transfer has failed.
+  bool verify(StreamState& state, std::uint32_t chunk, std::span<const std::byte> bytes);
   /// Unpacks a chunk that has landed in a slot.
   void put_in_place(StreamState& state, std::uint32_t chunk);
   void reduce(std::uint32_t index, std::uint32_t chunk);

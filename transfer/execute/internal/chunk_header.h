@@ -21,7 +21,7 @@ struct ChunkHeader {
   std::uint32_t magic = kChunk;
   std::uint32_t flow = 0;
   std::uint32_t chunk = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t crc = 0;  // of the payload; 0: not taken
   std::uint64_t epoch = 0;
   std::uint64_t step = 0;
   std::uint32_t op = 0;

@@ -14,8 +14,8 @@ constexpr std::size_t kRememberedFailures = 4096;
 
 }  // namespace
 
-EngineCore::EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace, std::size_t max_network_streams)
-    : wire_(wire), clock_(clock), grace_(grace), max_network_streams_(max_network_streams), egress_(max_network_streams) {
+EngineCore::EngineCore(Wire& wire, const Clock& clock, const EngineOptions& options)
+    : wire_(wire), clock_(clock), options_(options), egress_(options.max_network_streams) {
   wire_.set_events(*this);
 }
 
@@ -89,13 +89,12 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   ActiveTransfer& transfer = *owned;
   transfers_.emplace(id, std::move(owned));
   by_order_.emplace(transfer.order(), &transfer);
-  next_check_ = std::min(next_check_, transfer.next_check(grace_));
+  next_check_ = std::min(next_check_, transfer.next_check(options_.grace));
   transfer.begin();
   if (const auto found = early_.find(id); found != early_.end()) {
     const std::vector<Early> early = std::move(found->second);
     early_.erase(found);
-    for (const Early& chunk : early)
-      transfer.chunk_arrived(chunk.message, chunk.sender, chunk.flow, chunk.chunk, chunk.bytes, {});
+    for (const Early& chunk : early) transfer.chunk_arrived(chunk.message, chunk.sender, chunk.header, chunk.bytes, {});
   }
 }
 
@@ -134,11 +133,11 @@ std::size_t EngineCore::step() {
 
 void EngineCore::check_deadlines() {
   const TimePoint now = clock_.now();
-  for (auto& [id, transfer] : transfers_) transfer->check_deadline(now, grace_);
+  for (auto& [id, transfer] : transfers_) transfer->check_deadline(now, options_.grace);
   next_check_ = TimePoint::max();
   for (auto& [id, transfer] : transfers_) {
     // Past its time and still here: its connections are being cut; look again soon.
-    next_check_ = std::min(next_check_, std::max(transfer->next_check(grace_), now + std::chrono::milliseconds(10)));
+    next_check_ = std::min(next_check_, std::max(transfer->next_check(options_.grace), now + std::chrono::milliseconds(10)));
   }
 }
 
@@ -146,7 +145,7 @@ void EngineCore::failed(ActiveTransfer& transfer) {
   remember_failed(transfer.id());
   egress_.remove(transfer.order());
   send_what_may_be_sent();
-  next_check_ = std::min(next_check_, transfer.next_check(grace_));
+  next_check_ = std::min(next_check_, transfer.next_check(options_.grace));
 }
 
 void EngineCore::finished(ActiveTransfer& transfer) {
@@ -169,6 +168,7 @@ std::size_t EngineCore::run_callbacks() {
       ++(ending.report.outcome.ok() ? counters_.transfers_finished : counters_.transfers_failed);
       counters_.peak_staging_bytes = slots_.peak_bytes();
       counters_.peak_network_streams = peak_network_streams_;
+      counters_.egress_rate = egress_rate_.rate().value_or(0);
     }
     if (!ending.callback) {
       const auto found = transfers_.find(ending.report.id);
@@ -214,9 +214,11 @@ EngineCore::Operation EngineCore::take_operation(Token token) {
 }
 
 void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow,
-                            std::span<const std::byte> payload) {
-  const ChunkHeader header = ChunkHeader::of(ChunkHeader::kChunk, transfer.id(), flow, what.chunk);
-  const Token token = new_operation({Operation::Kind::kSendChunk, peer, &transfer, what, {}, {}});
+                            std::uint32_t crc, std::span<const std::byte> payload) {
+  ChunkHeader header = ChunkHeader::of(ChunkHeader::kChunk, transfer.id(), flow, what.chunk);
+  header.crc = crc;
+  const std::uint64_t network_bytes = is_network(peer) ? payload.size() : 0;
+  const Token token = new_operation({Operation::Kind::kSendChunk, peer, &transfer, what, {}, {}, network_bytes});
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), payload, token);
   const std::scoped_lock lock(counters_mutex_);
   PeerCounters& counters = counters_.peers[peer];
@@ -287,17 +289,17 @@ void EngineCore::message_arrived(const Message& message) {
   if (header->magic == ChunkHeader::kHeld) {
     wire_.release(message.id);
     if (found != transfers_.end()) found->second->chunk_held(message.sender, header->flow, header->chunk);
+    if (egress_.num_moving() == 0) egress_rate_.idle();
     return;
   }
   const bool at_sender = message.payload.empty();
   if (found != transfers_.end()) {
-    const auto arrival =
-        found->second->chunk_arrived(message.id, message.sender, header->flow, header->chunk, message.bytes, message.payload);
+    const auto arrival = found->second->chunk_arrived(message.id, message.sender, *header, message.bytes, message.payload);
     if (arrival == ActiveTransfer::Arrival::kHeld && at_sender) tell_held(message.sender, *header);
     return;
   }
   if (failed_.contains(id)) return wire_.release(message.id);
-  early_[id].push_back({message.id, message.sender, header->flow, header->chunk, message.bytes});
+  early_[id].push_back({message.id, message.sender, *header, message.bytes});
   if (at_sender) tell_held(message.sender, *header);
   const std::scoped_lock lock(counters_mutex_);
   ++counters_.early_chunks;
@@ -329,6 +331,9 @@ void EngineCore::send_finished(Token token, const Outcome<void>& outcome) {
   const Operation operation = take_operation(token);
   if (operation.kind != Operation::Kind::kSendChunk) return;
   operation.transfer->chunk_sent(operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
+  if (operation.network_bytes != 0) {
+    egress_rate_.completed(outcome.ok() ? operation.network_bytes : 0, egress_.num_moving() > 0, clock_.now());
+  }
 }
 
 void EngineCore::receive_finished(Token token, const Outcome<void>& outcome) {

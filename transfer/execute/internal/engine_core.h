@@ -11,9 +11,11 @@
 #include <unordered_set>
 #include <vector>
 
+#include "transfer/execute/engine_options.h"
 #include "transfer/execute/internal/active_transfer.h"
 #include "transfer/execute/internal/egress_order.h"
 #include "transfer/execute/internal/slot_pool.h"
+#include "transfer/execute/rate_meter.h"
 #include "transfer/execute/transfer_report.h"
 #include "transfer/flow/device_part.h"
 #include "transfer/wire/wire.h"
@@ -27,8 +29,7 @@ class EngineCore final : public WireEvents {
  public:
   using Callback = std::function<void(const TransferReport&)>;
 
-  /// `max_network_streams`: see EgressOrder; 0: no limit.
-  EngineCore(Wire& wire, const Clock& clock, Nanoseconds grace, std::size_t max_network_streams);
+  EngineCore(Wire& wire, const Clock& clock, const EngineOptions& options);
 
   void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
   void start(const DevicePart& part, const TransferId& id, Buffers buffers, const TransferLimits& limits, Callback callback);
@@ -43,13 +44,14 @@ class EngineCore final : public WireEvents {
   // For ActiveTransfer.
   SlotPool& slots() { return slots_; }
   TimePoint now() const { return clock_.now(); }
-  void send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow,
+  bool verifies() const { return options_.checksum == EngineOptions::Checksum::kVerify; }
+  void send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow, std::uint32_t crc,
                   std::span<const std::byte> payload);
   void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
                      std::span<std::byte> buffer);
   void release(MessageId message) { wire_.release(message); }
   /// Sends to this connected peer are ordered.
-  bool is_network(DeviceId peer) const { return max_network_streams_ != 0 && wire_.path_to(peer) == Path::kTcp; }
+  bool is_network(DeviceId peer) const { return options_.max_network_streams != 0 && wire_.path_to(peer) == Path::kTcp; }
   /// A stream's wants or moves have changed: sends over the network what may be sent now.
   void offer(const ActiveTransfer& transfer, std::uint32_t stream);
   void count_received(DeviceId peer, std::size_t bytes);
@@ -70,14 +72,14 @@ class EngineCore final : public WireEvents {
     DeviceId peer;
     ActiveTransfer* transfer = nullptr;  // outlives the operation: it waits for it
     PendingChunk what;
-    std::vector<std::byte> payload;  // of an abort
-    TransferId id;                   // of an abort received
+    std::vector<std::byte> payload;   // of an abort
+    TransferId id;                    // of an abort received
+    std::uint64_t network_bytes = 0;  // of a chunk that is sent to another host
   };
   struct Early {
     MessageId message;
     DeviceId sender;
-    std::uint32_t flow;
-    std::uint32_t chunk;
+    ChunkHeader header;
     std::size_t bytes;
   };
   struct Ending {
@@ -106,9 +108,9 @@ class EngineCore final : public WireEvents {
 
   Wire& wire_;
   const Clock& clock_;
-  const Nanoseconds grace_;
-  const std::size_t max_network_streams_;
+  const EngineOptions options_;
   EgressOrder egress_;
+  RateMeter egress_rate_;
   std::size_t peak_network_streams_ = 0;
   std::uint64_t next_order_ = 0;
   std::unordered_map<std::uint64_t, ActiveTransfer*> by_order_;
