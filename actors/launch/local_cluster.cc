@@ -39,6 +39,7 @@ LocalCluster::LocalCluster(ProcessLauncher& launcher, Options options) : launche
 
 void LocalCluster::start_head() {
   HeadRole role;
+  role.listen = {options_.listen_host, 0};
   role.state_directory = (options_.directory / "state").string();
   role.address_file = (options_.directory / "state" / "head.address").string();
   role.log_level = options_.log_level;
@@ -75,10 +76,9 @@ void LocalCluster::start_head() {
 
 void LocalCluster::start_agent(const HostSpec& host) {
   const AgentRole role{head_, host.name, host.devices, log_directory().string(), true, options_.log_level};
-  ProcessSpec spec{"agent of " + host.name,
-                   command(options_.executable, to_arguments(role)),
-                   {},
-                   log_directory() / ("agent." + host.name + ".log")};
+  std::vector<std::string> words = command(options_.executable, to_arguments(role));
+  if (options_.wrap) words = options_.wrap(host.name, std::move(words));
+  ProcessSpec spec{"agent of " + host.name, std::move(words), {}, log_directory() / ("agent." + host.name + ".log")};
   ProcessEvents events;
   events.on_death = [name = host.name, on_death = options_.on_death](const ExitEvidence& evidence) {
     if (on_death) on_death(name, evidence);

@@ -25,6 +25,10 @@ class LocalCluster final {
     /// On the launcher's thread, when one of them ends unasked: "head", or the name of a host.
     std::function<void(const std::string& who, const ExitEvidence&)> on_death;
     LogLevel log_level = LogLevel::kInfo;
+    /// Where the head listens, for agents that are not on this machine's loopback.
+    std::string listen_host = "127.0.0.1";
+    /// The command that starts `command` on a host; empty: on this machine as it is.
+    std::function<std::vector<std::string>(const std::string& host, std::vector<std::string> command)> wrap = {};
   };
   /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws Error(kPeerDied) with evidence
   /// when the head ends, kDeadlineExceeded when it does not listen within ten seconds. The launcher must outlive this.

@@ -36,5 +36,7 @@ int run_check(const FileOptions& options);
 int run_plan(const FileOptions& options);
 int run_status(const ClusterOptions& options);
 int run_stop(const ClusterOptions& options);
+/// "reshard --quick": becomes build/bin/weft-bench-reshard.
+int run_benchmark(const std::vector<std::string>& arguments);
 
 }  // namespace weft::apps

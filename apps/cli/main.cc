@@ -69,6 +69,10 @@ int parse_and_run(int argc, char** argv) {
   auto* stop_command = app.add_subcommand("stop", "End a cluster with everything that runs in it");
   add_head(stop_command);
 
+  auto* bench_command = app.add_subcommand("bench", "Measure: weft bench reshard --help");
+  bench_command->prefix_command();
+  bench_command->set_help_flag();  // it is the benchmark's own
+
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end())
@@ -85,6 +89,7 @@ int parse_and_run(int argc, char** argv) {
   if (*check_command) return run_check(file);
   if (*plan_command) return run_plan(file);
   if (*status_command) return run_status(cluster);
+  if (*bench_command) return run_benchmark(bench_command->remaining());
   return run_stop(cluster);
 }
 

@@ -189,7 +189,7 @@ struct Definition {
 
 std::vector<Definition> definitions() {
   std::vector<Definition> all;
-  for (const auto& [hosts, devices] : {std::pair(1, 1), {1, 2}, {1, 3}, {1, 4}, {2, 2}, {3, 2}, {4, 2}}) {
+  for (const auto& [hosts, devices] : {std::pair(1, 1), {1, 2}, {1, 3}, {1, 4}, {2, 2}, {3, 2}, {4, 2}, {4, 1}}) {
     all.push_back({fmt::format("device-to-{}x{}", hosts, devices),
                    [](const Definition& d, const ReshardCaseOptions& o) { return device_to(d.name, o.bytes, d.a, d.b); }, hosts,
                    devices});

@@ -1,0 +1,149 @@
+// weft bench reshard: reshardings on hosts with real (shaped) links, beside the physical limit and the other strategies.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <stop_token>
+
+#include "actors/launch/app_main.h"
+#include "actors/launch/cluster_config.h"
+#include "actors/launch/role_arguments.h"
+#include "actors/launch/roles.h"
+#include "actors/supervision/signal_watch.h"
+#include "apps/reshard_bench/bench_case.h"
+#include "apps/reshard_bench/bench_cluster.h"
+#include "apps/reshard_bench/bench_result.h"
+#include "apps/reshard_bench/ratio_plot.h"
+#include "apps/reshard_bench/reshard_bench.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+/// "500mbit" -> bits per second.
+std::uint64_t parse_rate(const std::string& text) {
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
+  const std::uint64_t factor = unit == "mbit" ? 1'000'000 : unit == "gbit" ? 1'000'000'000 : 0;
+  if (digits == 0 || factor == 0) throw_error(ErrorCode::kInvalidArgument, "--rate {}: write 250mbit or 1gbit", text);
+  return std::stoull(text.substr(0, digits)) * factor;
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file) throw_error(ErrorCode::kUnavailable, "cannot write {}", path.string());
+}
+
+int run_bench(const BenchOptions& options, std::stop_token stop) {
+  const std::vector<BenchCase> cases = bench_cases(options);
+  const std::vector<std::string> strategies = bench_strategies(options);
+  BenchCluster::Options cluster;
+  cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
+  cluster.directory = options.out / "cluster";
+  for (const BenchCase& bench : cases) {
+    cluster.hosts = std::max(cluster.hosts, static_cast<int>(bench.num_hosts()));
+    cluster.nics = std::max(cluster.nics, static_cast<int>(bench.num_nics()));
+  }
+  // With --json - the document alone stands on stdout.
+  std::FILE* terminal = options.json == "-" ? stderr : stdout;
+  const auto tool = actors::program_directory() / "weft-hosts";
+  const std::string refusal = options.loopback ? "asked for with --loopback" : TestHosts::refusal(tool);
+  if (refusal.empty()) cluster.hosts_tool = tool;
+  else fmt::print(terminal, "On this machine's loopback: the links are not limited, so ratios say little ({})\n", refusal);
+  std::filesystem::create_directories(options.out);
+
+  std::vector<BenchResult> results;
+  {
+    const BenchCluster hosts(cluster);
+    ReshardBench bench(hosts, {strategies, options.repeat, stop, [](const std::string& line) {
+                                 fmt::print(stderr, "{}\n", line);
+                                 std::fflush(stderr);
+                               }});
+    for (const BenchCase& one : cases) {
+      const std::vector<BenchResult> rows = bench.run(one);
+      fmt::print(terminal, "{}", to_table(rows));
+      std::fflush(terminal);
+      results.insert(results.end(), rows.begin(), rows.end());
+      // Whatever comes later, what has been measured is kept.
+      write_text(options.out / "results.json", to_json(results));
+    }
+  }
+  draw_ratios(results, "Resharding: share of the physical limit").write(options.out / "ratios.svg");
+  if (options.json == "-") fmt::print("{}", to_json(results));
+  else if (!options.json.empty()) write_text(options.json, to_json(results));
+  fmt::print(terminal, "\n{0}/results.json has all of it, {0}/ratios.svg is a picture\n", options.out.string());
+  return 0;
+}
+
+int parse_and_run(int argc, char** argv) {
+  BenchOptions options;
+  CLI::App app("Reshardings on hosts with shaped links, beside the physical limit and other strategies.", "weft bench reshard");
+  app.get_formatter()->column_width(34);
+  std::string rate;
+  const auto list = [&](const char* name, std::vector<std::string>& into, const char* help) {
+    app.add_option(name, into, help)->delimiter(',')->type_name("NAME,...");
+  };
+  list("--cases", options.cases, "Cases; all unless given");
+  list("--strategies", options.strategies, "Strategies; all unless given");
+  app.add_option("--rate", rate, "Of each link, both ways; default: 2 Gbit/s over the number of hosts")->type_name("250mbit");
+  app.add_option("--hosts", options.hosts, "Use at most so many hosts")->capture_default_str()->check(CLI::Range(2, 64));
+  app.add_option("--mib", options.bytes, "Size of the tensors in MiB; default: 64")
+      ->transform([](const std::string& text) { return std::to_string(std::stoull(text) << 20); }, "MiB", "MiB")
+      ->type_name("N");
+  app.add_option("--repeat", options.repeat, "Repetitions")->capture_default_str()->check(CLI::Range(1, 1000));
+  app.add_flag("--quick", options.quick, "Only weft, broadcast and send_recv, three times, within eight minutes");
+  app.add_flag("--loopback", options.loopback, "On this machine as it is, without links that are limited");
+  app.add_option("--json", options.json, "Write the results there; - for stdout")->type_name("FILE");
+  app.add_option("--out", options.out, "Folder for results, picture and logs")->capture_default_str()->type_name("DIR");
+  bool list_cases = false;
+  app.add_flag("--list", list_cases, "Show the cases and strategies, and run nothing");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!rate.empty()) options.rate_bits = parse_rate(rate);
+  if (options.quick && app.count("--repeat") == 0) options.repeat = 3;
+  if (list_cases) {
+    for (const BenchCase& bench : bench_cases(options))
+      fmt::print("{:<16} {} hosts, {}\n", bench.reshard.name, bench.num_hosts(), bench.reshard.description);
+    fmt::print("strategies: {}\n", fmt::join(bench_strategies(options), ", "));
+    return 0;
+  }
+  std::stop_source stop;
+  // The second signal ends the process at once; what it has started hangs on it and ends too.
+  const actors::SignalWatch signals([&stop](int) {
+    if (!stop.request_stop()) ::_exit(kInterrupted);
+  });
+  try {
+    return run_bench(options, stop.get_token());
+  } catch (const Error& error) {
+    if (stop.stop_requested()) return kInterrupted;
+    throw;
+  }
+}
+
+}  // namespace
+}  // namespace weft::apps
+
+int main(int argc, char** argv) {
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (weft::actors::role_of(arguments)) {
+      weft::actors::AppMain app(argc, argv);
+      app.provide<weft::apps::ReshardHost>();
+      return app.run([](weft::actors::Cluster&, const weft::actors::AppRun&) { return 2; });
+    }
+    return weft::apps::parse_and_run(argc, argv);
+  } catch (...) {
+    const weft::Error error = weft::current_error();
+    fmt::print(stderr, "weft bench reshard: {}\n", error.message());
+    return error.code() == weft::ErrorCode::kInvalidArgument ? 2 : 1;
+  }
+}

@@ -1,0 +1,27 @@
+// weft bench NAME: hands over to the benchmark's own program, which stands beside this one.
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "actors/launch/cluster_config.h"
+#include "apps/cli/commands.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+
+int run_benchmark(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "reshard")
+    throw_error(ErrorCode::kInvalidArgument, "which benchmark? There is one: weft bench reshard --help");
+  const std::string program = actors::program_directory() / "weft-bench-reshard";
+  std::vector<std::string> words = {program};
+  words.insert(words.end(), arguments.begin() + 1, arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  ::execv(program.c_str(), argv.data());
+  throw_error(ErrorCode::kNotFound, "cannot run {}: {}", program, ::strerror(errno));
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace weft::apps {
+
+/// What one strategy did in one case. A value.
+struct BenchResult {
+  std::string case_name;
+  std::string description;
+  std::string strategy;
+  std::uint64_t bytes = 0;  ///< Of the tensors.
+  std::size_t hosts = 0;
+  double link_bytes_per_second = 0;  ///< Of a whole link, as measured; 0: links were not limited.
+  std::vector<double> seconds;       ///< By repetition.
+  double limit_seconds = 0;
+  std::string limit_by;             ///< "1.12 s by ingress of hosts 2, 3".
+  double predicted_seconds = 0;     ///< By the simulator.
+  std::uint64_t plan_bytes = 0;     ///< Payload between hosts, by the plan.
+  std::uint64_t minimum_bytes = 0;  ///< With which any plan must do.
+  double wire_bytes = 0;            ///< That the interfaces counted, headers and all: mean over repetitions. 0: not counted.
+  double cpu_seconds = 0;           ///< Of all hosts' processes: mean over repetitions.
+  double plan_seconds = 0;          ///< Planning on one host: median over hosts.
+
+  double minimum() const;
+  double median() const;
+  double maximum() const;
+  double ratio_to_limit() const { return limit_seconds / median(); }
+  /// 0 where nothing was counted.
+  double wire_over_minimum() const;
+  /// Per GiB that crossed between hosts.
+  double cpu_seconds_per_gib() const;
+  /// Share of one core per Gbit/s that a host sends or receives, mean over hosts that do.
+  double cpu_per_gbit() const;
+};
+
+/// One table for the terminal: a block per case, a row per strategy.
+std::string to_table(const std::vector<BenchResult>& results);
+/// {"cases": [{"case": ..., "strategy": ..., ...}]}
+std::string to_json(const std::vector<BenchResult>& results);
+
+}  // namespace weft::apps

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/report/svg.h"
+#include "apps/reshard_bench/bench_result.h"
+
+namespace weft::apps {
+
+/// A group of bars per case, one bar per strategy: median time as a share of the limit, with minimum and maximum as a whisker.
+Svg draw_ratios(const std::vector<BenchResult>& results, const std::string& title);
+
+}  // namespace weft::apps

@@ -1,0 +1,210 @@
+#include "apps/reshard_bench/reshard_bench.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "transfer/reshard/plan_stats.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr double kProbeSeconds = 1.6;
+/// From telling the hosts when to start until then.
+constexpr auto kStartIn = std::chrono::milliseconds(20);
+
+std::int64_t nanoseconds_in(Nanoseconds time) { return (SteadyClock().now() + time).time_since_epoch().count(); }
+
+/// One call to each of the first `hosts` hosts, all at once; results by host.
+template <typename R, typename Call>
+std::vector<R> on_all(std::size_t hosts, Call&& call) {
+  std::vector<actors::Future<R>> futures;
+  for (std::size_t i = 0; i < hosts; ++i) futures.push_back(call(i));
+  std::vector<R> results;
+  for (auto& future : futures) results.push_back(future.get());
+  return results;
+}
+template <typename Call>
+void on_all_void(std::size_t hosts, Call&& call) {
+  std::vector<actors::Future<void>> futures;
+  for (std::size_t i = 0; i < hosts; ++i) futures.push_back(call(i));
+  for (auto& future : futures) future.get();
+}
+
+}  // namespace
+
+void ReshardBench::check_stop() const {
+  if (options_.stop.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
+}
+
+void ReshardBench::shape_links(const BenchCase& bench) {
+  if (cluster_.test_hosts() == nullptr) return;
+  for (std::size_t host = 0; host < bench.num_hosts(); ++host) {
+    for (std::size_t nic = 0; nic < bench.reshard.links[host].size(); ++nic) {
+      const auto bits = static_cast<std::uint64_t>(bench.reshard.links[host][nic] * static_cast<double>(bench.rate_bits));
+      std::uint64_t& now = shaped_[{host, nic}];
+      if (now == bits) continue;
+      cluster_.test_hosts()->limit(static_cast<int>(host), static_cast<int>(nic), bits);
+      now = bits;
+    }
+  }
+}
+
+transfer::Network ReshardBench::measure(const BenchCase& bench) {
+  const std::size_t hosts = bench.num_hosts();
+  std::vector<std::vector<std::uint64_t>> key(hosts);
+  for (std::size_t h = 0; h < hosts; ++h)
+    for (const double share : bench.reshard.links[h])
+      key[h].push_back(static_cast<std::uint64_t>(share * static_cast<double>(bench.rate_bits)));
+  if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
+  options_.progress(fmt::format("measuring the links of {} hosts", hosts));
+  transfer::Network network;
+  for (std::size_t h = 0; h < hosts; ++h) network.hosts.push_back({std::vector<transfer::Nic>(bench.reshard.links[h].size())});
+  const auto listening = on_all<std::vector<Address>>(hosts, [&](std::size_t h) {
+    std::vector<std::string> addresses;
+    for (std::size_t nic = 0; nic < network.hosts[h].nics.size(); ++nic) addresses.push_back(cluster_.address(h, nic));
+    return cluster_.host(h).call<&ReshardHost::listen_for_probe>(addresses);
+  });
+  // Each host sends to its neighbour, then to the one after it: a slow host shows as the slower of two neighbours.
+  for (std::size_t distance = 1; distance <= std::min<std::size_t>(2, hosts - 1); ++distance) {
+    check_stop();
+    const std::int64_t start = nanoseconds_in(std::chrono::milliseconds(200));
+    const auto rates = on_all<std::vector<double>>(hosts, [&](std::size_t h) {
+      const auto& to = listening[(h + distance) % hosts];
+      return cluster_.host(h).call<&ReshardHost::probe>(
+          ProbeRequest{{to.begin(), to.begin() + static_cast<std::ptrdiff_t>(std::min(to.size(), listening[h].size()))},
+                       start,
+                       kProbeSeconds});
+    });
+    for (std::size_t h = 0; h < hosts; ++h) {
+      const std::size_t from = (h + hosts - distance) % hosts;
+      for (std::size_t nic = 0; nic < std::min(rates[h].size(), rates[from].size()); ++nic) {
+        auto& in = network.hosts[h].nics[nic].ingress;
+        auto& out = network.hosts[from].nics[nic].egress;
+        in = std::max(in, rates[h][nic]);
+        out = std::max(out, rates[h][nic]);
+      }
+    }
+  }
+  options_.progress(to_string(network));
+  measured_[key] = network;
+  return network;
+}
+
+void ReshardBench::load(const BenchCase& bench, const transfer::Network& network) {
+  const std::size_t hosts = bench.num_hosts();
+  const auto addresses = on_all<std::vector<EngineAddress>>(hosts, [&](std::size_t h) {
+    std::string interfaces = cluster_.test_hosts() == nullptr ? "lo" : "eth0";
+    for (std::size_t nic = 1; nic < bench.reshard.links[h].size(); ++nic) interfaces += fmt::format(",eth{}", nic);
+    return cluster_.host(h).call<&ReshardHost::load>(HostTask{bench.reshard.topology, bench.reshard.tasks, network,
+                                                              transfer::HostId(static_cast<std::uint32_t>(h)), interfaces});
+  });
+  std::vector<EngineAddress> all;
+  for (const auto& some : addresses) all.insert(all.end(), some.begin(), some.end());
+  on_all_void(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::connect>(all); });
+}
+
+InterfaceBytes ReshardBench::counted(std::size_t hosts) const {
+  InterfaceBytes sum;
+  for (const InterfaceBytes& bytes :
+       on_all<InterfaceBytes>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::interface_bytes>(); })) {
+    sum.sent += bytes.sent;
+    sum.received += bytes.received;
+  }
+  return sum;
+}
+
+void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, BenchResult* result, const std::string& strategy,
+                          double deadline) {
+  check_stop();
+  const std::size_t hosts = bench.num_hosts();
+  on_all_void(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::fill>(repetition); });
+  const InterfaceBytes before = counted(hosts);
+  const RunRequest request{strategy, ++runs_, nanoseconds_in(kStartIn), deadline};
+  const auto replies = on_all<RunReply>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::run>(request); });
+  const InterfaceBytes after = counted(hosts);
+  const auto differences = on_all<std::vector<std::string>>(
+      hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::differences>(repetition); });
+  for (std::size_t h = 0; h < hosts; ++h) {
+    if (differences[h].empty()) continue;
+    throw_error(ErrorCode::kDataLoss, "case {}, strategy {}, repetition {}: host {} has not got what it should: {}",
+                bench.reshard.name, strategy, repetition, h, fmt::join(differences[h], "; "));
+  }
+  if (result == nullptr) return;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
+  double cpu = 0;
+  for (const RunReply& reply : replies) {
+    if (reply.started_ns == 0) continue;
+    first = std::min(first, reply.started_ns);
+    last = std::max(last, reply.finished_ns);
+    cpu += reply.cpu_seconds;
+  }
+  result->seconds.push_back(1e-9 * static_cast<double>(last - first));
+  const double share = 1.0 / options_.repeat;
+  result->cpu_seconds += cpu * share;
+  if (cluster_.test_hosts() == nullptr) return;
+  const auto wire = static_cast<double>(after.received - before.received);
+  result->wire_bytes += wire * share;
+  // Headers, acknowledgements and the driver's calls come on top; what is missing went through shared memory.
+  const auto planned = static_cast<double>(result->plan_bytes);
+  if (wire < 0.99 * planned || wire > 1.1 * planned + 5e5)
+    throw_error(ErrorCode::kDataLoss,
+                "case {}, strategy {}: the plan moves {:.0f} bytes between hosts, but the interfaces counted {:.0f}",
+                bench.reshard.name, strategy, planned, wire);
+}
+
+std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
+  const transfer::ReshardCase& reshard = bench.reshard;
+  const std::size_t hosts = bench.num_hosts();
+  shape_links(bench);
+  const transfer::Network network = measure(bench);
+  load(bench, network);
+  double fastest_link = 0;
+  for (const auto& host : network.hosts)
+    for (const transfer::Nic& nic : host.nics) fastest_link = std::max(fastest_link, nic.ingress);
+
+  std::vector<BenchResult> results;
+  for (const std::string& strategy : options_.strategies) {
+    check_stop();
+    BenchResult result;
+    result.case_name = reshard.name;
+    result.description = reshard.description;
+    result.strategy = strategy;
+    result.bytes = reshard.bytes();
+    result.hosts = hosts;
+    result.link_bytes_per_second = cluster_.test_hosts() == nullptr ? 0 : fastest_link;
+    const TimePoint begin = SteadyClock().now();
+    const transfer::ReshardPlan plan = plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy));
+    result.plan_seconds = std::chrono::duration<double>(SteadyClock().now() - begin).count();
+    result.limit_seconds = plan.limit.seconds;
+    result.limit_by = to_string(plan.limit);
+    result.predicted_seconds = plan.predicted_seconds;
+    const transfer::PlanStats stats = plan_stats(plan);
+    result.plan_bytes = stats.bytes_between_hosts;
+    result.minimum_bytes = stats.minimum_between_hosts;
+    const std::string digest = plan.digest();
+    const auto digests =
+        on_all<std::string>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::plan>(strategy); });
+    for (std::size_t h = 0; h < hosts; ++h)
+      if (digests[h] != digest)
+        throw_error(ErrorCode::kIncompatible, "case {}, strategy {}: host {} has made another plan than the driver ({} and {})",
+                    reshard.name, strategy, h, digests[h].substr(0, 12), digest.substr(0, 12));
+    results.push_back(std::move(result));
+  }
+  const double deadline = 30 + 20 * results.at(0).limit_seconds;
+  for (const std::string& strategy : options_.strategies) repeat(bench, 0, nullptr, strategy, deadline);
+  for (int repetition = 1; repetition <= options_.repeat; ++repetition) {
+    std::string line;
+    for (BenchResult& result : results) {
+      repeat(bench, static_cast<std::uint32_t>(repetition), &result, result.strategy, deadline);
+      line += fmt::format("  {} {}", result.strategy, format_seconds(result.seconds.back()));
+    }
+    options_.progress(fmt::format("{} {}/{}:{}", reshard.name, repetition, options_.repeat, line));
+  }
+  return results;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "apps/reshard_bench/bench_case.h"
+#include "apps/reshard_bench/bench_cluster.h"
+#include "apps/reshard_bench/bench_result.h"
+
+namespace weft::apps {
+
+/// Runs the benchmark's cases on a cluster. One thread at a time.
+class ReshardBench final {
+ public:
+  struct Options {
+    std::vector<std::string> strategies;
+    int repeat = 5;
+    std::stop_token stop;
+    std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
+  };
+  ReshardBench(const BenchCluster& cluster, Options options) : cluster_(cluster), options_(std::move(options)) {}
+
+  /// One case under every strategy: shapes and measures the links, plans, warms up, then runs the strategies in turn, `repeat`
+  /// times. Throws what went wrong: Error(kDataLoss) when a byte arrived wrong or not over the wire, kCancelled after a stop.
+  std::vector<BenchResult> run(const BenchCase& bench);
+
+ private:
+  void shape_links(const BenchCase& bench);
+  /// Payload per second of each interface, from plain TCP streams over all links at once. Kept per set of links.
+  transfer::Network measure(const BenchCase& bench);
+  void load(const BenchCase& bench, const transfer::Network& network);
+  /// One repetition. Adds to `result` unless it is the warm-up.
+  void repeat(const BenchCase& bench, std::uint32_t repetition, BenchResult* result, const std::string& strategy,
+              double deadline);
+  InterfaceBytes counted(std::size_t hosts) const;
+  void check_stop() const;
+
+  const BenchCluster& cluster_;
+  const Options options_;
+  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> shaped_;  ///< Bits per second by (host, interface).
+  std::map<std::vector<std::vector<std::uint64_t>>, transfer::Network> measured_;
+  std::uint64_t runs_ = 0;
+};
+
+}  // namespace weft::apps
