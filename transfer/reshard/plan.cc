@@ -78,6 +78,7 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
   plan.copies = std::move(demand.copies);
   const LimitSolution solution = solve_limit(demand.data, network);
   plan.limit = solution.limit;
+  plan.minimum_between_hosts = internal::minimum_between_hosts(demand);
   if (is_weft) {
     plan_weft(plan, demand, network, options, solution);
   } else {

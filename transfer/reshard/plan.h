@@ -44,6 +44,8 @@ struct ReshardPlan {
   Strategy strategy = Strategy::kWeft;
   std::vector<Flow> flows;  ///< In order of priority.
   std::vector<LocalCopy> copies;
+  /// No plan for these tasks can send less between hosts.
+  std::uint64_t minimum_between_hosts = 0;
   Limit limit;                   ///< Of these tasks on the network that the plan was made for.
   double predicted_seconds = 0;  ///< What simulate() says of `flows`; of more than 100,000 edges a bound by load and depth.
   std::string note;              ///< What the planner found worth saying, or nothing.
@@ -58,7 +60,7 @@ struct ReshardPlan {
   friend bool operator==(const ReshardPlan&, const ReshardPlan&) = default;
   static constexpr auto fields =
       weft::fields(&ReshardPlan::tasks, &ReshardPlan::topology, &ReshardPlan::strategy, &ReshardPlan::flows, &ReshardPlan::copies,
-                   &ReshardPlan::limit, &ReshardPlan::predicted_seconds, &ReshardPlan::note);
+                   &ReshardPlan::minimum_between_hosts, &ReshardPlan::limit, &ReshardPlan::predicted_seconds, &ReshardPlan::note);
 };
 
 /// A headline, limit and prediction, then a line per flow and per copy.

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/units.h"
-#include "transfer/reshard/slices.h"
 
 namespace weft::transfer {
 
@@ -32,14 +30,7 @@ PlanStats plan_stats(const ReshardPlan& plan) {
   }
   for (const LocalCopy& copy : plan.copies)
     stats.bytes_copied += Segment::whole(copy.tensor, copy.region, size_of(plan.tasks.at(copy.tensor).type.dtype)).bytes;
-  for (const ReshardTask& task : plan.tasks) {
-    for (const Slice& slice : cut_slices(task.source, task.destination)) {
-      std::set<HostId> hosts;
-      for (const DeviceId device : slice.wanters) hosts.insert(topology.host_of(device));
-      for (const DeviceId device : slice.holders) hosts.erase(topology.host_of(device));
-      stats.minimum_between_hosts += hosts.size() * Segment::whole(0, slice.region, size_of(task.type.dtype)).bytes;
-    }
-  }
+  stats.minimum_between_hosts = plan.minimum_between_hosts;
   if (!egress.empty()) {
     stats.busiest_host_egress = *std::max_element(egress.begin(), egress.end());
     stats.busiest_host_ingress = *std::max_element(ingress.begin(), ingress.end());

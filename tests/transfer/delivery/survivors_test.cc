@@ -23,11 +23,16 @@ ReshardPlan one_to(const Topology& topology, std::uint32_t from, std::vector<std
                       {1024, 1024, 2});
 }
 
-/// The payload of a flow of one whole region, as it lies in a buffer.
+/// The payload of a flow of one tensor, as it lies in a buffer.
 std::vector<std::byte> payload_in(std::span<const std::byte> buffer, const Region& box, const Flow& flow, std::size_t element) {
-  std::vector<std::byte> dense(flow.bytes);
-  copy_region(flow.segments.front().region, element, box, buffer, flow.segments.front().region, dense);
-  return dense;
+  std::vector<std::byte> payload;
+  for (const Segment& segment : flow.segments) {
+    std::vector<std::byte> dense(static_cast<std::size_t>(segment.region.num_elements()) * element);
+    copy_region(segment.region, element, box, buffer, segment.region, dense);
+    const auto begin = dense.begin() + static_cast<std::ptrdiff_t>(segment.begin);
+    payload.insert(payload.end(), begin, begin + static_cast<std::ptrdiff_t>(segment.bytes));
+  }
+  return payload;
 }
 
 TEST(Survivors, ReportWhatHasLandedAndKeepTheirConnections) {

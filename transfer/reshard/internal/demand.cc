@@ -47,22 +47,7 @@ class Gatherer {
   }
 
   Demand finish() {
-    std::map<std::pair<std::vector<HostId>, std::vector<HostId>>, std::uint32_t> data;
-    for (std::uint32_t i = 0; i < demand_.bundles.size(); ++i) {
-      Bundle& bundle = demand_.bundles[i];
-      std::vector<HostId> holders = hosts_of(bundle.holders, topology_), wanters = hosts_of(bundle.wanters, topology_);
-      std::erase_if(wanters, [&](HostId host) { return std::binary_search(holders.begin(), holders.end(), host); });
-      if (wanters.empty()) continue;
-      const auto [datum, fresh] =
-          data.try_emplace({std::move(holders), std::move(wanters)}, static_cast<std::uint32_t>(demand_.data.size()));
-      bundle.datum = datum->second;
-      if (fresh) {
-        demand_.data.push_back({0, datum->first.first, datum->first.second});
-        demand_.bundles_of.emplace_back();
-      }
-      demand_.data[bundle.datum].bytes += bundle.bytes;
-      demand_.bundles_of[bundle.datum].push_back(i);
-    }
+    merge_data(demand_, topology_);
     return std::move(demand_);
   }
 
@@ -110,6 +95,31 @@ Demand gather(std::span<const ReshardTask> tasks, const Topology& topology, std:
   Gatherer gatherer(topology, bundle_bytes);
   for (std::size_t i = 0; i < tasks.size(); ++i) gatherer.add(static_cast<std::uint32_t>(i), tasks[i]);
   return gatherer.finish();
+}
+
+void merge_data(Demand& demand, const Topology& topology) {
+  std::map<std::pair<std::vector<HostId>, std::vector<HostId>>, std::uint32_t> data;
+  for (std::uint32_t i = 0; i < demand.bundles.size(); ++i) {
+    Bundle& bundle = demand.bundles[i];
+    std::vector<HostId> holders = hosts_of(bundle.holders, topology), wanters = hosts_of(bundle.wanters, topology);
+    std::erase_if(wanters, [&](HostId host) { return std::binary_search(holders.begin(), holders.end(), host); });
+    if (wanters.empty()) continue;
+    const auto [datum, fresh] =
+        data.try_emplace({std::move(holders), std::move(wanters)}, static_cast<std::uint32_t>(demand.data.size()));
+    bundle.datum = datum->second;
+    if (fresh) {
+      demand.data.push_back({0, datum->first.first, datum->first.second});
+      demand.bundles_of.emplace_back();
+    }
+    demand.data[bundle.datum].bytes += bundle.bytes;
+    demand.bundles_of[bundle.datum].push_back(i);
+  }
+}
+
+std::uint64_t minimum_between_hosts(const Demand& demand) {
+  std::uint64_t bytes = 0;
+  for (const Datum& datum : demand.data) bytes += datum.bytes * datum.wanters.size();
+  return bytes;
 }
 
 std::vector<HostId> hosts_of(const std::vector<DeviceId>& devices, const Topology& topology) {

@@ -34,6 +34,11 @@ struct Demand {
 /// shape.
 Demand gather(std::span<const ReshardTask> tasks, const Topology& topology, std::uint64_t bundle_bytes);
 
+/// Fills in the data of a demand's bundles.
+void merge_data(Demand& demand, const Topology& topology);
+/// No plan can do with less: each byte enters each host that wants it and has no holder, once.
+std::uint64_t minimum_between_hosts(const Demand& demand);
+
 /// The hosts of `devices`, each once, ascending.
 std::vector<HostId> hosts_of(const std::vector<DeviceId>& devices, const Topology& topology);
 std::vector<DeviceId> on_host(const std::vector<DeviceId>& devices, HostId host, const Topology& topology);

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+#include "transfer/reshard/plan.h"
+
+namespace weft::transfer {
+
+/// Remembers the plans made last: a training or serving loop asks for the same ones again and again. A plain object of its
+/// caller; one thread at a time.
+class PlanCache final {
+ public:
+  /// Keeps at most `capacity` plans and forgets the one that was asked for longest ago.
+  explicit PlanCache(std::size_t capacity = 64) : capacity_(capacity) {}
+
+  /// plan_reshard(), or the plan that it returned for equal arguments. Shared, since whoever runs a plan may need it for longer
+  /// than the cache keeps it.
+  std::shared_ptr<const ReshardPlan> plan(std::span<const ReshardTask> tasks, const Topology& topology, const Network& network,
+                                          Strategy strategy, const PlanOptions& options = {});
+
+  std::size_t size() const { return entries_.size(); }
+  std::uint64_t hits() const { return hits_; }
+  std::uint64_t misses() const { return misses_; }
+
+ private:
+  struct Entry {
+    std::uint64_t hash;
+    Network network;
+    PlanOptions options;
+    std::shared_ptr<const ReshardPlan> plan;
+  };
+
+  std::size_t capacity_;
+  std::list<Entry> entries_;  ///< The one asked for last stands first.
+  std::unordered_multimap<std::uint64_t, std::list<Entry>::iterator> by_hash_;
+  std::uint64_t hits_ = 0, misses_ = 0;
+};
+
+}  // namespace weft::transfer
