@@ -51,6 +51,7 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
       HostSpec host;
       item.require("name", host.name);
       item.read("devices", host.devices, {.min = 1, .max = 1024});
+      if (double rate = 0; item.read_rate("link", rate)) host.link = rate;
       if (!host.name.empty() && !good_name(host.name))
         item.at("name").note(fmt::format("{}: expected {}, found '{}'", item.at("name").path(), kNameRule, host.name));
       if (!names.insert(host.name).second) item.at("name").note(fmt::format("host '{}' is listed twice", host.name));

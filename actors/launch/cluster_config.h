@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ enum class LauncherKind {
 struct HostSpec {
   std::string name;
   std::uint32_t devices = 1;
+  std::optional<double> link = {};  ///< bytes per second of its network, each way
 };
 
 /// The `cluster:` section of a run file.

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/reshard_plan/reshard_request.h"
+
 namespace weft::apps {
 
 struct HeadOptions {
@@ -23,6 +25,13 @@ struct FileOptions {
   std::string out;
   bool json = false;
 };
+struct ReshardPlanOptions {
+  bool asked = false;  ///< --reshard was given
+  ReshardRequest request;
+  std::string strategy = "weft";
+  std::string svg;
+  bool json = false;
+};
 struct ClusterOptions {
   std::string head = "127.0.0.1:7077";
   bool json = false;
@@ -34,6 +43,7 @@ int run_join(const JoinOptions& options);
 int run_run(const FileOptions& options);
 int run_check(const FileOptions& options);
 int run_plan(const FileOptions& options);
+int run_plan_reshard(const ReshardPlanOptions& options);
 int run_status(const ClusterOptions& options);
 int run_stop(const ClusterOptions& options);
 /// "reshard --quick": becomes build/bin/weft-bench-reshard.

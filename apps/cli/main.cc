@@ -15,6 +15,36 @@
 namespace weft::apps {
 namespace {
 
+/// The options of `weft plan --reshard`.
+void add_reshard(CLI::App* command, ReshardPlanOptions& options) {
+  const char* group = "One resharding";
+  auto* flag =
+      command->add_flag("--reshard", options.asked, "Plan a single resharding, given by the options below")->group(group);
+  const auto add = [&](const char* name, std::string& value, const char* text, const char* type) {
+    return command->add_option(name, value, text)->type_name(type)->group(group)->needs(flag);
+  };
+  add("--shape", options.request.shape, "Shape of the tensor, such as 1024x1024x512", "NxN..");
+  add("--dtype", options.request.dtype, "f32, i32, f64 or u8", "TYPE")->capture_default_str();
+  add("--from", options.request.from,
+      "Source mesh and spec, such as 2x4:S0,R,R (hosts x devices; R, S0, S1, S01, S10 per dimension)", "MESH:SPEC");
+  add("--to", options.request.to, "Destination mesh and spec", "MESH:SPEC");
+  command
+      ->add_option("--to-first-host", options.request.to_first_host,
+                   "Host the destination mesh begins on; default: after the source")
+      ->type_name("N")
+      ->group(group)
+      ->needs(flag);
+  add("--rate", options.request.rate, "Speed of every host's link, each way", "RATE")->capture_default_str();
+  command->add_option("--link", options.request.link_rates, "Speed of one host's link; may be repeated")
+      ->type_name("HOST=RATE")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->group(group)
+      ->needs(flag);
+  add("--strategy", options.strategy, "How slices travel", "NAME")->capture_default_str();
+  add("--svg", options.svg, "Draw who sends what to whom", "FILE");
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Weft: a distributed actor framework for model-parallel training.", "weft");
   app.set_version_flag("--version", "weft 0.1.0");
@@ -39,11 +69,12 @@ int parse_and_run(int argc, char** argv) {
 
   FileOptions file;
   const auto add_file = [&file](CLI::App* command) {
-    command->add_option("file", file.file, "The run file (YAML)")->required()->type_name("FILE");
+    auto* option = command->add_option("file", file.file, "The run file (YAML)")->required()->type_name("FILE");
     command->add_option("--set", file.overrides, "Override a value of the file; may be repeated")
         ->type_name("key.path=value")
         ->take_all()
         ->allow_extra_args(false);
+    return option;
   };
   auto* run_command = app.add_subcommand("run", "Run what a file describes, from first process to last");
   add_file(run_command);
@@ -52,9 +83,11 @@ int parse_and_run(int argc, char** argv) {
   auto* check_command = app.add_subcommand("check", "Check a run file; starts nothing");
   add_file(check_command);
   check_command->add_flag("--json", file.json, "Print JSON");
-  auto* plan_command = app.add_subcommand("plan", "Show what a run would do; starts nothing");
-  add_file(plan_command);
+  auto* plan_command = app.add_subcommand("plan", "Show what a run, or one resharding, would do; starts nothing");
+  add_file(plan_command)->required(false);
   plan_command->add_flag("--json", file.json, "Print JSON");
+  ReshardPlanOptions reshard;
+  add_reshard(plan_command, reshard);
 
   ClusterOptions cluster;
   const auto add_head = [&cluster](CLI::App* command) {
@@ -87,6 +120,10 @@ int parse_and_run(int argc, char** argv) {
   if (*join_command) return run_join(join);
   if (*run_command) return run_run(file);
   if (*check_command) return run_check(file);
+  if (*plan_command && reshard.asked) {
+    reshard.json = file.json;
+    return run_plan_reshard(reshard);
+  }
   if (*plan_command) return run_plan(file);
   if (*status_command) return run_status(cluster);
   if (*bench_command) return run_benchmark(bench_command->remaining());

@@ -6,6 +6,7 @@
 #include "actors/launch/run_supervisor.h"
 #include "apps/cli/commands.h"
 #include "apps/run_directory/run_directory.h"
+#include "core/base/error.h"
 #include "core/config/config_document.h"
 
 namespace weft::apps {
@@ -43,6 +44,11 @@ int run_run(const FileOptions& options) {
 }
 
 int run_check(const FileOptions& options) { return run_app(options, "check"); }
-int run_plan(const FileOptions& options) { return run_app(options, "plan"); }
+int run_plan(const FileOptions& options) {
+  if (options.file.empty())
+    throw_error(ErrorCode::kInvalidArgument,
+                "give a run file (weft plan cluster.yaml), or --reshard with --shape, --from and --to");
+  return run_app(options, "plan");
+}
 
 }  // namespace weft::apps

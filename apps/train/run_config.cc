@@ -25,6 +25,8 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
   });
   sound = document.attempt([&] { config.layout = mesh::parse_layout(root); }) && sound;
   const bool trains = document.attempt([&] { config.training = parse_training(root.at("training")); });
+  for (const actors::HostSpec& host : config.cluster.hosts)
+    if (host.link) config.layout.links[host.name] = *host.link;
   document.attempt([&] {
     if (const auto checkpoint = root.find("checkpoint")) config.checkpoint = parse_checkpoint(*checkpoint);
   });

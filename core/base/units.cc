@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace weft {
 
@@ -27,6 +29,20 @@ std::string format_seconds(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::lround(seconds));
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::optional<double> parse_rate(std::string_view text) {
+  static constexpr std::pair<std::string_view, double> kUnits[] = {{"kbit", 1e3 / 8}, {"mbit", 1e6 / 8},  {"gbit", 1e9 / 8},
+                                                                   {"KiB", 1024.0},   {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
+  for (const auto& [unit, bytes] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    const std::string_view digits = text.substr(0, text.size() - unit.size());
+    double number = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error == std::errc() && end == digits.data() + digits.size() && number > 0 && std::isfinite(number))
+      return number * bytes;
+  }
+  return std::nullopt;
 }
 
 }  // namespace weft

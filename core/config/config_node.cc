@@ -196,6 +196,12 @@ std::uint64_t ConfigNode::as_bytes(Range<std::uint64_t> range) const {
   mismatch("a size with its unit, such as 64KiB, 1.5GiB");
 }
 
+double ConfigNode::as_rate() const {
+  const char* expected = "a rate with its unit, such as 10gbit, 250mbit, 114MiB (a second)";
+  if (const auto rate = parse_rate(scalar(expected).text)) return *rate;
+  mismatch(expected);
+}
+
 std::size_t ConfigNode::choice(const std::vector<std::string>& names) const {
   const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
   const auto& value = scalar(expected);

@@ -83,6 +83,11 @@ class ConfigNode {
     return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_bytes(range); });
   }
 
+  /// Bytes per second, from "10gbit", "250mbit", "114MiB" (see parse_rate).
+  bool read_rate(std::string_view key, double& out) const {
+    return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_rate(); });
+  }
+
   template <typename T>
   T as(Range<std::type_identity_t<T>> range = {}) const;
   template <typename E>
@@ -92,6 +97,7 @@ class ConfigNode {
     return names[choice(spellings)].second;
   }
   std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
+  double as_rate() const;
 
   /// The elements of a list, in order. Throws when this is not a list.
   std::vector<ConfigNode> items() const;

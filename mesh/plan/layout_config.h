@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ struct LayoutConfig {
   int microbatches = 1;
   transfer::Strategy resharding = transfer::Strategy::kWeft;
   int credits = 2;  ///< Transfers under way per edge.
+  /// Bytes per second of each host's link, each way; not a section of its own: who reads `cluster:` fills it in.
+  std::map<std::string, double> links;
+
+  /// Of a host that is not in `links`: 10 Gbit/s.
+  static constexpr double kUnknownLink = 1.25e9;
 
   int num_layers() const;
   /// Stage of each layer, ascending.

@@ -41,6 +41,14 @@ std::vector<DeviceMesh> number_devices(const LayoutConfig& layout, const MeshPla
   return meshes;
 }
 
+transfer::Network network_of(const LayoutConfig& layout, const std::vector<std::string>& hosts) {
+  transfer::Network network = transfer::Network::uniform(hosts.size(), LayoutConfig::kUnknownLink);
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (const auto link = layout.links.find(hosts[i]); link != layout.links.end())
+      network.hosts[i] = {{transfer::Nic{link->second, link->second}}};
+  return network;
+}
+
 void check_layers(const LayoutConfig& layout, const Graph& graph) {
   if (layout.num_layers() == graph.num_blocks()) return;
   throw_error(ErrorCode::kInvalidConfig,
@@ -75,6 +83,7 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
   CompileOptions options;
   options.strategy = layout.resharding;
   options.credits = layout.credits;
+  options.network = network_of(layout, plan.hosts);
   plan.train = compile(plan.partition, make_schedule(layout.schedule, stages, layout.microbatches), plan.topology, options);
 
   request.graph = model.validate;

@@ -82,7 +82,8 @@ Compiled compile(const Partition& partition, const Schedule& schedule, const tra
                        partition.meshes[static_cast<std::size_t>(mesh)]);
     };
     const transfer::ReshardTask task{value.type, side(edge.from_mesh, edge.source), side(edge.to_mesh, edge.destination)};
-    compiled.edges.push_back({edge, transfer::plan_reshard(task, topology, options.strategy)});
+    compiled.edges.push_back({edge, options.network ? transfer::plan_reshard(task, topology, *options.network, options.strategy)
+                                                    : transfer::plan_reshard(task, topology, options.strategy)});
     edge_ops.push_back(ops.next());
   }
   const std::uint32_t norm_op = ops.next();

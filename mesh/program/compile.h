@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,12 +8,15 @@
 #include "mesh/pipeline/schedule.h"
 #include "mesh/program/program.h"
 #include "transfer/reshard/plan.h"
+#include "transfer/topology/network.h"
 
 namespace weft::mesh {
 
 /// How to turn a partition into programs.
 struct CompileOptions {
   std::string name = "train";
+  /// What the hosts' links carry, by HostId; absent: not known.
+  std::optional<transfer::Network> network = {};
   transfer::Strategy strategy = transfer::Strategy::kWeft;
   /// Transfers of one edge that may be under way at once, and receives posted ahead: 2 keeps the wire busy. At least 1.
   int credits = 2;

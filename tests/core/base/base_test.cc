@@ -57,5 +57,12 @@ TEST(Units, PickTheReadableUnit) {
   EXPECT_EQ(format_seconds(185), "3 min 05 s");
 }
 
+TEST(Units, ARateIsANumberAndItsUnit) {
+  EXPECT_DOUBLE_EQ(parse_rate("250mbit").value(), 31.25e6);
+  EXPECT_DOUBLE_EQ(parse_rate("1.5MiB").value(), 1.5 * 1048576);
+  for (const char* wrong : {"", "100", "-1gbit", "0mbit", "gbit", "1 gbit", "infmbit", "1mbits"})
+    EXPECT_FALSE(parse_rate(wrong)) << wrong;
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,0 +1,35 @@
+// weft plan --reshard.
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/reshard_plan/plan_drawing.h"
+#include "apps/reshard_plan/plan_text.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+
+int run_plan_reshard(const ReshardPlanOptions& options) {
+  for (const auto& [name, value] : {std::pair("--shape", &options.request.shape), std::pair("--from", &options.request.from),
+                                    std::pair("--to", &options.request.to)})
+    if (value->empty())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "--reshard needs {}; for example: weft plan --reshard --shape 1024x1024x512 --from 2x4:S0,R,R --to 2x4:R,S0,R",
+                  name);
+  const ReshardProblem problem = parse_reshard_request(options.request);
+  const transfer::Strategy strategy = transfer::parse_strategy(options.strategy);
+  const SteadyClock clock;
+  const TimePoint begin = clock.now();
+  const transfer::ReshardPlan plan = transfer::plan_reshard(problem.task, problem.topology, problem.network, strategy);
+  const double seconds = std::chrono::duration<double>(clock.now() - begin).count();
+  const std::string text = options.json ? to_json(problem, plan, seconds).dump(2) + "\n" : describe_plan(problem, plan, seconds);
+  std::fputs(text.c_str(), stdout);
+  if (options.svg.empty()) return 0;
+  draw_plan(plan, problem.network).write(options.svg);
+  if (!options.json) std::printf("drawn in %s\n", options.svg.c_str());
+  return 0;
+}
+
+}  // namespace weft::apps
