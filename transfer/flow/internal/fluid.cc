@@ -1,6 +1,7 @@
 #include "transfer/flow/internal/fluid.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <unordered_map>
 
@@ -15,7 +16,9 @@ constexpr double kByte = 0.5;  // less than this is rounding
 }  // namespace
 
 Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network, const SimulateOptions& options)
-    : devices_(topology.num_devices()), options_(options), hop_seconds_(network.hop_seconds) {
+    : devices_(topology.num_devices()),
+      options_(options),
+      hop_seconds_(options.fill == SimulateOptions::Fill::kExact ? network.hop_seconds : 0) {
   for (const Network::HostLinks& host : network.hosts) {
     capacity_.push_back(host.egress());
     capacity_.push_back(host.ingress());
@@ -49,7 +52,8 @@ void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topo
       continue;
     }
     FluidEdge fluid{index, from.value(), to.value(), fed->second, static_cast<double>(flow.bytes)};
-    fluid.lag = std::min(static_cast<double>(flow.chunk_bytes) * flow.window, fluid.bytes);
+    const bool fills = options_.fill == SimulateOptions::Fill::kExact;
+    fluid.lag = fills ? std::min(static_cast<double>(flow.chunk_bytes) * flow.window, fluid.bytes) : 0;
     result_.egress_bytes[fluid.from] += fluid.bytes;
     result_.ingress_bytes[fluid.to] += fluid.bytes;
     Device& device = devices_[edge.parent.value()];
@@ -65,16 +69,20 @@ void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topo
 
 void Fluid::start(std::uint32_t edge) {
   edges_[edge].started = true;
-  waiting_.insert(waiting_.end(), fed_[edge].begin(), fed_[edge].end());
+  if (options_.fill == SimulateOptions::Fill::kIgnored) {
+    for (const std::uint32_t fed : fed_[edge]) start(fed);
+  } else {
+    waiting_.insert(waiting_.end(), fed_[edge].begin(), fed_[edge].end());
+  }
   const auto [device, stream] = sender_of_[edge];
   std::vector<std::uint32_t>& live = devices_[device].live;
   const auto place = std::lower_bound(live.begin(), live.end(), stream);
   if (place == live.end() || *place != stream) live.insert(place, stream);
 }
 
-bool Fluid::caught_up(const FluidEdge& edge) const {
-  if (edge.feeder == FluidEdge::kNone || edges_[edge.feeder].done) return false;
-  return edges_[edge.feeder].sent - edge.lag - edge.sent <= kByte;
+double Fluid::backlog(const FluidEdge& edge) const {
+  if (edge.feeder == FluidEdge::kNone || edges_[edge.feeder].done) return kNever;
+  return edges_[edge.feeder].sent - edge.lag - edge.sent;
 }
 
 void Fluid::choose_active() {
@@ -87,17 +95,18 @@ void Fluid::choose_active() {
     int places = options_.streams_per_device;
     for (const std::uint32_t stream : device.live) {
       if (places == 0) break;
-      bool backlog = false;
+      bool busy = false;
       for (const std::uint32_t id : device.streams[stream].edges) {
         FluidEdge& edge = edges_[id];
         if (edge.done || !edge.started) continue;
-        edge.coupled = caught_up(edge);
-        backlog |= !edge.coupled;
+        const double bytes = backlog(edge);
+        edge.coupled = bytes <= kByte;
+        busy |= bytes > edge.lag + kByte;
         edge.active = true;
         edge.frozen = false;
         active_.push_back(id);
       }
-      if (backlog) --places;
+      if (busy) --places;
     }
   }
 }
@@ -215,7 +224,9 @@ Simulation Fluid::run() {
     allocate();
     const double dt = next_event();
     WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_, unfinished_);
-    advance(std::max(dt, options_.resolution_seconds));
+    // From a 64th of the resolution, doubled every 64 events.
+    const double step = options_.resolution_seconds * std::exp2(std::min(6.0, static_cast<double>(result_.events / 64)) - 6);
+    advance(std::max(dt, step));
     ++result_.events;
   }
   for (const double seconds : result_.flow_seconds) result_.seconds = std::max(result_.seconds, seconds);

@@ -46,7 +46,8 @@ class Fluid {
   double next_event() const;
   void advance(double seconds);
   void start(std::uint32_t edge);
-  bool caught_up(const FluidEdge& edge) const;
+  /// What the sender has and could send; infinite where nothing more has to arrive first.
+  double backlog(const FluidEdge& edge) const;
 
   std::vector<FluidEdge> edges_;
   std::vector<std::vector<std::uint32_t>> fed_;  ///< Per edge, the edges that it feeds.

@@ -16,8 +16,8 @@ HostId host_at(const Datum& datum, std::size_t i) {
 }
 
 /// Gives a piece its degrees, each to the host that then ends first, and counts them.
-void place(const Datum& datum, const Network& network, double holder_seconds, std::size_t turn, std::vector<double>& load,
-           Piece& piece) {
+void place(const Datum& datum, const Network& network, SendPreference preference, double seconds, std::size_t turn,
+           TreeShape shape, std::vector<double>& load, Piece& piece) {
   const std::size_t holders = datum.holders.size(), hosts = holders + datum.wanters.size();
   const auto bytes = static_cast<double>(piece.bytes);
   piece.degrees.assign(hosts, 0);
@@ -25,13 +25,16 @@ void place(const Datum& datum, const Network& network, double holder_seconds, st
     piece.degrees[i] += copies;
     load[host_at(datum, i).value()] += copies * bytes;
   };
-  // (not preferred, when it ends, copies so far, turn): holders before wanters, and not always the same ones first.
-  using Key = std::tuple<bool, double, std::uint32_t, std::size_t, std::size_t>;
+  // (not preferred, copies if that counts first, when it ends, copies, turn): holders before wanters, and not always the same
+  // ones first.
+  using Key = std::tuple<bool, std::uint32_t, double, std::uint32_t, std::size_t, std::size_t>;
   const auto key = [&](std::size_t i, std::uint32_t copies) {
     const HostId host = host_at(datum, i);
     const std::size_t group = i < holders ? 0 : holders, size = i < holders ? holders : hosts - holders;
     const double end = (load[host.value()] + copies * bytes) / network.host(host).egress();
-    return Key(i >= holders || end > holder_seconds, end, piece.degrees[i], group + (i - group + turn) % size, i);
+    const bool late = end > seconds, chains = preference == SendPreference::kChains;
+    const bool preferred = chains ? !late : preference == SendPreference::kHolders && i < holders && !late;
+    return Key(!preferred, chains && !late ? piece.degrees[i] : 0, end, piece.degrees[i], group + (i - group + turn) % size, i);
   };
   std::size_t leader = 0;
   for (std::size_t i = 1; i < holders; ++i) {
@@ -39,11 +42,11 @@ void place(const Datum& datum, const Network& network, double holder_seconds, st
   }
   send(leader, 1);
   auto left = static_cast<std::uint32_t>(datum.wanters.size() - 1);
-  const std::uint32_t step = datum.wanters.size() > kLongestChain ? 2 : 1;
+  const std::uint32_t step = datum.wanters.size() > shape.longest_chain ? 2 : 1;
   std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
   for (std::size_t i = 0; i < hosts; ++i) queue.push(key(i, step));
   while (left > 0) {
-    const std::size_t i = std::get<4>(queue.top());
+    const std::size_t i = std::get<5>(queue.top());
     queue.pop();
     const std::uint32_t copies = std::min(step, left);
     send(i, copies);
@@ -60,14 +63,14 @@ std::uint64_t at(const Datum& datum, double fraction) {
 }  // namespace
 
 std::vector<Piece> whole_pieces(std::span<const Datum> data, std::span<const std::vector<std::uint64_t>> cuts,
-                                const Network& network, SendPreference preference, double seconds) {
+                                const Network& network, SendPreference preference, double seconds, TreeShape shape) {
   std::vector<Piece> pieces;
   for (std::uint32_t k = 0; k < data.size(); ++k) {
     const Datum& datum = data[k];
     if (datum.bytes == 0 || datum.wanters.empty()) continue;
     std::vector<std::uint64_t> ends;
     if (datum.wanters.size() > 1) ends = cuts[k];
-    if (datum.wanters.size() > kLongestChain && ends.empty() && datum.bytes >= (1 << 20)) ends.push_back(at(datum, 0.5));
+    if (datum.wanters.size() > shape.longest_chain && ends.empty() && datum.bytes >= (1 << 20)) ends.push_back(at(datum, 0.5));
     ends.push_back(datum.bytes);
     std::uint64_t begin = 0;
     for (const std::uint64_t end : ends) {
@@ -85,7 +88,7 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data, std::span<const std
   std::vector<double> load(network.num_hosts());
   for (std::size_t turn = 0; turn < order.size(); ++turn) {
     Piece& piece = pieces[order[turn]];
-    place(data[piece.datum], network, preference == SendPreference::kHolders ? seconds : 0, turn, load, piece);
+    place(data[piece.datum], network, preference, seconds, turn, shape, load, piece);
   }
   return pieces;
 }
@@ -156,7 +159,7 @@ std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_ho
 }
 
 std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& network, const std::vector<Piece>& pieces,
-                                 double seconds, std::uint64_t smallest) {
+                                 double seconds, std::uint64_t smallest, TreeShape shape) {
   std::vector<std::vector<double>> degrees(data.size());
   for (const Piece& piece : pieces) {
     std::vector<double>& sum = degrees[piece.datum];
@@ -200,7 +203,8 @@ std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& net
     }
     const auto bytes = static_cast<double>(datum.bytes);
     const double tolerance = std::max({0.01, static_cast<double>(smallest) / bytes, 0.01 * busiest / bytes});
-    const std::vector<Fraction> fractions = sample(wanted, datum.holders.size(), datum.wanters.size() > kLongestChain, tolerance);
+    const std::vector<Fraction> fractions =
+        sample(wanted, datum.holders.size(), datum.wanters.size() > shape.longest_chain, tolerance);
     for (std::size_t i = 0; i < fractions.size(); ++i) {
       const std::uint64_t begin = at(datum, fractions[i].begin);
       const std::uint64_t end = i + 1 < fractions.size() ? at(datum, fractions[i + 1].begin) : datum.bytes;

@@ -19,26 +19,29 @@ struct Piece {
   std::vector<std::uint32_t> degrees;
 };
 
-/// A datum with more wanters travels down two trees of two children each, whose inner hosts are different ones, instead of a
-/// chain.
-inline constexpr std::size_t kLongestChain = 16;
+/// When a datum travels down trees of two children, in two halves whose inner hosts are different ones, instead of a chain: with
+/// more wanters than this.
+struct TreeShape {
+  std::size_t longest_chain = 16;
+};
 
 /// Who sends the copies of a datum, of hosts that may.
 enum class SendPreference : std::uint8_t {
+  kChains,   ///< Hosts that send none yet, so that trees are regular, as long as they have time; of those the one loaded least.
   kEven,     ///< The host that is then loaded least.
   kHolders,  ///< Holders as long as they have time, which makes trees shallow; then the others evenly.
 };
 
 /// Data cut no further than at `cuts` (per datum, ascending; a datum with one wanter stays whole, one with many is cut in two
-/// where it has no cuts), large pieces first, each copy given to one host. `seconds`: the time that holders have.
+/// where it has no cuts), large pieces first, each copy given to one host. `seconds`: the time that hosts have.
 std::vector<Piece> whole_pieces(std::span<const Datum> data, std::span<const std::vector<std::uint64_t>> cuts,
-                                const Network& network, SendPreference preference, double seconds);
+                                const Network& network, SendPreference preference, double seconds, TreeShape shape = {});
 
 /// Moves as little of `pieces` to other hosts as it takes for no host to send longer than `seconds`, and cuts data where hosts
 /// then send a fraction of them. Cuts closer than 1 % of the datum, `smallest` bytes or 1 % of the busiest host's load are not
 /// made.
 std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& network, const std::vector<Piece>& pieces,
-                                 double seconds, std::uint64_t smallest);
+                                 double seconds, std::uint64_t smallest, TreeShape shape = {});
 
 /// The longest that a host sends.
 double egress_seconds(std::span<const Datum> data, const Network& network, const std::vector<Piece>& pieces);

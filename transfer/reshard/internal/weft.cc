@@ -18,6 +18,7 @@ constexpr std::uint64_t kSmallestPiece = 256 * 1024;
 constexpr std::uint64_t kSnap = 64 * 1024;
 constexpr std::size_t kMostFlowsToSchedule = 600;
 constexpr std::size_t kMostPieces = 4096;
+constexpr double kFlowsUnderWay = 8;
 /// A plan this close to the limit is not worth improving.
 constexpr double kGoodEnough = 1.004;
 
@@ -34,18 +35,19 @@ class Weaver {
 
   WeftPlan run() {
     const std::vector<std::vector<std::uint64_t>> cuts = cuts_between_bundles();
-    const std::vector<Piece> whole = whole_pieces(demand_.data, cuts, network_, SendPreference::kEven, limit_.seconds);
+    const TreeShape shape = choose_shape(cuts);
+    const auto pieces = [&](SendPreference preference, double seconds) {
+      return whole_pieces(demand_.data, cuts, network_, preference, seconds, shape);
+    };
+    const std::vector<Piece> whole = pieces(SendPreference::kChains, limit_.seconds * 1.0005);
     consider(whole);
     if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough) {
-      consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece));
+      consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece, shape));
     }
-    if (best_.compare && best_.predicted_seconds > limit_.seconds * kGoodEnough) {
-      consider(whole_pieces(demand_.data, cuts, network_, SendPreference::kHolders, limit_.seconds * 0.97));
-    }
+    if (worth_more(kGoodEnough)) consider(pieces(SendPreference::kEven, limit_.seconds));
+    if (worth_more(kGoodEnough)) consider(pieces(SendPreference::kHolders, limit_.seconds * 0.97));
     // Where latency counts: everything straight from holders.
-    if (best_.compare && best_.predicted_seconds > limit_.seconds * 1.1) {
-      consider(whole_pieces(demand_.data, cuts, network_, SendPreference::kHolders, std::numeric_limits<double>::infinity()));
-    }
+    if (worth_more(1.1)) consider(pieces(SendPreference::kHolders, std::numeric_limits<double>::infinity()));
     return std::move(best_);
   }
 
@@ -65,6 +67,25 @@ class Weaver {
       }
     }
     return cuts;
+  }
+
+  bool worth_more(double good_enough) const { return best_.compare && best_.predicted_seconds > limit_.seconds * good_enough; }
+
+  /// Chains of any length where their filling costs little: there are so many data that every host is once at every place, and
+  /// each host sends to one other host only, so that nothing collides. Else trees for what many want.
+  TreeShape choose_shape(std::span<const std::vector<std::uint64_t>> cuts) const {
+    TreeShape shape;
+    std::size_t longest = 0, pieces = 0;
+    double slowest = std::numeric_limits<double>::infinity();
+    for (std::size_t k = 0; k < demand_.data.size(); ++k) {
+      longest = std::max(longest, demand_.data[k].wanters.size());
+      pieces += cuts[k].size() + 1;
+    }
+    for (const Network::HostLinks& host : network_.hosts) slowest = std::min(slowest, host.egress());
+    // Half a chain of chunks for each of the flows that a host has under way at a time.
+    const double fill = 0.5 * static_cast<double>(longest) * 64 * 1024 * kFlowsUnderWay;
+    if (pieces * 2 >= longest && fill <= 0.04 * limit_.seconds * slowest) shape.longest_chain = longest;
+    return shape;
   }
 
   /// The flows of `pieces` in the best order found, if they are better than what there is.
