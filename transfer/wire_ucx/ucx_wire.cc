@@ -18,10 +18,10 @@
 #include <variant>
 
 #include "core/base/check.h"
+#include "transfer/wire_ucx/internal/peer.h"
 #include "transfer/wire_ucx/internal/prefix.h"
-#include "transfer/wire_ucx/internal/process_watch.h"
 #include "transfer/wire_ucx/internal/ucx_address.h"
-#include "transfer/wire_ucx/internal/ucx_worker.h"
+#include "transfer/wire_ucx/internal/worker_set.h"
 
 namespace weft::transfer {
 namespace {
@@ -31,7 +31,7 @@ constexpr auto kFlushTime = std::chrono::milliseconds(200);
 
 }  // namespace
 
-/// See Wire and make_ucx_wire. Two workers, because UCX would otherwise take shared memory between agents of one machine.
+/// See Wire and make_ucx_wire.
 class UcxWire final : public Wire {
  public:
   UcxWire(DeviceId self, HostId host, const UcxOptions& options)
@@ -39,15 +39,11 @@ class UcxWire final : public Wire {
         host_(host),
         options_(options),
         wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-        tcp_(Transports::kTcp, options.interfaces, &on_message, &tcp_side_) {
+        workers_(options.interfaces, &on_message, this) {
     WEFT_CHECK(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
-    try {
-      shm_.emplace(Transports::kSharedMemory, "", &on_message, &shm_side_);
-      shm_side_.worker = &*shm_;
-    } catch (const Error&) {
-      // No shared memory here: its devices are reached like those of other hosts. path_to() tells.
-    }
-    address_ = encode(UcxAddress::of(self_, host_, tcp_.address(), shm_ ? shm_->address() : std::vector<std::byte>()));
+    const WorkerSet::Side* shm = workers_.shared_memory();
+    address_ = encode(UcxAddress::of(self_, host_, workers_.rail_addresses(),
+                                     shm != nullptr ? shm->worker.address() : std::vector<std::byte>()));
   }
 
   ~UcxWire() override {
@@ -57,15 +53,14 @@ class UcxWire final : public Wire {
       if (incoming.descriptor != nullptr) untaken.insert(incoming.sender);
     }
     for (auto& [id, peer] : peers_) {
-      send_control(*peer, {Prefix::kGoodbye, self_.value(), 0});
-      peer->worker->close(peer->endpoint, untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
+      say_goodbye(*peer);
+      close(*peer, untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
     }
     for (auto& [id, incoming] : incoming_) discard(incoming);
     const auto until = std::chrono::steady_clock::now() + kFlushTime;
     ending_ = true;
-    const auto closing = [&] { return tcp_.num_closing() + (shm_ ? shm_->num_closing() : 0) + sends_under_way_; };
-    while (closing() > 0 && std::chrono::steady_clock::now() < until) {
-      if (progress_workers() == 0) wait(std::chrono::milliseconds(5));
+    while ((workers_.is_closing() || sends_under_way_ > 0) && std::chrono::steady_clock::now() < until) {
+      if (workers_.progress() == 0) wait(std::chrono::milliseconds(5));
     }
     ::close(wake_fd_);
   }
@@ -81,31 +76,35 @@ class UcxWire final : public Wire {
     Peer& added = *owned;
     added.id = peer;
     added.wire = this;
-    const bool near = host == host_ && shm_ && !address.shm.empty();
-    added.worker = near ? &*shm_ : &tcp_;
+    const bool near = host == host_ && workers_.shared_memory() != nullptr && !address.shm.empty();
     added.path = near ? Path::kSharedMemory : Path::kTcp;
     added.eager_limit = near ? options_.shm_eager_bytes : options_.tcp_eager_bytes;
     if (near) {
       added.process = ProcessWatch(address.pid);
-      if (added.process.was_gone()) fail(added, fmt::format("its process, {}, has ended", address.pid));
+      if (added.process.was_gone()) added.fail(fmt::format("its process, {}, has ended", address.pid));
     }
-    added.endpoint = added.worker->connect(near ? address.shm : address.tcp, &on_peer_error, &added);
+    const auto add_way = [&](UcxWorker& worker, const std::vector<std::byte>& to) {
+      added.ways.push_back({&worker, worker.connect(to, &on_peer_error, &added)});
+    };
+    if (near) add_way(workers_.shared_memory()->worker, address.shm);
+    for (std::size_t rail = 0; !near && rail < std::min(workers_.num_rails(), address.tcp.size()); ++rail)
+      add_way(workers_.rail(rail).worker, address.tcp[rail]);
     peers_.emplace(peer, std::move(owned));
     // Connections are made when they are first used: use it, so that the first real message does not wait for that.
-    send_control(added, {Prefix::kHello, self_.value(), 0});
+    for (std::size_t way = 0; way < added.ways.size(); ++way) send_control(added, way, {Prefix::kHello, self_.value(), 0});
   }
 
   void drop(DeviceId peer) override {
     const auto found = peers_.find(peer);
     if (found == peers_.end()) return;
     // A socket's end tells the other side; shared memory has nothing of that kind.
-    send_control(*found->second, {Prefix::kGoodbye, self_.value(), 0});
-    found->second->end = End::kDropped;
+    say_goodbye(*found->second);
+    found->second->end = Peer::End::kDropped;
     retire(found);
   }
   bool is_connected(DeviceId peer) const override {
     const auto found = peers_.find(peer);
-    return found != peers_.end() && found->second->end == End::kNone;
+    return found != peers_.end() && found->second->end == Peer::End::kNone;
   }
   Path path_to(DeviceId peer) const override {
     const auto found = peers_.find(peer);
@@ -116,14 +115,17 @@ class UcxWire final : public Wire {
   void send(DeviceId peer, std::span<const std::byte> header, std::span<const std::byte> payload, Token token) override {
     WEFT_CHECK(header.size() <= kMaxHeaderBytes, "header of {} bytes", header.size());
     const auto found = peers_.find(peer);
-    if (found == peers_.end() || found->second->end != End::kNone) {
+    if (found == peers_.end() || found->second->end != Peer::End::kNone) {
       happened_.push_back(SendFinished{token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
       return;
     }
     Peer& to = *found->second;
-    const bool eager = payload.size() <= to.eager_limit && to.unacknowledged + payload.size() <= kEagerBudget;
-    if (eager) to.unacknowledged += payload.size();
+    const bool eager = payload.size() <= to.eager_limit && to.unacknowledged() + payload.size() <= kEagerBudget;
     Request* request = new_request(&to, token);
+    request->way = to.least_loaded_way();
+    Peer::Way& way = to.ways[request->way];
+    if (!eager) request->at_sender = payload.size();
+    (eager ? way.unacknowledged : way.at_sender) += payload.size();
     const Prefix prefix{Prefix::kMessage, self_.value(), 0};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     if (!header.empty()) std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
@@ -142,7 +144,7 @@ class UcxWire final : public Wire {
     if (incoming.descriptor == nullptr) {
       const std::byte* from = incoming.in_callback != nullptr ? incoming.in_callback : incoming.copy.get();
       if (incoming.bytes != 0) std::memcpy(buffer.data(), from, incoming.bytes);
-      give_credit(incoming.sender, incoming.bytes);
+      give_credit(incoming);
       happened_.push_back(ReceiveFinished{token, {}});
       return;
     }
@@ -153,7 +155,7 @@ class UcxWire final : public Wire {
     params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     params.cb.recv_am = &on_received;
     params.user_data = request;
-    void* status = ucp_am_recv_data_nbx(incoming.worker->get(), incoming.descriptor, buffer.data(), buffer.size(), &params);
+    void* status = ucp_am_recv_data_nbx(incoming.side->worker.get(), incoming.descriptor, buffer.data(), buffer.size(), &params);
     if (status == nullptr) finish_receive(*request, UCS_OK);
     else if (UCS_PTR_IS_ERR(status)) finish_receive(*request, UCS_PTR_STATUS(status));
   }
@@ -163,17 +165,17 @@ class UcxWire final : public Wire {
     if (found == incoming_.end()) return;
     Incoming incoming = std::move(found->second);
     incoming_.erase(found);
-    if (incoming.descriptor == nullptr) give_credit(incoming.sender, incoming.bytes);
+    if (incoming.descriptor == nullptr) give_credit(incoming);
     else if (message != in_callback_) discard(incoming);
   }
 
   std::size_t progress() override {
     WEFT_CHECK(events_ != nullptr, "set_events() comes before progress()");
-    std::size_t done = progress_workers();
+    std::size_t done = workers_.progress();
     // Errors of endpoints are told inside the progress above, which may count nothing.
     for (auto it = peers_.begin(); it != peers_.end();) {
       const auto at = it++;
-      if (at->second->end != End::kFailed) continue;
+      if (at->second->end != Peer::End::kFailed) continue;
       happened_.push_back(PeerLost{at->first, Error(ErrorCode::kPeerDied, at->second->cause)});
       retire(at);
     }
@@ -187,22 +189,20 @@ class UcxWire final : public Wire {
   }
 
   void wait(Nanoseconds timeout) override {
-    if (!happened_.empty() || !tcp_.arm() || (shm_ && !shm_->arm())) return;
-    std::vector<pollfd> fds = {{tcp_.event_fd(), POLLIN, 0}, {shm_ ? shm_->event_fd() : -1, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+    if (!happened_.empty()) return;
+    std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
     for (const auto& [id, peer] : peers_) {
-      if (peer->process.fd() >= 0 && peer->end == End::kNone) fds.push_back({peer->process.fd(), POLLIN, 0});
+      if (peer->process.fd() >= 0 && peer->end == Peer::End::kNone) fds.push_back({peer->process.fd(), POLLIN, 0});
     }
-    const auto milliseconds =
-        std::chrono::ceil<std::chrono::milliseconds>(std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
-    if (::poll(fds.data(), fds.size(), static_cast<int>(milliseconds.count())) <= 0) return;
-    if ((fds[2].revents & POLLIN) != 0) {
+    if (!workers_.wait(fds, timeout)) return;
+    if ((fds[0].revents & POLLIN) != 0) {
       std::uint64_t count = 0;
       [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof(count));
     }
-    for (std::size_t i = 3; i < fds.size(); ++i) {
+    for (std::size_t i = 1; i < fds.size(); ++i) {
       if (fds[i].revents == 0) continue;
       for (const auto& [id, peer] : peers_) {
-        if (peer->process.fd() == fds[i].fd) fail(*peer, fmt::format("its process, {}, has ended", peer->process.pid()));
+        if (peer->process.fd() == fds[i].fd) peer->fail(fmt::format("its process, {}, has ended", peer->process.pid()));
       }
     }
   }
@@ -213,30 +213,18 @@ class UcxWire final : public Wire {
   }
 
  private:
-  enum class End { kNone, kFailed, kDropped };
-  struct Peer {
-    DeviceId id;
-    ProcessWatch process;  // of those reached through shared memory
-    UcxWire* wire = nullptr;
-    UcxWorker* worker = nullptr;
-    ucp_ep_h endpoint = nullptr;
-    Path path = Path::kTcp;
-    End end = End::kNone;
-    std::string cause;  // of kFailed
-    std::size_t eager_limit = 0;
-    std::size_t unacknowledged = 0;  // eager bytes sent that the peer has not told to have taken
-    std::size_t consumed = 0;        // eager bytes of the peer taken here that it has not been told of
-  };
   /// One send or receive that UCX works on. The header must stay where it is until then.
   struct Request {
     UcxWire* wire = nullptr;
-    Peer* peer = nullptr;        // lives as long as the wire; none: a receive from a device that was not connected from here
+    Peer* peer = nullptr;  // none: a receive from a device that was not connected from here
+    std::size_t way = 0;
+    std::size_t at_sender = 0;   // bytes of a rendezvous
     std::optional<Token> token;  // none: a message of the wire itself
     std::array<std::byte, sizeof(Prefix) + kMaxHeaderBytes> header;
   };
   struct Incoming {
     DeviceId sender;
-    UcxWorker* worker = nullptr;
+    WorkerSet::Side* side = nullptr;
     std::size_t bytes = 0;
     void* descriptor = nullptr;              // of a rendezvous; else
     const std::byte* in_callback = nullptr;  // the payload while message_arrived() runs
@@ -255,18 +243,6 @@ class UcxWire final : public Wire {
     Error error;
   };
   using Happened = std::variant<SendFinished, ReceiveFinished, PeerLost>;
-  struct Side {
-    UcxWire* wire;
-    UcxWorker* worker;
-  };
-
-  static void fail(Peer& peer, std::string cause) {
-    if (peer.end != End::kNone) return;
-    peer.end = End::kFailed;
-    peer.cause = std::move(cause);
-  }
-
-  std::size_t progress_workers() { return tcp_.progress() + (shm_ ? shm_->progress() : 0); }
 
   void tell(const SendFinished& event) { events_->send_finished(event.token, event.outcome); }
   void tell(const ReceiveFinished& event) { events_->receive_finished(event.token, event.outcome); }
@@ -282,6 +258,8 @@ class UcxWire final : public Wire {
     request->wire = this;
     request->peer = peer;
     request->token = token;
+    request->way = 0;
+    request->at_sender = 0;
     return request;
   }
 
@@ -292,31 +270,43 @@ class UcxWire final : public Wire {
     params.user_data = &request;
     params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
     ++sends_under_way_;
-    void* status =
-        ucp_am_send_nbx(request.peer->endpoint, 0, request.header.data(), header_bytes, payload.data(), payload.size(), &params);
+    void* status = ucp_am_send_nbx(request.peer->ways[request.way].endpoint, 0, request.header.data(), header_bytes,
+                                   payload.data(), payload.size(), &params);
     if (status == nullptr) finish_send(request, UCS_OK);
     else if (UCS_PTR_IS_ERR(status)) finish_send(request, UCS_PTR_STATUS(status));
   }
 
-  void send_control(Peer& peer, const Prefix& prefix) {
+  void send_control(Peer& peer, std::size_t way, const Prefix& prefix) {
     Request* request = new_request(&peer, std::nullopt);
+    request->way = way;
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     post(*request, sizeof(prefix), {}, true);
   }
 
+  void say_goodbye(Peer& peer) {
+    for (std::size_t way = 0; way < peer.ways.size(); ++way) send_control(peer, way, {Prefix::kGoodbye, self_.value(), 0});
+  }
+  static void close(Peer& peer, UcxWorker::Close how) {
+    for (const Peer::Way& way : peer.ways) way.worker->close(way.endpoint, how);
+  }
+
   /// Tells the sender, in large steps, that its eager bytes have left this device's buffer.
-  void give_credit(DeviceId sender, std::size_t bytes) {
-    const auto found = peers_.find(sender);
-    if (found == peers_.end() || found->second->end != End::kNone) return;  // it will fall back to rendezvous
+  void give_credit(const Incoming& incoming) {
+    const auto found = peers_.find(incoming.sender);
+    if (found == peers_.end() || found->second->end != Peer::End::kNone) return;  // it will fall back to rendezvous
     Peer& peer = *found->second;
-    peer.consumed += bytes;
-    if (peer.consumed < kEagerBudget / 4 || ending_) return;
-    send_control(peer, {Prefix::kCredit, self_.value(), peer.consumed});
-    peer.consumed = 0;
+    const std::size_t index = incoming.side->way;
+    if (peer.path != incoming.side->path || index >= peer.ways.size()) return;  // it came by a way that is not known here
+    Peer::Way& way = peer.ways[index];
+    way.consumed += incoming.bytes;
+    if (way.consumed < kEagerBudget / 4 / peer.ways.size() || ending_) return;
+    send_control(peer, index, {Prefix::kCredit, self_.value(), way.consumed});
+    way.consumed = 0;
   }
 
   void finish_send(Request& request, ucs_status_t status) {
     --sends_under_way_;
+    request.peer->ways[request.way].at_sender -= request.at_sender;
     if (request.token && !ending_) happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
     free_requests_.push_back(&request);
   }
@@ -330,24 +320,24 @@ class UcxWire final : public Wire {
 
   static Outcome<void> outcome_of(ucs_status_t status, const Peer* peer) {
     if (status == UCS_OK) return {};
-    if (peer != nullptr && peer->end == End::kDropped) {
+    if (peer != nullptr && peer->end == Peer::End::kDropped) {
       return Error(ErrorCode::kCancelled, fmt::format("the connection to device {} was dropped", peer->id));
     }
     return Error(ErrorCode::kPeerDied, ucs_status_string(status));
   }
 
   static void discard(Incoming& incoming) {
-    if (incoming.descriptor != nullptr) ucp_am_data_release(incoming.worker->get(), incoming.descriptor);
+    if (incoming.descriptor != nullptr) ucp_am_data_release(incoming.side->worker.get(), incoming.descriptor);
   }
 
   /// Closes a peer's endpoint for good. The Peer itself stays: callbacks under way still name it.
   void retire(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
     Peer& peer = *found->second;
     // First, so that what is discarded next is not told to the peer as received.
-    peer.worker->close(peer.endpoint, UcxWorker::Close::kForce);
+    close(peer, UcxWorker::Close::kForce);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
       // What a lost peer has sent whole may still be received.
-      if (it->second.sender != peer.id || (it->second.descriptor == nullptr && peer.end == End::kFailed)) {
+      if (it->second.sender != peer.id || (it->second.descriptor == nullptr && peer.end == Peer::End::kFailed)) {
         ++it;
         continue;
       }
@@ -359,7 +349,7 @@ class UcxWire final : public Wire {
   }
 
   static void on_peer_error(void* argument, ucp_ep_h, ucs_status_t status) {
-    fail(*static_cast<Peer*>(argument), ucs_status_string(status));
+    static_cast<Peer*>(argument)->fail(ucs_status_string(status));
   }
   static void on_sent(void* handle, ucs_status_t status, void* user_data) {
     auto& request = *static_cast<Request*>(user_data);
@@ -373,28 +363,35 @@ class UcxWire final : public Wire {
   }
   static ucs_status_t on_message(void* argument, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
                                  const ucp_am_recv_param_t* params) {
-    auto& side = *static_cast<Side*>(argument);
-    return side.wire->arrived(*side.worker, {static_cast<const std::byte*>(header), header_bytes}, data, bytes,
-                              (params->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
+    auto& side = *static_cast<WorkerSet::Side*>(argument);
+    return static_cast<UcxWire*>(side.owner)
+        ->arrived(side, {static_cast<const std::byte*>(header), header_bytes}, data, bytes,
+                  (params->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
   }
 
-  static void control_arrived(Peer& peer, const Prefix& prefix) {
-    if (prefix.kind == Prefix::kCredit) peer.unacknowledged -= std::min<std::size_t>(peer.unacknowledged, prefix.value);
-    if (prefix.kind == Prefix::kGoodbye) fail(peer, "it closed the connection");
+  static void control_arrived(Peer& peer, const WorkerSet::Side& side, const Prefix& prefix) {
+    if (peer.path != side.path || side.way >= peer.ways.size()) return;
+    Peer::Way& way = peer.ways[side.way];
+    if (prefix.kind == Prefix::kCredit) way.unacknowledged -= std::min<std::size_t>(way.unacknowledged, prefix.value);
+    if (prefix.kind != Prefix::kGoodbye) return;
+    way.goodbye = true;  // the other ways may still carry messages
+    if (std::all_of(peer.ways.begin(), peer.ways.end(), [](const Peer::Way& each) { return each.goodbye; }))
+      peer.fail("it closed the connection");
   }
 
-  ucs_status_t arrived(UcxWorker& worker, std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
+  ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
     Prefix prefix;
     if (ending_ || header.size() < sizeof(prefix)) return UCS_OK;
     std::memcpy(&prefix, header.data(), sizeof(prefix));
     if (prefix.kind != Prefix::kMessage) {
-      if (const auto found = peers_.find(DeviceId(prefix.sender)); found != peers_.end()) control_arrived(*found->second, prefix);
+      if (const auto found = peers_.find(DeviceId(prefix.sender)); found != peers_.end())
+        control_arrived(*found->second, side, prefix);
       return UCS_OK;
     }
     const MessageId id(next_message_++);
     Incoming& incoming = incoming_[id];
     incoming.sender = DeviceId(prefix.sender);
-    incoming.worker = &worker;
+    incoming.side = &side;
     incoming.bytes = bytes;
     Message message{id, incoming.sender, header.subspan(sizeof(prefix)), bytes, {}};
     if (rendezvous) {
@@ -434,9 +431,7 @@ class UcxWire final : public Wire {
   ucs_status_t callback_verdict_ = UCS_OK;
   bool ending_ = false;
   // Last, so that they are destroyed first: their callbacks use the members above.
-  Side tcp_side_{this, &tcp_}, shm_side_{this, nullptr};
-  UcxWorker tcp_;
-  std::optional<UcxWorker> shm_;
+  WorkerSet workers_;
 };
 
 std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) {

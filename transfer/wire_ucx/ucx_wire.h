@@ -8,11 +8,14 @@
 namespace weft::transfer {
 
 struct UcxOptions {
-  /// Network interfaces for tcp, "lo" or "eth0,eth1"; empty: all. Nobody is asked for a password on these ports: a run on one
-  /// machine should say "lo".
+  /// Network interfaces for tcp, "lo" or "eth0,eth1"; empty: UCX chooses one. Of several, each is a rail: the first of this
+  /// device is joined to the first of another, and so on, and messages are spread over them by what they carry already, whatever
+  /// their speeds. Nobody is asked for a password on these ports: a run on one machine should say "lo".
   std::string interfaces;
-  /// Payloads up to this size travel with their header: one wake-up of the receiver instead of a rendezvous of three.
-  std::size_t tcp_eager_bytes = 128 * 1024;
+  /// Payloads up to this size travel with their header: one wake-up of the receiver instead of a rendezvous of three. And they
+  /// arrive in order, while rendezvous share the link and all end together: a chain of 4 hosts in chunks of 256 KiB took 1.15 s
+  /// for 64 MiB instead of 1.28.
+  std::size_t tcp_eager_bytes = 256 * 1024;
   std::size_t shm_eager_bytes = 128 * 1024;
 };
 

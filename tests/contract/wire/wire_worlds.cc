@@ -16,23 +16,19 @@ class LoopbackWorld final : public WireWorld {
   transfer::LoopbackHub hub_;
 };
 
-/// Tests open no port to the network.
-transfer::UcxOptions on_loopback() {
-  transfer::UcxOptions options;
-  options.interfaces = "lo";
-  return options;
-}
-
 class UcxWorld final : public WireWorld {
  public:
-  explicit UcxWorld(bool one_host) : one_host_(one_host) {}
+  explicit UcxWorld(bool one_host, std::string interfaces = "lo") : one_host_(one_host) {
+    options_.interfaces = std::move(interfaces);  // tests open no port to the network
+  }
   std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override {
-    return transfer::make_ucx_wire(device, host_of(device), on_loopback());
+    return transfer::make_ucx_wire(device, host_of(device), options_);
   }
   transfer::HostId host_of(transfer::DeviceId device) const override { return transfer::HostId(one_host_ ? 0 : device.value()); }
 
  private:
   const bool one_host_;
+  transfer::UcxOptions options_;
 };
 
 }  // namespace
@@ -44,6 +40,7 @@ std::vector<WireKind> wire_kinds() {
       {"Loopback", [] { return std::make_unique<LoopbackWorld>(transfer::LoopbackOptions{}); }},
       {"ShuffledLoopback", [unkind] { return std::make_unique<LoopbackWorld>(unkind); }},
       {"UcxTcp", [] { return std::make_unique<UcxWorld>(false); }},
+      {"UcxTwoRails", [] { return std::make_unique<UcxWorld>(false, "lo,lo"); }},
       {"UcxShm", [] { return std::make_unique<UcxWorld>(true); }},
   };
 }

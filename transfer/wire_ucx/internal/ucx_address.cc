@@ -14,13 +14,15 @@ std::uint64_t check_of(const UcxAddress& address) {
   const auto hash = [](const std::vector<std::byte>& bytes, std::uint64_t from) {
     return fnv1a(reinterpret_cast<const char*>(bytes.data()), bytes.size(), from);
   };
-  return hash(address.shm, hash(address.tcp, mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()),
-                                                             static_cast<std::uint64_t>(address.pid))));
+  std::uint64_t check =
+      mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()), static_cast<std::uint64_t>(address.pid));
+  for (const std::vector<std::byte>& rail : address.tcp) check = hash(rail, check);
+  return hash(address.shm, check);
 }
 
 }  // namespace
 
-UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<std::byte> tcp, std::vector<std::byte> shm) {
+UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<std::vector<std::byte>> tcp, std::vector<std::byte> shm) {
   UcxAddress address{kMagic, device, host, ::getpid(), std::move(tcp), std::move(shm), 0};
   address.check = check_of(address);
   return address;

@@ -16,11 +16,12 @@ struct UcxAddress {
   DeviceId device;
   HostId host;
   std::int32_t pid = 0;
-  std::vector<std::byte> tcp, shm;
+  std::vector<std::vector<std::byte>> tcp;  // one per rail
+  std::vector<std::byte> shm;
   std::uint64_t check = 0;
 
   /// Of this process.
-  static UcxAddress of(DeviceId device, HostId host, std::vector<std::byte> tcp, std::vector<std::byte> shm);
+  static UcxAddress of(DeviceId device, HostId host, std::vector<std::vector<std::byte>> tcp, std::vector<std::byte> shm);
   /// Throws Error(kInvalidArgument) unless the bytes are the undamaged address of `device`.
   static UcxAddress parse(DeviceId device, std::span<const std::byte> bytes);
 

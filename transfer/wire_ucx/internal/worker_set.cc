@@ -1,0 +1,71 @@
+#include "transfer/wire_ucx/internal/worker_set.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace weft::transfer {
+namespace {
+
+/// "eth0,eth1" -> both; "" -> one empty name.
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    names.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+}  // namespace
+
+WorkerSet::WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handler, void* owner) {
+  for (const std::string& name : names_in(interfaces))
+    rails_.push_back(std::make_unique<Side>(owner, rails_.size(), Transports::kTcp, name, handler));
+  try {
+    shared_memory_ = std::make_unique<Side>(owner, 0, Transports::kSharedMemory, "", handler);
+  } catch (const Error&) {
+    // Devices of this host are then reached like those of others. Wire::path_to() tells.
+  }
+}
+
+std::vector<std::vector<std::byte>> WorkerSet::rail_addresses() const {
+  std::vector<std::vector<std::byte>> addresses;
+  for (const auto& side : rails_) addresses.push_back(side->worker.address());
+  return addresses;
+}
+
+std::vector<WorkerSet::Side*> WorkerSet::all() const {
+  std::vector<Side*> sides;
+  for (const auto& side : rails_) sides.push_back(side.get());
+  if (shared_memory_) sides.push_back(shared_memory_.get());
+  return sides;
+}
+
+std::size_t WorkerSet::progress() {
+  std::size_t events = shared_memory_ ? shared_memory_->worker.progress() : 0;
+  for (const auto& side : rails_) events += side->worker.progress();
+  return events;
+}
+
+bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
+  const std::size_t first = more.size();
+  for (Side* side : all()) {
+    if (!side->worker.arm()) return false;
+    more.push_back({side->worker.event_fd(), POLLIN, 0});
+  }
+  const auto milliseconds =
+      std::chrono::ceil<std::chrono::milliseconds>(std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
+  if (::poll(more.data(), more.size(), static_cast<int>(milliseconds.count())) <= 0) {
+    for (pollfd& fd : more) fd.revents = 0;
+  }
+  more.resize(first);
+  return true;
+}
+
+bool WorkerSet::is_closing() const {
+  const auto sides = all();
+  return std::any_of(sides.begin(), sides.end(), [](const Side* side) { return side->worker.num_closing() > 0; });
+}
+
+}  // namespace weft::transfer
