@@ -61,7 +61,7 @@ int run_bench(const BenchOptions& options, std::stop_token stop) {
   std::vector<BenchResult> results;
   {
     const BenchCluster hosts(cluster);
-    ReshardBench bench(hosts, {strategies, options.repeat, stop, [](const std::string& line) {
+    ReshardBench bench(hosts, {strategies, options.repeat, options.quick ? 1.8 : 0, stop, [](const std::string& line) {
                                  fmt::print(stderr, "{}\n", line);
                                  std::fflush(stderr);
                                }});
@@ -97,7 +97,7 @@ int parse_and_run(int argc, char** argv) {
       ->transform([](const std::string& text) { return std::to_string(std::stoull(text) << 20); }, "MiB", "MiB")
       ->type_name("N");
   app.add_option("--repeat", options.repeat, "Repetitions")->capture_default_str()->check(CLI::Range(1, 1000));
-  app.add_flag("--quick", options.quick, "Only weft, broadcast and send_recv, three times, within eight minutes");
+  app.add_flag("--quick", options.quick, "Only weft, broadcast and send_recv, and what takes long once; within eight minutes");
   app.add_flag("--loopback", options.loopback, "On this machine as it is, without links that are limited");
   app.add_option("--json", options.json, "Write the results there; - for stdout")->type_name("FILE");
   app.add_option("--out", options.out, "Folder for results, picture and logs")->capture_default_str()->type_name("DIR");

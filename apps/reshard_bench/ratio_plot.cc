@@ -7,7 +7,7 @@
 namespace weft::apps {
 namespace {
 
-constexpr double kLeft = 56, kRight = 16, kTop = 70, kBottom = 96;
+constexpr double kLeft = 64, kRight = 16, kTop = 70, kBottom = 96;
 constexpr double kPlotHeight = 260;
 constexpr double kBar = 9, kGroupGap = 14;
 
@@ -28,7 +28,7 @@ Svg draw_ratios(const std::vector<BenchResult>& results, const std::string& titl
   const auto cases = distinct(results, [](const BenchResult& result) { return result.case_name; });
   const auto strategies = distinct(results, [](const BenchResult& result) { return result.strategy; });
   const double group = kBar * static_cast<double>(strategies.size()) + kGroupGap;
-  const double plot_width = std::max(420.0, group * static_cast<double>(cases.size()));
+  const double plot_width = std::max(360.0, group * static_cast<double>(cases.size()));
   const double width = kLeft + plot_width + kRight;
   Svg svg(width, kTop + kPlotHeight + kBottom);
   double high = 1.0;
@@ -44,12 +44,13 @@ Svg draw_ratios(const std::vector<BenchResult>& results, const std::string& titl
     svg.text(x + 15, 46, strategies[s], Svg::Anchor::kStart, "font-size='12'");
     x += 30 + 6.6 * static_cast<double>(strategies[s].size());
   }
-  for (const double tick : round_ticks(0, high, 5)) {
+  const double spacing = high > 1.2 ? high / 5 : 0.2;
+  for (const double tick : high > 1.2 ? round_ticks(0, high, 5) : std::vector<double>{0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
     svg.line(kLeft, y_of(tick), kLeft + plot_width, y_of(tick), "stroke='#dddddd' stroke-width='0.8'");
-    svg.text(kLeft - 6, y_of(tick) + 4, tick_label(tick, 0.2), Svg::Anchor::kEnd, "font-size='11'");
+    svg.text(kLeft - 6, y_of(tick) + 4, tick_label(tick, spacing), Svg::Anchor::kEnd, "font-size='11'");
   }
-  svg.text(14, kTop + kPlotHeight / 2, "limit / time", Svg::Anchor::kMiddle,
-           fmt::format("font-size='12' transform='rotate(-90 14 {})'", kTop + kPlotHeight / 2));
+  svg.text(16, kTop + kPlotHeight / 2, "limit / time", Svg::Anchor::kMiddle,
+           fmt::format("font-size='12' transform='rotate(-90 16 {})'", kTop + kPlotHeight / 2));
   for (std::size_t c = 0; c < cases.size(); ++c) {
     const double left = kLeft + group * static_cast<double>(c) + kGroupGap / 2;
     for (std::size_t s = 0; s < strategies.size(); ++s) {

@@ -117,13 +117,12 @@ InterfaceBytes ReshardBench::counted(std::size_t hosts) const {
   return sum;
 }
 
-void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, BenchResult* result, const std::string& strategy,
-                          double deadline) {
+void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, BenchResult& result) {
   check_stop();
   const std::size_t hosts = bench.num_hosts();
   on_all_void(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::fill>(repetition); });
   const InterfaceBytes before = counted(hosts);
-  const RunRequest request{strategy, ++runs_, nanoseconds_in(kStartIn), deadline};
+  const RunRequest request{result.strategy, ++runs_, nanoseconds_in(kStartIn), 30 + 20 * result.limit_seconds};
   const auto replies = on_all<RunReply>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::run>(request); });
   const InterfaceBytes after = counted(hosts);
   const auto differences = on_all<std::vector<std::string>>(
@@ -131,9 +130,9 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
   for (std::size_t h = 0; h < hosts; ++h) {
     if (differences[h].empty()) continue;
     throw_error(ErrorCode::kDataLoss, "case {}, strategy {}, repetition {}: host {} has not got what it should: {}",
-                bench.reshard.name, strategy, repetition, h, fmt::join(differences[h], "; "));
+                bench.reshard.name, result.strategy, repetition, h, fmt::join(differences[h], "; "));
   }
-  if (result == nullptr) return;
+  if (repetition == 0) return;
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
   double cpu = 0;
   for (const RunReply& reply : replies) {
@@ -142,18 +141,19 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
     last = std::max(last, reply.finished_ns);
     cpu += reply.cpu_seconds;
   }
-  result->seconds.push_back(1e-9 * static_cast<double>(last - first));
-  const double share = 1.0 / options_.repeat;
-  result->cpu_seconds += cpu * share;
+  result.seconds.push_back(1e-9 * static_cast<double>(last - first));
+  // Means, kept up to date.
+  const double share = 1.0 / static_cast<double>(result.seconds.size());
+  result.cpu_seconds += (cpu - result.cpu_seconds) * share;
   if (cluster_.test_hosts() == nullptr) return;
   const auto wire = static_cast<double>(after.received - before.received);
-  result->wire_bytes += wire * share;
+  result.wire_bytes += (wire - result.wire_bytes) * share;
   // Headers, acknowledgements and the driver's calls come on top; what is missing went through shared memory.
-  const auto planned = static_cast<double>(result->plan_bytes);
+  const auto planned = static_cast<double>(result.plan_bytes);
   if (wire < 0.99 * planned || wire > 1.1 * planned + 5e5)
     throw_error(ErrorCode::kDataLoss,
                 "case {}, strategy {}: the plan moves {:.0f} bytes between hosts, but the interfaces counted {:.0f}",
-                bench.reshard.name, strategy, planned, wire);
+                bench.reshard.name, result.strategy, planned, wire);
 }
 
 std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
@@ -194,15 +194,17 @@ std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
                     reshard.name, strategy, h, digests[h].substr(0, 12), digest.substr(0, 12));
     results.push_back(std::move(result));
   }
-  const double deadline = 30 + 20 * results.at(0).limit_seconds;
-  for (const std::string& strategy : options_.strategies) repeat(bench, 0, nullptr, strategy, deadline);
-  for (int repetition = 1; repetition <= options_.repeat; ++repetition) {
+  const auto only_once = [&](const BenchResult& result) {
+    return options_.once_beyond > 0 && result.predicted_seconds > options_.once_beyond * result.limit_seconds;
+  };
+  for (int repetition = 0; repetition <= options_.repeat; ++repetition) {
     std::string line;
     for (BenchResult& result : results) {
-      repeat(bench, static_cast<std::uint32_t>(repetition), &result, result.strategy, deadline);
-      line += fmt::format("  {} {}", result.strategy, format_seconds(result.seconds.back()));
+      if (repetition != 1 && only_once(result)) continue;
+      repeat(bench, static_cast<std::uint32_t>(repetition), result);
+      if (repetition > 0) line += fmt::format("  {} {}", result.strategy, format_seconds(result.seconds.back()));
     }
-    options_.progress(fmt::format("{} {}/{}:{}", reshard.name, repetition, options_.repeat, line));
+    if (repetition > 0) options_.progress(fmt::format("{} {}/{}:{}", reshard.name, repetition, options_.repeat, line));
   }
   return results;
 }

@@ -19,6 +19,8 @@ class ReshardBench final {
   struct Options {
     std::vector<std::string> strategies;
     int repeat = 5;
+    /// Strategies that are expected to take more than this many times the limit run once, without warming up; 0: no such.
+    double once_beyond = 0;
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
   };
@@ -33,9 +35,8 @@ class ReshardBench final {
   /// Payload per second of each interface, from plain TCP streams over all links at once. Kept per set of links.
   transfer::Network measure(const BenchCase& bench);
   void load(const BenchCase& bench, const transfer::Network& network);
-  /// One repetition. Adds to `result` unless it is the warm-up.
-  void repeat(const BenchCase& bench, std::uint32_t repetition, BenchResult* result, const std::string& strategy,
-              double deadline);
+  /// One repetition. The warm-up (repetition 0) leaves no trace in `result`.
+  void repeat(const BenchCase& bench, std::uint32_t repetition, BenchResult& result);
   InterfaceBytes counted(std::size_t hosts) const;
   void check_stop() const;
 
