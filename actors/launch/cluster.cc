@@ -95,7 +95,12 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
 }
 
 Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape, const OnHosts& where) {
-  if (const auto error = failure()) throw *error;
+  {
+    std::lock_guard lock(mutex_);
+    // An owner that goes on after the death of one mesh may have another.
+    const bool goes_on = options_.fate == ClusterOptions::Fate::kOneMesh && !lost_;
+    if (first_failure_ && !goes_on) throw *first_failure_;
+  }
   MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
   request.environment.insert(request.environment.end(), where.environment.begin(), where.environment.end());
   const MeshProcesses started = system_.named<Head>(head_process_, "head").within(kSpawnWithin).call<&Head::spawn>(request).get();

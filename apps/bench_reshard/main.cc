@@ -60,13 +60,13 @@ int run_bench(const BenchOptions& options, std::stop_token stop) {
 
   std::vector<BenchResult> results;
   {
-    const BenchCluster hosts(cluster);
+    BenchCluster hosts(cluster);
     ReshardBench bench(hosts, {strategies, options.repeat, options.quick ? 1.8 : 0, stop, [](const std::string& line) {
                                  fmt::print(stderr, "{}\n", line);
                                  std::fflush(stderr);
                                }});
     for (const BenchCase& one : cases) {
-      const std::vector<BenchResult> rows = bench.run(one);
+      const auto rows = one.killed_relay ? std::vector{bench.run_with_death(one, strategies.at(0))} : bench.run(one);
       fmt::print(terminal, "{}", to_table(rows));
       std::fflush(terminal);
       results.insert(results.end(), rows.begin(), rows.end());

@@ -13,10 +13,12 @@ namespace {
 constexpr std::pair<const char*, std::uint64_t> kSmall[] = {
     {"small-64K", 64 << 10}, {"small-256K", 256 << 10}, {"small-1M", 1 << 20}};
 constexpr const char* kSmallCase = "device-to-4x1";
+constexpr const char* kKilledRelay = "killed-relay";
 
 std::vector<std::string> case_names() {
   std::vector<std::string> names = transfer::reshard_case_names();
   for (const auto& [name, bytes] : kSmall) names.emplace_back(name);
+  names.emplace_back(kKilledRelay);
   return names;
 }
 
@@ -27,7 +29,8 @@ transfer::ReshardCase make_case(const std::string& name, const BenchOptions& opt
     made.name = name;
     return made;
   }
-  transfer::ReshardCase made = transfer::reshard_case(name, {options.bytes, 0});
+  transfer::ReshardCase made = transfer::reshard_case(name == kKilledRelay ? "device-to-4x2" : name, {options.bytes, 0});
+  made.name = name;
   const auto most = static_cast<std::size_t>(options.hosts);
   if (made.topology.num_hosts() > most && name.starts_with("layout-"))
     made = transfer::reshard_case(name, {options.bytes, options.hosts});
@@ -56,7 +59,7 @@ std::vector<BenchCase> bench_cases(const BenchOptions& options) {
   for (const std::string& name : wanted) {
     if (std::find(all.begin(), all.end(), name) == all.end())
       throw_error(ErrorCode::kInvalidArgument, "there is no case '{}'; the cases: {}", name, fmt::join(all, ", "));
-    BenchCase made{make_case(name, options), options.rate_bits};
+    BenchCase made{make_case(name, options), options.rate_bits, name == kKilledRelay};
     if (made.num_hosts() > static_cast<std::size_t>(options.hosts)) {
       if (options.cases.empty()) continue;
       throw_error(ErrorCode::kInvalidArgument, "case {} needs {} hosts: --hosts {}", name, made.num_hosts(), made.num_hosts());

@@ -13,6 +13,7 @@ namespace weft::apps {
 struct BenchCase {
   transfer::ReshardCase reshard;
   std::uint64_t rate_bits = 0;  ///< Of a whole link, each way.
+  bool killed_relay = false;    ///< A host dies in the middle.
 
   std::size_t num_hosts() const { return reshard.topology.num_hosts(); }
   std::size_t num_nics() const;

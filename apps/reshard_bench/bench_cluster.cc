@@ -39,13 +39,21 @@ BenchCluster::BenchCluster(const Options& options) {
   system_ = std::make_unique<actors::System>(system);
   actors::ClusterOptions cluster;
   cluster.name = system.name;
+  cluster.fate = actors::ClusterOptions::Fate::kOneMesh;
   cluster_ = std::make_unique<actors::Cluster>(*system_, processes_->head(), cluster);
   cluster_->wait_for_hosts(names, names.size(), kHostsWithin);
-  hosts_.emplace(cluster_->spawn<ReshardHost>("hosts", {{"host", options.hosts}}, actors::OnHosts{names}));
+  hosts_.resize(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) restart(i);
+}
+
+void BenchCluster::restart(std::size_t index) {
+  hosts_[index].reset();
+  const std::string name = name_of(static_cast<int>(index));
+  hosts_[index].emplace(cluster_->spawn<ReshardHost>("reshard_" + name, {{"host", 1}}, actors::OnHosts{{name}}));
 }
 
 BenchCluster::~BenchCluster() {
-  hosts_.reset();
+  hosts_.clear();
   cluster_.reset();
   system_.reset();
   launcher_.stop_all(kStopGrace);

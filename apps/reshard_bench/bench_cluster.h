@@ -31,8 +31,10 @@ class BenchCluster final {
   BenchCluster& operator=(const BenchCluster&) = delete;
 
   actors::ActorRef<ReshardHost> host(std::size_t index) const {
-    return hosts_->rank(static_cast<std::int64_t>(index)).within(std::chrono::minutes(5));
+    return hosts_.at(index)->rank(0).within(std::chrono::minutes(5));
   }
+  /// Starts a host's process anew, after it has died.
+  void restart(std::size_t index);
   /// Nothing on loopback.
   const TestHosts* test_hosts() const { return test_hosts_ ? &*test_hosts_ : nullptr; }
   /// Of a host's interface.
@@ -44,7 +46,8 @@ class BenchCluster final {
   std::unique_ptr<actors::LocalCluster> processes_;
   std::unique_ptr<actors::System> system_;
   std::unique_ptr<actors::Cluster> cluster_;
-  std::optional<actors::ActorMesh<ReshardHost>> hosts_;
+  /// A mesh each, so that the death of one leaves the others as they are.
+  std::vector<std::optional<actors::ActorMesh<ReshardHost>>> hosts_;
 };
 
 }  // namespace weft::apps

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
@@ -94,14 +96,16 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
   return network;
 }
 
+HostTask ReshardBench::task_of(const BenchCase& bench, const transfer::Network& network, std::size_t host) const {
+  std::string interfaces = cluster_.test_hosts() == nullptr ? "lo" : "eth0";
+  for (std::size_t nic = 1; nic < bench.reshard.links[host].size(); ++nic) interfaces += fmt::format(",eth{}", nic);
+  return {bench.reshard.topology, bench.reshard.tasks, network, transfer::HostId(static_cast<std::uint32_t>(host)), interfaces};
+}
+
 void ReshardBench::load(const BenchCase& bench, const transfer::Network& network) {
   const std::size_t hosts = bench.num_hosts();
-  const auto addresses = on_all<std::vector<EngineAddress>>(hosts, [&](std::size_t h) {
-    std::string interfaces = cluster_.test_hosts() == nullptr ? "lo" : "eth0";
-    for (std::size_t nic = 1; nic < bench.reshard.links[h].size(); ++nic) interfaces += fmt::format(",eth{}", nic);
-    return cluster_.host(h).call<&ReshardHost::load>(HostTask{bench.reshard.topology, bench.reshard.tasks, network,
-                                                              transfer::HostId(static_cast<std::uint32_t>(h)), interfaces});
-  });
+  const auto addresses = on_all<std::vector<EngineAddress>>(
+      hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::load>(task_of(bench, network, h)); });
   std::vector<EngineAddress> all;
   for (const auto& some : addresses) all.insert(all.end(), some.begin(), some.end());
   on_all_void(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::connect>(all); });
@@ -117,6 +121,17 @@ InterfaceBytes ReshardBench::counted(std::size_t hosts) const {
   return sum;
 }
 
+void ReshardBench::check_content(const BenchCase& bench, const std::string& strategy, std::uint32_t repetition,
+                                 const std::vector<std::size_t>& hosts) {
+  const auto differences = on_all<std::vector<std::string>>(
+      hosts.size(), [&](std::size_t i) { return cluster_.host(hosts[i]).call<&ReshardHost::differences>(repetition); });
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    if (differences[i].empty()) continue;
+    throw_error(ErrorCode::kDataLoss, "case {}, strategy {}, repetition {}: host {} has not got what it should: {}",
+                bench.reshard.name, strategy, repetition, hosts[i], fmt::join(differences[i], "; "));
+  }
+}
+
 void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, BenchResult& result) {
   check_stop();
   const std::size_t hosts = bench.num_hosts();
@@ -125,13 +140,12 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
   const RunRequest request{result.strategy, ++runs_, nanoseconds_in(kStartIn), 30 + 20 * result.limit_seconds};
   const auto replies = on_all<RunReply>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::run>(request); });
   const InterfaceBytes after = counted(hosts);
-  const auto differences = on_all<std::vector<std::string>>(
-      hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::differences>(repetition); });
-  for (std::size_t h = 0; h < hosts; ++h) {
-    if (differences[h].empty()) continue;
-    throw_error(ErrorCode::kDataLoss, "case {}, strategy {}, repetition {}: host {} has not got what it should: {}",
-                bench.reshard.name, result.strategy, repetition, h, fmt::join(differences[h], "; "));
-  }
+  std::vector<std::size_t> all(hosts);
+  std::iota(all.begin(), all.end(), 0);
+  for (const RunReply& reply : replies)
+    if (!reply.failure.empty())
+      throw_error(ErrorCode::kInternal, "case {}, strategy {}: {}", bench.reshard.name, result.strategy, reply.failure);
+  check_content(bench, result.strategy, repetition, all);
   if (repetition == 0) return;
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
   double cpu = 0;
@@ -156,44 +170,44 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
                 bench.reshard.name, result.strategy, planned, wire);
 }
 
-std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
+BenchResult ReshardBench::plan(const BenchCase& bench, const transfer::Network& network, const std::string& strategy) {
+  check_stop();
   const transfer::ReshardCase& reshard = bench.reshard;
-  const std::size_t hosts = bench.num_hosts();
+  BenchResult result;
+  result.case_name = reshard.name;
+  result.description = reshard.description;
+  result.strategy = strategy;
+  result.bytes = reshard.bytes();
+  result.hosts = bench.num_hosts();
+  if (cluster_.test_hosts() != nullptr)
+    for (const auto& host : network.hosts)
+      for (const transfer::Nic& nic : host.nics)
+        result.link_bytes_per_second = std::max(result.link_bytes_per_second, nic.ingress);
+  const TimePoint begin = SteadyClock().now();
+  const auto plan = plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy));
+  result.plan_seconds = std::chrono::duration<double>(SteadyClock().now() - begin).count();
+  result.limit_seconds = plan.limit.seconds;
+  result.limit_by = to_string(plan.limit);
+  result.predicted_seconds = plan.predicted_seconds;
+  const transfer::PlanStats stats = plan_stats(plan);
+  result.plan_bytes = stats.bytes_between_hosts;
+  result.minimum_bytes = stats.minimum_between_hosts;
+  const std::string digest = plan.digest();
+  const auto digests =
+      on_all<std::string>(bench.num_hosts(), [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::plan>(strategy); });
+  for (std::size_t h = 0; h < digests.size(); ++h)
+    if (digests[h] != digest)
+      throw_error(ErrorCode::kIncompatible, "case {}, strategy {}: host {} has made another plan than the driver ({} and {})",
+                  reshard.name, strategy, h, digests[h].substr(0, 12), digest.substr(0, 12));
+  return result;
+}
+
+std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
   shape_links(bench);
   const transfer::Network network = measure(bench);
   load(bench, network);
-  double fastest_link = 0;
-  for (const auto& host : network.hosts)
-    for (const transfer::Nic& nic : host.nics) fastest_link = std::max(fastest_link, nic.ingress);
-
   std::vector<BenchResult> results;
-  for (const std::string& strategy : options_.strategies) {
-    check_stop();
-    BenchResult result;
-    result.case_name = reshard.name;
-    result.description = reshard.description;
-    result.strategy = strategy;
-    result.bytes = reshard.bytes();
-    result.hosts = hosts;
-    result.link_bytes_per_second = cluster_.test_hosts() == nullptr ? 0 : fastest_link;
-    const TimePoint begin = SteadyClock().now();
-    const transfer::ReshardPlan plan = plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy));
-    result.plan_seconds = std::chrono::duration<double>(SteadyClock().now() - begin).count();
-    result.limit_seconds = plan.limit.seconds;
-    result.limit_by = to_string(plan.limit);
-    result.predicted_seconds = plan.predicted_seconds;
-    const transfer::PlanStats stats = plan_stats(plan);
-    result.plan_bytes = stats.bytes_between_hosts;
-    result.minimum_bytes = stats.minimum_between_hosts;
-    const std::string digest = plan.digest();
-    const auto digests =
-        on_all<std::string>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::plan>(strategy); });
-    for (std::size_t h = 0; h < hosts; ++h)
-      if (digests[h] != digest)
-        throw_error(ErrorCode::kIncompatible, "case {}, strategy {}: host {} has made another plan than the driver ({} and {})",
-                    reshard.name, strategy, h, digests[h].substr(0, 12), digest.substr(0, 12));
-    results.push_back(std::move(result));
-  }
+  for (const std::string& strategy : options_.strategies) results.push_back(plan(bench, network, strategy));
   const auto only_once = [&](const BenchResult& result) {
     return options_.once_beyond > 0 && result.predicted_seconds > options_.once_beyond * result.limit_seconds;
   };
@@ -204,7 +218,7 @@ std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
       repeat(bench, static_cast<std::uint32_t>(repetition), result);
       if (repetition > 0) line += fmt::format("  {} {}", result.strategy, format_seconds(result.seconds.back()));
     }
-    if (repetition > 0) options_.progress(fmt::format("{} {}/{}:{}", reshard.name, repetition, options_.repeat, line));
+    if (repetition > 0) options_.progress(fmt::format("{} {}/{}:{}", bench.reshard.name, repetition, options_.repeat, line));
   }
   return results;
 }

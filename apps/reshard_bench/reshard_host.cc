@@ -1,6 +1,8 @@
 #include "apps/reshard_bench/reshard_host.h"
 
+#include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +13,7 @@
 
 #include "apps/reshard_bench/pattern.h"
 #include "core/base/error.h"
+#include "transfer/reshard/repair.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
 namespace weft::apps {
@@ -32,9 +35,8 @@ double cpu_seconds() {
 /// The reports of the engines of one run, from their threads.
 struct Reports {
   std::mutex mutex;
-  std::size_t missing = 0;                // guarded by mutex
-  std::optional<Error> failure;           // guarded by mutex
-  TimePoint finished = TimePoint::min();  // guarded by mutex
+  std::size_t missing = 0;                                    // guarded by mutex
+  std::map<std::size_t, transfer::TransferReport> by_device;  // guarded by mutex
 };
 
 }  // namespace
@@ -71,12 +73,24 @@ void ReshardHost::connect(std::vector<EngineAddress> engines) {
       if (peer.device != device.id) device.engine->connect(peer.device, peer.host, peer.address);
 }
 
-std::string ReshardHost::plan(std::string strategy) {
-  const auto plan = plan_reshard(task_.tasks, task_.topology, task_.network, transfer::parse_strategy(strategy));
-  std::vector<transfer::DevicePart> parts;
+std::string ReshardHost::keep_parts(const std::string& strategy, const transfer::ReshardPlan& plan) {
+  std::vector<transfer::DevicePart>& parts = parts_[strategy];
+  parts.clear();
   for (const Device& device : devices_) parts.push_back(plan.device_part(device.id));
-  parts_[strategy] = std::move(parts);
   return plan.digest();
+}
+
+std::string ReshardHost::plan(std::string strategy) {
+  return keep_parts(strategy, plan_reshard(task_.tasks, task_.topology, task_.network, transfer::parse_strategy(strategy)));
+}
+
+std::string ReshardHost::plan_repair(RepairRequest request) { return keep_parts(kRepair, plan_repair_of(task_, request)); }
+
+transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& request) {
+  const auto plan = plan_reshard(task.tasks, task.topology, task.network, transfer::parse_strategy(request.strategy));
+  std::vector<transfer::DeviceLanded> landed;
+  for (const HostLanded& device : request.landed) landed.push_back({device.device, device.flows});
+  return transfer::plan_repair(plan, landed, request.dead, task.network);
 }
 
 void ReshardHost::fill(std::uint32_t repetition) {
@@ -104,8 +118,15 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
   std::vector<std::vector<std::span<const std::byte>>> sources(devices_.size());
   std::vector<std::vector<std::span<std::byte>>> destinations(devices_.size());
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    sources[i].assign(devices_[i].sources.begin(), devices_[i].sources.end());
-    destinations[i].assign(devices_[i].destinations.begin(), devices_[i].destinations.end());
+    for (std::size_t t = 0; t < parts[i].tensors.size(); ++t) {
+      // A repair has every tensor twice: as it was, and what has landed of it, which lies in the destination.
+      const transfer::TensorPart& tensor = parts[i].tensors[t];
+      const std::size_t buffer = t % task_.tasks.size();
+      Device& device = devices_[i];
+      auto& source = t < task_.tasks.size() ? device.sources[buffer] : device.destinations[buffer];
+      sources[i].push_back(tensor.source ? std::span<const std::byte>(source) : std::span<const std::byte>());
+      destinations[i].push_back(tensor.destination ? std::span<std::byte>(device.destinations[buffer]) : std::span<std::byte>());
+    }
   }
   const transfer::TransferLimits limits{duration_of(request.deadline_seconds)};
 
@@ -115,10 +136,9 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     if (parts[i].empty()) continue;
     devices_[i].engine->start(parts[i], id, sources[i], destinations[i], limits,
-                              [reports, wakeup](const transfer::TransferReport& report) {
+                              [reports, wakeup, i](const transfer::TransferReport& report) {
                                 std::lock_guard lock(reports->mutex);
-                                if (!report.outcome.ok() && !reports->failure) reports->failure = report.outcome.error();
-                                reports->finished = std::max(reports->finished, report.finished);
+                                reports->by_device.emplace(i, report);
                                 if (--reports->missing == 0) wakeup.notify();
                               });
   }
@@ -127,10 +147,30 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
       std::lock_guard lock(reports->mutex);
       if (reports->missing == 0) break;
     }
-    co_await wakeup.wait();
+    if (request.die_ns == 0) {
+      co_await wakeup.wait();
+    } else {
+      const bool notified = co_await wakeup.wait_for(time_of(request.die_ns) - clock_.now());
+      if (!notified) ::kill(::getpid(), SIGKILL);
+    }
   }
-  if (reports->failure) throw *reports->failure;
-  reply.finished_ns = nanoseconds_of(reports->finished);
+  for (const auto& [i, report] : reports->by_device) {
+    reply.finished_ns = std::max(reply.finished_ns, nanoseconds_of(report.finished));
+    HostLanded landed{devices_[i].id, report.landed};
+    if (!report.outcome.ok()) {
+      if (reply.failure.empty()) reply.failure = report.outcome.error().describe();
+    } else {
+      // A report names what has landed after an error only.
+      landed.flows.clear();
+      for (const transfer::Stream& stream : parts[i].streams) {
+        if (!stream.parent) continue;
+        landed.flows.push_back(transfer::LandedChunks::none(stream.flow, stream.num_chunks()));
+        for (std::uint32_t chunk = 0; chunk < stream.num_chunks(); ++chunk) landed.flows.back().set(chunk);
+      }
+    }
+    reply.landed.push_back(std::move(landed));
+  }
+  if (reply.failure.empty()) reply.landed.clear();
   reply.cpu_seconds = cpu_seconds() - cpu_before;
   co_return reply;
 }

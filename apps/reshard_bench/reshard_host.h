@@ -9,6 +9,7 @@
 #include "actors/system/context.h"
 #include "apps/reshard_bench/tcp_probe.h"
 #include "transfer/execute/transfer_engine.h"
+#include "transfer/flow/landed.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/topology/network.h"
 
@@ -37,17 +38,40 @@ struct RunRequest {
   std::uint64_t run = 0;      ///< Counts up over the whole benchmark.
   std::int64_t start_ns = 0;  ///< On the steady clock, which all hosts of one machine share.
   double deadline_seconds = 0;
-  static constexpr auto fields =
-      weft::fields(&RunRequest::strategy, &RunRequest::run, &RunRequest::start_ns, &RunRequest::deadline_seconds);
+  std::int64_t die_ns = 0;  ///< The host's process kills itself then, if it is still busy; 0: never.
+  static constexpr auto fields = weft::fields(&RunRequest::strategy, &RunRequest::run, &RunRequest::start_ns,
+                                              &RunRequest::deadline_seconds, &RunRequest::die_ns);
+};
+
+/// What lies in its place on a device after a run that failed, by flow of the plan.
+struct HostLanded {
+  transfer::DeviceId device;
+  std::vector<transfer::LandedChunks> flows;
+  static constexpr auto fields = weft::fields(&HostLanded::device, &HostLanded::flows);
 };
 
 /// Times are of the steady clock.
 struct RunReply {
-  std::int64_t started_ns = 0;   ///< The first part was handed to an engine; 0: this host had nothing to do.
-  std::int64_t finished_ns = 0;  ///< The last engine was done.
-  double cpu_seconds = 0;        ///< Of this process, between the two.
-  static constexpr auto fields = weft::fields(&RunReply::started_ns, &RunReply::finished_ns, &RunReply::cpu_seconds);
+  std::int64_t started_ns = 0;     ///< The first part was handed to an engine; 0: this host had nothing to do.
+  std::int64_t finished_ns = 0;    ///< The last engine was done.
+  double cpu_seconds = 0;          ///< Of this process, between the two.
+  std::string failure;             ///< Of the first transfer that failed; empty: none has.
+  std::vector<HostLanded> landed;  ///< After a failure.
+  static constexpr auto fields =
+      weft::fields(&RunReply::started_ns, &RunReply::finished_ns, &RunReply::cpu_seconds, &RunReply::failure, &RunReply::landed);
 };
+
+/// Which devices have died under a plan, and what the others have got of it.
+struct RepairRequest {
+  std::string strategy;
+  std::vector<HostLanded> landed;
+  std::vector<transfer::DeviceId> dead;
+  static constexpr auto fields = weft::fields(&RepairRequest::strategy, &RepairRequest::landed, &RepairRequest::dead);
+};
+/// The plan of what is missing, made from the plan of the loaded case.
+transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& request);
+/// The strategy that runs a planned repair.
+inline constexpr const char* kRepair = "repair";
 
 /// Bytes since the interfaces were made.
 struct InterfaceBytes {
@@ -79,7 +103,9 @@ class ReshardHost final {
   std::string plan(std::string strategy);
   /// Fills sources with the repetition's pattern and wipes destinations.
   void fill(std::uint32_t repetition);
-  /// Runs this host's part of a plan. Throws the error of the first transfer that failed.
+  /// Plans what is missing after a death and returns the plan's digest; run it as strategy kRepair.
+  std::string plan_repair(RepairRequest request);
+  /// Runs this host's part of a plan.
   actors::task<RunReply> run(RunRequest request);
   /// What is wrong in the destinations after a repetition; empty: nothing.
   std::vector<std::string> differences(std::uint32_t repetition);
@@ -92,7 +118,8 @@ class ReshardHost final {
 
   static constexpr auto endpoints = actors::interface<"bench.reshard_host", 1>(
       actors::on<&ReshardHost::load>("load"), actors::on<&ReshardHost::connect>("connect"),
-      actors::on<&ReshardHost::plan>("plan"), actors::on<&ReshardHost::fill>("fill"), actors::on<&ReshardHost::run>("run"),
+      actors::on<&ReshardHost::plan>("plan"), actors::on<&ReshardHost::plan_repair>("plan_repair"),
+      actors::on<&ReshardHost::fill>("fill"), actors::on<&ReshardHost::run>("run"),
       actors::on<&ReshardHost::differences>("differences"), actors::on<&ReshardHost::interface_bytes>("interface_bytes"),
       actors::on<&ReshardHost::listen_for_probe>("listen_for_probe"), actors::on<&ReshardHost::probe>("probe"));
 
@@ -103,6 +130,8 @@ class ReshardHost final {
     std::unique_ptr<transfer::TransferEngine> engine;
     std::vector<std::vector<std::byte>> sources, destinations;
   };
+
+  std::string keep_parts(const std::string& strategy, const transfer::ReshardPlan& plan);
 
   actors::Context& context_;
   const SteadyClock clock_;
