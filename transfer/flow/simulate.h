@@ -12,8 +12,8 @@ namespace weft::transfer {
 struct SimulateOptions {
   /// The executor's rule: a device sends at most so many flows over the network at a time, lower flow ids first.
   int streams_per_device = 2;
-  /// Events closer together than this are handled as one. 0: each on its own. The first few hundred are always told apart:
-  /// symmetric flows need no more, and it is their start where a coarse step would do harm.
+  /// Events closer together than this are handled as one. 0: each on its own. The first are told apart more finely: symmetric
+  /// flows need no more, and it is their start where a coarse step would do harm.
   double resolution_seconds = 0;
   /// kIgnored: trees fill in no time, as with endlessly small chunks and no latency. Far fewer events, and a coarse resolution
   /// does little harm: for large sets of flows.
@@ -28,6 +28,7 @@ struct Simulation {
   std::vector<double> egress_bytes;  ///< Per host.
   std::vector<double> ingress_bytes;
   std::uint64_t events = 0;
+  std::uint64_t steps = 0;  ///< Edges that sent, summed over the events: what simulating cost.
 };
 
 /// Runs `flows` (in order of their ids) as fluids through the hosts' links. Pure and deterministic; hundreds of flows per

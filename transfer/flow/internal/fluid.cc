@@ -41,30 +41,43 @@ Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Networ
 }
 
 void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topology) {
+  if (flow.edges.size() == 1) {  // the many small ones of a large plan
+    const FlowEdge& edge = flow.edges.front();
+    if (topology.host_of(edge.parent) == topology.host_of(edge.child)) return;
+    Device& device = devices_[edge.parent.value()];
+    device.streams.emplace_back();
+    add_edge(index, flow, edge, topology, FluidEdge::kNone, static_cast<std::uint32_t>(device.streams.size() - 1));
+    return;
+  }
   std::unordered_map<std::uint32_t, std::uint32_t> feeder = {{flow.root.value(), FluidEdge::kNone}};
   std::unordered_map<std::uint32_t, std::uint32_t> stream_of;
   for (const FlowEdge& edge : flow.edges) {
     const auto fed = feeder.find(edge.parent.value());
     WEFT_CHECK(fed != feeder.end(), "flow {} has a child before its parent", index);
-    const HostId from = topology.host_of(edge.parent), to = topology.host_of(edge.child);
-    if (from == to) {
+    if (topology.host_of(edge.parent) == topology.host_of(edge.child)) {
       feeder.emplace(edge.child.value(), fed->second);
       continue;
     }
-    FluidEdge fluid{index, from.value(), to.value(), fed->second, static_cast<double>(flow.bytes)};
-    const bool fills = options_.fill == SimulateOptions::Fill::kExact;
-    fluid.lag = fills ? std::min(static_cast<double>(flow.chunk_bytes) * flow.window, fluid.bytes) : 0;
-    result_.egress_bytes[fluid.from] += fluid.bytes;
-    result_.ingress_bytes[fluid.to] += fluid.bytes;
     Device& device = devices_[edge.parent.value()];
     const auto [stream, fresh] = stream_of.emplace(edge.parent.value(), static_cast<std::uint32_t>(device.streams.size()));
     if (fresh) device.streams.emplace_back();
-    const auto id = static_cast<std::uint32_t>(edges_.size());
-    device.streams[stream->second].edges.push_back(id);
-    sender_of_.push_back({edge.parent.value(), stream->second});
-    feeder.emplace(edge.child.value(), id);
-    edges_.push_back(fluid);
+    const std::uint32_t by = fed->second;
+    feeder.emplace(edge.child.value(), static_cast<std::uint32_t>(edges_.size()));
+    add_edge(index, flow, edge, topology, by, stream->second);
   }
+}
+
+void Fluid::add_edge(std::uint32_t index, const Flow& flow, const FlowEdge& edge, const Topology& topology, std::uint32_t feeder,
+                     std::uint32_t stream) {
+  FluidEdge fluid{index, topology.host_of(edge.parent).value(), topology.host_of(edge.child).value(), feeder,
+                  static_cast<double>(flow.bytes)};
+  const bool fills = options_.fill == SimulateOptions::Fill::kExact;
+  fluid.lag = fills ? std::min(static_cast<double>(flow.chunk_bytes) * flow.window, fluid.bytes) : 0;
+  result_.egress_bytes[fluid.from] += fluid.bytes;
+  result_.ingress_bytes[fluid.to] += fluid.bytes;
+  devices_[edge.parent.value()].streams[stream].edges.push_back(static_cast<std::uint32_t>(edges_.size()));
+  sender_of_.push_back({edge.parent.value(), stream});
+  edges_.push_back(fluid);
 }
 
 void Fluid::start(std::uint32_t edge) {
@@ -219,15 +232,18 @@ void Fluid::advance(double seconds) {
 }
 
 Simulation Fluid::run() {
+  const std::uint64_t fine_events = std::clamp<std::uint64_t>(65536 / (edges_.size() + 1), 8, 64);
   while (unfinished_ > 0) {
     choose_active();
     allocate();
     const double dt = next_event();
     WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_, unfinished_);
-    // From a 64th of the resolution, doubled every 64 events.
-    const double step = options_.resolution_seconds * std::exp2(std::min(6.0, static_cast<double>(result_.events / 64)) - 6);
+    // From a 64th of the resolution, doubled every so many events.
+    const double step =
+        options_.resolution_seconds * std::exp2(std::min(6.0, static_cast<double>(result_.events / fine_events)) - 6);
     advance(std::max(dt, step));
     ++result_.events;
+    result_.steps += active_.size() + devices_.size() / 4;
   }
   for (const double seconds : result_.flow_seconds) result_.seconds = std::max(result_.seconds, seconds);
   return std::move(result_);

@@ -40,6 +40,8 @@ class Fluid {
 
  private:
   void add_flow(std::uint32_t index, const Flow& flow, const Topology& topology);
+  void add_edge(std::uint32_t index, const Flow& flow, const FlowEdge& edge, const Topology& topology, std::uint32_t feeder,
+                std::uint32_t stream);
   void choose_active();
   void allocate();
   void freeze(std::uint32_t edge, double rate);

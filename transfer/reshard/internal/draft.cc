@@ -18,6 +18,7 @@ constexpr std::uint32_t kManyStreams = 4;
 
 /// Network hops from the root to the farthest device.
 int depth_of(const Flow& flow, const Topology& topology) {
+  if (flow.edges.size() == 1) return topology.host_of(flow.root) == topology.host_of(flow.edges[0].child) ? 0 : 1;
   std::unordered_map<std::uint32_t, int> depth = {{flow.root.value(), 0}};
   int deepest = 0;
   for (const FlowEdge& edge : flow.edges) {
@@ -47,6 +48,7 @@ void Draft::add(const Bundle& bundle, ByteRange range, DeviceId root, std::vecto
 }
 
 void Draft::add_local(const Bundle& bundle) {
+  if (bundle.wanters.size() == 1 && bundle.datum != Bundle::kNoDatum) return;
   const std::vector<HostId> holder_hosts = hosts_of(bundle.holders, topology_);
   std::map<HostId, std::vector<DeviceId>> local;
   for (const DeviceId wanter : bundle.wanters) {
@@ -63,6 +65,7 @@ void Draft::add_local(const Bundle& bundle) {
 }
 
 std::vector<FlowEdge> Draft::edges_along(const Bundle& bundle, DeviceId root, std::span<const HostEdge> hosts) const {
+  if (hosts.size() == 1 && bundle.wanters.size() == 1) return {{root, bundle.wanters.front()}};
   std::unordered_map<std::uint32_t, DeviceId> entry = {{topology_.host_of(root).value(), root}};
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : bundle.wanters) by_host[topology_.host_of(device)].push_back(device);

@@ -9,6 +9,14 @@ double predict_by_load(std::span<const Flow> flows, const Topology& topology, co
   std::vector<double> egress(network.num_hosts()), ingress(network.num_hosts());
   double fill = 0;
   for (const Flow& flow : flows) {
+    if (flow.edges.size() == 1) {
+      const HostId from = topology.host_of(flow.root), to = topology.host_of(flow.edges.front().child);
+      if (from == to) continue;
+      egress[from.value()] += static_cast<double>(flow.bytes);
+      ingress[to.value()] += static_cast<double>(flow.bytes);
+      fill = std::max(fill, network.hop_seconds);
+      continue;
+    }
     std::unordered_map<std::uint32_t, int> depth = {{flow.root.value(), 0}};
     int deepest = 0;
     double slowest = 0;  // seconds per byte
@@ -41,14 +49,18 @@ std::uint64_t wire_bytes(std::span<const Flow> flows, const Topology& topology) 
   return bytes;
 }
 
-double predict(std::span<const Flow> flows, const Topology& topology, const Network& network) {
+double predict(std::span<const Flow> flows, const Topology& topology, const Network& network, std::uint64_t* steps) {
   std::size_t edges = 0;
   for (const Flow& flow : flows) {
     for (const FlowEdge& edge : flow.edges) edges += topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : 1;
   }
   const double by_load = predict_by_load(flows, topology, network);
   if (edges > 100'000) return by_load;
-  return simulate(flows, topology, network, {2, by_load / (edges > 2000 ? 400 : 2000)}).seconds;
+  SimulateOptions options;
+  options.resolution_seconds = by_load / (edges > 2000 ? 150 : 2000);
+  const Simulation simulation = simulate(flows, topology, network, options);
+  if (steps != nullptr) *steps += simulation.steps;
+  return simulation.seconds;
 }
 
 }  // namespace weft::transfer::internal

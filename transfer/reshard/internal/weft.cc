@@ -19,6 +19,8 @@ constexpr std::uint64_t kSnap = 64 * 1024;
 constexpr std::size_t kMostFlowsToSchedule = 600;
 constexpr std::size_t kMostPieces = 4096;
 constexpr double kFlowsUnderWay = 8;
+/// Making a flow takes about as long as simulating so many steps.
+constexpr std::uint64_t kStepsPerFlow = 40;
 /// A plan this close to the limit is not worth improving.
 constexpr double kGoodEnough = 1.004;
 
@@ -26,12 +28,7 @@ constexpr double kGoodEnough = 1.004;
 class Weaver {
  public:
   Weaver(const Demand& demand, const Topology& topology, const Network& network, const PlanOptions& options, const Limit& limit)
-      : demand_(demand),
-        topology_(topology),
-        network_(network),
-        options_(options),
-        limit_(limit),
-        steps_left_(options.simulate_steps) {}
+      : demand_(demand), topology_(topology), network_(network), options_(options), limit_(limit) {}
 
   WeftPlan run() {
     const std::vector<std::vector<std::uint64_t>> cuts = cuts_between_bundles();
@@ -69,7 +66,9 @@ class Weaver {
     return cuts;
   }
 
-  bool worth_more(double good_enough) const { return best_.compare && best_.predicted_seconds > limit_.seconds * good_enough; }
+  bool worth_more(double good_enough) const {
+    return steps_ <= options_.simulate_steps && best_.predicted_seconds > limit_.seconds * good_enough;
+  }
 
   /// Chains of any length where their filling costs little: there are so many data that every host is once at every place, and
   /// each host sends to one other host only, so that nothing collides. Else trees for what many want.
@@ -91,39 +90,35 @@ class Weaver {
   /// The flows of `pieces` in the best order found, if they are better than what there is.
   void consider(const std::vector<Piece>& pieces) {
     std::vector<Flow> flows = flows_of(pieces);
+    steps_ += flows.size() * kStepsPerFlow;
     // Orders are tried on flows without what does not matter for them: segments, which may be many, and fan-out inside hosts.
     std::vector<Flow> light;
-    std::size_t edges = 0;
     for (const Flow& flow : flows) {
       light.push_back({flow.id, flow.kind, {}, flow.root, {}, flow.bytes, flow.chunk_bytes, flow.window});
       for (const FlowEdge& edge : flow.edges) {
         if (topology_.host_of(edge.parent) != topology_.host_of(edge.child)) light.back().edges.push_back(edge);
       }
-      edges += light.back().edges.size();
     }
     std::vector<std::uint32_t> best_order;
     double best_seconds = 0;
     const auto judge = [&](const std::vector<std::uint32_t>& order) {
       std::vector<Flow> ordered;
       for (const std::uint32_t i : order) ordered.push_back(light[i]);
-      const double seconds = predict(ordered, topology_, network_);
+      const double seconds = predict(ordered, topology_, network_, &steps_);
       if (!best_order.empty() && seconds >= best_seconds) return;
       best_order = order;
       best_seconds = seconds;
     };
     const bool few = flows.size() <= kMostFlowsToSchedule;
     judge(few ? list_order(light, topology_, network_, nullptr) : rotated_order(light, topology_));
-    // Simulating takes about as many events as there are edges, and touches each edge at each.
-    const std::uint64_t cost = std::max<std::uint64_t>(1, std::uint64_t{edges} * std::min<std::uint64_t>(edges, 500));
     PhiloxStream random(options_.seed);
     for (std::uint32_t attempt = 0; few && attempt < 16; ++attempt) {
-      if (cost > steps_left_ || best_seconds <= limit_.seconds * kGoodEnough) break;
-      steps_left_ -= cost;
+      if (steps_ > options_.simulate_steps || best_seconds <= limit_.seconds * kGoodEnough) break;
       if (attempt == 0) judge(rotated_order(light, topology_));
       else judge(list_order(light, topology_, network_, &random));
     }
     if (!best_.flows.empty() && best_seconds >= best_.predicted_seconds) return;
-    best_ = {{}, best_seconds, cost <= options_.simulate_steps};
+    best_ = {{}, best_seconds, few && steps_ <= options_.simulate_steps};
     for (const std::uint32_t i : best_order) {
       best_.flows.push_back(std::move(flows[i]));
       best_.flows.back().id = FlowId(static_cast<std::uint32_t>(best_.flows.size() - 1));
@@ -184,7 +179,7 @@ class Weaver {
   const Network& network_;
   const PlanOptions& options_;
   const Limit& limit_;
-  std::uint64_t steps_left_;
+  std::uint64_t steps_ = 0;  ///< Spent on simulating.
   WeftPlan best_;
 };
 
