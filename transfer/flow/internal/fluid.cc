@@ -239,8 +239,8 @@ Simulation Fluid::run() {
     const double dt = next_event();
     WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_, unfinished_);
     // From a 64th of the resolution, doubled every so many events.
-    const double step =
-        options_.resolution_seconds * std::exp2(std::min(6.0, static_cast<double>(result_.events / fine_events)) - 6);
+    const std::uint64_t doublings = std::min<std::uint64_t>(6, result_.events / fine_events);
+    const double step = options_.resolution_seconds * std::exp2(static_cast<double>(doublings) - 6);
     advance(std::max(dt, step));
     ++result_.events;
     result_.steps += active_.size() + devices_.size() / 4;

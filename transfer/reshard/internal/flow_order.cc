@@ -99,10 +99,18 @@ std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topo
     std::size_t rank = 0;
     for (auto& [host, place] : others) place = rank++;
   }
-  std::vector<std::size_t> turn;
-  for (const auto& [root, receiver] : hops) {
+  std::vector<std::uint32_t> place(topology.num_devices()), devices(topology.num_hosts());
+  for (std::uint32_t device = 0; device < place.size(); ++device)
+    place[device] = devices[topology.host_of(DeviceId(device)).value()]++;
+  // Hosts take turns, and within a pair of hosts their devices.
+  std::vector<std::pair<std::size_t, std::uint32_t>> turn;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    const auto& [root, receiver] = hops[i];
     const std::size_t count = receivers[root].size();
-    turn.push_back((receivers[root][receiver] + count - rank_of_root[root] % count) % count);
+    const std::uint32_t partners = devices[receiver.value()];
+    const DeviceId child = flows[i].edges.empty() ? flows[i].root : flows[i].edges.front().child;
+    turn.emplace_back((receivers[root][receiver] + count - rank_of_root[root] % count) % count,
+                      (place[child.value()] + partners - place[flows[i].root.value()] % partners) % partners);
   }
   std::vector<std::uint32_t> order(flows.size());
   std::iota(order.begin(), order.end(), 0u);

@@ -16,7 +16,8 @@ namespace weft::transfer::internal {
 std::vector<std::uint32_t> list_order(std::span<const Flow> flows, const Topology& topology, const Network& network,
                                       PhiloxStream* random);
 
-/// Round robin: every root host begins with another receiver, the next one being the next host. For any number of flows.
+/// Round robin: every root host begins with another receiver, the next one being the next host, and so do the devices of both. At
+/// any time a host then receives from few, which is what switches and sockets like. For any number of flows.
 std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topology& topology);
 
 }  // namespace weft::transfer::internal

@@ -1,6 +1,7 @@
 #include "transfer/reshard/internal/forest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <queue>
 #include <tuple>
 
@@ -42,8 +43,8 @@ std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Netw
     const std::uint32_t degree = piece.degrees[holders + i];
     const Network::HostLinks& links = network.host(host);
     const double rate = degree == 0 ? 0 : std::min(links.ingress(), links.egress() / degree);
-    candidates.push_back({host, degree, static_cast<int>(10 * rate / fastest + 0.5),
-                          static_cast<int>(10 * spare[host.value()] + 0.5), (i + turn) % wanters});
+    candidates.push_back({host, degree, static_cast<int>(std::lround(10 * rate / fastest)),
+                          static_cast<int>(std::lround(10 * spare[host.value()])), (i + turn) % wanters});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;
