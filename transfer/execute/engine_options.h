@@ -15,8 +15,9 @@ struct EngineOptions {
   Nanoseconds tick = std::chrono::milliseconds(50);
   /// How long a failed transfer waits for the next of its last messages to end before it cuts the connections they are on.
   Nanoseconds grace = std::chrono::milliseconds(500);
-  /// How many streams send to other hosts at a time; more share the link and all finish late. 0: no limit. Shared memory has
-  /// none.
+  /// How many streams of a host send to other hosts at a time; more share the link and all finish late, and at a receiver they
+  /// make bursts that a switch drops. The devices of a host (those connected over shared memory) share them, with one each at
+  /// least. 0: no limit. Shared memory has none.
   std::size_t max_network_streams = 2;
   /// kVerify: every chunk carries its CRC32C, taken where the flow begins and checked wherever it lands, before it is passed on.
   /// All devices of a run should have the same.

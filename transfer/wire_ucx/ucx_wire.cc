@@ -28,6 +28,12 @@ namespace {
 
 // How long a wire that is being destroyed waits for its last messages to leave.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
+// A receiver tells of eager bytes that it has taken in steps of this size.
+constexpr std::size_t kCreditStep = 128 * 1024;
+// What was handed to a socket is out of the engine's hands: it shares the link with all else in the sockets, whatever should go
+// first. So over the network a message is told to be finished only when at most this much before its end is still on its way. Not
+// less than a step, or the last messages would never be.
+constexpr std::size_t kFarAhead = kCreditStep;
 
 }  // namespace
 
@@ -90,6 +96,7 @@ class UcxWire final : public Wire {
     for (std::size_t rail = 0; !near && rail < std::min(workers_.num_rails(), address.tcp.size()); ++rail)
       add_way(workers_.rail(rail).worker, address.tcp[rail]);
     peers_.emplace(peer, std::move(owned));
+    give_early_credit(added);
     // Connections are made when they are first used: use it, so that the first real message does not wait for that.
     for (std::size_t way = 0; way < added.ways.size(); ++way) send_control(added, way, {Prefix::kHello, self_.value(), 0});
   }
@@ -124,8 +131,13 @@ class UcxWire final : public Wire {
     Request* request = new_request(&to, token);
     request->way = to.least_loaded_way();
     Peer::Way& way = to.ways[request->way];
-    if (!eager) request->at_sender = payload.size();
-    (eager ? way.unacknowledged : way.at_sender) += payload.size();
+    if (eager) {
+      way.eager_sent += payload.size();
+      request->eager_end = way.eager_sent;
+    } else {
+      request->at_sender = payload.size();
+      way.at_sender += payload.size();
+    }
     const Prefix prefix{Prefix::kMessage, self_.value(), 0};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     if (!header.empty()) std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
@@ -218,8 +230,9 @@ class UcxWire final : public Wire {
     UcxWire* wire = nullptr;
     Peer* peer = nullptr;  // none: a receive from a device that was not connected from here
     std::size_t way = 0;
-    std::size_t at_sender = 0;   // bytes of a rendezvous
-    std::optional<Token> token;  // none: a message of the wire itself
+    std::size_t at_sender = 0;    // bytes of a rendezvous
+    std::uint64_t eager_end = 0;  // of an eager message: Way::eager_sent with it
+    std::optional<Token> token;   // none: a message of the wire itself
     std::array<std::byte, sizeof(Prefix) + kMaxHeaderBytes> header;
   };
   struct Incoming {
@@ -260,6 +273,7 @@ class UcxWire final : public Wire {
     request->token = token;
     request->way = 0;
     request->at_sender = 0;
+    request->eager_end = 0;
     return request;
   }
 
@@ -293,21 +307,41 @@ class UcxWire final : public Wire {
   /// Tells the sender, in large steps, that its eager bytes have left this device's buffer.
   void give_credit(const Incoming& incoming) {
     const auto found = peers_.find(incoming.sender);
-    if (found == peers_.end() || found->second->end != Peer::End::kNone) return;  // it will fall back to rendezvous
+    if (found == peers_.end()) {  // not connected from here, or not yet
+      uncredited_[{incoming.sender, incoming.side}] += incoming.bytes;
+      return;
+    }
     Peer& peer = *found->second;
-    const std::size_t index = incoming.side->way;
-    if (peer.path != incoming.side->path || index >= peer.ways.size()) return;  // it came by a way that is not known here
+    if (peer.path == incoming.side->path) give_credit(peer, incoming.side->way, incoming.bytes);
+  }
+  void give_credit(Peer& peer, std::size_t index, std::size_t bytes) {
+    if (index >= peer.ways.size() || peer.end != Peer::End::kNone) return;
     Peer::Way& way = peer.ways[index];
-    way.consumed += incoming.bytes;
-    if (way.consumed < kEagerBudget / 4 / peer.ways.size() || ending_) return;
+    way.consumed += bytes;
+    if (way.consumed < kCreditStep / peer.ways.size() || ending_) return;
     send_control(peer, index, {Prefix::kCredit, self_.value(), way.consumed});
     way.consumed = 0;
+  }
+  /// What a device sent before it was connected from here.
+  void give_early_credit(Peer& peer) {
+    const auto begin = uncredited_.lower_bound({peer.id, nullptr});
+    auto it = begin;
+    for (; it != uncredited_.end() && it->first.first == peer.id; ++it) {
+      if (it->first.second->path == peer.path) give_credit(peer, it->first.second->way, it->second);
+    }
+    uncredited_.erase(begin, it);
   }
 
   void finish_send(Request& request, ucs_status_t status) {
     --sends_under_way_;
     request.peer->ways[request.way].at_sender -= request.at_sender;
-    if (request.token && !ending_) happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
+    if (request.token && !ending_) {
+      Peer::Way& way = request.peer->ways[request.way];
+      const bool far_ahead = request.eager_end > way.eager_taken + kFarAhead && request.peer->path == Path::kTcp;
+      if (status == UCS_OK && request.peer->end == Peer::End::kNone && far_ahead)
+        way.unfinished.push_back({*request.token, request.eager_end});
+      else happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
+    }
     free_requests_.push_back(&request);
   }
 
@@ -333,6 +367,11 @@ class UcxWire final : public Wire {
   /// Closes a peer's endpoint for good. The Peer itself stays: callbacks under way still name it.
   void retire(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
     Peer& peer = *found->second;
+    for (Peer::Way& way : peer.ways) {
+      for (const Peer::Unfinished& send : way.unfinished)
+        happened_.push_back(SendFinished{send.token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
+      way.unfinished.clear();
+    }
     // First, so that what is discarded next is not told to the peer as received.
     close(peer, UcxWorker::Close::kForce);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
@@ -369,10 +408,14 @@ class UcxWire final : public Wire {
                   (params->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
   }
 
-  static void control_arrived(Peer& peer, const WorkerSet::Side& side, const Prefix& prefix) {
+  void control_arrived(Peer& peer, const WorkerSet::Side& side, const Prefix& prefix) {
     if (peer.path != side.path || side.way >= peer.ways.size()) return;
     Peer::Way& way = peer.ways[side.way];
-    if (prefix.kind == Prefix::kCredit) way.unacknowledged -= std::min<std::size_t>(way.unacknowledged, prefix.value);
+    if (prefix.kind == Prefix::kCredit) {
+      way.eager_taken = std::min(way.eager_sent, way.eager_taken + prefix.value);
+      for (; !way.unfinished.empty() && way.unfinished.front().end <= way.eager_taken + kFarAhead; way.unfinished.pop_front())
+        happened_.push_back(SendFinished{way.unfinished.front().token, {}});
+    }
     if (prefix.kind != Prefix::kGoodbye) return;
     way.goodbye = true;  // the other ways may still carry messages
     if (std::all_of(peer.ways.begin(), peer.ways.end(), [](const Peer::Way& each) { return each.goodbye; }))
@@ -425,6 +468,7 @@ class UcxWire final : public Wire {
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<Request*> free_requests_;
   std::deque<Happened> happened_;
+  std::map<std::pair<DeviceId, const WorkerSet::Side*>, std::size_t> uncredited_;  // bytes taken
   std::uint64_t next_message_ = 1;
   std::size_t sends_under_way_ = 0;
   MessageId in_callback_;  // the message whose message_arrived() runs

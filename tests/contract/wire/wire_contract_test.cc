@@ -115,6 +115,26 @@ TEST_P(WireContract, AMessageMayBeReceivedInsideMessageArrived) {
   EXPECT_TRUE((buffers[0] == small && buffers[1] == large) || (buffers[0] == large && buffers[1] == small));
 }
 
+TEST_P(WireContract, SendsEndAlsoWhenTheirReceiverConnectsLater) {
+  Recorder sender(world_->make(DeviceId(7)));
+  sender.wire->connect(DeviceId(1), world_->host_of(DeviceId(1)), end(1).wire->address());
+  const auto payload = pattern(100 * 1024, 6);
+  constexpr Token kCount = 5;
+  for (Token token = 0; token < kCount; ++token) sender.wire->send(DeviceId(1), {}, payload, token);
+  std::size_t taken = 0;
+  const auto both_until = [&](const std::function<bool()>& done) {
+    return until([&] {
+      sender.wire->progress();
+      for (; !end(1).arrived.empty(); end(1).arrived.pop_front(), ++taken) end(1).wire->release(end(1).arrived.front().id);
+      return done();
+    });
+  };
+  ASSERT_TRUE(both_until([&] { return taken == kCount; }));
+  end(1).wire->connect(DeviceId(7), world_->host_of(DeviceId(7)), sender.wire->address());
+  ASSERT_TRUE(both_until([&] { return sender.sends.size() == kCount; }));
+  for (Token token = 0; token < kCount; ++token) EXPECT_TRUE(sender.sends[token].front().ok());
+}
+
 TEST_P(WireContract, AReleasedMessageEndsItsSend) {
   const auto large = pattern(kLarge, 5);
   bool first = true;

@@ -26,6 +26,8 @@ namespace weft::transfer {
 class EgressOrder final {
  public:
   explicit EgressOrder(std::size_t max_streams) : max_streams_(max_streams) {}
+  /// More than that may move for a while after it has become smaller.
+  void set_max_streams(std::size_t max_streams) { max_streams_ = max_streams; }
 
   struct Key {
     std::uint64_t transfer = 0;  ///< Counts transfers in the order of their start.
@@ -44,7 +46,7 @@ class EgressOrder final {
   struct State {
     bool wants, moves;
   };
-  const std::size_t max_streams_;
+  std::size_t max_streams_;
   std::map<Key, State> streams_;  // those that take part
   std::size_t moving_ = 0;
 };

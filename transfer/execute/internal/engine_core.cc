@@ -32,8 +32,12 @@ void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> 
   } catch (const Error& error) {
     return lose(peer, error);
   }
+  const Path path = wire_.path_to(peer);
+  if (path == Path::kSharedMemory) neighbours_.insert(peer);
+  if (options_.max_network_streams != 0)
+    egress_.set_max_streams(std::max<std::size_t>(1, options_.max_network_streams / (1 + neighbours_.size())));
   const std::scoped_lock lock(counters_mutex_);
-  counters_.peers[peer].path = wire_.path_to(peer);
+  counters_.peers[peer].path = path;
 }
 
 void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buffers, const TransferLimits& limits,
@@ -292,15 +296,14 @@ void EngineCore::message_arrived(const Message& message) {
     if (egress_.num_moving() == 0) egress_rate_.idle();
     return;
   }
-  const bool at_sender = message.payload.empty();
   if (found != transfers_.end()) {
     const auto arrival = found->second->chunk_arrived(message.id, message.sender, *header, message.bytes, message.payload);
-    if (arrival == ActiveTransfer::Arrival::kHeld && at_sender) tell_held(message.sender, *header);
+    if (arrival == ActiveTransfer::Arrival::kHeld) tell_held(message.sender, *header);
     return;
   }
   if (failed_.contains(id)) return wire_.release(message.id);
   early_[id].push_back({message.id, message.sender, *header, message.bytes});
-  if (at_sender) tell_held(message.sender, *header);
+  tell_held(message.sender, *header);
   const std::scoped_lock lock(counters_mutex_);
   ++counters_.early_chunks;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -124,6 +125,7 @@ class EngineCore final : public WireEvents {
   std::vector<std::uint32_t> free_operations_;
   std::size_t pending_ = 0;
   std::map<DeviceId, HostId> hosts_;
+  std::set<DeviceId> neighbours_;  // on this host
   std::map<DeviceId, Error> lost_;
   std::vector<Ending> finished_;
   std::uint64_t epoch_ = 0;

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -14,14 +16,23 @@ class UcxWire;
 
 /// A device that a UcxWire is connected to. Lives as long as the wire, because UCX's callbacks name it.
 struct Peer {
+  /// An eager message that UCX is done with, but that is not told to be finished: too much before it is still on its way.
+  struct Unfinished {
+    Token token;
+    std::uint64_t end;  // eager_sent with it
+  };
   /// One connection: over shared memory, or over one pair of network interfaces.
   struct Way {
     UcxWorker* worker = nullptr;
     ucp_ep_h endpoint = nullptr;
-    std::size_t unacknowledged = 0;  // eager bytes sent that the peer has not told to have taken
-    std::size_t at_sender = 0;       // bytes of rendezvous under way
-    std::size_t consumed = 0;        // eager bytes of the peer taken here that it has not been told of
-    bool goodbye = false;            // the peer will send nothing more on it
+    std::uint64_t eager_sent = 0;  // bytes, since the connection was made; and those that the peer has told to have taken
+    std::uint64_t eager_taken = 0;
+    std::deque<Unfinished> unfinished = {};
+    std::size_t at_sender = 0;  // bytes of rendezvous under way
+    std::size_t consumed = 0;   // eager bytes of the peer taken here that it has not been told of
+    bool goodbye = false;       // the peer will send nothing more on it
+
+    std::size_t unacknowledged() const { return static_cast<std::size_t>(eager_sent - eager_taken); }
   };
   enum class End { kNone, kFailed, kDropped };
 
@@ -36,12 +47,12 @@ struct Peer {
 
   std::size_t unacknowledged() const {
     std::size_t sum = 0;
-    for (const Way& way : ways) sum += way.unacknowledged;
+    for (const Way& way : ways) sum += way.unacknowledged();
     return sum;
   }
   /// The way that has least to carry; so each carries as much as it can, whatever their speeds.
   std::size_t least_loaded_way() const {
-    const auto load = [](const Way& way) { return way.unacknowledged + way.at_sender; };
+    const auto load = [](const Way& way) { return way.unacknowledged() + way.at_sender; };
     const auto least = std::min_element(ways.begin(), ways.end(), [&](const Way& a, const Way& b) { return load(a) < load(b); });
     return static_cast<std::size_t>(least - ways.begin());
   }
