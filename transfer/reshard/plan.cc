@@ -53,7 +53,7 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
     internal::Draft draft(units, plan.topology, network, options);
     std::vector<Flow> flows = flows_by(other, draft, plan.limit.seconds);
     const double seconds = internal::predict(flows, plan.topology, network);
-    if (seconds >= plan.predicted_seconds * 0.9999 || internal::wire_bytes(flows, plan.topology) > least_bytes) continue;
+    if (seconds >= plan.predicted_seconds * 0.99 || internal::wire_bytes(flows, plan.topology) > least_bytes) continue;
     plan.flows = std::move(flows);
     plan.predicted_seconds = seconds;
     plan.note = fmt::format("flows as {} places them: the simulator prefers that", to_string(other));

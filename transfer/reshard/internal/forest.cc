@@ -32,7 +32,7 @@ std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Netw
     HostId host;
     std::uint32_t degree;
     int rate;   ///< To each child, in steps of 10 % of the fastest link, so that small differences do not decide.
-    int spare;  ///< In steps of 10 %, for the same reason.
+    int spare;  ///< In thirds, for the same reason: pieces of equal size should take turns.
     std::size_t turn;
   };
   double fastest = 0;
@@ -44,7 +44,7 @@ std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Netw
     const Network::HostLinks& links = network.host(host);
     const double rate = degree == 0 ? 0 : std::min(links.ingress(), links.egress() / degree);
     candidates.push_back({host, degree, static_cast<int>(std::lround(10 * rate / fastest)),
-                          static_cast<int>(std::lround(10 * spare[host.value()])), (i + turn) % wanters});
+                          static_cast<int>(std::lround(3 * spare[host.value()])), (i + turn) % wanters});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;

@@ -86,11 +86,12 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data, std::span<const std
     return x != y ? x < y : weight(a) > weight(b);
   });
   std::vector<double> load(network.num_hosts());
-  for (std::size_t turn = 0; turn < order.size(); ++turn) {
-    Piece& piece = pieces[order[turn]];
-    place(data[piece.datum], network, preference, seconds, turn, shape, load, piece);
+  std::vector<Piece> result;
+  for (const std::uint32_t i : order) {
+    place(data[pieces[i].datum], network, preference, seconds, result.size(), shape, load, pieces[i]);
+    result.push_back(std::move(pieces[i]));
   }
-  return pieces;
+  return result;
 }
 
 double egress_seconds(std::span<const Datum> data, const Network& network, const std::vector<Piece>& pieces) {

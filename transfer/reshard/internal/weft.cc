@@ -23,8 +23,10 @@ constexpr double kFlowsUnderWay = 8;
 constexpr std::uint64_t kStepsPerFlow = 40;
 /// A plan this close to the limit is not worth improving.
 constexpr double kGoodEnough = 1.004;
-/// One of flows without relays: what little turns lose in simulation they win back on real links.
-constexpr double kGoodForDirect = 1.03;
+/// An order this close to it need not be improved either.
+constexpr double kGoodOrder = 1.02;
+/// What is regular gives way only to what is clearly faster: real links like it better than a simulation shows.
+constexpr double kBetter = 0.99;
 
 /// Plans one demand. Lives for one call.
 class Weaver {
@@ -107,24 +109,25 @@ class Weaver {
       std::vector<Flow> ordered;
       for (const std::uint32_t i : order) ordered.push_back(light[i]);
       const double seconds = predict(ordered, topology_, network_, &steps_);
-      if (!best_order.empty() && seconds >= best_seconds) return;
+      if (!best_order.empty() && seconds >= best_seconds * kBetter) return;
       best_order = order;
       best_seconds = seconds;
     };
+    const auto good = [&] { return best_seconds <= limit_.seconds * kGoodOrder; };
     const bool few = flows.size() <= kMostFlowsToSchedule;
-    // Where nothing is passed on, taking turns is nearly always best, and never floods a receiver.
+    // Regular orders first: taking turns where nothing is passed on, so that no receiver is flooded; else the pieces as they were
+    // made, large ones first and equal ones in turns.
     const bool direct = std::all_of(light.begin(), light.end(), [](const Flow& flow) { return flow.edges.size() <= 1; });
-    if (direct || !few) judge(rotated_order(light, topology_));
-    if (few && !(direct && best_seconds <= limit_.seconds * kGoodForDirect))
-      judge(list_order(light, topology_, network_, nullptr));
-    const double good_enough = direct ? kGoodForDirect : kGoodEnough;
+    std::vector<std::uint32_t> as_made(light.size());
+    std::iota(as_made.begin(), as_made.end(), 0u);
+    judge(direct ? rotated_order(light, topology_) : as_made);
     PhiloxStream random(options_.seed);
     for (std::uint32_t attempt = 0; few && attempt < 16; ++attempt) {
-      if (steps_ > options_.simulate_steps || best_seconds <= limit_.seconds * good_enough) break;
-      if (attempt == 0 && !direct) judge(rotated_order(light, topology_));
-      else judge(list_order(light, topology_, network_, &random));
+      if (steps_ > options_.simulate_steps || good()) break;
+      if (attempt == 0) judge(direct ? as_made : rotated_order(light, topology_));
+      else judge(list_order(light, topology_, network_, attempt == 1 ? nullptr : &random));
     }
-    if (!best_.flows.empty() && best_seconds >= best_.predicted_seconds) return;
+    if (!best_.flows.empty() && best_seconds >= best_.predicted_seconds * kBetter) return;
     best_ = {{}, best_seconds, few && steps_ <= options_.simulate_steps};
     for (const std::uint32_t i : best_order) {
       best_.flows.push_back(std::move(flows[i]));
