@@ -9,6 +9,8 @@ namespace {
 
 constexpr double kLeft = 64, kRight = 16, kTop = 70, kBottom = 96;
 constexpr double kPlotHeight = 260;
+/// Of smaller cases latency decides, and the limit by bandwidth says nothing.
+constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;
 constexpr double kBar = 9, kGroupGap = 14;
 
 /// Okabe and Ito's colours, which the colour-blind can tell apart; the first for the strategy that the others are compared with.
@@ -24,7 +26,10 @@ std::vector<std::string> distinct(const std::vector<BenchResult>& results, Get&&
 
 }  // namespace
 
-Svg draw_ratios(const std::vector<BenchResult>& results, const std::string& title) {
+Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
+  std::vector<BenchResult> results;
+  for (const BenchResult& result : all)
+    if (result.bytes >= kLeastBytes) results.push_back(result);
   const auto cases = distinct(results, [](const BenchResult& result) { return result.case_name; });
   const auto strategies = distinct(results, [](const BenchResult& result) { return result.strategy; });
   const double group = kBar * static_cast<double>(strategies.size()) + kGroupGap;

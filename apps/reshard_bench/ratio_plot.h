@@ -9,6 +9,7 @@
 namespace weft::apps {
 
 /// A group of bars per case, one bar per strategy: median time as a share of the limit, with minimum and maximum as a whisker.
-Svg draw_ratios(const std::vector<BenchResult>& results, const std::string& title);
+/// Cases below 2 MiB are left out.
+Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title);
 
 }  // namespace weft::apps

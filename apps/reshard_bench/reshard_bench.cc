@@ -229,7 +229,7 @@ std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
   std::vector<BenchResult> results;
   for (const std::string& strategy : options_.strategies) results.push_back(plan(bench, network, strategy));
   const auto only_once = [&](const BenchResult& result) {
-    return options_.once_beyond > 0 && result.predicted_seconds > options_.once_beyond * result.limit_seconds;
+    return options_.once_beyond > 0 && result.predicted_seconds > std::max(1.0, options_.once_beyond * result.limit_seconds);
   };
   for (int repetition = 0; repetition <= options_.repeat; ++repetition) {
     std::string line;

@@ -19,7 +19,8 @@ class ReshardBench final {
   struct Options {
     std::vector<std::string> strategies;
     int repeat = 5;
-    /// Strategies that are expected to take more than this many times the limit run once, without warming up; 0: no such.
+    /// Strategies that are expected to take more than this many times the limit, and a second, run once, without warming up; 0:
+    /// no such.
     double once_beyond = 0;
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
