@@ -34,8 +34,8 @@ void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> 
   }
   const Path path = wire_.path_to(peer);
   if (path == Path::kSharedMemory) neighbours_.insert(peer);
-  if (options_.max_network_streams != 0)
-    egress_.set_max_streams(std::max<std::size_t>(1, options_.max_network_streams / (1 + neighbours_.size())));
+  const std::size_t share = std::max<std::size_t>(1, options_.max_host_streams / (1 + neighbours_.size()));
+  egress_.set_max_streams(std::min(options_.max_network_streams, share));
   const std::scoped_lock lock(counters_mutex_);
   counters_.peers[peer].path = path;
 }
