@@ -75,7 +75,7 @@ TEST(Simulate, FlowsThatShareALinkShareItFairly) {
   EXPECT_NEAR(corner.seconds, 2.0, 1e-6);
 }
 
-TEST(Simulate, ADeviceSendsTwoStreamsAtATimeLowerIdsFirst) {
+TEST(Simulate, AHostSendsTwoStreamsAtATimeLowerIdsFirst) {
   const std::vector<Flow> flows = {flow(0, {{0, 1}}), flow(1, {{0, 2}}), flow(2, {{0, 3}})};
   const Simulation two = simulate(flows, one_each(4), network_of(4));
   EXPECT_NEAR(two.flow_seconds[0], 2.0, 1e-6);
@@ -84,7 +84,7 @@ TEST(Simulate, ADeviceSendsTwoStreamsAtATimeLowerIdsFirst) {
   const Simulation one = simulate(flows, one_each(4), network_of(4), {1, 0});
   EXPECT_NEAR(one.flow_seconds[0], 1.0, 1e-6);
   EXPECT_NEAR(one.flow_seconds[1], 2.0, 1e-6);
-  // Devices of one host share its link, but each has its own places.
+  // Devices of one host share its link; each has a place at least.
   const Simulation devices = simulate(std::vector{flow(0, {{0, 3}}), flow(1, {{1, 4}}), flow(2, {{2, 5}})},
                                       Topology::dense({3, 1, 1, 1}), network_of(4));
   for (const double finish : devices.flow_seconds) EXPECT_NEAR(finish, 3.0, 1e-6);

@@ -23,6 +23,10 @@ Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Networ
     capacity_.push_back(host.egress());
     capacity_.push_back(host.ingress());
   }
+  std::vector<int> neighbours(topology.num_hosts());
+  for (const HostId host : topology.host_of_device) ++neighbours[host.value()];
+  for (std::size_t device = 0; device < devices_.size(); ++device)
+    devices_[device].places = std::max(1, options.streams_per_host / neighbours[topology.host_of_device[device].value()]);
   result_.flow_seconds.resize(flows.size());
   result_.egress_bytes.resize(network.num_hosts());
   result_.ingress_bytes.resize(network.num_hosts());
@@ -105,7 +109,7 @@ void Fluid::choose_active() {
   }
   active_.clear();
   for (Device& device : devices_) {
-    int places = options_.streams_per_device;
+    int places = device.places;
     for (const std::uint32_t stream : device.live) {
       if (places == 0) break;
       bool busy = false;

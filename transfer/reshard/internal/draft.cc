@@ -13,8 +13,6 @@ namespace weft::transfer::internal {
 namespace {
 
 constexpr std::uint64_t kSmallestChunk = 64 * 1024;
-/// With so many flows on a host's link others keep it busy while one waits for an acknowledgement: a window of one chunk will do.
-constexpr std::uint32_t kManyStreams = 4;
 
 /// Network hops from the root to the farthest device.
 int depth_of(const Flow& flow, const Topology& topology) {
@@ -75,8 +73,7 @@ std::vector<FlowEdge> Draft::edges_along(const Bundle& bundle, DeviceId root, st
   std::vector<FlowEdge> edges;
   for (const HostEdge& edge : hosts) {
     std::vector<DeviceId>& devices = by_host.at(edge.child);
-    std::iter_swap(devices.begin(),
-                   std::min_element(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return load(a) < load(b); }));
+    std::sort(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return load(a) < load(b); });
     edges.push_back({entry.at(edge.parent.value()), devices.front()});
     entry[edge.child.value()] = devices.front();
   }
@@ -129,8 +126,13 @@ std::vector<std::uint32_t> Draft::streams_of_hosts() const {
       ++by_device[last.value()];
     }
   }
-  for (std::uint32_t device = 0; device < by_device.size(); ++device)
-    by_host[topology_.host_of(DeviceId(device)).value()] += std::min(by_device[device], 2u);
+  // As many as the executor lets a device send at a time.
+  std::vector<std::uint32_t> neighbours(topology_.num_hosts());
+  for (const HostId host : topology_.host_of_device) ++neighbours[host.value()];
+  for (std::uint32_t device = 0; device < by_device.size(); ++device) {
+    const std::uint32_t host = topology_.host_of(DeviceId(device)).value();
+    by_host[host] += std::min(by_device[device], std::max(1u, 2 / neighbours[host]));
+  }
   return by_host;
 }
 
@@ -160,7 +162,6 @@ void Draft::choose_chunks(Flow& flow, std::size_t element_size, double limit_sec
     // Of n flows that share a link each lags by its window: what is left at the end is n windows.
     const double seconds = std::max(limit_seconds, static_cast<double>(flow.bytes) / slowest);
     chunk = std::min(chunk, 0.012 * seconds * slowest / (chunks.window * (depth - 1) * std::max(1u, most_streams / 2)));
-    if (most_streams >= kManyStreams && chunk < 64.0 * 1024) chunks.window = 1;
   }
   chunks.chunk_bytes = whole(chunk, 64.0 * 1024, 4.0 * 1024 * 1024);
   set_chunks(flow, element_size, chunks);

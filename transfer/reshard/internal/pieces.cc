@@ -25,16 +25,18 @@ void place(const Datum& datum, const Network& network, SendPreference preference
     piece.degrees[i] += copies;
     load[host_at(datum, i).value()] += copies * bytes;
   };
-  // (not preferred, copies if that counts first, when it ends, copies, turn): holders before wanters, and not always the same
-  // ones first.
-  using Key = std::tuple<bool, std::uint32_t, double, std::uint32_t, std::size_t, std::size_t>;
+  // (not preferred, copies and whether it wants if those count first, when it ends, copies, turn): holders before wanters, and
+  // not always the same ones first.
+  using Key = std::tuple<bool, std::pair<std::uint32_t, bool>, double, std::uint32_t, std::size_t, std::size_t>;
   const auto key = [&](std::size_t i, std::uint32_t copies) {
     const HostId host = host_at(datum, i);
     const std::size_t group = i < holders ? 0 : holders, size = i < holders ? holders : hosts - holders;
     const double end = (load[host.value()] + copies * bytes) / network.host(host).egress();
     const bool late = end > seconds, chains = preference == SendPreference::kChains;
     const bool preferred = chains ? !late : preference == SendPreference::kHolders && i < holders && !late;
-    return Key(!preferred, chains && !late ? piece.degrees[i] : 0, end, piece.degrees[i], group + (i - group + turn) % size, i);
+    const std::pair<std::uint32_t, bool> first =
+        chains && !late ? std::pair(piece.degrees[i], i >= holders) : std::pair(0u, false);
+    return Key(!preferred, first, end, piece.degrees[i], group + (i - group + turn) % size, i);
   };
   std::size_t leader = 0;
   for (std::size_t i = 1; i < holders; ++i) {

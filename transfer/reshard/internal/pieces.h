@@ -27,7 +27,8 @@ struct TreeShape {
 
 /// Who sends the copies of a datum, of hosts that may.
 enum class SendPreference : std::uint8_t {
-  kChains,   ///< Hosts that send none yet, so that trees are regular, as long as they have time; of those the one loaded least.
+  kChains,   ///< Hosts that send none yet, so that trees are regular, as long as they have time; of those holders, then the one
+             ///< loaded least.
   kEven,     ///< The host that is then loaded least.
   kHolders,  ///< Holders as long as they have time, which makes trees shallow; then the others evenly.
 };
