@@ -40,7 +40,7 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
   if (!file) throw_error(ErrorCode::kUnavailable, "cannot write {}", path.string());
 }
 
-int run_bench(const BenchOptions& options, std::stop_token stop) {
+int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   const std::vector<BenchCase> cases = bench_cases(options);
   const std::vector<std::string> strategies = bench_strategies(options);
   BenchCluster::Options cluster;

@@ -26,7 +26,7 @@ BenchCluster::BenchCluster(const Options& options) {
   }
   if (test_hosts_) {
     local.listen_host = test_hosts_->outer_address();
-    local.wrap = [this](const std::string& host, std::vector<std::string> command) {
+    local.wrap = [this](const std::string& host, const std::vector<std::string>& command) {
       return test_hosts_->command_on(std::stoi(host.substr(4)), command);
     };
   }

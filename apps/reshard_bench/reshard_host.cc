@@ -67,7 +67,7 @@ std::vector<EngineAddress> ReshardHost::load(HostTask task) {
   return addresses;
 }
 
-void ReshardHost::connect(std::vector<EngineAddress> engines) {
+void ReshardHost::connect(const std::vector<EngineAddress>& engines) {
   for (const Device& device : devices_)
     for (const EngineAddress& peer : engines)
       if (peer.device != device.id) device.engine->connect(peer.device, peer.host, peer.address);
@@ -80,11 +80,11 @@ std::string ReshardHost::keep_parts(const std::string& strategy, const transfer:
   return plan.digest();
 }
 
-std::string ReshardHost::plan(std::string strategy) {
+std::string ReshardHost::plan(const std::string& strategy) {
   return keep_parts(strategy, plan_reshard(task_.tasks, task_.topology, task_.network, transfer::parse_strategy(strategy)));
 }
 
-std::string ReshardHost::plan_repair(RepairRequest request) { return keep_parts(kRepair, plan_repair_of(task_, request)); }
+std::string ReshardHost::plan_repair(const RepairRequest& request) { return keep_parts(kRepair, plan_repair_of(task_, request)); }
 
 transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& request) {
   const auto plan = plan_reshard(task.tasks, task.topology, task.network, transfer::parse_strategy(request.strategy));
@@ -204,9 +204,9 @@ InterfaceBytes ReshardHost::interface_bytes() {
   return sum;
 }
 
-std::vector<Address> ReshardHost::listen_for_probe(std::vector<std::string> addresses) {
+std::vector<Address> ReshardHost::listen_for_probe(const std::vector<std::string>& addresses) {
   probe_.reset();
-  probe_ = std::make_unique<TcpProbe>(std::move(addresses));
+  probe_ = std::make_unique<TcpProbe>(addresses);
   return probe_->listening();
 }
 

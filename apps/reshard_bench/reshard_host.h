@@ -98,13 +98,13 @@ class ReshardHost final {
 
   /// Forgets the case before and makes engines and buffers for the devices of this host. Returns the engines' addresses.
   std::vector<EngineAddress> load(HostTask task);
-  void connect(std::vector<EngineAddress> engines);
+  void connect(const std::vector<EngineAddress>& engines);
   /// Plans the loaded case and returns the plan's digest. The plan of each strategy is kept until the next load().
-  std::string plan(std::string strategy);
+  std::string plan(const std::string& strategy);
   /// Fills sources with the repetition's pattern and wipes destinations.
   void fill(std::uint32_t repetition);
   /// Plans what is missing after a death and returns the plan's digest; run it as strategy kRepair.
-  std::string plan_repair(RepairRequest request);
+  std::string plan_repair(const RepairRequest& request);
   /// Runs this host's part of a plan.
   actors::task<RunReply> run(RunRequest request);
   /// What is wrong in the destinations after a repetition; empty: nothing.
@@ -112,7 +112,7 @@ class ReshardHost final {
   /// Sums over eth0, eth1, ...
   InterfaceBytes interface_bytes();
   /// Before probe(): listens on a port of each address, one per interface.
-  std::vector<Address> listen_for_probe(std::vector<std::string> addresses);
+  std::vector<Address> listen_for_probe(const std::vector<std::string>& addresses);
   /// Received bytes per second, by interface. See TcpProbe.
   actors::task<std::vector<double>> probe(ProbeRequest request);
 

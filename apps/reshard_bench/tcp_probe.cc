@@ -90,7 +90,7 @@ double receive_until(int listener, TimePoint from, TimePoint end) {
 
 }  // namespace
 
-TcpProbe::TcpProbe(std::vector<std::string> addresses) {
+TcpProbe::TcpProbe(const std::vector<std::string>& addresses) {
   for (const std::string& address : addresses) {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     listeners_.push_back(socket);

@@ -15,7 +15,7 @@ namespace weft::apps {
 class TcpProbe final {
  public:
   /// Listens on a port of each address, one per interface. Throws Error(kUnavailable).
-  explicit TcpProbe(std::vector<std::string> addresses);
+  explicit TcpProbe(const std::vector<std::string>& addresses);
   ~TcpProbe();
   TcpProbe(const TcpProbe&) = delete;
   TcpProbe& operator=(const TcpProbe&) = delete;
