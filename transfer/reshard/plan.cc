@@ -36,7 +36,7 @@ std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double lim
 }
 
 /// How much better than any named strategy a plan can still become is not worth looking for.
-constexpr double kGoodEnough = 1.005;
+constexpr double kGoodEnough = 1.015;
 
 void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network& network, const PlanOptions& options,
                const LimitSolution& solution) {
@@ -44,12 +44,12 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
   plan.flows = std::move(best.flows);
   plan.predicted_seconds = best.predicted_seconds;
   if (!best.compare || plan.predicted_seconds <= plan.limit.seconds * kGoodEnough) return;
+  const internal::Demand units = internal::gather(plan.tasks, plan.topology, kBundleBytes);
   // Time that costs others bytes of their links is not worth it.
   const std::uint64_t least_bytes = internal::wire_bytes(plan.flows, plan.topology);
   for (const Strategy other :
        {Strategy::kBroadcast, Strategy::kBroadcastGreedy, Strategy::kBroadcastNaive, Strategy::kBroadcastSearch,
         Strategy::kLocalAllgather, Strategy::kGlobalAllgather, Strategy::kSendRecv}) {
-    internal::Demand units = internal::gather(plan.tasks, plan.topology, kBundleBytes);
     internal::Draft draft(units, plan.topology, network, options);
     std::vector<Flow> flows = flows_by(other, draft, plan.limit.seconds);
     const double seconds = internal::predict(flows, plan.topology, network);

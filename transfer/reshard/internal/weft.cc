@@ -21,10 +21,10 @@ constexpr std::size_t kMostPieces = 4096;
 constexpr double kFlowsUnderWay = 8;
 /// Making a flow takes about as long as simulating so many steps.
 constexpr std::uint64_t kStepsPerFlow = 40;
-/// A plan this close to the limit is not worth improving.
+/// Shares this close to the limit need no cutting of data.
 constexpr double kGoodEnough = 1.004;
-/// An order this close to it need not be improved either.
-constexpr double kGoodOrder = 1.02;
+/// A plan this close to the limit is not worth improving.
+constexpr double kGoodOrder = 1.015;
 /// What is regular gives way only to what is clearly faster: real links like it better than a simulation shows.
 constexpr double kBetter = 0.99;
 
@@ -45,8 +45,8 @@ class Weaver {
     if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough) {
       consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece, shape));
     }
-    if (worth_more(kGoodEnough)) consider(pieces(SendPreference::kEven, limit_.seconds));
-    if (worth_more(kGoodEnough)) consider(pieces(SendPreference::kHolders, limit_.seconds * 0.97));
+    if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kEven, limit_.seconds));
+    if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kHolders, limit_.seconds * 0.97));
     // Where latency counts: everything straight from holders.
     if (worth_more(1.1)) consider(pieces(SendPreference::kHolders, std::numeric_limits<double>::infinity()));
     return std::move(best_);
