@@ -35,11 +35,11 @@ inline std::vector<transfer::ReshardTask> random_tasks(std::mt19937_64& random, 
 /// pieces are bundled at random into flows from random holders down random trees.
 inline transfer::ReshardPlan random_plan(std::mt19937_64& random, std::vector<transfer::ReshardTask> tasks,
                                          const transfer::Topology& topology) {
-  using namespace transfer;
-  ReshardPlan plan;
+  using transfer::DeviceId, transfer::Flow, transfer::FlowId, transfer::Segment;
+  transfer::ReshardPlan plan;
   plan.tasks = std::move(tasks);
   plan.topology = topology;
-  plan.strategy = Strategy::kSendRecv;
+  plan.strategy = transfer::Strategy::kSendRecv;
   struct Piece {
     Segment segment;
     DeviceId root;
@@ -47,17 +47,17 @@ inline transfer::ReshardPlan random_plan(std::mt19937_64& random, std::vector<tr
   };
   std::vector<Piece> pieces;
   for (std::uint32_t t = 0; t < plan.tasks.size(); ++t) {
-    const ReshardTask& task = plan.tasks[t];
+    const transfer::ReshardTask& task = plan.tasks[t];
     std::vector<Region> regions;
-    for (const Shard& shard : task.source.shards) {
+    for (const transfer::Shard& shard : task.source.shards) {
       if (std::find(regions.begin(), regions.end(), shard.region) == regions.end()) regions.push_back(shard.region);
     }
     for (const Region& region : regions) {
       std::vector<DeviceId> holders, receivers;
-      for (const Shard& shard : task.source.shards) {
+      for (const transfer::Shard& shard : task.source.shards) {
         if (shard.region == region) holders.push_back(shard.device);
       }
-      for (const Shard& shard : task.destination.shards) receivers.push_back(shard.device);
+      for (const transfer::Shard& shard : task.destination.shards) receivers.push_back(shard.device);
       const std::uint64_t bytes = Segment::whole(t, region, size_of(task.type.dtype)).bytes;
       for (std::uint64_t begin = 0; begin < bytes;) {
         const std::uint64_t end = random() % 2 == 0 ? bytes : std::min(bytes, begin + 64 * (1 + random() % 8));
