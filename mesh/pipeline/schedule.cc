@@ -8,73 +8,42 @@
 
 namespace weft::mesh {
 
-std::string to_string(const Action& action) {
-  static constexpr char kLetters[] = {'F', 'B', 'I', 'W'};
-  return fmt::format("{}{}{}", action.stage, kLetters[static_cast<int>(action.kind)], action.microbatch);
-}
-
 std::string to_string(const Schedule& schedule) {
   std::string text;
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+    const std::vector<Action>& actions = schedule.actors[actor];
     text += fmt::format("actor {}:", actor);
-    for (const Action& action : schedule.actors[actor]) text += " " + to_string(action);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const bool joins = actions[i].joins_previous, joined = i + 1 < actions.size() && actions[i + 1].joins_previous;
+      text += joins ? ";" : joined ? " (" : " ";
+      text += to_string(actions[i]);
+      if (joins && !joined) text += ")";
+    }
     text += "\n";
   }
   return text;
 }
 
-namespace {
-
-/// Forwards first, `warm_up` of them; then backward and forward in turn; then the backwards that are left.
-std::vector<Action> one_stage(int stage, int microbatches, int warm_up) {
-  std::vector<Action> actions;
-  warm_up = std::min(warm_up, microbatches);
-  for (int i = 0; i < warm_up; ++i) actions.push_back({stage, ActionKind::kForward, i});
-  for (int i = 0; i < microbatches; ++i) {
-    actions.push_back({stage, ActionKind::kBackward, i});
-    if (warm_up + i < microbatches) actions.push_back({stage, ActionKind::kForward, warm_up + i});
-  }
-  return actions;
+std::vector<StageEdge> chain_edges(int stages, std::uint64_t bytes) {
+  std::vector<StageEdge> edges;
+  for (int stage = 0; stage + 1 < stages; ++stage) edges.push_back({stage, stage + 1, bytes});
+  return edges;
 }
 
-Schedule empty_schedule(std::string name, int stages, int microbatches) {
-  if (stages < 1 || microbatches < 1) {
-    throw_error(ErrorCode::kInvalidArgument, "a schedule needs at least 1 stage and 1 microbatch, not {} and {}", stages,
-                microbatches);
+Schedule make_task_schedule(std::string name, std::vector<int> actor_of_stage, int microbatches, const TaskFunction& tasks) {
+  if (actor_of_stage.empty() || microbatches < 1 || *std::ranges::min_element(actor_of_stage) < 0) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' needs at least 1 stage on an actor from 0 up, and 1 microbatch",
+                name);
   }
-  Schedule schedule{std::move(name), stages, microbatches, {}, {}};
-  for (int stage = 0; stage < stages; ++stage) schedule.actor_of_stage.push_back(stage);
-  return schedule;
-}
-
-}  // namespace
-
-std::vector<std::string> schedule_names() { return {"gpipe", "1f1b", "eager-1f1b"}; }
-
-Schedule make_schedule(std::string_view name, int stages, int microbatches) {
-  Schedule schedule = empty_schedule(std::string(name), stages, microbatches);
-  for (int stage = 0; stage < stages; ++stage) {
-    int warm_up = 0;
-    if (name == "gpipe") {
-      warm_up = microbatches;
-    } else if (name == "1f1b") {
-      warm_up = stages - stage;
-    } else if (name == "eager-1f1b") {
-      warm_up = 2 * (stages - stage) - 1;
-    } else {
-      throw_error(ErrorCode::kInvalidArgument, "there is no schedule '{}'; the schedules are gpipe, 1f1b, eager-1f1b", name);
-    }
-    schedule.actors.push_back(one_stage(stage, microbatches, warm_up));
-  }
-  return schedule;
-}
-
-Schedule make_forward_schedule(int stages, int microbatches) {
-  Schedule schedule = empty_schedule("forward", stages, microbatches);
-  for (int stage = 0; stage < stages; ++stage) {
+  Schedule schedule{std::move(name), static_cast<int>(actor_of_stage.size()), microbatches, std::move(actor_of_stage), {}, 0};
+  const int actors = *std::ranges::max_element(schedule.actor_of_stage) + 1;
+  for (int actor = 0; actor < actors; ++actor) {
     schedule.actors.emplace_back();
-    for (int i = 0; i < microbatches; ++i) schedule.actors.back().push_back({stage, ActionKind::kForward, i});
+    for (const std::optional<Action>& action : tasks(actor, microbatches)) {
+      if (action) schedule.actors.back().push_back(*action);
+    }
   }
+  validate(schedule, chain_edges(schedule.stages));
   return schedule;
 }
 

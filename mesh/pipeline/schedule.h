@@ -1,32 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "core/codec/codec.h"
+#include "mesh/pipeline/action.h"
 
 namespace weft::mesh {
-
-/// What an actor does at one place of its schedule.
-enum class ActionKind : std::uint8_t {
-  kForward,     ///< F
-  kBackward,    ///< B: input gradient and weight gradient together
-  kInputGrad,   ///< I
-  kWeightGrad,  ///< W
-};
-
-/// One entry of a schedule: run `kind` of `stage` for `microbatch`.
-struct Action {
-  int stage = 0;
-  ActionKind kind = ActionKind::kForward;
-  int microbatch = 0;
-  friend bool operator==(const Action&, const Action&) = default;
-};
-
-/// "1F3", "0B2": stage, kind, microbatch; the spelling of PyTorch's pipelining actions.
-std::string to_string(const Action& action);
 
 /// A pipeline schedule: per actor (a mesh) the ordered actions of one training step. Data, not code: communication is inferred.
 struct Schedule {
@@ -35,41 +18,48 @@ struct Schedule {
   int microbatches = 0;
   std::vector<int> actor_of_stage;
   std::vector<std::vector<Action>> actors;
+  /// How vocabulary passes hold up the last stage's backward: 0 there are none, 1 it starts after all S of its microbatch (the
+  /// exchange also sums the input gradient), 2 after all T.
+  int vocabulary_barriers = 0;
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-/// One line per actor: "actor 0: 0F0 0F1 0B0 ...".
+/// One line per actor: "actor 0: 0F0 0F1 0B0 ...". Compounds stand in brackets: "(0F7;7B3)".
 std::string to_string(const Schedule& schedule);
 
-/// Names that make_schedule() knows, in the order to show them.
-std::vector<std::string> schedule_names();
-
-/// Builds a named schedule for `stages` stages, one per actor.
-///   gpipe       all forwards, then all backwards
-///   1f1b        actor i warms up with stages - 1 - i forwards, then one forward, one backward
-///   eager-1f1b  warms up with min(m, 2 (stages - i) - 1) forwards, so that transfers hide (Zhuang et al., MLSys 2023)
-/// Backwards run in microbatch order, so gradients are summed in the same order under every schedule.
-/// Throws Error(kInvalidArgument) for an unknown name (naming the nearest) or a count below 1.
-Schedule make_schedule(std::string_view name, int stages, int microbatches);
-
-/// Forwards only, in microbatch order: validation.
-Schedule make_forward_schedule(int stages, int microbatches);
-
-/// A dependency between stages: what `from` produces, `to` needs.
+/// A dependency between stages: what `from` produces, `to` needs. Any two stages may be joined; an edge that jumps over stages
+/// is a skip connection.
 struct StageEdge {
   int from = 0;
   int to = 0;
+  std::uint64_t bytes = 0;  ///< One microbatch's tensor, and its gradient on the way back.
+  friend bool operator==(const StageEdge&, const StageEdge&) = default;
 };
+
+/// 0 -> 1 -> 2 ...
+std::vector<StageEdge> chain_edges(int stages, std::uint64_t bytes = 0);
 
 /// Checks that every stage has a forward and a backward (B, or one I and one W) of every microbatch exactly once, each on its own
 /// actor, in an order that every data edge allows (forward along edges, input gradients against them), and weight gradients in
 /// microbatch order. Throws Error(kInvalidArgument) naming actor, action and, for a deadlock, the cycle of waits. `training`
 /// false: forwards only.
-void validate(const Schedule& schedule, const std::vector<StageEdge>& edges, bool training = true);
+void validate(const Schedule& schedule, std::span<const StageEdge> edges, bool training = true);
+
+/// The part of validate() that has nothing to do with order: placement, counts, and that whatever an action needs is there.
+/// Throws alike.
+void check_complete(const Schedule& schedule, std::span<const StageEdge> edges, bool training = true);
+
+/// Where a stage's weight gradients are not in microbatch order, or "".
+std::string find_unordered_sum(const Schedule& schedule);
+
+/// A schedule of one's own: the ordered tasks of an actor for so many microbatches. Idle slots may be left empty; they are
+/// only for the reader, as when a task starts follows from the data.
+using TaskFunction = std::function<std::vector<std::optional<Action>>(int actor, int microbatches)>;
+
+/// Asks `tasks` for every actor and validates the result against the chain of stages: what stages need of each other on top
+/// of that, and all communication, is inferred from the graph. Throws as validate() does.
+///
+///   make_task_schedule("mine", {0, 1}, 8, [](int actor, int m) { return ...; });   // two stages on two actors
+Schedule make_task_schedule(std::string name, std::vector<int> actor_of_stage, int microbatches, const TaskFunction& tasks);
 
 }  // namespace weft::mesh
-
-template <>
-struct weft::last_enumerator<weft::mesh::ActionKind> {
-  static constexpr auto kValue = weft::mesh::ActionKind::kWeightGrad;
-};

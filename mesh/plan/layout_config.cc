@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/config/nearest.h"
-#include "mesh/pipeline/schedule.h"
+#include "mesh/schedules/named_schedules.h"
 
 namespace weft::mesh {
 namespace {
@@ -79,6 +79,12 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
   EnumNames<std::string> schedules;
   for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
   node.read_enum("schedule", layout.schedule, schedules);
+  if (const int chunks = find_named_schedule(layout.schedule).chunks; chunks > 1) {
+    node.at("schedule")
+        .fail(fmt::format("'{0}' puts {1} stages on every mesh, which can be simulated (weft schedule simulate {0}) but not run "
+                          "yet; those that run: {2}",
+                          layout.schedule, chunks, fmt::join(one_stage_schedule_names(), ", ")));
+  }
   EnumNames<transfer::Strategy> strategies;
   for (const transfer::Strategy strategy : transfer::kStrategies)
     strategies.emplace_back(transfer::to_string(strategy), strategy);

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/units.h"
 #include "mesh/program/checkpoint_programs.h"
+#include "mesh/schedules/named_schedules.h"
 
 namespace weft::mesh {
 namespace {

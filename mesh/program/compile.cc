@@ -32,6 +32,18 @@ std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& sc
   return actor;
 }
 
+/// Programs know forward and backward; reduction and update stand at the end of every step without being asked for.
+void check_kinds(const Schedule& schedule) {
+  for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+    for (const Action& action : schedule.actors[actor]) {
+      if (action.kind == ActionKind::kForward || gives_input_grad(action.kind) || gives_weight_grad(action.kind)) continue;
+      throw_error(ErrorCode::kInvalidConfig,
+                  "schedule '{}', actor {}: {} can be simulated but not run; programs are made of F, B, I and W", schedule.name,
+                  actor, to_string(action));
+    }
+  }
+}
+
 std::vector<transfer::DeviceId> all_devices(const Partition& partition) {
   std::set<transfer::DeviceId> devices;
   for (const DeviceMesh& mesh : partition.meshes) {
@@ -71,6 +83,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule, const tra
     if (edge.pass == Pass::kForward) stage_edges.push_back({edge.from_stage, edge.to_stage});
   }
   validate(schedule, stage_edges, training);
+  check_kinds(schedule);
 
   Compiled compiled;
   TransferOps ops;

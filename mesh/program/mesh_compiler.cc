@@ -189,8 +189,8 @@ void MeshCompiler::emit_action(const Action& action) {
       case ActionKind::kBackward: return pass != Pass::kForward;
       case ActionKind::kInputGrad: return pass == Pass::kInputGrad;
       case ActionKind::kWeightGrad: return pass == Pass::kWeightGrad;
+      default: return false;
     }
-    return false;
   };
   std::vector<std::size_t> steps;
   for (std::size_t i = 0; i < part_.steps.size(); ++i) {

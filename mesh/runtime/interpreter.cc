@@ -22,8 +22,8 @@ TraceKind trace_kind(ActionKind kind) {
     case ActionKind::kBackward: return TraceKind::kBackward;
     case ActionKind::kInputGrad: return TraceKind::kInputGrad;
     case ActionKind::kWeightGrad: return TraceKind::kWeightGrad;
+    default: return TraceKind::kForward;  // programs have no other kinds
   }
-  return TraceKind::kForward;
 }
 
 TraceKind trace_kind(TransferKind kind) { return kind == TransferKind::kReshard ? TraceKind::kReshard : TraceKind::kCollective; }

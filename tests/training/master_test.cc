@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "mesh/in_process/in_process_training.h"
-#include "mesh/pipeline/schedule.h"
+#include "mesh/schedules/named_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 
@@ -63,7 +63,7 @@ TEST_P(Master, TwoRunsAreBitIdenticalWhateverTheOrderOfArrival) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Master,
-                         testing::Combine(testing::ValuesIn(master_cases()), testing::ValuesIn(mesh::schedule_names()),
+                         testing::Combine(testing::ValuesIn(master_cases()), testing::ValuesIn(mesh::one_stage_schedule_names()),
                                           testing::Values(transfer::Strategy::kSendRecv, transfer::Strategy::kLocalAllgather,
                                                           transfer::Strategy::kBroadcast, transfer::Strategy::kWeft)),
                          [](const auto& test) {

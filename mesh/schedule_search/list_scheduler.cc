@@ -1,0 +1,228 @@
+#include "mesh/schedule_search/internal/list_scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <queue>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+class ListScheduler {
+ public:
+  ListScheduler(const SearchRequest& request, const ListPolicy& policy)
+      : request_(request), policy_(policy), microbatches_(static_cast<std::size_t>(request.microbatches)) {
+    const std::size_t stages = request.actor_of_stage.size();
+    schedule_.stages = static_cast<int>(stages);
+    schedule_.microbatches = request.microbatches;
+    schedule_.actor_of_stage = request.actor_of_stage;
+    schedule_.actors.resize(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1);
+    actors_.resize(schedule_.actors.size());
+    stages_.resize(stages);
+    for (std::size_t s = 0; s < stages; ++s) {
+      actors_[static_cast<std::size_t>(request.actor_of_stage[s])].stages.push_back(static_cast<int>(s));
+      stages_[s].forward_ready.assign(microbatches_, 0);
+      stages_[s].input_ready.assign(microbatches_, 0);
+      stages_[s].missing_forward.assign(microbatches_, 0);
+      stages_[s].missing_input.assign(microbatches_, 0);
+    }
+    lane_free_.assign(2 * request.costs.edges.size(), 0);
+    for (const EdgeCosts& edge : request.costs.edges) {
+      for (int& count : stages_[static_cast<std::size_t>(edge.edge.to)].missing_forward) ++count;
+      for (int& count : stages_[static_cast<std::size_t>(edge.edge.from)].missing_input) ++count;
+    }
+    // The input gradient also needs the stage's own forward.
+    for (Stage& stage : stages_) {
+      for (int& count : stage.missing_input) ++count;
+    }
+    set_limits();
+  }
+
+  std::optional<Schedule> run() {
+    std::size_t left = 3 * stages_.size() * microbatches_;
+    for (std::size_t a = 0; a < actors_.size(); ++a) wake(0, a);
+    while (!queue_.empty() && left > 0) {
+      const auto [time, actor] = queue_.top();
+      queue_.pop();
+      Actor& own = actors_[actor];
+      if (time < own.free_at) continue;
+      const std::optional<Action> action = choose(own, time);
+      if (!action) continue;
+      start(*action, actor, time);
+      --left;
+    }
+    if (left > 0) return std::nullopt;
+    schedule_.name = "auto";
+    return std::move(schedule_);
+  }
+
+ private:
+  struct Stage {
+    std::vector<double> forward_ready,
+        input_ready;  ///< When all that the microbatch needs is there; final once nothing is missing.
+    std::vector<int> missing_forward, missing_input;
+    std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Begun.
+    std::size_t limit = 0;                              ///< Between F and I.
+  };
+  struct Actor {
+    std::vector<int> stages;
+    double free_at = 0;
+    double held = 0;
+  };
+
+  const StageCosts& costs(int stage) const { return request_.costs.stages[static_cast<std::size_t>(stage)]; }
+  Stage& stage(int index) { return stages_[static_cast<std::size_t>(index)]; }
+
+  /// A stage that is k-th from the end sees a microbatch again after the way there and back; the pipeline is full when as many
+  /// are under way as the busiest actor finishes in that time.
+  void set_limits() {
+    std::vector<double> work(actors_.size(), 0);
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const StageCosts& one = costs(static_cast<int>(s));
+      work[static_cast<std::size_t>(request_.actor_of_stage[s])] += one.forward + one.input_grad + one.weight_grad;
+    }
+    const double period = *std::ranges::max_element(work);
+    double way = 0;
+    for (std::size_t s = stages_.size(); s-- > 0;) {
+      way += costs(static_cast<int>(s)).forward + costs(static_cast<int>(s)).input_grad;
+      for (const EdgeCosts& edge : request_.costs.edges) {
+        if (edge.edge.from != static_cast<int>(s) || edge.edge.to != static_cast<int>(s) + 1) continue;
+        if (request_.actor_of_stage[s] != request_.actor_of_stage[s + 1]) way += edge.forward + edge.backward;
+      }
+      const double full = policy_.in_flight <= 0 || period <= 0 ? static_cast<double>(microbatches_)
+                                                                : std::ceil(policy_.in_flight * way / period);
+      stages_[s].limit = std::clamp<std::size_t>(static_cast<std::size_t>(full), 1, microbatches_);
+    }
+  }
+
+  void wake(double time, std::size_t actor) { queue_.push({time, actor}); }
+
+  bool has_memory(std::size_t actor, double more) const {
+    if (request_.memory_of_actor.empty()) return true;
+    return actors_[actor].held + more <= request_.memory_of_actor[actor] * (1 + 1e-9);
+  }
+
+  bool forward_allowed(int s) {
+    const Stage& one = stage(s);
+    const auto actor = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(s)]);
+    return one.forwards < microbatches_ && one.forwards - one.inputs < one.limit && has_memory(actor, costs(s).activations);
+  }
+
+  static double ready_at(const std::vector<double>& ready, const std::vector<int>& missing, std::size_t microbatch) {
+    return missing[microbatch] == 0 ? ready[microbatch] : kUnknown;
+  }
+
+  std::optional<Action> choose(const Actor& own, double time) {
+    std::optional<Action> forward, input, weight;
+    double next = kUnknown;  // when something other than a W will be ready
+    for (const int s : own.stages) {
+      Stage& one = stage(s);
+      if (forward_allowed(s)) {
+        const double ready = ready_at(one.forward_ready, one.missing_forward, one.forwards);
+        next = std::min(next, ready);
+        if (ready <= time && (!forward || policy_.deep_first)) {
+          forward = Action{s, ActionKind::kForward, static_cast<int>(one.forwards)};
+        }
+      }
+      if (one.inputs < microbatches_) {
+        const double ready = ready_at(one.input_ready, one.missing_input, one.inputs);
+        next = std::min(next, ready);
+        // The later stage's gradient comes first: more waits for it.
+        if (ready <= time) input = Action{s, ActionKind::kInputGrad, static_cast<int>(one.inputs)};
+      }
+      if (one.weights < one.inputs &&
+          (!weight || one.inputs - one.weights > stage(weight->stage).inputs - stage(weight->stage).weights)) {
+        weight = Action{s, ActionKind::kWeightGrad, static_cast<int>(one.weights)};
+      }
+    }
+    if (weight && policy_.weights == ListPolicy::Weights::kAtOnce) return weight;
+    if (policy_.forward_first && forward) return forward;
+    if (input) return input;
+    if (forward) return forward;
+    if (!weight) return std::nullopt;
+    const bool gap = next >= time + costs(weight->stage).weight_grad;
+    if (policy_.weights == ListPolicy::Weights::kLast || gap || memory_short(own)) return weight;
+    return std::nullopt;  // what comes next wakes the actor
+  }
+
+  /// A forward waits for memory alone.
+  bool memory_short(const Actor& own) {
+    return std::ranges::any_of(own.stages, [&](int s) {
+      const auto actor = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(s)]);
+      return stage(s).forwards < microbatches_ && !has_memory(actor, costs(s).activations);
+    });
+  }
+
+  void start(const Action& action, std::size_t actor, double time) {
+    Stage& one = stage(action.stage);
+    Actor& own = actors_[actor];
+    const double end = time + duration(request_.costs, action);
+    own.free_at = end;
+    schedule_.actors[actor].push_back(action);
+    const auto microbatch = static_cast<std::size_t>(action.microbatch);
+    switch (action.kind) {
+      case ActionKind::kForward:
+        ++one.forwards;
+        own.held += costs(action.stage).activations;
+        provide(one.input_ready, one.missing_input, microbatch, end, actor);
+        deliver(action, end, actor);
+        break;
+      case ActionKind::kInputGrad:
+        ++one.inputs;
+        own.held -= costs(action.stage).activations - costs(action.stage).for_weight_grad;
+        deliver(action, end, actor);
+        break;
+      default:
+        ++one.weights;
+        own.held -= costs(action.stage).for_weight_grad;
+        break;
+    }
+    wake(end, actor);
+  }
+
+  void provide(std::vector<double>& ready, std::vector<int>& missing, std::size_t microbatch, double time, std::size_t actor) {
+    ready[microbatch] = std::max(ready[microbatch], time);
+    if (--missing[microbatch] == 0) wake(ready[microbatch], actor);
+  }
+
+  void deliver(const Action& action, double end, std::size_t actor) {
+    const bool forward = action.kind == ActionKind::kForward;
+    const auto microbatch = static_cast<std::size_t>(action.microbatch);
+    for (std::size_t e = 0; e < request_.costs.edges.size(); ++e) {
+      const EdgeCosts& edge = request_.costs.edges[e];
+      if ((forward ? edge.edge.from : edge.edge.to) != action.stage) continue;
+      const int to = forward ? edge.edge.to : edge.edge.from;
+      const auto receiver = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(to)]);
+      double arrival = end;
+      if (receiver != actor) {
+        double& lane = lane_free_[2 * e + (forward ? 0 : 1)];
+        lane = std::max(lane, end) + (forward ? edge.forward : edge.backward);
+        arrival = lane;
+      }
+      Stage& next = stage(to);
+      if (forward) provide(next.forward_ready, next.missing_forward, microbatch, arrival, receiver);
+      else provide(next.input_ready, next.missing_input, microbatch, arrival, receiver);
+    }
+  }
+
+  const SearchRequest& request_;
+  const ListPolicy& policy_;
+  const std::size_t microbatches_;
+  Schedule schedule_;
+  std::vector<Stage> stages_;
+  std::vector<Actor> actors_;
+  std::vector<double> lane_free_;  ///< Per edge: activations, gradients.
+  using Wake = std::pair<double, std::size_t>;
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> queue_;
+};
+
+}  // namespace
+
+std::optional<Schedule> list_schedule(const SearchRequest& request, const ListPolicy& policy) {
+  return ListScheduler(request, policy).run();
+}
+
+}  // namespace weft::mesh

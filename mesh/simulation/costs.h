@@ -1,0 +1,53 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "mesh/pipeline/schedule.h"
+
+namespace weft::mesh {
+
+/// What one microbatch costs a stage. Any unit of time, any unit of memory, the same for all.
+struct StageCosts {
+  double forward = 1;                                  ///< F
+  double input_grad = 1;                               ///< I
+  double weight_grad = 1;                              ///< W; B takes I and W
+  double recompute = 0;                                ///< R
+  double vocabulary_scores = 0, vocabulary_grads = 0;  ///< S, T
+  double reduce_grad = 0, optimizer = 0;               ///< Once per step.
+  double activations = 1;                              ///< Memory that F takes, until the input gradient is there ...
+  double for_weight_grad = 1;                          ///< ... but for this part of it, which W needs and gives back.
+  double kept_for_recompute = 0;                       ///< What F leaves where an R follows, which takes the rest again.
+};
+
+/// Time to move one microbatch's tensor along an edge whose ends lie on different actors.
+struct EdgeCosts {
+  StageEdge edge;       ///< Its bytes are in the unit of the stages' memory.
+  double forward = 0;   ///< The activation.
+  double backward = 0;  ///< Its gradient.
+};
+
+/// What a simulation knows of model and machine. A value.
+struct ScheduleCosts {
+  std::vector<StageCosts> stages;
+  std::vector<EdgeCosts> edges;
+  double per_action = 0;  ///< Added to every action: what dispatching it costs.
+  /// Actors with the same number share a network interface, over which one transfer each way goes at a time, first come first
+  /// served; empty: transfers of different edges do not slow each other down.
+  std::vector<int> nic_of_actor;
+  double pair_time = 0;  ///< A compound takes this times the sum of its actions, as one; 0: its actions run one after the other.
+
+  std::vector<StageEdge> stage_edges() const;
+};
+
+double duration(const ScheduleCosts& costs, const Action& action);
+
+/// The same work cut finer: every stage becomes `chunks` stages with that part of its time and memory, placed as `actor_of_stage`
+/// of a named schedule says; the edges between them form a chain that costs what the chain's dearest edge costs.
+/// Skip edges join the same shares of the model as before. Throws Error(kInvalidArgument) unless stages divide evenly.
+ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks);
+
+/// All stages alike, a chain of edges that take `transfer` each way.
+ScheduleCosts uniform_costs(int stages, const StageCosts& stage, double transfer = 0);
+
+}  // namespace weft::mesh

@@ -1,0 +1,160 @@
+#include "mesh/simulation/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "mesh/pipeline/schedule_text.h"
+#include "mesh/schedules/named_schedules.h"
+
+namespace weft::mesh {
+namespace {
+
+using testing::HasSubstr;
+
+Schedule schedule_of(const std::string& rows) { return read_schedule(rows, "test").schedule; }
+
+TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
+  // Actor 0 makes a tensor per unit of time; each takes 3 on its way.
+  const Simulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3));
+  ASSERT_EQ(simulation.transfers.size(), 4u);
+  EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
+  EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 4);
+  EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 4);
+  EXPECT_DOUBLE_EQ(simulation.transfers[1].end, 7);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].actions[1].start, 7);
+  EXPECT_TRUE(simulation.transfers[2].backward);
+}
+
+TEST(Simulate, ExposedIsWhatAnActorWaitedForATransferAlone) {
+  const Simulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), uniform_costs(2, {}, 0.5));
+  // Actor 1 waits 1 for the forward of actor 0 and then 0.5 for the transfer; actor 0 waits for 1 + 2 of actor 1, and two
+  // transfers, of which only the last one begins when all computing is done.
+  EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 0.5);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 0.5);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 0.5 + 1 + 2 + 0.5 + 2);
+}
+
+TEST(Simulate, CriticalPathLeadsFromTheStartToTheEndWithoutAGap) {
+  const Schedule schedule = make_schedule("1f1b", 4, 8);
+  const Simulation simulation = simulate(schedule, uniform_costs(4, {}, 0.75));
+  double at = 0;
+  for (const Simulation::PathStep& step : simulation.critical_path) {
+    const auto index = static_cast<std::size_t>(step.index);
+    const double start = step.transfer ? simulation.transfers[index].start
+                                       : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].start;
+    EXPECT_DOUBLE_EQ(start, at);
+    at = step.transfer ? simulation.transfers[index].end
+                       : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].end;
+  }
+  EXPECT_DOUBLE_EQ(at, simulation.makespan);
+}
+
+TEST(Simulate, ActorsBehindOneInterfaceTakeTurns) {
+  // Two stages feed a third; all transfers take 2 and arrive at one interface.
+  const Schedule schedule = schedule_of("0F0,0B0\n1F0,1B0\n2F0,2B0\n");
+  ScheduleCosts costs = uniform_costs(3, {});
+  costs.edges = {{{0, 2, 0}, 2, 2}, {{1, 2, 0}, 2, 2}};
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 3);
+  costs.nic_of_actor = {0, 1, 2};
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 5);
+  // And leave through one.
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan, 5 + 1 + 2 + 2 + 2 + 2);
+  costs.nic_of_actor = {0, 0, 1};
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 5);
+  costs.nic_of_actor = {0, 1, 1};
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 3);
+}
+
+TEST(Simulate, CreditsHoldTheSenderBack) {
+  // Actor 1 uses its first tensor at 1 and is busy with it for 10 a piece.
+  const Schedule schedule = schedule_of("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n");
+  ScheduleCosts costs = uniform_costs(2, {}, 1);
+  costs.stages[1].forward = 10;
+  const auto last_forward = [&](int credits) { return simulate(schedule, costs, {credits, true}).actors[0].actions[3].start; };
+  EXPECT_DOUBLE_EQ(last_forward(0), 3);
+  // With two, the third transfer starts when 1F0 has ended at 12, and forward 3 follows when transfer 0 and 1 have arrived.
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs, {2, true}).transfers[2].start, 12);
+  EXPECT_DOUBLE_EQ(last_forward(1), 13);
+}
+
+TEST(Simulate, TooFewCreditsAreADeadlockThatIsSaid) {
+  const Schedule schedule = make_schedule({"breadth-first", 2, 8, 2, 0});
+  EXPECT_NO_THROW(simulate(schedule, uniform_costs(4, {})));
+  try {
+    simulate(schedule, uniform_costs(4, {}), {1, true});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("cannot finish with 1 credits per edge"));
+  }
+}
+
+TEST(Simulate, ScheduleThatCannotFinishSaysItsCycle) {
+  const Schedule schedule = schedule_of("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
+  try {
+    simulate(schedule, uniform_costs(2, {}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("cannot finish: 0B0 of actor 0 waits for 1B0"));
+  }
+  EXPECT_THROW(simulate(schedule, uniform_costs(3, {})), Error);
+}
+
+TEST(Simulate, MemoryFollowsActivationsWeightPartsAndTensors) {
+  ScheduleCosts costs = uniform_costs(2, {.activations = 10, .for_weight_grad = 4}, 1);
+  costs.edges[0].edge.bytes = 3;
+  const Simulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
+  // Actor 0: 10 from 0, 13 while the output leaves (1 to 2), 10; the gradient comes from 4 on (3) until I ends at 6; then 4; then
+  // none.
+  std::vector<std::pair<double, double>> levels;
+  for (const MemoryLevel& level : simulation.actors[0].memory) levels.emplace_back(level.time, level.held);
+  EXPECT_THAT(levels, testing::ElementsAre(std::pair(0.0, 10.0), std::pair(1.0, 13.0), std::pair(2.0, 10.0), std::pair(4.0, 13.0),
+                                           std::pair(6.0, 4.0), std::pair(7.0, 0.0)));
+  EXPECT_DOUBLE_EQ(simulation.actors[0].peak, 13);
+}
+
+TEST(Simulate, RecomputationHoldsLittleBetween) {
+  ScheduleCosts costs = uniform_costs(1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2});
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs).peak(), 20);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0R0,0B0,0R1,0B1\n"), costs).peak(), 12);
+}
+
+TEST(Simulate, DispatchIsPaidPerAction) {
+  ScheduleCosts costs = uniform_costs(1, {});
+  costs.per_action = 0.25;
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0B0\n"), costs).makespan, 3.5);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0I0,0W0\n"), costs).makespan, 3.75);
+}
+
+TEST(Simulate, PairsThatRunAsOneTakeTheirShare) {
+  ScheduleCosts costs = uniform_costs(1, {});
+  const Schedule schedule = schedule_of("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan, 6);
+  costs.pair_time = 0.5;
+  const Simulation simulation = simulate(schedule, costs);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1.5 + 2);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 1);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].end, 2.5);
+}
+
+TEST(Simulate, LargeSchedulesAreCountedToTheEnd) {
+  const Schedule schedule = make_schedule("zb-h1", 64, 512);
+  const Simulation simulation = simulate(schedule, uniform_costs(64, {}, 0.25));
+  EXPECT_EQ(simulation.transfers.size(), 2u * 63 * 512);
+  EXPECT_GE(simulation.makespan, 3 * 512);
+}
+
+TEST(Costs, CuttingKeepsTheWork) {
+  ScheduleCosts costs = uniform_costs(2, {.forward = 2, .activations = 8}, 0.5);
+  costs.edges.push_back({{0, 1, 7}, 0.25, 0.25});
+  const ScheduleCosts cut = cut_in_chunks(costs, 2);
+  EXPECT_EQ(cut.stages.size(), 4u);
+  EXPECT_DOUBLE_EQ(cut.stages[3].forward, 1);
+  EXPECT_DOUBLE_EQ(cut.stages[0].activations, 4);
+  EXPECT_EQ(cut.edges.size(), 3u);
+  EXPECT_DOUBLE_EQ(cut.edges[2].forward, 0.5);
+  EXPECT_THROW(cut_in_chunks(costs, 0), Error);
+}
+
+}  // namespace
+}  // namespace weft::mesh
