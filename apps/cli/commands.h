@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/reshard_plan/reshard_request.h"
+#include "apps/schedule_tool/schedule_request.h"
 
 namespace weft::apps {
 
@@ -32,6 +33,14 @@ struct ReshardPlanOptions {
   std::string svg;
   bool json = false;
 };
+enum class ScheduleAction : std::uint8_t { kShow, kCheck, kSimulate, kCompare, kDraw };
+struct ScheduleOptions {
+  ScheduleAction action = ScheduleAction::kShow;
+  ScheduleRequest request;
+  bool json = false;
+  bool csv = false;  ///< show: as a file that can be read again
+  std::string svg;
+};
 struct ClusterOptions {
   std::string head = "127.0.0.1:7077";
   bool json = false;
@@ -44,6 +53,8 @@ int run_run(const FileOptions& options);
 int run_check(const FileOptions& options);
 int run_plan(const FileOptions& options);
 int run_plan_reshard(const ReshardPlanOptions& options);
+/// Also 1: `check` found something wrong.
+int run_schedule(const ScheduleOptions& options);
 int run_status(const ClusterOptions& options);
 int run_stop(const ClusterOptions& options);
 /// "reshard --quick": becomes build/bin/weft-bench-reshard.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "actors/launch/roles.h"
@@ -43,6 +44,55 @@ void add_reshard(CLI::App* command, ReshardPlanOptions& options) {
       ->needs(flag);
   add("--strategy", options.strategy, "How slices travel", "NAME")->capture_default_str();
   add("--svg", options.svg, "Draw who sends what to whom", "FILE");
+}
+
+/// `weft schedule` with a subcommand per action, all with the same options.
+CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
+  auto* command = app.add_subcommand("schedule", "Print, check, simulate, compare and draw pipeline schedules; starts nothing");
+  command->require_subcommand(1);
+  ScheduleRequest& request = options.request;
+  for (const auto& [name, action, text] :
+       {std::tuple("show", ScheduleAction::kShow, "Print the order of every actor"),
+        std::tuple("check", ScheduleAction::kCheck, "Say whether it is complete, cannot block, fits, ...; exit status 1 if not"),
+        std::tuple("simulate", ScheduleAction::kSimulate, "Play one step: makespan, bubbles, memory, exposed transfers"),
+        std::tuple("compare", ScheduleAction::kCompare, "A table; of all schedules unless some are named"),
+        std::tuple("draw", ScheduleAction::kDraw, "A timeline here, and as a picture with --svg")}) {
+    auto* one = command->add_subcommand(name, text);
+    one->callback([&options, chosen = action] { options.action = chosen; });
+    one->add_option("schedule", request.schedules, "Names, auto, or files (rows of 0F0,1B0,... as PyTorch writes them)")
+        ->type_name("NAME-or-FILE");
+    const auto number = [one](const char* option, auto& value, const char* meaning) {
+      one->add_option(option, value, meaning)->capture_default_str();
+    };
+    const auto word = [one](const char* option, std::string& value, const char* meaning, const char* type) {
+      one->add_option(option, value, meaning)->type_name(type)->capture_default_str();
+    };
+    number("--stages", request.stages, "Actors: one stage each, or as much work in several smaller ones");
+    number("--microbatches", request.microbatches, "Microbatches per step");
+    number("--chunks", request.chunks, "Stages per actor where the schedule leaves it open; 0: its own choice");
+    number("--group", request.group, "interleaved-1f1b: microbatches in a row; 0: about the number of actors");
+    word("--times", request.times, "Of an actor's forward, input and weight gradient; or a triple per stage", "F,I,W[;...]");
+    word("--transfer", request.transfer, "Time of a transfer, each way; or one per edge", "C[,...]");
+    one->add_option("--skip", request.skips, "A skip connection; may be repeated")
+        ->type_name("FROM-TO[:C[:MEMORY]]")
+        ->take_all()
+        ->allow_extra_args(false);
+    number("--activations", request.activations, "Memory of an actor's activations for one microbatch");
+    number("--weight-part", request.weight_part, "The part of it that W still needs");
+    number("--tensor", request.tensor, "Memory of what a stage hands to the next");
+    word("--memory", request.memory, "What an actor has; or one number each", "CAP[,...]");
+    one->add_option("--bubble", request.bubble, "Largest bubble that check accepts")->type_name("PERCENT");
+    number("--per-action", request.per_action, "Time that starting any action costs");
+    number("--pair-time", request.pair_time, "A compound's time, as a share of its parts'; 0: they run one after the other");
+    number("--credits", request.credits, "Transfers under way per edge; 0: any number");
+    one->add_flag("--share-nics", request.share_nics, "An actor's transfers share its network interface");
+    one->add_flag("--json", options.json, "Print JSON");
+    if (action == ScheduleAction::kShow) one->add_flag("--csv", options.csv, "Print a file that can be read again");
+    if (action == ScheduleAction::kDraw || action == ScheduleAction::kCompare || action == ScheduleAction::kSimulate) {
+      one->add_option("--svg", options.svg, "Draw them under each other into a picture")->type_name("FILE");
+    }
+  }
+  return command;
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -89,6 +139,9 @@ int parse_and_run(int argc, char** argv) {
   ReshardPlanOptions reshard;
   add_reshard(plan_command, reshard);
 
+  ScheduleOptions schedule;
+  auto* schedule_command = add_schedule(app, schedule);
+
   ClusterOptions cluster;
   const auto add_head = [&cluster](CLI::App* command) {
     command->add_option("--head", cluster.head, "Address of the head")
@@ -125,6 +178,7 @@ int parse_and_run(int argc, char** argv) {
     return run_plan_reshard(reshard);
   }
   if (*plan_command) return run_plan(file);
+  if (*schedule_command) return run_schedule(schedule);
   if (*status_command) return run_status(cluster);
   if (*bench_command) return run_benchmark(bench_command->remaining());
   return run_stop(cluster);

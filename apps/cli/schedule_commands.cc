@@ -1,0 +1,106 @@
+// weft schedule show|check|simulate|compare|draw.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/commands.h"
+#include "apps/schedule_tool/schedule_report.h"
+#include "apps/schedule_tool/timeline_drawing.h"
+#include "apps/schedule_tool/timeline_text.h"
+#include "core/base/error.h"
+#include "mesh/pipeline/schedule_text.h"
+#include "mesh/schedules/named_schedules.h"
+
+namespace weft::apps {
+namespace {
+
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
+TimelineStyle style_of_screen() {
+  TimelineStyle style;
+  style.colour = ::isatty(STDOUT_FILENO) == 1;
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.columns = size.ws_col;
+  return style;
+}
+
+/// A JSON document of all schedules: an object for one, a list for several.
+void print_json(std::vector<nlohmann::json> documents) {
+  print((documents.size() == 1 ? std::move(documents.front()) : nlohmann::json(std::move(documents))).dump(2) + "\n");
+}
+
+int check_all(const ScheduleOptions& options, const std::vector<ScheduleCase>& cases) {
+  bool all_hold = true;
+  std::vector<nlohmann::json> documents;
+  for (const ScheduleCase& one : cases) {
+    const mesh::ScheduleReport report = mesh::check_schedule(one.schedule, one.costs, one.limits);
+    all_hold = all_hold && report.holds();
+    if (options.json) documents.push_back(check_json(one, report));
+    else print(describe_check(one, report));
+  }
+  if (options.json) print_json(std::move(documents));
+  return all_hold ? 0 : 1;
+}
+
+int show_all(const ScheduleOptions& options, const std::vector<ScheduleCase>& cases) {
+  std::vector<nlohmann::json> documents;
+  for (const ScheduleCase& one : cases) {
+    if (options.json) documents.push_back(schedule_json(one));
+    else if (options.csv) print(mesh::write_schedule(one.schedule, one.costs.stage_edges()));
+    else print(describe_schedule(one));
+  }
+  if (options.json) print_json(std::move(documents));
+  return 0;
+}
+
+}  // namespace
+
+int run_schedule(const ScheduleOptions& options) {
+  ScheduleRequest request = options.request;
+  if (request.schedules.empty()) {
+    if (options.action != ScheduleAction::kCompare) {
+      throw_error(ErrorCode::kInvalidArgument,
+                  "which schedule? A file, auto, or one of {}; for example: weft schedule draw zb-h1 auto --stages 4",
+                  fmt::join(mesh::schedule_names(), ", "));
+    }
+    request.schedules = mesh::schedule_names();
+    request.schedules.emplace_back("auto");
+  }
+  const std::vector<ScheduleCase> cases = parse_schedule_request(request);
+  if (options.action == ScheduleAction::kShow) return show_all(options, cases);
+  if (options.action == ScheduleAction::kCheck) return check_all(options, cases);
+
+  std::vector<mesh::Simulation> simulations;
+  for (const ScheduleCase& one : cases) simulations.push_back(mesh::simulate(one.schedule, one.costs, one.options));
+  if (options.json) {
+    if (options.action == ScheduleAction::kCompare) {
+      print(comparison_json(cases, simulations).dump(2) + "\n");
+    } else {
+      std::vector<nlohmann::json> documents;
+      for (std::size_t i = 0; i < cases.size(); ++i) documents.push_back(simulation_json(cases[i], simulations[i]));
+      print_json(std::move(documents));
+    }
+  } else if (options.action == ScheduleAction::kCompare) {
+    print(describe_comparison(cases, simulations));
+  } else {
+    const TimelineStyle style = style_of_screen();
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (i > 0) print("\n");
+      if (options.action == ScheduleAction::kSimulate) print(describe_simulation(cases[i], simulations[i]));
+      else
+        print(fmt::format("{}: makespan {:.6g}, bubble {:.1f} %\n", cases[i].label, simulations[i].makespan,
+                          100 * simulations[i].bubble_rate()) +
+              draw_timeline(cases[i], simulations[i], style));
+    }
+  }
+  if (options.svg.empty()) return 0;
+  draw_schedules(cases, simulations).write(options.svg);
+  if (!options.json) fmt::print("drawn in {}\n", options.svg);
+  return 0;
+}
+
+}  // namespace weft::apps
