@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -164,6 +165,14 @@ int parse_and_run(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end())
     throw_error(ErrorCode::kInvalidArgument, "there is no command '{}'{}. The commands: {}; weft COMMAND --help tells more",
                 argv[1], did_you_mean(argv[1], names), fmt::join(names, ", "));
+  if (argc > 2 && std::string_view(argv[1]) == "schedule" && argv[2][0] != '-') {
+    std::vector<std::string> actions;
+    for (const CLI::App* action : schedule_command->get_subcommands({})) actions.push_back(action->get_name());
+    if (std::find(actions.begin(), actions.end(), argv[2]) == actions.end())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "weft schedule cannot '{}'{}; it can {}, as in: weft schedule draw zb-h1 auto --stages 4", argv[2],
+                  did_you_mean(argv[2], actions), fmt::join(actions, ", "));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

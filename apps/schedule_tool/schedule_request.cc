@@ -191,7 +191,7 @@ ScheduleCase case_of(const ScheduleRequest& request, const std::string& name) {
   if (name.find_first_of("/.") != std::string::npos || std::filesystem::is_regular_file(name)) return file_case(request, name);
   std::vector<std::string> names = mesh::schedule_names();
   names.emplace_back("auto");
-  throw_error(ErrorCode::kInvalidArgument, "there is no schedule '{}'{}, and no such file; the schedules are {}", name,
+  throw_error(ErrorCode::kInvalidArgument, "there is neither a schedule nor a file '{}'{}; the schedules are {}", name,
               did_you_mean(name, names), fmt::join(names, ", "));
 }
 

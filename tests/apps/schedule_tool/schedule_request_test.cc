@@ -77,7 +77,7 @@ TEST(ScheduleRequest, AutoKeepsWithinTheMemory) {
 }
 
 TEST(ScheduleRequest, MistakesNameTheOption) {
-  EXPECT_THAT(error_of(request_of({"zbv"})), HasSubstr("there is no schedule 'zbv'; did you mean 'zb-v'?"));
+  EXPECT_THAT(error_of(request_of({"zbv"})), HasSubstr("there is neither a schedule nor a file 'zbv'; did you mean 'zb-v'?"));
   EXPECT_THAT(error_of(request_of({"./none.csv"})), HasSubstr("cannot read the schedule file ./none.csv"));
   ScheduleRequest request = request_of({"1f1b"});
   request.times = "1,2";

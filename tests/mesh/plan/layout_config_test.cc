@@ -79,6 +79,15 @@ TEST(LayoutConfig, AnUnknownScheduleListsTheKnownOnes) {
   EXPECT_THAT(error_of(kGood, "schedule: 1f1b", "schedule: 1f2b"), HasSubstr("eager-1f1b"));
 }
 
+TEST(LayoutConfig, AScheduleWithSeveralStagesPerMeshSaysWhatRuns) {
+  EXPECT_THAT(
+      error_of(kGood, "schedule: 1f1b", "schedule: zb-v"),
+      HasSubstr(
+          "'zb-v' puts 2 stages on every mesh, which can be simulated (weft schedule simulate zb-v) but not run yet; those that "
+          "run: gpipe, 1f1b, eager-1f1b, zb-h1, zb-h2"));
+  EXPECT_EQ(parse(std::string(kGood).replace(std::string(kGood).find("1f1b"), 4, "zb-h1")).schedule, "zb-h1");
+}
+
 TEST(PlanPlaces, AMeshThatDoesNotFitShowsTheHosts) {
   try {
     plan_places(parse(kGood), {{"a", 1}, {"b", 2}});
