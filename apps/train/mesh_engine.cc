@@ -23,7 +23,8 @@ StepOutcome MeshEngine::step(const StepOrder& order) {
           .grad_norm = result.grad_norm,
           .transfer_seconds = result.transfer_seconds / devices,
           .exposed_transfer_seconds = result.exposed_transfer_seconds / devices,
-          .resharded_bytes = result.reshard_bytes};
+          .resharded_bytes = result.reshard_bytes,
+          .note = result.note};
 }
 
 double MeshEngine::validate(std::int64_t batches) {

@@ -109,6 +109,7 @@ class Loop {
     metrics_.append(m);
     summary_.steps = step;
     progress_.step(m);
+    if (!outcome.note.empty()) progress_.note("  " + outcome.note);
     if (!std::isfinite(m.loss))
       throw_error(
           ErrorCode::kFailedPrecondition,

@@ -88,6 +88,9 @@ class Device {
   virtual std::string description() const = 0;
   /// Memory with any content, aligned to 64 bytes or more. Throws Error(kResourceExhausted). Any thread.
   virtual DeviceMemory allocate(std::size_t bytes) = 0;
+  /// Host memory that copies to and from this device are fastest with (pinned, for a GPU), aligned like allocate()'s. Any thread.
+  /// This one is for devices whose memory is the host's.
+  virtual DeviceMemory allocate_staging(std::size_t bytes) { return allocate(bytes); }
   virtual std::unique_ptr<Stream> create_stream() = 0;
   /// Whether the host may read and write the memory directly.
   virtual bool is_host_memory() const = 0;

@@ -15,6 +15,15 @@ transfer::UcxOptions ucx_options(const DeviceSetup& setup) {
   options.interfaces = setup.interfaces;
   return options;
 }
+
+transfer::EngineOptions engine_options(Device& device) {
+  transfer::EngineOptions options;
+  options.staging = [&device](std::size_t bytes) {
+    const auto memory = std::make_shared<DeviceMemory>(device.allocate_staging(bytes));  // owner of what it points to
+    return transfer::StagingMemory(memory, memory->data());
+  };
+  return options;
+}
 }  // namespace
 
 DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches)
@@ -23,7 +32,7 @@ DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches)
       stream_(device_.create_stream()),
       storage_(device_),
       transfers_(std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
-                                                            clock_)),
+                                                            clock_, engine_options(device_))),
       resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch} {}
 
 DeviceEngine::~DeviceEngine() = default;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "core/trace/trace_event.h"
 #include "mesh/device_actor/device_actor.h"
 #include "mesh/group/driver_side.h"
+#include "mesh/plan/observed_network.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/runtime/step_result.h"
 
@@ -34,25 +36,34 @@ class MeshGroup final {
  public:
   MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model, const typename Source::Config& config,
             const GroupOptions& options)
-      : cluster_(cluster), options_(options) {
+      : cluster_(cluster), options_(options), model_(model) {
     guarded([&] {
       for (const MeshConfig& mesh : layout.meshes) spawn(mesh, config);
-      plan_ = make_training_plan(layout, model, places());
+      places_ = places();
+      plan_ = make_training_plan(layout, model_, places_);
       open();
-      install();
+      for (const auto* programs : {&plan_.train.programs, &plan_.validate.programs, &plan_.gather, &plan_.scatter}) install(*programs);
+      initialize();
       return 0;
     });
   }
 
   const TrainingPlan& plan() const { return plan_; }
 
-  /// Runs "train" or "validate" on all devices. `request.run` is filled in.
+  /// Runs "train" or "validate" on all devices. `request.run` is filled in. After the 8th, 16th, 32nd... step of "train" the
+  /// transfers are planned anew if the hosts' links turn out to carry something else than the plan counts on; the result's note
+  /// then says so. Sums do not depend on it.
   StepResult run(StepRequest request) {
     return guarded([&] {
       request.run = ++runs_;
       std::vector<StepReport> reports = collect(start(request));
       remember_traces(reports);
-      return combine(reports);
+      StepResult result = combine(reports);
+      if (request.program == plan_.train.programs.front().name && ++steps_ == next_look_) {
+        next_look_ *= 2;
+        result.note = follow_network(result.egress_rates);
+      }
+      return result;
     });
   }
 
@@ -127,19 +138,37 @@ class MeshGroup final {
     for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
   }
 
-  void install() {
-    std::vector<std::vector<actors::Future<void>>> pending;
-    for (const auto* programs : {&plan_.train.programs, &plan_.validate.programs, &plan_.gather, &plan_.scatter}) {
-      pending.emplace_back();
-      for (const Program& program : *programs) {
-        if (program.device == plan_.driver()) {
-          driver_->install(program);
-        } else {
-          pending.back().push_back(actor_of(program.device).template call<&Actor::install>(program));
-        }
+  void install(const std::vector<Program>& programs) {
+    std::vector<actors::Future<void>> pending;
+    for (const Program& program : programs) {
+      if (program.device == plan_.driver()) {
+        driver_->install(program);
+      } else {
+        pending.push_back(actor_of(program.device).template call<&Actor::install>(program));
       }
-      for (auto& future : pending.back()) future.get();
     }
+    for (auto& future : pending) future.get();
+  }
+
+  /// Plans the transfers anew where the network is not what the plan counts on. What to tell the user; empty: nothing has changed.
+  std::string follow_network(const std::vector<double>& egress_rates) {
+    const transfer::Network network = observed_network(plan_, egress_rates);
+    if (network == plan_.network) return "";
+    std::string text = describe_change(plan_, network);
+    TrainingPlan changed = make_training_plan(plan_.layout, model_, places_, network);
+    const auto same = [](const Compiled& before, const Compiled& after) {
+      const auto equal = [](const PlannedEdge& a, const PlannedEdge& b) { return a.plan.flows == b.plan.flows; };
+      return std::equal(before.edges.begin(), before.edges.end(), after.edges.begin(), after.edges.end(), equal);
+    };
+    const bool other = !same(plan_.train, changed.train) || !same(plan_.validate, changed.validate);
+    plan_ = std::move(changed);
+    if (!other) return "";
+    install(plan_.train.programs);
+    install(plan_.validate.programs);
+    return text + "; transfers planned anew";
+  }
+
+  void initialize() {
     for (auto& mesh : meshes_) mesh.template call<&Actor::initialize>(options_.seed).get();
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank)
@@ -237,6 +266,8 @@ class MeshGroup final {
 
   actors::Cluster& cluster_;
   const GroupOptions options_;
+  const ModelGraphs model_;
+  MeshPlaces places_;
   std::vector<actors::ActorMesh<Actor>> meshes_;
   TrainingPlan plan_;
   std::unique_ptr<DriverSide> driver_;
@@ -244,6 +275,7 @@ class MeshGroup final {
   std::vector<DeviceTrace> traces_;
   std::uint64_t epoch_ = 0;
   std::uint64_t runs_ = 0;
+  std::uint64_t steps_ = 0, next_look_ = 8;  ///< Of "train".
 };
 
 }  // namespace weft::mesh

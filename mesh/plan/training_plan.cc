@@ -57,22 +57,15 @@ void check_layers(const LayoutConfig& layout, const Graph& graph) {
               layout.num_layers(), graph.num_blocks());
 }
 
-}  // namespace
-
-MeshPlaces plan_places(const LayoutConfig& layout, const std::vector<std::pair<std::string, std::uint32_t>>& hosts) {
-  actors::Placement placement;
-  for (const auto& [name, devices] : hosts) placement.add_host(name, devices);
-  MeshPlaces places;
-  for (const MeshConfig& mesh : layout.meshes) places.push_back(placement.take(request_of(mesh), {mesh.name, 1}));
-  return places;
-}
-
-TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places) {
+/// `network` absent: the layout's.
+TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
+                       const transfer::Network* network) {
   check_layers(layout, model.train.graph);
   TrainingPlan plan;
   plan.layout = layout;
   PartitionRequest request;
   request.meshes = number_devices(layout, places, plan);
+  plan.network = network != nullptr ? *network : network_of(layout, plan.hosts);
   request.mesh_of_stage = layout.mesh_of_stage();
   request.stage_of_block = layout.stage_of_layer();
   request.rules = layout.sharding;
@@ -84,7 +77,7 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
   CompileOptions options;
   options.strategy = layout.resharding;
   options.credits = layout.credits;
-  options.network = network_of(layout, plan.hosts);
+  options.network = plan.network;
   plan.train = compile(plan.partition, make_schedule(layout.schedule, stages, layout.microbatches), plan.topology, options);
 
   request.graph = model.validate;
@@ -95,6 +88,25 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
   plan.gather = compile_checkpoint(plan.partition, CheckpointDirection::kGather, plan.driver(), plan.topology);
   plan.scatter = compile_checkpoint(plan.partition, CheckpointDirection::kScatter, plan.driver(), plan.topology);
   return plan;
+}
+
+}  // namespace
+
+MeshPlaces plan_places(const LayoutConfig& layout, const std::vector<std::pair<std::string, std::uint32_t>>& hosts) {
+  actors::Placement placement;
+  for (const auto& [name, devices] : hosts) placement.add_host(name, devices);
+  MeshPlaces places;
+  for (const MeshConfig& mesh : layout.meshes) places.push_back(placement.take(request_of(mesh), {mesh.name, 1}));
+  return places;
+}
+
+TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places) {
+  return make_plan(layout, model, places, nullptr);
+}
+
+TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
+                                const transfer::Network& network) {
+  return make_plan(layout, model, places, &network);
 }
 
 std::string describe(const TrainingPlan& plan, bool programs) {

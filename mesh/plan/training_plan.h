@@ -9,6 +9,7 @@
 #include "mesh/partition/partition.h"
 #include "mesh/plan/layout_config.h"
 #include "mesh/program/compile.h"
+#include "transfer/topology/network.h"
 
 namespace weft::mesh {
 
@@ -35,6 +36,7 @@ struct TrainingPlan {
   LayoutConfig layout;
   std::vector<std::string> hosts;  ///< By HostId; the last is "driver".
   transfer::Topology topology;     ///< By DeviceId; the last is the driver.
+  transfer::Network network;       ///< By HostId: what the plan counts on.
   Partition partition;             ///< Of the training graph.
   Compiled train;
   Compiled validate;
@@ -48,6 +50,9 @@ struct TrainingPlan {
 
 /// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model or a shape does not divide.
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places);
+/// The same plan for another network than the layout's: its transfers may take other ways, nothing else differs.
+TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
+                                const transfer::Network& network);
 
 /// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows, and, if asked
 /// for, every device's program.

@@ -52,11 +52,12 @@ struct StepReport {
   double exposed_transfer_seconds = 0;  ///< ... while the device stood still waiting for them.
   std::uint64_t reshard_bytes = 0;      ///< Sent from here to other meshes.
   std::uint64_t collective_bytes = 0;   ///< Sent from here within the mesh and for the global norm.
+  double egress_rate = 0;               ///< See EngineCounters::egress_rate.
   std::vector<TraceEvent> trace;
   static constexpr auto fields =
       weft::fields(&StepReport::losses, &StepReport::grad_norm, &StepReport::step_seconds, &StepReport::compute_seconds,
                    &StepReport::wait_seconds, &StepReport::transfer_seconds, &StepReport::exposed_transfer_seconds,
-                   &StepReport::reshard_bytes, &StepReport::collective_bytes, &StepReport::trace);
+                   &StepReport::reshard_bytes, &StepReport::collective_bytes, &StepReport::egress_rate, &StepReport::trace);
 };
 
 }  // namespace weft::mesh

@@ -16,6 +16,7 @@ StepResult combine(const std::vector<StepReport>& reports) {
     result.wait_seconds += report.wait_seconds;
     result.reshard_bytes += report.reshard_bytes;
     result.collective_bytes += report.collective_bytes;
+    result.egress_rates.push_back(report.egress_rate);
   }
   for (std::size_t microbatch = 0; microbatch < microbatches; ++microbatch) {
     for (const StepReport& report : reports) {

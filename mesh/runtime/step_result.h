@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "mesh/runtime/step.h"
@@ -17,6 +18,8 @@ struct StepResult {
   double wait_seconds = 0;              ///< Sum over devices of the time they stood still, bubbles included.
   std::uint64_t reshard_bytes = 0;
   std::uint64_t collective_bytes = 0;
+  std::vector<double> egress_rates;  ///< By device: StepReport::egress_rate.
+  std::string note;                  ///< What the driver's user should know; mostly empty.
 
   /// Share of the transfer time that computation hid: 1 - exposed / all; 1 when nothing was transferred.
   double hidden_share() const { return transfer_seconds > 0 ? 1 - exposed_transfer_seconds / transfer_seconds : 1; }

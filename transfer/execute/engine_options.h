@@ -2,10 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include "core/base/clock.h"
+#include "transfer/flow/egress_rule.h"
 
 namespace weft::transfer {
+
+/// Host memory and whoever owns it.
+using StagingMemory = std::shared_ptr<std::byte[]>;
 
 struct EngineOptions {
   /// kThreaded: the engine has a thread of its own. kStepped: nothing happens outside poll().
@@ -15,15 +21,15 @@ struct EngineOptions {
   Nanoseconds tick = std::chrono::milliseconds(50);
   /// How long a failed transfer waits for the next of its last messages to end before it cuts the connections they are on.
   Nanoseconds grace = std::chrono::milliseconds(500);
-  /// How many streams send to other hosts at a time, of one device and of all devices of its host together (those connected over
-  /// shared memory; one each at least). More share the link and all finish late, and at a receiver they make bursts that a switch
-  /// drops; fewer leave the link idle where receivers are slow. max_network_streams 0: no limit. Shared memory has none.
-  std::size_t max_network_streams = 2;
-  std::size_t max_host_streams = 4;
+  /// The devices of its host: those connected over shared memory.
+  EgressRule egress = {};
   /// kVerify: every chunk carries its CRC32C, taken where the flow begins and checked wherever it lands, before it is passed on.
   /// All devices of a run should have the same.
   enum class Checksum : std::uint8_t { kOff, kVerify };
   Checksum checksum = Checksum::kOff;
+  /// Where chunks are packed, wait to be unpacked and are summed up; none: the heap. Called on the transfer thread for powers of
+  /// two; what it gives is kept and used again. A GPU's device gives memory here that its copies are fast with (pinned).
+  std::function<StagingMemory(std::size_t)> staging = {};
 };
 
 }  // namespace weft::transfer

@@ -11,8 +11,6 @@ Simulation simulate(std::span<const Flow> flows, const Topology& topology, const
   if (network.num_hosts() < topology.num_hosts())
     throw_error(ErrorCode::kInvalidArgument, "the network has {} hosts, the topology {}", network.num_hosts(),
                 topology.num_hosts());
-  if (options.streams_per_host < 1)
-    throw_error(ErrorCode::kInvalidArgument, "a host that sends {} streams at a time never ends", options.streams_per_host);
   return internal::Fluid(flows, topology, network, options).run();
 }
 

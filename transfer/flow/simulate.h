@@ -4,15 +4,15 @@
 #include <span>
 #include <vector>
 
+#include "transfer/flow/egress_rule.h"
 #include "transfer/flow/flow.h"
 #include "transfer/topology/network.h"
 
 namespace weft::transfer {
 
 struct SimulateOptions {
-  /// The executor's rule: a host sends about so many flows over the network at a time, each of its devices an equal part of them
-  /// but at least one, lower flow ids first.
-  int streams_per_host = 2;
+  /// As the executor keeps it.
+  EgressRule egress = {};
   /// Events closer together than this are handled as one. 0: each on its own. The first are told apart more finely: symmetric
   /// flows need no more, and it is their start where a coarse step would do harm.
   double resolution_seconds = 0;
@@ -38,7 +38,7 @@ struct Simulation {
 /// What is modelled: every edge between hosts takes its max-min fair share of its sender's egress and its receiver's ingress. A
 /// device passes on what it has, so a slow child delays its own subtree only. A device lags behind its parent by window *
 /// chunk_bytes and a hop's latency: a chain of h hops takes S / B * (1 + (h - 1) * window * chunk_bytes / S) + h * hop_seconds. A
-/// host sends two flows at a time (one for each device where there are more), lower ids first; a flow that it passes on as fast
+/// device sends as many flows at a time as `egress` says, lower ids first; a flow that it passes on as fast
 /// as it comes in, at most a window behind, takes no place, since it is idle in between. What is not: links inside hosts (free),
 /// several interfaces of a host (their sum), processor time, losses.
 Simulation simulate(std::span<const Flow> flows, const Topology& topology, const Network& network,

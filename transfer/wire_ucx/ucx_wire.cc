@@ -28,8 +28,9 @@ namespace {
 
 // How long a wire that is being destroyed waits for its last messages to leave.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
-// A receiver tells of eager bytes that it has taken in steps of this size.
-constexpr std::size_t kCreditStep = 128 * 1024;
+// A receiver tells of eager bytes that it has taken in steps of this size: small beside kFarAhead, or senders would wait for the
+// credit of what has long been taken.
+constexpr std::size_t kCreditStep = 32 * 1024;
 // What was handed to a socket is out of the engine's hands: it shares the link with all else in the sockets, whatever should go
 // first. So over the network a message is told to be finished only when at most this much before its end is still on its way. Not
 // less than a step, or the last messages would never be.

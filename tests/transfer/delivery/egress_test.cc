@@ -21,7 +21,7 @@ TEST(Egress, AnyPlansEndWithOneOrTwoStreamsAtATime) {
     wire.eager_bytes = std::array<std::size_t, 3>{0, 100, 4096}[random() % 3];
     if (random() % 4 != 0) wire.shuffle_seed = random();
     EngineOptions engines;
-    engines.max_network_streams = 1 + random() % 2;
+    engines.egress.device_streams = 1 + random() % 2;
     std::vector<ReshardPlan> plans;
     std::vector<std::map<DeviceId, std::unique_ptr<test::Participant>>> transfers;
     for (int i = 0; i < 3; ++i) {
@@ -47,7 +47,7 @@ TEST(Egress, AnyPlansEndWithOneOrTwoStreamsAtATime) {
       ASSERT_TRUE(participant.report->outcome.ok()) << participant.report->outcome.error().describe();
       test::expect_delivered(participant, plans[i]);
     }
-    for (const auto& engine : cluster.engines) ASSERT_LE(engine->counters().peak_network_streams, engines.max_network_streams);
+    for (const auto& engine : cluster.engines) ASSERT_LE(engine->counters().peak_network_streams, engines.egress.device_streams);
     ASSERT_FALSE(HasFailure());
   }
 }
@@ -57,7 +57,7 @@ class EgressOfOne : public ::testing::Test {
  protected:
   static EngineOptions one_stream() {
     EngineOptions options;
-    options.max_network_streams = 1;
+    options.egress.device_streams = 1;
     return options;
   }
   static LoopbackOptions rendezvous() {

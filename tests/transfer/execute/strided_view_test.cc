@@ -90,5 +90,23 @@ TEST(SlotPool, LendsTheSameMemoryAgain) {
   EXPECT_EQ(pool.peak_bytes(), 1024u);
 }
 
+TEST(SlotPool, TakesItsMemoryFromWhereItIsTold) {
+  std::vector<std::size_t> asked;
+  int given_back = 0;
+  {
+    SlotPool pool([&](std::size_t bytes) {
+      asked.push_back(bytes);
+      return StagingMemory(new std::byte[bytes], [&](const std::byte* memory) {
+        delete[] memory;
+        ++given_back;
+      });
+    });
+    for (int i = 0; i < 3; ++i) pool.take(1000);
+    EXPECT_EQ(given_back, 0) << "staging memory is kept for the next chunk";
+  }
+  EXPECT_EQ(asked, std::vector<std::size_t>{1024});
+  EXPECT_EQ(given_back, 1);
+}
+
 }  // namespace
 }  // namespace weft::transfer

@@ -15,7 +15,7 @@ constexpr std::size_t kRememberedFailures = 4096;
 }  // namespace
 
 EngineCore::EngineCore(Wire& wire, const Clock& clock, const EngineOptions& options)
-    : wire_(wire), clock_(clock), options_(options), egress_(options.max_network_streams) {
+    : wire_(wire), clock_(clock), options_(options), egress_(options.egress.device_streams), slots_(options.staging) {
   wire_.set_events(*this);
 }
 
@@ -34,8 +34,7 @@ void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> 
   }
   const Path path = wire_.path_to(peer);
   if (path == Path::kSharedMemory) neighbours_.insert(peer);
-  const std::size_t share = std::max<std::size_t>(1, options_.max_host_streams / (1 + neighbours_.size()));
-  egress_.set_max_streams(std::min(options_.max_network_streams, share));
+  egress_.set_max_streams(options_.egress.streams_of_each(1 + neighbours_.size()));
   const std::scoped_lock lock(counters_mutex_);
   counters_.peers[peer].path = path;
 }

@@ -52,7 +52,7 @@ class EngineCore final : public WireEvents {
                      std::span<std::byte> buffer);
   void release(MessageId message) { wire_.release(message); }
   /// Sends to this connected peer are ordered.
-  bool is_network(DeviceId peer) const { return options_.max_network_streams != 0 && wire_.path_to(peer) == Path::kTcp; }
+  bool is_network(DeviceId peer) const { return options_.egress.device_streams != 0 && wire_.path_to(peer) == Path::kTcp; }
   /// A stream's wants or moves have changed: sends over the network what may be sent now.
   void offer(const ActiveTransfer& transfer, std::uint32_t stream);
   void count_received(DeviceId peer, std::size_t bytes);

@@ -19,7 +19,7 @@ SlotPool::Slot SlotPool::take(std::size_t bytes) {
   slot.capacity_ = std::bit_ceil(std::max<std::size_t>(bytes, 256));
   auto& free = shelf(slot.capacity_).free;
   if (free.empty()) {
-    slot.memory_.reset(new std::byte[slot.capacity_]);  // not zeroed
+    slot.memory_ = allocate_ ? allocate_(slot.capacity_) : StagingMemory(new std::byte[slot.capacity_]);  // not zeroed
   } else {
     slot.memory_ = std::move(free.back());
     free.pop_back();
@@ -29,7 +29,7 @@ SlotPool::Slot SlotPool::take(std::size_t bytes) {
   return slot;
 }
 
-void SlotPool::give_back(std::unique_ptr<std::byte[]> memory, std::size_t capacity) {
+void SlotPool::give_back(StagingMemory memory, std::size_t capacity) {
   on_loan_ -= capacity;
   auto& free = shelf(capacity).free;
   if (free.size() < kKeepPerShelf) free.push_back(std::move(memory));

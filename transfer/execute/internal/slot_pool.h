@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include "transfer/execute/engine_options.h"
 
 namespace weft::transfer {
 
@@ -37,10 +40,13 @@ class SlotPool final {
       std::swap(capacity_, other.capacity_);
     }
     SlotPool* pool_ = nullptr;
-    std::unique_ptr<std::byte[]> memory_;
+    StagingMemory memory_;
     std::size_t size_ = 0;
     std::size_t capacity_ = 0;
   };
+
+  /// `allocate`: see EngineOptions::staging.
+  explicit SlotPool(std::function<StagingMemory(std::size_t)> allocate = {}) : allocate_(std::move(allocate)) {}
 
   Slot take(std::size_t bytes);
   std::size_t bytes_on_loan() const { return on_loan_; }
@@ -49,12 +55,13 @@ class SlotPool final {
  private:
   struct Shelf {
     std::size_t capacity;
-    std::vector<std::unique_ptr<std::byte[]>> free;
+    std::vector<StagingMemory> free;
   };
   static constexpr std::size_t kKeepPerShelf = 16;
-  void give_back(std::unique_ptr<std::byte[]> memory, std::size_t capacity);
+  void give_back(StagingMemory memory, std::size_t capacity);
   Shelf& shelf(std::size_t capacity);
 
+  const std::function<StagingMemory(std::size_t)> allocate_;
   std::vector<Shelf> shelves_;  // capacities are powers of two; few
   std::size_t on_loan_ = 0;
   std::size_t peak_ = 0;

@@ -23,10 +23,12 @@ Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Networ
     capacity_.push_back(host.egress());
     capacity_.push_back(host.ingress());
   }
-  std::vector<int> neighbours(topology.num_hosts());
-  for (const HostId host : topology.host_of_device) ++neighbours[host.value()];
-  for (std::size_t device = 0; device < devices_.size(); ++device)
-    devices_[device].places = std::max(1, options.streams_per_host / neighbours[topology.host_of_device[device].value()]);
+  std::vector<std::size_t> devices(topology.num_hosts());
+  for (const HostId host : topology.host_of_device) ++devices[host.value()];
+  for (std::size_t device = 0; device < devices_.size(); ++device) {
+    const std::size_t places = options.egress.streams_of_each(devices[topology.host_of_device[device].value()]);
+    devices_[device].places = places == 0 ? std::numeric_limits<std::size_t>::max() : places;
+  }
   result_.flow_seconds.resize(flows.size());
   result_.egress_bytes.resize(network.num_hosts());
   result_.ingress_bytes.resize(network.num_hosts());
@@ -109,7 +111,7 @@ void Fluid::choose_active() {
   }
   active_.clear();
   for (Device& device : devices_) {
-    int places = device.places;
+    std::size_t places = device.places;
     for (const std::uint32_t stream : device.live) {
       if (places == 0) break;
       bool busy = false;

@@ -56,7 +56,7 @@ class Fluid {
   struct Device {
     std::vector<FluidStream> streams;  ///< In order of their flows.
     std::vector<std::uint32_t> live;   ///< Indices of those that have something to send, ascending.
-    int places = 1;                    ///< How many of those may send at a time.
+    std::size_t places = 1;            ///< How many of those may send at a time.
   };
   std::vector<Device> devices_;
   struct Sender {

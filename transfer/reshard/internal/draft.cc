@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/base/check.h"
+#include "transfer/flow/egress_rule.h"
 
 namespace weft::transfer::internal {
 namespace {
@@ -126,12 +127,11 @@ std::vector<std::uint32_t> Draft::streams_of_hosts() const {
       ++by_device[last.value()];
     }
   }
-  // As many as the executor lets a device send at a time.
-  std::vector<std::uint32_t> neighbours(topology_.num_hosts());
-  for (const HostId host : topology_.host_of_device) ++neighbours[host.value()];
+  std::vector<std::uint32_t> devices(topology_.num_hosts());
+  for (const HostId host : topology_.host_of_device) ++devices[host.value()];
   for (std::uint32_t device = 0; device < by_device.size(); ++device) {
     const std::uint32_t host = topology_.host_of(DeviceId(device)).value();
-    by_host[host] += std::min(by_device[device], std::max(1u, 2 / neighbours[host]));
+    by_host[host] += std::min(by_device[device], static_cast<std::uint32_t>(EgressRule().streams_of_each(devices[host])));
   }
   return by_host;
 }

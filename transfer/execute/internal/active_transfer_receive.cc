@@ -1,0 +1,225 @@
+// The receiving half of ActiveTransfer: chunks that arrive, land, are put in place and summed up.
+#include <cstring>
+
+#include "transfer/checksum/crc32c.h"
+#include "transfer/execute/internal/active_transfer.h"
+#include "transfer/execute/internal/engine_core.h"
+#include "transfer/execute/internal/reduce_terms.h"
+
+namespace weft::transfer {
+
+ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
+                                                      std::size_t bytes, std::span<const std::byte> payload) {
+  const std::uint32_t flow = header.flow, chunk = header.chunk;
+  if (error_) {
+    core_.release(message);
+    return Arrival::kDone;
+  }
+  if (!moving_) moving_ = core_.now();
+  const auto index = find_stream(flow);
+  if (!index || streams_[*index].stream->parent != sender || chunk >= streams_[*index].chunks.size() ||
+      bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
+    core_.release(message);
+    fail(Error(ErrorCode::kIncompatible,
+               fmt::format(
+                   "{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
+                   "the plans' digests",
+                   core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
+         Tell::kOthers);
+    return Arrival::kDone;
+  }
+  StreamState& state = streams_[*index];
+  state.chunks[chunk].seen = true;
+  state.chunks[chunk].crc = header.crc;
+  if (may_take(state, chunk)) {
+    take(*index, chunk, message, payload);
+    return Arrival::kDone;
+  }
+  state.held.push_back({message, chunk});
+  return Arrival::kHeld;
+}
+
+bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {
+  const Stream& stream = *state.stream;
+  if (stream.kind == FlowKind::kContribution) return chunk < reductions_[stream.reduction].prefix + stream.window;
+  if (stream.children.empty() || state.slots_in_use < 2 * stream.window) return true;
+  return state.view.contiguous(chunk * stream.chunk_bytes, chunk_size(stream, chunk)).has_value();
+}
+
+void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload) {
+  StreamState& state = streams_[index];
+  const Stream& stream = *state.stream;
+  const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
+  const bool staged = stream.kind == FlowKind::kContribution;
+  std::span<std::byte> target;
+  if (const auto at = staged ? std::nullopt : state.view.contiguous(offset, bytes)) {
+    target = destinations_[at->tensor].subspan(at->offset, bytes);
+  } else if (!staged && !payload.empty() && state.children.empty()) {
+    const bool sound = verify(state, chunk, payload);
+    if (sound) state.view.scatter(payload, offset, destinations_);
+    core_.release(message);
+    if (!sound) return;
+    core_.count_received(*stream.parent, bytes);
+    return landed(index, chunk);
+  } else {
+    ChunkState& at_chunk = state.chunks[chunk];
+    at_chunk.slot = core_.slots().take(bytes);
+    at_chunk.users = 1 + static_cast<std::uint32_t>(state.children.size());  // one: until it has landed, or been reduced
+    ++state.slots_in_use;
+    target = at_chunk.slot.bytes();
+  }
+  if (!payload.empty()) {
+    std::memcpy(target.data(), payload.data(), bytes);
+    core_.release(message);
+    core_.count_received(*stream.parent, bytes);
+    return landed(index, chunk);
+  }
+  ++in_flight_;
+  ++state.receiving;
+  core_.receive_chunk(*this, *stream.parent, {index, 0, chunk}, message, target);
+}
+
+void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void>& outcome) {
+  --in_flight_;
+  moved_ = core_.now();
+  StreamState& state = streams_[what.stream];
+  --state.receiving;
+  if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
+  if (error_) {
+    const bool deliver = outcome.ok() && state.stream->kind != FlowKind::kContribution;
+    if (deliver && verify(state, what.chunk, where_it_landed(state, what.chunk))) put_in_place(state, what.chunk);
+    return finish_if_over();
+  }
+  core_.count_received(*state.stream->parent, chunk_size(*state.stream, what.chunk));
+  landed(what.stream, what.chunk);
+}
+
+void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
+  StreamState& state = streams_[index];
+  const Stream& stream = *state.stream;
+  if (core_.verifies() && !state.chunks[chunk].verified && !verify(state, chunk, where_it_landed(state, chunk))) return;
+  ++state.landed;
+  moved_ = core_.now();
+  bytes_received_ += chunk_size(stream, chunk);
+  ++remaining_;  // the end, if this is it, comes at the end of this function
+  one_done();
+  state.ready.push_back(chunk);
+  pump(index);
+  if (stream.kind == FlowKind::kContribution) {
+    ReductionState& reduction = reductions_[stream.reduction];
+    if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1) reduce(stream.reduction, chunk);
+  } else {
+    put_in_place(state, chunk);
+    drop_user(index, chunk);
+  }
+  one_done();
+}
+
+std::span<const std::byte> ActiveTransfer::where_it_landed(StreamState& state, std::uint32_t chunk) {
+  if (state.chunks[chunk].slot) return state.chunks[chunk].slot.bytes();
+  const std::size_t bytes = chunk_size(*state.stream, chunk);
+  const auto at = state.view.contiguous(chunk * state.stream->chunk_bytes, bytes).value();
+  return landed_in_[at.tensor].subspan(at.offset, bytes);
+}
+
+bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk, std::span<const std::byte> bytes) {
+  ChunkState& at_chunk = state.chunks[chunk];
+  if (!core_.verifies()) return true;
+  at_chunk.verified = true;
+  if (at_chunk.crc == 0) return true;
+  const std::uint32_t sum = crc32c(bytes);
+  if (sum == at_chunk.crc) return true;
+  fail(Error(
+           ErrorCode::kDataLoss,
+           fmt::format("chunk {} of flow {} of transfer {} came damaged from {}: its CRC32C is {:08x} and should be {:08x}. Look "
+                       "for faulty memory or network hardware there, here and between",
+                       chunk, state.stream->flow, to_string(id_), core_.name_of(*state.stream->parent), sum, at_chunk.crc)),
+       Tell::kOthers);
+  return false;
+}
+
+void ActiveTransfer::put_in_place(StreamState& state, std::uint32_t chunk) {
+  ChunkState& at_chunk = state.chunks[chunk];
+  if (at_chunk.slot) state.view.scatter(at_chunk.slot.bytes(), chunk * state.stream->chunk_bytes, destinations_);
+  at_chunk.in_place = true;
+}
+
+std::vector<LandedChunks> ActiveTransfer::landed() const {
+  std::vector<LandedChunks> result;
+  for (const StreamState& state : streams_) {
+    if (!state.stream->parent || state.stream->kind == FlowKind::kContribution) continue;
+    LandedChunks& chunks = result.emplace_back(LandedChunks::none(state.stream->flow, state.stream->num_chunks()));
+    for (std::uint32_t chunk = 0; chunk < state.chunks.size(); ++chunk) {
+      if (state.chunks[chunk].in_place) chunks.set(chunk);
+    }
+  }
+  return result;
+}
+
+void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
+  ReductionState& state = reductions_[index];
+  const Reduction& reduction = *state.reduction;
+  const std::size_t offset = chunk * reduction.chunk_bytes;
+  const auto bytes = static_cast<std::size_t>(std::min(reduction.chunk_bytes, reduction.bytes - offset));
+  SlotPool::Slot own_slot, out_slot;
+  std::vector<const std::byte*> terms(reduction.num_ranks);
+  for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
+    if (rank != reduction.own_rank) {
+      terms[rank] = streams_[state.term_streams[rank]].chunks[chunk].slot.bytes().data();
+    } else if (const auto at = state.source.contiguous(offset, bytes)) {
+      terms[rank] = sources_[0].data() + *at;
+    } else {
+      own_slot = core_.slots().take(bytes);
+      state.source.gather(sources_[0].data(), offset, own_slot.bytes());
+      terms[rank] = own_slot.bytes().data();
+    }
+  }
+  const DType dtype = part_.tensors[0].dtype;
+  if (const auto at = state.destination.contiguous(offset, bytes)) {
+    reduce_terms(dtype, reduction.op, terms, destinations_[0].subspan(*at, bytes));
+  } else {
+    out_slot = core_.slots().take(bytes);
+    reduce_terms(dtype, reduction.op, terms, out_slot.bytes());
+    state.destination.scatter(out_slot.bytes(), offset, destinations_[0].data());
+  }
+  state.reduced[chunk] = true;
+  while (state.prefix < state.reduced.size() && state.reduced[state.prefix]) ++state.prefix;
+  for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
+    if (rank != reduction.own_rank) drop_user(state.term_streams[rank], chunk);
+  }
+  if (state.result_stream) {
+    streams_[*state.result_stream].ready.push_back(chunk);
+    pump(*state.result_stream);
+  }
+  ++remaining_;
+  one_done();
+  for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {
+    if (rank != reduction.own_rank) take_held(state.term_streams[rank]);
+  }
+  one_done();
+}
+
+void ActiveTransfer::drop_user(std::uint32_t index, std::uint32_t chunk) {
+  StreamState& state = streams_[index];
+  ChunkState& at_chunk = state.chunks[chunk];
+  if (!at_chunk.slot || --at_chunk.users != 0) return;
+  at_chunk.slot = SlotPool::Slot();
+  --state.slots_in_use;
+  take_held(index);
+}
+
+void ActiveTransfer::take_held(std::uint32_t index) {
+  StreamState& state = streams_[index];
+  for (std::size_t i = 0; !error_ && i < state.held.size();) {
+    const Held held = state.held[i];
+    if (!may_take(state, held.chunk)) {
+      ++i;
+      continue;
+    }
+    state.held.erase(state.held.begin() + static_cast<std::ptrdiff_t>(i));
+    take(index, held.chunk, held.message, {});
+    i = 0;
+  }
+}
+
+}  // namespace weft::transfer
