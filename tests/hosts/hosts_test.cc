@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
 #include "tests/support/real_processes.h"
 
 namespace weft::test {
@@ -170,6 +174,49 @@ TEST_F(Hosts, HeadJoinAndRunAsOnRealMachines) {
   EXPECT_EQ(hosts({"run", "0", weft, "stop", "--head", listens}).wait(), 0);
   for (RealProcesses::Process* agent : agents) EXPECT_EQ(agent->wait(), 0) << agent->text();
   EXPECT_EQ(head.wait(), 0);
+}
+
+/// The losses in a run's metrics, as they stand there.
+std::string losses_of(const std::filesystem::path& metrics) {
+  std::istringstream lines(read_file(metrics));
+  std::string line, losses;
+  while (std::getline(lines, line)) {
+    const std::size_t at = line.find("\"loss\":");
+    losses += line.substr(at, line.find(',', at) - at) + "\n";
+  }
+  return losses;
+}
+
+TEST_F(Hosts, RunPlansItsTransfersForTheLinksThatThereAre) {
+  ASSERT_EQ(hosts({"up", "3", "--rate", "16mbit"}).wait(), 0);
+  const std::string weft = RealProcesses::program("weft").string();
+  auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
+  const std::string listens = head.word_after("Weft's head listens on ");
+  for (const std::string host : {"1", "2"})
+    start({"run", host, weft, "join", listens, "--devices", "2"}).word_after("has joined cluster");
+  const auto run = [&](const std::string& name, const std::string& link) -> RealProcesses::Process& {
+    processes_.write(name + ".yaml", fmt::format(R"(name: {}
+app: gpt
+cluster: {{launcher: manual, hosts: [{{name: host1, devices: 2{}}}, {{name: host2, devices: 2{}}}]}}
+meshes: {{front: {{hosts: [host1], shape: {{data: 2}}}}, back: {{hosts: [host2], shape: {{data: 2}}}}}}
+sharding: {{batch: data}}
+pipeline: {{stages: [{{mesh: front, layers: 1}}, {{mesh: back, layers: 1}}], microbatches: 2}}
+training: {{steps: 10, batch: 32, validate_every: 0}}
+model: {{layers: 2, width: 128, heads: 2, sequence: 64}}
+data: {{text: kjv, tokenizer: bytes}}
+)",
+                                                 name, link, link));
+    return hosts({"run", "0", weft, "run", name + ".yaml", "--head", listens});
+  };
+  auto& blind = run("blind", "");
+  EXPECT_EQ(blind.wait(), 0) << blind.text();
+  EXPECT_THAT(blind.text(), AllOf(HasSubstr("where the plan counted on 1.2 GiB/s"), HasSubstr("; transfers planned anew")));
+  auto& told = run("told", ", link: 16mbit");
+  EXPECT_EQ(told.wait(), 0) << told.text();
+  EXPECT_EQ(told.text().find("planned anew"), std::string::npos) << told.text();
+  const std::string losses = losses_of(processes_.directory() / "runs/blind/metrics.jsonl");
+  EXPECT_EQ(std::count(losses.begin(), losses.end(), '\n'), 10);
+  EXPECT_EQ(losses, losses_of(processes_.directory() / "runs/told/metrics.jsonl")) << "sums do not depend on the plan";
 }
 
 TEST(HostsWithoutRoot, AreRefusedWithStatus77) {

@@ -10,6 +10,7 @@
 #include "core/base/sha256.h"
 #include "core/base/units.h"
 #include "transfer/reshard/internal/draft.h"
+#include "transfer/reshard/internal/flow_order.h"
 #include "transfer/reshard/internal/predict.h"
 #include "transfer/reshard/internal/strategies.h"
 #include "transfer/reshard/internal/weft.h"
@@ -32,7 +33,12 @@ std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double lim
     case Strategy::kBroadcastSearch: internal::plan_broadcast_search(draft); break;
     case Strategy::kWeft: WEFT_CHECK(false, "weft has a planner of its own");
   }
-  return draft.finish(limit_seconds);
+  std::vector<Flow> flows = draft.finish(limit_seconds);
+  if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather) return flows;
+  // Systems that send point to point have all sends under way at once; in the order of slices all senders would begin with the same
+  // receiver.
+  const std::vector<std::uint32_t> order = internal::rotated_order(flows, draft.topology());
+  return internal::reordered(std::move(flows), order);
 }
 
 /// How much better than any named strategy a plan can still become is not worth looking for.

@@ -118,4 +118,14 @@ std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topo
   return order;
 }
 
+std::vector<Flow> reordered(std::vector<Flow> flows, std::span<const std::uint32_t> order) {
+  std::vector<Flow> result;
+  result.reserve(flows.size());
+  for (const std::uint32_t i : order) {
+    result.push_back(std::move(flows[i]));
+    result.back().id = FlowId(static_cast<std::uint32_t>(result.size() - 1));
+  }
+  return result;
+}
+
 }  // namespace weft::transfer::internal

@@ -128,11 +128,7 @@ class Weaver {
       else judge(list_order(light, topology_, network_, attempt == 1 ? nullptr : &random));
     }
     if (!best_.flows.empty() && best_seconds >= best_.predicted_seconds * kBetter) return;
-    best_ = {{}, best_seconds, few && steps_ <= options_.simulate_steps};
-    for (const std::uint32_t i : best_order) {
-      best_.flows.push_back(std::move(flows[i]));
-      best_.flows.back().id = FlowId(static_cast<std::uint32_t>(best_.flows.size() - 1));
-    }
+    best_ = {reordered(std::move(flows), best_order), best_seconds, few && steps_ <= options_.simulate_steps};
   }
 
   std::vector<Flow> flows_of(const std::vector<Piece>& pieces) {
