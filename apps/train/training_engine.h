@@ -25,7 +25,7 @@ struct StepOutcome {
   double transfer_seconds = 0;  ///< See StepMetrics.
   double exposed_transfer_seconds = 0;
   std::uint64_t resharded_bytes = 0;
-  std::string note;  ///< For the user; mostly empty.
+  std::string note = {};  ///< For the user; mostly empty.
 };
 
 /// Whatever carries out the steps: device actors on meshes, or one device in this process. The training loop drives it.

@@ -290,7 +290,7 @@ StepReport Interpreter::finish() {
   report_.step_seconds = seconds(resources_.clock.now() - begun_);
   report_.transfer_seconds = seconds(covered_time(arrivals_));
   report_.exposed_transfer_seconds = seconds(common_time(arrivals_, waits_));
-  report_.egress_rate = resources_.transfers.counters().egress_rate;
+  report_.egress_rate = resources_.engine.counters().egress_rate;
   if (program_.losses >= 0) {
     const auto losses = tensors_[static_cast<std::size_t>(program_.losses)].as<float>();
     report_.losses.assign(losses.begin(), losses.end());

@@ -201,7 +201,7 @@ cluster: {{launcher: manual, hosts: [{{name: host1, devices: 2{}}}, {{name: host
 meshes: {{front: {{hosts: [host1], shape: {{data: 2}}}}, back: {{hosts: [host2], shape: {{data: 2}}}}}}
 sharding: {{batch: data}}
 pipeline: {{stages: [{{mesh: front, layers: 1}}, {{mesh: back, layers: 1}}], microbatches: 2}}
-training: {{steps: 10, batch: 32, validate_every: 0}}
+training: {{steps: 10, batch: 32, learning_rate: 1e-3}}
 model: {{layers: 2, width: 128, heads: 2, sequence: 64}}
 data: {{text: kjv, tokenizer: bytes}}
 )",

@@ -51,8 +51,8 @@ std::string to_string(const std::vector<Segment>& segments);
 /// tensors can share a flow, and several flows can share a large region.
 ///
 /// Chunk i is the bytes [i * chunk_bytes, min((i + 1) * chunk_bytes, bytes)) of the payload. A device
-/// passes a chunk on as soon as it has landed. At most `window` chunks are under way on an edge: window * chunk_bytes
-/// is what the pipeline's fill costs per hop, and the memory a hop may need.
+/// passes a chunk on as soon as it has landed. At most `window` chunks are under way on an edge, which is the
+/// memory a hop may need. A chunk is what filling the pipeline costs per hop.
 ///
 /// The id is also the flow's priority: where flows of one plan compete for a link, the lower one goes first.
 struct Flow {

@@ -36,11 +36,12 @@ struct Simulation {
 /// millisecond.
 ///
 /// What is modelled: every edge between hosts takes its max-min fair share of its sender's egress and its receiver's ingress. A
-/// device passes on what it has, so a slow child delays its own subtree only. A device lags behind its parent by window *
-/// chunk_bytes and a hop's latency: a chain of h hops takes S / B * (1 + (h - 1) * window * chunk_bytes / S) + h * hop_seconds. A
-/// device sends as many flows at a time as `egress` says, lower ids first; a flow that it passes on as fast
-/// as it comes in, at most a window behind, takes no place, since it is idle in between. What is not: links inside hosts (free),
-/// several interfaces of a host (their sum), processor time, losses.
+/// device passes on what it has, so a slow child delays its own subtree only. A device lags behind its parent by a chunk and a
+/// hop's latency: a chain of h hops takes S / B * (1 + (h - 1) * chunk_bytes / S) + h * hop_seconds. A device sends as many
+/// flows at a time as `egress` says, lower ids first; a flow that it passes on as fast as it comes in, at most a chunk behind,
+/// takes no place, since it is idle in between. What is not: links inside hosts (free), several interfaces of a host (their
+/// sum), processor time, losses, and that what has arrived long ago does not compete with what arrives now, so that senders with
+/// little to send are done before a fluid would be.
 Simulation simulate(std::span<const Flow> flows, const Topology& topology, const Network& network,
                     const SimulateOptions& options = {});
 

@@ -42,7 +42,9 @@ std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double lim
 }
 
 /// How much better than any named strategy a plan can still become is not worth looking for.
-constexpr double kGoodEnough = 1.015;
+constexpr double kGoodEnough = 1.02;
+/// The simulator does not see all that makes a plan even.
+constexpr double kBetter = 0.97;
 
 void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network& network, const PlanOptions& options,
                const LimitSolution& solution) {
@@ -59,7 +61,7 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
     internal::Draft draft(units, plan.topology, network, options);
     std::vector<Flow> flows = flows_by(other, draft, plan.limit.seconds);
     const double seconds = internal::predict(flows, plan.topology, network);
-    if (seconds >= plan.predicted_seconds * 0.99 || internal::wire_bytes(flows, plan.topology) > least_bytes) continue;
+    if (seconds >= plan.predicted_seconds * kBetter || internal::wire_bytes(flows, plan.topology) > least_bytes) continue;
     plan.flows = std::move(flows);
     plan.predicted_seconds = seconds;
     plan.note = fmt::format("flows as {} places them: the simulator prefers that", to_string(other));

@@ -78,7 +78,7 @@ void Fluid::add_edge(std::uint32_t index, const Flow& flow, const FlowEdge& edge
   FluidEdge fluid{index, topology.host_of(edge.parent).value(), topology.host_of(edge.child).value(), feeder,
                   static_cast<double>(flow.bytes)};
   const bool fills = options_.fill == SimulateOptions::Fill::kExact;
-  fluid.lag = fills ? std::min(static_cast<double>(flow.chunk_bytes) * flow.window, fluid.bytes) : 0;
+  fluid.lag = fills ? std::min(static_cast<double>(flow.chunk_bytes), fluid.bytes) : 0;
   result_.egress_bytes[fluid.from] += fluid.bytes;
   result_.ingress_bytes[fluid.to] += fluid.bytes;
   devices_[edge.parent.value()].streams[stream].edges.push_back(static_cast<std::uint32_t>(edges_.size()));

@@ -75,7 +75,7 @@ class Fluid {
   };
   std::vector<Start> starts_;           ///< Edges whose first chunk is on its way.
   std::vector<std::uint32_t> active_;   ///< Edges that send now.
-  std::vector<std::uint32_t> waiting_;  ///< Edges whose feeder has not yet brought the first window, while that runs.
+  std::vector<std::uint32_t> waiting_;  ///< Edges whose feeder has not yet brought the first chunk, while that runs.
   std::vector<double> room_;
   std::vector<std::uint32_t> users_;
   std::vector<std::vector<std::uint32_t>> users_of_;  ///< Per capacity, the active edges that share it.

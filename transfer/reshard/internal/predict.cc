@@ -31,7 +31,7 @@ double predict_by_load(std::span<const Flow> flows, const Topology& topology, co
       slowest = std::max({slowest, 1 / network.host(from).egress(), 1 / network.host(to).ingress()});
     }
     if (deepest == 0) continue;
-    const double lag = std::min(static_cast<double>(flow.chunk_bytes) * flow.window, static_cast<double>(flow.bytes));
+    const double lag = static_cast<double>(std::min(flow.chunk_bytes, flow.bytes));
     fill = std::max(fill, (deepest - 1) * lag * slowest + deepest * network.hop_seconds);
   }
   double busiest = 0;
@@ -50,14 +50,20 @@ std::uint64_t wire_bytes(std::span<const Flow> flows, const Topology& topology) 
 }
 
 double predict(std::span<const Flow> flows, const Topology& topology, const Network& network, std::uint64_t* steps) {
-  std::size_t edges = 0;
+  std::size_t edges = 0, most_of_one = 0;
+  std::vector<std::size_t> sends(topology.num_devices());
   for (const Flow& flow : flows) {
-    for (const FlowEdge& edge : flow.edges) edges += topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : 1;
+    for (const FlowEdge& edge : flow.edges) {
+      if (topology.host_of(edge.parent) == topology.host_of(edge.child)) continue;
+      ++edges;
+      most_of_one = std::max(most_of_one, ++sends[edge.parent.value()]);
+    }
   }
   const double by_load = predict_by_load(flows, topology, network);
   if (edges > 100'000) return by_load;
   SimulateOptions options;
-  options.resolution_seconds = by_load / (edges > 2000 ? 150 : 2000);
+  // Finer than what a device sends at a time, or all would seem to be late.
+  options.resolution_seconds = by_load / static_cast<double>(edges > 2000 ? std::clamp<std::size_t>(8 * most_of_one, 150, 2000) : 2000);
   const Simulation simulation = simulate(flows, topology, network, options);
   if (steps != nullptr) *steps += simulation.steps;
   return simulation.seconds;
