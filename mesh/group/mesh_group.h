@@ -42,7 +42,8 @@ class MeshGroup final {
       places_ = places();
       plan_ = make_training_plan(layout, model_, places_);
       open();
-      for (const auto* programs : {&plan_.train.programs, &plan_.validate.programs, &plan_.gather, &plan_.scatter}) install(*programs);
+      for (const auto* programs : {&plan_.train.programs, &plan_.validate.programs, &plan_.gather, &plan_.scatter})
+        install(*programs);
       initialize();
       return 0;
     });
@@ -150,7 +151,8 @@ class MeshGroup final {
     for (auto& future : pending) future.get();
   }
 
-  /// Plans the transfers anew where the network is not what the plan counts on. What to tell the user; empty: nothing has changed.
+  /// Plans the transfers anew where the network is not what the plan counts on. What to tell the user; empty: nothing has
+  /// changed.
   std::string follow_network(const std::vector<double>& egress_rates) {
     const transfer::Network network = observed_network(plan_, egress_rates);
     if (network == plan_.network) return "";

@@ -188,34 +188,33 @@ std::string losses_of(const std::filesystem::path& metrics) {
 }
 
 TEST_F(Hosts, RunPlansItsTransfersForTheLinksThatThereAre) {
-  ASSERT_EQ(hosts({"up", "3", "--rate", "16mbit"}).wait(), 0);
+  ASSERT_EQ(hosts({"up", "4", "--rate", "150mbit"}).wait(), 0);
   const std::string weft = RealProcesses::program("weft").string();
   auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
   const std::string listens = head.word_after("Weft's head listens on ");
-  for (const std::string host : {"1", "2"})
-    start({"run", host, weft, "join", listens, "--devices", "2"}).word_after("has joined cluster");
+  for (const std::string host : {"1", "2", "3"}) start({"run", host, weft, "join", listens}).word_after("has joined cluster");
   const auto run = [&](const std::string& name, const std::string& link) -> RealProcesses::Process& {
-    processes_.write(name + ".yaml", fmt::format(R"(name: {}
+    processes_.write(name + ".yaml", fmt::format(R"(name: {1}
 app: gpt
-cluster: {{launcher: manual, hosts: [{{name: host1, devices: 2{}}}, {{name: host2, devices: 2{}}}]}}
-meshes: {{front: {{hosts: [host1], shape: {{data: 2}}}}, back: {{hosts: [host2], shape: {{data: 2}}}}}}
-sharding: {{batch: data}}
+cluster: {{launcher: manual, hosts: [{{name: host1{0}}}, {{name: host2{0}}}, {{name: host3{0}}}]}}
+meshes: {{front: {{hosts: [host1], shape: {{tensor: 1}}}}, back: {{hosts: [host2, host3], shape: {{tensor: 2}}}}}}
+sharding: {{heads: tensor, mlp: tensor}}
 pipeline: {{stages: [{{mesh: front, layers: 1}}, {{mesh: back, layers: 1}}], microbatches: 2}}
-training: {{steps: 10, batch: 32, learning_rate: 1e-3}}
+training: {{steps: 9, batch: 64, learning_rate: 1e-3}}
 model: {{layers: 2, width: 128, heads: 2, sequence: 64}}
 data: {{text: kjv, tokenizer: bytes}}
 )",
-                                                 name, link, link));
+                                                 link, name));
     return hosts({"run", "0", weft, "run", name + ".yaml", "--head", listens});
   };
   auto& blind = run("blind", "");
   EXPECT_EQ(blind.wait(), 0) << blind.text();
   EXPECT_THAT(blind.text(), AllOf(HasSubstr("where the plan counted on 1.2 GiB/s"), HasSubstr("; transfers planned anew")));
-  auto& told = run("told", ", link: 16mbit");
+  auto& told = run("told", ", link: 150mbit");
   EXPECT_EQ(told.wait(), 0) << told.text();
   EXPECT_EQ(told.text().find("planned anew"), std::string::npos) << told.text();
   const std::string losses = losses_of(processes_.directory() / "runs/blind/metrics.jsonl");
-  EXPECT_EQ(std::count(losses.begin(), losses.end(), '\n'), 10);
+  EXPECT_EQ(std::count(losses.begin(), losses.end(), '\n'), 9);
   EXPECT_EQ(losses, losses_of(processes_.directory() / "runs/told/metrics.jsonl")) << "sums do not depend on the plan";
 }
 

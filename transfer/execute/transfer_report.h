@@ -18,7 +18,7 @@ struct TransferReport {
   TransferId id;
   Outcome<void> outcome;
   TimePoint started;   ///< When the engine took it up.
-  TimePoint moving;    ///< When its first chunk arrived; `started` where nothing arrives.
+  TimePoint moving;    ///< When its first bytes were known to come; `started` where nothing arrives.
   TimePoint finished;  ///< When its last byte had left and landed.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;

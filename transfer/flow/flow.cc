@@ -69,7 +69,9 @@ void set_chunks(Flow& flow, std::size_t element_size, const ChunkOptions& option
   flow.bytes = 0;
   for (const Segment& segment : flow.segments) flow.bytes += segment.bytes;
   flow.window = options.window;
-  const std::uint64_t limit = is_forwarded(flow) ? options.chunk_bytes : options.direct_chunk_bytes;
+  // A few chunks at least, so that packing, sending and unpacking overlap.
+  const std::uint64_t direct = std::min(options.direct_chunk_bytes, std::max<std::uint64_t>(flow.bytes / 4, 256 * 1024));
+  const std::uint64_t limit = is_forwarded(flow) ? options.chunk_bytes : direct;
   std::uint64_t unit = std::lcm<std::uint64_t>(64, element_size);
   const std::uint64_t row = row_bytes(flow.segments.front().region, element_size);
   const bool whole_rows = flow.segments.size() == 1 && flow.segments.front().begin % row == 0;

@@ -35,8 +35,8 @@ std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double lim
   }
   std::vector<Flow> flows = draft.finish(limit_seconds);
   if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather) return flows;
-  // Systems that send point to point have all sends under way at once; in the order of slices all senders would begin with the same
-  // receiver.
+  // Systems that send point to point have all sends under way at once; in the order of slices all senders would begin with the
+  // same receiver.
   const std::vector<std::uint32_t> order = internal::rotated_order(flows, draft.topology());
   return internal::reordered(std::move(flows), order);
 }

@@ -34,7 +34,7 @@ constexpr std::size_t kCreditStep = 32 * 1024;
 // What was handed to a socket is out of the engine's hands: it shares the link with all else in the sockets, whatever should go
 // first. So over the network a message is told to be finished only when at most this much before its end is still on its way. Not
 // less than a step, or the last messages would never be.
-constexpr std::size_t kFarAhead = kCreditStep;
+constexpr std::size_t kFarAhead = 64 * 1024;
 
 }  // namespace
 

@@ -7,6 +7,12 @@
 #include "transfer/execute/internal/engine_core.h"
 
 namespace weft::transfer {
+namespace {
+
+// A first chunk of at least this size is announced: its receiver would else count its bytes' time only from when all have come.
+constexpr std::size_t kWorthTelling = 32 * 1024;
+
+}  // namespace
 
 ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::uint64_t order,
                                Buffers buffers, TimePoint started, const TransferLimits& limits,
@@ -156,6 +162,8 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
   Child& child = state.children[i];
   if (!can_send(state, child)) return false;
   const std::uint32_t chunk = next_chunk(state, child);
+  if (child.next == 0 && child.network && chunk_size(*state.stream, chunk) >= kWorthTelling)
+    core_.send_note(child.device, ChunkHeader::of(ChunkHeader::kBegin, id_, state.stream->flow.value(), chunk));
   ++child.next;
   child.under_way.push_back({chunk, false});
   ++in_flight_;

@@ -62,6 +62,8 @@ class ActiveTransfer final {
 
   /// Local copies and the first sends.
   void begin();
+  /// The first bytes for this device are on their way.
+  void bytes_are_coming();
   /// A chunk is here: takes it, or keeps its message for later (kHeld).
   enum class Arrival : std::uint8_t { kDone, kHeld };
   Arrival chunk_arrived(MessageId message, DeviceId sender, const ChunkHeader& header, std::size_t bytes,
@@ -177,7 +179,7 @@ class ActiveTransfer final {
   const TimePoint started_;
   const TransferLimits limits_;
   TimePoint moved_;                  // when a chunk last left or landed
-  std::optional<TimePoint> moving_;  // when the first chunk arrived, if any had to
+  std::optional<TimePoint> moving_;  // when the first bytes were known to come, if any had to
   std::function<void(const TransferReport&)> callback_;
   std::vector<StreamState> streams_;
   std::vector<ReductionState> reductions_;

@@ -15,7 +15,7 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
     core_.release(message);
     return Arrival::kDone;
   }
-  if (!moving_) moving_ = core_.now();
+  bytes_are_coming();
   const auto index = find_stream(flow);
   if (!index || streams_[*index].stream->parent != sender || chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
@@ -37,6 +37,10 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
   }
   state.held.push_back({message, chunk});
   return Arrival::kHeld;
+}
+
+void ActiveTransfer::bytes_are_coming() {
+  if (!moving_) moving_ = core_.now();
 }
 
 bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {

@@ -17,6 +17,8 @@ struct ChunkHeader {
       0x574654ff;  // a device tells the next one that this transfer failed; the payload is an Error
 
   static constexpr std::uint32_t kHeld = 0x574654fe;  // the receiver of this chunk cannot take it yet; see EgressOrder
+  static constexpr std::uint32_t kBegin =
+      0x574654fd;  // the first chunk of this flow is on its way; what comes at once is seen late
 
   std::uint32_t magic = kChunk;
   std::uint32_t flow = 0;
@@ -37,7 +39,8 @@ struct ChunkHeader {
     ChunkHeader header;
     if (bytes.size() != sizeof(header)) return std::nullopt;
     std::memcpy(&header, bytes.data(), sizeof(header));
-    if (header.magic != kChunk && header.magic != kAbort && header.magic != kHeld) return std::nullopt;
+    const bool known = header.magic == kChunk || header.magic == kAbort || header.magic == kHeld || header.magic == kBegin;
+    if (!known) return std::nullopt;
     return header;
   }
 };

@@ -11,6 +11,8 @@ namespace {
 
 // How many failed transfers are remembered, so that what still arrives for them is thrown away at once.
 constexpr std::size_t kRememberedFailures = 4096;
+// How many that others have begun and this device has not; those of plans that differ never start here.
+constexpr std::size_t kRememberedBeginnings = 4096;
 
 }  // namespace
 
@@ -60,6 +62,7 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   }
   if (id.epoch > epoch_) {
     epoch_ = id.epoch;
+    begun_.clear();
     for (auto it = early_.begin(); it != early_.end();) {
       if (it->first.epoch >= epoch_) {
         ++it;
@@ -93,6 +96,7 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   transfers_.emplace(id, std::move(owned));
   by_order_.emplace(transfer.order(), &transfer);
   next_check_ = std::min(next_check_, transfer.next_check(options_.grace));
+  if (begun_.erase(id) != 0) transfer.bytes_are_coming();
   transfer.begin();
   if (const auto found = early_.find(id); found != early_.end()) {
     const std::vector<Early> early = std::move(found->second);
@@ -244,11 +248,16 @@ void EngineCore::send_what_may_be_sent() {
 }
 
 void EngineCore::tell_held(DeviceId sender, const ChunkHeader& header) {
-  if (!wire_.is_connected(sender) || !is_network(sender)) return;
+  if (!wire_.is_connected(sender) || !is_network(sender)) return;  // the path is known of connected peers only
   ChunkHeader note = header;
   note.magic = ChunkHeader::kHeld;
-  wire_.send(sender, std::as_bytes(std::span(&note, 1)), {},
-             new_operation({Operation::Kind::kSendNote, sender, nullptr, {}, {}, {}}));
+  send_note(sender, note);
+}
+
+void EngineCore::send_note(DeviceId peer, const ChunkHeader& note) {
+  if (!wire_.is_connected(peer)) return;
+  wire_.send(peer, std::as_bytes(std::span(&note, 1)), {},
+             new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, {}, {}}));
 }
 
 void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
@@ -293,6 +302,13 @@ void EngineCore::message_arrived(const Message& message) {
     wire_.release(message.id);
     if (found != transfers_.end()) found->second->chunk_held(message.sender, header->flow, header->chunk);
     if (egress_.num_moving() == 0) egress_rate_.idle();
+    return;
+  }
+  if (header->magic == ChunkHeader::kBegin) {
+    wire_.release(message.id);
+    if (found != transfers_.end()) return found->second->bytes_are_coming();
+    if (begun_.size() == kRememberedBeginnings) begun_.clear();
+    if (!failed_.contains(id)) begun_.insert(id);
     return;
   }
   if (found != transfers_.end()) {

@@ -51,6 +51,8 @@ class EngineCore final : public WireEvents {
   void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
                      std::span<std::byte> buffer);
   void release(MessageId message) { wire_.release(message); }
+  /// A message without payload, if the peer is connected.
+  void send_note(DeviceId peer, const ChunkHeader& note);
   /// Sends to this connected peer are ordered.
   bool is_network(DeviceId peer) const { return options_.egress.device_streams != 0 && wire_.path_to(peer) == Path::kTcp; }
   /// A stream's wants or moves have changed: sends over the network what may be sent now.
@@ -119,6 +121,7 @@ class EngineCore final : public WireEvents {
   std::unordered_map<TransferId, std::unique_ptr<ActiveTransfer>> transfers_;
   std::unordered_map<TransferId, std::vector<Early>> early_;
   std::unordered_map<TransferId, Error> aborted_;  // told before they were started here
+  std::unordered_set<TransferId> begun_;           // whose bytes were coming before they were started here
   std::unordered_set<TransferId> failed_;          // what still arrives for these is released
   std::deque<TransferId> failed_order_;            // bounds failed_ and aborted_
   std::vector<Operation> operations_;

@@ -118,6 +118,14 @@ std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topo
   return order;
 }
 
+std::vector<std::uint32_t> interleaved_order(std::span<const Flow> flows, const Topology& topology) {
+  std::vector<std::uint32_t> order(flows.size()), turn(flows.size()), count(topology.num_hosts());
+  for (std::size_t i = 0; i < flows.size(); ++i) turn[i] = count[topology.host_of(flows[i].root).value()]++;
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
+  return order;
+}
+
 std::vector<Flow> reordered(std::vector<Flow> flows, std::span<const std::uint32_t> order) {
   std::vector<Flow> result;
   result.reserve(flows.size());
