@@ -121,13 +121,15 @@ class Differentiation final : public GradientRule {
   std::optional<ValueId> output_gradient_;
 };
 
+bool is_loss(OpKind kind) { return kind == OpKind::kCrossEntropy || kind == OpKind::kSquaredError; }
+
 void check_loss(const Graph& graph, ValueId loss) {
   if (loss.value() >= graph.values().size())
     throw_error(ErrorCode::kInvalidArgument, "the loss %{} is not a value of this graph", loss);
   const Value& value = graph.value(loss);
-  if (!value.producer || graph.node(*value.producer).op.kind != OpKind::kCrossEntropy) {
-    throw_error(ErrorCode::kInvalidArgument, "the loss must be the result of cross_entropy, but '{}' {} is not", value.name,
-                to_string(value.type));
+  if (!value.producer || !is_loss(graph.node(*value.producer).op.kind)) {
+    throw_error(ErrorCode::kInvalidArgument, "the loss must be the result of cross_entropy or squared_error, but '{}' {} is not",
+                value.name, to_string(value.type));
   }
   for (const Node& node : graph.nodes()) {
     if (node.pass != Pass::kForward) throw_error(ErrorCode::kInvalidArgument, "this graph has been differentiated already");

@@ -12,7 +12,7 @@ namespace weft {
 /// added by `add` nodes, in reverse order of the uses, in the block of the value's producer (of a parameter:
 /// its first use).
 ///
-/// `loss` must be the result of cross_entropy; nothing else may use it. Throws Error(kInvalidArgument)
+/// `loss` must be the result of cross_entropy or squared_error; nothing else may use it. Throws Error(kInvalidArgument)
 /// otherwise, or when a parameter does not influence the loss.
 TrainingGraph differentiate(const Graph& forward, ValueId loss);
 

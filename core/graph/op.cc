@@ -24,6 +24,27 @@ std::string_view to_string(OpKind kind) {
     case OpKind::kEmbeddingGrad: return "embedding_grad";
     case OpKind::kCrossEntropy: return "cross_entropy";
     case OpKind::kCrossEntropyGrad: return "cross_entropy_grad";
+    case OpKind::kSilu: return "silu";
+    case OpKind::kSiluGrad: return "silu_grad";
+    case OpKind::kSigmoid: return "sigmoid";
+    case OpKind::kSigmoidGrad: return "sigmoid_grad";
+    case OpKind::kMultiply: return "multiply";
+    case OpKind::kConvolution: return "convolution";
+    case OpKind::kConvolutionInputGrad: return "convolution_input_grad";
+    case OpKind::kConvolutionWeightGrad: return "convolution_weight_grad";
+    case OpKind::kGroupNorm: return "group_norm";
+    case OpKind::kGroupNormInputGrad: return "group_norm_input_grad";
+    case OpKind::kGroupNormWeightGrad: return "group_norm_weight_grad";
+    case OpKind::kUpsample: return "upsample";
+    case OpKind::kUpsampleGrad: return "upsample_grad";
+    case OpKind::kConcat: return "concat";
+    case OpKind::kSlice: return "slice";
+    case OpKind::kAddChannels: return "add_channels";
+    case OpKind::kSumPositions: return "sum_positions";
+    case OpKind::kCrossAttention: return "cross_attention";
+    case OpKind::kCrossAttentionGrad: return "cross_attention_grad";
+    case OpKind::kSquaredError: return "squared_error";
+    case OpKind::kSquaredErrorGrad: return "squared_error_grad";
   }
   return "?";
 }

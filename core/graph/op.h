@@ -30,6 +30,27 @@ enum class OpKind : std::uint8_t {
   kEmbeddingGrad,
   kCrossEntropy,  ///< scaled sum of token losses
   kCrossEntropyGrad,
+  kSilu,
+  kSiluGrad,
+  kSigmoid,
+  kSigmoidGrad,
+  kMultiply,     ///< a * b, element by element
+  kConvolution,  ///< x[B, H, W, C] with w[KH, KW, C, N] (+ bias[N])
+  kConvolutionInputGrad,
+  kConvolutionWeightGrad,
+  kGroupNorm,
+  kGroupNormInputGrad,
+  kGroupNormWeightGrad,
+  kUpsample,  ///< each pixel becomes a square of equal ones
+  kUpsampleGrad,
+  kConcat,          ///< along the last dimension
+  kSlice,           ///< a range of the last dimension: the gradient of concat
+  kAddChannels,     ///< x[B, ..., C] + t[B, C], alike in all positions
+  kSumPositions,    ///< x[B, ..., C] -> [B, C]: the gradient of that
+  kCrossAttention,  ///< multi-head attention of q to k and v from elsewhere, not causal
+  kCrossAttentionGrad,
+  kSquaredError,  ///< scaled sum of squared differences
+  kSquaredErrorGrad,
 };
 
 /// "linear", "layer_norm_input_grad", ...
@@ -56,5 +77,5 @@ std::string to_string(const Op& op);
 
 template <>
 struct weft::last_enumerator<weft::OpKind> {
-  static constexpr auto kValue = weft::OpKind::kCrossEntropyGrad;
+  static constexpr auto kValue = weft::OpKind::kSquaredErrorGrad;
 };

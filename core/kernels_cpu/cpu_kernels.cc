@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/base/check.h"
@@ -20,6 +21,8 @@ bool accumulates_itself(OpKind kind) {
     case OpKind::kLinearWeightGrad:
     case OpKind::kLayerNormWeightGrad:
     case OpKind::kEmbeddingGrad:
+    case OpKind::kGroupNormWeightGrad:
+    case OpKind::kSumPositions:
     case OpKind::kCrossEntropy: return true;
     default: return false;
   }
@@ -61,6 +64,31 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
     case OpKind::kEmbeddingGrad: return run_embedding_grad(context, run);
     case OpKind::kCrossEntropy: return run_cross_entropy(context, run);
     case OpKind::kCrossEntropyGrad: return run_cross_entropy_grad(context, run);
+    case OpKind::kSilu: return vector.silu(run.in(0), run.out(), size(0));
+    case OpKind::kSiluGrad: return vector.silu_grad(run.in(0), run.in(1), run.out(), size(0));
+    case OpKind::kSigmoid: return vector.sigmoid(run.in(0), run.out(), size(0));
+    case OpKind::kSigmoidGrad: return vector.sigmoid_grad(run.in(0), run.in(1), run.out(), size(0));
+    case OpKind::kMultiply: return vector.multiply(run.in(0), run.in(1), run.out(), size(0));
+    case OpKind::kConvolution: return run_convolution(context, run);
+    case OpKind::kConvolutionInputGrad: return run_convolution_input_grad(context, run);
+    case OpKind::kConvolutionWeightGrad: return run_convolution_weight_grad(context, run);
+    case OpKind::kGroupNorm: return run_group_norm(context, run);
+    case OpKind::kGroupNormInputGrad: return run_group_norm_input_grad(context, run);
+    case OpKind::kGroupNormWeightGrad: return run_group_norm_weight_grad(context, run);
+    case OpKind::kUpsample: return run_upsample(context, run);
+    case OpKind::kUpsampleGrad: return run_upsample_grad(context, run);
+    case OpKind::kConcat: return run_concat(context, run);
+    case OpKind::kSlice: return run_slice(context, run);
+    case OpKind::kAddChannels: return run_add_channels(context, run);
+    case OpKind::kSumPositions: return run_sum_positions(context, run);
+    case OpKind::kCrossAttention: return run_cross_attention(context, run);
+    case OpKind::kCrossAttentionGrad: return run_cross_attention_grad(context, run);
+    case OpKind::kSquaredError: {
+      *run.out() = static_cast<float>(run.op.real("scale") * vector.squared_error(run.in(0), run.in(1), size(0)));
+      return;
+    }
+    case OpKind::kSquaredErrorGrad:
+      return vector.scaled_difference(run.in(0), run.in(1), run.out(), size(0), static_cast<float>(2 * run.op.real("scale")));
   }
 }
 
@@ -85,7 +113,7 @@ CpuKernels::CpuKernels(InstructionSet instruction_set, int threads) {
                 to_string(detect_instruction_set()));
   }
   if (threads < 1) throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads);
-  context_.reset(new Context{vector_kernels(instruction_set), threads, {}, {}, {}});
+  context_.reset(new Context{vector_kernels(instruction_set), threads, {}, {}, {}, {}});
 }
 
 CpuKernels::~CpuKernels() = default;
@@ -95,18 +123,30 @@ void CpuKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::
   check_types(op, inputs, outputs);
   WEFT_CHECK(modes.empty() || modes.size() == outputs.size(), "{} modes for {} outputs", modes.size(), outputs.size());
   set_matmul_threads(context_->threads);
-  OpRun run{op, inputs, outputs, {false, false}};
+  OpRun run{op, inputs, outputs, {}};
   bool any = false;
   for (std::size_t i = 0; i < modes.size(); ++i) any |= run.accumulate[i] = modes[i] == OutputMode::kAccumulate;
   if (!any || accumulates_itself(op.kind)) return dispatch(*context_, run);
 
-  WEFT_CHECK(outputs.size() == 1, "{} cannot accumulate", to_string(op));
-  const std::size_t size = static_cast<std::size_t>(outputs[0].type.elements());
-  const TensorRef buffer{outputs[0].type, reinterpret_cast<std::byte*>(context_->accumulate_buffer.floats(size))};
-  run.outputs = {&buffer, 1};
-  run.accumulate = {false, false};
+  // Computed beside, then added (or copied, where only another output accumulates).
+  std::size_t floats = 0;
+  for (const TensorRef& output : outputs) floats += static_cast<std::size_t>(output.type.elements());
+  float* at = context_->accumulate_buffer.floats(floats);
+  std::vector<TensorRef> beside;
+  for (const TensorRef& output : outputs) {
+    beside.push_back({output.type, reinterpret_cast<std::byte*>(at)});
+    at += output.type.elements();
+  }
+  const std::array<bool, 3> accumulate = std::exchange(run.accumulate, {});
+  run.outputs = beside;
   dispatch(*context_, run);
-  add(buffer.as<const float>(), outputs[0].as<float>());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (accumulate[i]) {
+      add(beside[i].as<const float>(), outputs[i].as<float>());
+    } else {
+      std::memcpy(outputs[i].data, beside[i].data, outputs[i].type.bytes());
+    }
+  }
 }
 
 void CpuKernels::add(std::span<const float> from, std::span<float> to) {

@@ -1,8 +1,8 @@
-// cross_entropy(logits[..., V], targets i32[...]; scale) -> scalar: scale * sum over t of
-// (logsumexp(logits[t]) - logits[t, targets[t]]). Added up in double in index order. For the mean over a
-// global batch pass scale = 1 / tokens of the whole step: then losses and gradients of microbatches and of
-// data-parallel shards simply add up. cross_entropy_grad(logits, targets; scale) -> dlogits = scale *
-// (softmax(logits) - onehot(targets)). As the loss is the end of the graph, its own gradient is 1.
+// cross_entropy(logits[..., V], targets i32[...], weights f32[...]?; scale) -> scalar: scale * sum over t of
+// weights[t] * (logsumexp(logits[t]) - logits[t, targets[t]]); without weights they are all 1. Added up in double in index order.
+// For the mean over a global batch pass scale = 1 / tokens of the whole step: then losses and gradients of microbatches and of
+// data-parallel shards simply add up. cross_entropy_grad(logits, targets, weights?; scale) -> dlogits = scale * weights *
+// (softmax(logits) - onehot(targets)). As the loss is the end of the graph, its own gradient is 1. Targets and weights have none.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -10,7 +10,12 @@ namespace weft {
 namespace {
 
 void require_logits(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kI32});
+  if (inputs.size() == 3) {
+    require_inputs(op, inputs, {DType::kF32, DType::kI32, DType::kF32});
+    require(inputs[2].shape == inputs[1].shape, op, inputs, "weights must have the shape of the targets");
+  } else {
+    require_inputs(op, inputs, {DType::kF32, DType::kI32});
+  }
   const Shape& logits = inputs[0].shape;
   require(!logits.empty() && inputs[1].shape == Shape(logits.begin(), logits.end() - 1), op, inputs,
           "targets must have the shape of the logits without the last dimension");
@@ -42,7 +47,8 @@ FactorSignature cross_entropy_signature(const Op& op, std::span<const TensorType
     signature.factors.push_back({forward ? FactorKind::kReduction : FactorKind::kParallel, logits[d]});
   }
   signature.factors.push_back({FactorKind::kWhole, logits.back()});
-  signature.inputs = {factor_range(0, tokens + 1), factor_range(0, tokens)};
+  signature.inputs.assign(inputs.size(), factor_range(0, tokens));
+  signature.inputs[0] = factor_range(0, tokens + 1);
   signature.outputs = {forward ? std::vector<int>{} : factor_range(0, tokens + 1)};
   return signature;
 }
@@ -51,6 +57,9 @@ void differentiate_cross_entropy(GradientRule& rule) {
   const std::vector<ValueId> inputs = rule.node().inputs;
   if (rule.output_gradient()) {
     throw_error(ErrorCode::kInvalidArgument, "cross_entropy can only be the loss itself: something was computed from its result");
+  }
+  if (inputs.size() == 3 && rule.needs_gradient(2)) {
+    throw_error(ErrorCode::kInvalidArgument, "cross_entropy: the weights must not depend on parameters");
   }
   if (!rule.needs_gradient(0)) return;
   const Op op{OpKind::kCrossEntropyGrad, {{"scale", rule.node().op.real("scale")}}};

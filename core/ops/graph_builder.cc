@@ -38,8 +38,40 @@ ValueId GraphBuilder::attention(ValueId qkv, std::int64_t head_dim) {
 
 ValueId GraphBuilder::embedding(ValueId table, ValueId ids) { return append({OpKind::kEmbedding, {}}, {table, ids}); }
 
-ValueId GraphBuilder::cross_entropy(ValueId logits, ValueId targets, double scale) {
-  return append({OpKind::kCrossEntropy, {{"scale", scale}}}, {logits, targets});
+ValueId GraphBuilder::cross_entropy(ValueId logits, ValueId targets, double scale, std::optional<ValueId> weights) {
+  std::vector<ValueId> inputs{logits, targets};
+  if (weights) inputs.push_back(*weights);
+  return append({OpKind::kCrossEntropy, {{"scale", scale}}}, std::move(inputs));
+}
+
+ValueId GraphBuilder::silu(ValueId x) { return append({OpKind::kSilu, {}}, {x}); }
+
+ValueId GraphBuilder::sigmoid(ValueId x) { return append({OpKind::kSigmoid, {}}, {x}); }
+
+ValueId GraphBuilder::multiply(ValueId a, ValueId b) { return append({OpKind::kMultiply, {}}, {a, b}); }
+
+ValueId GraphBuilder::convolution(ValueId x, ValueId w, std::optional<ValueId> bias, std::int64_t stride, std::int64_t padding) {
+  std::vector<ValueId> inputs{x, w};
+  if (bias) inputs.push_back(*bias);
+  return append({OpKind::kConvolution, {{"stride", stride}, {"padding", padding}}}, std::move(inputs));
+}
+
+ValueId GraphBuilder::group_norm(ValueId x, ValueId gamma, ValueId beta, std::int64_t group_size, double epsilon) {
+  return append({OpKind::kGroupNorm, {{"group_size", group_size}, {"epsilon", epsilon}}}, {x, gamma, beta});
+}
+
+ValueId GraphBuilder::upsample(ValueId x, std::int64_t factor) { return append({OpKind::kUpsample, {{"factor", factor}}}, {x}); }
+
+ValueId GraphBuilder::concat(ValueId a, ValueId b) { return append({OpKind::kConcat, {}}, {a, b}); }
+
+ValueId GraphBuilder::add_channels(ValueId x, ValueId t) { return append({OpKind::kAddChannels, {}}, {x, t}); }
+
+ValueId GraphBuilder::cross_attention(ValueId q, ValueId k, ValueId v, std::int64_t head_dim) {
+  return append({OpKind::kCrossAttention, {{"head_dim", head_dim}}}, {q, k, v});
+}
+
+ValueId GraphBuilder::squared_error(ValueId x, ValueId target, double scale) {
+  return append({OpKind::kSquaredError, {{"scale", scale}}}, {x, target});
 }
 
 void GraphBuilder::set_block(int block) {

@@ -53,7 +53,19 @@ class GraphBuilder {
   ValueId layer_norm(ValueId x, ValueId gamma, ValueId beta, double epsilon = 1e-5);
   ValueId attention(ValueId qkv, std::int64_t head_dim);
   ValueId embedding(ValueId table, ValueId ids);
-  ValueId cross_entropy(ValueId logits, ValueId targets, double scale);
+  ValueId cross_entropy(ValueId logits, ValueId targets, double scale, std::optional<ValueId> weights = std::nullopt);
+  ValueId silu(ValueId x);
+  ValueId sigmoid(ValueId x);
+  ValueId multiply(ValueId a, ValueId b);
+  ValueId convolution(ValueId x, ValueId w, std::optional<ValueId> bias, std::int64_t stride, std::int64_t padding);
+  ValueId group_norm(ValueId x, ValueId gamma, ValueId beta, std::int64_t group_size, double epsilon = 1e-5);
+  ValueId upsample(ValueId x, std::int64_t factor);
+  ValueId concat(ValueId a, ValueId b);
+  ValueId add_channels(ValueId x, ValueId t);
+  ValueId cross_attention(ValueId q, ValueId k, ValueId v, std::int64_t head_dim);
+  ValueId squared_error(ValueId x, ValueId target, double scale);
+
+  const TensorType& type(ValueId value) const { return graph_.value(value).type; }
 
   /// The block of the nodes that follow; stages are cut between blocks. Must not decrease.
   void set_block(int block);

@@ -23,6 +23,27 @@ const OpDefinition& definition(OpKind kind) {
     case OpKind::kEmbeddingGrad: return kEmbeddingGradDefinition;
     case OpKind::kCrossEntropy: return kCrossEntropyDefinition;
     case OpKind::kCrossEntropyGrad: return kCrossEntropyGradDefinition;
+    case OpKind::kSilu: return kSiluDefinition;
+    case OpKind::kSiluGrad: return kSiluGradDefinition;
+    case OpKind::kSigmoid: return kSigmoidDefinition;
+    case OpKind::kSigmoidGrad: return kSigmoidGradDefinition;
+    case OpKind::kMultiply: return kMultiplyDefinition;
+    case OpKind::kConvolution: return kConvolutionDefinition;
+    case OpKind::kConvolutionInputGrad: return kConvolutionInputGradDefinition;
+    case OpKind::kConvolutionWeightGrad: return kConvolutionWeightGradDefinition;
+    case OpKind::kGroupNorm: return kGroupNormDefinition;
+    case OpKind::kGroupNormInputGrad: return kGroupNormInputGradDefinition;
+    case OpKind::kGroupNormWeightGrad: return kGroupNormWeightGradDefinition;
+    case OpKind::kUpsample: return kUpsampleDefinition;
+    case OpKind::kUpsampleGrad: return kUpsampleGradDefinition;
+    case OpKind::kConcat: return kConcatDefinition;
+    case OpKind::kSlice: return kSliceDefinition;
+    case OpKind::kAddChannels: return kAddChannelsDefinition;
+    case OpKind::kSumPositions: return kSumPositionsDefinition;
+    case OpKind::kCrossAttention: return kCrossAttentionDefinition;
+    case OpKind::kCrossAttentionGrad: return kCrossAttentionGradDefinition;
+    case OpKind::kSquaredError: return kSquaredErrorDefinition;
+    case OpKind::kSquaredErrorGrad: return kSquaredErrorGradDefinition;
   }
   WEFT_CHECK(false, "op kind {}", static_cast<int>(kind));
 }

@@ -18,10 +18,13 @@ namespace {
 
 using test::Numbers;
 
-/// A small model: the op between parameters and a cross entropy.
+enum class Loss : std::uint8_t { kCrossEntropy, kWeightedCrossEntropy, kSquaredError };
+
+/// A small model: the op between parameters and a loss.
 struct Case {
   std::string name;
   std::function<ValueId(GraphBuilder&)> build;  // the value that goes into the loss; its last dimension are the logits
+  Loss loss = Loss::kCrossEntropy;
 };
 
 ValueId parameter(GraphBuilder& b, const std::string& name, Shape shape) {
@@ -83,6 +86,89 @@ std::vector<Case> cases() {
        [](GraphBuilder& b) {
          return parameter(b, "logits", {3, 2, 71});
        }},
+      {"weighted_cross_entropy",
+       [](GraphBuilder& b) {
+         return parameter(b, "logits", {3, 5, 10});
+       },
+       Loss::kWeightedCrossEntropy},
+      {"squared_error",
+       [](GraphBuilder& b) {
+         return parameter(b, "x", {3, 5, 11});
+       },
+       Loss::kSquaredError},
+      {"silu",
+       [](GraphBuilder& b) {
+         return b.silu(parameter(b, "x", {5, 37}));
+       }},
+      {"sigmoid",
+       [](GraphBuilder& b) {
+         return b.sigmoid(parameter(b, "x", {5, 37}));
+       }},
+      {"multiply",
+       [](GraphBuilder& b) {
+         return b.multiply(parameter(b, "a", {5, 37}), parameter(b, "b", {5, 37}));
+       }},
+      {"convolution",
+       [](GraphBuilder& b) {
+         return b.convolution(parameter(b, "x", {2, 7, 5, 6}), parameter(b, "w", {3, 3, 6, 11}), std::nullopt, 1, 1);
+       }},
+      {"convolution_bias_odd_channels",
+       [](GraphBuilder& b) {
+         return b.convolution(parameter(b, "x", {2, 6, 9, 1}), parameter(b, "w", {3, 3, 1, 17}), parameter(b, "bias", {17}), 1,
+                              1);
+       }},
+      {"convolution_stride_2",
+       [](GraphBuilder& b) {
+         return b.convolution(parameter(b, "x", {2, 7, 8, 16}), parameter(b, "w", {3, 3, 16, 32}), parameter(b, "bias", {32}), 2,
+                              1);
+       }},
+      {"convolution_stride_2_leaves_pixels_over",
+       [](GraphBuilder& b) {
+         return b.convolution(parameter(b, "x", {1, 7, 9, 5}), parameter(b, "w", {2, 2, 5, 3}), std::nullopt, 2, 0);
+       }},
+      {"convolution_1x1",
+       [](GraphBuilder& b) {
+         return b.convolution(parameter(b, "x", {2, 5, 3, 13}), parameter(b, "w", {1, 1, 13, 10}), parameter(b, "bias", {10}), 1,
+                              0);
+       }},
+      {"convolution_5x3",
+       [](GraphBuilder& b) {
+         return b.convolution(parameter(b, "x", {1, 9, 9, 4}), parameter(b, "w", {5, 3, 4, 8}), std::nullopt, 1, 1);
+       }},
+      {"group_norm",
+       [](GraphBuilder& b) {
+         return b.group_norm(parameter(b, "x", {2, 5, 3, 12}), parameter(b, "gamma", {12}), parameter(b, "beta", {12}), 3);
+       }},
+      {"group_norm_many_positions",
+       [](GraphBuilder& b) {
+         return b.group_norm(parameter(b, "x", {2, 301, 17}), parameter(b, "gamma", {17}), parameter(b, "beta", {17}), 17);
+       }},
+      {"upsample",
+       [](GraphBuilder& b) {
+         return b.upsample(parameter(b, "x", {2, 3, 5, 7}), 2);
+       }},
+      {"concat",
+       [](GraphBuilder& b) {
+         return b.concat(parameter(b, "a", {2, 3, 5, 7}), parameter(b, "b", {2, 3, 5, 19}));
+       }},
+      {"add_channels",
+       [](GraphBuilder& b) {
+         return b.add_channels(parameter(b, "x", {2, 3, 5, 19}), parameter(b, "t", {2, 19}));
+       }},
+      {"cross_attention",
+       [](GraphBuilder& b) {
+         return b.cross_attention(parameter(b, "q", {2, 3, 5, 10}), parameter(b, "k", {2, 13, 10}),
+                                  parameter(b, "v", {2, 13, 10}), 5);
+       }},
+      {"cross_attention_many_queries",
+       [](GraphBuilder& b) {
+         return b.cross_attention(parameter(b, "q", {1, 401, 4}), parameter(b, "k", {1, 3, 4}), parameter(b, "v", {1, 3, 4}), 4);
+       }},
+      {"self_attention_of_pixels",
+       [](GraphBuilder& b) {
+         const ValueId x = parameter(b, "x", {1, 5, 7, 8});
+         return b.cross_attention(x, x, x, 4);
+       }},
       {"value_used_twice",
        [](GraphBuilder& b) {
          const ValueId x = parameter(b, "x", {4, 12}), w = parameter(b, "w", {12, 12});
@@ -98,9 +184,7 @@ struct Fixture {
     GraphBuilder b;
     const ValueId logits = c.build(b);
     const Shape shape = b.graph().value(logits).type.shape;
-    const Shape target_shape(shape.begin(), shape.end() - 1);
-    targets = b.input("targets", {DType::kI32, target_shape}, std::vector<std::string>(target_shape.size(), "any"));
-    const ValueId loss = b.cross_entropy(logits, targets, 0.37);
+    const ValueId loss = add_loss(b, c.loss, logits);
     forward = std::move(b).finish();
     training = differentiate(forward, loss);
     std::vector<ValueId> results{loss}, gradients;
@@ -110,6 +194,12 @@ struct Fixture {
     evaluation->fill_parameters(5);
     PhiloxStream random(11);
     for (const Input& input : forward.inputs()) {
+      if (forward.value(input.value).type.dtype == DType::kF32) {
+        for (float& number : evaluation->data<float>(input.value)) number = uniform_float(static_cast<std::uint32_t>(random()));
+        const auto span = evaluation->data<float>(input.value);
+        values[input.value] = Numbers(span.begin(), span.end());
+        continue;
+      }
       const std::uint64_t bound = input.value == targets ? static_cast<std::uint64_t>(shape.back()) : 11;
       for (std::int32_t& id : evaluation->data<std::int32_t>(input.value)) id = static_cast<std::int32_t>(random.below(bound));
       const auto span = evaluation->data<std::int32_t>(input.value);
@@ -120,6 +210,17 @@ struct Fixture {
       values[p.value] = Numbers(span.begin(), span.end());
     }
     evaluation->run();
+  }
+
+  ValueId add_loss(GraphBuilder& b, Loss loss, ValueId x) {
+    Shape shape = b.graph().value(x).type.shape;
+    std::vector<std::string> axes(shape.size(), "any");
+    if (loss == Loss::kSquaredError) return b.squared_error(x, b.input("target", {DType::kF32, shape}, axes), 0.37);
+    shape.pop_back();
+    axes.pop_back();
+    targets = b.input("targets", {DType::kI32, shape}, axes);
+    if (loss == Loss::kCrossEntropy) return b.cross_entropy(x, targets, 0.37);
+    return b.cross_entropy(x, targets, 0.37, b.input("weights", {DType::kF32, shape}, axes));
   }
 
   double reference_loss() const { return test::reference_evaluate(forward, values).at(training.loss)[0]; }
@@ -185,7 +286,7 @@ TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
     for (int repetition = 0; repetition < 2; ++repetition) {
       Evaluation evaluation(f.device, f.training.graph, {}, gradients);
       evaluation.fill_parameters(5);
-      for (const Input& input : f.forward.inputs()) {
+      for (const Input& input : f.forward.inputs()) {  // all of 4 bytes an element
         std::ranges::copy(f.evaluation->data<std::int32_t>(input.value), evaluation.data<std::int32_t>(input.value).begin());
       }
       evaluation.run();

@@ -1,4 +1,5 @@
-// attention and its gradient, one (batch entry, head) at a time; see vector_attention.h for how, core/ops/attention.cc for what.
+// attention, cross_attention and their gradients, one (batch entry, head) at a time; see vector_attention.h for how,
+// core/ops/attention.cc and cross_attention.cc for what.
 #include <cmath>
 
 #include "core/kernels_cpu/internal/op_kernels.h"
@@ -18,17 +19,22 @@ void for_heads(const OpRun& run, Body body) {
   }
 }
 
+void set_scale_and_workspace(CpuKernels::Context& context, const OpRun& run, AttentionHead& head) {
+  head.head_dim = run.op.integer("head_dim");
+  head.scale = 1.0f / std::sqrt(static_cast<float>(head.head_dim));
+  const std::int64_t floats = context.vector.attention_workspace(head.queries, head.keys, head.head_dim);
+  head.workspace = context.workspace.floats(static_cast<std::size_t>(floats));
+}
+
 /// All of a head but its addresses.
 AttentionHead head_sizes(CpuKernels::Context& context, const OpRun& run) {
   const Shape& qkv = run.shape(0);
   AttentionHead head{};
-  head.sequence = qkv[1];
-  head.head_dim = run.op.integer("head_dim");
-  head.qkv_row = 3 * qkv[3];
+  head.queries = head.keys = qkv[1];
+  head.q_row = head.kv_row = 3 * qkv[3];
   head.y_row = qkv[3];
-  head.scale = 1.0f / std::sqrt(static_cast<float>(head.head_dim));
-  head.workspace =
-      context.workspace.floats(static_cast<std::size_t>(context.vector.attention_workspace(head.sequence, head.head_dim)));
+  head.causal = true;
+  set_scale_and_workspace(context, run, head);
   return head;
 }
 
@@ -36,6 +42,28 @@ void set_qkv(AttentionHead& head, const float* q) {
   head.q = q;
   head.k = q + head.y_row;
   head.v = q + 2 * head.y_row;
+}
+
+/// The same for cross attention, where each tensor has its own shape [batch, positions..., width].
+AttentionHead cross_head_sizes(CpuKernels::Context& context, const OpRun& run) {
+  const Shape &q = run.shape(0), &k = run.shape(1);
+  AttentionHead head{};
+  head.queries = run.inputs[0].type.elements() / (q.front() * q.back());
+  head.keys = run.inputs[1].type.elements() / (k.front() * k.back());
+  head.q_row = head.kv_row = head.y_row = q.back();
+  head.causal = false;
+  set_scale_and_workspace(context, run, head);
+  return head;
+}
+
+/// Calls body(offset in q and y, offset in k and v) for every batch entry and head.
+template <typename Body>
+void for_cross_heads(const AttentionHead& head, std::int64_t batch, Body body) {
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t column = 0; column < head.q_row; column += head.head_dim) {
+      body(b * head.queries * head.q_row + column, b * head.keys * head.kv_row + column);
+    }
+  }
 }
 
 }  // namespace
@@ -55,6 +83,27 @@ void run_attention_grad(CpuKernels::Context& context, const OpRun& run) {
     set_qkv(head, run.in(0) + qkv_offset);
     float* dq = run.out() + qkv_offset;
     context.vector.attention_head_grad(head, {run.in(1) + y_offset, dq, dq + head.y_row, dq + 2 * head.y_row});
+  });
+}
+
+void run_cross_attention(CpuKernels::Context& context, const OpRun& run) {
+  AttentionHead head = cross_head_sizes(context, run);
+  for_cross_heads(head, run.shape(0).front(), [&](std::int64_t queries, std::int64_t keys) {
+    head.q = run.in(0) + queries;
+    head.k = run.in(1) + keys;
+    head.v = run.in(2) + keys;
+    head.y = run.out() + queries;
+    context.vector.attention_head(head);
+  });
+}
+
+void run_cross_attention_grad(CpuKernels::Context& context, const OpRun& run) {
+  AttentionHead head = cross_head_sizes(context, run);
+  for_cross_heads(head, run.shape(0).front(), [&](std::int64_t queries, std::int64_t keys) {
+    head.q = run.in(0) + queries;
+    head.k = run.in(1) + keys;
+    head.v = run.in(2) + keys;
+    context.vector.attention_head_grad(head, {run.in(3) + queries, run.out(0) + queries, run.out(1) + keys, run.out(2) + keys});
   });
 }
 

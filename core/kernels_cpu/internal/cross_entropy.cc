@@ -15,19 +15,24 @@ void check_targets(const OpRun& run, std::int64_t rows, std::int64_t columns) {
   }
 }
 
+/// Null where all are 1.
+const float* weights(const OpRun& run) { return run.inputs.size() == 3 ? run.in(2) : nullptr; }
+
 }  // namespace
 
 void run_cross_entropy(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t rows = run.rows(0), columns = run.shape(0).back();
   check_targets(run, rows, columns);
-  const double loss = run.op.real("scale") * context.vector.cross_entropy(run.in(0), run.ids(1), rows, columns);
+  const double sum = context.vector.cross_entropy(run.in(0), run.ids(1), weights(run), rows, columns);
+  const double loss = run.op.real("scale") * sum;
   *run.out() = static_cast<float>(loss) + (run.accumulate[0] ? *run.out() : 0.0f);
 }
 
 void run_cross_entropy_grad(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t rows = run.rows(0), columns = run.shape(0).back();
   check_targets(run, rows, columns);
-  context.vector.cross_entropy_grad(run.in(0), run.ids(1), run.out(), rows, columns, static_cast<float>(run.op.real("scale")));
+  const float scale = static_cast<float>(run.op.real("scale"));
+  context.vector.cross_entropy_grad(run.in(0), run.ids(1), weights(run), run.out(), rows, columns, scale);
 }
 
 }  // namespace weft

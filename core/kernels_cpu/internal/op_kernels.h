@@ -6,6 +6,7 @@
 #include "core/device/tensor_ref.h"
 #include "core/graph/op.h"
 #include "core/kernels_cpu/cpu_kernels.h"
+#include "core/kernels_cpu/internal/convolution.h"
 #include "core/kernels_cpu/internal/matmul.h"
 #include "core/kernels_cpu/internal/vector_kernels.h"
 #include "core/kernels_cpu/internal/workspace.h"
@@ -17,6 +18,7 @@ struct CpuKernels::Context {
   const VectorKernels& vector;
   int threads;
   BiasedMatmul biased_matmul;
+  Convolutions convolutions;
   Workspace workspace;          ///< for the op that runs
   Workspace accumulate_buffer;  ///< for outputs of ops that cannot add to their output themselves
 };
@@ -26,7 +28,7 @@ struct OpRun {
   const Op& op;
   std::span<const ConstTensorRef> inputs;
   std::span<const TensorRef> outputs;
-  std::array<bool, 2> accumulate;  ///< By output; only ever true where accumulates_itself(op.kind).
+  std::array<bool, 3> accumulate;  ///< By output; only ever true where accumulates_itself(op.kind).
 
   const float* in(std::size_t i) const { return reinterpret_cast<const float*>(inputs[i].data); }
   const std::int32_t* ids(std::size_t i) const { return reinterpret_cast<const std::int32_t*>(inputs[i].data); }
@@ -41,5 +43,11 @@ OpKernel run_linear, run_linear_input_grad, run_linear_weight_grad;
 OpKernel run_attention, run_attention_grad;
 OpKernel run_embedding, run_embedding_grad;
 OpKernel run_cross_entropy, run_cross_entropy_grad;
+OpKernel run_convolution, run_convolution_input_grad, run_convolution_weight_grad;
+OpKernel run_group_norm, run_group_norm_input_grad, run_group_norm_weight_grad;
+OpKernel run_upsample, run_upsample_grad;
+OpKernel run_concat, run_slice;
+OpKernel run_add_channels, run_sum_positions;
+OpKernel run_cross_attention, run_cross_attention_grad;
 
 }  // namespace weft

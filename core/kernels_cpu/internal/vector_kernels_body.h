@@ -3,6 +3,7 @@
 // The kernels of VectorKernels, compiled once per instruction set into a namespace of its own.
 #include "core/kernels_cpu/internal/vector.h"
 #include "core/kernels_cpu/internal/vector_attention.h"
+#include "core/kernels_cpu/internal/vector_group_norm.h"
 #include "core/kernels_cpu/internal/vector_kernels.h"
 #include "core/kernels_cpu/internal/vector_norm.h"
 #include "core/kernels_cpu/internal/vector_softmax.h"
@@ -66,6 +67,66 @@ void gelu_grad(const float* x, const float* dy, float* dx, std::int64_t size) {
   });
 }
 
+WEFT_INLINE Vector logistic(Vector x) { return 1.0f / (1.0f + exp(-x)); }
+
+void silu(const float* x, float* y, std::int64_t size) {
+  for_vectors(size, [&](std::int64_t i, std::int64_t n) {
+    const Vector v = load_up_to(x + i, n);
+    store_up_to(y + i, v * logistic(v), n);
+  });
+}
+
+void silu_grad(const float* x, const float* dy, float* dx, std::int64_t size) {
+  for_vectors(size, [&](std::int64_t i, std::int64_t n) {
+    const Vector v = load_up_to(x + i, n);
+    const Vector s = logistic(v);
+    store_up_to(dx + i, load_up_to(dy + i, n) * (s + v * s * (1.0f - s)), n);
+  });
+}
+
+void sigmoid(const float* x, float* y, std::int64_t size) {
+  for_vectors(size, [&](std::int64_t i, std::int64_t n) { store_up_to(y + i, logistic(load_up_to(x + i, n)), n); });
+}
+
+void sigmoid_grad(const float* x, const float* dy, float* dx, std::int64_t size) {
+  for_vectors(size, [&](std::int64_t i, std::int64_t n) {
+    const Vector s = logistic(load_up_to(x + i, n));
+    store_up_to(dx + i, load_up_to(dy + i, n) * (s * (1.0f - s)), n);
+  });
+}
+
+void multiply(const float* a, const float* b, float* y, std::int64_t size) {
+  for_vectors(size, [&](std::int64_t i, std::int64_t n) { store_up_to(y + i, load_up_to(a + i, n) * load_up_to(b + i, n), n); });
+}
+
+void sum_squares_of_pixels(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width, std::int64_t channels,
+                           std::int64_t factor) {
+  for (std::int64_t j = 0; j < width; ++j) {
+    for_vectors(channels, [&](std::int64_t c, std::int64_t n) {
+      Vector sum{};
+      for (std::int64_t p = 0; p < factor; ++p) {
+        for (std::int64_t q = 0; q < factor; ++q) sum += load_up_to(dy + p * dy_row + (j * factor + q) * channels + c, n);
+      }
+      store_up_to(dx + j * channels + c, sum, n);
+    });
+  }
+}
+
+double squared_error(const float* a, const float* b, std::int64_t size) {
+  double total = 0;
+  for (std::int64_t i = 0; i < size; ++i) {
+    const double difference = static_cast<double>(a[i]) - b[i];
+    total += difference * difference;
+  }
+  return total;
+}
+
+void scaled_difference(const float* a, const float* b, float* y, std::int64_t size, float scale) {
+  for_vectors(size, [&](std::int64_t i, std::int64_t n) {
+    store_up_to(y + i, (load_up_to(a + i, n) - load_up_to(b + i, n)) * scale, n);
+  });
+}
+
 /// Lane by lane; the compiler makes one instruction of it.
 WEFT_INLINE Vector square_root(Vector v) {
   Vector result;
@@ -115,6 +176,15 @@ const VectorKernels kKernels{.add_row = add_row,
                              .sum_rows = sum_rows,
                              .gelu = gelu,
                              .gelu_grad = gelu_grad,
+                             .silu = silu,
+                             .silu_grad = silu_grad,
+                             .sigmoid = sigmoid,
+                             .sigmoid_grad = sigmoid_grad,
+                             .multiply = multiply,
+                             .group_norm = group_norm,
+                             .group_norm_input_grad = group_norm_input_grad,
+                             .group_norm_weight_grad = group_norm_weight_grad,
+                             .sum_squares_of_pixels = sum_squares_of_pixels,
                              .layer_norm = layer_norm,
                              .layer_norm_input_grad = layer_norm_input_grad,
                              .layer_norm_weight_grad = layer_norm_weight_grad,
@@ -123,6 +193,8 @@ const VectorKernels kKernels{.add_row = add_row,
                              .attention_workspace = attention_workspace,
                              .cross_entropy = cross_entropy,
                              .cross_entropy_grad = cross_entropy_grad,
+                             .squared_error = squared_error,
+                             .scaled_difference = scaled_difference,
                              .adamw = adamw,
                              .sum_of_squares = sum_of_squares};
 

@@ -24,7 +24,7 @@ WEFT_INLINE float exp_row(const float* x, float* y, std::int64_t columns, float 
   });
 }
 
-double cross_entropy(const float* x, const std::int32_t* targets, std::int64_t rows, std::int64_t columns) {
+double cross_entropy(const float* x, const std::int32_t* targets, const float* weights, std::int64_t rows, std::int64_t columns) {
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r, x += columns) {
     const float top = max_row(x, columns);
@@ -32,17 +32,19 @@ double cross_entropy(const float* x, const std::int32_t* targets, std::int64_t r
       const Vector e = exp(load_up_to(x + c, n, kLowest) - top);
       return n == kLanes ? e : first_lanes(e, n, 0);
     });
-    total += static_cast<double>(top) - x[targets[r]] + __builtin_log(static_cast<double>(sum));
+    const double loss = static_cast<double>(top) - x[targets[r]] + __builtin_log(static_cast<double>(sum));
+    total += weights == nullptr ? loss : weights[r] * loss;
   }
   return total;
 }
 
-void cross_entropy_grad(const float* x, const std::int32_t* targets, float* dx, std::int64_t rows, std::int64_t columns,
-                        float scale) {
+void cross_entropy_grad(const float* x, const std::int32_t* targets, const float* weights, float* dx, std::int64_t rows,
+                        std::int64_t columns, float scale) {
   for (std::int64_t r = 0; r < rows; ++r, x += columns, dx += columns) {
-    const float factor = scale / exp_row(x, dx, columns, max_row(x, columns), 1.0f);
+    const float row_scale = weights == nullptr ? scale : scale * weights[r];
+    const float factor = row_scale / exp_row(x, dx, columns, max_row(x, columns), 1.0f);
     for_vectors(columns, [&](std::int64_t c, std::int64_t n) { store_up_to(dx + c, load_up_to(dx + c, n) * factor, n); });
-    dx[targets[r]] -= scale;
+    dx[targets[r]] -= row_scale;
   }
 }
 

@@ -11,9 +11,6 @@ extern const OpDefinition kSumLeadingDefinition;
 extern const OpDefinition kLinearDefinition;
 extern const OpDefinition kLinearInputGradDefinition;
 extern const OpDefinition kLinearWeightGradDefinition;
-// gelu.cc
-extern const OpDefinition kGeluDefinition;
-extern const OpDefinition kGeluGradDefinition;
 // layer_norm.cc
 extern const OpDefinition kLayerNormDefinition;
 extern const OpDefinition kLayerNormInputGradDefinition;
@@ -27,5 +24,37 @@ extern const OpDefinition kEmbeddingGradDefinition;
 // cross_entropy.cc
 extern const OpDefinition kCrossEntropyDefinition;
 extern const OpDefinition kCrossEntropyGradDefinition;
+// activation.cc
+extern const OpDefinition kGeluDefinition;
+extern const OpDefinition kGeluGradDefinition;
+extern const OpDefinition kSiluDefinition;
+extern const OpDefinition kSiluGradDefinition;
+extern const OpDefinition kSigmoidDefinition;
+extern const OpDefinition kSigmoidGradDefinition;
+// multiply.cc
+extern const OpDefinition kMultiplyDefinition;
+// convolution.cc
+extern const OpDefinition kConvolutionDefinition;
+extern const OpDefinition kConvolutionInputGradDefinition;
+extern const OpDefinition kConvolutionWeightGradDefinition;
+// group_norm.cc
+extern const OpDefinition kGroupNormDefinition;
+extern const OpDefinition kGroupNormInputGradDefinition;
+extern const OpDefinition kGroupNormWeightGradDefinition;
+// upsample.cc
+extern const OpDefinition kUpsampleDefinition;
+extern const OpDefinition kUpsampleGradDefinition;
+// concat.cc
+extern const OpDefinition kConcatDefinition;
+extern const OpDefinition kSliceDefinition;
+// add_channels.cc
+extern const OpDefinition kAddChannelsDefinition;
+extern const OpDefinition kSumPositionsDefinition;
+// cross_attention.cc
+extern const OpDefinition kCrossAttentionDefinition;
+extern const OpDefinition kCrossAttentionGradDefinition;
+// squared_error.cc
+extern const OpDefinition kSquaredErrorDefinition;
+extern const OpDefinition kSquaredErrorGradDefinition;
 
 }  // namespace weft

@@ -72,5 +72,26 @@ TEST(FactorSignature, AttentionSplitsTheWidthOnlyBetweenHeads) {
   EXPECT_EQ(signature.factors[3].granularity, 4);
 }
 
+TEST(GraphBuilder, PicturesConvolveDownAndUp) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {DType::kF32, {2, 9, 8, 3}}, {"batch", "height", "width", "channels"});
+  const ValueId w = b.parameter("w", {3, 3, 3, 16}, normal(0.1), {"kernel", "kernel", "channels", "inner"});
+  const ValueId down = b.convolution(x, w, std::nullopt, 2, 1);
+  EXPECT_EQ(to_string(b.type(down)), "f32[2,5,4,16]");
+  EXPECT_EQ(to_string(b.type(b.upsample(down, 2))), "f32[2,10,8,16]");
+  EXPECT_EQ(to_string(b.type(b.concat(down, down))), "f32[2,5,4,32]");
+  EXPECT_THAT(message_of([&] { b.concat(x, down); }), HasSubstr("agree in all dimensions but the last"));
+  EXPECT_THAT(message_of([&] { b.convolution(down, w, std::nullopt, 1, 1); }), HasSubstr("[height, width, 16, channels]"));
+  const ValueId gamma = b.parameter("gamma", {16}, ones(), {"inner"});
+  EXPECT_THAT(message_of([&] { b.group_norm(down, gamma, gamma, 3); }), HasSubstr("16 channels are not groups of 3"));
+}
+
+TEST(FactorSignature, ConvolutionSumsOverItsInputChannelsAndSplitsNoPicture) {
+  const std::vector<TensorType> inputs{{DType::kF32, {2, 9, 8, 3}}, {DType::kF32, {3, 3, 3, 16}}, {DType::kF32, {16}}};
+  const Op op{OpKind::kConvolution, {{"stride", std::int64_t{2}}, {"padding", std::int64_t{1}}}};
+  EXPECT_EQ(to_string(factor_signature(op, inputs)), "(a,B,C,d+)(H,I,d+,e)(e)->(a,F,G,e)");
+  EXPECT_DOUBLE_EQ(cost(op, inputs).flops, 2.0 * 2 * 5 * 4 * 16 * 27);
+}
+
 }  // namespace
 }  // namespace weft

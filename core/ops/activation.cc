@@ -1,0 +1,56 @@
+// Functions of one number, element by element, and their gradients f_grad(x, dy) = dy * f'(x):
+//   gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the tanh form, as in GPT-2
+//   sigmoid(x) = 1 / (1 + e^-x)
+//   silu(x) = x * sigmoid(x)
+#include "core/ops/internal/definitions.h"
+#include "core/ops/internal/type_check.h"
+
+namespace weft {
+namespace {
+
+std::vector<TensorType> infer_activation(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32});
+  return {inputs[0]};
+}
+
+std::vector<TensorType> infer_activation_grad(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require(inputs[0] == inputs[1], op, inputs, "x and dy must have the same shape");
+  return {inputs[0]};
+}
+
+template <int PerElement>
+double flops(const Op&, std::span<const TensorType> inputs) {
+  return static_cast<double>(PerElement) * static_cast<double>(inputs[0].elements());
+}
+
+FactorSignature activation_signature(const Op&, std::span<const TensorType> inputs) {
+  const std::vector<int> all = factor_range(0, inputs[0].shape.size());
+  FactorSignature signature;
+  for (const std::int64_t size : inputs[0].shape) signature.factors.push_back({FactorKind::kParallel, size});
+  signature.inputs.assign(inputs.size(), all);
+  signature.outputs = {all};
+  if (inputs.size() == 2) signature.linear_in = {{1}};  // a gradient is linear in dy
+  return signature;
+}
+
+template <OpKind Grad>
+void differentiate_activation(GradientRule& rule) {
+  const ValueId x = rule.node().inputs[0];
+  if (!rule.needs_gradient(0)) return;
+  rule.contribute(0, rule.emit({Grad, {}}, {x, *rule.output_gradient()}, Pass::kInputGrad)[0]);
+}
+
+}  // namespace
+
+const OpDefinition kGeluDefinition{infer_activation, flops<9>, activation_signature, differentiate_activation<OpKind::kGeluGrad>,
+                                   0};
+const OpDefinition kGeluGradDefinition{infer_activation_grad, flops<17>, activation_signature, nullptr, 1};
+const OpDefinition kSiluDefinition{infer_activation, flops<4>, activation_signature, differentiate_activation<OpKind::kSiluGrad>,
+                                   0};
+const OpDefinition kSiluGradDefinition{infer_activation_grad, flops<8>, activation_signature, nullptr, 1};
+const OpDefinition kSigmoidDefinition{infer_activation, flops<3>, activation_signature,
+                                      differentiate_activation<OpKind::kSigmoidGrad>, 0};
+const OpDefinition kSigmoidGradDefinition{infer_activation_grad, flops<6>, activation_signature, nullptr, 1};
+
+}  // namespace weft

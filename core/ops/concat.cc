@@ -1,0 +1,67 @@
+// concat(a[..., A], b[..., B]) -> y[..., A + B]: side by side along the last dimension.
+// slice(x; begin, size) -> x[..., begin : begin + size]; the gradient of concat by each of its inputs.
+// The last dimension is not split: a device would need parts of both sides.
+#include "core/ops/internal/definitions.h"
+#include "core/ops/internal/type_check.h"
+
+namespace weft {
+namespace {
+
+std::vector<TensorType> infer_concat(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  Shape a = inputs[0].shape;
+  const Shape& b = inputs[1].shape;
+  require(!a.empty() && a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin()), op, inputs,
+          "a and b must agree in all dimensions but the last");
+  a.back() += b.back();
+  return {{DType::kF32, a}};
+}
+
+std::vector<TensorType> infer_slice(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32});
+  Shape x = inputs[0].shape;
+  const std::int64_t begin = op.integer("begin"), size = op.integer("size");
+  require(!x.empty() && begin >= 0 && size >= 1 && begin + size <= x.back(), op, inputs,
+          "the last dimension has no elements {} to {}", begin, begin + size);
+  x.back() = size;
+  return {{DType::kF32, x}};
+}
+
+double no_flops(const Op&, std::span<const TensorType>) { return 0; }
+
+/// Leading dimensions parallel; then one whole factor for the last dimension of each input, and one for the output's.
+FactorSignature concat_signature(const Op& op, std::span<const TensorType> inputs) {
+  FactorSignature signature;
+  const std::size_t leading = inputs[0].shape.size() - 1;
+  for (std::size_t d = 0; d < leading; ++d) signature.factors.push_back({FactorKind::kParallel, inputs[0].shape[d]});
+  const auto with_last = [&](std::int64_t size) {
+    std::vector<int> dimensions = factor_range(0, leading);
+    dimensions.push_back(static_cast<int>(signature.factors.size()));
+    signature.factors.push_back({FactorKind::kWhole, size});
+    return dimensions;
+  };
+  for (const TensorType& input : inputs) signature.inputs.push_back(with_last(input.shape.back()));
+  signature.outputs = {with_last(infer_types(op, inputs)[0].shape.back())};
+  signature.linear_in = {factor_range(0, inputs.size())};
+  return signature;
+}
+
+void differentiate_concat(GradientRule& rule) {
+  std::int64_t begin = 0;
+  const std::vector<ValueId> inputs = rule.node().inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::int64_t size = rule.type(inputs[i]).shape.back();
+    if (rule.needs_gradient(i)) {
+      const Op op{OpKind::kSlice, {{"begin", begin}, {"size", size}}};
+      rule.contribute(i, rule.emit(op, {*rule.output_gradient()}, rule.pass_of(i))[0]);
+    }
+    begin += size;
+  }
+}
+
+}  // namespace
+
+const OpDefinition kConcatDefinition{infer_concat, no_flops, concat_signature, differentiate_concat};
+const OpDefinition kSliceDefinition{infer_slice, no_flops, concat_signature, nullptr};
+
+}  // namespace weft

@@ -1,0 +1,90 @@
+// cross_attention(q[B, Q..., D], k[B, K..., D], v[B, K..., D]; head_dim): multi-head attention of every query to all keys. Head h
+// owns columns [h*head_dim, (h+1)*head_dim) of D:
+//   y[b,i,h] = sum_j softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h],   y[B, Q..., D]
+// Q... and K... are any number of dimensions: the rows and columns of a picture are a sequence as they lie. With q, k, v of one
+// tensor it is self-attention. A device that holds a slice of D, cut between heads, runs the same op.
+// cross_attention_grad(q, k, v, dy; head_dim) -> dq, dk, dv computes the probabilities again, as attention_grad does.
+#include "core/ops/internal/definitions.h"
+#include "core/ops/internal/type_check.h"
+
+namespace weft {
+namespace {
+
+void require_qkv(const Op& op, std::span<const TensorType> inputs) {
+  const Shape& q = inputs[0].shape;
+  const Shape& k = inputs[1].shape;
+  const std::int64_t head_dim = op.integer("head_dim");
+  require(q.size() >= 3 && k.size() >= 3 && q.front() == k.front() && q.back() == k.back(), op, inputs,
+          "q and k must have the shape [batch, positions..., width] with the same batch and width");
+  require(inputs[2].shape == k, op, inputs, "k and v must have the same shape");
+  require(head_dim > 0 && q.back() % head_dim == 0, op, inputs, "the width {} is not a multiple of head_dim {}", q.back(),
+          head_dim);
+}
+
+std::vector<TensorType> infer_cross_attention(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
+  require_qkv(op, inputs);
+  return {inputs[0]};
+}
+
+std::vector<TensorType> infer_cross_attention_grad(const Op& op, std::span<const TensorType> inputs) {
+  require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32, DType::kF32});
+  require_qkv(op, inputs);
+  require(inputs[3] == inputs[0], op, inputs, "dy must have q's shape");
+  return {inputs[0], inputs[1], inputs[2]};
+}
+
+/// One of the products of queries by keys by D, over the batch.
+double product_flops(std::span<const TensorType> inputs) {
+  const Shape& k = inputs[1].shape;
+  const double keys = static_cast<double>(inputs[1].elements()) / static_cast<double>(k.front() * k.back());
+  return 2.0 * static_cast<double>(inputs[0].elements()) * keys;
+}
+double attention_flops(const Op&, std::span<const TensorType> inputs) { return 2 * product_flops(inputs); }
+double attention_grad_flops(const Op&, std::span<const TensorType> inputs) { return 5 * product_flops(inputs); }
+
+FactorSignature attention_signature(const Op& op, std::span<const TensorType> inputs) {
+  enum : int { kBatch, kWidth };
+  FactorSignature signature;
+  signature.factors = {{FactorKind::kParallel, inputs[0].shape.front()},
+                       {FactorKind::kParallel, inputs[0].shape.back(), op.integer("head_dim")}};
+  const auto dimensions = [&](const Shape& shape) {
+    std::vector<int> result{kBatch};
+    for (std::size_t d = 1; d + 1 < shape.size(); ++d) {
+      result.push_back(static_cast<int>(signature.factors.size()));
+      signature.factors.push_back({FactorKind::kWhole, shape[d]});
+    }
+    result.push_back(kWidth);
+    return result;
+  };
+  const std::vector<int> queries = dimensions(inputs[0].shape), keys = dimensions(inputs[1].shape);
+  if (op.kind == OpKind::kCrossAttention) {
+    signature.inputs = {queries, keys, keys};
+    signature.outputs = {queries};
+    signature.linear_in = {{2}};
+  } else {
+    signature.inputs = {queries, keys, keys, queries};
+    signature.outputs = {queries, keys, keys};
+    signature.linear_in = {{3}};
+  }
+  return signature;
+}
+
+void differentiate_cross_attention(GradientRule& rule) {
+  if (!rule.needs_gradient(0) && !rule.needs_gradient(1) && !rule.needs_gradient(2)) return;
+  const Op op{OpKind::kCrossAttentionGrad, {{"head_dim", rule.node().op.integer("head_dim")}}};
+  std::vector<ValueId> inputs = rule.node().inputs;
+  inputs.push_back(*rule.output_gradient());
+  const std::vector<ValueId> gradients = rule.emit(op, inputs, Pass::kInputGrad);
+  for (const std::size_t i : {0, 1, 2}) {
+    if (rule.needs_gradient(i)) rule.contribute(i, gradients[i]);
+  }
+}
+
+}  // namespace
+
+const OpDefinition kCrossAttentionDefinition{infer_cross_attention, attention_flops, attention_signature,
+                                             differentiate_cross_attention};
+const OpDefinition kCrossAttentionGradDefinition{infer_cross_attention_grad, attention_grad_flops, attention_signature, nullptr};
+
+}  // namespace weft
