@@ -4,26 +4,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/base/error.h"
+#include "apps/train/model_parameters.h"
 #include "core/base/philox.h"
 #include "core/evaluate/evaluation.h"
 
 namespace weft::apps {
-namespace {
-
-void set_parameters(Evaluation& evaluation, const std::vector<ParameterState>& states) {
-  const auto parameters = evaluation.graph().parameters();
-  for (const Parameter& parameter : parameters) {
-    const Value& value = evaluation.graph().value(parameter.value);
-    const auto state = std::find_if(states.begin(), states.end(), [&](const ParameterState& s) { return s.name == value.name; });
-    if (state == states.end() || state->shape != value.type.shape)
-      throw_error(ErrorCode::kIncompatible, "there is no parameter {} {} among those given", value.name, to_string(value.type));
-    std::ranges::copy(state->values, evaluation.data<float>(parameter.value).begin());
-  }
-}
-
-}  // namespace
-
 std::int32_t draw(std::span<const float> logits, double temperature, std::int64_t top_k, double uniform) {
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);

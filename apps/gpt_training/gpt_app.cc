@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "apps/data/text_batches.h"
 #include "apps/data/text_dataset.h"
 #include "apps/gpt_training/generate.h"
 #include "apps/report/progress_display.h"
+#include "apps/train/app_sections.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
@@ -18,32 +18,23 @@ namespace weft::apps {
 
 ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) {
   seed_ = seed;
-  // Each section says all that is wrong with it, whether or not another one is right.
-  std::string problems;
-  const auto section = [&](const char* key, const std::function<void()>& parse) {
-    root.hand_on(key);
-    try {
-      parse();
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kInvalidConfig) throw;
-      problems += (problems.empty() ? "" : "\n") + error.message();
-    }
-  };
-  section("model", [&] { shape_ = parse_gpt(root.at("model")); });
-  section("data", [&] {
+  AppSections sections(root);
+  sections.read("model", [&] { shape_ = parse_gpt(root.at("model")); });
+  sections.read("data", [&] {
     if (root.has("data")) data_ = parse_text_data(root.at("data"));
   });
-  section("sample", [&] {
+  sections.read("sample", [&] {
     if (root.has("sample")) sample_ = parse_sample(root.at("sample"));
   });
-  if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
+  sections.finish();
   shape_.batch = batch.rows_per_microbatch;
   shape_.vocabulary = data_.vocabulary;
   const GptGraph gpt = gpt_graph(shape_, 1.0 / static_cast<double>(batch.microbatches * shape_.batch * shape_.sequence));
   return {.graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss},
           .text = fmt::format("GPT: {} layers, width {}, {} heads, sequence {}, {:.2f} M parameters", shape_.layers, shape_.width,
                               shape_.heads, shape_.sequence, static_cast<double>(gpt.graph.num_parameter_elements()) * 1e-6),
-          .tokens_per_row = shape_.sequence};
+          .units_per_row = shape_.sequence,
+          .unit = "tokens"};
 }
 
 PreparedData GptApp::prepare() {
@@ -64,11 +55,14 @@ PreparedData GptApp::prepare() {
                               data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
-          .unigram_loss = dataset->unigram_loss,
-          .sample = [shape = shape_, sample = sample_, seed = seed_, dataset](const std::vector<ParameterState>& parameters) {
-            if (sample.tokens == 0) return std::string();
+          .baseline = {dataset->unigram_loss, "a unigram model"},
+          .show = [shape = shape_, sample = sample_, seed = seed_, dataset](const std::vector<ParameterState>& parameters,
+                                                                            const std::filesystem::path&) {
+            Showing showing{.title = "the model writes"};
+            if (sample.tokens == 0) return showing;
             CpuDevice device;
-            return generate(device, shape, parameters, *dataset->tokenizer, sample, seed);
+            showing.text = generate(device, shape, parameters, *dataset->tokenizer, sample, seed);
+            return showing;
           }};
 }
 

@@ -14,7 +14,7 @@ constexpr double kLeft = 64, kRight = 190, kTop = 48, kBottom = 52;
 
 constexpr const char* kTrain = "#2f6fde";
 constexpr const char* kValidation = "#d9480f";
-constexpr const char* kUnigram = "#6e7781";
+constexpr const char* kBaseline = "#6e7781";
 
 using Points = std::vector<std::pair<double, double>>;
 
@@ -52,7 +52,7 @@ void spread(std::vector<Label>& labels) {
 
 }  // namespace
 
-Svg draw_losses(const std::vector<StepMetrics>& steps, double unigram_loss, const std::string& title) {
+Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline, const std::string& title) {
   Points train;
   Points validation;
   for (const StepMetrics& m : steps) {
@@ -60,7 +60,7 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, double unigram_loss, cons
     if (m.validation_loss && std::isfinite(*m.validation_loss))
       validation.emplace_back(static_cast<double>(m.step), *m.validation_loss);
   }
-  double low = unigram_loss > 0 ? unigram_loss : train.empty() ? 0 : train[0].second;
+  double low = baseline.loss > 0 ? baseline.loss : train.empty() ? 0 : train[0].second;
   double high = low;
   for (const Points& points : {train, validation})
     for (const auto& [x, y] : points) {
@@ -97,14 +97,15 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, double unigram_loss, cons
   }
   svg.line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "stroke='#8c959f'");
   svg.text((kLeft + kWidth - kRight) / 2, kHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
-  svg.text(0, 0, "loss (nats per token)", Svg::Anchor::kMiddle,
+  svg.text(0, 0, "loss (nats)", Svg::Anchor::kMiddle,
            fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'", (kTop + kHeight - kBottom) / 2));
 
   std::vector<Label> labels;
-  if (unigram_loss > 0) {
-    svg.line(kLeft, y_of(unigram_loss), kWidth - kRight, y_of(unigram_loss),
-             fmt::format("stroke='{}' stroke-width='1.5' stroke-dasharray='6 4'", kUnigram));
-    labels.push_back({y_of(unigram_loss) + 4, fmt::format("unigram model {:.3f}", unigram_loss), kUnigram});
+  if (baseline.loss > 0) {
+    svg.line(kLeft, y_of(baseline.loss), kWidth - kRight, y_of(baseline.loss),
+             fmt::format("stroke='{}' stroke-width='1.5' stroke-dasharray='6 4'", kBaseline));
+    const std::string name = baseline.name.substr(baseline.name.starts_with("a ") ? 2 : 0);
+    labels.push_back({y_of(baseline.loss) + 4, fmt::format("{} {:.3f}", name, baseline.loss), kBaseline});
   }
   if (!train.empty()) {
     const Points average = smoothed(train);

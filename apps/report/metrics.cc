@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "core/base/error.h"
 
@@ -18,6 +19,8 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kPerSecond = "_per_second";
 
 /// JSON has no NaN and no infinity; a loss that diverged is null, and comes back as NaN.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
@@ -30,7 +33,11 @@ StepMetrics parse(const Json& json) {
   m.grad_norm = number(json.at("grad_norm"));
   m.learning_rate = json.at("learning_rate");
   m.seconds = json.at("seconds");
-  m.tokens_per_second = number(json.at("tokens_per_second"));
+  for (const auto& [key, value] : json.items()) {
+    if (!key.ends_with(kPerSecond)) continue;
+    m.unit = key.substr(0, key.size() - kPerSecond.size());
+    m.units_per_second = number(value);
+  }
   m.transfer_seconds = json.at("transfer_seconds");
   m.exposed_transfer_seconds = json.at("exposed_transfer_seconds");
   m.resharded_bytes = json.at("resharded_bytes");
@@ -53,7 +60,7 @@ void write_fully(int fd, const std::string& text, const fs::path& path) {
 std::string to_json_line(const StepMetrics& m) {
   Json json = {{"step", m.step},
                {"loss", number(m.loss)},
-               {"tokens_per_second", number(m.tokens_per_second)},
+               {m.unit + std::string(kPerSecond), number(m.units_per_second)},
                {"grad_norm", number(m.grad_norm)},
                {"learning_rate", m.learning_rate},
                {"seconds", m.seconds},

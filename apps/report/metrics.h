@@ -11,11 +11,12 @@ namespace weft::apps {
 /// What one training step came to: a line of metrics.jsonl. A value.
 struct StepMetrics {
   std::int64_t step = 0;  ///< Counts from 1.
-  double loss = 0;        ///< Nats per token, mean over the step's tokens.
+  double loss = 0;        ///< Nats, mean over the step's tokens or pixels.
   double grad_norm = 0;   ///< Before clipping.
   double learning_rate = 0;
-  double seconds = 0;  ///< Wall time of the step at the driver.
-  double tokens_per_second = 0;
+  double seconds = 0;           ///< Wall time of the step at the driver.
+  std::string unit = "tokens";  ///< What the model learns from, counted: "tokens", "slices".
+  double units_per_second = 0;
   double transfer_seconds = 0;          ///< Mean over devices: time in which a transfer was under way.
   double exposed_transfer_seconds = 0;  ///< Mean over devices: the part of it in which compute stood still.
   std::uint64_t resharded_bytes = 0;    ///< Between meshes.

@@ -73,7 +73,7 @@ std::string ProgressDisplay::line(const StepMetrics& m, bool with_bar) const {
   std::string head = fmt::format("  step {:>{}}/{}", m.step, std::to_string(total_steps_).size(), total_steps_);
   std::string tail = fmt::format("  loss {:.3f}", m.loss);
   if (has_validation_) tail += fmt::format("  validation {:.3f}", last_validation_);
-  tail += fmt::format("  {} tokens/s", with_thousands(tokens_per_second_));
+  tail += fmt::format("  {} {}/s", with_thousands(units_per_second_), m.unit);
   tail += m.step < total_steps_ ? fmt::format("  {} left", format_remaining(seconds_left(m.step))) : "  done";
   if (!with_bar) return head + tail;
   const int width = std::min(40, screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 2);
@@ -92,7 +92,7 @@ void ProgressDisplay::step(const StepMetrics& m) {
   // The first step warms caches and connections up: it counts only until there is another.
   const bool replace = ++steps_seen_ <= 2;
   seconds_per_step_ = replace ? m.seconds : (1 - kAverage) * seconds_per_step_ + kAverage * m.seconds;
-  tokens_per_second_ = replace ? m.tokens_per_second : (1 - kAverage) * tokens_per_second_ + kAverage * m.tokens_per_second;
+  units_per_second_ = replace ? m.units_per_second : (1 - kAverage) * units_per_second_ + kAverage * m.units_per_second;
   if (m.validation_loss) {
     has_validation_ = true;
     last_validation_ = *m.validation_loss;

@@ -50,8 +50,8 @@ class ProgressDisplay {
   const std::int64_t total_steps_;
   std::int64_t last_step_;
   std::int64_t steps_seen_ = 0;
-  double seconds_per_step_ = 0;   // moving average
-  double tokens_per_second_ = 0;  // moving average
+  double seconds_per_step_ = 0;  // moving average
+  double units_per_second_ = 0;  // moving average
   double last_validation_ = 0;
   bool has_validation_ = false;
   TimePoint last_shown_;

@@ -39,6 +39,17 @@ std::string wrapped(const std::string& text, std::size_t width, const std::strin
   return result;
 }
 
+/// Every line with a margin.
+std::string indented(const std::string& text, const std::string& margin) {
+  std::string result;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    result += margin + text.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  return result;
+}
+
 }  // namespace
 
 std::optional<double> RunSummary::hidden_share() const {
@@ -64,13 +75,14 @@ void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary) {
       summary.last_validation_step = m.step;
     }
     if (m.step <= summary.resumed_from) continue;
-    speeds.push_back(m.tokens_per_second);
+    speeds.push_back(m.units_per_second);
+    summary.unit = m.unit;
     summary.seconds += m.seconds;
     summary.transfer_seconds += m.transfer_seconds;
     summary.exposed_transfer_seconds += m.exposed_transfer_seconds;
     summary.resharded_bytes += m.resharded_bytes;
   }
-  summary.tokens_per_second = median(std::move(speeds));
+  summary.units_per_second = median(std::move(speeds));
 }
 
 std::string to_json(const RunSummary& s) {
@@ -90,14 +102,15 @@ std::string to_json(const RunSummary& s) {
                                        {"last_loss", number(s.last_loss)},
                                        {"first_validation_loss", number(s.first_validation_loss)},
                                        {"last_validation_loss", number(s.last_validation_loss)},
-                                       {"unigram_loss", number(s.unigram_loss)},
-                                       {"tokens_per_second", s.tokens_per_second},
+                                       {"baseline_loss", s.baseline.loss > 0 ? number(s.baseline.loss) : number({})},
+                                       {"baseline", s.baseline.name},
+                                       {s.unit + "_per_second", s.units_per_second},
                                        {"resharded_bytes", s.resharded_bytes},
                                        {"transfer_seconds", s.transfer_seconds},
                                        {"exposed_transfer_seconds", s.exposed_transfer_seconds},
                                        {"hidden_transfer_share", number(s.hidden_share())},
                                        {"checkpoint_step", s.checkpoint_step},
-                                       {"sample", s.sample}};
+                                       {"sample", s.showing.text}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -117,19 +130,22 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
   if (s.last_validation_loss) {
     std::string value = fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, bold, *s.last_validation_loss, plain);
     if (s.last_validation_step != s.steps) value += fmt::format(" after step {}", s.last_validation_step);
-    if (s.unigram_loss > 0) {
-      const double ahead = s.unigram_loss - *s.last_validation_loss;
-      value += fmt::format("   (a unigram model has {:.3f}: {}{}{})", s.unigram_loss, ahead > 0 ? green : "",
+    if (s.baseline.loss > 0) {
+      const double ahead = s.baseline.loss - *s.last_validation_loss;
+      value += fmt::format("   ({} has {:.3f}: {}{}{})", s.baseline.name, s.baseline.loss, ahead > 0 ? green : "",
                            ahead > 0 ? fmt::format("beaten by {:.3f}", ahead) : "not beaten yet", plain);
     }
     text += row("validation loss", value);
   }
-  text += row("speed", fmt::format("{} tokens/s", with_thousands(s.tokens_per_second)));
+  text += row("speed", fmt::format("{} {}/s", with_thousands(s.units_per_second), s.unit));
   if (s.resharded_bytes > 0) text += row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
   if (const auto hidden = s.hidden_share())
     text += row("transfers hidden", fmt::format("{:.0f} % behind computation ({} exposed of {} a device)", *hidden * 100,
                                                 format_seconds(s.exposed_transfer_seconds), format_seconds(s.transfer_seconds)));
-  if (!s.sample.empty()) text += fmt::format("\n  {}the model writes:{}\n{}", dim, plain, wrapped(s.sample, 100, "    "));
+  if (!s.showing.text.empty()) {
+    text += fmt::format("\n  {}{}:{}\n{}", dim, s.showing.title, plain,
+                        s.showing.prose ? wrapped(s.showing.text, 100, "    ") : indented(s.showing.text, "    "));
+  }
 
   const auto here = std::filesystem::relative(directory.path()).string();
   const std::string folder = here.starts_with("..") ? directory.path().string() : here;
@@ -142,6 +158,7 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
   text += file("loss.svg", "the losses, drawn");
   text += file("timeline.svg", "one step, drawn: compute and transfers of every device");
   text += file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
+  for (const auto& [name, what] : s.showing.files) text += file(name.c_str(), what);
   if (s.checkpoint_step > 0) text += file("checkpoints/", fmt::format("the last one after step {}", s.checkpoint_step));
   text += file("logs/", "what every process said");
   return text;

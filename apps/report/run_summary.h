@@ -3,12 +3,27 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/report/metrics.h"
 #include "apps/run_directory/run_directory.h"
 
 namespace weft::apps {
+
+/// A loss to get under, and what has it. A value.
+struct Baseline {
+  double loss = 0;        ///< 0: there is none to compare with.
+  std::string name = {};  ///< "a unigram model".
+};
+
+/// What a trained model can do, for people: text that it writes, or a table of how good it is. A value.
+struct Showing {
+  std::string title = {};                                       ///< "the model writes"
+  std::string text = {};                                        ///< Empty: nothing is shown.
+  bool prose = true;                                            ///< Is wrapped on the screen; a table is not.
+  std::vector<std::pair<std::string, std::string>> files = {};  ///< Left in the run's folder: name, what it is.
+};
 
 /// What a whole run came to: summary.json, and the screen at its end. A value.
 struct RunSummary {
@@ -26,12 +41,13 @@ struct RunSummary {
   std::optional<double> first_validation_loss = {};
   std::optional<double> last_validation_loss = {};
   std::int64_t last_validation_step = 0;
-  double unigram_loss = 0;
-  double tokens_per_second = 0;  ///< Median of this run's steps.
+  Baseline baseline = {};
+  std::string unit = "tokens";  ///< See StepMetrics.
+  double units_per_second = 0;  ///< Median of this run's steps.
   std::uint64_t resharded_bytes = 0;
   double transfer_seconds = 0;
   double exposed_transfer_seconds = 0;
-  std::string sample = {};           ///< Text that the model wrote.
+  Showing showing = {};              ///< What the trained model can do.
   std::int64_t checkpoint_step = 0;  ///< The last checkpoint; 0: none.
 
   /// 1 - exposed / transfer time; nothing when there were no transfers.

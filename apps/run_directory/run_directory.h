@@ -31,6 +31,7 @@ class RunDirectory {
   std::filesystem::path loss_plot() const { return path_ / "loss.svg"; }
   std::filesystem::path timeline() const { return path_ / "timeline.svg"; }
   std::filesystem::path sample() const { return path_ / "sample.txt"; }
+  std::filesystem::path scores() const { return path_ / "scores.txt"; }
   std::filesystem::path config() const { return path_ / "cluster.yaml"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   std::filesystem::path logs() const { return path_ / "logs"; }

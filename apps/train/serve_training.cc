@@ -115,12 +115,13 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
                              .seed = config.seed,
                              .training = config.training,
                              .checkpoint = config.checkpoint,
-                             .tokens_per_step = config.training.batch * config.model.tokens_per_row,
+                             .units_per_step = config.training.batch * config.model.units_per_row,
+                             .unit = config.model.unit,
                              .parameters = config.model.graphs.train.graph.num_parameter_elements(),
                              .model_digest = data.digest,
-                             .unigram_loss = data.unigram_loss,
+                             .baseline = data.baseline,
                              .subtitle = pipeline_text(config.layout),
-                             .sample = data.sample,
+                             .show = data.show,
                              .started = started};
   const RunSummary summary =
       train(training, engine, {.directory = directory, .screen = screen, .clock = clock, .stop = run.stop});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "apps/checkpoint/checkpoint.h"
+#include "apps/report/run_summary.h"
 #include "core/config/config_node.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/runtime/batch_source.h"
@@ -16,15 +18,16 @@ namespace weft::apps {
 
 /// How a step's batch is cut.
 struct BatchShape {
-  std::int64_t rows_per_microbatch = 1;  ///< Sequences.
+  std::int64_t rows_per_microbatch = 1;  ///< Sequences, pictures: what the first dimension of the model's inputs counts.
   std::int64_t microbatches = 1;
 };
 
 /// A model as its configuration describes it. Made without touching data or devices.
 struct ModelDescription {
-  mesh::ModelGraphs graphs;     ///< For one microbatch; the losses of all microbatches of a step add up to the mean.
-  std::string text;             ///< For people: "4 layers, width 128, 4 heads, sequence 64".
-  std::int64_t tokens_per_row;  ///< For tokens per second.
+  mesh::ModelGraphs graphs;        ///< For one microbatch; the losses of all microbatches of a step add up to the mean.
+  std::string text;                ///< For people: "4 layers, width 128, 4 heads, sequence 64".
+  std::int64_t units_per_row = 1;  ///< For "30,132 tokens/s".
+  std::string unit = "tokens";
 };
 
 /// A model's data, ready to be read.
@@ -32,9 +35,9 @@ struct PreparedData {
   std::string text;                ///< For people: "the King James Version, 1.2 M tokens".
   std::vector<std::byte> batches;  ///< What open_batches() takes, in any process of this binary.
   std::string digest;              ///< Hash of what must not change when a run is resumed.
-  double unigram_loss = 0;         ///< 0: there is none to compare with.
-  /// Text (or what else the model makes) from these parameters; may be empty.
-  std::function<std::string(const std::vector<ParameterState>&)> sample;
+  Baseline baseline = {};          ///< What the model has to beat.
+  /// What a model with these parameters can do; leaves files in the run's folder if it likes. May be empty.
+  std::function<Showing(const std::vector<ParameterState>&, const std::filesystem::path& folder)> show;
 };
 
 /// An app of this library: its model, its data, and the sections of the run file that describe them. Everything else, from the

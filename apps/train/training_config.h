@@ -12,7 +12,7 @@ namespace weft::apps {
 /// The `training:` section. A value.
 struct TrainingConfig {
   std::int64_t steps = 300;
-  std::int64_t batch = 32;  ///< Sequences per step, over all microbatches.
+  std::int64_t batch = 32;  ///< Rows (sequences, pictures) per step, over all microbatches.
   double learning_rate = 1e-3;
   double min_learning_rate = 1e-4;
   std::int64_t warmup_steps = 20;

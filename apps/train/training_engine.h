@@ -20,7 +20,7 @@ struct StepOrder {
 
 /// What one training step came to. A value.
 struct StepOutcome {
-  double loss = 0;  ///< Nats per token, mean over the batch.
+  double loss = 0;  ///< Nats, mean over the batch.
   double grad_norm = 0;
   double transfer_seconds = 0;  ///< See StepMetrics.
   double exposed_transfer_seconds = 0;

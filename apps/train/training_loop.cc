@@ -46,7 +46,8 @@ class Loop {
                 .total_steps = run.training.steps,
                 .resumed_from = steps_done,
                 .parameters = run.parameters,
-                .unigram_loss = run.unigram_loss,
+                .baseline = run.baseline,
+                .unit = run.unit,
                 .checkpoint_step = steps_done};
     summary_.steps = steps_done;
   }
@@ -65,9 +66,10 @@ class Loop {
       }
       const std::vector<ParameterState> parameters = last_state();
       progress_.finish();
-      if (run_.sample && summary_.outcome == "done") {
-        summary_.sample = run_.sample(parameters);
-        std::ofstream(around_.directory.sample()) << summary_.sample << "\n";
+      if (run_.show && summary_.outcome == "done") {
+        summary_.showing = run_.show(parameters, around_.directory.path());
+        const Showing& showing = summary_.showing;
+        std::ofstream(showing.prose ? around_.directory.sample() : around_.directory.scores()) << showing.text << "\n";
       }
     } catch (...) {
       summary_.outcome = "failed: " + current_error().message();
@@ -101,7 +103,8 @@ class Loop {
     m.grad_norm = outcome.grad_norm;
     m.learning_rate = order.optimizer.learning_rate;
     m.seconds = seconds_between(begun, done);
-    m.tokens_per_second = m.seconds > 0 ? static_cast<double>(run_.tokens_per_step) / m.seconds : 0;
+    m.unit = run_.unit;
+    m.units_per_second = m.seconds > 0 ? static_cast<double>(run_.units_per_step) / m.seconds : 0;
     m.transfer_seconds = outcome.transfer_seconds;
     m.exposed_transfer_seconds = outcome.exposed_transfer_seconds;
     m.resharded_bytes = outcome.resharded_bytes;
@@ -129,7 +132,7 @@ class Loop {
   /// The parameters at the end, and a checkpoint of them where the configuration wants any.
   std::vector<ParameterState> last_state() {
     if (run_.checkpoint.every > 0) return write_checkpoint(summary_.steps);
-    return run_.sample ? engine_.gather() : std::vector<ParameterState>();
+    return run_.show ? engine_.gather() : std::vector<ParameterState>();
   }
 
   void write_traces() {
@@ -145,7 +148,7 @@ class Loop {
   void leave_reports() {
     if (num_traced_ > 0 && num_traced_ < kNumTraced && !summary_.outcome.starts_with("failed")) write_traces();
     summarize(metrics_.steps(), summary_);
-    draw_losses(metrics_.steps(), run_.unigram_loss, run_.name + ": loss").write(around_.directory.loss_plot());
+    draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss").write(around_.directory.loss_plot());
     std::ofstream(around_.directory.summary()) << to_json(summary_);
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -22,13 +23,14 @@ struct TrainingRun {
   std::uint64_t seed = 1;
   TrainingConfig training;
   CheckpointConfig checkpoint;
-  std::int64_t tokens_per_step = 0;
+  std::int64_t units_per_step = 0;
+  std::string unit = "tokens";
   std::int64_t parameters = 0;
   std::string model_digest;  ///< See Checkpoint.
-  double unigram_loss = 0;   ///< 0: there is none to compare with.
-  std::string subtitle;      ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
-  /// Text that a model with these parameters writes; empty: the app shows none.
-  std::function<std::string(const std::vector<ParameterState>&)> sample;
+  Baseline baseline = {};
+  std::string subtitle;  ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
+  /// See PreparedData; empty: the app shows nothing.
+  std::function<Showing(const std::vector<ParameterState>&, const std::filesystem::path& folder)> show;
   TimePoint started = {};  ///< Of the driver, for the time to the first step.
 };
 

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/brain_data/nifti.h"
 #include "apps/checkpoint/checkpoint.h"
 #include "apps/checkpoint/safetensors.h"
 #include "apps/data/token_file.h"
 #include "core/base/error.h"
 #include "tests/fuzz/allocation_limit.h"
 #include "tests/fuzz/mutator.h"
+#include "tests/support/nifti_bytes.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
@@ -102,6 +104,26 @@ TEST_F(FileFuzz, ADamagedTokenFileIsRefusedOrReadWithinItsBounds) {
     file.verify();
     ASSERT_EQ(read, ids);
   });
+}
+
+TEST_F(FileFuzz, ADamagedVolumeIsRefusedOrReadWithinItsBounds) {
+  const std::vector<std::uint8_t> voxels(60, 7);
+  const std::vector<std::byte> sound = test::nifti_bytes<std::uint8_t>({3, 4, 5}, 2, voxels);
+  test::Mutator mutator(7);
+  int refused = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    SCOPED_TRACE(round);
+    auto damaged = mutator.damage(std::span(sound).first(352));
+    damaged.insert(damaged.end(), sound.begin() + 352, sound.end());
+    const test::AllocationLimit limit(256 * damaged.size() + (2 << 20));
+    try {
+      EXPECT_FALSE(parse_nifti(damaged, "volume").voxels.empty());
+    } catch (const Error& error) {
+      ASSERT_TRUE(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kInvalidArgument) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 200);
 }
 
 TEST_F(FileFuzz, ExtentsWhoseProductOverflowsAreNoTensor) {

@@ -55,11 +55,11 @@ class RunFileTest : public ::testing::Test {
                           .seed = config.seed,
                           .training = config.training,
                           .checkpoint = config.checkpoint,
-                          .tokens_per_step = config.training.batch * config.model.tokens_per_row,
+                          .units_per_step = config.training.batch * config.model.units_per_row,
                           .model_digest = data.digest,
-                          .unigram_loss = data.unigram_loss,
+                          .baseline = data.baseline,
                           .subtitle = config.layout.schedule,
-                          .sample = data.sample};
+                          .show = data.show};
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(std::tmpfile(), std::fclose);
     std::stop_source stop;
     struct StopAfter final : TrainingEngine {

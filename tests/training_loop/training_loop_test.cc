@@ -50,10 +50,12 @@ class LoopTest : public ::testing::Test {
     run_.training.validate_every = 5;
     run_.training.validation_batches = 2;
     run_.checkpoint.every = 4;
-    run_.tokens_per_step = 8 * run_.training.batch;
+    run_.units_per_step = 8 * run_.training.batch;
     run_.model_digest = "digest";
-    run_.unigram_loss = 2.7;
-    run_.sample = [](const std::vector<ParameterState>& parameters) { return fmt::format("{} parameters", parameters.size()); };
+    run_.baseline = {2.7, "a unigram model"};
+    run_.show = [](const std::vector<ParameterState>& parameters, const std::filesystem::path&) {
+      return Showing{.title = "the model has", .text = fmt::format("{} parameters", parameters.size())};
+    };
   }
 
   RunSummary train_in(const fs::path& path) {

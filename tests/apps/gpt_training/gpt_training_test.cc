@@ -40,7 +40,7 @@ TEST_F(GptTrainingTest, TheAppReadsItsSectionsAndMakesItsModel) {
   const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
   document.finish();
   EXPECT_EQ(model.graphs.train.graph.num_blocks(), 2);
-  EXPECT_EQ(model.tokens_per_row, 8);
+  EXPECT_EQ(model.units_per_row, 8);
   EXPECT_EQ(model.graphs.train.graph.value(model.graphs.train.graph.inputs()[0].value).type.shape, (Shape{3, 8}));
   EXPECT_THAT(model.text, HasSubstr("2 layers"));
 }
@@ -77,7 +77,7 @@ TEST_F(GptTrainingTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
   GptApp app;
   app.read(document.root(), {.rows_per_microbatch = 4, .microbatches = 3}, 5);
   const PreparedData data = app.prepare();
-  EXPECT_GT(data.unigram_loss, 1.0);
+  EXPECT_GT(data.baseline.loss, 1.0);
   const auto whole = app.open_batches(data.batches);
   const auto part = app.open_batches(data.batches);
   const auto read = [](mesh::BatchSource& source, const char* input, mesh::Split split, int step, int microbatch, Region region) {

@@ -29,7 +29,7 @@ StepMetrics metrics(std::int64_t step) {
   m.grad_norm = 0.1 + 0.2;
   m.learning_rate = 1e-3;
   m.seconds = 0.5;
-  m.tokens_per_second = 12345.6;
+  m.units_per_second = 12345.6;
   m.transfer_seconds = 0.2;
   m.exposed_transfer_seconds = 0.05;
   m.resharded_bytes = 1024;
@@ -153,7 +153,8 @@ TEST(ProgressDisplay, TimesAndNumbersReadWell) {
 RunSummary summary_of(int steps) {
   std::vector<StepMetrics> all;
   for (int step = 1; step <= steps; ++step) all.push_back(metrics(step));
-  RunSummary summary{.name = "quickstart", .app = "gpt", .outcome = "done", .total_steps = steps, .unigram_loss = 9.0};
+  RunSummary summary{
+      .name = "quickstart", .app = "gpt", .outcome = "done", .total_steps = steps, .baseline = {9.0, "a unigram model"}};
   summarize(all, summary);
   return summary;
 }
@@ -167,7 +168,7 @@ TEST(RunSummary, AddsUpTheStepsAndTakesTheirMedianSpeed) {
   EXPECT_DOUBLE_EQ(*s.last_validation_loss, *metrics(20).validation_loss);
   EXPECT_NEAR(*s.hidden_share(), 0.75, 1e-9);
   EXPECT_EQ(s.resharded_bytes, 20480u);
-  EXPECT_DOUBLE_EQ(s.tokens_per_second, 12345.6);
+  EXPECT_DOUBLE_EQ(s.units_per_second, 12345.6);
   EXPECT_EQ(nlohmann::json::parse(to_json(s))["steps"], 20);
 }
 
@@ -185,7 +186,7 @@ TEST_F(ReportTest, TheLastScreenSaysWhetherTheUnigramModelIsBeaten) {
   RunSummary s = summary_of(20);
   EXPECT_THAT(summary_screen(s, directory, false), HasSubstr("beaten by 2.100"));
   EXPECT_THAT(summary_screen(s, directory, false), Not(HasSubstr("\x1b")));
-  s.unigram_loss = 1.0;
+  s.baseline.loss = 1.0;
   s.outcome = "interrupted";
   s.total_steps = 50;
   EXPECT_THAT(summary_screen(s, directory, false), HasSubstr("not beaten yet"));
@@ -202,16 +203,16 @@ TEST(Svg, TicksAreRoundAndTextIsEscaped) {
   EXPECT_THAT(svg.str(), HasSubstr("a &lt; b &amp; &quot;c&quot;"));
 }
 
-TEST(LossPlot, ShowsTrainingValidationAndUnigram) {
+TEST(LossPlot, ShowsTrainingValidationAndTheBaseline) {
   std::vector<StepMetrics> all;
   for (int step = 1; step <= 100; ++step) all.push_back(metrics(step));
-  const std::string svg = draw_losses(all, 5.5, "a run").str();
+  const std::string svg = draw_losses(all, {5.5, "a unigram model"}, "a run").str();
   EXPECT_THAT(svg, HasSubstr("unigram model 5.500"));
   EXPECT_THAT(svg, HasSubstr("training 6.00"));
   EXPECT_THAT(svg, HasSubstr("validation 6.100"));
   EXPECT_THAT(svg, HasSubstr("a run"));
-  EXPECT_THAT(draw_losses({}, 0, "empty").str(), HasSubstr("</svg>"));
-  EXPECT_THAT(draw_losses({metrics(1)}, 0, "one").str(), Not(HasSubstr("nan")));
+  EXPECT_THAT(draw_losses({}, {}, "empty").str(), HasSubstr("</svg>"));
+  EXPECT_THAT(draw_losses({metrics(1)}, {}, "one").str(), Not(HasSubstr("nan")));
 }
 
 std::vector<DeviceTrace> two_devices() {

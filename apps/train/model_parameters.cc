@@ -1,0 +1,19 @@
+#include "apps/train/model_parameters.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace weft::apps {
+
+void set_parameters(Evaluation& evaluation, const std::vector<ParameterState>& states) {
+  for (const Parameter& parameter : evaluation.graph().parameters()) {
+    const Value& value = evaluation.graph().value(parameter.value);
+    const auto state = std::find_if(states.begin(), states.end(), [&](const ParameterState& s) { return s.name == value.name; });
+    if (state == states.end() || state->shape != value.type.shape)
+      throw_error(ErrorCode::kIncompatible, "there is no parameter {} {} among those given", value.name, to_string(value.type));
+    std::ranges::copy(state->values, evaluation.data<float>(parameter.value).begin());
+  }
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include "apps/checkpoint/checkpoint.h"
+#include "core/evaluate/evaluation.h"
+
+namespace weft::apps {
+
+/// Gives an evaluation's parameters the values of a trained model, by name.
+/// Throws Error(kIncompatible) if one is not among them, or has another shape.
+void set_parameters(Evaluation& evaluation, const std::vector<ParameterState>& states);
+
+}  // namespace weft::apps
