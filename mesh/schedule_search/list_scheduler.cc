@@ -38,7 +38,7 @@ class ListScheduler {
     for (Stage& stage : stages_) {
       for (int& count : stage.missing_input) ++count;
     }
-    set_limits();
+    for (std::size_t s = 0; s < stages; ++s) stages_[s].limit = static_cast<std::size_t>(policy.in_flight[s]);
   }
 
   std::optional<Schedule> run() {
@@ -49,7 +49,7 @@ class ListScheduler {
       queue_.pop();
       Actor& own = actors_[actor];
       if (time < own.free_at) continue;
-      const std::optional<Action> action = choose(own, time);
+      const std::optional<Action> action = choose(actor, time);
       if (!action) continue;
       start(*action, actor, time);
       --left;
@@ -76,28 +76,6 @@ class ListScheduler {
   const StageCosts& costs(int stage) const { return request_.costs.stages[static_cast<std::size_t>(stage)]; }
   Stage& stage(int index) { return stages_[static_cast<std::size_t>(index)]; }
 
-  /// A stage that is k-th from the end sees a microbatch again after the way there and back; the pipeline is full when as many
-  /// are under way as the busiest actor finishes in that time.
-  void set_limits() {
-    std::vector<double> work(actors_.size(), 0);
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const StageCosts& one = costs(static_cast<int>(s));
-      work[static_cast<std::size_t>(request_.actor_of_stage[s])] += one.forward + one.input_grad + one.weight_grad;
-    }
-    const double period = *std::ranges::max_element(work);
-    double way = 0;
-    for (std::size_t s = stages_.size(); s-- > 0;) {
-      way += costs(static_cast<int>(s)).forward + costs(static_cast<int>(s)).input_grad;
-      for (const EdgeCosts& edge : request_.costs.edges) {
-        if (edge.edge.from != static_cast<int>(s) || edge.edge.to != static_cast<int>(s) + 1) continue;
-        if (request_.actor_of_stage[s] != request_.actor_of_stage[s + 1]) way += edge.forward + edge.backward;
-      }
-      const double full = policy_.in_flight <= 0 || period <= 0 ? static_cast<double>(microbatches_)
-                                                                : std::ceil(policy_.in_flight * way / period);
-      stages_[s].limit = std::clamp<std::size_t>(static_cast<std::size_t>(full), 1, microbatches_);
-    }
-  }
-
   void wake(double time, std::size_t actor) { queue_.push({time, actor}); }
 
   bool has_memory(std::size_t actor, double more) const {
@@ -115,7 +93,9 @@ class ListScheduler {
     return missing[microbatch] == 0 ? ready[microbatch] : kUnknown;
   }
 
-  std::optional<Action> choose(const Actor& own, double time) {
+  std::optional<Action> choose(std::size_t actor, double time) {
+    const Actor& own = actors_[actor];
+    const ListPolicy::Weights weights = policy_.weights[actor];
     std::optional<Action> forward, input, weight;
     double next = kUnknown;  // when something other than a W will be ready
     for (const int s : own.stages) {
@@ -138,13 +118,13 @@ class ListScheduler {
         weight = Action{s, ActionKind::kWeightGrad, static_cast<int>(one.weights)};
       }
     }
-    if (weight && policy_.weights == ListPolicy::Weights::kAtOnce) return weight;
+    if (weight && weights == ListPolicy::Weights::kAtOnce) return weight;
     if (policy_.forward_first && forward) return forward;
     if (input) return input;
     if (forward) return forward;
     if (!weight) return std::nullopt;
     const bool gap = next >= time + costs(weight->stage).weight_grad;
-    if (policy_.weights == ListPolicy::Weights::kLast || gap || memory_short(own)) return weight;
+    if (weights == ListPolicy::Weights::kLast || gap || memory_short(own)) return weight;
     return std::nullopt;  // what comes next wakes the actor
   }
 
@@ -220,6 +200,29 @@ class ListScheduler {
 };
 
 }  // namespace
+
+ListPolicy uniform_policy(const SearchRequest& request, double fullness, ListPolicy::Weights weights) {
+  const std::size_t stages = request.actor_of_stage.size();
+  std::vector<double> work(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
+  for (std::size_t s = 0; s < stages; ++s) {
+    const StageCosts& one = request.costs.stages[s];
+    work[static_cast<std::size_t>(request.actor_of_stage[s])] += one.forward + one.input_grad + one.weight_grad;
+  }
+  const double period = *std::ranges::max_element(work);
+  ListPolicy policy;
+  policy.in_flight.assign(stages, request.microbatches);
+  policy.weights.assign(work.size(), weights);
+  double way = 0;
+  for (std::size_t s = stages; s-- > 0 && fullness > 0 && period > 0;) {
+    way += request.costs.stages[s].forward + request.costs.stages[s].input_grad;
+    for (const EdgeCosts& edge : request.costs.edges) {
+      if (edge.edge.from != static_cast<int>(s) || edge.edge.to != static_cast<int>(s) + 1) continue;
+      if (request.actor_of_stage[s] != request.actor_of_stage[s + 1]) way += edge.forward + edge.backward;
+    }
+    policy.in_flight[s] = std::clamp(static_cast<int>(std::ceil(fullness * way / period)), 1, request.microbatches);
+  }
+  return policy;
+}
 
 std::optional<Schedule> list_schedule(const SearchRequest& request, const ListPolicy& policy) {
   return ListScheduler(request, policy).run();

@@ -1,6 +1,7 @@
 #include "mesh/schedule_search/internal/local_search.h"
 
 #include <algorithm>
+#include <random>
 
 #include "core/base/error.h"
 
@@ -70,6 +71,30 @@ std::vector<Move> moves_of(const Simulation& simulation) {
   return moves;
 }
 
+/// For annealing: into each gap of an actor one of the actions behind it, and the moves along the critical path; one move
+/// in four, with `from` below 0, stands for any action of the actor.
+std::vector<Move> moves_into_gaps(const Simulation& simulation) {
+  std::vector<Move> moves;
+  for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
+    const auto& actions = simulation.actors[actor].actions;
+    const int count = static_cast<int>(actions.size());
+    double free_from = 0;
+    for (int at = 0; at < count; ++at) {
+      const SimulatedAction& one = actions[static_cast<std::size_t>(at)];
+      if (one.start > free_from) {
+        for (int behind = at + 1; behind < std::min(count, at + 10); ++behind)
+          moves.push_back({static_cast<int>(actor), behind, at});
+      }
+      free_from = one.end;
+    }
+  }
+  for (const Move& move : moves_of(simulation)) moves.push_back(move);
+  for (std::size_t i = moves.size() / 3 + simulation.actors.size(); i > 0; --i) {
+    moves.push_back({static_cast<int>(i % simulation.actors.size()), -1, 0});
+  }
+  return moves;
+}
+
 }  // namespace
 
 Simulation Judge::simulated(const Schedule& schedule, bool details) {
@@ -85,11 +110,10 @@ Judge::Verdict Judge::judge(const Schedule& schedule) {
   Verdict verdict;
   try {
     const Simulation simulation = simulated(schedule, false);
-    verdict.score.makespan = simulation.makespan;
+    verdict.score = {simulation.makespan, simulation.mean_end};
     verdict.finishes = true;
     verdict.fits = true;
     for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
-      verdict.score.ends += simulation.actors[actor].end;
       if (!request_.memory_of_actor.empty() && simulation.actors[actor].peak > request_.memory_of_actor[actor] * (1 + 1e-9)) {
         verdict.fits = false;
       }
@@ -113,7 +137,7 @@ Schedule improve(Schedule schedule, Judge& judge) {
       const Judge::Verdict verdict = judge.judge(schedule);
       // Rounding must not pass for progress.
       const bool gains = verdict.score.makespan < best.makespan * (1 - 1e-12) ||
-                         (verdict.score.makespan <= best.makespan && verdict.score.ends < best.ends * (1 - 1e-12));
+                         (verdict.score.makespan <= best.makespan && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
       if (verdict.finishes && verdict.fits && gains) {
         best = verdict.score;
         better = true;
@@ -123,6 +147,45 @@ Schedule improve(Schedule schedule, Judge& judge) {
     }
   }
   return schedule;
+}
+
+Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
+  constexpr std::int64_t kRefresh = 24;  // moves between two looks at where the idle time is
+  const auto value = [](const ScheduleScore& score) { return score.makespan + score.mean_end; };
+  const std::int64_t from = judge.simulated(), until = from + actions;
+  Schedule best = schedule;
+  ScheduleScore best_score = judge.judge(schedule).score;
+  double now = value(best_score);
+  std::mt19937 random(1);  // its numbers are the same everywhere
+  const auto below = [&](std::size_t count) { return static_cast<int>(random() % count); };
+  std::vector<Move> moves;
+  for (std::int64_t round = 0; judge.simulated() < until; ++round) {
+    if (round % kRefresh == 0) moves = moves_into_gaps(judge.play(schedule));
+    if (moves.empty()) break;
+    Move move = moves[static_cast<std::size_t>(below(moves.size()))];
+    if (move.from < 0) {
+      // Any action of this actor, a little earlier or later.
+      const int count = static_cast<int>(schedule.actors[static_cast<std::size_t>(move.actor)].size());
+      move.from = below(static_cast<std::size_t>(count));
+      move.to = std::clamp(move.from + below(9) - 4, 0, count - 1);
+    }
+    std::vector<Action>& order = schedule.actors[static_cast<std::size_t>(move.actor)];
+    if (move.from == move.to || !allowed(order, move)) continue;
+    perform(order, move);
+    const Judge::Verdict verdict = judge.judge(schedule);
+    const double left = static_cast<double>(until - judge.simulated()) / static_cast<double>(actions);
+    const double threshold = 0.004 * best_score.makespan * std::max(0.0, left) * std::max(0.0, left);
+    if (!verdict.finishes || !verdict.fits || value(verdict.score) > now + threshold) {
+      perform(order, inverse(move));
+      continue;
+    }
+    now = value(verdict.score);
+    if (verdict.score < best_score) {
+      best_score = verdict.score;
+      best = schedule;
+    }
+  }
+  return best;
 }
 
 }  // namespace weft::mesh

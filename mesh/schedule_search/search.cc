@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "core/base/error.h"
@@ -20,7 +21,9 @@ struct Candidate {
   ScheduleScore score;
 };
 
+constexpr std::size_t kTuned = 8;     // policies of list scheduling that are changed one by one
 constexpr std::size_t kImproved = 4;  // candidates that local search goes on from
+constexpr std::size_t kAnnealed = 2;  // and of these the best, by random moves
 
 /// The named schedules that put their stages where the request wants them.
 std::vector<Schedule> named_of_placement(const SearchRequest& request) {
@@ -37,16 +40,99 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
   return result;
 }
 
-std::vector<ListPolicy> policies() {
+/// An actor cannot start before the first microbatch has come to one of its stages, and then has all its work to do.
+double lower_bound(const SearchRequest& request) {
+  if (request.costs.pair_time > 0 && request.costs.pair_time < 1) return 0;  // compounds make the work less
+  const std::size_t stages = request.actor_of_stage.size();
+  const std::size_t actors = static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1;
+  std::vector<double> arrives(stages, 0), start(actors, std::numeric_limits<double>::infinity()), work(actors, 0);
+  for (std::size_t s = 0; s < stages; ++s) {
+    const int stage = static_cast<int>(s);
+    for (const EdgeCosts& edge : request.costs.edges) {
+      if (edge.edge.to != stage || edge.edge.from > stage) continue;
+      const auto from = static_cast<std::size_t>(edge.edge.from);
+      const bool moves = request.actor_of_stage[from] != request.actor_of_stage[s];
+      arrives[s] = std::max(arrives[s], arrives[from] + duration(request.costs, {edge.edge.from, ActionKind::kForward, 0}) +
+                                            (moves ? edge.forward : 0));
+    }
+    const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
+    start[actor] = std::min(start[actor], arrives[s]);
+    work[actor] += request.microbatches * (duration(request.costs, {stage, ActionKind::kForward, 0}) +
+                                           duration(request.costs, {stage, ActionKind::kBackward, 0}));
+  }
+  double bound = 0;
+  for (std::size_t actor = 0; actor < actors; ++actor) {
+    if (work[actor] > 0) bound = std::max(bound, start[actor] + work[actor]);
+  }
+  return bound;
+}
+
+std::vector<ListPolicy> uniform_policies(const SearchRequest& request) {
   std::vector<ListPolicy> result;
-  for (const double in_flight : {1.0, 1.5, 0.0, 1.25, 2.0, 0.75, 3.0, 0.5}) {
+  for (const double fullness : {1.0, 1.5, 0.0, 1.25, 2.0, 0.75, 3.0, 0.5}) {
     for (const auto weights : {ListPolicy::Weights::kInGaps, ListPolicy::Weights::kLast, ListPolicy::Weights::kAtOnce}) {
       for (const bool forward_first : {false, true}) {
-        for (const bool deep_first : {true, false}) result.push_back({in_flight, weights, forward_first, deep_first});
+        for (const bool deep_first : {true, false}) {
+          ListPolicy policy = uniform_policy(request, fullness, weights);
+          policy.forward_first = forward_first;
+          policy.deep_first = deep_first;
+          result.push_back(std::move(policy));
+        }
       }
     }
   }
   return result;
+}
+
+/// A schedule by list scheduling, and the policy behind it.
+struct Listed {
+  ListPolicy policy;
+  Schedule schedule;
+  ScheduleScore score;
+};
+
+std::optional<Listed> try_policy(const ListPolicy& policy, Judge& judge) {
+  std::optional<Schedule> schedule = list_schedule(judge.request(), policy);
+  if (!schedule) return std::nullopt;
+  const Judge::Verdict verdict = judge.judge(*schedule);
+  if (!verdict.finishes || !verdict.fits) return std::nullopt;
+  return Listed{policy, std::move(*schedule), verdict.score};
+}
+
+/// Changes the number in flight of one stage, or the rule for W of one actor, as long as that helps.
+Listed tune(Listed best, Judge& judge, std::int64_t until) {
+  const int most = judge.request().microbatches;
+  for (bool better = true; better;) {
+    better = false;
+    const auto try_change = [&](auto&& change) {
+      if (judge.simulated() >= until) return;
+      ListPolicy policy = best.policy;
+      change(policy);
+      if (std::optional<Listed> found = try_policy(policy, judge); found && found->score < best.score) {
+        best = std::move(*found);
+        better = true;
+      }
+    };
+    for (std::size_t stage = 0; stage < best.policy.in_flight.size(); ++stage) {
+      for (const int by : {-1, 1, -2, 2, 4, -4}) {
+        const int now = best.policy.in_flight[stage];
+        if (now + by < 1 || now + by > most) continue;
+        try_change([&](ListPolicy& policy) { policy.in_flight[stage] = now + by; });
+        // Stages before it must run at least as far ahead for it to get what it may take.
+        try_change([&](ListPolicy& policy) {
+          for (std::size_t before = 0; before <= stage; ++before) {
+            policy.in_flight[before] = std::clamp(policy.in_flight[before] + by, 1, most);
+          }
+        });
+      }
+    }
+    for (std::size_t actor = 0; actor < best.policy.weights.size(); ++actor) {
+      for (const auto weights : {ListPolicy::Weights::kAtOnce, ListPolicy::Weights::kInGaps, ListPolicy::Weights::kLast}) {
+        if (weights != best.policy.weights[actor]) try_change([&](ListPolicy& policy) { policy.weights[actor] = weights; });
+      }
+    }
+  }
+  return best;
 }
 
 [[noreturn]] void nothing_fits(const SearchRequest& request) {
@@ -85,6 +171,8 @@ void check(const SearchRequest& request) {
 SearchResult search_schedule(const SearchRequest& request) {
   check(request);
   SearchResult result;
+  result.bound = lower_bound(request);
+  const double enough = result.bound * (1 + 1e-12);
   Judge judge(request);
   std::vector<Candidate> candidates;
   const auto consider = [&](std::string from, Schedule schedule) {
@@ -97,9 +185,24 @@ SearchResult search_schedule(const SearchRequest& request) {
     const Judge::Verdict verdict = consider(name, std::move(schedule));
     result.named.push_back({name, verdict.score.makespan, verdict.peak, verdict.fits});
   }
-  for (const ListPolicy& policy : policies()) {
+  std::vector<Listed> listed;
+  for (const ListPolicy& policy : uniform_policies(request)) {
     if (judge.exhausted()) break;
-    if (std::optional<Schedule> schedule = list_schedule(request, policy)) consider("list scheduling", std::move(*schedule));
+    if (std::optional<Listed> found = try_policy(policy, judge)) listed.push_back(std::move(*found));
+  }
+  std::ranges::stable_sort(listed, {}, &Listed::score);
+  if (listed.size() > kTuned) listed.erase(listed.begin() + kTuned, listed.end());
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    if (listed[i].score.makespan <= enough) {
+      // Nothing is faster; the others need no tuning.
+      candidates.push_back({"list scheduling", std::move(listed[i].schedule), listed[i].score});
+      break;
+    }
+    // An equal share of half of the effort that is left; the other half is for single moves.
+    const std::int64_t left = request.budget - judge.simulated();
+    const auto share = left / 2 / static_cast<std::int64_t>(listed.size() - i);
+    Listed tuned = tune(std::move(listed[i]), judge, judge.simulated() + std::max<std::int64_t>(share, 0));
+    candidates.push_back({"list scheduling", std::move(tuned.schedule), tuned.score});
   }
   if (candidates.empty()) nothing_fits(request);
   std::ranges::stable_sort(candidates, {}, &Candidate::score);
@@ -109,10 +212,17 @@ SearchResult search_schedule(const SearchRequest& request) {
     const auto same = [&](const Candidate& other) { return other.schedule.actors == candidate.schedule.actors; };
     if (best.size() < kImproved && std::ranges::none_of(best, same)) best.push_back(std::move(candidate));
   }
+  const auto reached = [&] { return std::ranges::min_element(best, {}, &Candidate::score)->score.makespan <= enough; };
   for (Candidate& candidate : best) {
-    if (judge.exhausted()) break;
+    if (judge.exhausted() || reached()) break;
     candidate.schedule = improve(std::move(candidate.schedule), judge);
     candidate.score = judge.judge(candidate.schedule).score;
+  }
+  std::ranges::stable_sort(best, {}, &Candidate::score);
+  for (std::size_t i = 0; i < std::min(best.size(), kAnnealed) && !judge.exhausted() && !reached(); ++i) {
+    const std::int64_t left = request.budget - judge.simulated();
+    best[i].schedule = anneal(std::move(best[i].schedule), judge, left / static_cast<std::int64_t>(kAnnealed - i));
+    best[i].score = judge.judge(best[i].schedule).score;
   }
   Candidate& winner = *std::ranges::min_element(best, {}, &Candidate::score);
   result.from = winner.from;

@@ -17,7 +17,7 @@ struct SearchRequest {
   std::vector<double> memory_of_actor;  ///< Cap of each actor in the unit of the costs; empty: none.
   SimulationOptions simulation = {};    ///< What the schedule is judged by; details do not matter.
   /// Effort: simulated actions, over all candidates. The same request gives the same schedule, on any machine.
-  std::int64_t budget = 8'000'000;
+  std::int64_t budget = 4'000'000;
 };
 
 /// A schedule that was tried.
@@ -34,13 +34,15 @@ struct SearchResult {
   std::vector<SearchCandidate> named;  ///< The named schedules of this placement.
   std::string from;                    ///< What it was improved from: a named schedule, or "list scheduling".
   std::int64_t simulated = 0;          ///< Actions.
+  /// No order of the same work on the same actors can be faster, whatever the memory; the search ends when it is reached.
+  double bound = 0;
 };
 
 /// Searches how many forwards each stage runs ahead, where weight gradients go, and the order of everything, for the least
 /// makespan within the memory. Starts from every named schedule of the same placement and from list scheduling with many
-/// settings, then moves single actions along the critical path. Never worse in simulation than a named schedule of the placement
-/// that fits. Microbatches keep their order on every stage and edge. Pure and deterministic. Throws Error(kResourceExhausted) if
-/// nothing fits, naming the actor.
+/// settings, changes these stage by stage, then moves single actions: along the critical path, and at random with threshold
+/// accepting. Never worse in simulation than a named schedule of the placement that fits. Microbatches keep their order on every
+/// stage and edge. Pure and deterministic. Throws Error(kResourceExhausted) if nothing fits, naming the actor.
 SearchResult search_schedule(const SearchRequest& request);
 
 /// The same, free to place stages: one on each of `actors`, or cut in two and placed in a loop or a V. `costs` has one stage per

@@ -46,6 +46,7 @@ class Player {
       simulation.exposed += actor.exposed / static_cast<double>(simulation.actors.size());
     }
     simulation.makespan_bubble = simulation.makespan - busiest;
+    for (std::size_t node = 0; node < actions_; ++node) simulation.mean_end += end_[node] / static_cast<double>(actions_);
     if (options_.details) {
       for (std::size_t t = 0; t < transfers_.size(); ++t) {
         const Transfer& one = transfers_[t];

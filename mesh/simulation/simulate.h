@@ -45,7 +45,8 @@ struct Simulation {
   double makespan_bubble = 0;  ///< Makespan minus the work of the busiest actor.
   /// Most idle time between an actor's first start and last end: what counts when the next step may begin staggered.
   double span_bubble = 0;
-  double exposed = 0;  ///< Mean over actors.
+  double exposed = 0;   ///< Mean over actors.
+  double mean_end = 0;  ///< Of all actions: how early the work gets done.
   std::vector<SimulatedActor> actors;
   std::vector<SimulatedTransfer> transfers;
 

@@ -6,10 +6,10 @@
 
 namespace weft::mesh {
 
-/// How good a schedule is: the makespan, then the sum of the times at which the actors end. Less is better.
+/// How good a schedule is: the makespan, then how early the work gets done. Less is better.
 struct ScheduleScore {
   double makespan = 0;
-  double ends = 0;  ///< Sum over actors.
+  double mean_end = 0;
   friend auto operator<=>(const ScheduleScore&, const ScheduleScore&) = default;
 };
 
@@ -43,5 +43,10 @@ class Judge {
 /// Moves one action at a time along the critical path, as long as that makes the schedule better and the judge is not exhausted.
 /// `schedule` must finish and fit.
 Schedule improve(Schedule schedule, Judge& judge);
+
+/// Threshold accepting (Dueck and Scheuer, 1990): random moves of single actions, of which those that make it a little worse are
+/// kept at first, and ever fewer of them later. Goes on for `actions` more simulated actions; gives the best on the way.
+/// Deterministic.
+Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions);
 
 }  // namespace weft::mesh

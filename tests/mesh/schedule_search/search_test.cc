@@ -85,6 +85,19 @@ TEST(SearchSchedule, ReachesTheBoundWhereMemoryAllows) {
   // The last actor cannot start before the first microbatch has come to it.
   const SearchResult result = search_schedule(request_of(4, 12, {}, 0));
   EXPECT_DOUBLE_EQ(result.simulation.makespan, 3 * 12 + 3);
+  EXPECT_DOUBLE_EQ(result.bound, 3 * 12 + 3);
+  // Transfers of a whole F + B in each direction hide too, but for those over which the first microbatch comes.
+  EXPECT_DOUBLE_EQ(search_schedule(request_of(4, 16, {}, 3)).bound, 3 * 16 + 3 * (1 + 3));
+}
+
+TEST(SearchSchedule, HidesTransfersThatEagerHidesWithNoMoreMemory) {
+  // eager-1f1b hides up to (F + B) / 2, in the memory of seven microbatches.
+  for (const double transfer : {0.25, 0.5, 1.0, 1.5}) {
+    const SearchResult result = search_schedule(request_of(4, 12, {}, transfer, 7));
+    const auto eager = std::ranges::find(result.named, "eager-1f1b", &SearchCandidate::name);
+    EXPECT_LT(result.simulation.makespan, eager->makespan) << transfer;
+    EXPECT_LE(result.simulation.peak(), 7) << transfer;
+  }
 }
 
 TEST(SearchSchedule, TheSameRequestGivesTheSameSchedule) {
