@@ -22,6 +22,9 @@ std::string_view to_string(OpKind kind) {
     case OpKind::kAttentionGrad: return "attention_grad";
     case OpKind::kEmbedding: return "embedding";
     case OpKind::kEmbeddingGrad: return "embedding_grad";
+    case OpKind::kEmulatedBlock: return "emulated_block";
+    case OpKind::kEmulatedInputGrad: return "emulated_input_grad";
+    case OpKind::kEmulatedWeightGrad: return "emulated_weight_grad";
     case OpKind::kCrossEntropy: return "cross_entropy";
     case OpKind::kCrossEntropyGrad: return "cross_entropy_grad";
     case OpKind::kSilu: return "silu";

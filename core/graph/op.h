@@ -28,6 +28,9 @@ enum class OpKind : std::uint8_t {
   kAttentionGrad,
   kEmbedding,  ///< rows of a table
   kEmbeddingGrad,
+  kEmulatedBlock,  ///< stands for a part of a model: tensors and seconds, no arithmetic
+  kEmulatedInputGrad,
+  kEmulatedWeightGrad,
   kCrossEntropy,  ///< scaled sum of token losses
   kCrossEntropyGrad,
   kSilu,

@@ -62,6 +62,10 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
     case OpKind::kAttentionGrad: return run_attention_grad(context, run);
     case OpKind::kEmbedding: return run_embedding(context, run);
     case OpKind::kEmbeddingGrad: return run_embedding_grad(context, run);
+    case OpKind::kEmulatedBlock:
+    case OpKind::kEmulatedInputGrad:
+    case OpKind::kEmulatedWeightGrad:
+      throw_error(ErrorCode::kFailedPrecondition, "{} computes nothing: run it on emulated devices", to_string(run.op));
     case OpKind::kCrossEntropy: return run_cross_entropy(context, run);
     case OpKind::kCrossEntropyGrad: return run_cross_entropy_grad(context, run);
     case OpKind::kSilu: return vector.silu(run.in(0), run.out(), size(0));

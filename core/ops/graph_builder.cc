@@ -24,6 +24,8 @@ ValueId GraphBuilder::linear(ValueId x, ValueId w, std::optional<ValueId> bias) 
   return append({OpKind::kLinear, {}}, std::move(inputs));
 }
 
+ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w) { return append({OpKind::kLinearInputGrad, {}}, {x, w}); }
+
 ValueId GraphBuilder::add(ValueId a, ValueId b) { return append({OpKind::kAdd, {}}, {a, b}); }
 
 ValueId GraphBuilder::gelu(ValueId x) { return append({OpKind::kGelu, {}}, {x}); }
@@ -37,6 +39,19 @@ ValueId GraphBuilder::attention(ValueId qkv, std::int64_t head_dim) {
 }
 
 ValueId GraphBuilder::embedding(ValueId table, ValueId ids) { return append({OpKind::kEmbedding, {}}, {table, ids}); }
+
+ValueId GraphBuilder::emulated_block(std::vector<ValueId> inputs, ValueId w, const EmulatedBlock& block) {
+  Op op{OpKind::kEmulatedBlock,
+        {{"seconds", block.forward_seconds},
+         {"input_grad_seconds", block.input_grad_seconds},
+         {"weight_grad_seconds", block.weight_grad_seconds},
+         {"saved", block.saved_per_row},
+         {"rank", static_cast<std::int64_t>(block.features.size()) + 1}}};
+  for (std::size_t d = 0; d < block.features.size(); ++d)
+    op.attributes.emplace_back("d" + std::to_string(d + 1), block.features[d]);
+  inputs.push_back(w);
+  return append(std::move(op), std::move(inputs));
+}
 
 ValueId GraphBuilder::cross_entropy(ValueId logits, ValueId targets, double scale, std::optional<ValueId> weights) {
   std::vector<ValueId> inputs{logits, targets};
@@ -90,8 +105,11 @@ ValueId GraphBuilder::append(Op op, std::vector<ValueId> inputs) {
     types.push_back(graph_.value(input).type);
   }
   std::vector<TensorType> outputs = infer_types(op, types);
-  const std::string name = prefix_ + std::string(to_string(op.kind));
-  const NodeId node = graph_.add_node(std::move(op), std::move(inputs), outputs, {name}, block_, Pass::kForward);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    names.push_back(prefix_ + std::string(to_string(op.kind)) + (i == 0 ? "" : "." + std::to_string(i)));
+  }
+  const NodeId node = graph_.add_node(std::move(op), std::move(inputs), outputs, names, block_, Pass::kForward);
   return graph_.node(node).outputs[0];
 }
 

@@ -8,6 +8,15 @@
 
 namespace weft {
 
+/// What an emulated_block stands for (core/ops/emulated_block.cc).
+struct EmulatedBlock {
+  Shape features;  ///< The output's shape after its rows.
+  double forward_seconds = 0;
+  double input_grad_seconds = 0;
+  double weight_grad_seconds = 0;
+  std::int64_t saved_per_row = 0;  ///< f32 elements that its backward needs, beside the inputs, per row.
+};
+
 /// How an app writes its model: each call appends a node to a forward graph and gives the new value.
 ///
 ///   GraphBuilder b;
@@ -48,11 +57,15 @@ class GraphBuilder {
 
   // What each computes, with shapes, stands in its file in core/ops.
   ValueId linear(ValueId x, ValueId w, std::optional<ValueId> bias = std::nullopt);
+  /// x[..., N] times the transpose of w[K, N]: for an output layer that shares the embedding's table.
+  ValueId linear_transposed(ValueId x, ValueId w);
   ValueId add(ValueId a, ValueId b);
   ValueId gelu(ValueId x);
   ValueId layer_norm(ValueId x, ValueId gamma, ValueId beta, double epsilon = 1e-5);
   ValueId attention(ValueId qkv, std::int64_t head_dim);
   ValueId embedding(ValueId table, ValueId ids);
+  /// Inputs must have equal rows (dimension 0); w is f32[n].
+  ValueId emulated_block(std::vector<ValueId> inputs, ValueId w, const EmulatedBlock& block);
   ValueId cross_entropy(ValueId logits, ValueId targets, double scale, std::optional<ValueId> weights = std::nullopt);
   ValueId silu(ValueId x);
   ValueId sigmoid(ValueId x);

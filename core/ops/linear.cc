@@ -130,11 +130,21 @@ void differentiate_linear(GradientRule& rule) {
   }
 }
 
+/// In forwards it multiplies by the transpose: y = linear_input_grad(x, w), y[t, k] = sum_n x[t, n] w[k, n].
+void differentiate_linear_input_grad(GradientRule& rule) {
+  const std::vector<ValueId> inputs = rule.node().inputs;
+  const ValueId dy = *rule.output_gradient();
+  if (rule.needs_gradient(0)) rule.contribute(0, rule.emit({OpKind::kLinear, {}}, {dy, inputs[1]}, Pass::kInputGrad)[0]);
+  if (rule.needs_gradient(1)) {
+    rule.contribute(1, rule.emit({OpKind::kLinearWeightGrad, {}}, {dy, inputs[0]}, rule.pass_of(1))[0]);
+  }
+}
+
 }  // namespace
 
 const OpDefinition kLinearDefinition{infer_linear, linear_flops, linear_signature, differentiate_linear};
 const OpDefinition kLinearInputGradDefinition{infer_linear_input_grad, linear_input_grad_flops, linear_input_grad_signature,
-                                              nullptr};
+                                              differentiate_linear_input_grad};
 const OpDefinition kLinearWeightGradDefinition{infer_linear_weight_grad, linear_weight_grad_flops, linear_weight_grad_signature,
                                                nullptr};
 

@@ -21,6 +21,9 @@ const OpDefinition& definition(OpKind kind) {
     case OpKind::kAttentionGrad: return kAttentionGradDefinition;
     case OpKind::kEmbedding: return kEmbeddingDefinition;
     case OpKind::kEmbeddingGrad: return kEmbeddingGradDefinition;
+    case OpKind::kEmulatedBlock: return kEmulatedBlockDefinition;
+    case OpKind::kEmulatedInputGrad: return kEmulatedInputGradDefinition;
+    case OpKind::kEmulatedWeightGrad: return kEmulatedWeightGradDefinition;
     case OpKind::kCrossEntropy: return kCrossEntropyDefinition;
     case OpKind::kCrossEntropyGrad: return kCrossEntropyGradDefinition;
     case OpKind::kSilu: return kSiluDefinition;

@@ -21,6 +21,10 @@ extern const OpDefinition kAttentionGradDefinition;
 // embedding.cc
 extern const OpDefinition kEmbeddingDefinition;
 extern const OpDefinition kEmbeddingGradDefinition;
+// emulated_block.cc
+extern const OpDefinition kEmulatedBlockDefinition;
+extern const OpDefinition kEmulatedInputGradDefinition;
+extern const OpDefinition kEmulatedWeightGradDefinition;
 // cross_entropy.cc
 extern const OpDefinition kCrossEntropyDefinition;
 extern const OpDefinition kCrossEntropyGradDefinition;

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "core/base/clock.h"
+
+namespace weft {
+
+/// A clock that can be waited for. Passed in, so that tests need not wait. One thread at a time.
+class Timer : public Clock {
+ public:
+  /// Returns at `time` or a little later; at once if it has passed.
+  virtual void sleep_until(TimePoint time) = 0;
+};
+
+/// The machine's monotonic clock, with the least slack that the kernel grants a thread.
+class SystemTimer final : public Timer {
+ public:
+  TimePoint now() const override { return SteadyClock().now(); }
+  void sleep_until(TimePoint time) override;
+};
+
+}  // namespace weft
