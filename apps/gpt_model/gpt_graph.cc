@@ -78,8 +78,10 @@ GptGraph gpt_graph(const GptShape& shape, double loss_scale) {
     x = mlp_part(b, shape, x, residual_deviation);
   }
   x = norm(b, "final", x, shape.width);
-  const ValueId head = b.parameter("head", {shape.width, shape.vocabulary}, normal(kStandardDeviation), {"embed", "vocab"});
-  result.logits = b.linear(x, head);
+  result.logits =
+      shape.tied_embeddings
+          ? b.linear_transposed(x, table)
+          : b.linear(x, b.parameter("head", {shape.width, shape.vocabulary}, normal(kStandardDeviation), {"embed", "vocab"}));
   result.loss = b.cross_entropy(result.logits, result.targets, loss_scale);
   result.graph = std::move(b).finish();
   return result;

@@ -14,6 +14,7 @@ struct GptShape {
   std::int64_t sequence = 128;  ///< tokens per sequence
   std::int64_t batch = 8;       ///< sequences per microbatch
   std::int64_t vocabulary = 2048;
+  bool tied_embeddings = false;  ///< The output layer is the transpose of the embedding's table, as in GPT-2.
 };
 
 /// A forward graph with the values that its user needs.
@@ -25,8 +26,8 @@ struct GptGraph {
   ValueId loss;     ///< loss_scale * sum of token losses
 };
 
-/// GPT-2's architecture (pre-norm, learned positions, tanh GELU) with an untied output layer, and GPT-2's
-/// initialisation.
+/// GPT-2's architecture (pre-norm, learned positions, tanh GELU), with an output layer of its own unless embeddings are tied,
+/// and GPT-2's initialisation.
 ///
 /// One block per layer: the embeddings belong to the first, the final norm and the output layer to the last.
 /// Logical axes: "batch", "sequence", "vocab", "embed", "qkv", "heads", "mlp". `loss_scale` is 1 / (tokens of

@@ -47,7 +47,8 @@ PreparedData GptApp::prepare() {
                                  .rows_per_microbatch = shape_.batch,
                                  .seed = seed_};
   const std::string what = fmt::format("gpt|{}|{}|{}|{}|{}|{}|{}|{}", shape_.layers, shape_.width, shape_.heads, shape_.sequence,
-                                       shape_.vocabulary, recipe.train_sha256, recipe.validation_sha256, seed_);
+                                       shape_.vocabulary, recipe.train_sha256, recipe.validation_sha256, seed_) +
+                           (shape_.tied_embeddings ? "|tied" : "");
   return {.text = fmt::format("{}: {} tokens to train on, {} held out; {} {}",
                               data_.text == "kjv" ? "the King James Version" : data_.text,
                               with_thousands(static_cast<double>(dataset->train.size())),

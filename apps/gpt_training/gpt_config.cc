@@ -10,6 +10,7 @@ GptShape parse_gpt(const ConfigNode& node) {
   node.require("width", shape.width, {.min = 1, .max = 1 << 20});
   node.require("heads", shape.heads, {.min = 1, .max = 1 << 16});
   node.require("sequence", shape.sequence, {.min = 1, .max = 1 << 20});
+  node.read("tied_embeddings", shape.tied_embeddings);
   node.finish();
   if (shape.width % shape.heads != 0)
     node.at("heads").fail(fmt::format("width {} does not divide among {} heads", shape.width, shape.heads));

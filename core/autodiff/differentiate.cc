@@ -14,7 +14,6 @@ class Differentiation final : public GradientRule {
  public:
   Differentiation(const Graph& forward, ValueId loss) : graph_(forward), num_forward_nodes_(forward.nodes().size()), loss_(loss) {
     find_trained();
-    find_first_uses();
   }
 
   TrainingGraph run() {
@@ -29,12 +28,17 @@ class Differentiation final : public GradientRule {
     TrainingGraph result{{}, loss_, {}};
     const std::vector<Parameter> parameters(graph_.parameters().begin(), graph_.parameters().end());
     for (const Parameter& parameter : parameters) {
-      const std::optional<ValueId> gradient = sum_of(parameter.value);
-      if (!gradient) {
+      const auto found = contributions_.find(parameter.value);
+      if (found == contributions_.end()) {
         throw_error(ErrorCode::kInvalidArgument, "the parameter '{}' does not influence the loss: use it or remove it",
                     graph_.value(parameter.value).name);
       }
-      result.gradients.push_back({parameter.value, *gradient});
+      // A term per block: blocks may come to lie on different devices, and then their terms meet only once per step.
+      std::map<int, std::vector<ValueId>> by_block;
+      for (const Contribution& contribution : found->second) by_block[contribution.block].push_back(contribution.gradient);
+      for (const auto& [block, gradients] : by_block) {
+        result.gradients.push_back({parameter.value, add_up(gradients, block, Pass::kWeightGrad, parameter.value)});
+      }
     }
     result.graph = std::move(graph_);
     return result;
@@ -54,7 +58,7 @@ class Differentiation final : public GradientRule {
     const ValueId value = current_.inputs[input];
     WEFT_CHECK(type(gradient) == type(value), "gradient of %{} {} is {}", value, to_string(type(value)),
                to_string(type(gradient)));
-    contributions_[value].push_back(gradient);
+    contributions_[value].push_back({gradient, current_.block});
   }
 
  private:
@@ -72,17 +76,27 @@ class Differentiation final : public GradientRule {
     return graph_.node(id).outputs;
   }
 
-  /// The gradient of a value, its contributions added up; nothing if there are none.
+  /// The gradient of a computed value, its contributions added up; nothing if there are none.
   std::optional<ValueId> sum_of(ValueId value) {
     const auto found = contributions_.find(value);
     if (found == contributions_.end()) return std::nullopt;
-    ValueId sum = found->second[0];
-    const std::optional<NodeId> producer = graph_.value(value).producer;
-    const int block = producer ? graph_.node(*producer).block : first_use_block_[value.value()];
-    for (std::size_t i = 1; i < found->second.size(); ++i) {
-      const std::string name = graph_.value(value).name;
-      sum = append({OpKind::kAdd, {}}, {sum, found->second[i]}, block, pass_of_gradient(value), name)[0];
+    const int home = graph_.node(*graph_.value(value).producer).block;
+    // Block by block, so that each sends one gradient to the value's home.
+    std::vector<ValueId> sums, of_block;
+    for (std::size_t i = 0; i < found->second.size(); ++i) {
+      of_block.push_back(found->second[i].gradient);
+      if (i + 1 < found->second.size() && found->second[i + 1].block == found->second[i].block) continue;
+      sums.push_back(add_up(of_block, found->second[i].block, Pass::kInputGrad, value));
+      of_block.clear();
     }
+    return add_up(sums, home, Pass::kInputGrad, value);
+  }
+
+  ValueId add_up(const std::vector<ValueId>& gradients, int block, Pass pass, ValueId of) {
+    const std::string name = graph_.value(of).name;
+    ValueId sum = gradients[0];
+    for (std::size_t i = 1; i < gradients.size(); ++i)
+      sum = append({OpKind::kAdd, {}}, {sum, gradients[i]}, block, pass, name)[0];
     return sum;
   }
 
@@ -102,21 +116,17 @@ class Differentiation final : public GradientRule {
     }
   }
 
-  void find_first_uses() {
-    first_use_block_.assign(graph_.values().size(), 0);
-    for (std::size_t i = num_forward_nodes_; i-- > 0;) {
-      const Node& node = graph_.nodes()[i];
-      for (const ValueId input : node.inputs) first_use_block_[input.value()] = node.block;
-    }
-  }
+  struct Contribution {
+    ValueId gradient;
+    int block = 0;  ///< Of the forward node that uses the value.
+  };
 
   Graph graph_;
   std::size_t num_forward_nodes_;
   ValueId loss_;
   std::vector<bool> trained_;       ///< By forward value: a parameter lies behind it.
   std::vector<bool> is_parameter_;  ///< By forward value.
-  std::vector<int> first_use_block_;
-  std::map<ValueId, std::vector<ValueId>> contributions_;
+  std::map<ValueId, std::vector<Contribution>> contributions_;
   Node current_;  ///< A copy: appending nodes moves the originals.
   std::optional<ValueId> output_gradient_;
 };

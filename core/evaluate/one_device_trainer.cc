@@ -30,17 +30,18 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
     evaluation_.run(microbatch == 0 ? OutputMode::kWrite : OutputMode::kAccumulate);
     report.loss += evaluation_.data<float>(loss_)[0];
   }
+  const std::vector<ValueId> gradients = add_terms();
   double squares = 0;
-  for (const Gradient& gradient : gradients_) {
+  for (const ValueId gradient : gradients) {
     double sum = 0;
-    evaluation_.stream().sum_of_squares(evaluation_.data<float>(gradient.gradient), &sum);
+    evaluation_.stream().sum_of_squares(evaluation_.data<float>(gradient), &sum);
     evaluation_.stream().synchronize();
     squares += sum;
   }
   report.gradient_norm = std::sqrt(squares);
   optimizer.gradient_scale = clip_factor(report.gradient_norm, clip_norm);
   optimizer.step = ++steps_;
-  update(optimizer);
+  update(optimizer, gradients);
   return report;
 }
 
@@ -56,14 +57,26 @@ std::span<float> OneDeviceTrainer::second_moment(std::size_t parameter) const {
   return {first.data() + first.size(), first.size()};
 }
 
-void OneDeviceTrainer::update(AdamW optimizer) {
+std::vector<ValueId> OneDeviceTrainer::add_terms() {
+  std::vector<ValueId> wholes;
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    if (i > 0 && gradients_[i].parameter == gradients_[i - 1].parameter) {
+      evaluation_.stream().add(evaluation_.data<float>(gradients_[i].gradient), evaluation_.data<float>(wholes.back()));
+    } else {
+      wholes.push_back(gradients_[i].gradient);
+    }
+  }
+  return wholes;
+}
+
+void OneDeviceTrainer::update(AdamW optimizer, const std::vector<ValueId>& gradients) {
   const double weight_decay = optimizer.weight_decay;
   float* moments = reinterpret_cast<float*>(moments_.data());
   const auto parameters = evaluation_.graph().parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<float> values = evaluation_.data<float>(parameters[i].value);
     optimizer.weight_decay = parameters[i].decay ? weight_decay : 0;
-    evaluation_.stream().adamw(optimizer, evaluation_.data<float>(gradients_[i].gradient), values, {moments, values.size()},
+    evaluation_.stream().adamw(optimizer, evaluation_.data<float>(gradients[i]), values, {moments, values.size()},
                                {moments + values.size(), values.size()});
     moments += 2 * values.size();
   }

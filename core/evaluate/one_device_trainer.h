@@ -16,8 +16,8 @@ struct TrainingReport {
 
 /// Trains a graph on one device with AdamW: what every distributed run of the same graph is compared with.
 ///
-/// Sums have a fixed order: gradients and losses by microbatch index (the losses in double); the squared norm
-/// in double, the parameters' sums in the graph's order. One thread at a time.
+/// Sums have a fixed order: gradients and losses by microbatch index (the losses in double), then the terms of a shared
+/// parameter's gradient; the squared norm in double, the parameters' sums in the graph's order. One thread at a time.
 class OneDeviceTrainer final {
  public:
   OneDeviceTrainer(Device& device, TrainingGraph graph, std::uint64_t seed);
@@ -38,7 +38,9 @@ class OneDeviceTrainer final {
   void resume_after(std::int64_t steps) { steps_ = steps; }
 
  private:
-  void update(AdamW optimizer);
+  /// Adds up the terms of each parameter's gradient; gives where the sums are, by parameter.
+  std::vector<ValueId> add_terms();
+  void update(AdamW optimizer, const std::vector<ValueId>& gradients);
 
   ValueId loss_;
   std::vector<Gradient> gradients_;

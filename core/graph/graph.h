@@ -95,7 +95,9 @@ class Graph {
 /// One line per node: "%7 f32[8,16,64] h0.ln = layer_norm(%5, %1, %2) block 1 F".
 std::string to_string(const Graph& graph);
 
-/// A parameter and the value that is its gradient for one microbatch.
+/// A parameter and a value that is its gradient for one microbatch, or a term of it: a parameter that several blocks share has a
+/// term from each. Terms are summed over microbatches each by itself, then added up in their order, once per step; so the sum
+/// does not depend on where the blocks lie.
 struct Gradient {
   ValueId parameter;
   ValueId gradient;
@@ -105,7 +107,7 @@ struct Gradient {
 struct TrainingGraph {
   Graph graph;
   ValueId loss;                     ///< A scalar f32.
-  std::vector<Gradient> gradients;  ///< In the order of graph.parameters(); every parameter has one.
+  std::vector<Gradient> gradients;  ///< In the order of graph.parameters(), then of blocks; every parameter has one or more.
 };
 
 }  // namespace weft

@@ -47,16 +47,25 @@ class DeviceActor final {
   /// Nanoseconds of this process's steady clock, to align traces.
   std::int64_t clock() { return SteadyClock().now().time_since_epoch().count(); }
 
+  /// Answers while run() waits: for whoever wants to know why a step does not end.
+  ProgramPosition position() { return position_; }
+
   /// Runs a program once. After an error the mesh is of no more use: others may have done half a step.
   actors::task<StepReport> run(StepRequest request) {
     const auto interpreter = engine().begin(request, [wakeup = wakeup_] { wakeup.notify(); });
+    position_ = {request.program, request.run, 0, false};
     std::optional<Error> failure;
     try {
-      while (interpreter->advance() == Interpreter::Progress::kBlocked) co_await wakeup_.wait();
+      while (interpreter->advance() == Interpreter::Progress::kBlocked) {
+        position_.instruction = interpreter->instruction();
+        co_await wakeup_.wait();
+      }
     } catch (...) {
       failure = current_error();
     }
+    position_.instruction = interpreter->instruction();
     if (failure) {
+      position_.timed_out = failure->code() == ErrorCode::kDeadlineExceeded;
       log_.error("{}: program '{}' failed in step {}: {}: {}", name_, request.program, request.step, interpreter->position(),
                  failure->describe());
       engine().abandon(*interpreter, *failure);
@@ -69,7 +78,8 @@ class DeviceActor final {
   static constexpr auto endpoints = actors::interface<"mesh.device", 1>(
       actors::on<&DeviceActor::open>("open"), actors::on<&DeviceActor::connect>("connect"),
       actors::on<&DeviceActor::install>("install"), actors::on<&DeviceActor::initialize>("initialize"),
-      actors::on<&DeviceActor::clock>("clock"), actors::on<&DeviceActor::run>("run"));
+      actors::on<&DeviceActor::clock>("clock"), actors::on<&DeviceActor::run>("run"),
+      actors::on<&DeviceActor::position>("position", actors::urgent));
 
  private:
   DeviceEngine& engine() {
@@ -81,6 +91,7 @@ class DeviceActor final {
   actors::Wakeup wakeup_;
   const std::string name_;
   const Log log_;
+  ProgramPosition position_;
   std::optional<DeviceEngine> engine_;
 };
 

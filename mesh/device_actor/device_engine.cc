@@ -4,6 +4,8 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/device_cpu/cpu_device.h"
+#include "core/device_emulated/emulated_device.h"
 #include "mesh/runtime/initialize.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
@@ -24,15 +26,22 @@ transfer::EngineOptions engine_options(Device& device) {
   };
   return options;
 }
+
+std::unique_ptr<Device> make_device(const DeviceSetup& setup) {
+  if (setup.kind == DeviceKind::kEmulated) {
+    return std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{setup.flops_per_second}, std::make_unique<SystemTimer>());
+  }
+  return std::make_unique<CpuDevice>(CpuDeviceOptions{.threads = setup.threads, .instruction_set = {}});
+}
 }  // namespace
 
 DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches)
     : setup_(setup),
-      device_({.threads = setup.threads, .instruction_set = {}}),
-      stream_(device_.create_stream()),
-      storage_(device_),
+      device_(make_device(setup)),
+      stream_(device_->create_stream()),
+      storage_(*device_),
       transfers_(std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
-                                                            clock_, engine_options(device_))),
+                                                            clock_, engine_options(*device_))),
       resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch} {}
 
 DeviceEngine::~DeviceEngine() = default;

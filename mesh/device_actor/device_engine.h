@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device_cpu/cpu_device.h"
+#include "core/device/device.h"
 #include "mesh/device_actor/device_setup.h"
 #include "mesh/program/program.h"
 #include "mesh/runtime/interpreter.h"
@@ -31,12 +31,12 @@ class DeviceEngine final {
   void abandon(Interpreter& interpreter, const Error& why);
 
   std::span<std::byte> block(const std::string& name) { return storage_.block(name); }
-  std::string description() const { return device_.description(); }
+  std::string description() const { return device_->description(); }
 
  private:
   const DeviceSetup setup_;
   SteadyClock clock_;
-  CpuDevice device_;
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   Storage storage_;
   std::unique_ptr<transfer::TransferEngine> transfers_;

@@ -10,6 +10,12 @@
 
 namespace weft::mesh {
 
+/// What computes.
+enum class DeviceKind : std::uint8_t {
+  kCpu,
+  kEmulated,  ///< Takes the time that ops state, or would take at a stated rate; computes nothing (core/device_emulated).
+};
+
 /// What a device actor must know of itself before it can be reached.
 struct DeviceSetup {
   transfer::DeviceId device;
@@ -18,8 +24,11 @@ struct DeviceSetup {
   int threads = 1;          ///< Of the device's matrix products.
   /// Network interfaces that the data plane listens on, as UCX names them; empty: all.
   std::string interfaces = {};
-  static constexpr auto fields = weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch,
-                                              &DeviceSetup::threads, &DeviceSetup::interfaces);
+  DeviceKind kind = DeviceKind::kCpu;
+  double flops_per_second = 0;  ///< Of an emulated device, for ops that state no seconds; 0: they take no time.
+  static constexpr auto fields =
+      weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::threads, &DeviceSetup::interfaces,
+                   &DeviceSetup::kind, &DeviceSetup::flops_per_second);
 };
 
 /// How to reach a device of the run.
@@ -31,3 +40,8 @@ struct PeerAddress {
 };
 
 }  // namespace weft::mesh
+
+template <>
+struct weft::last_enumerator<weft::mesh::DeviceKind> {
+  static constexpr auto kValue = weft::mesh::DeviceKind::kEmulated;
+};

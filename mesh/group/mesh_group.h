@@ -15,6 +15,7 @@
 #include "mesh/group/driver_side.h"
 #include "mesh/plan/observed_network.h"
 #include "mesh/plan/training_plan.h"
+#include "mesh/program/stall.h"
 #include "mesh/runtime/step_result.h"
 
 namespace weft::mesh {
@@ -23,6 +24,8 @@ namespace weft::mesh {
 struct GroupOptions {
   std::uint64_t seed = 1;
   int threads_per_device = 1;
+  DeviceKind device = DeviceKind::kCpu;
+  double flops_per_second = 0;  ///< Of emulated devices; see DeviceSetup.
   Nanoseconds step_deadline = std::chrono::minutes(10);
 };
 
@@ -57,7 +60,7 @@ class MeshGroup final {
   StepResult run(StepRequest request) {
     return guarded([&] {
       request.run = ++runs_;
-      std::vector<StepReport> reports = collect(start(request));
+      std::vector<StepReport> reports = explained(request, [&] { return collect(start(request)); });
       remember_traces(reports);
       StepResult result = combine(reports);
       if (request.program == plan_.train.programs.front().name && ++steps_ == next_look_) {
@@ -126,7 +129,8 @@ class MeshGroup final {
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       std::vector<DeviceSetup> setups;
       for (const transfer::DeviceId device : plan_.partition.meshes[m].devices()) {
-        setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device, interfaces});
+        setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device, interfaces,
+                          options_.device, options_.flops_per_second});
       }
       const std::vector<std::vector<std::byte>> opened = meshes_[m].template scatter<&Actor::open>(setups).get();
       for (std::size_t rank = 0; rank < opened.size(); ++rank)
@@ -213,6 +217,49 @@ class MeshGroup final {
     return reports;
   }
 
+  /// Runs `step`. When it ends by a deadline, the error tells where every device stands and who waits for whom.
+  template <typename F>
+  auto explained(const StepRequest& request, F&& step) {
+    std::optional<Error> error;
+    try {
+      return step();
+    } catch (const Error& thrown) {
+      error = thrown;
+    }
+    // A device that gives up cuts its connections, so others may be the first to say something. Death has its own story.
+    const bool late = error->code() == ErrorCode::kDeadlineExceeded;
+    if (!late && (!is_symptom(*error) || cluster_.failure(kCauseWithin))) throw *error;
+    const std::vector<ProgramPosition> positions = ask_positions();
+    if (!late && std::none_of(positions.begin(), positions.end(), [](const ProgramPosition& at) { return at.timed_out; })) {
+      throw *error;
+    }
+    const std::vector<Program>& programs = request.program == "train" ? plan_.train.programs : plan_.validate.programs;
+    std::vector<std::optional<std::size_t>> next;
+    for (const ProgramPosition& at : positions) {
+      const bool begun = at.program == request.program && at.run == request.run;
+      next.push_back(at.program.empty() ? std::nullopt : std::optional(begun ? static_cast<std::size_t>(at.instruction) : 0));
+    }
+    Error told(ErrorCode::kDeadlineExceeded, fmt::format("step {} of '{}' does not end: {}; its devices:{}", request.step,
+                                                         request.program, error->message(), explain_stall(programs, next)));
+    throw std::move(told).at(error->where()).from(error->node(), error->actor());
+  }
+
+  /// Where each device stands; no program for one that does not answer in time.
+  std::vector<ProgramPosition> ask_positions() {
+    std::vector<ProgramPosition> positions;
+    for (auto& mesh : meshes_) {
+      for (const auto& answer : mesh.within(kAnswerWithin).template call_collect<&Actor::position>().get()) {
+        positions.push_back(answer.ok() ? answer.value() : ProgramPosition());
+      }
+    }
+    return positions;
+  }
+
+  static bool is_symptom(const Error& error) {
+    return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kCancelled ||
+           error.code() == ErrorCode::kUnavailable;
+  }
+
   void move(const std::string& program) {
     guarded([&] {
       StepRequest request;
@@ -257,14 +304,14 @@ class MeshGroup final {
     } catch (const Error& thrown) {
       error = thrown;
     }
-    const bool symptom = error->code() == ErrorCode::kPeerDied || error->code() == ErrorCode::kCancelled ||
-                         error->code() == ErrorCode::kUnavailable;
-    if (const auto cause = cluster_.failure(symptom ? kCauseWithin : Nanoseconds::zero())) throw *cause;
+    if (const auto cause = cluster_.failure(is_symptom(*error) ? kCauseWithin : Nanoseconds::zero())) throw *cause;
     throw *error;
   }
 
   /// How long after a symptom its cause may still be told.
   static constexpr Nanoseconds kCauseWithin = std::chrono::milliseconds(500);
+  /// How long a device that may be stuck is given to say where it stands.
+  static constexpr Nanoseconds kAnswerWithin = std::chrono::seconds(2);
 
   actors::Cluster& cluster_;
   const GroupOptions options_;

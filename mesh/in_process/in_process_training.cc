@@ -1,9 +1,11 @@
 #include "mesh/in_process/in_process_training.h"
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
+#include "mesh/program/stall.h"
 #include "mesh/runtime/initialize.h"
 
 namespace weft::mesh {
@@ -90,9 +92,13 @@ std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& req
       // A shuffled loopback may hold messages back for some polls.
       idle_rounds = moved ? 0 : idle_rounds + 1;
       if (idle_rounds > 1000) {
-        std::string text = "all devices stand still:";
-        for (const auto& interpreter : interpreters) text += "\n  " + interpreter->position();
-        throw_error(ErrorCode::kInternal, "{}", text);
+        std::vector<Program> programs;
+        std::vector<std::optional<std::size_t>> next;
+        for (std::size_t i = 0; i < interpreters.size(); ++i) {
+          programs.push_back(*sides[i]->programs.at(request.program));
+          next.emplace_back(interpreters[i]->instruction());
+        }
+        throw_error(ErrorCode::kInternal, "all devices stand still:{}", explain_stall(programs, next));
       }
     }
   } catch (...) {

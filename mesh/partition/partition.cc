@@ -39,6 +39,7 @@ class Partitioner {
     }
     finish_loss();
     attach_gradients();
+    result_.stage_of_node = stage_of_node_;
     return std::move(result_);
   }
 
@@ -63,9 +64,11 @@ class Partitioner {
     }
   }
 
-  LocalId add_local(int mesh_index, ValueId value, Spec spec, LocalOrigin origin) {
+  /// `for_stage`: a copy that a stage makes for its own use, which others cannot count on; -1: there for everybody who needs the
+  /// value at all.
+  LocalId add_local(int mesh_index, ValueId value, Spec spec, LocalOrigin origin, int for_stage = -1) {
     const LocalId id(static_cast<std::uint32_t>(part(mesh_index).locals.size()));
-    known_[static_cast<std::size_t>(mesh_index)][value].push_back(id);
+    known_[static_cast<std::size_t>(mesh_index)][value].push_back({id, for_stage});
     part(mesh_index).locals.push_back({value, std::move(spec), origin});
     return id;
   }
@@ -87,44 +90,37 @@ class Partitioner {
     }
   }
 
-  /// A parameter lives on the mesh whose forward nodes read it.
+  /// A parameter lives on the meshes whose forward nodes read it.
   void place_parameters() {
-    std::map<ValueId, int> home;
+    std::map<ValueId, std::vector<int>> homes;
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
       if (node.pass != Pass::kForward) continue;
       const int mesh_index = mesh_of(NodeId(static_cast<std::uint32_t>(i)));
       for (const ValueId input : node.inputs) {
         if (graph_.value(input).producer) continue;
-        const auto [at, inserted] = home.try_emplace(input, mesh_index);
-        if (!inserted && at->second != mesh_index && is_parameter(input)) {
-          throw_error(ErrorCode::kInvalidConfig,
-                      "parameter '{}' is used on meshes '{}' and '{}'; place the stages that share it on one mesh",
-                      graph_.value(input).name, mesh(at->second).name(), mesh(mesh_index).name());
-        }
+        std::vector<int>& meshes = homes[input];
+        if (std::find(meshes.begin(), meshes.end(), mesh_index) == meshes.end()) meshes.push_back(mesh_index);
       }
     }
     for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
       const Parameter& parameter = graph_.parameters()[i];
       const Value& value = graph_.value(parameter.value);
-      const auto at = home.find(parameter.value);
-      if (at == home.end()) throw_error(ErrorCode::kInvalidConfig, "parameter '{}' is used by no op", value.name);
-      const Spec spec = spec_for(parameter.axes, request_.rules, mesh(at->second));
-      check_divides("parameter '" + value.name + "'", value.type.shape, parameter.axes, spec, mesh(at->second));
-      const LocalId id = add_local(at->second, parameter.value, spec, LocalOrigin::kParameter);
-      part(at->second).parameters.push_back({static_cast<int>(i), id, std::nullopt});
+      const auto at = homes.find(parameter.value);
+      if (at == homes.end()) throw_error(ErrorCode::kInvalidConfig, "parameter '{}' is used by no op", value.name);
+      for (const int mesh_index : at->second) {
+        const Spec spec = spec_for(parameter.axes, request_.rules, mesh(mesh_index));
+        check_divides("parameter '" + value.name + "'", value.type.shape, parameter.axes, spec, mesh(mesh_index));
+        const LocalId id = add_local(mesh_index, parameter.value, spec, LocalOrigin::kParameter);
+        part(mesh_index).parameters.push_back({static_cast<int>(i), id, mesh_index == at->second.front(), {}});
+      }
     }
-  }
-
-  bool is_parameter(ValueId id) const {
-    return std::any_of(graph_.parameters().begin(), graph_.parameters().end(),
-                       [&](const Parameter& parameter) { return parameter.value == id; });
   }
 
   /// The value on this mesh in the spec it first got there; received or read when it is not there yet.
   LocalId on_mesh(int mesh_index, ValueId id, int stage) {
     auto& known = known_[static_cast<std::size_t>(mesh_index)];
-    if (const auto found = known.find(id); found != known.end()) return found->second.front();
+    if (const auto found = known.find(id); found != known.end()) return found->second.front().id;
     const Value& value = graph_.value(id);
     const Spec spec = spec_for(labels_[id.value()], request_.rules, mesh(mesh_index));
     check_divides("'" + value.name + "'", value.type.shape, labels_[id.value()], spec, mesh(mesh_index));
@@ -132,7 +128,7 @@ class Partitioner {
     const Pass pass = graph_.node(*value.producer).pass;
     const int from = mesh_of(*value.producer), from_stage = stage_of(*value.producer);
     WEFT_CHECK(from != mesh_index, "'{}' is used before it is computed", value.name);
-    const LocalId source = whole(from, known_[static_cast<std::size_t>(from)].at(id).front(), from_stage, pass);
+    const LocalId source = whole(from, known_[static_cast<std::size_t>(from)].at(id).front().id);
     const LocalId destination = add_local(mesh_index, id, spec, LocalOrigin::kReceived);
     result_.edges.push_back({id, from, mesh_index, from_stage, stage, pass, source, destination});
     return destination;
@@ -145,29 +141,33 @@ class Partitioner {
     return value.origin == LocalOrigin::kComputed && producer ? producer->value() + 0.5 : -1.0;
   }
 
-  /// The value without partial sums.
-  LocalId whole(int mesh_index, LocalId id, int stage, Pass pass) {
+  /// The value without partial sums. It is summed where it is computed, for all who need it.
+  LocalId whole(int mesh_index, LocalId id) {
     const LocalValue from = local(mesh_index, id);
     if (!from.spec.is_partial()) return id;
+    for (const auto& [other, for_stage] : known_[static_cast<std::size_t>(mesh_index)][from.value]) {
+      if (!local(mesh_index, other).spec.is_partial() && for_stage < 0) return other;
+    }
+    const auto producer = graph_.value(from.value).producer;
+    WEFT_CHECK(producer.has_value(), "'{}' is partial but not computed", graph_.value(from.value).name);
     Spec spec = from.spec;
     spec.partial.clear();
-    for (const LocalId other : known_[static_cast<std::size_t>(mesh_index)][from.value]) {
-      if (!local(mesh_index, other).spec.is_partial()) return other;
-    }
     const LocalId output = add_local(mesh_index, from.value, spec, LocalOrigin::kComputed);
-    part(mesh_index).steps.push_back({AllReduceStep{id, output, from.spec.partial}, stage, pass, order_after(mesh_index, id)});
+    part(mesh_index)
+        .steps.push_back({AllReduceStep{id, output, from.spec.partial}, stage_of(*producer), graph_.node(*producer).pass,
+                          order_after(mesh_index, id)});
     return output;
   }
 
   /// The value in exactly this spec, with the communication it takes.
   LocalId in_spec(int mesh_index, ValueId value, const Spec& spec, int stage, Pass pass) {
     LocalId from = on_mesh(mesh_index, value, stage);
-    for (const LocalId other : known_[static_cast<std::size_t>(mesh_index)][value]) {
-      if (local(mesh_index, other).spec == spec) return other;
+    for (const auto& [other, for_stage] : known_[static_cast<std::size_t>(mesh_index)][value]) {
+      if (local(mesh_index, other).spec == spec && (for_stage < 0 || for_stage == stage)) return other;
     }
-    from = whole(mesh_index, from, stage, pass);
+    from = whole(mesh_index, from);
     if (local(mesh_index, from).spec == spec) return from;
-    const LocalId output = add_local(mesh_index, value, spec, LocalOrigin::kComputed);
+    const LocalId output = add_local(mesh_index, value, spec, LocalOrigin::kComputed, stage);
     part(mesh_index).steps.push_back({ReshardStep{from, output}, stage, pass, order_after(mesh_index, from) + 0.1});
     return output;
   }
@@ -202,33 +202,50 @@ class Partitioner {
     const auto producer = graph_.value(request_.loss).producer;
     WEFT_CHECK(producer.has_value());
     result_.loss_mesh = mesh_of(*producer);
-    result_.loss_local = known_[static_cast<std::size_t>(result_.loss_mesh)].at(request_.loss).front();
+    result_.loss_local = known_[static_cast<std::size_t>(result_.loss_mesh)].at(request_.loss).front().id;
   }
 
   void attach_gradients() {
-    for (std::size_t m = 0; m < result_.per_mesh.size(); ++m) {
-      for (LocalParameter& parameter : result_.per_mesh[m].parameters) {
-        const ValueId value = graph_.parameters()[static_cast<std::size_t>(parameter.parameter)].value;
-        for (const Gradient& gradient : request_.gradients) {
-          if (gradient.parameter != value) continue;
-          const auto& known = known_[m];
-          const auto found = known.find(gradient.gradient);
-          WEFT_CHECK(found != known.end(), "the gradient of '{}' is computed on another mesh", graph_.value(value).name);
-          parameter.gradient = found->second.front();
-        }
-      }
+    std::map<ValueId, int> terms;
+    for (const Gradient& gradient : request_.gradients) {
+      const int index = terms[gradient.parameter]++;
+      const int mesh_index = mesh_of(*graph_.value(gradient.gradient).producer);
+      auto& parameters = part(mesh_index).parameters;
+      const auto at = std::find_if(parameters.begin(), parameters.end(), [&](const LocalParameter& parameter) {
+        return graph_.parameters()[static_cast<std::size_t>(parameter.parameter)].value == gradient.parameter;
+      });
+      WEFT_CHECK(at != parameters.end(), "the gradient of '{}' is computed on another mesh",
+                 graph_.value(gradient.parameter).name);
+      at->terms.push_back({index, known_[static_cast<std::size_t>(mesh_index)].at(gradient.gradient).front().id});
     }
   }
+
+  struct Known {
+    LocalId id;
+    int for_stage = -1;
+  };
 
   const PartitionRequest& request_;
   const Graph& graph_;
   Partition result_;
   std::vector<Labels> labels_;
   std::vector<int> stage_of_node_;
-  std::vector<std::map<ValueId, std::vector<LocalId>>> known_;  ///< Per mesh; the first is how the value came into being.
+  std::vector<std::map<ValueId, std::vector<Known>>> known_;  ///< Per mesh; the first is how the value came into being.
 };
 
 }  // namespace
+
+std::vector<LocalId> inputs_of(const Step& step) {
+  if (const auto* compute = std::get_if<ComputeStep>(&step.what)) return compute->inputs;
+  if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) return {reduce->input};
+  return {std::get<ReshardStep>(step.what).input};
+}
+
+std::vector<LocalId> outputs_of(const Step& step) {
+  if (const auto* compute = std::get_if<ComputeStep>(&step.what)) return compute->outputs;
+  if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) return {reduce->output};
+  return {std::get<ReshardStep>(step.what).output};
+}
 
 Partition partition(const PartitionRequest& request) { return Partitioner(request).run(); }
 

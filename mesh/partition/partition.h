@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -54,23 +53,36 @@ struct Step {
   double order = 0;
 };
 
+/// The values that a step reads.
+std::vector<LocalId> inputs_of(const Step& step);
+/// The values that a step makes.
+std::vector<LocalId> outputs_of(const Step& step);
+
 /// A value that crosses from one mesh to another, per microbatch.
 struct MeshEdge {
   ValueId value;
   int from_mesh = 0;
   int to_mesh = 0;
   int from_stage = 0;
-  int to_stage = 0;  ///< The first stage that uses it.
+  int to_stage = 0;  ///< A stage that uses it: the first in the graph's order.
   Pass pass = Pass::kForward;
   LocalId source;       ///< On from_mesh; never partial.
   LocalId destination;  ///< On to_mesh.
 };
 
-/// A parameter as it lies on its mesh.
+/// A term of a parameter's gradient (see Gradient), on the mesh that computes it.
+struct GradientTerm {
+  int index = 0;     ///< Among all terms of the parameter, in the order of adding.
+  LocalId gradient;  ///< Possibly partial, possibly split otherwise than the parameter.
+};
+
+/// A parameter as it lies on a mesh. One that stages of several meshes share lies on each of them, and each updates its own copy
+/// by the same gradient.
 struct LocalParameter {
   int parameter = 0;  ///< Index into graph.parameters().
   LocalId value;
-  std::optional<LocalId> gradient;  ///< In training graphs; possibly partial, possibly split otherwise than the value.
+  bool is_home = true;              ///< The first mesh in the graph's order: its copy goes into checkpoints and norms.
+  std::vector<GradientTerm> terms;  ///< Those that this mesh computes, ascending; none in forward-only graphs.
 };
 
 /// The part of the graph that one mesh computes: values, then steps.
@@ -84,8 +96,9 @@ struct MeshPartition {
 struct Partition {
   Graph graph;
   std::vector<DeviceMesh> meshes;
-  std::vector<int> mesh_of_stage;
+  std::vector<int> mesh_of_stage;  ///< Several stages may lie on one mesh; between them values are handed over without a message.
   std::vector<int> stage_of_block;
+  std::vector<int> stage_of_node;  ///< By node of the graph.
   std::vector<MeshPartition> per_mesh;
   std::vector<MeshEdge> edges;
   ValueId loss;

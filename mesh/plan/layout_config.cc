@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/config/nearest.h"
+#include "mesh/pipeline/schedule_text.h"
 #include "mesh/schedules/named_schedules.h"
 
 namespace weft::mesh {
@@ -58,13 +62,11 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
   for (const ConfigNode& stage : node.items()) {
     StageConfig config;
     stage.require("layers", config.layers, {.min = 1, .max = 100000});
+    stage.read("recompute", config.recompute);
     const std::string name = stage.at("mesh").as<std::string>();
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) stage.at("mesh").fail(fmt::format("there is no mesh '{}'{}", name, did_you_mean(name, names)));
     config.mesh = static_cast<int>(found - names.begin());
-    if (used[static_cast<std::size_t>(config.mesh)]) {
-      stage.at("mesh").fail(fmt::format("mesh '{}' has a stage already; give each stage a mesh of its own", name));
-    }
     used[static_cast<std::size_t>(config.mesh)] = true;
     stage.finish();
     layout.stages.push_back(config);
@@ -75,21 +77,31 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
   }
 }
 
+Schedule read_schedule_file(const ConfigNode& node) {
+  const std::string path = node.as<std::string>();
+  std::ifstream file(path);
+  if (!file) {
+    node.fail(fmt::format("there is no schedule file {}; weft schedule show NAME --csv prints one to start from",
+                          std::filesystem::absolute(path).string()));
+  }
+  return read_schedule(std::string(std::istreambuf_iterator<char>(file), {}), path).schedule;
+}
+
 void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
-  EnumNames<std::string> schedules;
-  for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
-  node.read_enum("schedule", layout.schedule, schedules);
-  if (const int chunks = find_named_schedule(layout.schedule).chunks; chunks > 1) {
-    node.at("schedule")
-        .fail(fmt::format("'{0}' puts {1} stages on every mesh, which can be simulated (weft schedule simulate {0}) but not run "
-                          "yet; those that run: {2}",
-                          layout.schedule, chunks, fmt::join(one_stage_schedule_names(), ", ")));
+  if (node.has("schedule") && node.at("schedule").as<std::string>().ends_with(".csv")) {
+    layout.own_schedule = read_schedule_file(node.at("schedule"));
+  } else {
+    EnumNames<std::string> schedules;
+    for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
+    node.read_enum("schedule", layout.schedule, schedules);
   }
   EnumNames<transfer::Strategy> strategies;
   for (const transfer::Strategy strategy : transfer::kStrategies)
     strategies.emplace_back(transfer::to_string(strategy), strategy);
   node.read_enum("resharding", layout.resharding, strategies);
   node.read("microbatches", layout.microbatches, {.min = 1, .max = 100000});
+  const EnumNames<Lowering> lowerings{{"lanes", Lowering::kLanes}, {"safe", Lowering::kSafe}};
+  node.read_enum("lowering", layout.lowering, lowerings);
   node.read("credits", layout.credits, {.min = 1, .max = 64});
   parse_stages(node.at("stages"), layout);
   node.finish();

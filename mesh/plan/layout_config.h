@@ -1,11 +1,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/config/config_node.h"
 #include "mesh/partition/rules.h"
+#include "mesh/pipeline/schedule.h"
+#include "mesh/program/compile.h"
 #include "mesh/topology/device_mesh.h"
 #include "transfer/reshard/strategy.h"
 
@@ -18,10 +21,12 @@ struct MeshConfig {
   std::vector<MeshAxis> axes;
 };
 
-/// One entry of `pipeline.stages`: so many layers of the model on this mesh.
+/// One entry of `pipeline.stages`: so many layers of the model on this mesh. A mesh may have several stages, under a schedule
+/// that runs several per actor.
 struct StageConfig {
   int mesh = 0;
   int layers = 1;
+  bool recompute = false;  ///< Activations are dropped after the forward and computed again before the backward.
 };
 
 /// The sections `meshes:`, `sharding:` and `pipeline:` of a run: where everything lies and in what order it runs. A value.
@@ -32,7 +37,13 @@ struct LayoutConfig {
   std::string schedule = "eager-1f1b";
   int microbatches = 1;
   transfer::Strategy resharding = transfer::Strategy::kWeft;
-  int credits = 2;  ///< Transfers under way per edge.
+  Lowering lowering = Lowering::kLanes;
+  int credits = 2;  ///< Receives posted ahead per edge.
+  /// Not read from the file: benchmarks set it.
+  Payload payload = Payload::kTensors;
+  /// Runs instead of the named schedule, if there is one: `schedule: FILE.csv`, or made in C++. The actors' stages must be those
+  /// of the meshes.
+  std::optional<Schedule> own_schedule;
   /// Bytes per second of each host's link, each way; not a section of its own: who reads `cluster:` fills it in.
   std::map<std::string, double> links;
 
@@ -46,7 +57,7 @@ struct LayoutConfig {
 };
 
 /// Reads the three sections of the document's root. Throws Error(kInvalidConfig) with places for unknown meshes, axes and names,
-/// stages without layers, and stages that share a mesh.
+/// stages without layers, and meshes without stages.
 LayoutConfig parse_layout(const ConfigNode& root);
 
 }  // namespace weft::mesh

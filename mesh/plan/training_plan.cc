@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/base/error.h"
@@ -57,6 +58,54 @@ void check_layers(const LayoutConfig& layout, const Graph& graph) {
               layout.num_layers(), graph.num_blocks());
 }
 
+/// The named schedule, over as many stages per mesh as the layout has. Throws unless they lie as the schedule places them.
+Schedule named_schedule_of(const LayoutConfig& layout) {
+  const NamedSchedule& named = find_named_schedule(layout.schedule);
+  const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
+  const int meshes = static_cast<int>(layout.meshes.size()), stages = static_cast<int>(mesh_of_stage.size());
+  const int chunks = named.any_chunks && stages % meshes == 0 ? stages / meshes : named.chunks;
+  const std::vector<int> actor_of_stage = place_stages(named.placement, meshes, chunks);
+  bool fits = stages == meshes * chunks;
+  for (int stage = 0; fits && stage < stages; ++stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    fits = mesh_of_stage[s] == mesh_of_stage[static_cast<std::size_t>(actor_of_stage[s])];
+  }
+  if (!fits) {
+    std::string wanted, found;
+    for (const int actor : actor_of_stage) {
+      wanted += (wanted.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(actor)].name;
+    }
+    for (const int mesh : mesh_of_stage) {
+      found += (found.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(mesh)].name;
+    }
+    throw_error(
+        ErrorCode::kInvalidConfig,
+        "schedule '{}' puts {} on every mesh; its stages can lie on the meshes {} in this order, but pipeline.stages lists {}",
+        named.name, chunks == 1 ? "one stage" : fmt::format("{} stages", chunks), wanted, found);
+  }
+  return make_schedule(ScheduleRequest{std::string(named.name), meshes, layout.microbatches, chunks, 0});
+}
+
+Schedule schedule_of(const LayoutConfig& layout) {
+  if (!layout.own_schedule) return named_schedule_of(layout);
+  const Schedule& own = *layout.own_schedule;
+  if (own.microbatches != layout.microbatches) {
+    throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} microbatches, but pipeline.microbatches is {}", own.name,
+                own.microbatches, layout.microbatches);
+  }
+  return own;
+}
+
+/// The schedule's forwards alone: what keeps every dependency that they have among themselves.
+Schedule forwards_of(const Schedule& schedule) {
+  Schedule forwards = schedule;
+  forwards.name = "forwards of " + schedule.name;
+  for (std::vector<Action>& actions : forwards.actors) {
+    std::erase_if(actions, [](const Action& action) { return action.kind != ActionKind::kForward; });
+  }
+  return forwards;
+}
+
 /// `network` absent: the layout's.
 TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
                        const transfer::Network* network) {
@@ -73,18 +122,21 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
   request.loss = model.train.loss;
   request.gradients = model.train.gradients;
   plan.partition = partition(request);
-  const int stages = static_cast<int>(layout.stages.size());
+  const Schedule schedule = schedule_of(layout);
   CompileOptions options;
   options.strategy = layout.resharding;
+  options.lowering = layout.lowering;
   options.credits = layout.credits;
+  options.payload = layout.payload;
+  for (const StageConfig& stage : layout.stages) options.recompute.push_back(stage.recompute);
   options.network = plan.network;
-  plan.train = compile(plan.partition, make_schedule(layout.schedule, stages, layout.microbatches), plan.topology, options);
+  plan.train = compile(plan.partition, schedule, plan.topology, options);
 
   request.graph = model.validate;
   request.loss = model.validate_loss;
   request.gradients.clear();
   options.name = "validate";
-  plan.validate = compile(partition(request), make_forward_schedule(stages, layout.microbatches), plan.topology, options);
+  plan.validate = compile(partition(request), forwards_of(schedule), plan.topology, options);
   plan.gather = compile_checkpoint(plan.partition, CheckpointDirection::kGather, plan.driver(), plan.topology);
   plan.scatter = compile_checkpoint(plan.partition, CheckpointDirection::kScatter, plan.driver(), plan.topology);
   return plan;
@@ -109,6 +161,24 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
   return make_plan(layout, model, places, &network);
 }
 
+namespace {
+
+/// The parameters that the stage's forward reads.
+std::set<ValueId> parameters_of(const Partition& partition, int stage) {
+  std::set<ValueId> all, read;
+  for (const Parameter& parameter : partition.graph.parameters()) all.insert(parameter.value);
+  for (std::size_t i = 0; i < partition.graph.nodes().size(); ++i) {
+    const Node& node = partition.graph.nodes()[i];
+    if (node.pass != Pass::kForward || partition.stage_of_node[i] != stage) continue;
+    for (const ValueId input : node.inputs) {
+      if (all.contains(input)) read.insert(input);
+    }
+  }
+  return read;
+}
+
+}  // namespace
+
 std::string describe(const TrainingPlan& plan, bool programs) {
   std::string text = "meshes\n";
   for (const DeviceMesh& mesh : plan.partition.meshes) {
@@ -120,15 +190,16 @@ std::string describe(const TrainingPlan& plan, bool programs) {
     }
     text += "\n";
   }
-  text += fmt::format("\nstages (schedule {}, {} microbatches)\n", plan.layout.schedule, plan.layout.microbatches);
+  text += fmt::format("\nstages (schedule {}, {} microbatches)\n",
+                      plan.layout.own_schedule ? plan.layout.own_schedule->name : plan.layout.schedule, plan.layout.microbatches);
   for (std::size_t stage = 0; stage < plan.layout.stages.size(); ++stage) {
-    const auto m = static_cast<std::size_t>(plan.layout.stages[stage].mesh);
+    const StageConfig& config = plan.layout.stages[stage];
+    const std::set<ValueId> parameters = parameters_of(plan.partition, static_cast<int>(stage));
     std::int64_t elements = 0;
-    for (const LocalParameter& parameter : plan.partition.per_mesh[m].parameters) {
-      elements += plan.partition.graph.value(plan.partition.per_mesh[m].locals[parameter.value.value()].value).type.elements();
-    }
-    text += fmt::format("  {}: {} layers on {}, {} parameters in {} tensors\n", stage, plan.layout.stages[stage].layers,
-                        plan.partition.meshes[m].name(), elements, plan.partition.per_mesh[m].parameters.size());
+    for (const ValueId parameter : parameters) elements += plan.partition.graph.value(parameter).type.elements();
+    text += fmt::format("  {}: {} layers on {}, {} parameters in {} tensors{}\n", stage, config.layers,
+                        plan.partition.meshes[static_cast<std::size_t>(config.mesh)].name(), elements, parameters.size(),
+                        config.recompute ? ", activations computed twice" : "");
   }
   text += "\nparameters\n";
   for (std::size_t m = 0; m < plan.partition.meshes.size(); ++m) {
@@ -153,6 +224,12 @@ std::string describe(const TrainingPlan& plan, bool programs) {
     text += fmt::format("  {} {} {}: {} -> {}, {} sent in {} flows\n", to_string(edge.pass), value.name, to_string(value.type),
                         side(edge.from_mesh, edge.source), side(edge.to_mesh, edge.destination), format_bytes(sent),
                         planned.plan.flows.size());
+  }
+  for (const TermTransfer& term : plan.train.terms) {
+    const Parameter& parameter = plan.partition.graph.parameters()[static_cast<std::size_t>(term.parameter)];
+    text += fmt::format("  once per step: gradient of {}, term {}: {} -> {}\n", plan.partition.graph.value(parameter.value).name,
+                        term.term, plan.partition.meshes[static_cast<std::size_t>(term.from_mesh)].name(),
+                        plan.partition.meshes[static_cast<std::size_t>(term.to_mesh)].name());
   }
   text += "\ndevices\n";
   for (const Program& program : plan.train.programs) {

@@ -40,6 +40,7 @@ std::vector<Program> compile_checkpoint(const Partition& partition, CheckpointDi
       emitters.emplace_back(name, mesh.devices()[static_cast<std::size_t>(rank)], device_name(mesh, rank));
     }
     for (const LocalParameter& parameter : partition.per_mesh[m].parameters) {
+      if (gather && !parameter.is_home) continue;  // All copies are equal.
       const LocalValue& local = partition.per_mesh[m].locals[parameter.value.value()];
       const Value& value = partition.graph.value(local.value);
       const transfer::ShardMap whole{value.type.shape, {{driver, Region::whole(value.type.shape)}}};

@@ -1,15 +1,22 @@
 #include "mesh/program/compile.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
+#include "mesh/program/action_order.h"
+#include "mesh/program/lanes.h"
 #include "mesh/program/mesh_compiler.h"
 
 namespace weft::mesh {
 namespace {
 
-/// The actor of the schedule that each mesh is. Throws unless stages of one mesh are one actor and the other way round.
+/// The actor of the schedule that each mesh is. Throws unless the stages of a mesh are those of an actor.
 std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& schedule) {
   if (schedule.stages != static_cast<int>(partition.mesh_of_stage.size())) {
     throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} stages, but there are {}", schedule.name, schedule.stages,
@@ -19,27 +26,39 @@ std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& sc
   for (std::size_t stage = 0; stage < partition.mesh_of_stage.size(); ++stage) {
     int& known = actor[static_cast<std::size_t>(partition.mesh_of_stage[stage])];
     const int wanted = schedule.actor_of_stage[stage];
+    const std::string& name = partition.meshes[static_cast<std::size_t>(partition.mesh_of_stage[stage])].name();
     if (known >= 0 && known != wanted) {
-      throw_error(ErrorCode::kInvalidConfig,
-                  "schedule '{}' runs stages on different actors that share mesh '{}'; give each stage a mesh of its own",
-                  schedule.name, partition.meshes[static_cast<std::size_t>(partition.mesh_of_stage[stage])].name());
+      throw_error(
+          ErrorCode::kInvalidConfig,
+          "schedule '{}' runs stages on actors {} and {} that both lie on mesh '{}'; give each actor's stages a mesh of their "
+          "own, or take a schedule that runs several stages per actor",
+          schedule.name, known, wanted, name);
     }
     known = wanted;
   }
   for (std::size_t mesh = 0; mesh < actor.size(); ++mesh) {
     if (actor[mesh] < 0) throw_error(ErrorCode::kInvalidConfig, "mesh '{}' has no stage", partition.meshes[mesh].name());
+    const auto other = std::find(actor.begin(), actor.begin() + static_cast<std::ptrdiff_t>(mesh), actor[mesh]);
+    if (other == actor.begin() + static_cast<std::ptrdiff_t>(mesh)) continue;
+    throw_error(ErrorCode::kInvalidConfig, "schedule '{}' runs stages on one actor ({}) that lie on two meshes, '{}' and '{}'",
+                schedule.name, actor[mesh], partition.meshes[static_cast<std::size_t>(other - actor.begin())].name(),
+                partition.meshes[mesh].name());
   }
   return actor;
 }
 
-/// Programs know forward and backward; reduction and update stand at the end of every step without being asked for.
+/// Programs know forward, backward and recomputation; reduction and update stand at the end of every step without being asked
+/// for.
 void check_kinds(const Schedule& schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     for (const Action& action : schedule.actors[actor]) {
-      if (action.kind == ActionKind::kForward || gives_input_grad(action.kind) || gives_weight_grad(action.kind)) continue;
+      if (action.kind == ActionKind::kForward || gives_input_grad(action.kind) || gives_weight_grad(action.kind) ||
+          action.kind == ActionKind::kRecompute) {
+        continue;
+      }
       throw_error(ErrorCode::kInvalidConfig,
-                  "schedule '{}', actor {}: {} can be simulated but not run; programs are made of F, B, I and W", schedule.name,
-                  actor, to_string(action));
+                  "schedule '{}', actor {}: {} can be simulated but not run; programs are made of F, B, I, W and R",
+                  schedule.name, actor, to_string(action));
     }
   }
 }
@@ -68,7 +87,125 @@ transfer::ReshardPlan plan_norms(const std::vector<transfer::DeviceId>& devices,
   return transfer::plan_reshard(task, topology, transfer::Strategy::kSendRecv);
 }
 
+transfer::ReshardPlan plan_between(const transfer::ReshardTask& task, const transfer::Topology& topology,
+                                   const CompileOptions& options) {
+  return options.network ? transfer::plan_reshard(task, topology, *options.network, options.strategy)
+                         : transfer::plan_reshard(task, topology, options.strategy);
+}
+
+/// The resharding of a value between two specs, each on its mesh: of the value itself, or of a stand-in of its rank that has one
+/// element for each shard of either side.
+transfer::ReshardTask task_between(const TensorType& type, const Spec& from, const DeviceMesh& from_mesh, const Spec& to,
+                                   const DeviceMesh& to_mesh, Payload payload) {
+  TensorType carried = type;
+  for (std::size_t d = 0; d < type.shape.size() && payload == Payload::kSignals; ++d) {
+    const auto ways = [&](const Spec& spec, const DeviceMesh& mesh) {
+      std::int64_t product = 1;
+      for (const int axis : spec.dims[d]) product *= mesh.axes()[static_cast<std::size_t>(axis)].size;
+      return product;
+    };
+    carried.shape[d] = std::lcm(ways(from, from_mesh), ways(to, to_mesh));
+  }
+  return {carried, shard_map(carried.shape, from, from_mesh), shard_map(carried.shape, to, to_mesh)};
+}
+
+/// Every term of a shared parameter from the mesh that computes it to all others that hold the parameter.
+std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer::Topology& topology,
+                                     const CompileOptions& options, TransferOps& ops) {
+  struct Holder {
+    int mesh = 0;
+    const LocalParameter* parameter = nullptr;
+  };
+  std::map<int, std::vector<Holder>> holders;
+  for (std::size_t mesh = 0; mesh < partition.per_mesh.size(); ++mesh) {
+    for (const LocalParameter& parameter : partition.per_mesh[mesh].parameters) {
+      holders[parameter.parameter].push_back({static_cast<int>(mesh), &parameter});
+    }
+  }
+  const auto spec_of = [&](const Holder& holder) {
+    return partition.per_mesh[static_cast<std::size_t>(holder.mesh)].locals[holder.parameter->value.value()].spec;
+  };
+  const auto mesh_of = [&](const Holder& holder) { return partition.meshes[static_cast<std::size_t>(holder.mesh)]; };
+  std::vector<TermTransfer> transfers;
+  for (const auto& [parameter, all] : holders) {
+    const TensorType& type = partition.graph.value(partition.graph.parameters()[static_cast<std::size_t>(parameter)].value).type;
+    for (const Holder& from : all) {
+      for (const GradientTerm& term : from.parameter->terms) {
+        for (const Holder& to : all) {
+          if (to.mesh == from.mesh) continue;
+          const transfer::ReshardTask task =
+              task_between(type, spec_of(from), mesh_of(from), spec_of(to), mesh_of(to), options.payload);
+          transfers.push_back({parameter, term.index, from.mesh, to.mesh, ops.next(), plan_between(task, topology, options)});
+        }
+      }
+    }
+  }
+  return transfers;
+}
+
+/// Runs every actor's list by itself: nothing but first uses ties them together.
+void emit_lanes(std::vector<std::unique_ptr<MeshCompiler>>& compilers, const Schedule& schedule) {
+  for (auto& compiler : compilers) {
+    compiler->post_first_receives();
+    for (std::size_t i = 0; i < schedule.actors[compiler->actor()].size(); ++i) compiler->emit_action(i);
+  }
+}
+
+/// Walks one order of all actions. A transfer stands where the action that makes its tensor would be over.
+void emit_safe(std::vector<std::unique_ptr<MeshCompiler>>& compilers, const std::vector<PlannedEdge>& edges,
+               const std::vector<OrderedAction>& order) {
+  struct Ready {
+    double at = 0;
+    Outgoing outgoing;
+  };
+  std::vector<Ready> waiting;  // By time, then in the order of making.
+  const auto transfer_until = [&](double now) {
+    std::size_t done = 0;
+    for (; done < waiting.size() && waiting[done].at <= now; ++done) {
+      const Outgoing& outgoing = waiting[done].outgoing;
+      const MeshEdge& edge = edges[outgoing.edge].edge;
+      compilers[static_cast<std::size_t>(edge.from_mesh)]->transfer_now(outgoing);
+      compilers[static_cast<std::size_t>(edge.to_mesh)]->transfer_now(outgoing);
+    }
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(done));
+  };
+  for (const OrderedAction& ordered : order) {
+    transfer_until(ordered.start);
+    const auto compiler = std::find_if(compilers.begin(), compilers.end(),
+                                       [&](const auto& candidate) { return candidate->actor() == ordered.place.actor; });
+    (*compiler)->emit_action(ordered.place.index);
+    for (Outgoing& outgoing : (*compiler)->take_outgoing()) {
+      const auto later = std::upper_bound(waiting.begin(), waiting.end(), ordered.finish,
+                                          [](double at, const Ready& other) { return at < other.at; });
+      waiting.insert(later, {ordered.finish, std::move(outgoing)});
+    }
+  }
+  transfer_until(std::numeric_limits<double>::infinity());
+}
+
 }  // namespace
+
+std::vector<StageEdge> stage_edges(const Partition& partition) {
+  const Graph& graph = partition.graph;
+  std::map<std::pair<int, int>, std::set<ValueId>> values;  // By (from, to): what crosses.
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.pass != Pass::kForward) continue;
+    for (const ValueId input : node.inputs) {
+      const auto producer = graph.value(input).producer;
+      if (!producer) continue;
+      const int from = partition.stage_of_node[producer->value()], to = partition.stage_of_node[i];
+      if (from != to) values[{from, to}].insert(input);
+    }
+  }
+  std::vector<StageEdge> edges;
+  for (const auto& [ends, carried] : values) {
+    std::uint64_t bytes = 0;
+    for (const ValueId value : carried) bytes += graph.value(value).type.bytes();
+    edges.push_back({ends.first, ends.second, bytes});
+  }
+  return edges;
+}
 
 Compiled compile(const Partition& partition, const Schedule& schedule, const transfer::Topology& topology,
                  const CompileOptions& options) {
@@ -76,38 +213,43 @@ Compiled compile(const Partition& partition, const Schedule& schedule, const tra
   const std::vector<int> actor_of_mesh = actors_of_meshes(partition, schedule);
   const bool training = std::any_of(partition.per_mesh.begin(), partition.per_mesh.end(), [](const MeshPartition& part) {
     return std::any_of(part.parameters.begin(), part.parameters.end(),
-                       [](const LocalParameter& parameter) { return parameter.gradient.has_value(); });
+                       [](const LocalParameter& parameter) { return !parameter.terms.empty(); });
   });
-  std::vector<StageEdge> stage_edges;
-  for (const MeshEdge& edge : partition.edges) {
-    if (edge.pass == Pass::kForward) stage_edges.push_back({edge.from_stage, edge.to_stage});
-  }
-  validate(schedule, stage_edges, training);
+  const std::vector<StageEdge> data = stage_edges(partition);
+  validate(schedule, data, training);
   check_kinds(schedule);
 
   Compiled compiled;
   TransferOps ops;
   std::vector<std::uint32_t> edge_ops;
   for (const MeshEdge& edge : partition.edges) {
-    const Value& value = partition.graph.value(edge.value);
-    const auto side = [&](int mesh, LocalId local) {
-      return shard_map(value.type.shape, partition.per_mesh[static_cast<std::size_t>(mesh)].locals[local.value()].spec,
-                       partition.meshes[static_cast<std::size_t>(mesh)]);
-    };
-    const transfer::ReshardTask task{value.type, side(edge.from_mesh, edge.source), side(edge.to_mesh, edge.destination)};
-    compiled.edges.push_back({edge, options.network ? transfer::plan_reshard(task, topology, *options.network, options.strategy)
-                                                    : transfer::plan_reshard(task, topology, options.strategy)});
+    const auto from = static_cast<std::size_t>(edge.from_mesh), to = static_cast<std::size_t>(edge.to_mesh);
+    const transfer::ReshardTask task = task_between(
+        partition.graph.value(edge.value).type, partition.per_mesh[from].locals[edge.source.value()].spec, partition.meshes[from],
+        partition.per_mesh[to].locals[edge.destination.value()].spec, partition.meshes[to], options.payload);
+    compiled.edges.push_back({edge, plan_between(task, topology, options)});
     edge_ops.push_back(ops.next());
   }
   const std::uint32_t norm_op = ops.next();
+  compiled.terms = plan_terms(partition, topology, options, ops);
+  const std::vector<OrderedAction> order = order_actions(schedule, data);
+  const std::vector<Lane> lanes = plan_lanes(partition, schedule, actor_of_mesh, ActionHistory(schedule, data, order));
+  std::vector<std::unique_ptr<MeshCompiler>> compilers;
   for (std::size_t mesh = 0; mesh < partition.meshes.size(); ++mesh) {
-    MeshCompiler compiler(partition, static_cast<int>(mesh), compiled.edges, edge_ops, topology, options, ops);
-    compiler.emit(schedule.actors[static_cast<std::size_t>(actor_of_mesh[mesh])]);
+    compilers.push_back(std::make_unique<MeshCompiler>(partition, static_cast<int>(mesh), schedule, actor_of_mesh[mesh],
+                                                       compiled.edges, lanes, edge_ops, topology, options, ops));
+  }
+  if (options.lowering == Lowering::kSafe) {
+    emit_safe(compilers, compiled.edges, order);
+  } else {
+    emit_lanes(compilers, schedule);
+  }
+  for (auto& compiler : compilers) {
     if (training) {
       const auto parameters = static_cast<std::int64_t>(partition.graph.parameters().size());
-      compiler.emit_update(norm_op, plan_norms(devices, parameters, topology), devices);
+      compiler->emit_update(compiled.terms, norm_op, plan_norms(devices, parameters, topology), devices);
     }
-    for (Program& program : compiler.finish()) compiled.programs.push_back(std::move(program));
+    for (Program& program : compiler->finish()) compiled.programs.push_back(std::move(program));
   }
   compiled.num_transfer_ops = ops.count();
   validate(compiled.programs);

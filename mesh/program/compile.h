@@ -12,14 +12,36 @@
 
 namespace weft::mesh {
 
+/// How communication is put into programs.
+enum class Lowering : std::uint8_t {
+  /// A lane per edge: receives are posted ahead, sends leave as soon as the tensor exists, nobody waits but for first use.
+  kLanes,
+  /// Safe mode: every transfer is one element of one order of everything, and all who take part stand still there until it is
+  /// over. Cannot deadlock, needs no buffers (reference/schedules.md 5.3, theorem A). The "blocking" arm of benchmarks.
+  kSafe,
+};
+
+/// What the messages between meshes carry.
+enum class Payload : std::uint8_t {
+  kTensors,
+  /// An element or two of each shard: the same programs and waits, next to no bytes. What is computed is worthless; benchmarks
+  /// take its time as the bound that no transfer can beat.
+  kSignals,
+};
+
 /// How to turn a partition into programs.
 struct CompileOptions {
   std::string name = "train";
   /// What the hosts' links carry, by HostId; absent: not known.
   std::optional<transfer::Network> network = {};
   transfer::Strategy strategy = transfer::Strategy::kWeft;
-  /// Transfers of one edge that may be under way at once, and receives posted ahead: 2 keeps the wire busy. At least 1.
+  Lowering lowering = Lowering::kLanes;
+  /// Receives of one edge that are posted ahead of their use: 2 keeps the wire busy. At least 1; of no meaning in safe mode.
   int credits = 2;
+  Payload payload = Payload::kTensors;
+  /// By stage: what its forward computes is dropped after it and computed again before its backward, or where the schedule says
+  /// R, which alone asks for it too. Shorter: no for the rest.
+  std::vector<bool> recompute = {};
 };
 
 /// An edge between meshes with its plan: what `weft plan` prints.
@@ -28,17 +50,32 @@ struct PlannedEdge {
   transfer::ReshardPlan plan;
 };
 
+/// A term of a shared parameter's gradient on its way to another mesh that has a copy: once per step.
+struct TermTransfer {
+  int parameter = 0;  ///< Index into graph.parameters().
+  int term = 0;       ///< See GradientTerm::index.
+  int from_mesh = 0;
+  int to_mesh = 0;
+  std::uint32_t op = 0;
+  transfer::ReshardPlan plan;
+};
+
 /// Static programs for all devices of all meshes, and what was planned on the way.
 struct Compiled {
   std::vector<Program> programs;  ///< In the order of meshes, then ranks.
   std::vector<PlannedEdge> edges;
+  std::vector<TermTransfer> terms;
   int num_transfer_ops = 0;
 };
 
-/// Projects the schedule to one static program per device. Receives are posted ahead by `credits`, sends start as soon as the
-/// tensor exists, every wait stands just before the first use, memory is assigned by liveness. A partition with gradients gets
-/// accumulation, the reduction of partial gradients, the global norm and the update; one without gets forwards only.
-/// The result is validated: matched, complete, free of deadlock.
+/// Which stage needs what another one computes, with the bytes of a microbatch: for schedules of this partition. By (from, to).
+std::vector<StageEdge> stage_edges(const Partition& partition);
+
+/// Projects the schedule to one static program per device, as `options.lowering` says. Stages of one mesh hand values over in
+/// memory. Weight gradients are added in microbatch order. The terms of a parameter that several blocks share are summed apart,
+/// and meet once, after the last microbatch: each mesh that has a copy adds them all in the same order. Memory is assigned by
+/// liveness. A partition with gradients gets accumulation, the reduction of partial gradients, the global norm and the update;
+/// one without gets forwards only. The result is validated: matched, complete, free of deadlock.
 Compiled compile(const Partition& partition, const Schedule& schedule, const transfer::Topology& topology,
                  const CompileOptions& options);
 

@@ -9,14 +9,18 @@
 
 namespace weft::mesh {
 
-MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const std::vector<PlannedEdge>& edges,
+MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule, int actor,
+                           const std::vector<PlannedEdge>& edges, const std::vector<Lane>& lanes,
                            const std::vector<std::uint32_t>& edge_ops, const transfer::Topology& topology,
                            const CompileOptions& options, TransferOps& ops)
     : partition_(partition),
       mesh_index_(mesh),
+      schedule_(schedule),
+      actor_(static_cast<std::size_t>(actor)),
       mesh_(partition.meshes[static_cast<std::size_t>(mesh)]),
       part_(partition.per_mesh[static_cast<std::size_t>(mesh)]),
       edges_(edges),
+      lanes_(lanes),
       topology_(topology),
       options_(options),
       ops_(ops) {
@@ -28,8 +32,10 @@ MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const std::vect
   make_parameters();
   make_gradient_sums();
   make_inputs();
-  make_lanes(edge_ops);
+  make_ends(edge_ops);
+  make_recomputations();
   make_step_transfers();
+  make_losses();
 }
 
 TensorType MeshCompiler::local_type(LocalId id, int rank) const {
@@ -71,9 +77,11 @@ bool MeshCompiler::only_gradients(const ComputeStep& step) const {
 }
 
 void MeshCompiler::make_gradient_sums() {
-  sums_.resize(part_.parameters.size());
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
-    if (part_.parameters[i].gradient) gradients_of_[*part_.parameters[i].gradient].push_back(i);
+    for (const GradientTerm& term : part_.parameters[i].terms) {
+      gradients_of_[term.gradient].push_back(sums_.size());
+      sums_.push_back({i, term, {}, false, false, {}});
+    }
   }
   std::map<LocalId, bool> direct;
   for (const Step& step : part_.steps) {
@@ -86,8 +94,7 @@ void MeshCompiler::make_gradient_sums() {
   std::map<std::vector<int>, std::uint64_t> sizes;
   std::vector<std::uint64_t> offsets(sums_.size(), 0);
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    if (!part_.parameters[i].gradient) continue;
-    const LocalId gradient = *part_.parameters[i].gradient;
+    const LocalId gradient = sums_[i].term.gradient;
     sums_[i].direct = direct[gradient];
     sums_[i].axes = local(gradient).spec.partial;
     std::uint64_t& size = sizes[sums_[i].axes];
@@ -101,12 +108,11 @@ void MeshCompiler::make_gradient_sums() {
     sum_blocks_[axes] = {name, size};
   }
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    if (!part_.parameters[i].gradient) continue;
     const auto& [name, size] = sum_blocks_[sums_[i].axes];
     for (int rank = 0; rank < num_ranks(); ++rank) {
       Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
-      sums_[i].buffers.push_back(emitter.add_persistent_buffer(emitter.persistent(name, size), offsets[i],
-                                                               local_type(*part_.parameters[i].gradient, rank)));
+      sums_[i].buffers.push_back(
+          emitter.add_persistent_buffer(emitter.persistent(name, size), offsets[i], local_type(sums_[i].term.gradient, rank)));
     }
   }
 }
@@ -123,46 +129,32 @@ void MeshCompiler::make_inputs() {
   }
 }
 
-void MeshCompiler::make_lanes(const std::vector<std::uint32_t>& edge_ops) {
+void MeshCompiler::make_ends(const std::vector<std::uint32_t>& edge_ops) {
   for (std::size_t e = 0; e < edges_.size(); ++e) {
     const MeshEdge& edge = edges_[e].edge;
     if (edge.from_mesh != mesh_index_ && edge.to_mesh != mesh_index_) continue;
-    Lane lane;
-    lane.edge = e;
-    lane.sends = edge.from_mesh == mesh_index_;
-    lane.handles.resize(emitters_.size());
+    End end;
+    end.edge = e;
+    end.sends = edge.from_mesh == mesh_index_;
     const std::string name = fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
                                          partition_.meshes[static_cast<std::size_t>(edge.from_mesh)].name(),
                                          partition_.meshes[static_cast<std::size_t>(edge.to_mesh)].name());
     for (Emitter& emitter : emitters_) {
       const auto rank = static_cast<std::size_t>(&emitter - emitters_.data());
       const transfer::DevicePart part = edges_[e].plan.device_part(mesh_.devices()[rank]);
-      lane.transfer.push_back(
+      end.transfer.push_back(
           part.empty() ? std::nullopt : std::optional(emitter.add_transfer({name, TransferKind::kReshard, edge_ops[e], part})));
     }
-    lanes_.push_back(std::move(lane));
+    ends_.push_back(std::move(end));
   }
 }
 
-void MeshCompiler::find_receive_order(const std::vector<Action>& actions) {
-  for (Lane& lane : lanes_) {
-    if (lane.sends) continue;
-    const MeshEdge& edge = edges_[lane.edge].edge;
-    const bool forward = edge.pass == Pass::kForward;
-    for (const Action& action : actions) {
-      const bool consumes = forward ? action.kind == ActionKind::kForward
-                                    : action.kind == ActionKind::kBackward || action.kind == ActionKind::kInputGrad;
-      if (action.stage == edge.to_stage && consumes) lane.order.push_back(action.microbatch);
-    }
-  }
-}
-
-void MeshCompiler::make_losses(int microbatches) {
+void MeshCompiler::make_losses() {
   losses_.assign(emitters_.size(), -1);
   if (partition_.loss_mesh != mesh_index_) return;
   for (int rank = 0; rank < num_ranks(); ++rank) {
     Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
-    const TensorType type{DType::kF32, {microbatches}};
+    const TensorType type{DType::kF32, {schedule_.microbatches}};
     const std::int32_t block = emitter.persistent("losses/" + options_.name, type.bytes());
     losses_[static_cast<std::size_t>(rank)] = block;
     const std::uint32_t whole = emitter.add_persistent_buffer(block, 0, type);
@@ -170,71 +162,109 @@ void MeshCompiler::make_losses(int microbatches) {
   }
 }
 
-void MeshCompiler::emit(const std::vector<Action>& actions) {
-  int microbatches = 0;
-  for (const Action& action : actions) microbatches = std::max(microbatches, action.microbatch + 1);
-  make_losses(microbatches);
-  find_receive_order(actions);
-  for (Lane& lane : lanes_) {
-    if (!lane.sends) post_receives(lane, static_cast<std::size_t>(options_.credits));
+void MeshCompiler::post_first_receives() {
+  for (End& end : ends_) {
+    if (!end.sends) post_receives(end, static_cast<std::size_t>(options_.credits));
   }
-  for (const Action& action : actions) emit_action(action);
 }
 
-void MeshCompiler::emit_action(const Action& action) {
+void MeshCompiler::emit_action(std::size_t index) {
+  const Action& action = schedule_.actors[actor_][index];
   for (Emitter& emitter : emitters_) emitter.begin(action.stage, action.kind, action.microbatch);
-  const auto belongs = [&](Pass pass) {
-    switch (action.kind) {
-      case ActionKind::kForward: return pass == Pass::kForward;
-      case ActionKind::kBackward: return pass != Pass::kForward;
-      case ActionKind::kInputGrad: return pass == Pass::kInputGrad;
-      case ActionKind::kWeightGrad: return pass == Pass::kWeightGrad;
-      default: return false;
+  if (const auto again = recomputations_.find(action.stage);
+      again != recomputations_.end() && again->second.before(action.kind)) {
+    emit_recomputation(again->second, action.microbatch);
+  }
+  emit_steps(action.stage, action.kind, action.microbatch);
+  if (const auto again = recomputations_.find(action.stage);
+      again != recomputations_.end() && runs(action.kind, Pass::kForward)) {
+    for (auto& instances : instances_) {
+      for (const LocalId id : again->second.dropped) instances.erase({id, action.microbatch});
     }
-  };
+  }
+  if (options_.lowering == Lowering::kSafe) return;
+  // What this action has used makes room for the next receives.
+  for (End& end : ends_) {
+    if (end.sends) continue;
+    const auto& uses = lanes_[end.edge].uses;
+    const auto use =
+        std::find_if(uses.begin(), uses.end(), [&](const Lane::Use& candidate) { return candidate.action == index; });
+    if (use == uses.end()) continue;
+    post_receives(end, static_cast<std::size_t>(use - uses.begin()) + 1 + static_cast<std::size_t>(options_.credits));
+  }
+  // What has arrived by now need not be kept.
+  std::erase_if(unfinished_, [&](const Unfinished& send) {
+    if (send.arrived_before > index) return false;
+    emitters_[send.rank].wait(send.handle);
+    return true;
+  });
+}
+
+void MeshCompiler::emit_steps(int stage, ActionKind kind, int microbatch) {
   std::vector<std::size_t> steps;
   for (std::size_t i = 0; i < part_.steps.size(); ++i) {
-    if (part_.steps[i].stage == action.stage && belongs(part_.steps[i].pass)) steps.push_back(i);
+    if (part_.steps[i].stage == stage && runs(kind, part_.steps[i].pass)) steps.push_back(i);
   }
   std::stable_sort(steps.begin(), steps.end(),
                    [&](std::size_t a, std::size_t b) { return part_.steps[a].order < part_.steps[b].order; });
-  for (const std::size_t step : steps) emit_step(step, action.microbatch);
-  // What this action has consumed makes room for the next receives.
-  for (Lane& lane : lanes_) {
-    if (lane.sends) continue;
-    const auto at = std::find(lane.order.begin(), lane.order.end(), action.microbatch);
-    if (at == lane.order.end() || action.stage != edges_[lane.edge].edge.to_stage) continue;
-    const bool forward = edges_[lane.edge].edge.pass == Pass::kForward;
-    if (forward != (action.kind == ActionKind::kForward)) continue;
-    post_receives(lane, static_cast<std::size_t>(at - lane.order.begin()) + 1 + static_cast<std::size_t>(options_.credits));
-  }
+  for (const std::size_t step : steps) emit_step(step, microbatch);
 }
 
-void MeshCompiler::post_receives(Lane& lane, std::size_t up_to) {
-  for (; lane.posted < std::min(up_to, lane.order.size()); ++lane.posted) {
-    const int microbatch = lane.order[lane.posted];
-    const LocalId destination = edges_[lane.edge].edge.destination;
+void MeshCompiler::emit_recomputation(const Recomputation& recomputation, int microbatch) {
+  std::vector<std::size_t> steps(recomputation.steps.begin(), recomputation.steps.end());
+  std::stable_sort(steps.begin(), steps.end(),
+                   [&](std::size_t a, std::size_t b) { return part_.steps[a].order < part_.steps[b].order; });
+  for (const std::size_t step : steps) emit_step(step, microbatch, Round::kAgain);
+}
+
+void MeshCompiler::post_receives(End& end, std::size_t up_to) {
+  const auto& uses = lanes_[end.edge].uses;
+  for (; end.posted < std::min(up_to, uses.size()); ++end.posted) {
+    const int microbatch = uses[end.posted].microbatch;
+    const LocalId destination = edges_[end.edge].edge.destination;
     for (int rank = 0; rank < num_ranks(); ++rank) {
       const auto r = static_cast<std::size_t>(rank);
-      if (!lane.transfer[r]) continue;
+      if (!end.transfer[r]) continue;
       const std::uint32_t buffer = emitters_[r].add_arena_buffer(local_type(destination, rank));
       instances_[r][{destination, microbatch}] = buffer;
-      lane.handles[r].push_back(emitters_[r].start(*lane.transfer[r], microbatch, std::nullopt, buffer));
+      emitters_[r].start(*end.transfer[r], microbatch, std::nullopt, buffer);
     }
   }
 }
 
 void MeshCompiler::send(LocalId local_id, int microbatch) {
-  for (Lane& lane : lanes_) {
-    if (!lane.sends || edges_[lane.edge].edge.source != local_id) continue;
-    for (int rank = 0; rank < num_ranks(); ++rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      if (!lane.transfer[r]) continue;
-      auto& handles = lane.handles[r];
-      const auto credits = static_cast<std::size_t>(options_.credits);
-      if (handles.size() >= credits) emitters_[r].wait(handles[handles.size() - credits]);
-      handles.push_back(emitters_[r].start(*lane.transfer[r], microbatch, instance(local_id, microbatch, rank), std::nullopt));
+  for (const End& end : ends_) {
+    if (!end.sends || edges_[end.edge].edge.source != local_id) continue;
+    Outgoing outgoing{end.edge, microbatch, {}};
+    for (int rank = 0; rank < num_ranks(); ++rank) outgoing.sources.push_back(instance(local_id, microbatch, rank));
+    if (options_.lowering == Lowering::kSafe) {
+      outgoing_.push_back(std::move(outgoing));
+      continue;
     }
+    const std::size_t arrived_before = lanes_[end.edge].arrived_before[static_cast<std::size_t>(microbatch)];
+    for (std::size_t r = 0; r < emitters_.size(); ++r) {
+      if (!end.transfer[r]) continue;
+      const std::uint32_t handle = emitters_[r].start(*end.transfer[r], microbatch, outgoing.sources[r], std::nullopt);
+      unfinished_.push_back({arrived_before, r, handle});
+    }
+  }
+}
+
+void MeshCompiler::transfer_now(const Outgoing& outgoing) {
+  const auto end =
+      std::find_if(ends_.begin(), ends_.end(), [&](const End& candidate) { return candidate.edge == outgoing.edge; });
+  WEFT_CHECK(end != ends_.end(), "edge {}", outgoing.edge);
+  const LocalId destination = edges_[outgoing.edge].edge.destination;
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (!end->transfer[r]) continue;
+    std::optional<std::uint32_t> source, target;
+    if (end->sends) {
+      source = outgoing.sources[r];
+    } else {
+      target = instance(destination, outgoing.microbatch, rank);
+    }
+    emitters_[r].wait(emitters_[r].start(*end->transfer[r], outgoing.microbatch, source, target));
   }
 }
 
@@ -249,29 +279,30 @@ std::uint32_t MeshCompiler::instance(LocalId id, int microbatch, int rank) {
   return buffer;
 }
 
-void MeshCompiler::emit_step(std::size_t index, int microbatch) {
+void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
   const Step& step = part_.steps[index];
+  const std::vector<LocalId> outputs = outputs_of(step);
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
-    emit_compute(*compute, microbatch);
-    for (const LocalId output : compute->outputs) {
-      add_gradient(output, microbatch);
-      send(output, microbatch);
+    emit_compute(*compute, microbatch, round);
+  } else {
+    const LocalId input = inputs_of(step).front();
+    const auto& transfers = round == Round::kFirst ? step_transfer_[index] : step_transfer_again_[index];
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      const std::uint32_t source = instance(input, microbatch, rank);
+      const std::uint32_t handle =
+          emitters_[r].start(transfers[r], microbatch, source, instance(outputs.front(), microbatch, rank));
+      if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
     }
-    return;
   }
-  const bool reduce = std::holds_alternative<AllReduceStep>(step.what);
-  const LocalId input = reduce ? std::get<AllReduceStep>(step.what).input : std::get<ReshardStep>(step.what).input;
-  const LocalId output = reduce ? std::get<AllReduceStep>(step.what).output : std::get<ReshardStep>(step.what).output;
-  for (int rank = 0; rank < num_ranks(); ++rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    const std::uint32_t source = instance(input, microbatch, rank);
-    emitters_[r].start(step_transfer_[index][r], microbatch, source, instance(output, microbatch, rank));
+  if (round == Round::kAgain) return;  // The first round has sent it and, of a gradient, there is none in a forward.
+  for (const LocalId output : outputs) {
+    add_gradient(output, microbatch);
+    send(output, microbatch);
   }
-  add_gradient(output, microbatch);
-  send(output, microbatch);
 }
 
-void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch) {
+void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round round) {
   const Node& node = partition_.graph.node(step.node);
   const auto gradient = gradients_of_.find(step.outputs.front());
   const bool direct = gradient != gradients_of_.end() && sums_[gradient->second.front()].direct;
@@ -296,6 +327,8 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch) {
             emitters_[r].add_persistent_buffer(losses_[r], static_cast<std::uint64_t>(microbatch) * 4, {DType::kF32, {}});
         instances_[r][{output, microbatch}] = loss;
         outputs.push_back(loss);
+      } else if (round == Round::kAgain && instances_[r].contains({output, microbatch})) {
+        outputs.push_back(emitters_[r].add_arena_buffer(local_type(output, rank)));  // It is still there, and may be on its way.
       } else {
         outputs.push_back(instance(output, microbatch, rank));
       }
@@ -310,8 +343,8 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch) {
 void MeshCompiler::add_gradient(LocalId id, int microbatch) {
   const auto found = gradients_of_.find(id);
   if (found == gradients_of_.end()) return;
-  for (const std::size_t parameter : found->second) {
-    GradientSum& sum = sums_[parameter];
+  for (const std::size_t index : found->second) {
+    GradientSum& sum = sums_[index];
     if (sum.direct) continue;
     for (int rank = 0; rank < num_ranks(); ++rank) {
       const auto r = static_cast<std::size_t>(rank);

@@ -9,6 +9,7 @@
 
 #include "mesh/program/compile.h"
 #include "mesh/program/emitter.h"
+#include "mesh/program/lanes.h"
 
 namespace weft::mesh {
 
@@ -22,34 +23,64 @@ class TransferOps {
   std::uint32_t next_ = 0;
 };
 
+/// In safe mode: a tensor that an action has made and that is to go to another mesh.
+struct Outgoing {
+  std::size_t edge = 0;
+  int microbatch = 0;
+  std::vector<std::uint32_t> sources;  ///< The sender's buffers, by rank.
+};
+
 /// Compiles the programs of one mesh: walks its schedule once and emits for all its devices side by side, as they differ only
 /// in regions, in who sends and in who adds a bias. Used once.
 class MeshCompiler {
  public:
-  MeshCompiler(const Partition& partition, int mesh, const std::vector<PlannedEdge>& edges,
-               const std::vector<std::uint32_t>& edge_ops, const transfer::Topology& topology, const CompileOptions& options,
-               TransferOps& ops);
+  /// `lanes` and `edge_ops`: by edge.
+  MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule, int actor, const std::vector<PlannedEdge>& edges,
+               const std::vector<Lane>& lanes, const std::vector<std::uint32_t>& edge_ops, const transfer::Topology& topology,
+               const CompileOptions& options, TransferOps& ops);
 
-  /// Emits the actions, in order, with all communication.
-  void emit(const std::vector<Action>& actions);
-  /// Emits the end of a training step: reduce gradients, global norm, update. `all_devices` are those of all meshes, ascending.
-  void emit_update(std::uint32_t norm_op, const transfer::ReshardPlan& norm_plan,
+  std::size_t actor() const { return actor_; }
+  /// With lanes: before the first action.
+  void post_first_receives();
+  /// Emits the actor's action of this index with what follows from it; to be called for all of them in order.
+  void emit_action(std::size_t index);
+  /// In safe mode: what the last action has made for other meshes.
+  std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
+  /// In safe mode: the transfer from start to end, on whichever side this mesh is.
+  void transfer_now(const Outgoing& outgoing);
+  /// Emits the end of a training step: reduce gradients, exchange the terms of shared parameters, global norm, update.
+  /// `all_devices` are those of all meshes, ascending.
+  void emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op, const transfer::ReshardPlan& norm_plan,
                    const std::vector<transfer::DeviceId>& all_devices);
   /// Waits for what is under way and gives the programs, by rank.
   std::vector<Program> finish();
 
  private:
-  /// Transfers of one mesh edge as this mesh sees it, in the order of its own actions.
-  struct Lane {
+  /// This mesh's end of an edge.
+  struct End {
     std::size_t edge = 0;
     bool sends = false;
-    std::vector<int> order;                              ///< Microbatches as consumed (receives only).
     std::size_t posted = 0;                              ///< Receives started so far.
     std::vector<std::optional<std::uint32_t>> transfer;  ///< By rank.
-    std::vector<std::vector<std::uint32_t>> handles;     ///< By rank, in order.
   };
-  /// Where a parameter's gradient is summed, on every rank.
+  /// A send that an action of this index, and those after it, need not wait for long.
+  struct Unfinished {
+    std::size_t arrived_before = 0;
+    std::size_t rank = 0;
+    std::uint32_t handle = 0;
+  };
+  /// What a stage that recomputes drops after its forward, and the steps that it runs again before its backward.
+  struct Recomputation {
+    std::set<LocalId> dropped;  ///< Not what other stages of this mesh use.
+    std::set<std::size_t> steps;
+    bool scheduled = false;  ///< The schedule says when; else it is the beginning of the backward.
+    bool before(ActionKind kind) const { return scheduled ? kind == ActionKind::kRecompute : gives_input_grad(kind); }
+  };
+  enum class Round : std::uint8_t { kFirst, kAgain };
+  /// Where a term of a parameter's gradient is summed, on every rank.
   struct GradientSum {
+    std::size_t parameter = 0;  ///< Index into part_.parameters.
+    GradientTerm term;
     std::vector<std::uint32_t> buffers;  ///< By rank.
     bool direct = false;                 ///< The op that computes it adds it there itself.
     bool started = false;                ///< The first microbatch has written.
@@ -65,16 +96,17 @@ class MeshCompiler {
   void make_gradient_sums();
   bool only_gradients(const ComputeStep& step) const;
   void make_inputs();
-  void make_lanes(const std::vector<std::uint32_t>& edge_ops);
+  void make_ends(const std::vector<std::uint32_t>& edge_ops);
   void make_step_transfers();
-  void make_losses(int microbatches);
-  void find_receive_order(const std::vector<Action>& actions);
+  void make_losses();
+  void make_recomputations();
 
-  void emit_action(const Action& action);
-  void emit_step(std::size_t step, int microbatch);
-  void emit_compute(const ComputeStep& step, int microbatch);
+  void emit_steps(int stage, ActionKind kind, int microbatch);
+  void emit_recomputation(const Recomputation& recomputation, int microbatch);
+  void emit_step(std::size_t step, int microbatch, Round round = Round::kFirst);
+  void emit_compute(const ComputeStep& step, int microbatch, Round round);
   void send(LocalId local, int microbatch);
-  void post_receives(Lane& lane, std::size_t up_to);
+  void post_receives(End& end, std::size_t up_to);
   void add_gradient(LocalId local, int microbatch);
   std::uint32_t instance(LocalId local, int microbatch, int rank);
 
@@ -82,15 +114,23 @@ class MeshCompiler {
   std::vector<std::uint32_t> add_all_reduce(const std::string& name, const std::vector<int>& axes,
                                             const std::vector<TensorType>& types);
   std::vector<std::uint32_t> add_reshard(const std::string& name, const TensorType& type, const Spec& from, const Spec& to);
+  /// Of a step that communicates; nothing for one that computes.
+  std::vector<std::uint32_t> add_step_transfer(const Step& step, const std::string& suffix);
   void reduce_gradients();
-  /// Where the whole gradient of a parameter lies, in the parameter's spec.
-  std::vector<std::uint32_t> final_gradient(std::size_t index);
+  /// Where the whole of a term lies, in the parameter's spec.
+  std::vector<std::uint32_t> final_term(std::size_t sum);
+  /// Where the gradients of part_.parameters lie: their terms, of which those of other meshes arrive now, added up. By rank.
+  std::vector<std::vector<std::uint32_t>> final_gradients(const std::vector<TermTransfer>& terms);
+  std::string term_block(std::size_t parameter, int term) const;
 
   const Partition& partition_;
   const int mesh_index_;
+  const Schedule& schedule_;
+  const std::size_t actor_;
   const DeviceMesh& mesh_;
   const MeshPartition& part_;
   const std::vector<PlannedEdge>& edges_;
+  const std::vector<Lane>& lanes_;
   const transfer::Topology& topology_;
   const CompileOptions& options_;
   TransferOps& ops_;
@@ -99,10 +139,14 @@ class MeshCompiler {
   std::vector<std::map<std::pair<LocalId, int>, std::uint32_t>> instances_;  ///< Per rank: (value, microbatch) -> buffer.
   std::vector<std::map<LocalId, std::uint32_t>> parameters_;                 ///< Per rank: parameter -> buffer.
   std::map<LocalId, std::uint32_t> inputs_;                                  ///< Data inputs, equal index on every rank.
-  std::vector<Lane> lanes_;
-  std::vector<std::vector<std::uint32_t>> step_transfer_;     ///< Per step, per rank; empty for computing steps.
-  std::map<LocalId, std::vector<std::size_t>> gradients_of_;  ///< Gradient value -> parameters (indices into part_.parameters).
-  std::vector<GradientSum> sums_;                             ///< Per entry of part_.parameters.
+  std::vector<End> ends_;
+  std::vector<Unfinished> unfinished_;
+  std::vector<Outgoing> outgoing_;
+  std::map<int, Recomputation> recomputations_;                  ///< By stage.
+  std::vector<std::vector<std::uint32_t>> step_transfer_again_;  ///< As step_transfer_, for the second round.
+  std::vector<std::vector<std::uint32_t>> step_transfer_;        ///< Per step, per rank; empty for computing steps.
+  std::map<LocalId, std::vector<std::size_t>> gradients_of_;     ///< Gradient value -> indices into sums_.
+  std::vector<GradientSum> sums_;                                ///< Parameter by parameter, term by term.
   std::map<std::vector<int>, std::pair<std::string, std::uint64_t>> sum_blocks_;  ///< Partial axes -> persistent block.
   std::vector<std::int32_t> losses_;                                              ///< Per rank: persistent block, or -1.
 };

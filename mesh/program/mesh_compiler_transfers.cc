@@ -57,18 +57,27 @@ std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name, co
   return transfers;
 }
 
+std::vector<std::uint32_t> MeshCompiler::add_step_transfer(const Step& step, const std::string& suffix) {
+  if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
+    std::vector<TensorType> types;
+    for (int rank = 0; rank < num_ranks(); ++rank) types.push_back(local_type(reduce->input, rank));
+    return add_all_reduce("all-reduce " + value_name(reduce->input) + suffix, reduce->axes, types);
+  }
+  if (const auto* reshard = std::get_if<ReshardStep>(&step.what)) {
+    return add_reshard("reshard " + value_name(reshard->input) + suffix, partition_.graph.value(local(reshard->input).value).type,
+                       local(reshard->input).spec, local(reshard->output).spec);
+  }
+  return {};
+}
+
 void MeshCompiler::make_step_transfers() {
-  step_transfer_.resize(part_.steps.size());
+  step_transfer_again_.resize(part_.steps.size());
   for (std::size_t i = 0; i < part_.steps.size(); ++i) {
-    const Step& step = part_.steps[i];
-    if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
-      std::vector<TensorType> types;
-      for (int rank = 0; rank < num_ranks(); ++rank) types.push_back(local_type(reduce->input, rank));
-      step_transfer_[i] = add_all_reduce("all-reduce " + value_name(reduce->input), reduce->axes, types);
-    } else if (const auto* reshard = std::get_if<ReshardStep>(&step.what)) {
-      step_transfer_[i] =
-          add_reshard("reshard " + value_name(reshard->input), partition_.graph.value(local(reshard->input).value).type,
-                      local(reshard->input).spec, local(reshard->output).spec);
+    step_transfer_.push_back(add_step_transfer(part_.steps[i], ""));
+    // Known by a number of its own: it happens a second time for the same microbatch.
+    const auto again = recomputations_.find(part_.steps[i].stage);
+    if (again != recomputations_.end() && again->second.steps.contains(i)) {
+      step_transfer_again_[i] = add_step_transfer(part_.steps[i], " again");
     }
   }
 }
@@ -86,32 +95,83 @@ void MeshCompiler::reduce_gradients() {
   for (Emitter& emitter : emitters_) emitter.wait_for_all();
 }
 
-std::vector<std::uint32_t> MeshCompiler::final_gradient(std::size_t index) {
-  const LocalParameter& parameter = part_.parameters[index];
-  Spec spec = local(*parameter.gradient).spec;
+std::string MeshCompiler::term_block(std::size_t parameter, int term) const {
+  return fmt::format("gradient/{}/{}", value_name(part_.parameters[parameter].value), term);
+}
+
+std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
+  const GradientSum& sum = sums_[index];
+  const LocalParameter& parameter = part_.parameters[sum.parameter];
+  Spec spec = local(sum.term.gradient).spec;
   spec.partial.clear();
   const Spec& wanted = local(parameter.value).spec;
-  if (spec == wanted) return sums_[index].buffers;
+  if (spec == wanted) return sum.buffers;
   // The gradient came out split otherwise than the parameter: bring it into the parameter's place, once per step.
-  const std::string name = value_name(parameter.value);
-  const auto transfers =
-      add_reshard("reshard gradient of " + name, partition_.graph.value(local(parameter.value).value).type, spec, wanted);
+  const auto transfers = add_reshard("reshard gradient of " + value_name(parameter.value),
+                                     partition_.graph.value(local(parameter.value).value).type, spec, wanted);
   std::vector<std::uint32_t> buffers;
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
     const TensorType type = local_type(parameter.value, static_cast<int>(r));
-    buffers.push_back(emitters_[r].add_persistent_buffer(emitters_[r].persistent("gradient/" + name, type.bytes()), 0, type));
-    emitters_[r].start(transfers[r], -1, sums_[index].buffers[r], buffers.back());
+    const std::int32_t block = emitters_[r].persistent(term_block(sum.parameter, sum.term.index), type.bytes());
+    buffers.push_back(emitters_[r].add_persistent_buffer(block, 0, type));
+    emitters_[r].start(transfers[r], -1, sum.buffers[r], buffers.back());
   }
   return buffers;
 }
 
-void MeshCompiler::emit_update(std::uint32_t norm_op, const transfer::ReshardPlan& norm_plan,
-                               const std::vector<transfer::DeviceId>& all_devices) {
+std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(const std::vector<TermTransfer>& transfers) {
+  std::vector<std::map<int, std::vector<std::uint32_t>>> terms(part_.parameters.size());  // By term index: buffers by rank.
+  for (std::size_t i = 0; i < sums_.size(); ++i) terms[sums_[i].parameter][sums_[i].term.index] = final_term(i);
+  for (const TermTransfer& transfer : transfers) {
+    const bool sends = transfer.from_mesh == mesh_index_;
+    if (!sends && transfer.to_mesh != mesh_index_) continue;
+    const auto at = std::find_if(part_.parameters.begin(), part_.parameters.end(),
+                                 [&](const LocalParameter& parameter) { return parameter.parameter == transfer.parameter; });
+    const auto index = static_cast<std::size_t>(at - part_.parameters.begin());
+    std::vector<std::uint32_t>& buffers = terms[index][transfer.term];
+    const std::string name = fmt::format("gradient of {} {}->{}", value_name(at->value),
+                                         partition_.meshes[static_cast<std::size_t>(transfer.from_mesh)].name(),
+                                         partition_.meshes[static_cast<std::size_t>(transfer.to_mesh)].name());
+    for (std::size_t r = 0; r < emitters_.size(); ++r) {
+      Emitter& emitter = emitters_[r];
+      if (!sends) {
+        const TensorType type = local_type(at->value, static_cast<int>(r));
+        const std::int32_t block = emitter.persistent(term_block(index, transfer.term), type.bytes());
+        buffers.push_back(emitter.add_persistent_buffer(block, 0, type));
+      }
+      const transfer::DevicePart part = transfer.plan.device_part(mesh_.devices()[r]);
+      if (part.empty()) continue;
+      const std::uint32_t added = emitter.add_transfer({name, TransferKind::kReshard, transfer.op, part});
+      const std::optional<std::uint32_t> buffer = buffers[r];
+      const std::uint32_t handle = emitter.start(added, -1, sends ? buffer : std::nullopt, sends ? std::nullopt : buffer);
+      if (options_.lowering == Lowering::kSafe) emitter.wait(handle);
+    }
+  }
+  std::vector<std::vector<std::uint32_t>> gradients;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    WEFT_CHECK(!terms[i].empty(), "'{}' has no gradient", value_name(part_.parameters[i].value));
+    if (terms[i].size() == 1) {
+      gradients.push_back(terms[i].begin()->second);
+      continue;
+    }
+    gradients.emplace_back();
+    for (std::size_t r = 0; r < emitters_.size(); ++r) {
+      const TensorType type = local_type(part_.parameters[i].value, static_cast<int>(r));
+      const std::int32_t block = emitters_[r].persistent("gradient/" + value_name(part_.parameters[i].value), type.bytes());
+      const std::uint32_t sum = emitters_[r].add_persistent_buffer(block, 0, type);
+      for (const auto& [term, buffers] : terms[i]) emitters_[r].accumulate(buffers[r], sum, term == 0);
+      gradients.back().push_back(sum);
+    }
+  }
+  return gradients;
+}
+
+void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
+                               const transfer::ReshardPlan& norm_plan, const std::vector<transfer::DeviceId>& all_devices) {
   reduce_gradients();
+  const std::vector<std::vector<std::uint32_t>> gradients = final_gradients(terms);
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
     const LocalParameter& parameter = part_.parameters[i];
-    WEFT_CHECK(parameter.gradient.has_value(), "'{}' has no gradient", value_name(parameter.value));
-    const std::vector<std::uint32_t> gradients = final_gradient(i);
     const Parameter& logical = partition_.graph.parameters()[static_cast<std::size_t>(parameter.parameter)];
     const Value& value = partition_.graph.value(logical.value);
     const Spec& spec = local(parameter.value).spec;
@@ -121,11 +181,11 @@ void MeshCompiler::emit_update(std::uint32_t norm_op, const transfer::ReshardPla
       const auto moment = [&](const std::string& name) {
         return emitters_[r].add_persistent_buffer(emitters_[r].persistent(name + "/" + value.name, type.bytes()), 0, type);
       };
-      emitters_[r].add_parameter({value.name, static_cast<std::uint32_t>(parameter.parameter), value.type.shape,
-                                  region_of(value.type.shape, spec, mesh_, rank),
-                                  static_cast<std::uint8_t>(logical.initializer.kind), logical.initializer.standard_deviation,
-                                  logical.decay, is_first_replica(spec, mesh_, rank), parameters_[r].at(parameter.value),
-                                  gradients[r], moment("first_moment"), moment("second_moment")});
+      emitters_[r].add_parameter(
+          {value.name, static_cast<std::uint32_t>(parameter.parameter), value.type.shape,
+           region_of(value.type.shape, spec, mesh_, rank), static_cast<std::uint8_t>(logical.initializer.kind),
+           logical.initializer.standard_deviation, logical.decay, parameter.is_home && is_first_replica(spec, mesh_, rank),
+           parameters_[r].at(parameter.value), gradients[i][r], moment("first_moment"), moment("second_moment")});
     }
   }
   for (std::size_t r = 0; r < emitters_.size(); ++r) {

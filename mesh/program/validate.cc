@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.h"
 #include "mesh/program/compile.h"
+#include "mesh/program/stall.h"
 
 namespace weft::mesh {
 namespace {
@@ -61,16 +63,14 @@ class Rehearsal {
       moved = false;
       for (std::size_t device = 0; device < programs_.size(); ++device) moved = advance(device) || moved;
     }
-    std::string stuck;
-    for (std::size_t device = 0; device < programs_.size(); ++device) {
-      const Program& program = programs_[device];
-      if (next_[device] == program.instructions.size()) continue;
-      const Key key = keys_[device][std::get<Wait>(program.instructions[next_[device]]).handle];
-      const Rendezvous& meeting = rendezvous_.at(key);
-      stuck += fmt::format("\n  {} at instruction {} waits for transfer {} of microbatch {}: {} of {} devices have started it",
-                           program.device_name, next_[device], key.first, key.second, meeting.started, meeting.participants);
+    std::vector<std::optional<std::size_t>> positions(next_.begin(), next_.end());
+    const bool finished =
+        std::equal(programs_.begin(), programs_.end(), next_.begin(),
+                   [](const Program& program, std::size_t next) { return next == program.instructions.size(); });
+    if (!finished) {
+      throw_error(ErrorCode::kInternal, "the programs '{}' cannot finish:{}", programs_.front().name,
+                  explain_stall(programs_, positions));
     }
-    if (!stuck.empty()) throw_error(ErrorCode::kInternal, "the programs '{}' cannot finish:{}", programs_.front().name, stuck);
   }
 
  private:

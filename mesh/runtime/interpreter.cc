@@ -160,11 +160,12 @@ void Interpreter::execute(const Start& start) {
   // The device's queue must have produced the source before the wire reads it.
   if (start.source >= 0) resources_.stream.synchronize();
   const Transfer& transfer = program_.transfers[start.transfer];
-  // Each transfer of a program moves one tensor.
-  const auto bytes_of = [&](std::int32_t buffer) {
-    return buffer < 0 ? std::span<std::byte>()
-                      : std::span(tensors_[static_cast<std::size_t>(buffer)].data,
-                                  tensors_[static_cast<std::size_t>(buffer)].type.bytes());
+  // Each transfer of a program moves one tensor: all of its buffer, or, of a signal, as much as the plan says.
+  const transfer::TensorPart& part = transfer.part.tensors.front();
+  const auto bytes_of = [&](std::int32_t buffer, std::size_t bytes) {
+    if (buffer < 0) return std::span<std::byte>();
+    const TensorRef& tensor = tensors_[static_cast<std::size_t>(buffer)];
+    return std::span(tensor.data, std::min(bytes, tensor.type.bytes()));
   };
   transfer_of_handle_[start.handle] = start.transfer;
   microbatch_of_handle_[start.handle] = start.microbatch;
@@ -175,8 +176,8 @@ void Interpreter::execute(const Start& start) {
   }
   const transfer::TransferId id{resources_.epoch, request_.run, transfer.op, static_cast<std::uint32_t>(start.microbatch + 1)};
   try {
-    const std::span<const std::byte> source = bytes_of(start.source);
-    const std::span<std::byte> destination = bytes_of(start.destination);
+    const std::span<const std::byte> source = bytes_of(start.source, part.source_bytes());
+    const std::span<std::byte> destination = bytes_of(start.destination, part.destination_bytes());
     resources_.engine.start(transfer.part, id, {&source, 1}, {&destination, 1}, {resources_.transfer_timeout},
                             [inbox = inbox_, handle = start.handle, wake = wake_](const transfer::TransferReport& report) {
                               {

@@ -51,6 +51,8 @@ class Interpreter final {
   Progress advance();
   /// "wait for 'h1.out front->back' of microbatch 3, for 1.2 s, in 1F3 (instruction 412 of 900)".
   std::string position() const;
+  /// The instruction it stands at; their number when it is done.
+  std::size_t instruction() const { return next_; }
   /// No transfer of this execution is under way: its buffers may be reused.
   bool quiescent() const;
   /// Blocks until quiescent(), at most so long; whether it is. Only with an engine that has its own thread.

@@ -41,6 +41,16 @@ struct StepRequest {
                                               &StepRequest::optimizer, &StepRequest::trace);
 };
 
+/// Where a device stands, or stood when its last execution failed.
+struct ProgramPosition {
+  std::string program;  ///< Empty before the first execution.
+  std::uint64_t run = 0;
+  std::uint64_t instruction = 0;  ///< The number of instructions when it is done.
+  bool timed_out = false;         ///< It ended there by a deadline: what came after in other devices is a symptom.
+  static constexpr auto fields =
+      weft::fields(&ProgramPosition::program, &ProgramPosition::run, &ProgramPosition::instruction, &ProgramPosition::timed_out);
+};
+
 /// What a device has to say after a step.
 struct StepReport {
   std::vector<float> losses;  ///< Per microbatch; empty where another device reports them.

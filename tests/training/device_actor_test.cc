@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "actors/system/system.h"
+#include "core/ops/graph_builder.h"
 #include "mesh/in_process/in_process_training.h"
+#include "mesh/program/stall.h"
+#include "tests/training/hand_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 
@@ -17,7 +20,8 @@ using Actor = mesh::DeviceActor<RandomBatches>;
 /// The driver and one process per mesh, all in this process, joined by real sockets and UCX.
 class ActorTraining {
  public:
-  explicit ActorTraining(const mesh::TrainingPlan& plan) : plan_(plan), driver_(options("driver")) {
+  explicit ActorTraining(const mesh::TrainingPlan& plan, mesh::DeviceKind kind = mesh::DeviceKind::kCpu)
+      : plan_(plan), driver_(options("driver")) {
     std::vector<mesh::PeerAddress> addresses;
     for (const mesh::DeviceMesh& mesh : plan.partition.meshes) {
       std::vector<actors::ProcessRef> processes;
@@ -31,7 +35,8 @@ class ActorTraining {
       meshes_.push_back(driver_.spawn_mesh<Actor>(mesh.name(), actors::MeshShape(shape), processes,
                                                   RandomBatches::Config{kRows, kVocabulary, 11}));
       std::vector<mesh::DeviceSetup> setups;
-      for (const transfer::DeviceId device : mesh.devices()) setups.push_back({device, plan.topology.host_of(device), 1, 1});
+      for (const transfer::DeviceId device : mesh.devices())
+        setups.push_back({device, plan.topology.host_of(device), 1, 1, "", kind});
       const auto opened = meshes_.back().scatter<&Actor::open>(setups).get();
       for (std::size_t i = 0; i < opened.size(); ++i) addresses.push_back({setups[i].device, setups[i].host, opened[i]});
     }
@@ -45,9 +50,14 @@ class ActorTraining {
     for (auto& mesh : meshes_) mesh.call<&Actor::initialize>(std::uint64_t{7}).get();
   }
 
+  actors::Future<std::vector<mesh::StepReport>> start(std::size_t mesh, const mesh::StepRequest& request) {
+    return meshes_[mesh].call<&Actor::run>(request);
+  }
+  mesh::ProgramPosition position(std::size_t mesh) { return meshes_[mesh].rank(0).call<&Actor::position>().get(); }
+
   mesh::StepResult run(const mesh::StepRequest& request) {
     std::vector<actors::Future<std::vector<mesh::StepReport>>> futures;
-    for (auto& mesh : meshes_) futures.push_back(mesh.call<&Actor::run>(request));
+    for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh) futures.push_back(start(mesh, request));
     std::vector<mesh::StepReport> reports;
     for (auto& future : futures) {
       for (mesh::StepReport& report : future.get()) reports.push_back(std::move(report));
@@ -90,6 +100,62 @@ TEST(DeviceActor, AProgramForAnotherDeviceIsRefused) {
   mesh::DeviceEngine engine({transfer::DeviceId(0), transfer::HostId(0), 1, 1}, batches);
   EXPECT_THROW(engine.install(plan.train.programs[1]), Error);
   EXPECT_THROW(engine.initialize(1), Error);
+}
+
+TEST(DeviceActor, SaysWhereItStandsWhileItsStepWaits) {
+  const mesh::TrainingPlan plan = plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
+  ActorTraining training(plan);
+  auto first = training.start(0, train_step(0));
+  // The first stage runs its two forwards, then waits for a gradient that nobody computes yet.
+  const auto waits_for_gradient = [&] {
+    const mesh::ProgramPosition at = training.position(0);
+    const std::string text = mesh::explain_stall(plan.train.programs, {at.instruction, 0});
+    return text.find("mesh0[0,0] is in 0B0 (next 0F2): waits for") != std::string::npos &&
+           text.find("all hangs on mesh1[0,0]") != std::string::npos;
+  };
+  bool found = false;
+  for (int i = 0; i < 10000 && !found; ++i) found = waits_for_gradient();
+  EXPECT_TRUE(found);
+  auto second = training.start(1, train_step(0));
+  first.get();
+  second.get();
+  EXPECT_EQ(training.position(0).instruction, plan.train.programs[0].instructions.size());
+}
+
+/// Four blocks in the shape of a U that take a tenth of a millisecond and compute nothing.
+mesh::ModelGraphs emulated_u() {
+  GraphBuilder b;
+  const ValueId tokens = b.input("tokens", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
+  const ValueId targets = b.input("targets", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
+  const auto weights = [&](const std::string& name) { return b.parameter(name, {64}, zeros(), {"weights"}); };
+  ValueId x = b.embedding(b.parameter("table", {kVocabulary, 8}, zeros(), {"vocab", "embed"}), tokens);
+  std::vector<ValueId> skips;
+  for (int block = 0; block < 4; ++block) {
+    b.set_block(block);
+    const auto scope = b.scope("block" + std::to_string(block));
+    std::vector<ValueId> inputs{x};
+    if (block >= 2) inputs.push_back(skips[static_cast<std::size_t>(3 - block)]);
+    x = b.emulated_block(inputs, weights("w"), {{kSequence, 16}, 1e-4, 1e-4, 1e-4, 32});
+    if (block < 2) skips.push_back(b.emulated_block({x}, weights("skip"), {{40}, 0, 0, 0, 0}));
+  }
+  const ValueId logits = b.emulated_block({x}, weights("head"), {{kSequence, kVocabulary}, 0, 0, 0, 0});
+  const ValueId loss = b.cross_entropy(logits, targets, 1.0);
+  const Graph graph = std::move(b).finish();
+  return {differentiate(graph, loss), graph, loss};
+}
+
+TEST(EmulatedDevices, RunTheProgramsOfASyntheticModelWithSkipEdges) {
+  const Case c{"u", {{1, 1}, {2, 1}}, {2, 2}, false};
+  mesh::LayoutConfig layout = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  layout.own_schedule = zb_h1();
+  const mesh::TrainingPlan plan = mesh::make_training_plan(layout, emulated_u(), places_of(c));
+  EXPECT_EQ(plan.train.edges.size(), 6u);
+  ActorTraining training(plan, mesh::DeviceKind::kEmulated);
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    const mesh::StepResult result = training.run(train_step(step));
+    EXPECT_EQ(result.loss, 0);
+    EXPECT_GT(result.reshard_bytes, 0u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, DeviceActors, testing::Values(master_cases()[1], master_cases()[4], master_cases()[7]),

@@ -36,8 +36,8 @@ inline std::vector<Case> master_cases() {
   };
 }
 
-inline mesh::ModelGraphs small_gpt() {
-  const apps::GptShape shape{3, 16, 2, kSequence, kRows, kVocabulary};
+inline mesh::ModelGraphs small_gpt(std::int64_t layers = 3, bool tied_embeddings = false) {
+  const apps::GptShape shape{layers, 16, 2, kSequence, kRows, kVocabulary, tied_embeddings};
   const double scale = 1.0 / static_cast<double>(kRows * kSequence * kMicrobatches);
   const apps::GptGraph model = apps::gpt_graph(shape, scale);
   return {differentiate(model.graph, model.loss), model.graph, model.loss};

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/philox.h"
@@ -18,13 +21,20 @@ class RandomBatches final : public mesh::BatchSource {
     std::int64_t sequences_per_microbatch = 1;
     std::int64_t vocabulary = 2;
     std::uint64_t seed = 0;
-    static constexpr auto fields = weft::fields(&Config::sequences_per_microbatch, &Config::vocabulary, &Config::seed);
+    /// From this step on, reading targets takes half a minute: who does that looks stuck.
+    std::uint64_t stuck_from = std::numeric_limits<std::uint64_t>::max();
+    static constexpr auto fields =
+        weft::fields(&Config::sequences_per_microbatch, &Config::vocabulary, &Config::seed, &Config::stuck_from);
   };
   explicit RandomBatches(const Config& config)
-      : sequences_(config.sequences_per_microbatch), vocabulary_(config.vocabulary), seed_(config.seed) {}
+      : sequences_(config.sequences_per_microbatch),
+        vocabulary_(config.vocabulary),
+        seed_(config.seed),
+        stuck_from_(config.stuck_from) {}
 
   void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int /*microbatches*/,
             const Region& region, std::span<std::byte> out) override {
+    if (input == "targets" && step >= stuck_from_) std::this_thread::sleep_for(std::chrono::seconds(30));
     const std::int64_t shift = input == "targets" ? 1 : 0;
     std::vector<std::int32_t> ids;
     for (std::int64_t row = region[0].begin; row < region[0].end; ++row) {
@@ -50,6 +60,7 @@ class RandomBatches final : public mesh::BatchSource {
   const std::int64_t sequences_;
   const std::int64_t vocabulary_;
   const std::uint64_t seed_;
+  const std::uint64_t stuck_from_;
 };
 
 }  // namespace weft::test

@@ -25,7 +25,7 @@ struct ProcessCase {
 constexpr int kSteps = 20;
 
 /// Writes the run file; meshes of several rows spread over two hosts.
-void write_config(const std::filesystem::path& path, const ProcessCase& c) {
+void write_config(const std::filesystem::path& path, const ProcessCase& c, const std::string& more = "") {
   const Case layout = master_cases()[c.layout];
   std::ofstream out(path);
   out << "name: processes\napp: ./training_app\nseed: 7\ncluster:\n  hosts:\n";
@@ -45,7 +45,27 @@ void write_config(const std::filesystem::path& path, const ProcessCase& c) {
   out << "pipeline:\n  stages:\n" << stages;
   out << fmt::format("  schedule: {}\n  microbatches: {}\n  resharding: {}\n", c.schedule, kMicrobatches,
                      transfer::to_string(c.strategy));
-  out << fmt::format("training: {{steps: {}}}\n", kSteps);
+  out << fmt::format("training: {{steps: {}{}}}\n", kSteps, more);
+}
+
+/// A folder with the app and its run file.
+std::filesystem::path make_folder(const std::string& name) {
+  const std::filesystem::path bin = std::filesystem::canonical("/proc/self/exe").parent_path();
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("weft-processes-{}-{}", getpid(), name);
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink(bin / "training_app", folder / "training_app");
+  return folder;
+}
+
+/// `weft run` there; its exit status and what it said.
+std::pair<int, std::string> run_in(const std::filesystem::path& folder) {
+  const std::filesystem::path bin = std::filesystem::canonical("/proc/self/exe").parent_path();
+  const std::string command =
+      fmt::format("cd {} && {} run run.yaml --out out > log 2>&1", folder.string(), (bin / "weft").string());
+  const int status = std::system(command.c_str());
+  std::ifstream log(folder / "log");
+  return {status, std::string(std::istreambuf_iterator<char>(log), {})};
 }
 
 class Processes : public testing::TestWithParam<ProcessCase> {};
@@ -55,17 +75,10 @@ TEST_P(Processes, TrainAsInOneProcess) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   std::string name = test->name();
   for (char& letter : name) letter = letter == '/' ? '_' : letter;
-  const std::filesystem::path bin = std::filesystem::canonical("/proc/self/exe").parent_path();
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / fmt::format("weft-processes-{}-{}", getpid(), name);
-  std::filesystem::create_directories(folder);
-  std::filesystem::create_symlink(bin / "training_app", folder / "training_app");
+  const std::filesystem::path folder = make_folder(name);
   write_config(folder / "run.yaml", GetParam());
-  const std::string command =
-      fmt::format("cd {} && {} run run.yaml --out out > log 2>&1", folder.string(), (bin / "weft").string());
-  const int status = std::system(command.c_str());
-  std::ifstream log(folder / "log");
-  ASSERT_EQ(status, 0) << std::string(std::istreambuf_iterator<char>(log), {});
+  const auto [status, log] = run_in(folder);
+  ASSERT_EQ(status, 0) << log;
 
   const mesh::TrainingPlan plan = plan_of(layout, GetParam().schedule, GetParam().strategy);
   RandomBatches batches({kRows, kVocabulary, 11});
@@ -78,6 +91,18 @@ TEST_P(Processes, TrainAsInOneProcess) {
     EXPECT_EQ(losses[step].at("loss").get<double>(), expected.loss) << "step " << step;
     EXPECT_EQ(losses[step].at("grad_norm").get<double>(), expected.grad_norm) << "step " << step;
   }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Stall, WhenAStepsDeadlinePassesTheDriverSaysWhoWaitsForWhom) {
+  const std::filesystem::path folder = make_folder("stall");
+  write_config(folder / "run.yaml", {1, "1f1b", transfer::Strategy::kBroadcast}, ", stuck_from: 2, deadline_seconds: 2");
+  const auto [status, log] = run_in(folder);
+  EXPECT_NE(status, 0);
+  EXPECT_NE(log.find("step 2 of 'train' does not end"), std::string::npos) << log;
+  EXPECT_NE(log.find("mesh0[0,0] is in 0B0 (next 0F2): waits for"), std::string::npos) << log;
+  EXPECT_NE(log.find("mesh1[0,0] does not answer"), std::string::npos) << log;
+  EXPECT_NE(log.find("all hangs on mesh1[0,0]"), std::string::npos) << log;
   std::filesystem::remove_all(folder);
 }
 

@@ -17,6 +17,16 @@ TEST(GptGraph, HasAsManyParametersAsTheFormulaSays) {
   EXPECT_EQ(to_string(gpt.graph.value(gpt.logits).type), "f32[2,16,100]");
 }
 
+TEST(GptGraph, TiedEmbeddingsSaveTheOutputLayersTableAndHaveTwoGradientTerms) {
+  GptShape shape{.layers = 3, .width = 32, .heads = 4, .sequence = 16, .batch = 2, .vocabulary = 100};
+  const std::int64_t untied = gpt_graph(shape, 1.0).graph.num_parameter_elements();
+  shape.tied_embeddings = true;
+  const GptGraph gpt = gpt_graph(shape, 1.0);
+  EXPECT_EQ(gpt.graph.num_parameter_elements(), untied - 100 * 32);
+  EXPECT_EQ(to_string(gpt.graph.value(gpt.logits).type), "f32[2,16,100]");
+  EXPECT_EQ(differentiate(gpt.graph, gpt.loss).gradients.size(), gpt.graph.parameters().size() + 1);
+}
+
 TEST(GptGraph, CanBeDifferentiated) {
   const GptGraph gpt = gpt_graph({}, 1.0);
   const TrainingGraph training = differentiate(gpt.graph, gpt.loss);

@@ -82,7 +82,8 @@ TEST(Partition, DataParallelLeavesPartialGradientsAndLoss) {
   EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 0);
   EXPECT_EQ(result.per_mesh[0].locals[result.loss_local.value()].spec.partial, std::vector<int>{0});
   for (const LocalParameter& parameter : result.per_mesh[0].parameters) {
-    EXPECT_EQ(result.per_mesh[0].locals[parameter.gradient->value()].spec.partial, std::vector<int>{0});
+    ASSERT_EQ(parameter.terms.size(), 1u);
+    EXPECT_EQ(result.per_mesh[0].locals[parameter.terms[0].gradient.value()].spec.partial, std::vector<int>{0});
   }
 }
 
@@ -105,6 +106,24 @@ TEST(Partition, GradientsAreAddedBeforeTheyTravel) {
   SCOPED_TRACE(to_string(result));
   ASSERT_EQ(result.edges.size(), 2u);
   EXPECT_EQ(result.edges[1].pass, Pass::kInputGrad);
+}
+
+// The first block's result goes to the next one, which uses it twice, and over a skip connection: each sends one gradient back.
+TEST(Partition, EachStageSendsOneGradientOfASkippedValue) {
+  GraphBuilder b;
+  const ValueId ids = b.input("ids", {DType::kI32, {4, 3}}, {"batch", "sequence"});
+  const ValueId targets = b.input("targets", {DType::kI32, {4, 3}}, {"batch", "sequence"});
+  const ValueId first = b.embedding(b.parameter("table", {5, 8}, normal(0.02), {"vocab", "embed"}), ids);
+  b.set_block(1);
+  ValueId x = b.add(first, b.gelu(first));
+  b.set_block(2);
+  x = b.add(b.gelu(x), first);
+  const ValueId logits = b.linear(x, b.parameter("head", {8, 5}, normal(0.02), {"embed", "vocab"}));
+  const TrainingGraph model = differentiate(b.graph(), b.cross_entropy(logits, targets, 1.0 / 12));
+  const Partition result =
+      partition(request(model, {make_mesh("a", 1, 1, 0), make_mesh("b", 1, 1, 1), make_mesh("c", 1, 1, 2)}, {0, 1, 2}));
+  SCOPED_TRACE(to_string(result));
+  EXPECT_EQ(result.edges.size(), 6u);
 }
 
 TEST(Partition, ABatchThatDoesNotDivideIsExplained) {

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "core/base/error.h"
 #include "core/config/config_document.h"
 #include "mesh/plan/training_plan.h"
+#include "tests/support/scratch_folder.h"
 
 namespace weft::mesh {
 namespace {
@@ -71,21 +75,42 @@ TEST(LayoutConfig, AMeshWithoutAStageIsRefused) {
   EXPECT_THAT(error_of(kGood, ", {mesh: back, layers: 1}", ""), HasSubstr("mesh 'back' has no stage"));
 }
 
-TEST(LayoutConfig, TwoStagesOnOneMeshAreRefused) {
-  EXPECT_THAT(error_of(kGood, "mesh: back", "mesh: front"), HasSubstr("has a stage already"));
+TEST(LayoutConfig, AMeshMayHaveSeveralStages) {
+  std::string text = kGood;
+  text.replace(text.find("{mesh: back, layers: 1}"), 23, "{mesh: back, layers: 1}, {mesh: front, layers: 3}");
+  const LayoutConfig layout = parse(text);
+  EXPECT_EQ(layout.mesh_of_stage(), (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(layout.stage_of_layer(), (std::vector<int>{0, 0, 1, 2, 2, 2}));
+}
+
+TEST(LayoutConfig, ReadsTheLowering) {
+  EXPECT_EQ(parse(kGood).lowering, Lowering::kLanes);
+  std::string text = kGood;
+  text.replace(text.find("schedule: 1f1b"), 14, "schedule: 1f1b\n  lowering: safe");
+  EXPECT_EQ(parse(text).lowering, Lowering::kSafe);
+}
+
+TEST(LayoutConfig, AScheduleMayComeFromAFile) {
+  const test::ScratchFolder folder;
+  const std::filesystem::path path = folder.path() / "mine.csv";
+  std::ofstream(path) << "# name: mine\n0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n";
+  std::string text = kGood;
+  text.replace(text.find("1f1b"), 4, path.string());
+  const LayoutConfig layout = parse(text);
+  ASSERT_TRUE(layout.own_schedule.has_value());
+  EXPECT_EQ(layout.own_schedule->name, "mine");
+  EXPECT_EQ(layout.own_schedule->microbatches, 2);
+  EXPECT_THAT(error_of(kGood, "1f1b", "none.csv"), HasSubstr("there is no schedule file"));
 }
 
 TEST(LayoutConfig, AnUnknownScheduleListsTheKnownOnes) {
   EXPECT_THAT(error_of(kGood, "schedule: 1f1b", "schedule: 1f2b"), HasSubstr("eager-1f1b"));
 }
 
-TEST(LayoutConfig, AScheduleWithSeveralStagesPerMeshSaysWhatRuns) {
-  EXPECT_THAT(
-      error_of(kGood, "schedule: 1f1b", "schedule: zb-v"),
-      HasSubstr(
-          "'zb-v' puts 2 stages on every mesh, which can be simulated (weft schedule simulate zb-v) but not run yet; those that "
-          "run: gpipe, 1f1b, eager-1f1b, zb-h1, zb-h2"));
-  EXPECT_EQ(parse(std::string(kGood).replace(std::string(kGood).find("1f1b"), 4, "zb-h1")).schedule, "zb-h1");
+TEST(LayoutConfig, SchedulesWithSeveralStagesPerMeshAreKnown) {
+  for (const char* name : {"zb-v", "zb-h1", "interleaved-1f1b"}) {
+    EXPECT_EQ(parse(std::string(kGood).replace(std::string(kGood).find("1f1b"), 4, name)).schedule, name);
+  }
 }
 
 TEST(PlanPlaces, AMeshThatDoesNotFitShowsTheHosts) {

@@ -18,9 +18,13 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   const ConfigDocument document = ConfigDocument::load(run.config, run.overrides);
   const mesh::LayoutConfig layout = mesh::parse_layout(document.root());
   int steps = 20;
-  document.root().at("training").require("steps", steps, {.min = 1});
-  const RandomBatches::Config batches{kRows, kVocabulary, 11};
-  mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(), batches, {.seed = 7});
+  const ConfigNode training = document.root().at("training");
+  training.require("steps", steps, {.min = 1});
+  RandomBatches::Config batches{kRows, kVocabulary, 11};
+  training.read("stuck_from", batches.stuck_from);
+  mesh::GroupOptions options{.seed = 7};
+  if (training.has("deadline_seconds")) options.step_deadline = std::chrono::seconds(training.at("deadline_seconds").as<int>());
+  mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(), batches, options);
   std::ofstream out(run.out / "losses.json");
   out << "[";
   for (int step = 0; step < steps; ++step) {

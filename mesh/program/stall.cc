@@ -1,0 +1,134 @@
+#include "mesh/program/stall.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+
+using Key = std::pair<std::uint32_t, int>;  // op, microbatch
+
+/// A transfer that a device stands at.
+struct Standing {
+  Key key;
+  std::string transfer;
+  std::vector<std::size_t> missing;  ///< Programs that take part and have not begun it.
+};
+
+class Stall {
+ public:
+  Stall(const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next)
+      : programs_(programs), next_(next) {
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      for (std::size_t i = 0; i < programs[p].instructions.size(); ++i) {
+        if (const auto* start = std::get_if<Start>(&programs[p].instructions[i])) {
+          starts_[{programs[p].transfers[start->transfer].op, start->microbatch}].emplace_back(p, i);
+        }
+      }
+    }
+  }
+
+  std::string text() const {
+    std::string text;
+    for (std::size_t p = 0; p < programs_.size(); ++p) {
+      if (!finished(p)) text += "\n  " + line(p);
+    }
+    return text + end_of_chain();
+  }
+
+ private:
+  bool finished(std::size_t p) const { return next_[p] && *next_[p] >= programs_[p].instructions.size(); }
+
+  std::optional<Standing> standing(std::size_t p) const {
+    if (!next_[p] || finished(p)) return std::nullopt;
+    const Program& program = programs_[p];
+    const auto* wait = std::get_if<Wait>(&program.instructions[*next_[p]]);
+    if (wait == nullptr) return std::nullopt;
+    for (std::size_t i = 0; i < *next_[p]; ++i) {
+      const auto* start = std::get_if<Start>(&program.instructions[i]);
+      if (start == nullptr || start->handle != wait->handle) continue;
+      const Transfer& transfer = program.transfers[start->transfer];
+      Standing standing{{transfer.op, start->microbatch}, "'" + transfer.name + "'", {}};
+      if (start->microbatch >= 0) standing.transfer += fmt::format(" of microbatch {}", start->microbatch);
+      for (const auto& [other, at] : starts_.at(standing.key)) {
+        if (!next_[other] || *next_[other] <= at) standing.missing.push_back(other);
+      }
+      return standing;
+    }
+    return std::nullopt;
+  }
+
+  /// The action that a device is in, and the one that it will do next.
+  std::string actions(std::size_t p) const {
+    const auto& instructions = programs_[p].instructions;
+    const auto name = [](const Begin& begin) { return to_string(Action{begin.stage, begin.kind, begin.microbatch}); };
+    std::string now = "at the beginning", then = "the end of the step";
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const auto* begin = std::get_if<Begin>(&instructions[i]);
+      if (begin == nullptr) continue;
+      if (i <= *next_[p]) {
+        now = "in " + name(*begin);
+      } else {
+        then = name(*begin);
+        break;
+      }
+    }
+    return fmt::format("{} (next {})", now, then);
+  }
+
+  std::string names(const std::vector<std::size_t>& devices) const {
+    std::string text;
+    for (const std::size_t device : devices) text += (text.empty() ? "" : ", ") + programs_[device].device_name;
+    return text;
+  }
+
+  std::string line(std::size_t p) const {
+    const std::string& name = programs_[p].device_name;
+    if (!next_[p]) return name + " does not answer";
+    const std::optional<Standing> at = standing(p);
+    if (!at) return fmt::format("{} is {}: works, or stands inside an op", name, actions(p));
+    if (at->missing.empty()) {
+      return fmt::format("{} is {}: waits for {}, which all who take part have begun: its bytes are on their way, or stuck", name,
+                         actions(p), at->transfer);
+    }
+    return fmt::format("{} is {}: waits for {}, which {} {} not begun", name, actions(p), at->transfer, names(at->missing),
+                       at->missing.size() == 1 ? "has" : "have");
+  }
+
+  /// Follows the waits from the first device that stands still.
+  std::string end_of_chain() const {
+    std::vector<std::size_t> path;
+    for (std::size_t p = 0; p < programs_.size() && path.empty(); ++p) {
+      const auto at = standing(p);
+      if (at && !at->missing.empty()) path.push_back(p);
+    }
+    if (path.empty()) return "";
+    while (true) {
+      const auto at = standing(path.back());
+      if (!at || at->missing.empty()) return fmt::format("\n  all hangs on {}", programs_[path.back()].device_name);
+      const std::size_t following = at->missing.front();
+      const auto seen = std::find(path.begin(), path.end(), following);
+      if (seen != path.end()) {
+        std::string text = "\n  the waits form a cycle: ";
+        for (auto device = seen; device != path.end(); ++device) text += programs_[*device].device_name + " -> ";
+        return text + programs_[*seen].device_name;
+      }
+      path.push_back(following);
+    }
+  }
+
+  const std::vector<Program>& programs_;
+  const std::vector<std::optional<std::size_t>>& next_;
+  std::map<Key, std::vector<std::pair<std::size_t, std::size_t>>> starts_;  ///< Who starts a transfer, and where.
+};
+
+}  // namespace
+
+std::string explain_stall(const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next) {
+  return Stall(programs, next).text();
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,62 @@
+#include "mesh/program/stall.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::mesh {
+namespace {
+
+/// Sends 'there' of each microbatch in its forwards, receives 'back' in its backwards; the other way round on the second device.
+Program one_of_two(bool first) {
+  Program program;
+  program.name = "train";
+  program.device_name = first ? "front[0]" : "back[0]";
+  program.transfers.resize(2);
+  program.transfers[0].name = "there";
+  program.transfers[1].name = "back";
+  program.transfers[0].op = 0;
+  program.transfers[1].op = 1;
+  program.num_handles = 4;
+  const std::uint32_t mine = first ? 0 : 1, theirs = first ? 1 : 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto handle = static_cast<std::uint32_t>(i);
+    program.instructions.push_back(Begin{first ? 0 : 1, ActionKind::kForward, i});
+    program.instructions.push_back(Start{theirs, i, -1, -1, handle});
+    program.instructions.push_back(Wait{handle});
+    program.instructions.push_back(Begin{first ? 0 : 1, ActionKind::kBackward, i});
+    program.instructions.push_back(Start{mine, i, -1, -1, handle + 2});
+    program.instructions.push_back(Wait{handle + 2});
+  }
+  return program;
+}
+
+TEST(Stall, EachDeviceIsNamedWithItsActionsAndTheCycleOfWaits) {
+  EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 2}),
+            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] has not begun"
+            "\n  back[0] is in 1F0 (next 1B0): waits for 'there' of microbatch 0, which front[0] has not begun"
+            "\n  the waits form a cycle: front[0] -> back[0] -> front[0]");
+}
+
+TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {
+  EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 0}),
+            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] has not begun"
+            "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
+            "\n  all hangs on back[0]");
+  EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, std::nullopt}),
+            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] has not begun"
+            "\n  back[0] does not answer"
+            "\n  all hangs on back[0]");
+}
+
+TEST(Stall, ATransferThatAllHaveBegunIsOnItsWay) {
+  EXPECT_EQ(
+      explain_stall({one_of_two(true), one_of_two(false)}, {2, 5}),
+      "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which all who take part have begun: its bytes are on "
+      "their way, or stuck"
+      "\n  back[0] is in 1B0 (next 1F1): waits for 'back' of microbatch 0, which all who take part have begun: its bytes are on "
+      "their way, or stuck");
+}
+
+TEST(Stall, WhoHasFinishedIsNotListed) { EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 12}), ""); }
+
+}  // namespace
+}  // namespace weft::mesh

@@ -1,0 +1,362 @@
+// The master test for layouts with several stages per mesh, skip connections, split backwards and both lowerings: pipelines alone
+// are equal to one device bit for bit.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/device_cpu/cpu_device.h"
+#include "core/evaluate/one_device_trainer.h"
+#include "core/ops/graph_builder.h"
+#include "mesh/in_process/in_process_training.h"
+#include "mesh/program/checkpoint_programs.h"
+#include "mesh/schedules/named_schedules.h"
+#include "tests/training/hand_schedules.h"
+#include "tests/training/layouts.h"
+#include "tests/training/random_batches.h"
+
+namespace weft::test {
+namespace {
+
+constexpr std::uint64_t kSteps = 6;
+
+/// Four blocks in the shape of a U: the third adds what the second made, the fourth what the first made.
+mesh::ModelGraphs u_shaped() {
+  constexpr std::int64_t kWidth = 12;
+  GraphBuilder b;
+  const ValueId tokens = b.input("tokens", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
+  const ValueId targets = b.input("targets", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
+  ValueId x = b.embedding(b.parameter("table", {kVocabulary, kWidth}, normal(0.3), {"vocab", "embed"}), tokens);
+  std::vector<ValueId> skips;
+  for (int block = 0; block < 4; ++block) {
+    b.set_block(block);
+    const auto scope = b.scope("block" + std::to_string(block));
+    if (block >= 2) x = b.add(x, skips[static_cast<std::size_t>(3 - block)]);
+    const ValueId gamma = b.parameter("gamma", {kWidth}, ones(), {"embed"}, false);
+    const ValueId beta = b.parameter("beta", {kWidth}, zeros(), {"embed"}, false);
+    const ValueId wide = b.linear(b.layer_norm(x, gamma, beta), b.parameter("in", {kWidth, 24}, normal(0.2), {"embed", "mlp"}));
+    x = b.add(x, b.linear(b.gelu(wide), b.parameter("out", {24, kWidth}, normal(0.2), {"mlp", "embed"})));
+    skips.push_back(x);
+  }
+  const ValueId logits = b.linear(x, b.parameter("head", {kWidth, kVocabulary}, normal(0.2), {"embed", "vocab"}));
+  const ValueId loss = b.cross_entropy(logits, targets, 1.0 / static_cast<double>(kRows * kSequence * kMicrobatches));
+  const Graph graph = std::move(b).finish();
+  return {differentiate(graph, loss), graph, loss};
+}
+
+struct Layout {
+  std::string name;
+  std::vector<std::pair<int, int>> meshes;  ///< (data, tensor)
+  std::vector<int> mesh_of_stage;
+  std::vector<int> layers;  ///< Per stage; four together.
+  std::optional<mesh::Schedule> schedule = {};
+  std::vector<bool> recompute = {};  ///< Per stage.
+  std::string named = "1f1b";        ///< If there is no schedule.
+};
+
+mesh::TrainingPlan plan_of(const Layout& l, const mesh::ModelGraphs& model, mesh::Lowering lowering, int credits) {
+  Case c{l.name, l.meshes, {}, false};
+  c.layers.assign(l.meshes.size(), 1);
+  mesh::LayoutConfig layout = layout_of(c, l.named, transfer::Strategy::kWeft);
+  layout.stages.clear();
+  for (std::size_t s = 0; s < l.layers.size(); ++s)
+    layout.stages.push_back({l.mesh_of_stage[s], l.layers[s], s < l.recompute.size() && l.recompute[s]});
+  layout.own_schedule = l.schedule;
+  layout.lowering = lowering;
+  layout.credits = credits;
+  return mesh::make_training_plan(layout, model, places_of(c));
+}
+
+std::vector<mesh::StepResult> train(const mesh::TrainingPlan& plan, transfer::LoopbackOptions options = {}) {
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining training(plan, batches, 7, options);
+  std::vector<mesh::StepResult> results;
+  for (std::uint64_t step = 0; step < kSteps; ++step) results.push_back(training.run(train_step(step)));
+  mesh::StepRequest validate;
+  validate.program = "validate";
+  validate.run = 100;
+  validate.split = mesh::Split::kValidation;
+  results.push_back(training.run(validate));
+  return results;
+}
+
+enum class Model : std::uint8_t { kGpt, kTied, kUShaped };
+
+mesh::ModelGraphs graphs_of(Model model) { return model == Model::kUShaped ? u_shaped() : small_gpt(4, model == Model::kTied); }
+
+const std::vector<mesh::StepResult>& one_device(Model model) {
+  static std::map<Model, std::vector<mesh::StepResult>> results;
+  auto& found = results[model];
+  if (found.empty()) found = train(plan_of({"one", {{1, 1}}, {0}, {4}}, graphs_of(model), mesh::Lowering::kLanes, 2));
+  return found;
+}
+
+void expect_equal(const std::vector<mesh::StepResult>& results, const std::vector<mesh::StepResult>& expected) {
+  ASSERT_LT(expected[kSteps - 1].loss, expected.front().loss);
+  for (std::size_t step = 0; step < results.size(); ++step) {
+    EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
+    EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << "step " << step;
+  }
+}
+
+std::vector<Layout> layouts() {
+  const std::vector<std::pair<int, int>> one(1, {1, 1}), two(2, {1, 1}), four(4, {1, 1});
+  return {
+      {"four_stages_on_one_mesh",
+       one,
+       {0, 0, 0, 0},
+       {1, 1, 1, 1},
+       schedule_from("one actor", {0, 0, 0, 0},
+                     {"0F0 1F0 2F0 3F0 3B0 2B0 1I0 0F1 1F1 0I0 2F1 3F1 3B1 2B1 1W0 1B1 0W0 0B1 "
+                      "0F2 0F3 1F2 1F3 2F2 2F3 3F2 3F3 3B2 3B3 2B2 2B3 1B2 1B3 0B2 0B3"})},
+      {"interleaved", two, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()},
+      {"v_placement", two, {0, 1, 1, 0}, {1, 1, 1, 1}, v_placement()},
+      {"zb_h1", two, {0, 1}, {2, 2}, zb_h1()},
+      {"late_weights", two, {0, 1}, {1, 3}, late_weights()},
+      {"four_meshes", four, {0, 1, 2, 3}, {1, 1, 1, 1}},
+      {"recompute", two, {0, 1}, {2, 2}, zb_h1(), {true, true}},
+      {"recompute_as_scheduled", two, {0, 1}, {2, 2}, with_recomputation()},
+      {"recompute_some_of_a_v", two, {0, 1, 1, 0}, {1, 1, 1, 1}, v_placement(), {true, false, true, true}},
+  };
+}
+
+class Stages : public testing::TestWithParam<std::tuple<Layout, Model, mesh::Lowering, int>> {};
+
+TEST_P(Stages, LossesEqualThoseOfOneDevice) {
+  const auto& [layout, model, lowering, credits] = GetParam();
+  const mesh::TrainingPlan plan = plan_of(layout, graphs_of(model), lowering, credits);
+  transfer::LoopbackOptions shuffled;
+  shuffled.shuffle_seed = 3;
+  expect_equal(train(plan, shuffled), one_device(model));
+}
+
+std::string suffix(Model model, mesh::Lowering lowering) {
+  const std::string models[] = {"_gpt", "_tied", "_u"};
+  return models[static_cast<int>(model)] + (lowering == mesh::Lowering::kSafe ? "_safe" : "_lanes");
+}
+
+std::string name_of(const testing::TestParamInfo<Stages::ParamType>& test) {
+  const auto& [layout, model, lowering, credits] = test.param;
+  return layout.name + suffix(model, lowering) + std::to_string(credits);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Stages,
+                         testing::Combine(testing::ValuesIn(layouts()),
+                                          testing::Values(Model::kGpt, Model::kTied, Model::kUShaped),
+                                          testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe), testing::Values(1, 3)),
+                         name_of);
+
+class NamedStages : public testing::TestWithParam<std::tuple<std::string, Model, mesh::Lowering>> {};
+
+TEST_P(NamedStages, LossesEqualThoseOfOneDevice) {
+  const auto& [name, model, lowering] = GetParam();
+  const mesh::NamedSchedule& named = mesh::find_named_schedule(name);
+  const std::vector<int> mesh_of_stage = mesh::place_stages(named.placement, 2, named.chunks);
+  Layout layout{name, {{1, 1}, {1, 1}}, mesh_of_stage, {}};
+  layout.layers.assign(mesh_of_stage.size(), 4 / static_cast<int>(mesh_of_stage.size()));
+  layout.named = name;
+  expect_equal(train(plan_of(layout, graphs_of(model), lowering, 2)), one_device(model));
+}
+
+std::string name_of_named(const testing::TestParamInfo<NamedStages::ParamType>& test) {
+  const auto& [schedule, model, lowering] = test.param;
+  std::string name = schedule + suffix(model, lowering);
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NamedStages,
+                         testing::Combine(testing::ValuesIn(mesh::schedule_names()),
+                                          testing::Values(Model::kGpt, Model::kTied, Model::kUShaped),
+                                          testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
+                         name_of_named);
+
+TEST(NamedSchedules, StagesThatLieOtherwiseThanTheSchedulePlacesThemAreExplained) {
+  Layout layout{"v", {{1, 1}, {1, 1}}, {0, 1, 0, 1}, {1, 1, 1, 1}};
+  layout.named = "zb-v";
+  try {
+    plan_of(layout, u_shaped(), mesh::Lowering::kLanes, 2);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
+    EXPECT_NE(
+        error.message().find("puts 2 stages on every mesh; its stages can lie on the meshes mesh0, mesh1, mesh1, mesh0 in this "
+                             "order, but pipeline.stages lists mesh0, mesh1, mesh0, mesh1"),
+        std::string::npos)
+        << error.message();
+  }
+}
+
+TEST(ShardedStages, InterleavedOverDataAndTensorParallelMeshesStaysWithinTheTolerance) {
+  for (const Model model : {Model::kGpt, Model::kTied, Model::kUShaped}) {
+    const Layout layout{"sharded", {{2, 1}, {1, 2}}, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()};
+    const auto results = train(plan_of(layout, graphs_of(model), mesh::Lowering::kLanes, 2));
+    const auto& expected = one_device(model);
+    for (std::size_t step = 0; step < results.size(); ++step) {
+      EXPECT_NEAR(results[step].loss, expected[step].loss, 2e-4 * std::abs(expected[step].loss)) << "step " << step;
+    }
+  }
+}
+
+TEST(SharedWeights, EachTermCrossesOncePerStepAndTheCheckpointHoldsTheParameterOnce) {
+  const Layout three{"three", {{1, 1}, {1, 2}, {1, 1}}, {0, 1, 2}, {1, 2, 1}};
+  const mesh::TrainingPlan plan = plan_of(three, graphs_of(Model::kTied), mesh::Lowering::kLanes, 2);
+  ASSERT_EQ(plan.train.terms.size(), 2u);
+  EXPECT_EQ(plan.train.terms[0].from_mesh, 0);
+  EXPECT_EQ(plan.train.terms[0].to_mesh, 2);
+  EXPECT_EQ(plan.train.terms[1].from_mesh, 2);
+  std::map<std::string, int> crossings;
+  for (const mesh::Program& program : plan.train.programs) {
+    for (const mesh::Instruction& instruction : program.instructions) {
+      const auto* start = std::get_if<mesh::Start>(&instruction);
+      if (start != nullptr && start->source >= 0 && program.transfers[start->transfer].kind == mesh::TransferKind::kReshard &&
+          start->microbatch < 0) {
+        ++crossings[program.transfers[start->transfer].name];
+      }
+    }
+  }
+  EXPECT_EQ(crossings,
+            (std::map<std::string, int>{{"gradient of embedding mesh0->mesh2", 1}, {"gradient of embedding mesh2->mesh0", 1}}));
+  int saved = 0;
+  for (const mesh::Transfer& transfer : plan.gather.back().transfers) saved += transfer.name == "parameter/embedding" ? 1 : 0;
+  EXPECT_EQ(saved, 1);
+}
+
+TEST(SharedWeights, ResumeFromACheckpointOnOtherMeshes) {
+  const auto model = graphs_of(Model::kTied);
+  const mesh::TrainingPlan first = plan_of(layouts()[5], model, mesh::Lowering::kLanes, 2);
+  const mesh::TrainingPlan second = plan_of(layouts()[1], model, mesh::Lowering::kSafe, 2);
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining whole(first, batches, 7), resumed(second, batches, 8);
+  for (std::uint64_t step = 0; step < 3; ++step) whole.run(train_step(step));
+  mesh::StepRequest move;
+  move.run = 1000;
+  move.program = "gather";
+  whole.run(move);
+  for (const Parameter& parameter : first.partition.graph.parameters()) {
+    for (const std::string& name : mesh::checkpoint_blocks(first.partition.graph.value(parameter.value).name)) {
+      const auto from = whole.driver_block(name), to = resumed.driver_block(name);
+      std::copy(from.begin(), from.end(), to.begin());
+    }
+  }
+  move.program = "scatter";
+  resumed.run(move);
+  for (std::uint64_t step = 3; step < kSteps; ++step)
+    EXPECT_EQ(resumed.run(train_step(step)).loss, whole.run(train_step(step)).loss);
+}
+
+TEST(SharedWeights, TheOneDeviceTrainerAddsTermsInTheSameOrder) {
+  const auto model = graphs_of(Model::kTied);
+  CpuDevice device;
+  OneDeviceTrainer trainer(device, model.train, 7);
+  RandomBatches batches({kRows, kVocabulary, 11});
+  const std::vector<mesh::StepResult>& expected = one_device(Model::kTied);
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    const mesh::OptimizerStep rates = train_step(step).optimizer;
+    const auto feed = [&](int microbatch, Evaluation& evaluation) {
+      for (const Input& input : model.train.graph.inputs()) {
+        const Value& value = model.train.graph.value(input.value);
+        batches.read(value.name, mesh::Split::kTrain, step, microbatch, kMicrobatches, Region::whole(value.type.shape),
+                     std::as_writable_bytes(evaluation.data<std::int32_t>(input.value)));
+      }
+    };
+    const AdamW optimizer{rates.learning_rate, rates.beta1, rates.beta2, rates.epsilon, rates.weight_decay, 1, 1};
+    const TrainingReport report = trainer.step(kMicrobatches, feed, optimizer, rates.clip_norm);
+    EXPECT_EQ(report.loss, expected[step].loss) << "step " << step;
+    EXPECT_EQ(report.gradient_norm, expected[step].grad_norm) << "step " << step;
+  }
+}
+
+TEST(Signals, CarryNextToNothingThroughTheSamePrograms) {
+  Case c{"c", {{2, 1}, {1, 2}}, {2, 2}, false};
+  mesh::LayoutConfig layout = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan full = mesh::make_training_plan(layout, u_shaped(), places_of(c));
+  layout.payload = mesh::Payload::kSignals;
+  const mesh::TrainingPlan signals = mesh::make_training_plan(layout, u_shaped(), places_of(c));
+  for (std::size_t i = 0; i < full.train.programs.size(); ++i) {
+    EXPECT_EQ(signals.train.programs[i].instructions.size(), full.train.programs[i].instructions.size());
+  }
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining training(full, batches, 7), bound(signals, batches, 7);
+  const mesh::StepResult expected = training.run(train_step(0)), result = bound.run(train_step(0));
+  EXPECT_LE(result.reshard_bytes, 6u * kMicrobatches * 4u * sizeof(float));
+  EXPECT_GT(expected.reshard_bytes, 100 * result.reshard_bytes);
+}
+
+// The mirrored stages of a U share a mesh, so its skip connections stay in memory (reference/schedules.md 5.4).
+TEST(SkipConnections, WithVPlacementNoneTravels) {
+  const Layout v{"v", {{1, 1}, {1, 1}}, {0, 1, 1, 0}, {1, 1, 1, 1}, v_placement()};
+  EXPECT_EQ(plan_of(v, u_shaped(), mesh::Lowering::kLanes, 2).train.edges.size(), 4u);
+  const Layout chain{"chain", {{1, 1}, {1, 1}, {1, 1}, {1, 1}}, {0, 1, 2, 3}, {1, 1, 1, 1}};
+  EXPECT_EQ(plan_of(chain, u_shaped(), mesh::Lowering::kLanes, 2).train.edges.size(), 8u);  // 0-1, 1-2, 2-3 and 0-3, each way
+}
+
+TEST(Recomputation, ShrinksTheArenaAndRunsOnlyWhatTheBackwardNeeds) {
+  const Layout kept{"kept", {{1, 1}, {1, 1}}, {0, 1}, {2, 2}};
+  Layout dropped = kept;
+  dropped.recompute = {true, false};
+  const auto model = graphs_of(Model::kGpt);
+  const auto before = plan_of(kept, model, mesh::Lowering::kLanes, 2).train.programs;
+  const auto after = plan_of(dropped, model, mesh::Lowering::kLanes, 2).train.programs;
+  EXPECT_LT(2 * after[0].arena_bytes, before[0].arena_bytes * 3 / 2);
+  EXPECT_EQ(after[1].arena_bytes, before[1].arena_bytes);
+  const auto runs = [](const mesh::Program& program) {
+    return std::count_if(program.instructions.begin(), program.instructions.end(),
+                         [](const mesh::Instruction& instruction) { return std::holds_alternative<mesh::Run>(instruction); });
+  };
+  EXPECT_GT(runs(after[0]), runs(before[0]));
+  // The last op of the stage makes what was sent: its backward does not need that.
+  const auto forwards = static_cast<std::ptrdiff_t>(std::count_if(model.validate.nodes().begin(), model.validate.nodes().end(),
+                                                                  [](const Node& node) { return node.block < 2; }));
+  EXPECT_LT(runs(after[0]), runs(before[0]) + kMicrobatches * forwards);
+}
+
+TEST(Recomputation, ShardedStagesRepeatTheirCollectives) {
+  Layout layout{"sharded", {{2, 1}, {1, 2}}, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()};
+  const auto expected = train(plan_of(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2));
+  layout.recompute = {true, true, true, true};
+  expect_equal(train(plan_of(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2)), expected);
+}
+
+/// Places of the instructions that begin an action.
+std::map<std::string, std::size_t> begins(const mesh::Program& program) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const auto* begin = std::get_if<mesh::Begin>(&program.instructions[i]);
+    if (begin != nullptr) places[to_string(mesh::Action{begin->stage, begin->kind, begin->microbatch})] = i;
+  }
+  return places;
+}
+
+TEST(Sends, ASkipTensorLeavesBeforeItsStageEnds) {
+  const Layout three{"three", {{1, 1}, {1, 1}, {1, 1}}, {0, 1, 2}, {2, 1, 1}};
+  const mesh::TrainingPlan plan = plan_of(three, u_shaped(), mesh::Lowering::kLanes, 2);
+  const mesh::Program& first = plan.train.programs[0];
+  const std::size_t begin = begins(first).at("0F1");
+  std::size_t computed_after = 0;
+  bool sent = false;
+  for (std::size_t i = begin + 1; !std::holds_alternative<mesh::Begin>(first.instructions[i]); ++i) {
+    const auto* start = std::get_if<mesh::Start>(&first.instructions[i]);
+    if (start != nullptr && first.transfers[start->transfer].name == "block0.add mesh0->mesh2") sent = true;
+    if (sent && std::holds_alternative<mesh::Run>(first.instructions[i])) ++computed_after;
+  }
+  EXPECT_TRUE(sent);
+  EXPECT_GT(computed_after, 3u);
+}
+
+TEST(SafeMode, EveryTransferIsWaitedForWhereItStarts) {
+  const Layout layout{"interleaved", {{1, 1}, {1, 1}}, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()};
+  const mesh::TrainingPlan plan = plan_of(layout, u_shaped(), mesh::Lowering::kSafe, 2);
+  for (const mesh::Program& program : plan.train.programs) {
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+      if (!std::holds_alternative<mesh::Start>(program.instructions[i])) continue;
+      EXPECT_TRUE(std::holds_alternative<mesh::Wait>(program.instructions[i + 1])) << program.device_name << " instruction " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
