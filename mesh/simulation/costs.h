@@ -42,9 +42,9 @@ struct ScheduleCosts {
 
 double duration(const ScheduleCosts& costs, const Action& action);
 
-/// The same work cut finer: every stage becomes `chunks` stages with that part of its time and memory, placed as `actor_of_stage`
-/// of a named schedule says; the edges between them form a chain that costs what the chain's dearest edge costs.
-/// Skip edges join the same shares of the model as before. Throws Error(kInvalidArgument) unless stages divide evenly.
+/// The same work cut finer: every stage becomes `chunks` stages in a row with an equal part of its time and memory. The edges
+/// between neighbours cost what the dearest of them did, as it depends on the placement between which actors they lie; a skip
+/// edge leaves the last part of its stage and enters the first part of the other. Throws Error(kInvalidArgument) if chunks < 1.
 ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks);
 
 /// All stages alike, a chain of edges that take `transfer` each way.
