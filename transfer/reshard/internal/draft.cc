@@ -13,7 +13,9 @@
 namespace weft::transfer::internal {
 namespace {
 
-constexpr std::uint64_t kSmallestChunk = 64 * 1024;
+/// Chunks are multiples of this: what fits into one fragment of the shared-memory queue, so that it need not be put together
+/// again.
+constexpr std::uint64_t kSmallestChunk = 56 * 1024;
 
 /// Network hops from the root to the farthest device.
 int depth_of(const Flow& flow, const Topology& topology) {
@@ -157,8 +159,10 @@ void Draft::choose_chunks(Flow& flow, std::size_t element_size, double limit_sec
   chunks.window = 2;
   // 1.5 ms of the wire keeps it busy; 8 ms where nobody waits to pass it on.
   chunks.direct_chunk_bytes = whole(slowest * 8e-3, 256.0 * 1024, 4.0 * 1024 * 1024);
-  double chunk = std::clamp(slowest * 1.5e-3, 64.0 * 1024, 4.0 * 1024 * 1024);
-  if (const int depth = depth_of(flow, topology_); depth > 1) {
+  const int depth = depth_of(flow, topology_);
+  // Where chunks are passed on inside the host only, small ones wake its devices for nothing.
+  double chunk = std::clamp(slowest * 1.5e-3, depth > 1 ? 64.0 * 1024 : 128.0 * 1024, 4.0 * 1024 * 1024);
+  if (depth > 1) {
     // Of n flows that share a link each lags by its window: what is left at the end is n windows.
     const double seconds = std::max(limit_seconds, static_cast<double>(flow.bytes) / slowest);
     chunk = std::min(chunk, 0.012 * seconds * slowest / (chunks.window * (depth - 1) * std::max(1u, most_streams / 2)));

@@ -46,6 +46,8 @@ class Weaver {
     const auto pieces = [&](SendPreference preference, double seconds) {
       return whole_pieces(demand_.data, cuts, network_, preference, seconds, shape);
     };
+    if (demand_.data.size() == 1) consider(one_chain(shape));
+    if (!best_.flows.empty() && !worth_more(kGoodOrder)) return std::move(best_);
     const std::vector<Piece> whole = pieces(SendPreference::kHolders, limit_.seconds * kHoldersBusy);
     consider(whole);
     if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough) {
@@ -75,6 +77,13 @@ class Weaver {
       }
     }
     return cuts;
+  }
+
+  /// All that the same hosts want down one chain of hosts: each then receives from one host and sends to one, and nothing
+  /// collides.
+  std::vector<Piece> one_chain(TreeShape shape) const {
+    const std::vector<std::vector<std::uint64_t>> no_cuts(1);
+    return whole_pieces(demand_.data, no_cuts, network_, SendPreference::kChains, limit_.seconds * 1.0005, shape);
   }
 
   bool worth_more(double good_enough) const {
