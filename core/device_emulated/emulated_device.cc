@@ -60,7 +60,7 @@ class EmulatedStream final : public Stream {
     // Straight after a sleep that ended late, the device would have been at it since the sleep's due end.
     const bool at_once = now - woke_ <= kDispatch;
     busy_until_ = std::max(at_once ? now - (woke_ - busy_until_) : now, busy_until_) + duration;
-    if (busy_until_ > now) timer_.sleep_until(busy_until_);
+    if (busy_until_ > now) timer_.hold_until(busy_until_);
     woke_ = std::max(timer_.now(), busy_until_);
   }
 

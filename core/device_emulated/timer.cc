@@ -7,7 +7,7 @@
 
 namespace weft {
 
-void SystemTimer::sleep_until(TimePoint time) {
+void SystemTimer::hold_until(TimePoint time) {
   // Timers of a thread may otherwise come 50 microseconds late.
   thread_local const bool prompt = prctl(PR_SET_TIMERSLACK, 1UL) == 0;
   (void)prompt;

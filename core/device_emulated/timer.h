@@ -8,14 +8,14 @@ namespace weft {
 class Timer : public Clock {
  public:
   /// Returns at `time` or a little later; at once if it has passed.
-  virtual void sleep_until(TimePoint time) = 0;
+  virtual void hold_until(TimePoint time) = 0;
 };
 
 /// The machine's monotonic clock, with the least slack that the kernel grants a thread.
 class SystemTimer final : public Timer {
  public:
   TimePoint now() const override { return SteadyClock().now(); }
-  void sleep_until(TimePoint time) override;
+  void hold_until(TimePoint time) override;
 };
 
 }  // namespace weft

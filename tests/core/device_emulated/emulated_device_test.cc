@@ -19,7 +19,7 @@ class ManualTimer final : public Timer {
  public:
   explicit ManualTimer(Nanoseconds late = Nanoseconds(0)) : late_(late) {}
   TimePoint now() const override { return now_; }
-  void sleep_until(TimePoint time) override { now_ = std::max(now_, time) + late_; }
+  void hold_until(TimePoint time) override { now_ = std::max(now_, time) + late_; }
   void advance(Nanoseconds by) { now_ += by; }
   Nanoseconds elapsed() const { return now_ - TimePoint{}; }
 
