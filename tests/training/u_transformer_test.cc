@@ -9,6 +9,7 @@
 
 #include "apps/u_transformer_model/u_transformer_graph.h"
 #include "mesh/in_process/in_process_training.h"
+#include "mesh/schedules/named_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_pictures.h"
 
@@ -93,7 +94,7 @@ TEST(UTransformerPlan, ASkipGoesStraightToTheMeshThatUsesIt) {
 
 INSTANTIATE_TEST_SUITE_P(All, UTransformerMaster,
                          testing::Combine(testing::ValuesIn(u_transformer_cases()),
-                                          testing::Values("gpipe", "1f1b", "eager-1f1b")),
+                                          testing::ValuesIn(mesh::one_stage_schedule_names())),
                          [](const auto& test) {
                            std::string name = std::get<0>(test.param).name + "_" + std::get<1>(test.param);
                            for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
