@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -8,7 +10,7 @@
 namespace weft::transfer {
 
 /// How fast a link takes bytes, seen from its sender: completed bytes over time, in windows in which there was always something
-/// under way. A mean over those windows, the newest weighing most.
+/// under way. The fastest of the newest few: a window can be slow because a process did not get its processor.
 ///
 /// A window begins with a completion and not with the first send, because what is under way then is under way at its end too. One
 /// that an idle moment cuts short is thrown away: what was sent in it says nothing about the link. So only transfers much longer
@@ -21,17 +23,18 @@ class RateMeter final {
   void completed(std::uint64_t bytes, bool busy, TimePoint now);
   /// Nothing is under way any more, without a completion.
   void idle() { window_.reset(); }
-  /// Bytes per second; nothing before the first whole window.
-  std::optional<double> rate() const { return rate_; }
+  /// Bytes per second; nothing before the third whole window.
+  std::optional<double> rate() const;
 
  private:
-  static constexpr double kNewest = 0.25;
+  static constexpr std::size_t kRemembered = 8, kEnough = 3;
   struct Window {
     TimePoint began;
     std::uint64_t bytes;
   };
   std::optional<Window> window_;
-  std::optional<double> rate_;
+  std::array<double, kRemembered> seen_{};
+  std::size_t num_seen_ = 0;
 };
 
 }  // namespace weft::transfer
