@@ -59,12 +59,15 @@ void augment(const BrainSlice& from, const Augmentation& change, int height, int
       const double column = std::clamp(middle_column + cosine * x - sine * y + change.right, 0.0, static_cast<double>(width - 1));
       const int top = static_cast<int>(row), left = static_cast<int>(column);
       const int bottom = std::min(top + 1, height - 1), right = std::min(left + 1, width - 1);
-      const auto pixel = [&](int r, int c) { return from.pixels[static_cast<std::size_t>(r * width + c)]; };
+      const auto place = [&](int r, int c) {
+        return static_cast<std::size_t>(r) * static_cast<std::size_t>(width) + static_cast<std::size_t>(c);
+      };
+      const auto pixel = [&](int r, int c) { return from.pixels[place(r, c)]; };
       const auto v = static_cast<float>(row - top), h = static_cast<float>(column - left);
       const float upper = pixel(top, left) * (1 - h) + pixel(top, right) * h;
       const float lower = pixel(bottom, left) * (1 - h) + pixel(bottom, right) * h;
       to.pixels[at] = change.gain * (upper * (1 - v) + lower * v) + change.offset;
-      to.regions[at] = from.regions[static_cast<std::size_t>((v < 0.5f ? top : bottom) * width + (h < 0.5f ? left : right))];
+      to.regions[at] = from.regions[place(v < 0.5f ? top : bottom, h < 0.5f ? left : right)];
     }
   }
 }

@@ -37,7 +37,7 @@ Picture coloured(const BrainSlice& slice, const Segmentation& regions, int heigh
   Picture picture(width, height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
-      const auto at = static_cast<std::size_t>(y * width + x);
+      const auto at = static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x);
       const std::uint8_t level = grey(slice.pixels[at]);
       Colour colour{level, level, level};
       if (regions[at] >= 2) {
