@@ -66,7 +66,8 @@ Schedule make_interleaved_1f1b(const ScheduleRequest& request) {
     const int warm_up = std::min(total, 2 * (request.actors - 1 - actor) + (request.chunks - 1) * order.group);
     for (int i = 0; i < warm_up; ++i) add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(i)]);
     for (int i = 0; i < total; ++i) {
-      if (warm_up + i < total) add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(warm_up + i)]);
+      if (warm_up + i < total)
+        add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(warm_up) + static_cast<std::size_t>(i)]);
       add(ActionKind::kBackward, order.backwards[static_cast<std::size_t>(i)]);
     }
   }
@@ -103,7 +104,8 @@ Schedule make_zb_h1(const ScheduleRequest& request) {
     // microbatches, and what an actor lets wait fills its bubble at the end.
     int weights = 0;
     for (int i = 0; i < total; ++i) {
-      if (warm_up + i < total) add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(warm_up + i)]);
+      if (warm_up + i < total)
+        add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(warm_up) + static_cast<std::size_t>(i)]);
       add(ActionKind::kInputGrad, order.backwards[static_cast<std::size_t>(i)]);
       if (i >= actor) add(ActionKind::kWeightGrad, order.backwards[static_cast<std::size_t>(weights++)]);
     }

@@ -14,7 +14,7 @@
 namespace weft::test {
 namespace {
 
-constexpr int kSteps = WEFT_COMPARED_STEPS;
+constexpr int kSteps = 20;
 constexpr std::uint64_t kSeed = 7;
 
 std::vector<mesh::StepResult> train(const Case& c, const std::string& schedule, transfer::Strategy strategy,

@@ -16,7 +16,7 @@
 namespace weft::test {
 namespace {
 
-constexpr int kSteps = (WEFT_COMPARED_STEPS + 1) / 2;
+constexpr int kSteps = 10;
 constexpr std::int64_t kPictures = 2;  // per microbatch
 constexpr apps::UTransformerShape kShape{.height = 8,
                                          .width = 12,
