@@ -25,15 +25,6 @@ namespace {
 
 constexpr int kInterrupted = 130;
 
-/// "500mbit" -> bits per second.
-std::uint64_t parse_rate(const std::string& text) {
-  const std::size_t digits = text.find_first_not_of("0123456789");
-  const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
-  const std::uint64_t factor = unit == "mbit" ? 1'000'000 : unit == "gbit" ? 1'000'000'000 : 0;
-  if (digits == 0 || factor == 0) throw_error(ErrorCode::kInvalidArgument, "--rate {}: write 250mbit or 1gbit", text);
-  return std::stoull(text.substr(0, digits)) * factor;
-}
-
 void write_text(const std::filesystem::path& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
@@ -43,7 +34,9 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   const std::vector<BenchCase> cases = bench_cases(options);
   const std::vector<std::string> strategies = bench_strategies(options);
-  BenchCluster::Options cluster;
+  TestCluster::Options cluster;
+  cluster.name = "weft bench reshard";
+  cluster.fate = actors::ClusterOptions::Fate::kOneMesh;
   cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
   cluster.directory = options.out / "cluster";
   for (const BenchCase& bench : cases) {
@@ -60,7 +53,8 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
 
   std::vector<BenchResult> results;
   {
-    BenchCluster hosts(cluster);
+    TestCluster processes(cluster);
+    BenchCluster hosts(processes, static_cast<std::size_t>(cluster.hosts));
     ReshardBench bench(hosts, {strategies, options.repeat, options.quick ? 1.8 : 0, stop, [](const std::string& line) {
                                  fmt::print(stderr, "{}\n", line);
                                  std::fflush(stderr);
@@ -108,7 +102,7 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (!rate.empty()) options.rate_bits = parse_rate(rate);
+  if (!rate.empty()) options.rate_bits = parse_rate("--rate", rate);
   if (options.quick && app.count("--repeat") == 0) options.repeat = 3;
   if (list_cases) {
     for (const BenchCase& bench : bench_cases(options))

@@ -125,8 +125,9 @@ class Drawing {
     int at = 0;
     for (std::size_t device = 0; device < plan_.topology.num_devices(); ++device) {
       if (plan_.topology.host_of_device[device].value() != host) continue;
+      const int row = at / devices_per_row();
       const double x = box.x + 8 + (at % devices_per_row()) * (kDevice + kDeviceGap),
-                   y = box.y + 25 + (at / devices_per_row()) * (kDevice + kDeviceGap);
+                   y = box.y + 25 + row * (kDevice + kDeviceGap);
       ++at;
       const auto [holds, wants] = role(DeviceId(static_cast<std::uint32_t>(device)));
       svg_.rect(

@@ -8,7 +8,7 @@
 namespace weft::transfer {
 
 TransferEngine::TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock, EngineOptions options)
-    : options_(options), wire_(std::move(wire)), core_(std::make_unique<EngineCore>(*wire_, clock, options)) {
+    : options_(std::move(options)), wire_(std::move(wire)), core_(std::make_unique<EngineCore>(*wire_, clock, options_)) {
   if (options_.mode == EngineOptions::Mode::kThreaded) thread_ = std::jthread([this] { run(); });
 }
 

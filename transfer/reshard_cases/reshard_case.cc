@@ -129,7 +129,7 @@ ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int h
     }
     default: {
       const auto [from, to] = share_hosts(hosts, 3, 5);
-      const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(bytes) / 4.0) / 1000.0 + 0.5) * 1000;
+      const auto side = std::int64_t{std::lround(std::sqrt(static_cast<double>(bytes) / 4.0) / 1000.0)} * 1000;
       const std::int64_t extent = std::max<std::int64_t>({1000, side, 4 * std::max(from, to)});
       return case_of(name, fmt::format("rows to columns, {} to {} hosts", from, to), {extent, extent}, {from, 4, rows},
                      {to, 4, columns});

@@ -165,7 +165,7 @@ class LoopbackWire final : public Wire {
   WireEvents* events_ = nullptr;
 };
 
-LoopbackHub::LoopbackHub(LoopbackOptions options) : options_(options), random_(options.shuffle_seed.value_or(0)) {}
+LoopbackHub::LoopbackHub(const LoopbackOptions& options) : options_(options), random_(options.shuffle_seed.value_or(0)) {}
 LoopbackHub::~LoopbackHub() = default;
 
 std::unique_ptr<Wire> LoopbackHub::attach(DeviceId device) {

@@ -35,7 +35,7 @@ struct LoopbackOptions {
 /// decides every step.
 class LoopbackHub final {
  public:
-  explicit LoopbackHub(LoopbackOptions options = {});
+  explicit LoopbackHub(const LoopbackOptions& options = {});
   ~LoopbackHub();
   LoopbackHub(const LoopbackHub&) = delete;
   LoopbackHub& operator=(const LoopbackHub&) = delete;

@@ -1,4 +1,4 @@
-#include "apps/reshard_bench/test_hosts.h"
+#include "apps/test_cluster/test_hosts.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
