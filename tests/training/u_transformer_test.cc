@@ -1,9 +1,10 @@
-// The master test for a U-Transformer: its skips cross one stage or several, and every layout and schedule gives the losses of
-// one device.
+// The master test for a U-Transformer: its skips cross one stage or several, or stay in the memory of a mesh, and every layout,
+// schedule and lowering gives the losses of one device.
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -40,15 +41,40 @@ std::vector<Case> u_transformer_cases() {
           {"three_stages_mixed", {{2, 1}, {1, 2}, {2, 2}}, {2, 1, 2}, true}};
 }
 
+/// Four or two stages on two meshes. By where the stages of a named schedule lie, the outer skip (block 0 to 4) and the inner one
+/// (1 to 3) cross to the other mesh, stay in the memory of one, or stay within a stage.
+struct Cut {
+  std::string name;
+  std::vector<int> four, two;  ///< Layers of the stages.
+};
+
+std::vector<Cut> cuts() { return {{"skips_meet", {1, 1, 1, 2}, {3, 2}}, {"skips_apart", {1, 1, 2, 1}, {2, 3}}}; }
+
 mesh::ModelGraphs small_u_transformer() {
   const double pixels = static_cast<double>(kMicrobatches * kPictures * kShape.height * kShape.width);
   const apps::UTransformerGraph model = apps::u_transformer_graph(kShape, 1 / pixels);
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
 
-std::vector<mesh::StepResult> train(const Case& c, const std::string& schedule, transfer::LoopbackOptions options = {}) {
+mesh::LayoutConfig u_transformer_layout(const Case& c, const std::string& schedule, mesh::Lowering lowering) {
   mesh::LayoutConfig layout = layout_of(c, schedule, transfer::Strategy::kWeft);
   layout.sharding.axes.push_back({"inner", {"tensor"}});
+  layout.lowering = lowering;
+  return layout;
+}
+
+/// A layout with as many stages on each of two meshes as the schedule puts there.
+mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut, const std::string& schedule, mesh::Lowering lowering) {
+  mesh::LayoutConfig layout = u_transformer_layout(two_meshes, schedule, lowering);
+  const mesh::NamedSchedule& named = mesh::find_named_schedule(schedule);
+  const std::vector<int>& layers = named.chunks == 2 ? cut.four : cut.two;
+  layout.stages.clear();
+  for (const int mesh : mesh::place_stages(named.placement, 2, named.chunks))
+    layout.stages.push_back({mesh, layers[layout.stages.size()]});
+  return layout;
+}
+
+std::vector<mesh::StepResult> train(const Case& c, const mesh::LayoutConfig& layout, transfer::LoopbackOptions options = {}) {
   const mesh::TrainingPlan plan = mesh::make_training_plan(layout, small_u_transformer(), places_of(c));
   RandomPictures pictures(kPictures, 11);
   mesh::InProcessTraining training(plan, pictures, 7, options);
@@ -57,17 +83,19 @@ std::vector<mesh::StepResult> train(const Case& c, const std::string& schedule, 
   return results;
 }
 
-class UTransformerMaster : public testing::TestWithParam<std::tuple<Case, std::string>> {};
+const std::vector<mesh::StepResult>& one_device() {
+  static const std::vector<mesh::StepResult> results = [] {
+    const Case one = u_transformer_cases().front();
+    return train(one, u_transformer_layout(one, "gpipe", mesh::Lowering::kLanes));
+  }();
+  return results;
+}
 
-TEST_P(UTransformerMaster, LossesEqualThoseOfOneDevice) {
-  static const std::vector<mesh::StepResult> expected = train(u_transformer_cases().front(), "gpipe");
+void expect_equal_to_one_device(const std::vector<mesh::StepResult>& results, bool reorders_sums) {
+  const std::vector<mesh::StepResult>& expected = one_device();
   ASSERT_LT(expected.back().loss, expected.front().loss - 0.1);
-  const auto& [c, schedule] = GetParam();
-  transfer::LoopbackOptions shuffled;
-  shuffled.shuffle_seed = 3;
-  const auto results = train(c, schedule, shuffled);
   for (std::size_t step = 0; step < kSteps; ++step) {
-    if (c.reorders_sums) {
+    if (reorders_sums) {
       EXPECT_NEAR(results[step].loss, expected[step].loss, (step < 3 ? 2e-5 : 1e-3) * std::abs(expected[step].loss))
           << "step " << step;
     } else {
@@ -76,6 +104,67 @@ TEST_P(UTransformerMaster, LossesEqualThoseOfOneDevice) {
     }
   }
 }
+
+transfer::LoopbackOptions shuffled() {
+  transfer::LoopbackOptions options;
+  options.shuffle_seed = 3;
+  return options;
+}
+
+std::string name_from(const std::string& first, const std::string& schedule, mesh::Lowering lowering) {
+  std::string name = first + "_" + schedule + (lowering == mesh::Lowering::kSafe ? "_safe" : "_lanes");
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+}
+
+/// The losses of one device; and where sums are reordered, at least always in the same order, whatever the order of arrival.
+void check(const Case& c, const mesh::LayoutConfig& layout) {
+  const std::vector<mesh::StepResult> results = train(c, layout, shuffled());
+  expect_equal_to_one_device(results, c.reorders_sums);
+  if (!c.reorders_sums) return;
+  const std::vector<mesh::StepResult> again = train(c, layout);
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    EXPECT_EQ(results[step].loss, again[step].loss) << "step " << step;
+    EXPECT_EQ(results[step].grad_norm, again[step].grad_norm) << "step " << step;
+  }
+}
+
+class UTransformerMaster : public testing::TestWithParam<std::tuple<Case, std::string, mesh::Lowering>> {};
+
+TEST_P(UTransformerMaster, LossesEqualThoseOfOneDevice) {
+  const auto& [c, schedule, lowering] = GetParam();
+  check(c, u_transformer_layout(c, schedule, lowering));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UTransformerMaster,
+                         testing::Combine(testing::ValuesIn(u_transformer_cases()),
+                                          testing::ValuesIn(mesh::one_stage_schedule_names()),
+                                          testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
+                         [](const auto& test) {
+                           return name_from(std::get<0>(test.param).name, std::get<1>(test.param), std::get<2>(test.param));
+                         });
+
+/// Every named schedule, with as many stages per mesh as it has.
+class UTransformerStages : public testing::TestWithParam<std::tuple<Cut, std::string, mesh::Lowering>> {};
+
+TEST_P(UTransformerStages, LossesEqualThoseOfOneDevice) {
+  const auto& [cut, schedule, lowering] = GetParam();
+  const Case two{"two", {{1, 1}, {1, 1}}, {1, 1}, false};
+  check(two, stages_layout(two, cut, schedule, lowering));
+}
+
+TEST_P(UTransformerStages, ShardedMeshesStayWithinTheTolerance) {
+  const auto& [cut, schedule, lowering] = GetParam();
+  const Case sharded{"sharded", {{2, 1}, {1, 2}}, {1, 1}, true};
+  check(sharded, stages_layout(sharded, cut, schedule, lowering));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, UTransformerStages,
+                         testing::Combine(testing::ValuesIn(cuts()), testing::ValuesIn(mesh::schedule_names()),
+                                          testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
+                         [](const auto& test) {
+                           return name_from(std::get<0>(test.param).name, std::get<1>(test.param), std::get<2>(test.param));
+                         });
 
 TEST(UTransformerPlan, ASkipGoesStraightToTheMeshThatUsesIt) {
   const Case three = u_transformer_cases()[3];
@@ -92,14 +181,26 @@ TEST(UTransformerPlan, ASkipGoesStraightToTheMeshThatUsesIt) {
   EXPECT_EQ(straight, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, UTransformerMaster,
-                         testing::Combine(testing::ValuesIn(u_transformer_cases()),
-                                          testing::ValuesIn(mesh::one_stage_schedule_names())),
-                         [](const auto& test) {
-                           std::string name = std::get<0>(test.param).name + "_" + std::get<1>(test.param);
-                           for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
-                           return name;
-                         });
+/// By placement and cut: the skips that go from one mesh to the other.
+TEST(UTransformerPlan, SkipsBetweenStagesOfOneMeshStayInItsMemory) {
+  const Case two{"two", {{1, 1}, {1, 1}}, {1, 1}, false};
+  const auto crossing = [&](const Cut& cut, const std::string& schedule) {
+    const mesh::TrainingPlan plan = mesh::make_training_plan(stages_layout(two, cut, schedule, mesh::Lowering::kLanes),
+                                                             small_u_transformer(), places_of(two));
+    std::set<std::string> skips;
+    for (const mesh::MeshEdge& edge : plan.partition.edges) {
+      const Value& value = plan.partition.graph.value(edge.value);
+      if (edge.pass == Pass::kForward && value.name.starts_with("down") && value.name.ends_with("silu"))
+        skips.insert(value.name.substr(0, value.name.find('.')));
+    }
+    return skips;
+  };
+  const Cut meet = cuts()[0], apart = cuts()[1];
+  EXPECT_EQ(crossing(meet, "zb-v"), (std::set<std::string>{"down1"}));
+  EXPECT_EQ(crossing(apart, "zb-v"), (std::set<std::string>{}));
+  EXPECT_EQ(crossing(meet, "interleaved-1f1b"), (std::set<std::string>{"down0"}));
+  EXPECT_EQ(crossing(apart, "interleaved-1f1b"), (std::set<std::string>{"down0", "down1"}));
+}
 
 }  // namespace
 }  // namespace weft::test
