@@ -71,6 +71,17 @@ class MeshGroup final {
     });
   }
 
+  /// Goes on with other programs between two steps: another schedule, resharding strategy, lowering, number of credits, payload
+  /// or choice of what to recompute. Parameters stay where they are, and sums do not depend on it. Throws Error(kInvalidArgument)
+  /// if meshes, sharding or the layers of stages differ, and what make_training_plan() throws; then all stays as it was.
+  void use_layout(const LayoutConfig& layout) {
+    guarded([&] {
+      check_same_places(plan_.layout, layout);
+      use(make_training_plan(layout, model_, places_, plan_.network));
+      return 0;
+    });
+  }
+
   /// Brings parameters and moments into the driver's blocks (see checkpoint_blocks()).
   void gather() { move("gather"); }
   /// Brings the driver's blocks to the devices.
@@ -155,6 +166,13 @@ class MeshGroup final {
     for (auto& future : pending) future.get();
   }
 
+  /// `plan` must differ in the programs "train" and "validate" alone.
+  void use(TrainingPlan plan) {
+    plan_ = std::move(plan);
+    install(plan_.train.programs);
+    install(plan_.validate.programs);
+  }
+
   /// Plans the transfers anew where the network is not what the plan counts on. What to tell the user; empty: nothing has
   /// changed.
   std::string follow_network(const std::vector<double>& egress_rates) {
@@ -167,10 +185,11 @@ class MeshGroup final {
       return std::equal(before.edges.begin(), before.edges.end(), after.edges.begin(), after.edges.end(), equal);
     };
     const bool other = !same(plan_.train, changed.train) || !same(plan_.validate, changed.validate);
-    plan_ = std::move(changed);
-    if (!other) return "";
-    install(plan_.train.programs);
-    install(plan_.validate.programs);
+    if (!other) {
+      plan_ = std::move(changed);
+      return "";
+    }
+    use(std::move(changed));
     return text + "; transfers planned anew";
   }
 

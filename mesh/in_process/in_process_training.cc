@@ -43,9 +43,7 @@ InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batc
       sides_[i]->engine.connect(transfer::DeviceId(j), plan.topology.host_of(transfer::DeviceId(j)), sides_[j]->engine.address());
     }
   }
-  for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
-    for (const Program& program : *programs) sides_[program.device.value()]->install(program);
-  }
+  use(plan);
   for (const Program& program : plan.train.programs) {
     DeviceSide& side = *sides_[program.device.value()];
     initialize_parameters(program, seed, side.storage, *side.stream);
@@ -53,6 +51,12 @@ InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batc
 }
 
 InProcessTraining::~InProcessTraining() = default;
+
+void InProcessTraining::use(const TrainingPlan& plan) {
+  for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
+    for (const Program& program : *programs) sides_[program.device.value()]->install(program);
+  }
+}
 
 StepResult InProcessTraining::run(const StepRequest& request) { return combine(run_on_devices(request)); }
 

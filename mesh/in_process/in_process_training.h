@@ -22,6 +22,9 @@ class InProcessTraining final {
   InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed, transfer::LoopbackOptions options = {});
   ~InProcessTraining();
 
+  /// Goes on with the programs of another plan for the same devices, which must outlive this: see MeshGroup::use_layout().
+  void use(const TrainingPlan& plan);
+
   /// Runs a program ("train", "validate") on all devices to its end. Throws the first error of any device, and Error(kInternal)
   /// with every device's position if all of them stand still.
   StepResult run(const StepRequest& request);

@@ -161,6 +161,18 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
   return make_plan(layout, model, places, &network);
 }
 
+void check_same_places(const LayoutConfig& running, const LayoutConfig& other) {
+  const auto differs = [&](const char* what) {
+    throw_error(ErrorCode::kInvalidArgument, "the job runs with other {}; start it anew to change that", what);
+  };
+  const auto same_mesh = [](const MeshConfig& a, const MeshConfig& b) { return a.name == b.name && a.axes == b.axes; };
+  if (!std::ranges::equal(running.meshes, other.meshes, same_mesh)) differs("meshes");
+  if (running.sharding.axes != other.sharding.axes) differs("rules for sharding");
+  if (running.mesh_of_stage() != other.mesh_of_stage()) differs("stages on its meshes");
+  if (running.stage_of_layer() != other.stage_of_layer()) differs("layers in its stages");
+  if (running.microbatches != other.microbatches) differs("microbatches");
+}
+
 namespace {
 
 /// The parameters that the stage's forward reads.

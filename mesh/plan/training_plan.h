@@ -54,6 +54,10 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
                                 const transfer::Network& network);
 
+/// Whether a running job of one layout can go on with programs of the other: parameters, gradients and data lie at the same
+/// places. Throws Error(kInvalidArgument) that names what differs.
+void check_same_places(const LayoutConfig& running, const LayoutConfig& other);
+
 /// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows, and, if asked
 /// for, every device's program.
 std::string describe(const TrainingPlan& plan, bool programs);

@@ -221,14 +221,12 @@ Compiled compile(const Partition& partition, const Schedule& schedule, const tra
 
   Compiled compiled;
   TransferOps ops;
-  std::vector<std::uint32_t> edge_ops;
   for (const MeshEdge& edge : partition.edges) {
     const auto from = static_cast<std::size_t>(edge.from_mesh), to = static_cast<std::size_t>(edge.to_mesh);
     const transfer::ReshardTask task = task_between(
         partition.graph.value(edge.value).type, partition.per_mesh[from].locals[edge.source.value()].spec, partition.meshes[from],
         partition.per_mesh[to].locals[edge.destination.value()].spec, partition.meshes[to], options.payload);
-    compiled.edges.push_back({edge, plan_between(task, topology, options)});
-    edge_ops.push_back(ops.next());
+    compiled.edges.push_back({edge, plan_between(task, topology, options), ops.next()});
   }
   const std::uint32_t norm_op = ops.next();
   compiled.terms = plan_terms(partition, topology, options, ops);
@@ -237,7 +235,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule, const tra
   std::vector<std::unique_ptr<MeshCompiler>> compilers;
   for (std::size_t mesh = 0; mesh < partition.meshes.size(); ++mesh) {
     compilers.push_back(std::make_unique<MeshCompiler>(partition, static_cast<int>(mesh), schedule, actor_of_mesh[mesh],
-                                                       compiled.edges, lanes, edge_ops, topology, options, ops));
+                                                       compiled.edges, lanes, topology, options, ops));
   }
   if (options.lowering == Lowering::kSafe) {
     emit_safe(compilers, compiled.edges, order);

@@ -48,6 +48,7 @@ struct CompileOptions {
 struct PlannedEdge {
   MeshEdge edge;
   transfer::ReshardPlan plan;
+  std::uint32_t op = 0;  ///< Transfer::op of its transfers.
 };
 
 /// A term of a shared parameter's gradient on its way to another mesh that has a copy: once per step.

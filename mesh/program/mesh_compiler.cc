@@ -11,8 +11,7 @@ namespace weft::mesh {
 
 MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule, int actor,
                            const std::vector<PlannedEdge>& edges, const std::vector<Lane>& lanes,
-                           const std::vector<std::uint32_t>& edge_ops, const transfer::Topology& topology,
-                           const CompileOptions& options, TransferOps& ops)
+                           const transfer::Topology& topology, const CompileOptions& options, TransferOps& ops)
     : partition_(partition),
       mesh_index_(mesh),
       schedule_(schedule),
@@ -32,7 +31,7 @@ MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule&
   make_parameters();
   make_gradient_sums();
   make_inputs();
-  make_ends(edge_ops);
+  make_ends();
   make_recomputations();
   make_step_transfers();
   make_losses();
@@ -129,7 +128,7 @@ void MeshCompiler::make_inputs() {
   }
 }
 
-void MeshCompiler::make_ends(const std::vector<std::uint32_t>& edge_ops) {
+void MeshCompiler::make_ends() {
   for (std::size_t e = 0; e < edges_.size(); ++e) {
     const MeshEdge& edge = edges_[e].edge;
     if (edge.from_mesh != mesh_index_ && edge.to_mesh != mesh_index_) continue;
@@ -143,7 +142,7 @@ void MeshCompiler::make_ends(const std::vector<std::uint32_t>& edge_ops) {
       const auto rank = static_cast<std::size_t>(&emitter - emitters_.data());
       const transfer::DevicePart part = edges_[e].plan.device_part(mesh_.devices()[rank]);
       end.transfer.push_back(
-          part.empty() ? std::nullopt : std::optional(emitter.add_transfer({name, TransferKind::kReshard, edge_ops[e], part})));
+          part.empty() ? std::nullopt : std::optional(emitter.add_transfer({name, TransferKind::kReshard, edges_[e].op, part})));
     }
     ends_.push_back(std::move(end));
   }

@@ -34,10 +34,10 @@ struct Outgoing {
 /// in regions, in who sends and in who adds a bias. Used once.
 class MeshCompiler {
  public:
-  /// `lanes` and `edge_ops`: by edge.
+  /// `lanes`: by edge.
   MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule, int actor, const std::vector<PlannedEdge>& edges,
-               const std::vector<Lane>& lanes, const std::vector<std::uint32_t>& edge_ops, const transfer::Topology& topology,
-               const CompileOptions& options, TransferOps& ops);
+               const std::vector<Lane>& lanes, const transfer::Topology& topology, const CompileOptions& options,
+               TransferOps& ops);
 
   std::size_t actor() const { return actor_; }
   /// With lanes: before the first action.
@@ -96,7 +96,7 @@ class MeshCompiler {
   void make_gradient_sums();
   bool only_gradients(const ComputeStep& step) const;
   void make_inputs();
-  void make_ends(const std::vector<std::uint32_t>& edge_ops);
+  void make_ends();
   void make_step_transfers();
   void make_losses();
   void make_recomputations();

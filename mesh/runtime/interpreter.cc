@@ -99,7 +99,11 @@ void Interpreter::take_reports() {
     }
     if (transfer.kind == TransferKind::kReshard) {
       report_.reshard_bytes += report.bytes_sent;
-      if (report.bytes_received > 0) arrivals_.emplace_back(report.moving, report.finished);
+      if (report.bytes_received > 0) {
+        arrivals_.emplace_back(report.moving, report.finished);
+        // What comes once per step belongs to no edge.
+        if (microbatch_of_handle_[handle] >= 0) count_arrival(transfer, report);
+      }
     } else {
       report_.collective_bytes += report.bytes_sent;
     }
@@ -115,9 +119,19 @@ void Interpreter::take_reports() {
   }
 }
 
+void Interpreter::count_arrival(const Transfer& transfer, const transfer::TransferReport& report) {
+  auto& times = report_.edge_times;
+  auto time = std::ranges::find(times, transfer.op, &EdgeTime::op);
+  if (time == times.end()) time = times.insert(times.end(), EdgeTime{.op = transfer.op});
+  ++time->count;
+  time->seconds += seconds(report.finished - report.moving);
+}
+
 void Interpreter::close_compute_span(TimePoint now) {
   if (!computing_since_) return;
-  report_.compute_seconds += seconds(now - *computing_since_);
+  const double span = seconds(now - *computing_since_);
+  report_.compute_seconds += span;
+  if (action_) report_.action_times[action_time_].seconds += span;
   if (request_.trace) {
     const bool update = !action_;
     report_.trace.push_back({TraceLane::kCompute, update ? TraceKind::kUpdate : trace_kind(action_->kind),
@@ -133,6 +147,19 @@ void Interpreter::execute(const Begin& begin) {
   const TimePoint now = resources_.clock.now();
   close_compute_span(now);
   action_ = begin;
+  computing_since_ = now;
+  auto& times = report_.action_times;
+  const auto same = [&](const ActionTime& time) { return time.stage == begin.stage && time.kind == begin.kind; };
+  auto time = std::ranges::find_if(times, same);
+  if (time == times.end()) time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
+  ++time->count;
+  action_time_ = static_cast<std::size_t>(time - times.begin());
+}
+
+void Interpreter::leave_actions(TimePoint now) {
+  if (!action_) return;
+  close_compute_span(now);
+  action_.reset();
   computing_since_ = now;
 }
 
@@ -157,6 +184,7 @@ void Interpreter::execute(const Read& read) {
 }
 
 void Interpreter::execute(const Start& start) {
+  if (start.microbatch < 0) leave_actions(resources_.clock.now());
   // The device's queue must have produced the source before the wire reads it.
   if (start.source >= 0) resources_.stream.synchronize();
   const Transfer& transfer = program_.transfers[start.transfer];
@@ -210,7 +238,11 @@ bool Interpreter::execute(const Wait& wait) {
   if (waiting_since_) {
     report_.wait_seconds += seconds(now - *waiting_since_);
     const Transfer& transfer = program_.transfers[transfer_of_handle_[wait.handle]];
-    if (transfer.kind == TransferKind::kReshard) waits_.emplace_back(*waiting_since_, now);
+    if (transfer.kind == TransferKind::kReshard) {
+      waits_.emplace_back(*waiting_since_, now);
+    } else if (action_) {
+      report_.action_times[action_time_].collective_seconds += seconds(now - *waiting_since_);
+    }
     if (request_.trace) {
       report_.trace.push_back({TraceLane::kCompute, TraceKind::kWait, transfer.name, waiting_since_->time_since_epoch().count(),
                                now.time_since_epoch().count(), microbatch_of_handle_[wait.handle],
@@ -232,9 +264,7 @@ void Interpreter::execute(const Accumulate& accumulate) {
 }
 
 void Interpreter::execute(const Norm& norm) {
-  close_compute_span(resources_.clock.now());
-  action_.reset();
-  computing_since_ = resources_.clock.now();
+  leave_actions(resources_.clock.now());
   const auto row = tensors_[norm.destination].as<double>();
   std::fill(row.begin(), row.end(), 0.0);
   for (const ProgramParameter& parameter : program_.parameters) {
@@ -292,6 +322,11 @@ StepReport Interpreter::finish() {
   report_.transfer_seconds = seconds(covered_time(arrivals_));
   report_.exposed_transfer_seconds = seconds(common_time(arrivals_, waits_));
   report_.egress_rate = resources_.engine.counters().egress_rate;
+  for (ActionTime& time : report_.action_times) {
+    time.seconds /= time.count;
+    time.collective_seconds /= time.count;
+  }
+  for (EdgeTime& time : report_.edge_times) time.seconds /= time.count;
   if (program_.losses >= 0) {
     const auto losses = tensors_[static_cast<std::size_t>(program_.losses)].as<float>();
     report_.losses.assign(losses.begin(), losses.end());

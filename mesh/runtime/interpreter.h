@@ -80,6 +80,9 @@ class Interpreter final {
   bool execute(const Wait& wait);
   void take_reports();
   void close_compute_span(TimePoint now);
+  /// No action from here on, or none yet.
+  void leave_actions(TimePoint now);
+  void count_arrival(const Transfer& transfer, const transfer::TransferReport& report);
 
   const Program& program_;
   const StepRequest request_;
@@ -96,6 +99,7 @@ class Interpreter final {
   std::optional<Error> failure_;
 
   std::optional<Begin> action_;
+  std::size_t action_time_ = 0;  ///< Of action_, in report_.action_times, which holds sums until finish().
   TimePoint begun_;
   std::optional<TimePoint> computing_since_;
   std::optional<TimePoint> waiting_since_;

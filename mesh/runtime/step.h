@@ -6,6 +6,7 @@
 
 #include "core/codec/codec.h"
 #include "core/trace/trace_event.h"
+#include "mesh/pipeline/action.h"
 #include "mesh/runtime/batch_source.h"
 
 template <>
@@ -51,23 +52,45 @@ struct ProgramPosition {
       weft::fields(&ProgramPosition::program, &ProgramPosition::run, &ProgramPosition::instruction, &ProgramPosition::timed_out);
 };
 
+/// What one action of a stage took, on average over a step.
+struct ActionTime {
+  std::int32_t stage = 0;
+  ActionKind kind = ActionKind::kForward;
+  std::uint32_t count = 0;        ///< Actions of this kind in the step.
+  double seconds = 0;             ///< Of computation, waits left out.
+  double collective_seconds = 0;  ///< Standing still for transfers within the mesh.
+  static constexpr auto fields = weft::fields(&ActionTime::stage, &ActionTime::kind, &ActionTime::count, &ActionTime::seconds,
+                                              &ActionTime::collective_seconds);
+};
+
+/// What one tensor of an edge between meshes took to come in, on average over a step.
+struct EdgeTime {
+  std::uint32_t op = 0;     ///< PlannedEdge::op.
+  std::uint32_t count = 0;  ///< Tensors in the step.
+  double seconds = 0;       ///< From the first byte to the last.
+  static constexpr auto fields = weft::fields(&EdgeTime::op, &EdgeTime::count, &EdgeTime::seconds);
+};
+
 /// What a device has to say after a step.
 struct StepReport {
   std::vector<float> losses;  ///< Per microbatch; empty where another device reports them.
   double grad_norm = 0;       ///< Of all gradients together, before clipping; equal on all devices.
   double step_seconds = 0;
   double compute_seconds = 0;
-  double wait_seconds = 0;              ///< The device stood still, for whatever reason (bubbles included).
-  double transfer_seconds = 0;          ///< Bytes of resharding were arriving here.
-  double exposed_transfer_seconds = 0;  ///< ... while the device stood still waiting for them.
-  std::uint64_t reshard_bytes = 0;      ///< Sent from here to other meshes.
-  std::uint64_t collective_bytes = 0;   ///< Sent from here within the mesh and for the global norm.
-  double egress_rate = 0;               ///< See EngineCounters::egress_rate.
+  double wait_seconds = 0;               ///< The device stood still, for whatever reason (bubbles included).
+  double transfer_seconds = 0;           ///< Bytes of resharding were arriving here.
+  double exposed_transfer_seconds = 0;   ///< ... while the device stood still waiting for them.
+  std::uint64_t reshard_bytes = 0;       ///< Sent from here to other meshes.
+  std::uint64_t collective_bytes = 0;    ///< Sent from here within the mesh and for the global norm.
+  double egress_rate = 0;                ///< See EngineCounters::egress_rate.
+  std::vector<ActionTime> action_times;  ///< Of all kinds of action of its stages, as they first occur in the program.
+  std::vector<EdgeTime> edge_times;      ///< Of the edges that end here.
   std::vector<TraceEvent> trace;
   static constexpr auto fields =
       weft::fields(&StepReport::losses, &StepReport::grad_norm, &StepReport::step_seconds, &StepReport::compute_seconds,
                    &StepReport::wait_seconds, &StepReport::transfer_seconds, &StepReport::exposed_transfer_seconds,
-                   &StepReport::reshard_bytes, &StepReport::collective_bytes, &StepReport::egress_rate, &StepReport::trace);
+                   &StepReport::reshard_bytes, &StepReport::collective_bytes, &StepReport::egress_rate, &StepReport::action_times,
+                   &StepReport::edge_times, &StepReport::trace);
 };
 
 }  // namespace weft::mesh

@@ -19,6 +19,10 @@ struct StepResult {
   std::uint64_t reshard_bytes = 0;
   std::uint64_t collective_bytes = 0;
   std::vector<double> egress_rates;  ///< By device: StepReport::egress_rate.
+  /// By stage, then kind. `seconds` of the slowest device of the stage's mesh, `collective_seconds` of the one that waited least:
+  /// the others also waited for it.
+  std::vector<ActionTime> action_times;
+  std::vector<EdgeTime> edge_times;  ///< By op; of the device that waited longest for the last byte.
   std::string note;                  ///< What the driver's user should know; mostly empty.
 
   /// Share of the transfer time that computation hid: 1 - exposed / all; 1 when nothing was transferred.

@@ -174,6 +174,63 @@ INSTANTIATE_TEST_SUITE_P(All, NamedStages,
                                           testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
                          name_of_named);
 
+TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
+  const mesh::ModelGraphs model = graphs_of(Model::kUShaped);
+  const Layout layout{"two", {{1, 1}, {1, 1}}, {0, 1}, {2, 2}};
+  std::vector<mesh::TrainingPlan> plans{plan_of(layout, model, mesh::Lowering::kLanes, 2)};
+  for (const mesh::Schedule& schedule : {zb_h1(), with_recomputation(), late_weights()}) {
+    Layout changed = layout;
+    changed.schedule = schedule;
+    plans.push_back(plan_of(changed, model, plans.size() == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes, 1));
+    mesh::check_same_places(plans.front().layout, plans.back().layout);
+  }
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining training(plans.front(), batches, 7);
+  std::vector<mesh::StepResult> results;
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    training.use(plans[step % plans.size()]);
+    results.push_back(training.run(train_step(step)));
+  }
+  expect_equal(results, one_device(Model::kUShaped));
+
+  mesh::LayoutConfig other = plans.front().layout;
+  other.stages = {{0, 1}, {1, 3}};
+  EXPECT_THROW(mesh::check_same_places(plans.front().layout, other), Error);
+}
+
+TEST(StepTimes, AreThereForEveryKindOfActionAndEveryEdge) {
+  Layout layout{"two", {{1, 2}, {1, 1}}, {0, 1}, {2, 2}, zb_h1()};
+  const mesh::TrainingPlan plan = plan_of(layout, graphs_of(Model::kUShaped), mesh::Lowering::kLanes, 2);
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining training(plan, batches, 7);
+  const std::vector<mesh::StepReport> reports = training.run_on_devices(train_step(0));
+  double most = 0;
+  for (const mesh::StepReport& report : reports) {
+    double computing = 0;
+    for (const mesh::ActionTime& time : report.action_times) computing += time.count * time.seconds;
+    EXPECT_GT(computing, 0);
+    EXPECT_LE(computing, report.compute_seconds * (1 + 1e-9)) << "the update belongs to no action";
+    most = std::max(most, report.action_times.front().seconds);
+  }
+  const mesh::StepResult result = mesh::combine(reports);
+  std::vector<std::pair<int, mesh::ActionKind>> kinds;
+  for (const mesh::ActionTime& time : result.action_times) {
+    kinds.emplace_back(time.stage, time.kind);
+    EXPECT_EQ(time.count, 4u);
+    EXPECT_GE(time.collective_seconds, 0);
+  }
+  EXPECT_LE(result.action_times.front().seconds, most);
+  using enum mesh::ActionKind;
+  EXPECT_EQ(kinds, (std::vector<std::pair<int, mesh::ActionKind>>{
+                       {0, kForward}, {0, kInputGrad}, {0, kWeightGrad}, {1, kForward}, {1, kInputGrad}, {1, kWeightGrad}}));
+  ASSERT_EQ(result.edge_times.size(), plan.train.edges.size());
+  for (std::size_t e = 0; e < plan.train.edges.size(); ++e) {
+    EXPECT_EQ(result.edge_times[e].op, plan.train.edges[e].op);
+    EXPECT_EQ(result.edge_times[e].count, 4u);
+    EXPECT_GE(result.edge_times[e].seconds, 0);
+  }
+}
+
 TEST(NamedSchedules, StagesThatLieOtherwiseThanTheSchedulePlacesThemAreExplained) {
   Layout layout{"v", {{1, 1}, {1, 1}}, {0, 1, 0, 1}, {1, 1, 1, 1}};
   layout.named = "zb-v";

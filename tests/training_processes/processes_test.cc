@@ -70,17 +70,8 @@ std::pair<int, std::string> run_in(const std::filesystem::path& folder) {
 
 class Processes : public testing::TestWithParam<ProcessCase> {};
 
-TEST_P(Processes, TrainAsInOneProcess) {
-  const Case layout = master_cases()[GetParam().layout];
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  std::string name = test->name();
-  for (char& letter : name) letter = letter == '/' ? '_' : letter;
-  const std::filesystem::path folder = make_folder(name);
-  write_config(folder / "run.yaml", GetParam());
-  const auto [status, log] = run_in(folder);
-  ASSERT_EQ(status, 0) << log;
-
-  const mesh::TrainingPlan plan = plan_of(layout, GetParam().schedule, GetParam().strategy);
+void expect_losses_as_in_one_process(const std::filesystem::path& folder, const ProcessCase& c) {
+  const mesh::TrainingPlan plan = plan_of(master_cases()[c.layout], c.schedule, c.strategy);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining reference(plan, batches, 7);
   std::ifstream file(folder / "out" / "losses.json");
@@ -91,6 +82,27 @@ TEST_P(Processes, TrainAsInOneProcess) {
     EXPECT_EQ(losses[step].at("loss").get<double>(), expected.loss) << "step " << step;
     EXPECT_EQ(losses[step].at("grad_norm").get<double>(), expected.grad_norm) << "step " << step;
   }
+}
+
+TEST_P(Processes, TrainAsInOneProcess) {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = test->name();
+  for (char& letter : name) letter = letter == '/' ? '_' : letter;
+  const std::filesystem::path folder = make_folder(name);
+  write_config(folder / "run.yaml", GetParam());
+  const auto [status, log] = run_in(folder);
+  ASSERT_EQ(status, 0) << log;
+  expect_losses_as_in_one_process(folder, GetParam());
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ChangedLayout, LossesStayAsTheyAreWhenScheduleAndReshardingChangeBetweenSteps) {
+  const std::filesystem::path folder = make_folder("changed");
+  const ProcessCase c{5, "1f1b", transfer::Strategy::kBroadcast};
+  write_config(folder / "run.yaml", c, ", later: zb-h2");
+  const auto [status, log] = run_in(folder);
+  ASSERT_EQ(status, 0) << log;
+  expect_losses_as_in_one_process(folder, c);
   std::filesystem::remove_all(folder);
 }
 

@@ -24,10 +24,18 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   training.read("stuck_from", batches.stuck_from);
   mesh::GroupOptions options{.seed = 7};
   if (training.has("deadline_seconds")) options.step_deadline = std::chrono::seconds(training.at("deadline_seconds").as<int>());
+  std::string later;
+  training.read("later", later);
   mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(), batches, options);
   std::ofstream out(run.out / "losses.json");
   out << "[";
   for (int step = 0; step < steps; ++step) {
+    if (!later.empty() && step == steps / 2) {
+      mesh::LayoutConfig changed = layout;
+      changed.schedule = later;
+      changed.resharding = transfer::Strategy::kSendRecv;
+      group.use_layout(changed);
+    }
     const mesh::StepResult result = group.run(train_step(static_cast<std::uint64_t>(step)));
     out << fmt::format("{}{{\"loss\": {:.17g}, \"grad_norm\": {:.17g}}}", step == 0 ? "" : ",\n", result.loss, result.grad_norm);
   }
