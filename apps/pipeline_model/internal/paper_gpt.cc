@@ -65,7 +65,8 @@ PipelineModel paper_gpt(const PipelineModelRequest& request) {
   model.time_scale = scale.time_scale;
   model.byte_scale = scale.byte_scale;
   model.description = fmt::format(
-      "GPT, {} layers of width {}, {:.1f} TFLOP a microbatch with the repeated forward, {} meshes of (dp {}, op {}), {} "
+      "GPT, {} layers of width {}, {:.1f} TFLOP a microbatch with the repeated forward, {} meshes of (dp {}, op {}) on a host "
+      "each, {} "
       "microbatches of {} sequences of {:g} tokens; emulated: {:g} TFLOP/s a device, {:.1f} MiB (fp16) a microbatch each way and "
       "boundary; time / {:g}, bytes / {:g}, links {:.1f} Mbit/s for 10 Gbit/s",
       suite.layers, suite.width, model.flops_per_step / microbatches * 1e-12, suite.meshes.count, suite.meshes.data,

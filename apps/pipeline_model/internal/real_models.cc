@@ -53,7 +53,7 @@ PipelineModel real_u_transformer(const PipelineModelRequest& request) {
                                 .width = 96,
                                 .classes = 8,
                                 .levels = 3,
-                                .channels = 16,
+                                .channels = 32,
                                 .group_size = 4,
                                 .head_dim = 16,
                                 .attended_skips = 2,

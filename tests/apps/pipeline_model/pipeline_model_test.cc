@@ -9,6 +9,7 @@
 #include "apps/pipeline_model/forward_pieces.h"
 #include "apps/u_transformer_model/conditional_unet.h"
 #include "core/base/error.h"
+#include "mesh/in_process/in_process_training.h"
 #include "mesh/schedules/named_schedules.h"
 
 namespace weft::apps {
@@ -186,6 +187,22 @@ TEST(PipelineModel, CompilesForEveryNamedSchedule) {
       PipelineModelRequest request{.name = name, .schedule = schedule, .microbatches = 4};
       EXPECT_NO_THROW(plan_of(make_pipeline_model(request))) << name << " " << schedule;
     }
+  }
+}
+
+TEST(PipelineModel, RealOnesAreAsGoodAsGuessingBeforeTheyLearn) {
+  const std::vector<std::pair<std::string, double>> classes{{"gpt-real", 1024}, {"u-transformer-real", 8}};
+  for (const auto& [name, count] : classes) {
+    const PipelineModel model = make_pipeline_model({.name = name, .microbatches = 1});
+    const mesh::TrainingPlan plan = plan_of(model);
+    PipelineBatches batches(model.batches);
+    mesh::InProcessTraining training(plan, batches, 1);
+    mesh::StepRequest request;
+    request.program = plan.validate.programs.front().name;
+    request.run = 1;
+    // The weights of pixels are uniform in [0, 1).
+    const double weight = name == "gpt-real" ? 1 : 0.5;
+    EXPECT_NEAR(training.run(request).loss, weight * std::log(count), 0.3) << name;
   }
 }
 
