@@ -85,7 +85,7 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
     one->add_option("--bubble", request.bubble, "Largest bubble that check accepts")->type_name("PERCENT");
     number("--per-action", request.per_action, "Time that starting any action costs");
     number("--pair-time", request.pair_time, "A compound's time, as a share of its parts'; 0: they run one after the other");
-    number("--credits", request.credits, "Transfers under way per edge; 0: any number");
+    number("--credits", request.credits, "Receives posted ahead per edge; 0: any number");
     one->add_flag("--share-nics", request.share_nics, "An actor's transfers share its network interface");
     one->add_flag("--json", options.json, "Print JSON");
     if (action == ScheduleAction::kShow) one->add_flag("--csv", options.csv, "Print a file that can be read again");

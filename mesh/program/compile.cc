@@ -1,7 +1,6 @@
 #include "mesh/program/compile.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -9,7 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "mesh/program/action_order.h"
+#include "mesh/pipeline/action_order.h"
 #include "mesh/program/lanes.h"
 #include "mesh/program/mesh_compiler.h"
 
@@ -151,36 +150,21 @@ void emit_lanes(std::vector<std::unique_ptr<MeshCompiler>>& compilers, const Sch
   }
 }
 
-/// Walks one order of all actions. A transfer stands where the action that makes its tensor would be over.
+/// Walks one order of all actions and transfers.
 void emit_safe(std::vector<std::unique_ptr<MeshCompiler>>& compilers, const std::vector<PlannedEdge>& edges,
                const std::vector<OrderedAction>& order) {
-  struct Ready {
-    double at = 0;
-    Outgoing outgoing;
-  };
-  std::vector<Ready> waiting;  // By time, then in the order of making.
-  const auto transfer_until = [&](double now) {
-    std::size_t done = 0;
-    for (; done < waiting.size() && waiting[done].at <= now; ++done) {
-      const Outgoing& outgoing = waiting[done].outgoing;
-      const MeshEdge& edge = edges[outgoing.edge].edge;
-      compilers[static_cast<std::size_t>(edge.from_mesh)]->transfer_now(outgoing);
-      compilers[static_cast<std::size_t>(edge.to_mesh)]->transfer_now(outgoing);
-    }
-    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(done));
-  };
-  for (const OrderedAction& ordered : order) {
-    transfer_until(ordered.start);
+  const auto run = [&](const ActionPlace& place) {
     const auto compiler = std::find_if(compilers.begin(), compilers.end(),
-                                       [&](const auto& candidate) { return candidate->actor() == ordered.place.actor; });
-    (*compiler)->emit_action(ordered.place.index);
-    for (Outgoing& outgoing : (*compiler)->take_outgoing()) {
-      const auto later = std::upper_bound(waiting.begin(), waiting.end(), ordered.finish,
-                                          [](double at, const Ready& other) { return at < other.at; });
-      waiting.insert(later, {ordered.finish, std::move(outgoing)});
-    }
-  }
-  transfer_until(std::numeric_limits<double>::infinity());
+                                       [&](const auto& candidate) { return candidate->actor() == place.actor; });
+    (*compiler)->emit_action(place.index);
+    return (*compiler)->take_outgoing();
+  };
+  const auto move = [&](const Outgoing& outgoing) {
+    const MeshEdge& edge = edges[outgoing.edge].edge;
+    compilers[static_cast<std::size_t>(edge.from_mesh)]->transfer_now(outgoing);
+    compilers[static_cast<std::size_t>(edge.to_mesh)]->transfer_now(outgoing);
+  };
+  walk_total_order(order, run, move);
 }
 
 }  // namespace
@@ -242,11 +226,11 @@ Compiled compile(const Partition& partition, const Schedule& schedule, const tra
   } else {
     emit_lanes(compilers, schedule);
   }
+  if (training) {
+    compiled.norms = plan_norms(devices, static_cast<std::int64_t>(partition.graph.parameters().size()), topology);
+  }
   for (auto& compiler : compilers) {
-    if (training) {
-      const auto parameters = static_cast<std::int64_t>(partition.graph.parameters().size());
-      compiler->emit_update(compiled.terms, norm_op, plan_norms(devices, parameters, topology), devices);
-    }
+    if (training) compiler->emit_update(compiled.terms, norm_op, compiled.norms, devices);
     for (Program& program : compiler->finish()) compiled.programs.push_back(std::move(program));
   }
   compiled.num_transfer_ops = ops.count();

@@ -66,6 +66,7 @@ struct Compiled {
   std::vector<Program> programs;  ///< In the order of meshes, then ranks.
   std::vector<PlannedEdge> edges;
   std::vector<TermTransfer> terms;
+  transfer::ReshardPlan norms;  ///< Every device's row of norms to every device, at the end of a training step.
   int num_transfer_ops = 0;
 };
 

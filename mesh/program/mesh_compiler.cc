@@ -178,7 +178,7 @@ void MeshCompiler::emit_action(std::size_t index) {
   if (const auto again = recomputations_.find(action.stage);
       again != recomputations_.end() && runs(action.kind, Pass::kForward)) {
     for (auto& instances : instances_) {
-      for (const LocalId id : again->second.dropped) instances.erase({id, action.microbatch});
+      for (const LocalId id : again->second.what.dropped) instances.erase({id, action.microbatch});
     }
   }
   if (options_.lowering == Lowering::kSafe) return;
@@ -210,7 +210,7 @@ void MeshCompiler::emit_steps(int stage, ActionKind kind, int microbatch) {
 }
 
 void MeshCompiler::emit_recomputation(const Recomputation& recomputation, int microbatch) {
-  std::vector<std::size_t> steps(recomputation.steps.begin(), recomputation.steps.end());
+  std::vector<std::size_t> steps(recomputation.what.steps.begin(), recomputation.what.steps.end());
   std::stable_sort(steps.begin(), steps.end(),
                    [&](std::size_t a, std::size_t b) { return part_.steps[a].order < part_.steps[b].order; });
   for (const std::size_t step : steps) emit_step(step, microbatch, Round::kAgain);

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "mesh/program/compile.h"
 #include "mesh/program/emitter.h"
 #include "mesh/program/lanes.h"
+#include "mesh/program/recomputation.h"
 
 namespace weft::mesh {
 
@@ -71,8 +71,7 @@ class MeshCompiler {
   };
   /// What a stage that recomputes drops after its forward, and the steps that it runs again before its backward.
   struct Recomputation {
-    std::set<LocalId> dropped;  ///< Not what other stages of this mesh use.
-    std::set<std::size_t> steps;
+    RecomputedSteps what;
     bool scheduled = false;  ///< The schedule says when; else it is the beginning of the backward.
     bool before(ActionKind kind) const { return scheduled ? kind == ActionKind::kRecompute : gives_input_grad(kind); }
   };

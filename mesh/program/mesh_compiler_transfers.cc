@@ -2,31 +2,10 @@
 
 #include "core/base/check.h"
 #include "mesh/program/mesh_compiler.h"
+#include "mesh/topology/axis_groups.h"
 #include "transfer/collective/collective.h"
 
 namespace weft::mesh {
-namespace {
-
-/// Ranks that are alike in all coordinates but `axes`, by their place along these.
-std::vector<std::vector<int>> groups_over(const DeviceMesh& mesh, const std::vector<int>& axes) {
-  std::map<Coordinate, std::vector<int>> groups;
-  for (int rank = 0; rank < mesh.size(); ++rank) {
-    Coordinate key = mesh.coordinate(rank);
-    for (const int axis : axes) key[static_cast<std::size_t>(axis)] = 0;
-    groups[key].push_back(rank);
-  }
-  std::vector<std::vector<int>> result;
-  for (auto& [key, ranks] : groups) result.push_back(std::move(ranks));
-  return result;
-}
-
-std::vector<transfer::DeviceId> devices_of(const DeviceMesh& mesh, const std::vector<int>& ranks) {
-  std::vector<transfer::DeviceId> devices;
-  for (const int rank : ranks) devices.push_back(mesh.devices()[static_cast<std::size_t>(rank)]);
-  return devices;
-}
-
-}  // namespace
 
 std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name, const std::vector<int>& axes,
                                                         const std::vector<TensorType>& types) {
@@ -34,7 +13,7 @@ std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name,
   for (const std::vector<int>& group : groups_over(mesh_, axes)) {
     const TensorType& type = types[static_cast<std::size_t>(group.front())];
     const transfer::CollectivePlan plan =
-        transfer::plan_all_reduce(type.dtype, Region::whole(type.shape), devices_of(mesh_, group), topology_);
+        transfer::plan_all_reduce(type.dtype, Region::whole(type.shape), devices_at(mesh_, group), topology_);
     const std::uint32_t op = ops_.next();
     for (const int rank : group) {
       transfers[static_cast<std::size_t>(rank)] = emitters_[static_cast<std::size_t>(rank)].add_transfer(
@@ -76,7 +55,7 @@ void MeshCompiler::make_step_transfers() {
     step_transfer_.push_back(add_step_transfer(part_.steps[i], ""));
     // Known by a number of its own: it happens a second time for the same microbatch.
     const auto again = recomputations_.find(part_.steps[i].stage);
-    if (again != recomputations_.end() && again->second.steps.contains(i)) {
+    if (again != recomputations_.end() && again->second.what.steps.contains(i)) {
       step_transfer_again_[i] = add_step_transfer(part_.steps[i], " again");
     }
   }

@@ -14,11 +14,12 @@ std::vector<StageEdge> ScheduleCosts::stage_edges() const {
 
 double duration(const ScheduleCosts& costs, const Action& action) {
   const StageCosts& stage = costs.stages[static_cast<std::size_t>(action.stage)];
+  const double again = stage.recomputes ? stage.recompute : 0;
   const double time = [&] {
     switch (action.kind) {
       case ActionKind::kForward: return stage.forward;
-      case ActionKind::kBackward: return stage.input_grad + stage.weight_grad;
-      case ActionKind::kInputGrad: return stage.input_grad;
+      case ActionKind::kBackward: return again + stage.input_grad + stage.weight_grad;
+      case ActionKind::kInputGrad: return again + stage.input_grad;
       case ActionKind::kWeightGrad: return stage.weight_grad;
       case ActionKind::kRecompute: return stage.recompute;
       case ActionKind::kVocabularyScores: return stage.vocabulary_scores;

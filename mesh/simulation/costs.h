@@ -18,6 +18,22 @@ struct StageCosts {
   double activations = 1;                              ///< Memory that F takes, until the input gradient is there ...
   double for_weight_grad = 1;                          ///< ... but for this part of it, which W needs and gives back.
   double kept_for_recompute = 0;                       ///< What F leaves where an R follows, which takes the rest again.
+  bool recomputes = false;                             ///< Where the schedule has no R of the stage, its I and B begin with one.
+};
+
+/// When within the actions at its ends an edge's tensor is made and needed, in one direction. The parts of a B are told by those
+/// of its I and W, so that they stay what they are when the times of a stage change. A tensor leaves as soon as it exists, and
+/// holds its user up only where that needs it. By itself: made at the end of an action, needed at the beginning.
+struct TensorTiming {
+  bool exists = true;             ///< False: nothing goes this way, and nothing waits for it.
+  double made = 1;                ///< After this part of the F or input gradient that makes it ...
+  double made_weights = 1;        ///< ... and, within a B, this part of the weight gradient.
+  double needed = 0;              ///< From this part on of the F or input gradient that uses it ...
+  double needed_weights = 0;      ///< ... and, within a B, this part of the weight gradient.
+  bool for_weights_only = false;  ///< An I that stands alone does without it; its W needs it from `needed_weights` on.
+  /// In which order an action uses and makes tensors at one moment: steps may take no time. Equal: uses come first.
+  int made_step = 0, needed_step = 0;
+  friend bool operator==(const TensorTiming&, const TensorTiming&) = default;
 };
 
 /// Time to move one microbatch's tensor along an edge whose ends lie on different actors.
@@ -25,6 +41,8 @@ struct EdgeCosts {
   StageEdge edge;       ///< Its bytes are in the unit of the stages' memory.
   double forward = 0;   ///< The activation.
   double backward = 0;  ///< Its gradient.
+  TensorTiming forward_timing = {};
+  TensorTiming backward_timing = {};
 };
 
 /// What a simulation knows of model and machine. A value.
@@ -36,10 +54,13 @@ struct ScheduleCosts {
   /// served; empty: transfers of different edges do not slow each other down.
   std::vector<int> nic_of_actor;
   double pair_time = 0;  ///< A compound takes this times the sum of its actions, as one; 0: its actions run one after the other.
+  /// What a step ends with, once, for which all wait for each other: shared gradients and the exchange of norms.
+  double exchange = 0;
 
   std::vector<StageEdge> stage_edges() const;
 };
 
+/// What the action takes while it need not wait. An R that the schedule lacks is in I and B.
 double duration(const ScheduleCosts& costs, const Action& action);
 
 /// The same work cut finer: every stage becomes `chunks` stages in a row with an equal part of its time and memory. The edges

@@ -43,14 +43,19 @@ class Sweep {
     const StageCosts& stage = costs_.stages[static_cast<std::size_t>(action.stage)];
     const auto n = static_cast<std::size_t>(node);
     const double dropped = stage.activations - stage.kept_for_recompute;
+    const bool again = graph_.has(ActionKind::kRecompute, action.stage, action.microbatch);
     switch (action.kind) {
       case ActionKind::kForward:
         change(node, times_.action_start[n], stage.activations);
-        if (graph_.has(ActionKind::kRecompute, action.stage, action.microbatch)) change(node, times_.action_end[n], -dropped);
+        if (again || stage.recomputes) change(node, times_.action_end[n], -dropped);
         break;
       case ActionKind::kRecompute: change(node, times_.action_start[n], dropped); break;
-      case ActionKind::kBackward: change(node, times_.action_end[n], -stage.activations); break;
-      case ActionKind::kInputGrad: change(node, times_.action_end[n], stage.for_weight_grad - stage.activations); break;
+      case ActionKind::kBackward:
+      case ActionKind::kInputGrad:
+        if (stage.recomputes) change(node, times_.action_start[n], dropped);
+        change(node, times_.action_end[n],
+               (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) - stage.activations);
+        break;
       case ActionKind::kWeightGrad: change(node, times_.action_end[n], -stage.for_weight_grad); break;
       default: break;
     }
@@ -59,7 +64,7 @@ class Sweep {
   void hold_tensors() {
     for (const MemoryTimes::Transfer& one : times_.transfers) {
       const auto bytes = static_cast<double>(costs_.edges[static_cast<std::size_t>(one.edge)].edge.bytes);
-      hold(one.producer, times_.action_end[static_cast<std::size_t>(one.producer)], one.end, bytes);
+      hold(one.producer, one.made, one.end, bytes);
       hold(one.consumer, one.start, times_.action_end[static_cast<std::size_t>(one.consumer)], bytes);
     }
     // Between stages of one actor a tensor is handed over where it lies.

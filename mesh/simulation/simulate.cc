@@ -2,35 +2,27 @@
 
 #include <algorithm>
 #include <queue>
-#include <tuple>
 
 #include "core/base/error.h"
 #include "mesh/pipeline/action_graph.h"
 #include "mesh/simulation/internal/memory.h"
+#include "mesh/simulation/internal/step_graph.h"
 
 namespace weft::mesh {
 namespace {
 
-/// The events of one step: nodes 0 .. n-1 are the actions, as the graph of actions numbers them, then come the transfers.
+/// Plays a step graph.
 class Player {
  public:
-  Player(const ScheduleCosts& costs, const SimulationOptions& options, const ActionGraph& graph)
-      : costs_(costs), options_(options), graph_(graph), actions_(static_cast<std::size_t>(graph.size())) {
-    find_transfers();
-    const std::size_t nodes = actions_ + transfers_.size();
-    duration_.resize(nodes);
-    start_.assign(nodes, 0);
-    end_.assign(nodes, 0);
-    bound_by_.assign(nodes, -1);
-    waits_.assign(nodes, 0);
-    for (std::size_t node = 0; node < actions_; ++node) duration_[node] = duration(costs, graph.action(static_cast<int>(node)));
-    for (std::size_t t = 0; t < transfers_.size(); ++t) {
-      const EdgeCosts& edge = costs.edges[static_cast<std::size_t>(transfers_[t].edge)];
-      duration_[actions_ + t] = transfers_[t].backward ? edge.backward : edge.forward;
-    }
-    if (costs.pair_time > 0) join_pairs();
-    add_arcs();
-  }
+  Player(const ScheduleCosts& costs, const SimulationOptions& options, const ActionGraph& actions, const StepGraph& graph)
+      : costs_(costs),
+        options_(options),
+        actions_(actions),
+        graph_(graph),
+        start_(graph.size(), 0),
+        end_(graph.size(), 0),
+        bound_by_(graph.size(), -1),
+        waits_(graph.num_waits()) {}
 
   /// Returns false if not everything could run.
   bool play() { return costs_.nic_of_actor.empty() ? play_freely() : play_with_interfaces(); }
@@ -38,7 +30,8 @@ class Player {
   Simulation result() const {
     Simulation simulation;
     double busiest = 0;
-    for (int actor = 0; actor < graph_.num_actors(); ++actor) simulation.actors.push_back(actor_result(actor));
+    for (int actor = 0; actor < actions_.num_actors(); ++actor) simulation.actors.push_back(actor_result(actor));
+    add_standing(simulation);
     for (const SimulatedActor& actor : simulation.actors) {
       simulation.makespan = std::max(simulation.makespan, actor.end);
       busiest = std::max(busiest, actor.work);
@@ -46,122 +39,47 @@ class Player {
       simulation.exposed += actor.exposed / static_cast<double>(simulation.actors.size());
     }
     simulation.makespan_bubble = simulation.makespan - busiest;
-    for (std::size_t node = 0; node < actions_; ++node) simulation.mean_end += end_[node] / static_cast<double>(actions_);
+    for (int action = 0; action < actions_.size(); ++action) simulation.mean_end += action_end(action) / actions_.size();
+    simulation.step = step_end(simulation);
     if (options_.details) {
-      for (std::size_t t = 0; t < transfers_.size(); ++t) {
-        const Transfer& one = transfers_[t];
-        simulation.transfers.push_back({one.edge, one.backward, graph_.action(one.producer).microbatch,
-                                        graph_.actor(one.producer), graph_.actor(one.consumer), start_[actions_ + t],
-                                        end_[actions_ + t]});
+      for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
+        const StepGraph::Transfer& one = graph_.transfer_of(node);
+        simulation.transfers.push_back({one.edge, one.backward, actions_.action(one.producer).microbatch,
+                                        actions_.actor(one.producer), actions_.actor(one.consumer), start_[node], end_[node]});
       }
       simulation.critical_path = critical_path();
     }
-    record_memory(costs_, graph_, memory_times(), options_.details, simulation);
+    record_memory(costs_, actions_, memory_times(), options_.details, simulation);
     return simulation;
   }
 
  private:
-  struct Transfer {
-    int edge = 0;
-    bool backward = false;
-    int producer = 0;
-    int consumer = 0;
-  };
-
-  void find_transfers() {
-    for (int node = 0; node < graph_.size(); ++node) {
-      for (const ActionGraph::Need& need : graph_.needs(node)) {
-        if (need.edge < 0 || graph_.actor(need.node) == graph_.actor(node)) continue;
-        transfers_.push_back({need.edge, graph_.action(node).kind != ActionKind::kForward, need.node, node});
-      }
-    }
-    // Per edge and direction in the order in which they are produced: one after the other.
-    std::ranges::sort(transfers_, {}, [](const Transfer& one) { return std::tuple(one.edge, one.backward, one.producer); });
-  }
-
-  bool same_lane(std::size_t a, std::size_t b) const {
-    return transfers_[a].edge == transfers_[b].edge && transfers_[a].backward == transfers_[b].backward;
-  }
-
-  /// A compound is one action: its first member takes the time of all, and the others end with it.
-  void join_pairs() {
-    head_.resize(actions_);
-    for (std::size_t node = 0; node < actions_; ++node) {
-      const bool joins = graph_.action(static_cast<int>(node)).joins_previous && graph_.previous(static_cast<int>(node)) >= 0;
-      head_[node] = joins ? head_[node - 1] : static_cast<int>(node);
-      if (!joins) continue;
-      duration_[static_cast<std::size_t>(head_[node])] += duration_[node];
-      duration_[node] = 0;
-    }
-    for (std::size_t node = 1; node < actions_; ++node) {
-      const auto head = static_cast<std::size_t>(head_[node]);
-      if (head == node - 1) duration_[head] *= costs_.pair_time;
-    }
-  }
-
-  template <typename Visit>
-  void for_each_arc(const Visit& visit) const {
-    for (int node = 0; node < graph_.size(); ++node) {
-      const int first = head_.empty() ? node : head_[static_cast<std::size_t>(node)];
-      if (graph_.previous(node) >= 0) visit(node - 1, node);
-      for (const ActionGraph::Need& need : graph_.needs(node)) {
-        // What comes by a transfer waits for the transfer, below.
-        if (need.edge < 0 || graph_.actor(need.node) == graph_.actor(node)) visit(need.node, first);
-      }
-    }
-    const auto credits = static_cast<std::size_t>(options_.credits);
-    for (std::size_t t = 0; t < transfers_.size(); ++t) {
-      const int node = static_cast<int>(actions_ + t);
-      const int consumer = transfers_[t].consumer;
-      visit(transfers_[t].producer, node);
-      visit(node, head_.empty() ? consumer : head_[static_cast<std::size_t>(consumer)]);
-      if (t > 0 && same_lane(t - 1, t)) visit(node - 1, node);
-      if (credits == 0 || t < credits || !same_lane(t - credits, t)) continue;
-      visit(transfers_[t - credits].consumer, node);
-      const int next = transfers_[t].producer + 1;
-      if (next < graph_.first(graph_.actor(transfers_[t].producer) + 1)) visit(node - options_.credits, next);
-    }
-  }
-
-  void add_arcs() {
-    const std::size_t nodes = duration_.size();
-    arc_begin_.assign(nodes + 1, 0);
-    for_each_arc([&](int from, int to) {
-      ++arc_begin_[static_cast<std::size_t>(from) + 1];
-      ++waits_[static_cast<std::size_t>(to)];
-    });
-    for (std::size_t node = 0; node < nodes; ++node) arc_begin_[node + 1] += arc_begin_[node];
-    arcs_.resize(static_cast<std::size_t>(arc_begin_.back()));
-    std::vector<int> at(arc_begin_.begin(), arc_begin_.end() - 1);
-    for_each_arc([&](int from, int to) { arcs_[static_cast<std::size_t>(at[static_cast<std::size_t>(from)]++)] = to; });
-  }
-
   /// Passes the end of `node` on; calls `ready` for those that wait for nothing else.
   template <typename Ready>
   void release(std::size_t node, const Ready& ready) {
-    for (int arc = arc_begin_[node]; arc < arc_begin_[node + 1]; ++arc) {
-      const int to = arcs_[static_cast<std::size_t>(arc)];
-      const auto t = static_cast<std::size_t>(to);
+    const auto [begin, end] = graph_.waiting_for(node);
+    for (const int* to = begin; to != end; ++to) {
+      const auto t = static_cast<std::size_t>(*to);
       if (end_[node] > start_[t] || bound_by_[t] < 0) {
         start_[t] = std::max(start_[t], end_[node]);
         bound_by_[t] = static_cast<int>(node);
       }
-      if (--waits_[t] == 0) ready(to);
+      if (--waits_[t] == 0) ready(*to);
     }
   }
 
   bool play_freely() {
     std::vector<int> done;
-    done.reserve(duration_.size());
-    for (std::size_t node = 0; node < duration_.size(); ++node) {
+    done.reserve(graph_.size());
+    for (std::size_t node = 0; node < graph_.size(); ++node) {
       if (waits_[node] == 0) done.push_back(static_cast<int>(node));
     }
     for (std::size_t at = 0; at < done.size(); ++at) {
       const auto node = static_cast<std::size_t>(done[at]);
-      end_[node] = start_[node] + duration_[node];
+      end_[node] = start_[node] + graph_.duration(node);
       release(node, [&](int next) { done.push_back(next); });
     }
-    return done.size() == duration_.size();
+    return done.size() == graph_.size();
   }
 
   /// In the order of time, so that interfaces serve who comes first.
@@ -174,78 +92,124 @@ class Player {
     std::vector<Interface> out(nics), in(nics);
     using Event = std::pair<double, int>;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> queue;
-    for (std::size_t node = 0; node < duration_.size(); ++node) {
+    for (std::size_t node = 0; node < graph_.size(); ++node) {
       if (waits_[node] == 0) queue.push({0, static_cast<int>(node)});
     }
     std::size_t done = 0;
     for (; !queue.empty(); ++done) {
       const auto node = static_cast<std::size_t>(queue.top().second);
       queue.pop();
-      if (node >= actions_) {
-        const Transfer& one = transfers_[node - actions_];
-        const auto nic = [&](int action) {
-          return static_cast<std::size_t>(costs_.nic_of_actor[static_cast<std::size_t>(graph_.actor(action))]);
-        };
+      if (node >= graph_.num_pieces()) {
+        const StepGraph::Transfer& one = graph_.transfer_of(node);
+        const std::size_t from = interface_of(one.producer), to = interface_of(one.consumer);
         // Actors behind one interface reach each other without it.
-        if (nic(one.producer) != nic(one.consumer)) {
-          for (Interface* side : {&out[nic(one.producer)], &in[nic(one.consumer)]}) {
+        if (from != to) {
+          for (Interface* side : {&out[from], &in[to]}) {
             if (side->free_at <= start_[node]) continue;
             start_[node] = side->free_at;
             bound_by_[node] = side->last;
           }
-          for (Interface* side : {&out[nic(one.producer)], &in[nic(one.consumer)]}) {
-            *side = {start_[node] + duration_[node], static_cast<int>(node)};
-          }
+          for (Interface* side : {&out[from], &in[to]}) *side = {start_[node] + graph_.duration(node), static_cast<int>(node)};
         }
       }
-      end_[node] = start_[node] + duration_[node];
+      end_[node] = start_[node] + graph_.duration(node);
       release(node, [&](int next) { queue.push({start_[static_cast<std::size_t>(next)], next}); });
     }
-    return done == duration_.size();
+    return done == graph_.size();
   }
 
-  double action_start(int node) const {
-    return start_[static_cast<std::size_t>(head_.empty() ? node : head_[static_cast<std::size_t>(node)])];
+  std::size_t interface_of(int action) const {
+    return static_cast<std::size_t>(costs_.nic_of_actor[static_cast<std::size_t>(actions_.actor(action))]);
   }
+
+  double action_start(int action) const { return start_[graph_.first_piece(graph_.head(action))]; }
+  double action_end(int action) const { return end_[graph_.last_piece(action)]; }
 
   SimulatedActor actor_result(int actor) const {
     SimulatedActor result;
-    if (graph_.first(actor) < graph_.first(actor + 1)) {
-      result.start = start_[static_cast<std::size_t>(graph_.first(actor))];
-      result.end = end_[static_cast<std::size_t>(graph_.first(actor + 1)) - 1];
+    const int first = actions_.first(actor), past = actions_.first(actor + 1);
+    if (first < past) {
+      result.start = start_[graph_.first_piece(first)];
+      result.end = action_end(past - 1);
     }
-    for (int node = graph_.first(actor); node < graph_.first(actor + 1); ++node) {
-      const auto n = static_cast<std::size_t>(node);
-      result.work += duration_[n];
-      result.exposed += exposed(node);
-      if (options_.details) result.actions.push_back({graph_.action(node), action_start(node), end_[n]});
+    for (int action = first; action < past; ++action) {
+      for (std::size_t piece = graph_.first_piece(action); piece <= graph_.last_piece(action); ++piece) {
+        result.work += graph_.duration(piece);
+        if (!options_.blocking) result.exposed += exposed(piece, action > first || piece > graph_.first_piece(action));
+      }
+      if (options_.details) result.actions.push_back({actions_.action(action), action_start(action), action_end(action)});
     }
     return result;
   }
 
-  /// The part of the idle time before an action in which all that was missing was on its way.
-  double exposed(int node) const {
-    const auto n = static_cast<std::size_t>(node);
-    int by = bound_by_[n];
-    if (by < static_cast<int>(actions_)) return 0;
-    const double free_from = graph_.previous(node) >= 0 ? end_[n - 1] : 0;
-    const int producer = transfers_[static_cast<std::size_t>(by) - actions_].producer;
-    return std::max(0.0, start_[n] - std::max(free_from, end_[static_cast<std::size_t>(producer)]));
+  /// The part of the idle time before a piece in which all that was missing was on its way.
+  double exposed(std::size_t piece, bool follows) const {
+    const int by = bound_by_[piece];
+    if (by < static_cast<int>(graph_.num_pieces())) return 0;
+    const double free_from = follows ? end_[piece - 1] : 0;
+    const double made = end_[static_cast<std::size_t>(graph_.transfer_of(static_cast<std::size_t>(by)).made_by)];
+    return std::max(0.0, start_[piece] - std::max(free_from, made));
+  }
+
+  /// Who blocks in a transfer stands still for all of it.
+  void add_standing(Simulation& simulation) const {
+    if (!options_.blocking) return;
+    for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
+      const StepGraph::Transfer& one = graph_.transfer_of(node);
+      for (const int end : {one.producer, one.consumer}) {
+        simulation.actors[static_cast<std::size_t>(actions_.actor(end))].exposed += graph_.duration(node);
+      }
+    }
+  }
+
+  /// Sends are over, gradients reduced; then all meet, and take their optimizer steps. What the schedule has of this was played.
+  double step_end(const Simulation& simulation) const {
+    const std::size_t actors = simulation.actors.size();
+    std::vector<double> computed, sent(actors, 0), reduce(actors, 0), optimizer(actors, 0);
+    for (const SimulatedActor& actor : simulation.actors) computed.push_back(actor.end);
+    for (std::size_t stage = 0; stage < costs_.stages.size(); ++stage) {
+      const std::size_t actor = actor_of_stage(static_cast<int>(stage));
+      const auto lacks = [&](ActionKind kind) { return !actions_.has(kind, static_cast<int>(stage), kNoMicrobatch); };
+      if (lacks(ActionKind::kReduceGrad)) reduce[actor] += costs_.stages[stage].reduce_grad;
+      if (lacks(ActionKind::kOptimizer)) optimizer[actor] += costs_.stages[stage].optimizer;
+    }
+    for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
+      const StepGraph::Transfer& one = graph_.transfer_of(node);
+      for (const int end : {one.producer, one.consumer}) {
+        double& over = (options_.blocking ? computed : sent)[static_cast<std::size_t>(actions_.actor(end))];
+        over = std::max(over, end_[node]);
+      }
+    }
+    double all = 0, last = 0;
+    for (std::size_t actor = 0; actor < actors; ++actor) {
+      all = std::max({all, computed[actor] + reduce[actor], sent[actor]});
+      last = std::max(last, optimizer[actor]);
+    }
+    return all + costs_.exchange + last;
+  }
+
+  std::size_t actor_of_stage(int stage) const {
+    const auto first = actions_.find(ActionKind::kForward, stage, 0);
+    return first ? static_cast<std::size_t>(actions_.actor(*first)) : 0;
   }
 
   std::vector<Simulation::PathStep> critical_path() const {
     std::vector<Simulation::PathStep> path;
     int node = -1;
-    for (std::size_t one = 0; one < actions_; ++one) {
-      if (node < 0 || end_[one] > end_[static_cast<std::size_t>(node)]) node = static_cast<int>(one);
+    for (int action = 0; action < actions_.size(); ++action) {
+      const int last = static_cast<int>(graph_.last_piece(action));
+      if (node < 0 || end_[static_cast<std::size_t>(last)] > end_[static_cast<std::size_t>(node)]) node = last;
     }
     for (; node >= 0; node = bound_by_[static_cast<std::size_t>(node)]) {
       const auto n = static_cast<std::size_t>(node);
-      if (n < actions_) {
-        path.push_back({graph_.actor(node), node - graph_.first(graph_.actor(node)), false});
+      Simulation::PathStep step;
+      if (n < graph_.num_pieces()) {
+        const int action = graph_.action_of(n), actor = actions_.actor(action);
+        step = {actor, action - actions_.first(actor), false};
       } else {
-        path.push_back({graph_.actor(transfers_[n - actions_].consumer), static_cast<int>(n - actions_), true});
+        step = {actions_.actor(graph_.transfer_of(n).consumer), static_cast<int>(n - graph_.num_pieces()), true};
       }
+      if (path.empty() || path.back() != step) path.push_back(step);
     }
     std::ranges::reverse(path);
     return path;
@@ -253,27 +217,37 @@ class Player {
 
   MemoryTimes memory_times() const {
     MemoryTimes times;
-    for (int node = 0; node < graph_.size(); ++node) {
-      times.action_start.push_back(action_start(node));
-      times.action_end.push_back(end_[static_cast<std::size_t>(node)]);
+    for (int action = 0; action < actions_.size(); ++action) {
+      times.action_start.push_back(action_start(action));
+      times.action_end.push_back(action_end(action));
     }
-    for (std::size_t t = 0; t < transfers_.size(); ++t) {
+    for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
+      const StepGraph::Transfer& one = graph_.transfer_of(node);
       times.transfers.push_back(
-          {transfers_[t].edge, transfers_[t].producer, transfers_[t].consumer, start_[actions_ + t], end_[actions_ + t]});
+          {one.edge, one.producer, one.consumer, end_[static_cast<std::size_t>(one.made_by)], start_[node], end_[node]});
     }
     return times;
   }
 
   const ScheduleCosts& costs_;
   const SimulationOptions& options_;
-  const ActionGraph& graph_;
-  const std::size_t actions_;
-  std::vector<Transfer> transfers_;
-  std::vector<int> head_;  ///< The first action of each action's compound; empty if compounds are not one.
-  std::vector<double> duration_, start_, end_;
+  const ActionGraph& actions_;
+  const StepGraph& graph_;
+  std::vector<double> start_, end_;
   std::vector<int> bound_by_;  ///< The node whose end let each one start, or -1.
-  std::vector<int> waits_, arc_begin_, arcs_;
+  std::vector<int> waits_;
 };
+
+/// An R that the schedule has is not also in the stage's backward.
+ScheduleCosts fit(const Schedule& schedule, const ScheduleCosts& costs) {
+  ScheduleCosts result = costs;
+  for (const std::vector<Action>& actions : schedule.actors) {
+    for (const Action& action : actions) {
+      if (action.kind == ActionKind::kRecompute) result.stages[static_cast<std::size_t>(action.stage)].recomputes = false;
+    }
+  }
+  return result;
+}
 
 void check(const Schedule& schedule, const ScheduleCosts& costs, const ActionGraph& graph) {
   if (static_cast<int>(costs.stages.size()) != schedule.stages) {
@@ -298,18 +272,26 @@ double Simulation::peak() const {
   return most;
 }
 
-Simulation simulate(const Schedule& schedule, const ScheduleCosts& costs, const SimulationOptions& options) {
-  const std::vector<StageEdge> edges = costs.stage_edges();
-  const ActionGraph graph(schedule, edges);
-  check(schedule, costs, graph);
-  Player player(costs, options, graph);
-  if (player.play()) return player.result();
-  if (const std::vector<int> cycle = graph.find_cycle(); !cycle.empty()) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name, describe_cycle(graph, cycle));
-  }
-  throw_error(ErrorCode::kInvalidArgument,
-              "schedule '{}' cannot finish with {} credits per edge{}; give it more, or none (any number)", schedule.name,
-              options.credits, costs.pair_time > 0 ? " and compounds that run as one" : "");
+Simulation simulate(const Schedule& schedule, const ScheduleCosts& given, const SimulationOptions& options) {
+  const std::vector<StageEdge> edges = given.stage_edges();
+  const ActionGraph actions(schedule, edges);
+  check(schedule, given, actions);
+  const auto fail = [&] {
+    const std::vector<int> cycle = actions.find_cycle();
+    if (!cycle.empty()) {
+      throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name, describe_cycle(actions, cycle));
+    }
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' cannot finish with {} credits per edge{}; give it more, or none (any number)", schedule.name,
+                options.credits, given.pair_time > 0 ? " and compounds that run as one" : "");
+  };
+  // The one order of everything exists only where everything can finish.
+  if (options.blocking && static_cast<int>(actions.order().size()) < actions.size()) fail();
+  const ScheduleCosts costs = fit(schedule, given);
+  const StepGraph graph(costs, options, schedule, actions);
+  Player player(costs, options, actions, graph);
+  if (!player.play()) fail();
+  return player.result();
 }
 
 }  // namespace weft::mesh

@@ -9,7 +9,7 @@ namespace weft::mesh {
 
 struct SimulatedAction {
   Action action;
-  double start = 0;
+  double start = 0;  ///< It may be held up on its way to the end.
   double end = 0;
 };
 
@@ -41,7 +41,7 @@ struct SimulatedActor {
 
 /// What one step costs under a schedule. A value.
 struct Simulation {
-  double makespan = 0;
+  double makespan = 0;         ///< Until the last action is over.
   double makespan_bubble = 0;  ///< Makespan minus the work of the busiest actor.
   /// Most idle time between an actor's first start and last end: what counts when the next step may begin staggered.
   double span_bubble = 0;
@@ -49,12 +49,16 @@ struct Simulation {
   double mean_end = 0;  ///< Of all actions: how early the work gets done.
   std::vector<SimulatedActor> actors;
   std::vector<SimulatedTransfer> transfers;
+  /// Until a run's step is over: its sends, REDUCE_GRAD and OPT of the stages where the schedule lacks them, and the exchange
+  /// between these.
+  double step = 0;
 
   /// One step of the longest chain: an action, or the transfer that brought what it waited for.
   struct PathStep {
     int actor = 0;  ///< Of the action, or where the transfer arrives.
     int index = 0;  ///< Into the actor's actions, or into transfers.
     bool transfer = false;
+    friend bool operator==(const PathStep&, const PathStep&) = default;
   };
   std::vector<PathStep> critical_path;  ///< In time order, from a start at 0 to the last end.
 
@@ -63,16 +67,19 @@ struct Simulation {
 };
 
 struct SimulationOptions {
-  /// Transfers of one edge and direction that may be under way or wait at the receiver: the next may start only when the one that
-  /// many before it has been used, and an actor stands still when it would have to start one too many. 0: any number.
+  /// Receives of one edge and direction that are posted ahead: a transfer may start only when the action that uses the one that
+  /// many before it is over. Its sender keeps the tensor and goes on. 0: any number.
   int credits = 0;
   bool details = true;  ///< False: no actions, transfers, memory levels and path, only numbers.
+  /// As Lowering::kSafe runs it: every transfer is one element of one order of everything, which does not depend on times, and
+  /// both its actors stand still there until it is over. Credits do not matter then.
+  bool blocking = false;
 };
 
-/// Plays one step. Every actor runs its actions in order, each as soon as what it needs is there; transfers start when the tensor
-/// exists, one after the other per edge and direction, beside the computation. Pure; linear in the number of actions and
-/// transfers (times a logarithm where interfaces are shared). Throws Error(kInvalidArgument) if costs and schedule do not fit
-/// together or the schedule cannot finish.
+/// Plays one step. Every actor runs its actions in order, each as soon as what it needs is there, as far as it needs nothing
+/// more; transfers start when the tensor exists, one after the other per edge and direction, beside the computation. Pure; linear
+/// in the number of actions and transfers (times a logarithm where interfaces are shared). Throws Error(kInvalidArgument) if
+/// costs and schedule do not fit together or the schedule cannot finish.
 Simulation simulate(const Schedule& schedule, const ScheduleCosts& costs, const SimulationOptions& options = {});
 
 }  // namespace weft::mesh

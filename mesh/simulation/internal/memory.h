@@ -13,6 +13,7 @@ struct MemoryTimes {
     int edge = 0;
     int producer = 0;
     int consumer = 0;
+    double made = 0;
     double start = 0;
     double end = 0;
   };

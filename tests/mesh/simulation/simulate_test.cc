@@ -66,23 +66,25 @@ TEST(Simulate, ActorsBehindOneInterfaceTakeTurns) {
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 3);
 }
 
-TEST(Simulate, CreditsHoldTheSenderBack) {
-  // Actor 1 uses its first tensor at 1 and is busy with it for 10 a piece.
+TEST(Simulate, CreditsHoldTransfersBackButNotTheirSender) {
+  // Actor 1 uses its first tensor at 2 and is busy with it for 10 a piece.
   const Schedule schedule = schedule_of("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n");
   ScheduleCosts costs = uniform_costs(2, {}, 1);
   costs.stages[1].forward = 10;
-  const auto last_forward = [&](int credits) { return simulate(schedule, costs, {credits, true}).actors[0].actions[3].start; };
-  EXPECT_DOUBLE_EQ(last_forward(0), 3);
-  // With two, the third transfer starts when 1F0 has ended at 12, and forward 3 follows when transfer 0 and 1 have arrived.
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[2].start, 3);
+  // With two, the third transfer starts when 1F0 has ended at 12; with one, the second, and the third after 1F1 at 23.
   EXPECT_DOUBLE_EQ(simulate(schedule, costs, {2, true}).transfers[2].start, 12);
-  EXPECT_DOUBLE_EQ(last_forward(1), 13);
+  const Simulation one = simulate(schedule, costs, {1, true});
+  EXPECT_DOUBLE_EQ(one.transfers[1].start, 12);
+  EXPECT_DOUBLE_EQ(one.transfers[2].start, 23);
+  EXPECT_DOUBLE_EQ(one.actors[0].actions[3].start, 3);
 }
 
-TEST(Simulate, TooFewCreditsAreADeadlockThatIsSaid) {
-  const Schedule schedule = make_schedule({"breadth-first", 2, 8, 2, 0});
-  EXPECT_NO_THROW(simulate(schedule, uniform_costs(4, {})));
+TEST(Simulate, TooFewCreditsForAnotherOrderOfUseAreADeadlockThatIsSaid) {
+  const Schedule schedule = schedule_of("0F0,0F1,0B0,0B1\n1F1,1F0,1B0,1B1\n");
+  EXPECT_NO_THROW(simulate(schedule, uniform_costs(2, {}), {2, true}));
   try {
-    simulate(schedule, uniform_costs(4, {}), {1, true});
+    simulate(schedule, uniform_costs(2, {}), {1, true});
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.message(), HasSubstr("cannot finish with 1 credits per edge"));
@@ -135,6 +137,80 @@ TEST(Simulate, PairsThatRunAsOneTakeTheirShare) {
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1.5 + 2);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 1);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].end, 2.5);
+}
+
+TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
+  ScheduleCosts costs = uniform_costs(2, {.forward = 4, .input_grad = 2, .weight_grad = 6}, 3);
+  costs.edges[0].forward_timing = {.made = 0.25, .needed = 0.5};
+  // The gradient leaves after I and a third of W, and is needed after half of I and a sixth of W.
+  costs.edges[0].backward_timing = {.made = 1, .made_weights = 1.0 / 3, .needed = 0.5, .needed_weights = 1.0 / 6};
+  const Simulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  // Leaves at 1, arrives at 4; actor 1 has run half of its forward by 2, waits, and is done at 6.
+  EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 0);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].end, 6);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 2);
+  // The gradient leaves at 6 + 2 + 2, arrives at 13; actor 0 has begun its B at 4, and stands from 6 on.
+  EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 10);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].start, 4);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 13 + 6);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 3);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].work, 12);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 19);
+  // F of actor 1, transfer, its B, transfer, B of actor 0: the critical path names an action once.
+  std::string path;
+  for (const Simulation::PathStep& step : simulation.critical_path) {
+    path += step.transfer ? " t" : " a" + std::to_string(step.actor);
+  }
+  EXPECT_EQ(path, " a0 t a1 a1 t a0");
+}
+
+TEST(Simulate, ISeparatelyDoesWithoutWhatOnlyWNeeds) {
+  ScheduleCosts costs = uniform_costs(2, {}, 2);
+  costs.edges[0].backward_timing.for_weights_only = true;
+  const Simulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
+  // 1I0 from 4 to 5, the gradient is there at 7.
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 2);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 7);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs).makespan, 8 + 2);
+}
+
+TEST(Simulate, WhatGoesOneWayHoldsNobodyUpOnTheOther) {
+  ScheduleCosts costs = uniform_costs(2, {}, 2);
+  costs.edges.push_back({{0, 1, 0}, 5, 100, {}, {.exists = false}});
+  const Simulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  EXPECT_EQ(simulation.transfers.size(), 3u);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 6);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 6 + 3 + 2 + 2);
+}
+
+TEST(Simulate, RecomputationThatTheScheduleLacksIsInTheBackward) {
+  ScheduleCosts costs =
+      uniform_costs(1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2, .recomputes = true});
+  const Simulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1 + 3 + 3);
+  EXPECT_DOUBLE_EQ(simulation.peak(), 12);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0R0,0B0,0R1,0B1\n"), costs).makespan, 8);
+}
+
+TEST(Simulate, BlockingActorsStandStillInEveryTransfer) {
+  const Simulation simulation =
+      simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3), {.blocking = true});
+  // 0F0, transfer (1 to 4), 0F1 and 1F0 (to 5), transfer (to 8), 1F1 (to 9), 1B0 (to 11), transfer (to 14), 1B1 and 0B0 (to 16),
+  // transfer (to 19), 0B1.
+  EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 5);
+  EXPECT_DOUBLE_EQ(simulation.transfers[2].start, 11);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 21);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 12);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3)).makespan, 18);
+}
+
+TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
+  ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
+  costs.exchange = 1;
+  const Simulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 6);
+  EXPECT_DOUBLE_EQ(simulation.step, 6 + 4 + 1 + 2);
 }
 
 TEST(Simulate, LargeSchedulesAreCountedToTheEnd) {

@@ -1,4 +1,4 @@
-#include "mesh/program/action_order.h"
+#include "mesh/pipeline/action_order.h"
 
 #include <algorithm>
 #include <optional>

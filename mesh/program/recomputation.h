@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+#include <set>
+
+#include "mesh/partition/partition.h"
+
+namespace weft::mesh {
+
+/// What a stage does that keeps few activations.
+struct RecomputedSteps {
+  std::set<LocalId> dropped;    ///< After its forward; not what other stages of its mesh use.
+  std::set<std::size_t> steps;  ///< Indices into MeshPartition::steps: what its backward needs of them, run once more before it.
+};
+
+RecomputedSteps recomputed_steps(const MeshPartition& part, int stage);
+
+}  // namespace weft::mesh
