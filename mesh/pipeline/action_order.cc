@@ -9,7 +9,7 @@
 namespace weft::mesh {
 namespace {
 
-double duration(ActionKind kind) { return kind == ActionKind::kBackward ? 2 : 1; }
+double duration(ActionKind kind) { return !has_microbatch(kind) ? 0 : kind == ActionKind::kBackward ? 2 : 1; }
 
 ActionPlace place_of(const ActionGraph& graph, int node) {
   const int actor = graph.actor(node);

@@ -20,7 +20,7 @@ struct ActionPlace {
 };
 
 /// An action in the one order of all actors' actions, with the time at which it would run if F, I, W and R took 1, B took 2 and
-/// transfers nothing.
+/// the rest nothing.
 struct OrderedAction {
   ActionPlace place;
   double start = 0;

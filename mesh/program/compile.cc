@@ -46,18 +46,28 @@ std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& sc
   return actor;
 }
 
-/// Programs know forward, backward and recomputation; reduction and update stand at the end of every step without being asked
-/// for.
+/// Refuses what programs cannot do: vocabulary passes, and a stage's update while there is anything left to do, as all stages
+/// wait for the norm of all gradients.
 void check_kinds(const Schedule& schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+    const Action* update = nullptr;
     for (const Action& action : schedule.actors[actor]) {
-      if (action.kind == ActionKind::kForward || gives_input_grad(action.kind) || gives_weight_grad(action.kind) ||
-          action.kind == ActionKind::kRecompute) {
-        continue;
+      if (action.kind == ActionKind::kVocabularyScores || action.kind == ActionKind::kVocabularyGrads) {
+        throw_error(
+            ErrorCode::kInvalidConfig,
+            "schedule '{}', actor {}: {} is a vocabulary pass; these can be simulated (weft schedule) but not run. Remove S "
+            "and T: in a run the last stage computes its output layer in F and B",
+            schedule.name, actor, to_string(action));
       }
-      throw_error(ErrorCode::kInvalidConfig,
-                  "schedule '{}', actor {}: {} can be simulated but not run; programs are made of F, B, I, W and R",
-                  schedule.name, actor, to_string(action));
+      if (action.kind == ActionKind::kOptimizer) {
+        update = &action;
+      } else if (update != nullptr) {
+        throw_error(
+            ErrorCode::kInvalidConfig,
+            "schedule '{}', actor {}: {} stands after {}, but in a run all stages take their step together, when the norm "
+            "of all gradients is known; move OPT to the end of the row",
+            schedule.name, actor, to_string(action), to_string(*update));
+      }
     }
   }
 }
@@ -200,8 +210,8 @@ Compiled compile(const Partition& partition, const Schedule& schedule, const tra
                        [](const LocalParameter& parameter) { return !parameter.terms.empty(); });
   });
   const std::vector<StageEdge> data = stage_edges(partition);
-  validate(schedule, data, training);
   check_kinds(schedule);
+  validate(schedule, data, training);
 
   Compiled compiled;
   TransferOps ops;

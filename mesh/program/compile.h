@@ -76,13 +76,16 @@ std::vector<StageEdge> stage_edges(const Partition& partition);
 /// Projects the schedule to one static program per device, as `options.lowering` says. Stages of one mesh hand values over in
 /// memory. Weight gradients are added in microbatch order. The terms of a parameter that several blocks share are summed apart,
 /// and meet once, after the last microbatch: each mesh that has a copy adds them all in the same order. Memory is assigned by
-/// liveness. A partition with gradients gets accumulation, the reduction of partial gradients, the global norm and the update;
-/// one without gets forwards only. The result is validated: matched, complete, free of deadlock.
+/// liveness. Gradients are reduced when the actor's list is over; those of a stage with a REDUCE_GRAD begin there, apart from
+/// others, and with lanes nobody waits for them before the end. OPT may stand at the end of a list. A partition with gradients
+/// gets accumulation, the reduction of partial gradients, the global norm and the update; one without gets forwards only. The
+/// result is validated: matched, complete, free of deadlock.
 Compiled compile(const Partition& partition, const Schedule& schedule, const transfer::Topology& topology,
                  const CompileOptions& options);
 
 /// Checks programs that were made for each other: every transfer has the same participants on all sides, every wait follows
-/// its start, and the whole can finish. Throws Error(kInternal) that prints each device's position and the wait it is stuck at.
+/// its start, nothing touches what a transfer under way fills, and the whole can finish. Throws Error(kInternal) that prints each
+/// device's position and the wait it is stuck at.
 void validate(const std::vector<Program>& programs);
 
 }  // namespace weft::mesh

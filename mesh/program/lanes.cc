@@ -30,7 +30,7 @@ bool runs(ActionKind kind, Pass pass) {
     case ActionKind::kBackward: return pass != Pass::kForward;
     case ActionKind::kInputGrad: return pass == Pass::kInputGrad;
     case ActionKind::kWeightGrad: return pass == Pass::kWeightGrad;
-    default: return false;  // R repeats what an F has run; programs have no other kinds.
+    default: return false;  // R repeats what an F has run; reductions and updates are no steps of a microbatch.
   }
 }
 

@@ -82,38 +82,45 @@ void MeshCompiler::make_gradient_sums() {
       sums_.push_back({i, term, {}, false, false, {}});
     }
   }
+  std::set<int> reduced_apart;
+  for (const Action& action : schedule_.actors[actor_]) {
+    if (action.kind == ActionKind::kReduceGrad) reduced_apart.insert(action.stage);
+  }
   std::map<LocalId, bool> direct;
+  std::map<LocalId, int> stage_of;
   for (const Step& step : part_.steps) {
+    for (const LocalId output : outputs_of(step)) stage_of[output] = step.stage;
     const auto* compute = std::get_if<ComputeStep>(&step.what);
     if (compute == nullptr) continue;
     const bool all = only_gradients(*compute);
     for (const LocalId output : compute->outputs) direct[output] = all;
   }
-  // Sums that are partial over the same axes lie side by side in one block, so that one all-reduce adds them all.
-  std::map<std::vector<int>, std::uint64_t> sizes;
   std::vector<std::uint64_t> offsets(sums_.size(), 0);
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const LocalId gradient = sums_[i].term.gradient;
     sums_[i].direct = direct[gradient];
-    sums_[i].axes = local(gradient).spec.partial;
-    std::uint64_t& size = sizes[sums_[i].axes];
+    const int stage = stage_of.at(gradient);
+    sums_[i].block = {reduced_apart.contains(stage) ? stage : kOtherStages, local(gradient).spec.partial};
+    std::uint64_t& size = sum_blocks_[sums_[i].block];
     offsets[i] = size;
     // Evenly divided, so every rank has the same size.
     size += (local_type(gradient, 0).bytes() + 63) / 64 * 64;
   }
-  for (const auto& [axes, size] : sizes) {
-    std::string name = "gradients";
-    for (const int axis : axes) name += "/" + mesh_.axes()[static_cast<std::size_t>(axis)].name;
-    sum_blocks_[axes] = {name, size};
-  }
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const auto& [name, size] = sum_blocks_[sums_[i].axes];
+    const std::string name = name_of(sums_[i].block);
+    const std::uint64_t size = sum_blocks_.at(sums_[i].block);
     for (int rank = 0; rank < num_ranks(); ++rank) {
       Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
       sums_[i].buffers.push_back(
           emitter.add_persistent_buffer(emitter.persistent(name, size), offsets[i], local_type(sums_[i].term.gradient, rank)));
     }
   }
+}
+
+std::string MeshCompiler::name_of(const SumBlock& block) const {
+  std::string name = block.stage == kOtherStages ? "gradients" : fmt::format("gradients of stage {}", block.stage);
+  for (const int axis : block.axes) name += "/" + mesh_.axes()[static_cast<std::size_t>(axis)].name;
+  return name;
 }
 
 void MeshCompiler::make_inputs() {
@@ -174,6 +181,7 @@ void MeshCompiler::emit_action(std::size_t index) {
       again != recomputations_.end() && again->second.before(action.kind)) {
     emit_recomputation(again->second, action.microbatch);
   }
+  if (action.kind == ActionKind::kReduceGrad) start_reduction(action.stage);
   emit_steps(action.stage, action.kind, action.microbatch);
   if (const auto again = recomputations_.find(action.stage);
       again != recomputations_.end() && runs(action.kind, Pass::kForward)) {

@@ -61,17 +61,18 @@ void MeshCompiler::make_step_transfers() {
   }
 }
 
-void MeshCompiler::reduce_gradients() {
-  for (const auto& [axes, block] : sum_blocks_) {
-    if (axes.empty() || block.second == 0) continue;
-    const TensorType type{DType::kF32, {static_cast<std::int64_t>(block.second / size_of(DType::kF32))}};
-    const auto transfers = add_all_reduce("all-reduce " + block.first, axes, std::vector<TensorType>(emitters_.size(), type));
+void MeshCompiler::start_reduction(int stage) {
+  for (const auto& [block, bytes] : sum_blocks_) {
+    if (block.stage != stage || block.axes.empty() || bytes == 0) continue;
+    const std::string name = name_of(block);
+    const TensorType type{DType::kF32, {static_cast<std::int64_t>(bytes / size_of(DType::kF32))}};
+    const auto transfers = add_all_reduce("all-reduce " + name, block.axes, std::vector<TensorType>(emitters_.size(), type));
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
-      const std::uint32_t whole = emitters_[r].add_persistent_buffer(emitters_[r].persistent(block.first, block.second), 0, type);
-      emitters_[r].start(transfers[r], -1, whole, whole);
+      const std::uint32_t whole = emitters_[r].add_persistent_buffer(emitters_[r].persistent(name, bytes), 0, type);
+      const std::uint32_t handle = emitters_[r].start(transfers[r], -1, whole, whole);
+      if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
     }
   }
-  for (Emitter& emitter : emitters_) emitter.wait_for_all();
 }
 
 std::string MeshCompiler::term_block(std::size_t parameter, int term) const {
@@ -147,7 +148,8 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(const std:
 
 void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
                                const transfer::ReshardPlan& norm_plan, const std::vector<transfer::DeviceId>& all_devices) {
-  reduce_gradients();
+  start_reduction(kOtherStages);
+  for (Emitter& emitter : emitters_) emitter.wait_for_all();
   const std::vector<std::vector<std::uint32_t>> gradients = final_gradients(terms);
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
     const LocalParameter& parameter = part_.parameters[i];

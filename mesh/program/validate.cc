@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "mesh/program/compile.h"
+#include "mesh/program/memory_check.h"
 #include "mesh/program/stall.h"
 
 namespace weft::mesh {
@@ -118,7 +119,10 @@ void check_waits(const Program& program) {
 }  // namespace
 
 void validate(const std::vector<Program>& programs) {
-  for (const Program& program : programs) check_waits(program);
+  for (const Program& program : programs) {
+    check_waits(program);
+    check_memory(program);
+  }
   Rehearsal rehearsal(programs);
   rehearsal.check_matched();
   rehearsal.run();

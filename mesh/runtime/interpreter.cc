@@ -22,7 +22,9 @@ TraceKind trace_kind(ActionKind kind) {
     case ActionKind::kBackward: return TraceKind::kBackward;
     case ActionKind::kInputGrad: return TraceKind::kInputGrad;
     case ActionKind::kWeightGrad: return TraceKind::kWeightGrad;
-    default: return TraceKind::kForward;  // programs have no other kinds
+    case ActionKind::kReduceGrad: return TraceKind::kCollective;
+    case ActionKind::kOptimizer: return TraceKind::kUpdate;
+    default: return TraceKind::kForward;  // recomputation; programs have no other kinds
   }
 }
 

@@ -72,5 +72,25 @@ TEST(ValidatePrograms, AWaitWithoutAStartIsRefused) {
   EXPECT_THAT(error_of({exchange(0, {Wait{0}, start(0), start(1), Wait{1}})}), HasSubstr("before it starts"));
 }
 
+/// The first device, which sends %0 in transfer 0 and gets %1 in transfer 1; both lie in one block of memory, as told.
+std::string memory_error(std::uint64_t offset_of_second, std::vector<Instruction> instructions) {
+  Program program = exchange(0, std::move(instructions));
+  const TensorType type{DType::kF32, {4}};
+  program.persistents = {{"block", 64}};
+  program.buffers = {{type, 0, 0}, {type, 0, offset_of_second}, {type, -1, 0}};
+  return error_of({program, exchange(1, {start(0), start(1), Wait{0}, Wait{1}})});
+}
+
+TEST(ValidatePrograms, MemoryThatATransferFillsIsLeftAlone) {
+  const Start send{0, 0, 0, -1, 0}, receive{1, 0, -1, 1, 1};
+  EXPECT_EQ(memory_error(16, {send, receive, Wait{1}, Accumulate{1, 2, false}, Accumulate{0, 2, false}, Wait{0}}), "");
+  EXPECT_THAT(memory_error(16, {send, receive, Accumulate{1, 2, false}, Wait{1}, Wait{0}}),
+              HasSubstr("instruction 2 of mesh[0] reads %1, which 't1' fills at that time"));
+  EXPECT_THAT(memory_error(16, {send, receive, Wait{1}, Accumulate{2, 0, false}, Wait{0}}),
+              HasSubstr("instruction 3 of mesh[0] writes %0, which 't0' still reads at that time"));
+  EXPECT_THAT(memory_error(12, {send, receive, Wait{1}, Wait{0}}),
+              HasSubstr("instruction 1 of mesh[0] writes %1, which 't0' still reads at that time"));
+}
+
 }  // namespace
 }  // namespace weft::mesh
