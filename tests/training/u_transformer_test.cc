@@ -74,7 +74,8 @@ mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut, const s
   return layout;
 }
 
-std::vector<mesh::StepResult> train(const Case& c, const mesh::LayoutConfig& layout, transfer::LoopbackOptions options = {}) {
+std::vector<mesh::StepResult> train(const Case& c, const mesh::LayoutConfig& layout,
+                                    const transfer::LoopbackOptions& options = {}) {
   const mesh::TrainingPlan plan = mesh::make_training_plan(layout, small_u_transformer(), places_of(c));
   RandomPictures pictures(kPictures, 11);
   mesh::InProcessTraining training(plan, pictures, 7, options);
