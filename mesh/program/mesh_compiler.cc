@@ -76,51 +76,50 @@ bool MeshCompiler::only_gradients(const ComputeStep& step) const {
 }
 
 void MeshCompiler::make_gradient_sums() {
-  for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
-    for (const GradientTerm& term : part_.parameters[i].terms) {
-      gradients_of_[term.gradient].push_back(sums_.size());
-      sums_.push_back({i, term, {}, false, false, {}});
-    }
-  }
-  std::set<int> reduced_apart;
-  for (const Action& action : schedule_.actors[actor_]) {
-    if (action.kind == ActionKind::kReduceGrad) reduced_apart.insert(action.stage);
-  }
-  std::map<LocalId, bool> direct;
   std::map<LocalId, int> stage_of;
   for (const Step& step : part_.steps) {
     for (const LocalId output : outputs_of(step)) stage_of[output] = step.stage;
+  }
+  for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
+    for (const GradientTerm& term : part_.parameters[i].terms) {
+      gradients_of_[term.gradient].push_back(sums_.size());
+      const int stage = stage_of.at(term.gradient);
+      unreduced_.insert(stage);
+      sums_.push_back({i, term, {}, false, false, stage, local(term.gradient).spec.partial});
+    }
+  }
+  std::map<LocalId, bool> direct;
+  for (const Step& step : part_.steps) {
     const auto* compute = std::get_if<ComputeStep>(&step.what);
     if (compute == nullptr) continue;
     const bool all = only_gradients(*compute);
     for (const LocalId output : compute->outputs) direct[output] = all;
   }
   std::vector<std::uint64_t> offsets(sums_.size(), 0);
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const LocalId gradient = sums_[i].term.gradient;
-    sums_[i].direct = direct[gradient];
-    const int stage = stage_of.at(gradient);
-    sums_[i].block = {reduced_apart.contains(stage) ? stage : kOtherStages, local(gradient).spec.partial};
-    std::uint64_t& size = sum_blocks_[sums_[i].block];
-    offsets[i] = size;
-    // Evenly divided, so every rank has the same size.
-    size += (local_type(gradient, 0).bytes() + 63) / 64 * 64;
-  }
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const std::string name = name_of(sums_[i].block);
-    const std::uint64_t size = sum_blocks_.at(sums_[i].block);
-    for (int rank = 0; rank < num_ranks(); ++rank) {
-      Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
-      sums_[i].buffers.push_back(
-          emitter.add_persistent_buffer(emitter.persistent(name, size), offsets[i], local_type(sums_[i].term.gradient, rank)));
+  for (const int stage : unreduced_) {
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      if (sums_[i].stage != stage) continue;
+      const LocalId gradient = sums_[i].term.gradient;
+      sums_[i].direct = direct[gradient];
+      SumBlock& block = sum_blocks_[sums_[i].axes];
+      offsets[i] = block.bytes;
+      // Evenly divided, so every rank has the same size.
+      block.bytes += (local_type(gradient, 0).bytes() + 63) / 64 * 64;
+      block.stages.try_emplace(stage, offsets[i], 0).first->second.second = block.bytes;
     }
   }
-}
-
-std::string MeshCompiler::name_of(const SumBlock& block) const {
-  std::string name = block.stage == kOtherStages ? "gradients" : fmt::format("gradients of stage {}", block.stage);
-  for (const int axis : block.axes) name += "/" + mesh_.axes()[static_cast<std::size_t>(axis)].name;
-  return name;
+  for (auto& [axes, block] : sum_blocks_) {
+    block.name = "gradients";
+    for (const int axis : axes) block.name += "/" + mesh_.axes()[static_cast<std::size_t>(axis)].name;
+  }
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    const SumBlock& block = sum_blocks_.at(sums_[i].axes);
+    for (int rank = 0; rank < num_ranks(); ++rank) {
+      Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
+      sums_[i].buffers.push_back(emitter.add_persistent_buffer(emitter.persistent(block.name, block.bytes), offsets[i],
+                                                               local_type(sums_[i].term.gradient, rank)));
+    }
+  }
 }
 
 void MeshCompiler::make_inputs() {
@@ -181,7 +180,7 @@ void MeshCompiler::emit_action(std::size_t index) {
       again != recomputations_.end() && again->second.before(action.kind)) {
     emit_recomputation(again->second, action.microbatch);
   }
-  if (action.kind == ActionKind::kReduceGrad) start_reduction(action.stage);
+  if (action.kind == ActionKind::kReduceGrad) start_reduction({action.stage});
   emit_steps(action.stage, action.kind, action.microbatch);
   if (const auto again = recomputations_.find(action.stage);
       again != recomputations_.end() && runs(action.kind, Pass::kForward)) {

@@ -76,13 +76,12 @@ class MeshCompiler {
     bool before(ActionKind kind) const { return scheduled ? kind == ActionKind::kRecompute : gives_input_grad(kind); }
   };
   enum class Round : std::uint8_t { kFirst, kAgain };
-  /// In place of a stage: those that have no REDUCE_GRAD.
-  static constexpr int kOtherStages = -1;
-  /// Sums that are reduced together lie side by side in one persistent block, so that one all-reduce adds them all.
+  /// Sums that are partial over the same axes lie side by side in one persistent block, stage by stage, so that one all-reduce
+  /// adds all that are reduced together.
   struct SumBlock {
-    int stage = kOtherStages;
-    std::vector<int> axes;  ///< Over which they are partial.
-    friend auto operator<=>(const SumBlock&, const SumBlock&) = default;
+    std::string name;
+    std::uint64_t bytes = 0;
+    std::map<int, std::pair<std::uint64_t, std::uint64_t>> stages;  ///< Stage -> begin and end in the block.
   };
   /// Where a term of a parameter's gradient is summed, on every rank.
   struct GradientSum {
@@ -91,7 +90,8 @@ class MeshCompiler {
     std::vector<std::uint32_t> buffers;  ///< By rank.
     bool direct = false;                 ///< The op that computes it adds it there itself.
     bool started = false;                ///< The first microbatch has written.
-    SumBlock block;
+    int stage = 0;                       ///< Computes it.
+    std::vector<int> axes;               ///< Over which it is still partial at the end of the step.
   };
 
   int num_ranks() const { return mesh_.size(); }
@@ -101,7 +101,6 @@ class MeshCompiler {
 
   void make_parameters();
   void make_gradient_sums();
-  std::string name_of(const SumBlock& block) const;
   bool only_gradients(const ComputeStep& step) const;
   void make_inputs();
   void make_ends();
@@ -124,8 +123,8 @@ class MeshCompiler {
   std::vector<std::uint32_t> add_reshard(const std::string& name, const TensorType& type, const Spec& from, const Spec& to);
   /// Of a step that communicates; nothing for one that computes.
   std::vector<std::uint32_t> add_step_transfer(const Step& step, const std::string& suffix);
-  /// Starts the reduction of the gradients of a stage that has a REDUCE_GRAD; of all others together with kOtherStages.
-  void start_reduction(int stage);
+  /// Starts the reduction of the gradients of these stages.
+  void start_reduction(const std::set<int>& stages);
   /// Where the whole of a term lies, in the parameter's spec.
   std::vector<std::uint32_t> final_term(std::size_t sum);
   /// Where the gradients of part_.parameters lie: their terms, of which those of other meshes arrive now, added up. By rank.
@@ -156,7 +155,8 @@ class MeshCompiler {
   std::vector<std::vector<std::uint32_t>> step_transfer_;        ///< Per step, per rank; empty for computing steps.
   std::map<LocalId, std::vector<std::size_t>> gradients_of_;     ///< Gradient value -> indices into sums_.
   std::vector<GradientSum> sums_;                                ///< Parameter by parameter, term by term.
-  std::map<SumBlock, std::uint64_t> sum_blocks_;                 ///< Bytes.
+  std::map<std::vector<int>, SumBlock> sum_blocks_;              ///< By the axes over which they are partial.
+  std::set<int> unreduced_;                                      ///< Stages of this mesh whose gradients are still partial.
   std::vector<std::int32_t> losses_;                             ///< Per rank: persistent block, or -1.
 };
 

@@ -61,16 +61,31 @@ void MeshCompiler::make_step_transfers() {
   }
 }
 
-void MeshCompiler::start_reduction(int stage) {
-  for (const auto& [block, bytes] : sum_blocks_) {
-    if (block.stage != stage || block.axes.empty() || bytes == 0) continue;
-    const std::string name = name_of(block);
-    const TensorType type{DType::kF32, {static_cast<std::int64_t>(bytes / size_of(DType::kF32))}};
-    const auto transfers = add_all_reduce("all-reduce " + name, block.axes, std::vector<TensorType>(emitters_.size(), type));
-    for (std::size_t r = 0; r < emitters_.size(); ++r) {
-      const std::uint32_t whole = emitters_[r].add_persistent_buffer(emitters_[r].persistent(name, bytes), 0, type);
-      const std::uint32_t handle = emitters_[r].start(transfers[r], -1, whole, whole);
-      if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
+void MeshCompiler::start_reduction(const std::set<int>& stages) {
+  for (const int stage : stages) unreduced_.erase(stage);
+  for (const auto& [axes, block] : sum_blocks_) {
+    if (axes.empty()) continue;
+    // Pieces that lie side by side go together.
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> pieces;
+    std::string name = "all-reduce " + block.name;
+    for (const auto& [stage, piece] : block.stages) {
+      if (!stages.contains(stage)) continue;
+      if (stages.size() == 1 && block.stages.size() > 1) name += fmt::format(" of stage {}", stage);
+      if (pieces.empty() || pieces.back().second != piece.first) {
+        pieces.push_back(piece);
+      } else {
+        pieces.back().second = piece.second;
+      }
+    }
+    for (const auto& [begin, end] : pieces) {
+      const TensorType type{DType::kF32, {static_cast<std::int64_t>((end - begin) / size_of(DType::kF32))}};
+      const auto transfers = add_all_reduce(name, axes, std::vector<TensorType>(emitters_.size(), type));
+      for (std::size_t r = 0; r < emitters_.size(); ++r) {
+        const std::int32_t persistent = emitters_[r].persistent(block.name, block.bytes);
+        const std::uint32_t piece = emitters_[r].add_persistent_buffer(persistent, begin, type);
+        const std::uint32_t handle = emitters_[r].start(transfers[r], -1, piece, piece);
+        if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
+      }
     }
   }
 }
@@ -148,7 +163,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(const std:
 
 void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
                                const transfer::ReshardPlan& norm_plan, const std::vector<transfer::DeviceId>& all_devices) {
-  start_reduction(kOtherStages);
+  start_reduction(std::set<int>(unreduced_));
   for (Emitter& emitter : emitters_) emitter.wait_for_all();
   const std::vector<std::vector<std::uint32_t>> gradients = final_gradients(terms);
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {

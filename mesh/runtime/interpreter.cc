@@ -159,7 +159,8 @@ void Interpreter::execute(const Begin& begin) {
 }
 
 void Interpreter::leave_actions(TimePoint now) {
-  if (!action_) return;
+  // A reduction and an update that the schedule names are actions of the whole step.
+  if (!action_ || !has_microbatch(action_->kind)) return;
   close_compute_span(now);
   action_.reset();
   computing_since_ = now;

@@ -90,7 +90,7 @@ TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
     if (const auto* begin = std::get_if<mesh::Begin>(&instruction))
       action = to_string(mesh::Action{begin->stage, begin->kind, begin->microbatch});
     const auto* start = std::get_if<mesh::Start>(&instruction);
-    if (start != nullptr && program.transfers[start->transfer].name == "all-reduce gradients of stage 3/data") {
+    if (start != nullptr && program.transfers[start->transfer].name == "all-reduce gradients/data of stage 3") {
       started_in = action;
       handle = start->handle;
     }
