@@ -10,7 +10,8 @@ namespace {
 
 constexpr double kWidth = 900;
 constexpr double kHeight = 480;
-constexpr double kLeft = 64, kRight = 190, kTop = 48, kBottom = 52;
+constexpr double kLeft = 64, kTop = 48, kBottom = 52;
+constexpr double kBoldLetterWidth = 8;
 
 constexpr const char* kTrain = "#2f6fde";
 constexpr const char* kValidation = "#d9480f";
@@ -33,8 +34,9 @@ Points smoothed(const Points& points) {
   return result;
 }
 
+/// What stands beside the end of a line.
 struct Label {
-  double y;
+  double y;  ///< A loss; on the page, after it has been placed.
   std::string text;
   std::string colour;
 };
@@ -72,7 +74,21 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
   high += margin;
   const double last_step = train.empty() ? 1 : std::max(2.0, train.back().first);
 
-  const auto x_of = [&](double step) { return kLeft + (step - 1) / (last_step - 1) * (kWidth - kLeft - kRight); };
+  const Points average = smoothed(train);
+  std::vector<Label> labels;
+  if (baseline.loss > 0) {
+    const std::string name = baseline.name.substr(baseline.name.starts_with("a ") ? 2 : 0);
+    labels.push_back({baseline.loss, fmt::format("{} {:.3f}", name, baseline.loss), kBaseline});
+  }
+  if (!train.empty()) labels.push_back({average.back().second, fmt::format("training {:.3f}", average.back().second), kTrain});
+  if (!validation.empty()) {
+    labels.push_back({validation.back().second, fmt::format("validation {:.3f}", validation.back().second), kValidation});
+  }
+  std::size_t longest = 0;
+  for (const Label& label : labels) longest = std::max(longest, label.text.size());
+  const double plot_end = kWidth - 24 - kBoldLetterWidth * static_cast<double>(longest);
+
+  const auto x_of = [&](double step) { return kLeft + (step - 1) / (last_step - 1) * (plot_end - kLeft); };
   const auto y_of = [&](double loss) { return kTop + (high - loss) / (high - low) * (kHeight - kTop - kBottom); };
   const auto placed = [&](Points points) {
     for (auto& [x, y] : points) {
@@ -86,7 +102,7 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
   svg.text(kLeft, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
   const std::vector<double> losses = round_ticks(low, high, 6);
   for (double loss : losses) {
-    svg.line(kLeft, y_of(loss), kWidth - kRight, y_of(loss), "stroke='#e6e8eb'");
+    svg.line(kLeft, y_of(loss), plot_end, y_of(loss), "stroke='#e6e8eb'");
     svg.text(kLeft - 8, y_of(loss) + 4, tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1), Svg::Anchor::kEnd,
              "fill='#57606a'");
   }
@@ -95,35 +111,28 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
     svg.line(x_of(step), kHeight - kBottom, x_of(step), kHeight - kBottom + 5, "stroke='#8c959f'");
     svg.text(x_of(step), kHeight - kBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.line(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "stroke='#8c959f'");
-  svg.text((kLeft + kWidth - kRight) / 2, kHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
+  svg.line(kLeft, kHeight - kBottom, plot_end, kHeight - kBottom, "stroke='#8c959f'");
+  svg.text((kLeft + plot_end) / 2, kHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
   svg.text(0, 0, "loss (nats)", Svg::Anchor::kMiddle,
            fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'", (kTop + kHeight - kBottom) / 2));
 
-  std::vector<Label> labels;
   if (baseline.loss > 0) {
-    svg.line(kLeft, y_of(baseline.loss), kWidth - kRight, y_of(baseline.loss),
+    svg.line(kLeft, y_of(baseline.loss), plot_end, y_of(baseline.loss),
              fmt::format("stroke='{}' stroke-width='1.5' stroke-dasharray='6 4'", kBaseline));
-    const std::string name = baseline.name.substr(baseline.name.starts_with("a ") ? 2 : 0);
-    labels.push_back({y_of(baseline.loss) + 4, fmt::format("{} {:.3f}", name, baseline.loss), kBaseline});
   }
   if (!train.empty()) {
-    const Points average = smoothed(train);
     svg.polyline(placed(train), fmt::format("stroke='{}' stroke-width='1' opacity='0.3'", kTrain));
     svg.polyline(placed(average), fmt::format("stroke='{}' stroke-width='2' stroke-linejoin='round'", kTrain));
-    labels.push_back({y_of(average.back().second) + 4, fmt::format("training {:.3f}", average.back().second), kTrain});
   }
   if (!validation.empty()) {
     svg.polyline(placed(validation), fmt::format("stroke='{}' stroke-width='2'", kValidation));
     for (const auto& [x, y] : placed(validation))
       svg.circle(x, y, 3.5, fmt::format("fill='white' stroke='{}' stroke-width='2'", kValidation));
-    labels.push_back(
-        {y_of(validation.back().second) + 4, fmt::format("validation {:.3f}", validation.back().second), kValidation});
   }
+  for (Label& label : labels) label.y = y_of(label.y) + 4;
   spread(labels);
   for (const Label& label : labels)
-    svg.text(kWidth - kRight + 12, label.y, label.text, Svg::Anchor::kStart,
-             fmt::format("fill='{}' font-weight='600'", label.colour));
+    svg.text(plot_end + 12, label.y, label.text, Svg::Anchor::kStart, fmt::format("fill='{}' font-weight='600'", label.colour));
   return svg;
 }
 

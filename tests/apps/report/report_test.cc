@@ -211,6 +211,9 @@ TEST(LossPlot, ShowsTrainingValidationAndTheBaseline) {
   EXPECT_THAT(svg, HasSubstr("training 6.00"));
   EXPECT_THAT(svg, HasSubstr("validation 6.100"));
   EXPECT_THAT(svg, HasSubstr("a run"));
+  // The longest label has room beside the plot.
+  const std::string wide = draw_losses(all, {5.5, "guessing by frequency"}, "a run").str();
+  EXPECT_THAT(wide, HasSubstr("x='672' y="));
   EXPECT_THAT(draw_losses({}, {}, "empty").str(), HasSubstr("</svg>"));
   EXPECT_THAT(draw_losses({metrics(1)}, {}, "one").str(), Not(HasSubstr("nan")));
 }
