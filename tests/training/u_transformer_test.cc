@@ -8,9 +8,9 @@
 #include <string>
 #include <tuple>
 
-#include "apps/u_transformer_model/u_transformer_graph.h"
 #include "mesh/in_process/in_process_training.h"
 #include "mesh/schedules/named_schedules.h"
+#include "tests/support/small_u_transformer.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_pictures.h"
 
@@ -18,16 +18,7 @@ namespace weft::test {
 namespace {
 
 constexpr int kSteps = 10;
-constexpr std::int64_t kPictures = 2;  // per microbatch
-constexpr apps::UTransformerShape kShape{.height = 8,
-                                         .width = 12,
-                                         .classes = 3,
-                                         .levels = 2,
-                                         .channels = 8,
-                                         .group_size = 4,
-                                         .head_dim = 4,
-                                         .attended_skips = 2,
-                                         .batch = kPictures};
+constexpr apps::UTransformerShape kShape = kSmallUTransformer;
 
 /// Five blocks: two levels down, the bottom, two levels up. With three stages the outer skip goes past the middle one.
 std::vector<Case> u_transformer_cases() {
@@ -51,7 +42,7 @@ struct Cut {
 std::vector<Cut> cuts() { return {{"skips_meet", {1, 1, 1, 2}, {3, 2}}, {"skips_apart", {1, 1, 2, 1}, {2, 3}}}; }
 
 mesh::ModelGraphs small_u_transformer() {
-  const double pixels = static_cast<double>(kMicrobatches * kPictures * kShape.height * kShape.width);
+  const double pixels = static_cast<double>(kMicrobatches * kShape.batch * kShape.height * kShape.width);
   const apps::UTransformerGraph model = apps::u_transformer_graph(kShape, 1 / pixels);
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
@@ -77,7 +68,7 @@ mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut, const s
 std::vector<mesh::StepResult> train(const Case& c, const mesh::LayoutConfig& layout,
                                     const transfer::LoopbackOptions& options = {}) {
   const mesh::TrainingPlan plan = mesh::make_training_plan(layout, small_u_transformer(), places_of(c));
-  RandomPictures pictures(kPictures, 11);
+  RandomPictures pictures(kShape.batch, 11);
   mesh::InProcessTraining training(plan, pictures, 7, options);
   std::vector<mesh::StepResult> results;
   for (int step = 0; step < kSteps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));

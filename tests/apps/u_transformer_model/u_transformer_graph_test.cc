@@ -3,21 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/autodiff/differentiate.h"
-#include "core/base/error.h"
+#include "tests/support/small_u_transformer.h"
 
 namespace weft::apps {
 namespace {
 
-constexpr UTransformerShape kSmall{.height = 16,
-                                   .width = 24,
-                                   .classes = 5,
-                                   .levels = 2,
-                                   .channels = 8,
-                                   .group_size = 4,
-                                   .head_dim = 4,
-                                   .attended_skips = 2,
-                                   .batch = 3};
+using test::kSmallUTransformer;
 
 /// Parameters of a convolution, of a norm, of a linear map.
 constexpr std::int64_t convolution(std::int64_t kernel, std::int64_t in, std::int64_t out) {
@@ -34,52 +25,42 @@ constexpr std::int64_t gate(std::int64_t deep, std::int64_t skip, std::int64_t p
 }
 
 TEST(UTransformerGraph, HasAsManyParametersAsItsPartsHave) {
-  const UTransformerGraph model = u_transformer_graph(kSmall, 1.0);
+  const UTransformerGraph model = u_transformer_graph(kSmallUTransformer, 1.0);
   const std::int64_t down = twice(1, 8) + convolution(3, 8, 16) + twice(16, 16) + convolution(3, 16, 32);
-  const std::int64_t bottom = twice(32, 32) + norm(32) + 4 * 6 * 32 + 4 * linear(32, 32);
-  const std::int64_t up1 = gate(32, 16, 4 * 6) + convolution(3, 32, 16) + twice(32, 16);
-  const std::int64_t up0 = gate(16, 8, 8 * 12) + convolution(3, 16, 8) + twice(16, 8);
-  EXPECT_EQ(model.graph.num_parameter_elements(), down + bottom + up1 + up0 + linear(8, 5));
+  const std::int64_t bottom = twice(32, 32) + norm(32) + 2 * 3 * 32 + 4 * linear(32, 32);
+  const std::int64_t up1 = gate(32, 16, 2 * 3) + convolution(3, 32, 16) + twice(32, 16);
+  const std::int64_t up0 = gate(16, 8, 4 * 6) + convolution(3, 16, 8) + twice(16, 8);
+  EXPECT_EQ(model.graph.num_parameter_elements(), down + bottom + up1 + up0 + linear(8, 3));
   EXPECT_EQ(model.graph.num_blocks(), 5);
-  EXPECT_EQ(to_string(model.graph.value(model.logits).type), "f32[3,16,24,5]");
+  EXPECT_EQ(to_string(model.graph.value(model.logits).type), "f32[2,8,12,3]");
 }
 
 TEST(UTransformerGraph, ASkipGoesFromEveryLevelDownToTheSameLevelUp) {
-  const Graph graph = u_transformer_graph(kSmall, 1.0).graph;
   std::vector<std::pair<int, int>> skips;
-  for (const Node& node : graph.nodes()) {
-    for (const ValueId input : node.inputs) {
-      const auto producer = graph.value(input).producer;
-      if (producer && node.block > graph.node(*producer).block + 1) skips.emplace_back(graph.node(*producer).block, node.block);
-    }
+  for (const test::BlockEdge& edge : test::block_edges(u_transformer_graph(kSmallUTransformer, 1.0).graph)) {
+    if (edge.to > edge.from + 1) skips.emplace_back(edge.from, edge.to);
   }
   // Each is read twice: by the gate's values, and to be multiplied.
   EXPECT_EQ(skips, (std::vector<std::pair<int, int>>{{1, 3}, {1, 3}, {0, 4}, {0, 4}}));
 }
 
 TEST(UTransformerGraph, SkipsWithoutAttentionHaveNoGate) {
-  UTransformerShape shape = kSmall;
+  UTransformerShape shape = kSmallUTransformer;
   shape.attended_skips = 1;
   const Graph graph = u_transformer_graph(shape, 1.0).graph;
   EXPECT_EQ(graph.num_parameter_elements(),
-            u_transformer_graph(kSmall, 1.0).graph.num_parameter_elements() - gate(16, 8, 8 * 12));
+            u_transformer_graph(kSmallUTransformer, 1.0).graph.num_parameter_elements() - gate(16, 8, 4 * 6));
 }
 
 TEST(UTransformerGraph, CanBeDifferentiated) {
-  const UTransformerGraph model = u_transformer_graph(kSmall, 1.0);
-  const TrainingGraph training = differentiate(model.graph, model.loss);
-  EXPECT_EQ(training.gradients.size(), model.graph.parameters().size());
+  EXPECT_TRUE(test::trains_every_parameter(u_transformer_graph(kSmallUTransformer, 1.0)));
 }
 
 TEST(UTransformerGraph, RefusesPicturesThatCannotBeHalved) {
-  UTransformerShape shape = kSmall;
-  shape.width = 22;
-  try {
-    u_transformer_graph(shape, 1.0);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(), ::testing::HasSubstr("16 x 22 cannot be halved 2 times: both must be multiples of 4"));
-  }
+  UTransformerShape shape = kSmallUTransformer;
+  shape.width = 10;
+  EXPECT_THAT(test::refusal([&] { u_transformer_graph(shape, 1.0); }),
+              ::testing::HasSubstr("8 x 10 cannot be halved 2 times: both must be multiples of 4"));
 }
 
 }  // namespace

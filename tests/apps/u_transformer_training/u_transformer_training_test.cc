@@ -5,11 +5,10 @@
 
 #include "apps/u_transformer_training/segmentation.h"
 #include "apps/u_transformer_training/u_transformer_app.h"
-#include "core/autodiff/differentiate.h"
-#include "core/base/error.h"
 #include "core/config/config_document.h"
 #include "core/device_cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
+#include "tests/support/small_u_transformer.h"
 
 namespace weft::apps {
 namespace {
@@ -21,12 +20,7 @@ std::string refusal(const std::string& yaml) {
   const auto document = ConfigDocument::parse(yaml, "c.yaml");
   UTransformerApp app;
   document.attempt([&] { app.read(document.root(), {}, 1); });
-  try {
-    document.finish();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "accepted";
+  return test::refusal([&] { document.finish(); });
 }
 
 TEST(UTransformerApp, ReadsItsSectionsAndMakesItsModel) {
@@ -75,15 +69,9 @@ TEST(Segmentation, APictureHasThreePartsSideBySide) {
 
 /// Two regions that only differ in brightness are told apart after a few steps on one device.
 TEST(Segmentation, AModelLearnsWhatBrightnessMeans) {
-  const UTransformerShape shape{.height = 8,
-                                .width = 8,
-                                .classes = 3,
-                                .levels = 1,
-                                .channels = 8,
-                                .group_size = 4,
-                                .head_dim = 4,
-                                .attended_skips = 1,
-                                .batch = 2};
+  UTransformerShape shape = test::kSmallUTransformer;
+  shape.width = 8;
+  shape.levels = shape.attended_skips = 1;
   const UTransformerGraph model = u_transformer_graph(shape, 1.0 / 128);
   CpuDevice device;
   const TrainingGraph training = differentiate(model.graph, model.loss);

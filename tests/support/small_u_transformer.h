@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "apps/u_transformer_model/u_transformer_graph.h"
+#include "core/autodiff/differentiate.h"
+#include "core/base/error.h"
+
+namespace weft::test {
+
+/// A U-Transformer of five blocks that takes milliseconds.
+inline constexpr apps::UTransformerShape kSmallUTransformer{.height = 8,
+                                                            .width = 12,
+                                                            .classes = 3,
+                                                            .levels = 2,
+                                                            .channels = 8,
+                                                            .group_size = 4,
+                                                            .head_dim = 4,
+                                                            .attended_skips = 2,
+                                                            .batch = 2};
+
+/// A value that a node of another block reads.
+struct BlockEdge {
+  ValueId value;
+  int from = 0;
+  int to = 0;
+};
+
+/// One for each input of each node that comes from another block, in the order of nodes.
+inline std::vector<BlockEdge> block_edges(const Graph& graph) {
+  std::vector<BlockEdge> edges;
+  for (const Node& node : graph.nodes()) {
+    for (const ValueId input : node.inputs) {
+      const auto producer = graph.value(input).producer;
+      if (producer && graph.node(*producer).block != node.block)
+        edges.push_back({input, graph.node(*producer).block, node.block});
+    }
+  }
+  return edges;
+}
+
+/// Whether every parameter of a model (its graph and its loss) gets a gradient.
+template <typename Model>
+bool trains_every_parameter(const Model& model) {
+  const TrainingGraph training = differentiate(model.graph, model.loss);
+  return std::ranges::all_of(model.graph.parameters(), [&](const Parameter& parameter) {
+    return std::ranges::count(training.gradients, parameter.value, &Gradient::parameter) > 0;
+  });
+}
+
+/// What a function throws, in words; "accepted" if nothing.
+inline std::string refusal(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "accepted";
+}
+
+}  // namespace weft::test
