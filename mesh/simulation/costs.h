@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct TensorTiming {
   bool for_weights_only = false;  ///< An I that stands alone does without it; its W needs it from `needed_weights` on.
   /// In which order an action uses and makes tensors at one moment: steps may take no time. Equal: uses come first.
   int made_step = 0, needed_step = 0;
+  /// Of its sender's places for transfers under way, the part that it takes: see InterfaceSharing::kFair.
+  double share = 1;
   friend bool operator==(const TensorTiming&, const TensorTiming&) = default;
 };
 
@@ -45,17 +48,25 @@ struct EdgeCosts {
   TensorTiming backward_timing = {};
 };
 
+/// How transfers that meet at a network interface get along.
+enum class InterfaceSharing : std::uint8_t {
+  kInTurn,  ///< One transfer each way at a time, first come first served.
+  /// As the executor does it: at their sender as many as fit, in the order in which they come, by TensorTiming::share; what is
+  /// under way shares both interfaces fairly, by the same shares, and transfers of one edge need not wait for each other.
+  kFair,
+};
+
 /// What a simulation knows of model and machine. A value.
 struct ScheduleCosts {
   std::vector<StageCosts> stages;
   std::vector<EdgeCosts> edges;
   double per_action = 0;  ///< Added to every action: what dispatching it costs.
-  /// Actors with the same number share a network interface, over which one transfer each way goes at a time, first come first
-  /// served; empty: transfers of different edges do not slow each other down.
+  /// Actors with the same number share a network interface; empty: transfers of different edges do not slow each other down.
   std::vector<int> nic_of_actor;
   double pair_time = 0;  ///< A compound takes this times the sum of its actions, as one; 0: its actions run one after the other.
   /// What a step ends with, once, for which all wait for each other: shared gradients and the exchange of norms.
   double exchange = 0;
+  InterfaceSharing sharing = InterfaceSharing::kInTurn;
 
   std::vector<StageEdge> stage_edges() const;
 };

@@ -1,10 +1,12 @@
 #include "mesh/simulation/simulate.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 
 #include "core/base/error.h"
 #include "mesh/pipeline/action_graph.h"
+#include "mesh/simulation/internal/fair_interfaces.h"
 #include "mesh/simulation/internal/memory.h"
 #include "mesh/simulation/internal/step_graph.h"
 
@@ -25,7 +27,10 @@ class Player {
         waits_(graph.num_waits()) {}
 
   /// Returns false if not everything could run.
-  bool play() { return costs_.nic_of_actor.empty() ? play_freely() : play_with_interfaces(); }
+  bool play() {
+    if (costs_.nic_of_actor.empty()) return play_freely();
+    return costs_.sharing == InterfaceSharing::kFair ? play_with_fair_interfaces() : play_with_interfaces();
+  }
 
   Simulation result() const {
     Simulation simulation;
@@ -114,6 +119,49 @@ class Player {
       }
       end_[node] = start_[node] + graph_.duration(node);
       release(node, [&](int next) { queue.push({start_[static_cast<std::size_t>(next)], next}); });
+    }
+    return done == graph_.size();
+  }
+
+  /// In the order of time too, but a transfer's end is known only when it comes: others may join it.
+  bool play_with_fair_interfaces() {
+    FairInterfaces interfaces(static_cast<std::size_t>(*std::ranges::max_element(costs_.nic_of_actor)) + 1);
+    using Event = std::pair<double, int>;
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> queue;
+    for (std::size_t node = 0; node < graph_.size(); ++node) {
+      if (waits_[node] == 0) queue.push({0, static_cast<int>(node)});
+    }
+    const auto ready = [&](int next) { queue.push({start_[static_cast<std::size_t>(next)], next}); };
+    std::size_t done = 0;
+    while (true) {
+      const std::optional<double> end = interfaces.next_end();
+      if (queue.empty() && !end) break;
+      if (end && (queue.empty() || *end < queue.top().first)) {
+        interfaces.advance(*end);
+        const FairInterfaces::Ended ended = interfaces.take_ended();
+        const auto node = static_cast<std::size_t>(ended.transfer);
+        if (ended.moved_at > start_[node]) bound_by_[node] = ended.after;
+        start_[node] = ended.moved_at;
+        end_[node] = *end;
+        release(node, ready);
+        ++done;
+        continue;
+      }
+      const auto [time, next] = queue.top();
+      queue.pop();
+      const auto node = static_cast<std::size_t>(next);
+      if (node >= graph_.num_pieces() && graph_.duration(node) > 0) {
+        const StepGraph::Transfer& one = graph_.transfer_of(node);
+        const std::size_t from = interface_of(one.producer), to = interface_of(one.consumer);
+        if (from != to) {
+          interfaces.advance(time);
+          interfaces.add(next, from, to, graph_.timing(one).share, graph_.duration(node));
+          continue;
+        }
+      }
+      end_[node] = start_[node] + graph_.duration(node);
+      release(node, ready);
+      ++done;
     }
     return done == graph_.size();
   }

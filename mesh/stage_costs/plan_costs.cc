@@ -129,6 +129,7 @@ class PlanCosts {
     const StageTimeline& sender = lines[static_cast<std::size_t>(edge.from_stage)];
     const StageTimeline& receiver = lines[static_cast<std::size_t>(edge.to_stage)];
     TensorTiming timing;
+    timing.share = share_of_places(plan_.train.edges[index].plan);
     if (const auto sent = sender.sent.find(index); sent != sender.sent.end()) {
       timing.made = share(sent->second.work, sender.work, 1);
       timing.made_weights = share(sent->second.weights, sender.weights, 1);
@@ -143,6 +144,25 @@ class PlanCosts {
     (forward ? costs.forward_timing : costs.backward_timing) = timing;
   }
 
+  /// Of the streams to other hosts that a device may have under way, the most that one device has for this transfer.
+  double share_of_places(const transfer::ReshardPlan& plan) const {
+    std::map<transfer::HostId, std::size_t> devices;
+    for (const transfer::HostId host : plan_.topology.host_of_device) ++devices[host];
+    std::map<transfer::DeviceId, std::size_t> streams;
+    for (const transfer::Flow& flow : plan.flows) {
+      const bool leaves = std::ranges::any_of(flow.edges, [&](const transfer::FlowEdge& edge) {
+        return edge.parent == flow.root && plan_.topology.host_of(edge.parent) != plan_.topology.host_of(edge.child);
+      });
+      if (leaves) ++streams[flow.root];
+    }
+    double most = streams.empty() ? 1 : 0;
+    for (const auto& [device, count] : streams) {
+      const std::size_t allowed = transfer::EgressRule().streams_of_each(devices[plan_.topology.host_of(device)]);
+      most = std::max(most, static_cast<double>(count) / static_cast<double>(allowed));
+    }
+    return std::min(most, 1.0);
+  }
+
   /// Between stages of one mesh values stay where they are.
   void add_handovers() {
     for (const StageEdge& edge : stage_edges(partition_)) {
@@ -152,6 +172,7 @@ class PlanCosts {
 
   /// Meshes on the same hosts share an interface.
   void add_interfaces() {
+    costs_.sharing = InterfaceSharing::kFair;
     std::map<std::set<transfer::HostId>, int> interfaces;
     std::map<std::size_t, int> of_mesh;
     for (std::size_t stage = 0; stage < forward_.size(); ++stage) {

@@ -6,6 +6,14 @@
 #include "mesh/pipeline/action_order.h"
 
 namespace weft::mesh {
+namespace {
+
+/// Made at an end and needed at a beginning.
+bool is_whole(const TensorTiming& when) {
+  return when.made == 1 && when.made_weights == 1 && when.needed == 0 && when.needed_weights == 0;
+}
+
+}  // namespace
 
 StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& options, const Schedule& schedule,
                      const ActionGraph& actions)
@@ -62,7 +70,7 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
   std::vector<Event> events;
   const bool whole = std::ranges::none_of(costs_.stages, &StageCosts::recomputes) &&
                      std::ranges::all_of(costs_.edges, [](const EdgeCosts& edge) {
-                       return edge.forward_timing == TensorTiming() && edge.backward_timing == TensorTiming();
+                       return is_whole(edge.forward_timing) && is_whole(edge.backward_timing);
                      });
   if (whole || options_.blocking) return events;
   std::vector<bool> is_cut(static_cast<std::size_t>(actions_.size()), false);
@@ -207,10 +215,11 @@ void StepGraph::for_each_arc(const Visit& visit) const {
   }
   if (!lists_.empty()) return;
   const auto credits = static_cast<std::size_t>(options_.credits);
+  const bool in_turn = costs_.nic_of_actor.empty() || costs_.sharing == InterfaceSharing::kInTurn;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     visit(static_cast<std::size_t>(transfers_[t].made_by), node_of(t));
     visit(node_of(t), static_cast<std::size_t>(transfers_[t].needed_by));
-    if (t > 0 && same_lane(t - 1, t)) visit(node_of(t - 1), node_of(t));
+    if (in_turn && t > 0 && same_lane(t - 1, t)) visit(node_of(t - 1), node_of(t));
     if (credits > 0 && t >= credits && same_lane(t - credits, t)) visit(last_piece(transfers_[t - credits].consumer), node_of(t));
   }
 }

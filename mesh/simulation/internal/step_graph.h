@@ -37,6 +37,10 @@ class StepGraph {
   double duration(std::size_t node) const { return duration_[node]; }
   const std::vector<Transfer>& transfers() const { return transfers_; }
   const Transfer& transfer_of(std::size_t node) const { return transfers_[node - num_pieces()]; }
+  const TensorTiming& timing(const Transfer& transfer) const {
+    const EdgeCosts& edge = costs_.edges[static_cast<std::size_t>(transfer.edge)];
+    return transfer.backward ? edge.backward_timing : edge.forward_timing;
+  }
   /// The action of a piece.
   int action_of(std::size_t piece) const { return action_of_[piece]; }
   /// The pieces of an action.
@@ -64,10 +68,6 @@ class StepGraph {
 
   bool same_lane(std::size_t a, std::size_t b) const {
     return transfers_[a].edge == transfers_[b].edge && transfers_[a].backward == transfers_[b].backward;
-  }
-  const TensorTiming& timing(const Transfer& transfer) const {
-    const EdgeCosts& edge = costs_.edges[static_cast<std::size_t>(transfer.edge)];
-    return transfer.backward ? edge.backward_timing : edge.forward_timing;
   }
   std::size_t node_of(std::size_t transfer) const { return num_pieces() + transfer; }
 

@@ -66,6 +66,40 @@ TEST(Simulate, ActorsBehindOneInterfaceTakeTurns) {
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 3);
 }
 
+TEST(Simulate, FairInterfacesCarryWhatHasAPlaceAtOnce) {
+  const Schedule schedule = schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n2F0,2F1,2B0,2B1\n");
+  ScheduleCosts costs = uniform_costs(3, {.forward = 0.5});
+  costs.edges = {{{0, 1, 0}, 2, 0}, {{0, 2, 0}, 2, 0}};
+  costs.nic_of_actor = {0, 1, 2};
+  costs.sharing = InterfaceSharing::kFair;
+  const auto ends = [&] {
+    std::vector<double> result;
+    for (const SimulatedTransfer& one : simulate(schedule, costs).transfers) {
+      if (!one.backward) result.push_back(one.end);
+    }
+    return result;
+  };
+  // Tensors of 2 leave for both at 0.5 and at 1; each takes all places of the sender.
+  EXPECT_THAT(ends(), testing::ElementsAre(2.5, 6.5, 4.5, 8.5));
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[1].start, 4.5);
+  // Two have a place at a time: the first two until 4.5, then the other two.
+  for (EdgeCosts& edge : costs.edges) edge.forward_timing.share = 0.5;
+  EXPECT_THAT(ends(), testing::ElementsAre(4.5, 8.5, 4.5, 8.5));
+}
+
+TEST(Simulate, FairInterfacesShareTheirReceiverToo) {
+  // Two stages feed a third from 1 on; the smaller tensor is through when each had as much.
+  const Schedule schedule = schedule_of("0F0,0B0\n1F0,1B0\n2F0,2B0\n");
+  ScheduleCosts costs = uniform_costs(3, {});
+  costs.edges = {{{0, 2, 0}, 3, 0}, {{1, 2, 0}, 1, 0}};
+  costs.nic_of_actor = {0, 1, 2};
+  costs.sharing = InterfaceSharing::kFair;
+  const Simulation simulation = simulate(schedule, costs);
+  EXPECT_DOUBLE_EQ(simulation.transfers[2].end, 3);
+  EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 5);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 5 + 1 + 2 + 2);
+}
+
 TEST(Simulate, CreditsHoldTransfersBackButNotTheirSender) {
   // Actor 1 uses its first tensor at 2 and is busy with it for 10 a piece.
   const Schedule schedule = schedule_of("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n");
