@@ -102,7 +102,7 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (!rate.empty()) options.rate_bits = parse_rate("--rate", rate);
+  if (!rate.empty()) options.rate_bits = parse_link_rate("--rate", rate);
   if (options.quick && app.count("--repeat") == 0) options.repeat = 3;
   if (list_cases) {
     for (const BenchCase& bench : bench_cases(options))

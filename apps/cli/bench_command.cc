@@ -12,9 +12,10 @@
 namespace weft::apps {
 
 int run_benchmark(const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments[0] != "reshard")
-    throw_error(ErrorCode::kInvalidArgument, "which benchmark? There is one: weft bench reshard --help");
-  const std::string program = actors::program_directory() / "weft-bench-reshard";
+  if (arguments.empty() || (arguments[0] != "reshard" && arguments[0] != "pipeline"))
+    throw_error(ErrorCode::kInvalidArgument,
+                "which benchmark? There are two: weft bench reshard --help, weft bench pipeline --help");
+  const std::string program = actors::program_directory() / ("weft-bench-" + arguments[0]);
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin() + 1, arguments.end());
   std::vector<char*> argv;

@@ -9,7 +9,7 @@
 
 namespace weft::apps {
 
-mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedPiece>& pieces) {
+mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedPiece>& pieces, std::int64_t tensor_parallel) {
   if (rows < 1 || pieces.empty())
     throw_error(ErrorCode::kInvalidArgument, "an emulated model needs rows and pieces, but has {} and {}", rows, pieces.size());
   GraphBuilder b;
@@ -19,6 +19,12 @@ mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedP
   const auto block = [&](const std::string& name, std::vector<ValueId> inputs, const EmulatedBlock& what) {
     const auto scope = b.scope(name);
     return b.emulated_block(std::move(inputs), b.parameter("weight", {1}, zeros(), {"weights"}), what);
+  };
+  const auto all_reduced = [&](const std::string& name, ValueId x) {
+    const ValueId one = block(name + ".pulse", {x}, {.features = {1}});
+    const ValueId columns = b.parameter(name + ".columns", {1, tensor_parallel}, zeros(), {"features", kTensorParallelAxis});
+    const ValueId rows_of = b.parameter(name + ".rows", {tensor_parallel, 1}, zeros(), {kTensorParallelAxis, "features"});
+    return b.linear(b.linear(one, columns), rows_of);
   };
   b.set_block(0);
   const ValueId entry = block("entry", {samples}, {.features = {1}});
@@ -33,7 +39,9 @@ mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedP
       inputs.push_back(made[static_cast<std::size_t>(input)]);
     }
     if (inputs.empty()) inputs.push_back(entry);
-    made.push_back(block("piece" + std::to_string(made.size()), std::move(inputs),
+    const std::string name = "piece" + std::to_string(made.size());
+    if (tensor_parallel > 1) inputs.push_back(all_reduced(name, inputs.front()));
+    made.push_back(block(name, std::move(inputs),
                          {.features = {piece.features},
                           .forward_seconds = piece.forward_seconds,
                           .input_grad_seconds = piece.input_grad_seconds,

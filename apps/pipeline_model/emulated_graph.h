@@ -22,9 +22,15 @@ struct EmulatedPiece {
 /// they have an input gradient like all others.
 ///
 /// Inputs: "samples" f32[rows, 1], "targets" f32[rows, features of the last piece]; logical axes "batch", "features". Memory
-/// kept for the backward is what pieces take in: re-materialisation per layer. Throws Error(kInvalidArgument) for pieces that
-/// use later ones.
-mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedPiece>& pieces);
+/// kept for the backward is what pieces take in: re-materialisation per layer.
+///
+/// `tensor_parallel` > 1: every piece begins with an all-reduce of one element per row among so many devices, forward and
+/// backward, where the weights' axis kTensorParallelAxis is split. Devices that split weights run in step; without it each pair
+/// of devices would be a pipeline of its own, and hide its transfers behind the others' computation.
+///
+/// Throws Error(kInvalidArgument) for pieces that use later ones.
+mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedPiece>& pieces, std::int64_t tensor_parallel = 1);
+inline constexpr const char* kTensorParallelAxis = "lanes";
 
 /// Seconds of the pieces in blocks [first, last), per microbatch.
 struct PassSeconds {

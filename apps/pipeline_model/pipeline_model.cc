@@ -40,8 +40,8 @@ std::optional<int> chain_length(std::string_view name) {
   name.remove_prefix(kPrefix.size());
   int meshes = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), meshes);
-  if (error != std::errc() || end != name.data() + name.size() || meshes < 2 || meshes > kLongestChain) {
-    throw_error(ErrorCode::kInvalidArgument, "a chain has 2 to {} stages: chain-4, not chain-{}", kLongestChain, name);
+  if (error != std::errc() || end != name.data() + name.size() || meshes < 1 || meshes > kLongestChain) {
+    throw_error(ErrorCode::kInvalidArgument, "a chain has 1 to {} stages: chain-4, not chain-{}", kLongestChain, name);
   }
   return meshes;
 }

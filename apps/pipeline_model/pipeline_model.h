@@ -12,7 +12,7 @@ namespace weft::apps {
 
 /// Which model, and how to scale it. 0 and "": what the model itself prefers.
 struct PipelineModelRequest {
-  std::string name = {};  ///< One of pipeline_model_names(), or chain-P with P from 2 to 64.
+  std::string name = {};  ///< One of pipeline_model_names(), or chain-P with P from 1 to 64.
   /// A named schedule: decides how many stages each mesh has and where they lie (zb-v: two, in a V). "": one stage per mesh.
   /// U-Transformers always have one stage per mesh.
   std::string schedule = {};

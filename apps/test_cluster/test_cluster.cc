@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "core/base/error.h"
+#include "core/base/units.h"
 
 namespace weft::apps {
 namespace {
@@ -56,13 +59,10 @@ std::string TestCluster::address(std::size_t host, std::size_t nic) const {
   return test_hosts_ ? test_hosts_->address(static_cast<int>(host), static_cast<int>(nic)) : "127.0.0.1";
 }
 
-std::uint64_t parse_rate(const std::string& option, const std::string& text) {
-  const std::size_t digits = text.find_first_not_of("0123456789");
-  const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
-  const std::uint64_t factor = unit == "mbit" ? 1'000'000 : unit == "gbit" ? 1'000'000'000 : 0;
-  if (digits == 0 || digits > 9 || factor == 0)
-    throw_error(ErrorCode::kInvalidArgument, "{} {}: write 250mbit or 1gbit", option, text);
-  return std::stoull(text.substr(0, digits)) * factor;
+std::uint64_t parse_link_rate(const std::string& option, const std::string& text) {
+  const auto rate = parse_rate(text);
+  if (!rate) throw_error(ErrorCode::kInvalidArgument, "{} {}: write 250mbit or 1gbit", option, text);
+  return static_cast<std::uint64_t>(std::llround(*rate * 8));
 }
 
 }  // namespace weft::apps

@@ -47,7 +47,7 @@ class TestCluster final {
   std::unique_ptr<actors::Cluster> cluster_;
 };
 
-/// "500mbit", "1gbit" -> bits per second, for an option of that name. Throws Error(kInvalidArgument).
-std::uint64_t parse_rate(const std::string& option, const std::string& text);
+/// Bits per second of "500mbit", "1gbit", as the option of that name got it. Throws Error(kInvalidArgument).
+std::uint64_t parse_link_rate(const std::string& option, const std::string& text);
 
 }  // namespace weft::apps

@@ -35,7 +35,7 @@ mesh::LayoutConfig layout_of(const PipelineModelRequest& request, const ModelMes
     const std::string number = std::to_string(m);
     layout.meshes.push_back({"mesh" + number, {"host" + number}, {{"data", meshes.data}, {"tensor", meshes.tensor}}});
   }
-  layout.sharding.axes = {{"batch", {"data"}}};
+  layout.sharding.axes = {{"batch", {"data"}}, {kTensorParallelAxis, {"tensor"}}};
   if (!request.schedule.empty()) layout.schedule = request.schedule;
   const int chunks = chunks_of(request);
   const auto placement =

@@ -21,11 +21,12 @@ struct Suite {
 
 /// Of fp16 on a V100, what it loses within a mesh included: 8 of them make 400 TFLOP/s, in the middle of the paper's axis.
 constexpr double kDeviceFlops = 50e12;
-/// Scales make steps of two to four seconds over links of 391 Mbit/s, and whole numbers of all features.
+/// Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB; links of 600 Mbit/s are what two
+/// processor cores carry.
 constexpr Suite kSuites[] = {
-    {"gpt-2.6b", 2560, 32, {2, 2, 2}, 16, 64, {kDeviceFlops, 20, 512}},
-    {"gpt-2.6b-4", 2560, 32, {4, 2, 1}, 8, 128, {kDeviceFlops, 20, 512}},
-    {"gpt-1.3b", 2048, 24, {2, 1, 2}, 16, 4, {kDeviceFlops, 2, 51.2}},
+    {"gpt-2.6b", 2560, 32, {2, 2, 2}, 16, 64, {kDeviceFlops, 3.84, 64}},
+    {"gpt-2.6b-4", 2560, 32, {4, 2, 1}, 8, 128, {kDeviceFlops, 3.84, 64}},
+    {"gpt-1.3b", 2048, 24, {2, 1, 2}, 16, 4, {kDeviceFlops, 3.84, 64}},
 };
 constexpr double kSequence = 1024, kVocabulary = 51200;
 constexpr double kHalf = 2;  ///< Bytes of an fp16 element.
@@ -55,7 +56,7 @@ PipelineModel paper_gpt(const PipelineModelRequest& request) {
   PipelineModel model;
   model.name = request.name;
   model.layout = layout_of(request, suite.meshes, equal_stages(request, suite.meshes.count, suite.layers), microbatches);
-  model.graphs = emulated_graphs(suite.rows, pieces);
+  model.graphs = emulated_graphs(suite.rows, pieces, suite.meshes.tensor);
   model.batches = pipeline_batches(model.graphs.train.graph, 0);
   model.hosts = suite.meshes.count;
   model.devices_per_host = suite.meshes.devices();

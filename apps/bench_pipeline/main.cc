@@ -1,0 +1,180 @@
+// weft bench pipeline: training steps under schedules, resharding strategies and ways of overlap, on hosts with real (shaped)
+// links, beside the bound that no schedule can beat.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stop_token>
+
+#include "actors/launch/app_main.h"
+#include "actors/launch/cluster_config.h"
+#include "actors/launch/role_arguments.h"
+#include "actors/supervision/signal_watch.h"
+#include "apps/pipeline_bench/bench_case.h"
+#include "apps/pipeline_bench/bench_plot.h"
+#include "apps/pipeline_bench/bench_result.h"
+#include "apps/pipeline_bench/pipeline_bench.h"
+#include "apps/pipeline_model/pipeline_batches.h"
+#include "apps/test_cluster/test_cluster.h"
+#include "core/base/error.h"
+#include "mesh/device_actor/device_actor.h"
+#include "mesh/schedules/named_schedules.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file) throw_error(ErrorCode::kUnavailable, "cannot write {}", path.string());
+}
+
+/// What is asked for must exist before anything starts.
+void check(const BenchOptions& options) {
+  for (const std::string& schedule : options.schedules)
+    if (schedule != "auto") mesh::find_named_schedule(schedule);
+}
+
+/// The pictures of what has been measured; gives their names.
+std::vector<std::string> draw(const std::vector<WorkloadResult>& results, const std::vector<PipelineCase>& cases,
+                              const std::filesystem::path& out) {
+  std::vector<WorkloadResult> speeds;
+  std::map<std::string, std::vector<WorkloadResult>> sweeps;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (cases[i].group.starts_with("sweep")) sweeps[cases[i].group].push_back(results[i]);
+    else if (results[i].signal() != nullptr) speeds.push_back(results[i]);
+  }
+  std::vector<std::string> files;
+  const auto write = [&](const Svg& svg, const std::string& name) {
+    svg.write(out / name);
+    files.push_back(name);
+  };
+  if (!speeds.empty()) write(draw_speeds(speeds, "Training step: speed against send_recv, blocking, 1f1b"), "speeds.svg");
+  for (const auto& [group, list] : sweeps) {
+    write(draw_sweep(list, fmt::format("Transfers hidden: {} emulated stages, {} microbatches", list.front().stages,
+                                       list.front().microbatches)),
+          group + ".svg");
+  }
+  return files;
+}
+
+int run_bench(const BenchOptions& options, const std::stop_token& stop) {
+  check(options);
+  const std::vector<PipelineCase> cases = pipeline_cases(options);
+  TestCluster::Options cluster;
+  cluster.name = "weft bench pipeline";
+  cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
+  cluster.directory = options.out / "cluster";
+  for (const PipelineCase& bench : cases) {
+    const PipelineModel model = make_pipeline_model(bench.model);
+    cluster.hosts = std::max(cluster.hosts, model.hosts);
+    cluster.devices_per_host = std::max(cluster.devices_per_host, static_cast<std::uint32_t>(model.devices_per_host));
+  }
+  // With --json - the document alone stands on stdout.
+  std::FILE* terminal = options.json == "-" ? stderr : stdout;
+  const auto tool = actors::program_directory() / "weft-hosts";
+  const std::string refusal = options.loopback ? "asked for with --loopback" : TestHosts::refusal(tool);
+  if (refusal.empty()) cluster.hosts_tool = tool;
+  else
+    fmt::print(terminal, "On this machine's loopback: the links are not limited, so transfers cost next to nothing ({})\n",
+               refusal);
+  std::filesystem::create_directories(options.out);
+
+  std::vector<WorkloadResult> results;
+  {
+    TestCluster processes(cluster);
+    PipelineBench bench(processes, {options.steps, options.peer, options.out, stop, [](const std::string& line) {
+                                      fmt::print(stderr, "{}\n", line);
+                                      std::fflush(stderr);
+                                    }});
+    for (const PipelineCase& one : cases) {
+      results.push_back(bench.run(one));
+      fmt::print(terminal, "{}", to_table(results.back()));
+      std::fflush(terminal);
+      // Whatever comes later, what has been measured is kept.
+      write_text(options.out / "results.json", to_json(results));
+    }
+  }
+  const std::vector<std::string> pictures = draw(results, cases, options.out);
+  if (options.json == "-") fmt::print("{}", to_json(results));
+  else if (!options.json.empty()) write_text(options.json, to_json(results));
+  fmt::print(terminal, "\n{}: results.json has all of it{}{}\n", options.out.string(),
+             pictures.empty() ? "" : "; pictures: ", fmt::join(pictures, ", "));
+  return 0;
+}
+
+int parse_and_run(int argc, char** argv) {
+  BenchOptions options;
+  CLI::App app("Training steps on hosts with shaped links: schedules, resharding and overlap, beside the bound.",
+               "weft bench pipeline");
+  app.get_formatter()->column_width(34);
+  app.add_option("--cases", options.cases, "Cases or groups of them; see --list")->delimiter(',')->type_name("NAME,...");
+  app.add_option("--schedules", options.schedules, "Schedules to compare")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->type_name("NAME,...");
+  app.add_option("--ratios", options.ratios, "Of real compute: time of a transfer over F+B of the slower stage")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->type_name("R,...");
+  app.add_flag("--all-arms", options.all_arms,
+               "For the paper's models every combination of resharding, blocking or overlapped, and schedule; else bundles");
+  app.add_option("--microbatches", options.microbatches, "Instead of each model's own number")->check(CLI::Range(1, 4096));
+  app.add_option("--steps", options.steps, "Measured steps of each arm")->capture_default_str()->check(CLI::Range(1, 1000));
+  app.add_flag("--quick", options.quick, "Fewer microbatches and steps");
+  app.add_option("--peer", options.peer, "Run COMMAND --link RATE --json FILE after each case of gpt-real and show it beside")
+      ->type_name("COMMAND");
+  app.add_flag("--loopback", options.loopback, "On this machine as it is, without links that are limited");
+  app.add_option("--json", options.json, "Write the results there; - for stdout")->type_name("FILE");
+  app.add_option("--out", options.out, "Folder for results, pictures and logs")->capture_default_str()->type_name("DIR");
+  bool list_cases = false;
+  app.add_flag("--list", list_cases, "Show the cases, and run nothing");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (options.quick && app.count("--steps") == 0) options.steps = 1;
+  if (list_cases) {
+    for (const PipelineCase& bench : all_pipeline_cases(options))
+      fmt::print("{:<24} {} arms; {}{}\n", bench.name, bench.arms.size(), bench.text,
+                 bench.when_asked ? " (only when asked for)" : "");
+    return 0;
+  }
+  std::stop_source stop;
+  // The second signal ends the process at once; what it has started hangs on it and ends too.
+  const actors::SignalWatch signals([&stop](int) {
+    if (!stop.request_stop()) ::_exit(kInterrupted);
+  });
+  try {
+    return run_bench(options, stop.get_token());
+  } catch (const Error& error) {
+    if (stop.stop_requested()) return kInterrupted;
+    throw;
+  }
+}
+
+}  // namespace
+}  // namespace weft::apps
+
+int main(int argc, char** argv) {
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (weft::actors::role_of(arguments)) {
+      weft::actors::AppMain app(argc, argv);
+      app.provide<weft::mesh::DeviceActor<weft::apps::PipelineBatches>>();
+      return app.run([](weft::actors::Cluster&, const weft::actors::AppRun&) { return 2; });
+    }
+    return weft::apps::parse_and_run(argc, argv);
+  } catch (...) {
+    const weft::Error error = weft::current_error();
+    fmt::print(stderr, "weft bench pipeline: {}\n", error.message());
+    return error.code() == weft::ErrorCode::kInvalidArgument ? 2 : 1;
+  }
+}

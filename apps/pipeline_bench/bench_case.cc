@@ -1,0 +1,125 @@
+#include "apps/pipeline_bench/bench_case.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+using mesh::Lowering;
+using mesh::Payload;
+using transfer::Strategy;
+
+/// Schedules without their own copy of the signals for each: one bound is enough.
+std::vector<Arm> with_one_signal(const std::vector<std::string>& schedules, bool baseline) {
+  std::vector<Arm> arms;
+  if (baseline) arms.push_back(baseline_arm());
+  for (const std::string& schedule : schedules) arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
+  arms.push_back({schedules.back(), Strategy::kWeft, Lowering::kLanes, Payload::kSignals});
+  return arms;
+}
+
+void append_papers(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+  const auto add = [&](const std::string& model, const std::string& text, bool when_asked) {
+    PipelineCase one{model, model, text, {}, {}, {}, false, when_asked};
+    one.model.name = model;
+    one.model.microbatches = options.microbatches > 0 ? options.microbatches : options.quick ? 8 : 0;
+    one.arms = options.all_arms ? all_arms(options.schedules) : bundled_arms(options.schedules);
+    cases.push_back(std::move(one));
+  };
+  add("u-transformer-2b", "the paper's U-Transformer of 2.1 B parameters, weights split in a mesh", false);
+  add("gpt-2.6b", "the paper's GPT of 2.6 B parameters, two stages", false);
+  add("u-transformer-1b", "the paper's U-Transformer of 1.1 B parameters", false);
+  add("gpt-1.3b", "the paper's GPT of 1.3 B parameters", false);
+  add("gpt-2.6b-4", "the paper's GPT of 2.6 B parameters, four stages", true);
+  add("u-transformer-2b-batch", "the same U-Transformer with activations split by batch: nothing is replicated", true);
+  add("u-transformer-1b-batch", "the same for 1.1 B parameters", true);
+}
+
+void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+  for (const std::string model : {"gpt-real", "u-transformer-real"}) {
+    for (const double ratio : options.ratios) {
+      PipelineCase one{
+          fmt::format("{}-{:g}", model, ratio), model, "real compute on CPU devices, one a host", {}, {}, {}, false, false};
+      one.model.name = model;
+      one.model.microbatches = options.microbatches;
+      one.transfer_ratio = ratio;
+      one.arms = with_one_signal(options.schedules, true);
+      one.with_peer = model == "gpt-real";
+      cases.push_back(std::move(one));
+    }
+  }
+}
+
+/// Chains of equal emulated stages.
+void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+  const auto chain = [&](const std::string& group, int stages, double ratio, const std::string& text) {
+    PipelineCase one{group, group, text, {}, {}, {}, false, false};
+    one.model.name = fmt::format("chain-{}", stages);
+    one.model.microbatches = options.microbatches > 0 ? options.microbatches : options.quick ? 8 : 32;
+    one.model.transfer_ratio = ratio;
+    return one;
+  };
+  for (const int stages : {2, 4}) {
+    for (const double ratio : {0.125, 0.25, 0.375, 0.5, 0.75, 1.0}) {
+      PipelineCase one = chain(fmt::format("sweep-{}", stages), stages, ratio, "how much transfer a schedule hides");
+      one.name = fmt::format("sweep-{}-{:g}", stages, ratio);
+      one.transfer_ratio = ratio;
+      one.model.pass_seconds = 0.04;
+      one.model.link_rate_bits = stages == 2 ? 400e6 : 250e6;
+      one.arms = with_one_signal(options.schedules, false);
+      cases.push_back(std::move(one));
+    }
+  }
+  for (const int stages : {4, 8}) {
+    PipelineCase one = chain(fmt::format("bubble-{}", stages), stages, 0, "bubbles without transfers");
+    for (const std::string schedule : {"1f1b", "zb-h1", "zb-h2"})
+      one.arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
+    cases.push_back(std::move(one));
+  }
+  for (const int stages : {1, 2}) {
+    PipelineCase one = chain(fmt::format("dispatch-{}", stages), stages, 0,
+                             stages == 1 ? "actions that take no time: what the runtime costs" : "the same with a message each");
+    one.model.pass_seconds = 0;
+    one.model.microbatches = 512;
+    one.arms.push_back({"gpipe", Strategy::kWeft, Lowering::kLanes});
+    one.arms.push_back({"zb-h1", Strategy::kWeft, Lowering::kLanes});
+    cases.push_back(std::move(one));
+  }
+}
+
+}  // namespace
+
+std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options) {
+  std::vector<PipelineCase> cases;
+  append_papers(cases, options);
+  append_real(cases, options);
+  append_chains(cases, options);
+  return cases;
+}
+
+std::vector<PipelineCase> pipeline_cases(const BenchOptions& options) {
+  std::vector<PipelineCase> cases;
+  const std::vector<PipelineCase> all = all_pipeline_cases(options);
+  if (options.cases.empty()) {
+    std::copy_if(all.begin(), all.end(), std::back_inserter(cases), [](const PipelineCase& one) { return !one.when_asked; });
+    return cases;
+  }
+  for (const std::string& wanted : options.cases) {
+    const std::size_t before = cases.size();
+    std::copy_if(all.begin(), all.end(), std::back_inserter(cases),
+                 [&](const PipelineCase& one) { return one.name == wanted || one.group == wanted; });
+    if (cases.size() > before) continue;
+    std::vector<std::string> groups;
+    for (const PipelineCase& one : all)
+      if (groups.empty() || groups.back() != one.group) groups.push_back(one.group);
+    throw_error(ErrorCode::kInvalidArgument, "there is no case '{}'; there are {} (see --list)", wanted, fmt::join(groups, ", "));
+  }
+  return cases;
+}
+
+}  // namespace weft::apps
