@@ -49,7 +49,8 @@ void print_row(const Screen& screen, const char* what, const std::string& value)
 
 nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPlan& plan) {
   nlohmann::ordered_json json = {{"name", config.name},
-                                 {"schedule", plan.layout.schedule},
+                                 {"schedule", plan.schedule.name},
+                                 {"searches_schedule", plan.layout.searches()},
                                  {"microbatches", plan.layout.microbatches},
                                  {"resharding", transfer::to_string(plan.layout.resharding)},
                                  {"hosts", plan.hosts}};

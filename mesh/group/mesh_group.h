@@ -17,6 +17,7 @@
 #include "mesh/plan/training_plan.h"
 #include "mesh/program/stall.h"
 #include "mesh/runtime/step_result.h"
+#include "mesh/schedule_tuning/schedule_tuner.h"
 
 namespace weft::mesh {
 
@@ -56,7 +57,8 @@ class MeshGroup final {
 
   /// Runs "train" or "validate" on all devices. `request.run` is filled in. After the 8th, 16th, 32nd... step of "train" the
   /// transfers are planned anew if the hosts' links turn out to carry something else than the plan counts on; the result's note
-  /// then says so. Sums do not depend on it.
+  /// then says so. Under schedule `auto`, the first steps are measured, and a schedule searched for what they took (see
+  /// ScheduleTuner). Sums do not depend on any of it.
   StepResult run(StepRequest request) {
     return guarded([&] {
       request.run = ++runs_;
@@ -67,6 +69,7 @@ class MeshGroup final {
         next_look_ *= 2;
         result.note = follow_network(result.egress_rates);
       }
+      if (request.program == plan_.train.programs.front().name) follow_times(result);
       return result;
     });
   }
@@ -78,6 +81,7 @@ class MeshGroup final {
     guarded([&] {
       check_same_places(plan_.layout, layout);
       use(make_training_plan(layout, model_, places_, plan_.network));
+      tuner_ = ScheduleTuner();
       return 0;
     });
   }
@@ -191,6 +195,14 @@ class MeshGroup final {
     }
     use(std::move(changed));
     return text + "; transfers planned anew";
+  }
+
+  /// Goes on as the tuner advises after a step of training.
+  void follow_times(StepResult& result) {
+    ScheduleTuner::Advice advice = tuner_.after_step(
+        plan_, result, [&](const LayoutConfig& layout) { return make_training_plan(layout, model_, places_, plan_.network); });
+    if (advice.plan) use(std::move(*advice.plan));
+    if (!advice.note.empty()) result.note += (result.note.empty() ? "" : "; ") + advice.note;
   }
 
   void initialize() {
@@ -344,6 +356,7 @@ class MeshGroup final {
   std::uint64_t epoch_ = 0;
   std::uint64_t runs_ = 0;
   std::uint64_t steps_ = 0, next_look_ = 8;  ///< Of "train".
+  ScheduleTuner tuner_;
 };
 
 }  // namespace weft::mesh

@@ -93,6 +93,7 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
   } else {
     EnumNames<std::string> schedules;
     for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
+    schedules.emplace_back(LayoutConfig::kAuto, LayoutConfig::kAuto);
     node.read_enum("schedule", layout.schedule, schedules);
   }
   EnumNames<transfer::Strategy> strategies;
@@ -103,6 +104,7 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
   const EnumNames<Lowering> lowerings{{"lanes", Lowering::kLanes}, {"safe", Lowering::kSafe}};
   node.read_enum("lowering", layout.lowering, lowerings);
   node.read("credits", layout.credits, {.min = 1, .max = 64});
+  if (std::uint64_t memory = 0; node.read_bytes("memory", memory, {.min = 1})) layout.memory = memory;
   parse_stages(node.at("stages"), layout);
   node.finish();
 }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/config/config_node.h"
@@ -34,13 +36,15 @@ struct LayoutConfig {
   std::vector<MeshConfig> meshes;
   ShardingRules sharding;
   std::vector<StageConfig> stages;
-  std::string schedule = "eager-1f1b";
+  std::string schedule = "eager-1f1b";  ///< A named one, or kAuto.
   int microbatches = 1;
   transfer::Strategy resharding = transfer::Strategy::kWeft;
   Lowering lowering = Lowering::kLanes;
   int credits = 2;  ///< Receives posted ahead per edge.
   /// Not read from the file: benchmarks set it.
   Payload payload = Payload::kTensors;
+  /// Bytes that a device may hold; absent: any number.
+  std::optional<std::uint64_t> memory;
   /// Runs instead of the named schedule, if there is one: `schedule: FILE.csv`, or made in C++. The actors' stages must be those
   /// of the meshes.
   std::optional<Schedule> own_schedule;
@@ -49,6 +53,11 @@ struct LayoutConfig {
 
   /// Of a host that is not in `links`: 10 Gbit/s.
   static constexpr double kUnknownLink = 1.25e9;
+
+  /// The schedule of a run that measures its first steps, then searches a schedule for what it has measured.
+  static constexpr std::string_view kAuto = "auto";
+  /// Whether a schedule is still to be searched.
+  bool searches() const { return schedule == kAuto && !own_schedule; }
 
   int num_layers() const;
   /// Stage of each layer, ascending.

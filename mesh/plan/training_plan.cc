@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "mesh/plan/schedule_choice.h"
 #include "mesh/program/checkpoint_programs.h"
-#include "mesh/schedules/named_schedules.h"
 
 namespace weft::mesh {
 namespace {
@@ -58,44 +59,6 @@ void check_layers(const LayoutConfig& layout, const Graph& graph) {
               layout.num_layers(), graph.num_blocks());
 }
 
-/// The named schedule, over as many stages per mesh as the layout has. Throws unless they lie as the schedule places them.
-Schedule named_schedule_of(const LayoutConfig& layout) {
-  const NamedSchedule& named = find_named_schedule(layout.schedule);
-  const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
-  const int meshes = static_cast<int>(layout.meshes.size()), stages = static_cast<int>(mesh_of_stage.size());
-  const int chunks = named.any_chunks && stages % meshes == 0 ? stages / meshes : named.chunks;
-  const std::vector<int> actor_of_stage = place_stages(named.placement, meshes, chunks);
-  bool fits = stages == meshes * chunks;
-  for (int stage = 0; fits && stage < stages; ++stage) {
-    const auto s = static_cast<std::size_t>(stage);
-    fits = mesh_of_stage[s] == mesh_of_stage[static_cast<std::size_t>(actor_of_stage[s])];
-  }
-  if (!fits) {
-    std::string wanted, found;
-    for (const int actor : actor_of_stage) {
-      wanted += (wanted.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(actor)].name;
-    }
-    for (const int mesh : mesh_of_stage) {
-      found += (found.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(mesh)].name;
-    }
-    throw_error(
-        ErrorCode::kInvalidConfig,
-        "schedule '{}' puts {} on every mesh; its stages can lie on the meshes {} in this order, but pipeline.stages lists {}",
-        named.name, chunks == 1 ? "one stage" : fmt::format("{} stages", chunks), wanted, found);
-  }
-  return make_schedule(ScheduleRequest{std::string(named.name), meshes, layout.microbatches, chunks, 0});
-}
-
-Schedule schedule_of(const LayoutConfig& layout) {
-  if (!layout.own_schedule) return named_schedule_of(layout);
-  const Schedule& own = *layout.own_schedule;
-  if (own.microbatches != layout.microbatches) {
-    throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} microbatches, but pipeline.microbatches is {}", own.name,
-                own.microbatches, layout.microbatches);
-  }
-  return own;
-}
-
 /// The schedule's forwards alone: what keeps every dependency that they have among themselves.
 Schedule forwards_of(const Schedule& schedule) {
   Schedule forwards = schedule;
@@ -104,6 +67,17 @@ Schedule forwards_of(const Schedule& schedule) {
     std::erase_if(actions, [](const Action& action) { return action.kind != ActionKind::kForward; });
   }
   return forwards;
+}
+
+/// Of the programs, which run one at a time.
+std::uint64_t arena_bytes(const TrainingPlan& plan, transfer::DeviceId device) {
+  std::uint64_t most = 0;
+  for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
+    for (const Program& program : *programs) {
+      if (program.device == device) most = std::max(most, program.arena_bytes);
+    }
+  }
+  return most;
 }
 
 /// `network` absent: the layout's.
@@ -122,7 +96,6 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
   request.loss = model.train.loss;
   request.gradients = model.train.gradients;
   plan.partition = partition(request);
-  const Schedule schedule = schedule_of(layout);
   CompileOptions options;
   options.strategy = layout.resharding;
   options.lowering = layout.lowering;
@@ -130,16 +103,28 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
   options.payload = layout.payload;
   for (const StageConfig& stage : layout.stages) options.recompute.push_back(stage.recompute);
   options.network = plan.network;
-  plan.train = compile(plan.partition, schedule, plan.topology, options);
-
+  CompileOptions validate_options = options;
+  validate_options.name = "validate";
+  plan.gather = compile_checkpoint(plan.partition, CheckpointDirection::kGather, plan.driver(), plan.topology);
+  plan.scatter = compile_checkpoint(plan.partition, CheckpointDirection::kScatter, plan.driver(), plan.topology);
   request.graph = model.validate;
   request.loss = model.validate_loss;
   request.gradients.clear();
-  options.name = "validate";
-  plan.validate = compile(partition(request), forwards_of(schedule), plan.topology, options);
-  plan.gather = compile_checkpoint(plan.partition, CheckpointDirection::kGather, plan.driver(), plan.topology);
-  plan.scatter = compile_checkpoint(plan.partition, CheckpointDirection::kScatter, plan.driver(), plan.topology);
-  return plan;
+  const Partition forward_only = partition(request);
+  for (Schedule& schedule : schedules_to_begin_with(layout, stage_edges(plan.partition))) {
+    plan.train = compile(plan.partition, schedule, plan.topology, options);
+    plan.validate = compile(forward_only, forwards_of(schedule), plan.topology, validate_options);
+    plan.schedule = std::move(schedule);
+    if (!find_short_of_memory(plan)) return plan;
+  }
+  const transfer::DeviceId device = *find_short_of_memory(plan);
+  const std::uint64_t needed = device_memory(plan, device), activations = arena_bytes(plan, device);
+  throw_error(ErrorCode::kInvalidConfig,
+              "schedule '{}' needs {} on {} ({} of parameters, gradients and moments, {} of activations), but pipeline.memory is "
+              "{}; make that more, take smaller microbatches, compute activations twice (recompute: true), or {}",
+              plan.schedule.name, format_bytes(needed), plan.train.programs[device.value()].device_name,
+              format_bytes(needed - activations), format_bytes(activations), format_bytes(*layout.memory),
+              layout.schedule == LayoutConfig::kAuto ? "use more devices" : "take a schedule that holds fewer microbatches");
 }
 
 }  // namespace
@@ -159,6 +144,27 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
                                 const transfer::Network& network) {
   return make_plan(layout, model, places, &network);
+}
+
+std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device) {
+  std::map<std::string, std::uint64_t> blocks;
+  for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
+    for (const Program& program : *programs) {
+      if (program.device != device) continue;
+      for (const Persistent& block : program.persistents) blocks[block.name] = block.bytes;
+    }
+  }
+  std::uint64_t bytes = arena_bytes(plan, device);
+  for (const auto& [name, size] : blocks) bytes += size;
+  return bytes;
+}
+
+std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan) {
+  if (!plan.layout.memory) return std::nullopt;
+  for (const Program& program : plan.train.programs) {
+    if (device_memory(plan, program.device) > *plan.layout.memory) return program.device;
+  }
+  return std::nullopt;
 }
 
 void check_same_places(const LayoutConfig& running, const LayoutConfig& other) {
@@ -189,6 +195,11 @@ std::set<ValueId> parameters_of(const Partition& partition, int stage) {
   return read;
 }
 
+std::string schedule_text(const TrainingPlan& plan) {
+  if (!plan.layout.searches()) return plan.schedule.name;
+  return fmt::format("auto, which begins with {}", plan.schedule.name);
+}
+
 }  // namespace
 
 std::string describe(const TrainingPlan& plan, bool programs) {
@@ -202,8 +213,7 @@ std::string describe(const TrainingPlan& plan, bool programs) {
     }
     text += "\n";
   }
-  text += fmt::format("\nstages (schedule {}, {} microbatches)\n",
-                      plan.layout.own_schedule ? plan.layout.own_schedule->name : plan.layout.schedule, plan.layout.microbatches);
+  text += fmt::format("\nstages (schedule {}, {} microbatches)\n", schedule_text(plan), plan.layout.microbatches);
   for (std::size_t stage = 0; stage < plan.layout.stages.size(); ++stage) {
     const StageConfig& config = plan.layout.stages[stage];
     const std::set<ValueId> parameters = parameters_of(plan.partition, static_cast<int>(stage));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "actors/head/placement.h"
 #include "core/graph/graph.h"
 #include "mesh/partition/partition.h"
+#include "mesh/pipeline/schedule.h"
 #include "mesh/plan/layout_config.h"
 #include "mesh/program/compile.h"
 #include "transfer/topology/network.h"
@@ -38,6 +40,7 @@ struct TrainingPlan {
   transfer::Topology topology;     ///< By DeviceId; the last is the driver.
   transfer::Network network;       ///< By HostId: what the plan counts on.
   Partition partition;             ///< Of the training graph.
+  Schedule schedule;               ///< What `train` runs; of `auto` what it begins with.
   Compiled train;
   Compiled validate;
   std::vector<Program> gather;   ///< The last one is the driver's.
@@ -48,11 +51,18 @@ struct TrainingPlan {
   int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
 };
 
-/// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model or a shape does not divide.
+/// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model, a shape does not divide, or a device would
+/// hold more than the layout's memory.
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places);
 /// The same plan for another network than the layout's: its transfers may take other ways, nothing else differs.
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
                                 const transfer::Network& network);
+
+/// Bytes that a device holds under the plan: parameters, gradients, moments and activations.
+std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device);
+
+/// A device that would hold more than the layout's memory, if there is one.
+std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan);
 
 /// Whether a running job of one layout can go on with programs of the other: parameters, gradients and data lie at the same
 /// places. Throws Error(kInvalidArgument) that names what differs.

@@ -30,9 +30,13 @@ class ListScheduler {
       stages_[s].missing_input.assign(microbatches_, 0);
     }
     lane_free_.assign(2 * request.costs.edges.size(), 0);
-    for (const EdgeCosts& edge : request.costs.edges) {
-      for (int& count : stages_[static_cast<std::size_t>(edge.edge.to)].missing_forward) ++count;
-      for (int& count : stages_[static_cast<std::size_t>(edge.edge.from)].missing_input) ++count;
+    for (std::size_t e = 0; e < request.costs.edges.size(); ++e) {
+      const EdgeCosts& edge = request.costs.edges[e];
+      const auto from = static_cast<std::size_t>(edge.edge.from), to = static_cast<std::size_t>(edge.edge.to);
+      stages_[from].leaving.push_back(e);
+      stages_[to].coming.push_back(e);
+      for (int& count : stages_[to].missing_forward) ++count;
+      for (int& count : stages_[from].missing_input) ++count;
     }
     // The input gradient also needs the stage's own forward.
     for (Stage& stage : stages_) {
@@ -66,6 +70,7 @@ class ListScheduler {
     std::vector<int> missing_forward, missing_input;
     std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Begun.
     std::size_t limit = 0;                              ///< Between F and I.
+    std::vector<std::size_t> leaving, coming;           ///< Edges.
   };
   struct Actor {
     std::vector<int> stages;
@@ -78,15 +83,22 @@ class ListScheduler {
 
   void wake(double time, std::size_t actor) { queue_.push({time, actor}); }
 
-  bool has_memory(std::size_t actor, double more) const {
+  /// Whether there is memory for a forward of the stage and, after it, for one of each later stage of its actor that holds none:
+  /// else early stages could take what the late ones need to give anything back.
+  bool has_memory(int s) const {
     if (request_.memory_of_actor.empty()) return true;
-    return actors_[actor].held + more <= request_.memory_of_actor[actor] * (1 + 1e-9);
+    const auto actor = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(s)]);
+    double needed = actors_[actor].held + costs(s).activations;
+    for (const int later : actors_[actor].stages) {
+      const Stage& other = stages_[static_cast<std::size_t>(later)];
+      if (later > s && other.forwards == other.weights && other.forwards < microbatches_) needed += costs(later).activations;
+    }
+    return needed <= request_.memory_of_actor[actor] * (1 + 1e-9);
   }
 
   bool forward_allowed(int s) {
     const Stage& one = stage(s);
-    const auto actor = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(s)]);
-    return one.forwards < microbatches_ && one.forwards - one.inputs < one.limit && has_memory(actor, costs(s).activations);
+    return one.forwards < microbatches_ && one.forwards - one.inputs < one.limit && has_memory(s);
   }
 
   static double ready_at(const std::vector<double>& ready, const std::vector<int>& missing, std::size_t microbatch) {
@@ -130,10 +142,7 @@ class ListScheduler {
 
   /// A forward waits for memory alone.
   bool memory_short(const Actor& own) {
-    return std::ranges::any_of(own.stages, [&](int s) {
-      const auto actor = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(s)]);
-      return stage(s).forwards < microbatches_ && !has_memory(actor, costs(s).activations);
-    });
+    return std::ranges::any_of(own.stages, [&](int s) { return stage(s).forwards < microbatches_ && !has_memory(s); });
   }
 
   void start(const Action& action, std::size_t actor, double time) {
@@ -171,16 +180,19 @@ class ListScheduler {
   void deliver(const Action& action, double end, std::size_t actor) {
     const bool forward = action.kind == ActionKind::kForward;
     const auto microbatch = static_cast<std::size_t>(action.microbatch);
-    for (std::size_t e = 0; e < request_.costs.edges.size(); ++e) {
+    for (const std::size_t e : forward ? stage(action.stage).leaving : stage(action.stage).coming) {
       const EdgeCosts& edge = request_.costs.edges[e];
-      if ((forward ? edge.edge.from : edge.edge.to) != action.stage) continue;
       const int to = forward ? edge.edge.to : edge.edge.from;
       const auto receiver = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(to)]);
+      const TensorTiming& timing = forward ? edge.forward_timing : edge.backward_timing;
       double arrival = end;
-      if (receiver != actor) {
+      // What goes the other way only, and what only a W needs, keeps the order but holds nobody up.
+      if (receiver != actor && timing.exists && !timing.for_weights_only) {
+        const double made = end - (1 - timing.made) * duration(request_.costs, action);
         double& lane = lane_free_[2 * e + (forward ? 0 : 1)];
-        lane = std::max(lane, end) + (forward ? edge.forward : edge.backward);
-        arrival = lane;
+        lane = std::max(lane, made) + (forward ? edge.forward : edge.backward);
+        // The action that needs it may begin that much earlier.
+        arrival = lane - timing.needed * duration(request_.costs, {to, action.kind, action.microbatch});
       }
       Stage& next = stage(to);
       if (forward) provide(next.forward_ready, next.missing_forward, microbatch, arrival, receiver);

@@ -110,7 +110,8 @@ Judge::Verdict Judge::judge(const Schedule& schedule) {
   Verdict verdict;
   try {
     const Simulation simulation = simulated(schedule, false);
-    verdict.score = {simulation.makespan, simulation.mean_end};
+    verdict.score = {simulation.step, simulation.mean_end};
+    verdict.makespan = simulation.makespan;
     verdict.finishes = true;
     verdict.fits = true;
     for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
@@ -136,8 +137,8 @@ Schedule improve(Schedule schedule, Judge& judge) {
       perform(actions, move);
       const Judge::Verdict verdict = judge.judge(schedule);
       // Rounding must not pass for progress.
-      const bool gains = verdict.score.makespan < best.makespan * (1 - 1e-12) ||
-                         (verdict.score.makespan <= best.makespan && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
+      const bool gains = verdict.score.step < best.step * (1 - 1e-12) ||
+                         (verdict.score.step <= best.step && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
       if (verdict.finishes && verdict.fits && gains) {
         best = verdict.score;
         better = true;
@@ -151,7 +152,7 @@ Schedule improve(Schedule schedule, Judge& judge) {
 
 Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
   constexpr std::int64_t kRefresh = 24;  // moves between two looks at where the idle time is
-  const auto value = [](const ScheduleScore& score) { return score.makespan + score.mean_end; };
+  const auto value = [](const ScheduleScore& score) { return score.step + score.mean_end; };
   const std::int64_t from = judge.simulated(), until = from + actions;
   Schedule best = schedule;
   ScheduleScore best_score = judge.judge(schedule).score;
@@ -174,7 +175,7 @@ Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
     perform(order, move);
     const Judge::Verdict verdict = judge.judge(schedule);
     const double left = static_cast<double>(until - judge.simulated()) / static_cast<double>(actions);
-    const double threshold = 0.004 * best_score.makespan * std::max(0.0, left) * std::max(0.0, left);
+    const double threshold = 0.004 * best_score.step * std::max(0.0, left) * std::max(0.0, left);
     if (!verdict.finishes || !verdict.fits || value(verdict.score) > now + threshold) {
       perform(order, inverse(move));
       continue;

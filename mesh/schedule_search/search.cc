@@ -40,7 +40,8 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
   return result;
 }
 
-/// An actor cannot start before the first microbatch has come to one of its stages, and then has all its work to do.
+/// An actor cannot start before the first microbatch has come to one of its stages, and then has all its work to do; the step
+/// ends with what all do together.
 double lower_bound(const SearchRequest& request) {
   if (request.costs.pair_time > 0 && request.costs.pair_time < 1) return 0;  // compounds make the work less
   const std::size_t stages = request.actor_of_stage.size();
@@ -51,20 +52,28 @@ double lower_bound(const SearchRequest& request) {
     for (const EdgeCosts& edge : request.costs.edges) {
       if (edge.edge.to != stage || edge.edge.from > stage) continue;
       const auto from = static_cast<std::size_t>(edge.edge.from);
-      const bool moves = request.actor_of_stage[from] != request.actor_of_stage[s];
-      arrives[s] = std::max(arrives[s], arrives[from] + duration(request.costs, {edge.edge.from, ActionKind::kForward, 0}) +
-                                            (moves ? edge.forward : 0));
+      const double made = duration(request.costs, {edge.edge.from, ActionKind::kForward, 0});
+      const TensorTiming& timing = edge.forward_timing;
+      if (request.actor_of_stage[from] == request.actor_of_stage[s]) {
+        arrives[s] = std::max(arrives[s], arrives[from] + made);
+      } else if (timing.exists) {
+        // Its user may have begun before it comes.
+        const double used = duration(request.costs, {stage, ActionKind::kForward, 0});
+        arrives[s] = std::max(arrives[s], arrives[from] + timing.made * made + edge.forward - timing.needed * used);
+      }
     }
     const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
     start[actor] = std::min(start[actor], arrives[s]);
     work[actor] += request.microbatches * (duration(request.costs, {stage, ActionKind::kForward, 0}) +
-                                           duration(request.costs, {stage, ActionKind::kBackward, 0}));
+                                           duration(request.costs, {stage, ActionKind::kBackward, 0})) +
+                   request.costs.stages[s].reduce_grad;
   }
-  double bound = 0;
+  double bound = 0, optimizer = 0;
+  for (const StageCosts& stage : request.costs.stages) optimizer = std::max(optimizer, stage.optimizer);
   for (std::size_t actor = 0; actor < actors; ++actor) {
     if (work[actor] > 0) bound = std::max(bound, start[actor] + work[actor]);
   }
-  return bound;
+  return bound + request.costs.exchange + optimizer;
 }
 
 std::vector<ListPolicy> uniform_policies(const SearchRequest& request) {
@@ -166,6 +175,16 @@ void check(const SearchRequest& request) {
   }
 }
 
+/// Interfaces that are shared fairly take several times as long to play as interfaces that serve in turn, and carry as much.
+SearchRequest with_quick_interfaces(SearchRequest request) {
+  request.costs.sharing = InterfaceSharing::kInTurn;
+  return request;
+}
+
+bool has_quick_interfaces(const SearchRequest& request) {
+  return request.costs.nic_of_actor.empty() || request.costs.sharing == InterfaceSharing::kInTurn;
+}
+
 }  // namespace
 
 SearchResult search_schedule(const SearchRequest& request) {
@@ -173,17 +192,16 @@ SearchResult search_schedule(const SearchRequest& request) {
   SearchResult result;
   result.bound = lower_bound(request);
   const double enough = result.bound * (1 + 1e-12);
-  Judge judge(request);
-  std::vector<Candidate> candidates;
-  const auto consider = [&](std::string from, Schedule schedule) {
-    const Judge::Verdict verdict = judge.judge(schedule);
-    if (verdict.finishes && verdict.fits) candidates.push_back({std::move(from), std::move(schedule), verdict.score});
-    return verdict;
-  };
+  // Searched with the one, chosen with the other.
+  const SearchRequest quick = with_quick_interfaces(request);
+  Judge judge(quick), exact(request);
+  std::vector<Candidate> candidates, finalists;
   for (Schedule& schedule : named_of_placement(request)) {
-    const std::string name = schedule.name;
-    const Judge::Verdict verdict = consider(name, std::move(schedule));
-    result.named.push_back({name, verdict.score.makespan, verdict.peak, verdict.fits});
+    const Judge::Verdict verdict = exact.judge(schedule);
+    const Judge::Verdict roughly = has_quick_interfaces(request) ? verdict : judge.judge(schedule);
+    result.named.push_back({schedule.name, verdict.makespan, verdict.peak, verdict.fits});
+    if (roughly.finishes && roughly.fits) candidates.push_back({schedule.name, schedule, roughly.score});
+    if (verdict.finishes && verdict.fits) finalists.push_back({schedule.name, std::move(schedule), verdict.score});
   }
   std::vector<Listed> listed;
   for (const ListPolicy& policy : uniform_policies(request)) {
@@ -193,7 +211,7 @@ SearchResult search_schedule(const SearchRequest& request) {
   std::ranges::stable_sort(listed, {}, &Listed::score);
   if (listed.size() > kTuned) listed.erase(listed.begin() + kTuned, listed.end());
   for (std::size_t i = 0; i < listed.size(); ++i) {
-    if (listed[i].score.makespan <= enough) {
+    if (listed[i].score.step <= enough) {
       // Nothing is faster; the others need no tuning.
       candidates.push_back({"list scheduling", std::move(listed[i].schedule), listed[i].score});
       break;
@@ -204,7 +222,7 @@ SearchResult search_schedule(const SearchRequest& request) {
     Listed tuned = tune(std::move(listed[i]), judge, judge.simulated() + std::max<std::int64_t>(share, 0));
     candidates.push_back({"list scheduling", std::move(tuned.schedule), tuned.score});
   }
-  if (candidates.empty()) nothing_fits(request);
+  if (candidates.empty() && finalists.empty()) nothing_fits(request);
   std::ranges::stable_sort(candidates, {}, &Candidate::score);
   // Many policies come to the same: improve different ones only.
   std::vector<Candidate> best;
@@ -212,7 +230,7 @@ SearchResult search_schedule(const SearchRequest& request) {
     const auto same = [&](const Candidate& other) { return other.schedule.actors == candidate.schedule.actors; };
     if (best.size() < kImproved && std::ranges::none_of(best, same)) best.push_back(std::move(candidate));
   }
-  const auto reached = [&] { return std::ranges::min_element(best, {}, &Candidate::score)->score.makespan <= enough; };
+  const auto reached = [&] { return std::ranges::min_element(best, {}, &Candidate::score)->score.step <= enough; };
   for (Candidate& candidate : best) {
     if (judge.exhausted() || reached()) break;
     candidate.schedule = improve(std::move(candidate.schedule), judge);
@@ -224,12 +242,18 @@ SearchResult search_schedule(const SearchRequest& request) {
     best[i].schedule = anneal(std::move(best[i].schedule), judge, left / static_cast<std::int64_t>(kAnnealed - i));
     best[i].score = judge.judge(best[i].schedule).score;
   }
-  Candidate& winner = *std::ranges::min_element(best, {}, &Candidate::score);
+  for (Candidate& candidate : best) {
+    const Judge::Verdict verdict = exact.judge(candidate.schedule);
+    candidate.score = verdict.score;
+    if (verdict.finishes && verdict.fits) finalists.push_back(std::move(candidate));
+  }
+  if (finalists.empty()) nothing_fits(request);
+  Candidate& winner = *std::ranges::min_element(finalists, {}, &Candidate::score);
   result.from = winner.from;
   result.schedule = std::move(winner.schedule);
   result.schedule.name = "auto";
-  result.simulation = judge.play(result.schedule);
-  result.simulated = judge.simulated();
+  result.simulation = exact.play(result.schedule);
+  result.simulated = judge.simulated() + exact.simulated();
   return result;
 }
 

@@ -34,7 +34,7 @@ struct SearchResult {
   std::vector<SearchCandidate> named;  ///< The named schedules of this placement.
   std::string from;                    ///< What it was improved from: a named schedule, or "list scheduling".
   std::int64_t simulated = 0;          ///< Actions.
-  /// No order of the same work on the same actors can be faster, whatever the memory; the search ends when it is reached.
+  /// No order of the same work on the same actors makes a faster step, whatever the memory; the search ends when it is reached.
   double bound = 0;
 };
 

@@ -126,7 +126,8 @@ INSTANTIATE_TEST_SUITE_P(Some, Processes,
                                          ProcessCase{4, "eager-1f1b", transfer::Strategy::kBroadcast},
                                          ProcessCase{4, "1f1b", transfer::Strategy::kSendRecv},
                                          ProcessCase{5, "eager-1f1b", transfer::Strategy::kSendRecv},
-                                         ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast}),
+                                         ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast},
+                                         ProcessCase{5, "auto", transfer::Strategy::kWeft}),
                          [](const auto& test) {
                            std::string name = master_cases()[test.param.layout].name + "_" + test.param.schedule + "_" +
                                               std::string(transfer::to_string(test.param.strategy));

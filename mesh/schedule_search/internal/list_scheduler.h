@@ -26,7 +26,8 @@ struct ListPolicy {
 ListPolicy uniform_policy(const SearchRequest& request, double fullness, ListPolicy::Weights weights);
 
 /// Plays the pipeline in time and lets every actor start, whenever it is free, what the policy prefers among what is ready. Every
-/// stage takes microbatches in order. Nothing if the policy gets stuck for want of memory.
+/// stage takes microbatches in order, and leaves room in memory for one on each later stage of its actor. Nothing if the policy
+/// gets stuck for want of memory.
 std::optional<Schedule> list_schedule(const SearchRequest& request, const ListPolicy& policy);
 
 }  // namespace weft::mesh

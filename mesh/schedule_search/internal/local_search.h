@@ -6,9 +6,9 @@
 
 namespace weft::mesh {
 
-/// How good a schedule is: the makespan, then how early the work gets done. Less is better.
+/// How good a schedule is: how long a step takes, then how early the work gets done. Less is better.
 struct ScheduleScore {
-  double makespan = 0;
+  double step = 0;  ///< The makespan, where the costs say nothing of what a step ends with.
   double mean_end = 0;
   friend auto operator<=>(const ScheduleScore&, const ScheduleScore&) = default;
 };
@@ -21,6 +21,7 @@ class Judge {
   /// Nothing if it cannot finish. `fits` says whether every actor's memory is enough.
   struct Verdict {
     ScheduleScore score;
+    double makespan = 0;
     double peak = 0;
     bool finishes = false;
     bool fits = false;

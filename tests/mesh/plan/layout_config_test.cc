@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config_document.h"
+#include "mesh/plan/schedule_choice.h"
 #include "mesh/plan/training_plan.h"
 #include "tests/support/scratch_folder.h"
 
@@ -101,6 +102,23 @@ TEST(LayoutConfig, AScheduleMayComeFromAFile) {
   EXPECT_EQ(layout.own_schedule->name, "mine");
   EXPECT_EQ(layout.own_schedule->microbatches, 2);
   EXPECT_THAT(error_of(kGood, "1f1b", "none.csv"), HasSubstr("there is no schedule file"));
+}
+
+TEST(LayoutConfig, ASearchedScheduleAndACapOnMemory) {
+  EXPECT_FALSE(parse(kGood).searches());
+  EXPECT_FALSE(parse(kGood).memory.has_value());
+  std::string text = kGood;
+  text.replace(text.find("schedule: 1f1b"), 14, "schedule: auto\n  memory: 1.5GiB");
+  const LayoutConfig layout = parse(text);
+  EXPECT_TRUE(layout.searches());
+  EXPECT_EQ(layout.memory, 3u << 29);
+  EXPECT_THAT(error_of(kGood, "schedule: 1f1b", "memory: 2"), HasSubstr("expected a size with its unit"));
+}
+
+TEST(LayoutConfig, ActorsCountInTheOrderOfTheirFirstStages) {
+  LayoutConfig layout = parse(kGood);
+  layout.stages = {{1, 1}, {0, 1}, {1, 1}};
+  EXPECT_EQ(actor_of_stage(layout), (std::vector<int>{0, 1, 0}));
 }
 
 TEST(LayoutConfig, AnUnknownScheduleListsTheKnownOnes) {

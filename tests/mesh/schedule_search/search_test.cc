@@ -100,6 +100,27 @@ TEST(SearchSchedule, HidesTransfersThatEagerHidesWithNoMoreMemory) {
   }
 }
 
+/// Transfers from nothing to one and a half times F + B: in the memory that a schedule takes, actor by actor, `auto` is never
+/// slower than it.
+TEST(SearchSchedule, HidesAtLeastWhatOneFOneBAndEagerHideInTheirMemory) {
+  for (const int p : {2, 4, 8}) {
+    for (const double part : {0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5}) {
+      for (const char* name : {"1f1b", "eager-1f1b", "zb-h1"}) {
+        SCOPED_TRACE(testing::Message() << name << ", " << p << " actors, transfers of " << part << " (F + B)");
+        SearchRequest request = request_of(p, 2 * p, {}, part * 3);
+        const Simulation named = simulate(make_schedule(name, p, 2 * p), request.costs);
+        for (const SimulatedActor& actor : named.actors) request.memory_of_actor.push_back(actor.peak);
+        request.budget = 20'000;
+        const SearchResult result = search_schedule(request);
+        EXPECT_LE(result.simulation.makespan, named.makespan * (1 + 1e-12));
+        for (std::size_t actor = 0; actor < named.actors.size(); ++actor) {
+          EXPECT_LE(result.simulation.actors[actor].peak, named.actors[actor].peak * (1 + 1e-9));
+        }
+      }
+    }
+  }
+}
+
 TEST(SearchSchedule, TheSameRequestGivesTheSameSchedule) {
   const SearchRequest request = request_of(3, 7, {.forward = 1, .input_grad = 1.3, .weight_grad = 0.6}, 0.4, 4);
   const SearchResult a = search_schedule(request), b = search_schedule(request);

@@ -1,0 +1,132 @@
+#include "mesh/plan/schedule_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "mesh/schedule_search/search.h"
+#include "mesh/schedules/named_schedules.h"
+#include "mesh/simulation/costs.h"
+
+namespace weft::mesh {
+namespace {
+
+/// The named schedule, over as many stages per mesh as the layout has. Throws unless they lie as the schedule places them.
+Schedule named_schedule_of(const LayoutConfig& layout) {
+  const NamedSchedule& named = find_named_schedule(layout.schedule);
+  const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
+  const int meshes = static_cast<int>(layout.meshes.size()), stages = static_cast<int>(mesh_of_stage.size());
+  const int chunks = named.any_chunks && stages % meshes == 0 ? stages / meshes : named.chunks;
+  const std::vector<int> placed = place_stages(named.placement, meshes, chunks);
+  if (placed != actor_of_stage(layout)) {
+    std::string wanted, found;
+    for (const int actor : placed) {
+      wanted += (wanted.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(actor)].name;
+    }
+    for (const int mesh : mesh_of_stage) {
+      found += (found.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(mesh)].name;
+    }
+    throw_error(
+        ErrorCode::kInvalidConfig,
+        "schedule '{}' puts {} on every mesh; its stages can lie on the meshes {} in this order, but pipeline.stages lists {}",
+        named.name, chunks == 1 ? "one stage" : fmt::format("{} stages", chunks), wanted, found);
+  }
+  return make_schedule(ScheduleRequest{std::string(named.name), meshes, layout.microbatches, chunks, 0});
+}
+
+/// B becomes I, then W.
+Schedule with_split_backwards(Schedule schedule) {
+  bool any = false;
+  for (std::vector<Action>& actions : schedule.actors) {
+    std::vector<Action> split;
+    for (const Action& action : actions) {
+      split.push_back(action);
+      if (action.kind != ActionKind::kBackward) continue;
+      any = true;
+      split.back().kind = ActionKind::kInputGrad;
+      split.push_back({action.stage, ActionKind::kWeightGrad, action.microbatch});
+    }
+    actions = std::move(split);
+  }
+  if (any) schedule.name += " with I and W apart";
+  return schedule;
+}
+
+/// The least memory: a microbatch begins when the one before it is through.
+Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microbatches) {
+  Schedule schedule;
+  schedule.name = "one microbatch after the other";
+  schedule.stages = static_cast<int>(actor_of_stage.size());
+  schedule.microbatches = microbatches;
+  schedule.actor_of_stage = actor_of_stage;
+  schedule.actors.resize(static_cast<std::size_t>(*std::ranges::max_element(actor_of_stage)) + 1);
+  const auto actions = [&](int stage) -> std::vector<Action>& {
+    return schedule.actors[static_cast<std::size_t>(actor_of_stage[static_cast<std::size_t>(stage)])];
+  };
+  for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
+    for (int stage = 0; stage < schedule.stages; ++stage) {
+      actions(stage).push_back({stage, ActionKind::kForward, microbatch});
+    }
+    for (int stage = schedule.stages - 1; stage >= 0; --stage) {
+      actions(stage).push_back({stage, ActionKind::kInputGrad, microbatch});
+      actions(stage).push_back({stage, ActionKind::kWeightGrad, microbatch});
+    }
+  }
+  return schedule;
+}
+
+std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout, std::span<const StageEdge> edges) {
+  const std::vector<int> placement = actor_of_stage(layout);
+  const int stages = static_cast<int>(placement.size()), actors = static_cast<int>(layout.meshes.size());
+  std::vector<Schedule> result;
+  for (const char* name : {"zb-h1", "1f1b", "zb-v", "v-half", "v-min", "interleaved-1f1b"}) {
+    const NamedSchedule& named = find_named_schedule(name);
+    const int chunks = named.any_chunks && stages % actors == 0 ? stages / actors : named.chunks;
+    if (place_stages(named.placement, actors, chunks) != placement) continue;
+    result.push_back(with_split_backwards(make_schedule({name, actors, layout.microbatches, chunks, 0})));
+  }
+  if (result.empty()) {
+    // Stages that lie like those of no named schedule.
+    SearchRequest request;
+    request.actor_of_stage = placement;
+    request.microbatches = layout.microbatches;
+    request.costs = uniform_costs(stages, {});
+    request.costs.edges.clear();
+    for (const StageEdge& edge : edges) request.costs.edges.push_back({edge, 0.25, 0.25});
+    request.budget = 100'000;
+    result.push_back(search_schedule(request).schedule);
+    result.back().name = "list scheduling";
+  }
+  result.push_back(one_after_the_other(placement, layout.microbatches));
+  return result;
+}
+
+}  // namespace
+
+std::vector<int> actor_of_stage(const LayoutConfig& layout) {
+  std::vector<int> actor_of_mesh(layout.meshes.size(), -1), result;
+  int next = 0;
+  for (const int mesh : layout.mesh_of_stage()) {
+    int& actor = actor_of_mesh[static_cast<std::size_t>(mesh)];
+    if (actor < 0) actor = next++;
+    result.push_back(actor);
+  }
+  return result;
+}
+
+std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout, std::span<const StageEdge> edges) {
+  if (!layout.own_schedule) {
+    if (layout.schedule == LayoutConfig::kAuto) return schedules_to_measure(layout, edges);
+    return {named_schedule_of(layout)};
+  }
+  const Schedule& own = *layout.own_schedule;
+  if (own.microbatches != layout.microbatches) {
+    throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} microbatches, but pipeline.microbatches is {}", own.name,
+                own.microbatches, layout.microbatches);
+  }
+  return {own};
+}
+
+}  // namespace weft::mesh
