@@ -102,7 +102,7 @@ TEST(PipelineCases, AreFoundByNameAndGroup) {
   const std::size_t all = pipeline_cases(options).size();
   options.cases = {"gpt-real-0.5", "sweep-4"};
   const std::vector<PipelineCase> cases = pipeline_cases(options);
-  ASSERT_EQ(cases.size(), 7u);
+  ASSERT_EQ(cases.size(), 5u);
   EXPECT_EQ(cases[0].model.name, "gpt-real");
   EXPECT_EQ(*cases[0].transfer_ratio, 0.5);
   EXPECT_TRUE(cases[0].with_peer);
