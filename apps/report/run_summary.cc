@@ -159,7 +159,10 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
   text += file("timeline.svg", "one step, drawn: compute and transfers of every device");
   text += file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
   for (const auto& [name, what] : s.showing.files) text += file(name.c_str(), what);
-  if (s.checkpoint_step > 0) text += file("checkpoints/", fmt::format("the last one after step {}", s.checkpoint_step));
+  if (s.checkpoint_step > 0) {
+    const std::string more = s.steps < s.total_steps ? fmt::format("; go on with --set checkpoint.resume={}", folder) : "";
+    text += file("checkpoints/", fmt::format("the last one after step {}{}", s.checkpoint_step, more));
+  }
   text += file("logs/", "what every process said");
   return text;
 }

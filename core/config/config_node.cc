@@ -126,8 +126,10 @@ void ConfigNode::finish() const {
 }
 
 void ConfigNode::mismatch(std::string_view expected) const {
-  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}", where(), path().empty() ? "the document" : path(),
-              expected, found(*value_));
+  // {data:2} is a key 'data:2' without a value.
+  const bool glued = value_->kind == Kind::kNull && path().find(':') != std::string::npos;
+  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path().empty() ? "the document" : path(),
+              expected, found(*value_), glued ? "; put a space after the colon" : "");
 }
 
 const internal::ConfigValue& ConfigNode::scalar(std::string_view expected) const {

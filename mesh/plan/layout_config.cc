@@ -136,7 +136,6 @@ LayoutConfig parse_layout(const ConfigNode& root) {
   // Each section says all that is wrong with it, whether or not another one is right.
   std::string problems;
   const auto section = [&](const char* key, bool required, void (*parse)(const ConfigNode&, LayoutConfig&)) {
-    root.hand_on(key);
     try {
       if (required || root.has(key)) parse(root.at(key), layout);
     } catch (const Error& error) {
@@ -144,7 +143,10 @@ LayoutConfig parse_layout(const ConfigNode& root) {
       problems += (problems.empty() ? "" : "\n") + error.message();
     }
   };
+  for (const char* key : {"meshes", "sharding", "pipeline"}) root.hand_on(key);
   section("meshes", true, parse_meshes);
+  // The others name meshes and axes: of some that could not be read, nothing true can be said.
+  if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);
   section("sharding", false, parse_sharding);
   section("pipeline", true, parse_pipeline);
   if (!problems.empty()) throw Error(ErrorCode::kInvalidConfig, problems);

@@ -191,6 +191,9 @@ TEST_F(ReportTest, TheLastScreenSaysWhetherTheUnigramModelIsBeaten) {
   s.total_steps = 50;
   EXPECT_THAT(summary_screen(s, directory, false), HasSubstr("not beaten yet"));
   EXPECT_THAT(summary_screen(s, directory, false), HasSubstr("interrupted: 20 of 50 steps"));
+  s.checkpoint_step = 20;
+  EXPECT_THAT(summary_screen(s, directory, false),
+              HasSubstr("the last one after step 20; go on with --set checkpoint.resume=" + directory.path().string()));
 }
 
 TEST(Svg, TicksAreRoundAndTextIsEscaped) {

@@ -72,6 +72,13 @@ TEST(LayoutConfig, MistakesInTwoSectionsAreToldTogether) {
   EXPECT_THAT(problems, HasSubstr("did you mean 'microbatches'?"));
 }
 
+TEST(LayoutConfig, OfAMeshThatCannotBeReadNothingElseIsSaid) {
+  EXPECT_EQ(
+      error_of(kGood, "{data: 1, tensor: 2}", "{data:1}"),
+      "run.yaml:2:37: meshes.front.shape.data:1: expected a whole number from 1 to 4096, found nothing; put a space after the "
+      "colon");
+}
+
 TEST(LayoutConfig, AMeshWithoutAStageIsRefused) {
   EXPECT_THAT(error_of(kGood, ", {mesh: back, layers: 1}", ""), HasSubstr("mesh 'back' has no stage"));
 }
