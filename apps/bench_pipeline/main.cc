@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -37,8 +38,17 @@ void write_text(const std::filesystem::path& path, const std::string& text) {
 
 /// What is asked for must exist before anything starts.
 void check(const BenchOptions& options) {
-  for (const std::string& schedule : options.schedules)
-    if (schedule != "auto") mesh::find_named_schedule(schedule);
+  const std::vector<std::string> fitting = mesh::one_stage_schedule_names();
+  for (const std::string& schedule : options.schedules) {
+    if (schedule == "auto" || std::find(fitting.begin(), fitting.end(), schedule) != fitting.end()) continue;
+    mesh::find_named_schedule(schedule);
+    throw_error(ErrorCode::kInvalidArgument,
+                "--schedules {}: it needs several stages on a mesh, and the benchmark's models have one; there are {}, auto",
+                schedule, fmt::join(fitting, ", "));
+  }
+  for (const double ratio : options.ratios)
+    if (!(ratio > 0))
+      throw_error(ErrorCode::kInvalidArgument, "--ratios {}: a transfer takes some time; write 0.25,0.5,1", ratio);
 }
 
 /// The pictures of what has been measured; gives their names.

@@ -136,8 +136,10 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
   request.actor_of_stage = model_.layout.mesh_of_stage();
   request.microbatches = model_.layout.microbatches;
   request.memory_of_actor.assign(model_.layout.meshes.size(), 0);
-  for (const std::string& name : options_.schedules) {
-    if (name == kAuto) continue;
+  std::vector<std::string> names = options_.schedules;
+  std::erase(names, kAuto);
+  if (names.empty()) names.emplace_back("1f1b");
+  for (const std::string& name : names) {
     const mesh::Schedule schedule = named(name, request.microbatches);
     if (request.costs.stages.empty()) {
       install(arm, schedule);
