@@ -28,6 +28,7 @@ struct GroupOptions {
   DeviceKind device = DeviceKind::kCpu;
   double flops_per_second = 0;  ///< Of emulated devices; see DeviceSetup.
   Nanoseconds step_deadline = std::chrono::minutes(10);
+  bool follow_network = true;  ///< See run(); false where the links are certainly what the layout says.
 };
 
 /// The device actors of all meshes of a plan, as the driver drives them: spawned on the cluster, connected, with their programs
@@ -65,7 +66,7 @@ class MeshGroup final {
       std::vector<StepReport> reports = explained(request, [&] { return collect(start(request)); });
       remember_traces(reports);
       StepResult result = combine(reports);
-      if (request.program == plan_.train.programs.front().name && ++steps_ == next_look_) {
+      if (options_.follow_network && request.program == plan_.train.programs.front().name && ++steps_ == next_look_) {
         next_look_ *= 2;
         result.note = follow_network(result.egress_rates);
       }
