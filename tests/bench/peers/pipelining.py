@@ -31,19 +31,25 @@ except ImportError as error:
 
 from pytorch_gpt_step import Gpt
 
-# name: (label, schedule, chunks per rank, order of the stages over ranks)
-# The last three are PyTorch's multi-stage classes with one stage per rank, which makes GPipe (backward in reverse), eager 1F1B and
-# ZB-H1 of them. Their runtime posts receives early, so that transfers overlap computation; ScheduleGPipe and Schedule1F1B post a
-# receive only when they wait for it, and Gloo starts a transfer only when both sides have posted.
+# name: (label, schedule, chunks per rank, order of the stages over ranks, all receives moved to the front)
+# The four of the comparison, then what an expert may get out of the same package:
+# - PyTorch's multi-stage classes with one stage per rank, which makes GPipe (backward in reverse), eager 1F1B and ZB-H1 of them.
+#   Their runtime posts a receive before it needs it; ScheduleGPipe and Schedule1F1B post it and wait. Gloo starts a transfer only
+#   when both sides have posted, so that with these two no transfer overlaps computation of the rank that receives.
+# - The same with every receive posted when the step begins. PyTorch has no such schedule, but its runtime takes one from a user
+#   (format "compute_comms").
 SCHEDULES = {
-    "gpipe": ("GPipe", pipelining.ScheduleGPipe, 1, "loop"),
-    "1f1b": ("1F1B", pipelining.Schedule1F1B, 1, "loop"),
-    "interleaved": ("Interleaved1F1B, 2 chunks", pipelining.ScheduleInterleaved1F1B, 2, "loop"),
-    "zbv": ("ZBVZeroBubble", pipelining.ScheduleZBVZeroBubble, 2, "v"),
-    "bfs-1": ("LoopedBFS, 1 chunk", pipelining.ScheduleLoopedBFS, 1, "loop"),
-    "interleaved-1": ("Interleaved1F1B, 1 chunk", pipelining.ScheduleInterleaved1F1B, 1, "loop"),
-    "zb1p-1": ("InterleavedZeroBubble, 1 chunk", pipelining.ScheduleInterleavedZeroBubble, 1, "loop"),
+    "gpipe": ("GPipe", pipelining.ScheduleGPipe, 1, "loop", False),
+    "1f1b": ("1F1B", pipelining.Schedule1F1B, 1, "loop", False),
+    "interleaved": ("Interleaved1F1B, 2 chunks", pipelining.ScheduleInterleaved1F1B, 2, "loop", False),
+    "zbv": ("ZBVZeroBubble", pipelining.ScheduleZBVZeroBubble, 2, "v", False),
+    "bfs-1": ("LoopedBFS, 1 chunk", pipelining.ScheduleLoopedBFS, 1, "loop", False),
+    "interleaved-1": ("Interleaved1F1B, 1 chunk", pipelining.ScheduleInterleaved1F1B, 1, "loop", False),
+    "zb1p-1": ("InterleavedZeroBubble, 1 chunk", pipelining.ScheduleInterleavedZeroBubble, 1, "loop", False),
+    "interleaved-1-early": ("by hand: 1 chunk, early receives", pipelining.ScheduleInterleaved1F1B, 1, "loop", True),
+    "zbv-early": ("by hand: ZBV, early receives", pipelining.ScheduleZBVZeroBubble, 2, "v", True),
 }
+DEFAULT = "gpipe,1f1b,interleaved,zbv,interleaved-1,interleaved-1-early"
 SINGLE = (pipelining.ScheduleGPipe, pipelining.Schedule1F1B)
 
 
@@ -115,7 +121,7 @@ class Trainer:
 
     def __init__(self, name, shape, rank, world):
         self.name, self.shape, self.rank = name, shape, rank
-        self.label, kind, chunks, order = SCHEDULES[name]
+        self.label, kind, chunks, order, early = SCHEDULES[name]
         stages = world * chunks
         places = [rank_of(i, stages, world, order) for i in range(stages)]
         mine = [i for i in range(stages) if places[i] == rank]
@@ -127,6 +133,10 @@ class Trainer:
         parts = [pipelining.PipelineStage(shape.stage(i, stages), i, stages, device, input_args=activation if i else tokens,
                                           output_args=activation if i < stages - 1 else logits) for i in mine]
         self.schedule = kind(parts[0] if kind in SINGLE else parts, shape.microbatches, loss_fn=shape.loss, scale_grads=False)
+        if early:
+            # Sorting is stable: what one rank sends to another is received in that order.
+            actions = self.schedule.pipeline_order_with_comms[rank]
+            actions.sort(key=lambda action: not action.computation_type.value.startswith("RECV"))
         self.parameters = [p for part in parts for p in part.submod.parameters()]
         self.optimizer = torch.optim.AdamW(
             [{"params": [p for p in self.parameters if p.dim() >= 2], "weight_decay": 0.1},
@@ -331,7 +341,7 @@ def main():
                           ("sequence", 256), ("vocabulary", 1024), ("batch", 4), ("microbatches", 8)):
         one.add_argument("--" + name, type=int, default=default, required=default is None)
     one.add_argument("--address", required=True, help="HOST:PORT of rank 0")
-    one.add_argument("--schedules", default=",".join(SCHEDULES), help="names with commas between; empty: compute alone")
+    one.add_argument("--schedules", default=DEFAULT, help="names with commas between, or all; empty: compute alone")
     one.add_argument("--link", default="none", help="for the record")
     one.add_argument("--variant", default="stock", help="for the record")
     one.add_argument("--out", required=True)
@@ -343,6 +353,8 @@ def main():
     three.add_argument("files", nargs="+")
     arguments = parser.parse_args()
     if arguments.command == "train":
+        if arguments.schedules == "all":
+            arguments.schedules = ",".join(SCHEDULES)
         unknown = [name for name in arguments.schedules.split(",") if name and name not in SCHEDULES]
         if unknown:
             sys.exit(f"there is no schedule {unknown[0]!r}; there are {', '.join(SCHEDULES)}")
