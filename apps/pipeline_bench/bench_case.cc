@@ -55,6 +55,17 @@ void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) 
   }
 }
 
+/// Real compute over links that hardly count.
+void append_real_bubble(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+  PipelineCase one{"bubble-real", "bubble-real", "bubbles of real compute, transfers of a hundredth of it", {}, {}, {},
+                   false,         false};
+  one.model.name = "gpt-real";
+  one.model.microbatches = options.microbatches;
+  one.transfer_ratio = 0.01;
+  for (const std::string schedule : {"1f1b", "zb-h1", "zb-h2"}) one.arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
+  cases.push_back(std::move(one));
+}
+
 /// Chains of equal emulated stages.
 void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options) {
   const auto chain = [&](const std::string& group, int stages, double ratio, const std::string& text) {
@@ -100,6 +111,7 @@ std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options) {
   std::vector<PipelineCase> cases;
   append_papers(cases, options);
   append_real(cases, options);
+  append_real_bubble(cases, options);
   append_chains(cases, options);
   return cases;
 }
