@@ -88,11 +88,13 @@ std::string closing_of(const WorkloadResult& result) {
     if (result.time_scale != 1) text += ", as what is emulated";
     text += "\n";
   }
-  const auto peer = std::min_element(result.peers.begin(), result.peers.end(),
-                                     [](const PeerResult& a, const PeerResult& b) { return a.seconds < b.seconds; });
+  double peer = 0;  // The best one.
+  for (const PeerResult& other : result.peers)
+    if (other.whole && (peer == 0 || other.seconds < peer)) peer = other.seconds;
   for (const PeerResult& other : result.peers) {
-    text += fmt::format("  {}: {}, {:.2f} of Weft's speed{}\n", other.name, format_seconds(other.seconds),
-                        best->median() / other.seconds, &other == &*peer ? ", its best" : "");
+    text += fmt::format("  {}: {}", other.name, format_seconds(other.seconds));
+    if (other.whole) text += fmt::format(", Weft {:.2f} times as fast", other.seconds / best->median());
+    text += other.whole && other.seconds == peer ? " as the best of them\n" : "\n";
   }
   return text;
 }
@@ -172,7 +174,8 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
                                {"note", arm.note}});
     }
     entry["peers"] = nlohmann::ordered_json::array();
-    for (const PeerResult& peer : result.peers) entry["peers"].push_back({{"name", peer.name}, {"step_seconds", peer.seconds}});
+    for (const PeerResult& peer : result.peers)
+      entry["peers"].push_back({{"name", peer.name}, {"step_seconds", peer.seconds}, {"whole_step", peer.whole}});
     workloads.push_back(std::move(entry));
   }
   return nlohmann::ordered_json{{"workloads", workloads}}.dump(2) + "\n";

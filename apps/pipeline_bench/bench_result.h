@@ -33,6 +33,7 @@ struct ArmResult {
 struct PeerResult {
   std::string name;  ///< "PyTorch GPipe"
   double seconds = 0;
+  bool whole = true;  ///< False: only a part of the work, to judge the rest by.
 };
 
 /// A workload on links of some rate, under all arms. A value.

@@ -78,7 +78,7 @@ std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench, std::
   const nlohmann::json& run = document.at("runs").at(0);
   for (const nlohmann::json& row : run.at("schedules"))
     peers.push_back({"PyTorch " + row.at("label").get<std::string>(), row.at("seconds").at("median").get<double>()});
-  peers.push_back({"PyTorch, compute of the slower stage alone", run.at("compute_alone").at("slower").get<double>()});
+  peers.push_back({"PyTorch, compute of the slower stage alone", run.at("compute_alone").at("slower").get<double>(), false});
   return peers;
 }
 
