@@ -65,7 +65,7 @@ std::vector<std::string> draw(const std::vector<WorkloadResult>& results, const 
     svg.write(out / name);
     files.push_back(name);
   };
-  if (!speeds.empty()) write(draw_speeds(speeds, "Training step: speed against send_recv, blocking, 1f1b"), "speeds.svg");
+  if (!speeds.empty()) write(draw_speeds(speeds, "Training steps: speed against send_recv, blocking, 1f1b"), "speeds.svg");
   for (const auto& [group, list] : sweeps) {
     write(draw_sweep(list, fmt::format("Transfers hidden: {} emulated stages, {} microbatches", list.front().stages,
                                        list.front().microbatches)),

@@ -10,10 +10,11 @@ namespace weft::apps {
 namespace {
 
 constexpr double kLeft = 64, kRight = 20, kTop = 34, kPlotHeight = 280;
-constexpr double kBar = 13, kGroupGap = 26, kLegendLine = 17;
+constexpr double kBar = 13, kGroupGap = 34, kLegendLine = 17, kLegendColumn = 230;
 
-/// Okabe and Ito's colours, which the colour-blind can tell apart.
-constexpr const char* kColours[] = {"#999999", "#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#d55e00", "#0072b2", "#f0e442"};
+/// Okabe and Ito's colours, which the colour-blind can tell apart, then darker ones.
+constexpr const char* kColours[] = {"#999999", "#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#d55e00",
+                                    "#0072b2", "#f0e442", "#000000", "#7a4a00", "#1b5e79", "#7d2f60"};
 
 std::string colour(std::size_t index) { return kColours[index % std::size(kColours)]; }
 
@@ -43,14 +44,16 @@ void draw_scale(Svg& svg, double top, double width, double low, double high, con
            fmt::format("font-size='12' transform='rotate(-90 16 {})'", top + kPlotHeight / 2));
 }
 
-/// Rows of coloured squares with names; gives the height it takes.
-double draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
+double legend_height(std::size_t names) { return kLegendLine * static_cast<double>((names + 1) / 2); }
+
+/// Two columns of coloured squares with names.
+void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
+  const std::size_t rows = (names.size() + 1) / 2;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const double y = top + kLegendLine * static_cast<double>(i);
-    svg.rect(kLeft, y, 11, 11, fmt::format("fill='{}'", colour(i)));
-    svg.text(kLeft + 16, y + 10, names[i], Svg::Anchor::kStart, "font-size='12'");
+    const double x = i < rows ? kLeft : kLeft + kLegendColumn, y = top + kLegendLine * static_cast<double>(i % rows);
+    svg.rect(x, y, 11, 11, fmt::format("fill='{}'", colour(i)));
+    svg.text(x + 16, y + 10, names[i], Svg::Anchor::kStart, "font-size='12'");
   }
-  return kLegendLine * static_cast<double>(names.size());
 }
 
 std::string schedule_of(const Arm& arm) { return arm.schedule; }
@@ -63,8 +66,8 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), to_string(arm)) - names.begin());
   };
   const double group = kBar * static_cast<double>(names.size()) + kGroupGap;
-  const double width = std::max(420.0, group * static_cast<double>(results.size()));
-  const double top = kTop + kLegendLine * static_cast<double>(names.size()) + 14;
+  const double width = std::max(440.0, group * static_cast<double>(results.size()));
+  const double top = kTop + legend_height(names.size()) + 14;
   double high = 1;
   for (const WorkloadResult& result : results) {
     if (result.reference() == nullptr) continue;
@@ -73,7 +76,7 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
   }
   high *= 1.06;
   Svg svg(kLeft + width + kRight, top + kPlotHeight + 40);
-  svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='15' font-weight='bold'");
+  svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
   draw_legend(svg, kTop, names);
   draw_scale(svg, top, width, 0, high, "speed against the first bar");
   const auto y_of = [&](double speed) { return top + (high - speed) / high * kPlotHeight; };
@@ -110,7 +113,7 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
             [](const WorkloadResult& a, const WorkloadResult& b) { return *a.transfer_ratio < *b.transfer_ratio; });
   const std::vector<std::string> names = legend_of(results, schedule_of);
   constexpr double kWidth = 520;
-  const double top = kTop + kLegendLine * static_cast<double>(names.size()) + 14;
+  const double top = kTop + legend_height(names.size()) + 14;
   double high = 1, right = 0;
   for (const WorkloadResult& result : results) {
     right = std::max(right, *result.transfer_ratio);
@@ -120,7 +123,7 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
   const double low = 0.9;
   high = high + 0.05 * (high - low);
   Svg svg(kLeft + kWidth + kRight, top + kPlotHeight + 46);
-  svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='15' font-weight='bold'");
+  svg.text(kLeft, 20, title, Svg::Anchor::kStart, "font-size='14' font-weight='bold'");
   draw_legend(svg, kTop, names);
   draw_scale(svg, top, kWidth, low, high, "step over signals only");
   const auto x_of = [&](double ratio) { return kLeft + (right > 0 ? ratio / right : 0) * kWidth; };
