@@ -41,6 +41,9 @@ void append_papers(std::vector<PipelineCase>& cases, const BenchOptions& options
 }
 
 void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+  // Peers have it, and `auto` may hold as much as they.
+  std::vector<std::string> schedules = options.schedules;
+  if (std::find(schedules.begin(), schedules.end(), "gpipe") == schedules.end()) schedules.insert(schedules.begin(), "gpipe");
   for (const std::string model : {"gpt-real", "u-transformer-real"}) {
     for (const double ratio : options.ratios) {
       PipelineCase one{
@@ -48,7 +51,7 @@ void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) 
       one.model.name = model;
       one.model.microbatches = options.microbatches;
       one.transfer_ratio = ratio;
-      one.arms = with_one_signal(options.schedules, true);
+      one.arms = with_one_signal(schedules, true);
       one.with_peer = model == "gpt-real";
       cases.push_back(std::move(one));
     }
