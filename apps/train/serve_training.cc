@@ -37,7 +37,8 @@ std::string stages_text(const mesh::LayoutConfig& layout) {
 }
 
 std::string pipeline_text(const mesh::LayoutConfig& layout) {
-  return fmt::format("{}, {} microbatches, resharding by {}", layout.schedule, layout.microbatches,
+  const std::string& schedule = layout.own_schedule ? layout.own_schedule->name : layout.schedule;
+  return fmt::format("{}, {} microbatches, resharding by {}", schedule, layout.microbatches,
                      transfer::to_string(layout.resharding));
 }
 
