@@ -47,7 +47,7 @@ std::vector<std::string> cells_of(const WorkloadResult& result, const ArmResult&
           signal ? "-" : percent(arm.hidden_share),
           percent(arm.bubble()),
           format_bytes(static_cast<std::uint64_t>(std::llround(static_cast<double>(arm.peak_bytes) * result.byte_scale))),
-          paper_name(arm.arm)};
+          arm.note.empty() ? paper_name(arm.arm) : arm.note};
 }
 
 std::string header_of(const WorkloadResult& result) {

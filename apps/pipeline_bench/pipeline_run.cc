@@ -17,6 +17,8 @@ namespace weft::apps {
 namespace {
 
 constexpr std::string_view kAuto = "auto";
+/// A schedule that was found must be so much faster than a named one.
+constexpr double kWorthwhile = 0.99;
 
 mesh::LayoutConfig with_links(mesh::LayoutConfig layout, const PipelineModel& model, std::uint64_t link_bits) {
   if (link_bits == 0) return layout;
@@ -153,6 +155,12 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
       request.memory_of_actor[actor] = std::max(request.memory_of_actor[actor], one.actors[actor].peak);
   }
   mesh::SearchResult found = search_schedule(request);
+  // A well-known order, unless there is something to gain: what the simulator does not know may cost as much.
+  for (const mesh::SearchCandidate& candidate : found.named) {
+    if (!candidate.fits || found.simulation.makespan < kWorthwhile * candidate.makespan) continue;
+    result.note = fmt::format("auto: {}", candidate.name);
+    return named(candidate.name, request.microbatches);
+  }
   result.note = fmt::format("auto: improved from {}", found.from);
   return std::move(found.schedule);
 }
