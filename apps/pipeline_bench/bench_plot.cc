@@ -144,7 +144,7 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
         svg.circle(x, y_of(arm.median() / signal), 3.4, fmt::format("fill='{}'", colour(i)));
       }
     }
-    svg.polyline(line, fmt::format("fill='none' stroke='{}' stroke-width='1.4'", colour(i)));
+    svg.polyline(line, fmt::format("stroke='{}' stroke-width='1.4'", colour(i)));
   }
   svg.line(kLeft, y_of(low), kLeft + kWidth, y_of(low), "stroke='#000000' stroke-width='1.1'");
   return svg;

@@ -129,6 +129,11 @@ TEST(SweepPlot, DrawsALinePerSchedule) {
   std::size_t lines = 0;
   for (std::size_t at = svg.find("<polyline"); at != std::string::npos; at = svg.find("<polyline", at + 1)) ++lines;
   EXPECT_EQ(lines, 3u) << svg;
+  // No element may say an attribute twice: viewers then show nothing.
+  for (std::size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
+    const std::string element = svg.substr(at, svg.find('>', at) - at);
+    EXPECT_EQ(element.find(" fill="), element.rfind(" fill=")) << element;
+  }
 }
 
 }  // namespace
