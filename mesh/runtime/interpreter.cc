@@ -134,7 +134,9 @@ void Interpreter::close_compute_span(TimePoint now) {
   const double span = seconds(now - *computing_since_);
   report_.compute_seconds += span;
   if (action_) report_.action_times[action_time_].seconds += span;
-  if (request_.trace) {
+  // Before the first action receives are posted; behind the last one the step is taken.
+  const bool begun = !report_.action_times.empty();
+  if (request_.trace && begun) {
     const bool update = !action_;
     report_.trace.push_back({TraceLane::kCompute, update ? TraceKind::kUpdate : trace_kind(action_->kind),
                              update ? "" : to_string(Action{action_->stage, action_->kind, action_->microbatch}),

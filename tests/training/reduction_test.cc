@@ -103,6 +103,26 @@ TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
   EXPECT_EQ(action, "0OPT");
 }
 
+TEST(Reduction, InATraceUpdatesStandBehindAllElse) {
+  const mesh::Schedule schedule = mesh::make_schedule("zb-v", 4, kMicrobatches);
+  for (const mesh::Schedule& one : {schedule, with_reductions(schedule)}) {
+    const mesh::TrainingPlan plan = plan_of(one);
+    RandomBatches batches({kRows, kVocabulary, 11});
+    mesh::InProcessTraining training(plan, batches, 7);
+    mesh::StepRequest request = train_step(0);
+    request.trace = true;
+    for (const mesh::StepReport& report : training.run_on_devices(request)) {
+      std::vector<bool> updates;  // Of what was computed, one after the other.
+      for (const TraceEvent& event : report.trace) {
+        if (event.lane == TraceLane::kCompute && event.kind != TraceKind::kWait)
+          updates.push_back(event.kind == TraceKind::kUpdate);
+      }
+      EXPECT_TRUE(std::is_sorted(updates.begin(), updates.end()));
+      EXPECT_TRUE(updates.back());
+    }
+  }
+}
+
 /// Two stages of two layers on two meshes, four microbatches.
 std::string refusal(const std::string& first_row) {
   try {
