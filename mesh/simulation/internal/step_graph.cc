@@ -26,6 +26,8 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
   }
   if (costs.pair_time > 0) join_pairs();
   if (options.blocking) order_everything(schedule);
+  const auto skips_input_grad = [](const EdgeCosts& edge) { return edge.backward_timing.for_weights_only; };
+  if (!options.blocking && std::ranges::any_of(costs.edges, skips_input_grad)) find_releases(schedule);
   add_arcs();
 }
 
@@ -197,6 +199,20 @@ void StepGraph::order_everything(const Schedule& schedule) {
   walk_total_order(order_actions(schedule, costs_.stage_edges()), run, move);
 }
 
+/// A sender waits for a tensor's arrival at the end of the action that cannot begin, as the schedule has it, before the tensor is
+/// used (Lane::arrived_before). So that costs nothing, unless that action is an I which does without its gradient.
+void StepGraph::find_releases(const Schedule& schedule) {
+  const std::vector<StageEdge> edges = costs_.stage_edges();
+  const ActionHistory history(schedule, edges, order_actions(schedule, edges));
+  for (const Transfer& one : transfers_) {
+    const int from = actions_.actor(one.producer), to = actions_.actor(one.consumer);
+    const auto index = static_cast<std::size_t>(one.consumer - actions_.first(to));
+    const std::size_t action = history.first_after({static_cast<std::size_t>(to), index}, static_cast<std::size_t>(from));
+    const int next = actions_.first(from) + static_cast<int>(action) + 1;
+    releases_.push_back(next < actions_.first(from + 1) ? next : -1);
+  }
+}
+
 template <typename Visit>
 void StepGraph::for_each_arc(const Visit& visit) const {
   for (int action = 0; action < actions_.size(); ++action) {
@@ -219,6 +235,7 @@ void StepGraph::for_each_arc(const Visit& visit) const {
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
     visit(static_cast<std::size_t>(transfers_[t].made_by), node_of(t));
     visit(node_of(t), static_cast<std::size_t>(transfers_[t].needed_by));
+    if (!releases_.empty() && releases_[t] >= 0) visit(node_of(t), first_piece(releases_[t]));
     if (in_turn && t > 0 && same_lane(t - 1, t)) visit(node_of(t - 1), node_of(t));
     if (credits > 0 && t >= credits && same_lane(t - credits, t)) visit(last_piece(transfers_[t - credits].consumer), node_of(t));
   }

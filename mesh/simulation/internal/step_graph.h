@@ -79,6 +79,7 @@ class StepGraph {
   void cut(int action, std::vector<Event>::const_iterator begin, std::vector<Event>::const_iterator end);
   void join_pairs();
   void order_everything(const Schedule& schedule);
+  void find_releases(const Schedule& schedule);
   template <typename Visit>
   void for_each_arc(const Visit& visit) const;
   void add_arcs();
@@ -91,6 +92,8 @@ class StepGraph {
   std::vector<int> action_of_;
   std::vector<int> head_;                        ///< Empty if compounds are not one.
   std::vector<std::vector<std::size_t>> lists_;  ///< Blocking: per actor its pieces and transfers in order.
+  std::vector<int>
+      releases_;  ///< By transfer: the action that waits for its end, or -1. Empty where such waits are over at once.
   std::vector<double> duration_;
   std::vector<int> waits_, arc_begin_, arcs_;
 };

@@ -28,13 +28,21 @@ struct Skip {
 
 inline constexpr std::int64_t kRows = 4, kWidth = 5, kSaved = 7, kWords = 11;
 
-/// Table, blocks in a chain with skips, head and loss; x has kWidth elements per row, and every block saves kSaved.
-inline mesh::ModelGraphs emulated_model(const std::vector<BlockSeconds>& blocks, const std::vector<Skip>& skips = {}) {
+/// What the first block of a model takes in.
+enum class FirstInput : std::uint8_t {
+  kTable,  ///< Words of a table, which is trained.
+  kData,   ///< The data itself: the block has no input gradient.
+};
+
+/// Blocks in a chain with skips, head and loss; x has kWidth elements per row, and every block saves kSaved.
+inline mesh::ModelGraphs emulated_model(const std::vector<BlockSeconds>& blocks, const std::vector<Skip>& skips = {},
+                                        FirstInput first = FirstInput::kTable) {
   GraphBuilder b;
   const ValueId tokens = b.input("tokens", {DType::kI32, {kRows, 1}}, {"batch", "sequence"});
   const ValueId targets = b.input("targets", {DType::kI32, {kRows, 1}}, {"batch", "sequence"});
   const auto weights = [&](const std::string& name) { return b.parameter(name, {16}, zeros(), {"weights"}); };
-  ValueId x = b.embedding(b.parameter("table", {kWords, kWidth}, zeros(), {"vocab", "embed"}), tokens);
+  ValueId x = tokens;
+  if (first == FirstInput::kTable) x = b.embedding(b.parameter("table", {kWords, kWidth}, zeros(), {"vocab", "embed"}), tokens);
   std::vector<ValueId> skip_values;
   for (std::size_t block = 0; block < blocks.size(); ++block) {
     b.set_block(static_cast<int>(block));

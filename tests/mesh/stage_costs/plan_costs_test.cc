@@ -45,6 +45,7 @@ TEST(PlanCosts, AnEdgeTakesWhatWasPlannedAndAGradientLeavesBeforeTheLastWeights)
   EXPECT_DOUBLE_EQ(edge.forward, plan.train.edges[0].plan.predicted_seconds);
   EXPECT_DOUBLE_EQ(edge.forward_timing.made, 1);
   EXPECT_DOUBLE_EQ(edge.forward_timing.needed, 0);
+  EXPECT_DOUBLE_EQ(edge.forward_timing.share, 0.5) << "one of two streams that a device has";
   // Within a B of stage 1: I of block 3, its W (6 of 11), I of block 2, then the gradient is there.
   EXPECT_DOUBLE_EQ(edge.backward_timing.made, 1);
   EXPECT_DOUBLE_EQ(edge.backward_timing.made_weights, 6.0 / 11);
@@ -75,12 +76,21 @@ TEST(PlanCosts, ASkipLeavesAsSoonAsItExistsAndIsNeededWhereItIsUsed) {
   EXPECT_DOUBLE_EQ(hidden.backward_timing.made_weights, 6.0 / 11);
 }
 
+TEST(PlanCosts, AStageWithoutInputGradientNeedsItsGradientForTheWeightsAlone) {
+  const ScheduleCosts costs =
+      costs_of(emulated_layout({1, 1}, {{0, 1}, {1, 3}}, "1f1b", 2), emulated_model(kFourBlocks, {}, FirstInput::kData));
+  ASSERT_EQ(costs.edges.size(), 1u);
+  EXPECT_DOUBLE_EQ(costs.stages[0].input_grad, 0);
+  EXPECT_DOUBLE_EQ(costs.stages[0].weight_grad, 3);
+  EXPECT_TRUE(costs.edges[0].backward_timing.for_weights_only);
+}
+
 TEST(PlanCosts, MemoryIsWhatTheBackwardReads) {
   mesh::LayoutConfig layout = emulated_layout({2, 1}, {{0, 2}, {1, 2}}, "1f1b", 2);
   layout.stages[0].recompute = true;
   const ScheduleCosts costs = costs_of(layout, emulated_model(kFourBlocks));
   // Per row, half of them on a device: ids and two saved tensors, what enters both blocks; W also gradients of all three tensors.
-  const double row = kRows / 2 * 4;
+  const double row = static_cast<double>(kRows) / 2 * 4;
   const StageCosts& stage = costs.stages[0];
   EXPECT_DOUBLE_EQ(stage.activations, row * (1 + 2 * kSaved + 2 * kWidth));
   EXPECT_DOUBLE_EQ(stage.for_weight_grad, row * (1 + 2 * kSaved + 2 * kWidth + 3 * kWidth));

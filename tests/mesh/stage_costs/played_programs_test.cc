@@ -39,13 +39,15 @@ Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) 
     if (skip.to < last && number(0, 1) == 0) skip.also_to = number(skip.to + 1, last);
     skips.push_back(skip);
   }
+  const FirstInput first = number(0, 2) == 0 ? FirstInput::kData : FirstInput::kTable;
   Layout layout{emulated_layout(sizes, stages, std::string(schedule.name), microbatches, number(20, 400)),
-                emulated_model(blocks, skips), ""};
+                emulated_model(blocks, skips, first), ""};
   layout.config.credits = number(1, 4);
   layout.config.resharding = transfer::Strategy::kSendRecv;
   for (mesh::StageConfig& stage : layout.config.stages) stage.recompute = number(0, 3) == 0;
-  layout.text = fmt::format("{} on {} meshes, {} stages, {} blocks, {} skips, {} microbatches, {} credits", schedule.name, meshes,
-                            stages.size(), blocks.size(), skips.size(), microbatches, layout.config.credits);
+  layout.text = fmt::format("{} on {} meshes, {} stages, {} blocks{}, {} skips, {} microbatches, {} credits", schedule.name,
+                            meshes, stages.size(), blocks.size(), first == FirstInput::kData ? " without a table" : "",
+                            skips.size(), microbatches, layout.config.credits);
   return layout;
 }
 
