@@ -36,6 +36,7 @@ struct TensorTiming {
   int made_step = 0, needed_step = 0;
   /// Of its sender's places for transfers under way, the part that it takes: see InterfaceSharing::kFair.
   double share = 1;
+  double latency = 0;  ///< Seconds of its time in which, under kFair, it takes nothing of the interfaces.
   friend bool operator==(const TensorTiming&, const TensorTiming&) = default;
 };
 

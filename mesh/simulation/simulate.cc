@@ -142,7 +142,7 @@ class Player {
         const auto node = static_cast<std::size_t>(ended.transfer);
         if (ended.moved_at > start_[node]) bound_by_[node] = ended.after;
         start_[node] = ended.moved_at;
-        end_[node] = *end;
+        end_[node] = *end + latency(node);
         release(node, ready);
         ++done;
         continue;
@@ -155,7 +155,7 @@ class Player {
         const std::size_t from = interface_of(one.producer), to = interface_of(one.consumer);
         if (from != to) {
           interfaces.advance(time);
-          interfaces.add(next, from, to, graph_.timing(one).share, graph_.duration(node));
+          interfaces.add(next, from, to, graph_.timing(one).share, graph_.duration(node) - latency(node));
           continue;
         }
       }
@@ -164,6 +164,10 @@ class Player {
       ++done;
     }
     return done == graph_.size();
+  }
+
+  double latency(std::size_t node) const {
+    return std::min(graph_.timing(graph_.transfer_of(node)).latency, graph_.duration(node));
   }
 
   std::size_t interface_of(int action) const {

@@ -130,6 +130,7 @@ class PlanCosts {
     const StageTimeline& receiver = lines[static_cast<std::size_t>(edge.to_stage)];
     TensorTiming timing;
     timing.share = share_of_places(plan_.train.edges[index].plan);
+    timing.latency = plan_.network.hop_seconds;
     if (const auto sent = sender.sent.find(index); sent != sender.sent.end()) {
       timing.made = share(sent->second.work, sender.work, 1);
       timing.made_weights = share(sent->second.weights, sender.weights, 1);

@@ -98,6 +98,11 @@ TEST(Simulate, FairInterfacesShareTheirReceiverToo) {
   EXPECT_DOUBLE_EQ(simulation.transfers[2].end, 3);
   EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 5);
   EXPECT_DOUBLE_EQ(simulation.makespan, 5 + 1 + 2 + 2);
+  // Both from stage 0 now, one after the other: latency holds nobody up.
+  costs.edges[1].edge.from = costs.edges[0].edge.from = 0;
+  costs.edges[0].forward_timing.latency = 2;
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[0].end, 1 + 1 + 2);
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[2].end, 1 + 2);
 }
 
 TEST(Simulate, CreditsHoldTransfersBackButNotTheirSender) {
