@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "mesh/schedule_search/internal/list_scheduler.h"
 #include "mesh/schedule_search/internal/local_search.h"
+#include "mesh/schedule_search/internal/policy_search.h"
 #include "mesh/schedules/named_schedules.h"
 
 namespace weft::mesh {
@@ -21,9 +21,13 @@ struct Candidate {
   ScheduleScore score;
 };
 
-constexpr std::size_t kTuned = 8;     // policies of list scheduling that are changed one by one
-constexpr std::size_t kImproved = 4;  // candidates that local search goes on from
-constexpr std::size_t kAnnealed = 2;  // and of these the best, by random moves
+constexpr std::int64_t kCandidates = 15000;       // that a short schedule is worth,
+constexpr std::int64_t kMostActions = 4'000'000;  // but not more actions than these,
+constexpr std::int64_t kFewestCandidates = 50;    // and that a long one is worth in any case
+constexpr std::size_t kTuned = 8;                 // policies of list scheduling that are changed one by one
+constexpr std::int64_t kFewMoves = 400;           // candidates
+constexpr std::size_t kImproved = 4;              // candidates that local search goes on from
+constexpr std::size_t kAnnealed = 2;              // and of these the best, by random moves
 
 /// The named schedules that put their stages where the request wants them.
 std::vector<Schedule> named_of_placement(const SearchRequest& request) {
@@ -76,74 +80,6 @@ double lower_bound(const SearchRequest& request) {
   return bound + request.costs.exchange + optimizer;
 }
 
-std::vector<ListPolicy> uniform_policies(const SearchRequest& request) {
-  std::vector<ListPolicy> result;
-  for (const double fullness : {1.0, 1.5, 0.0, 1.25, 2.0, 0.75, 3.0, 0.5}) {
-    for (const auto weights : {ListPolicy::Weights::kInGaps, ListPolicy::Weights::kLast, ListPolicy::Weights::kAtOnce}) {
-      for (const bool forward_first : {false, true}) {
-        for (const bool deep_first : {true, false}) {
-          ListPolicy policy = uniform_policy(request, fullness, weights);
-          policy.forward_first = forward_first;
-          policy.deep_first = deep_first;
-          result.push_back(std::move(policy));
-        }
-      }
-    }
-  }
-  return result;
-}
-
-/// A schedule by list scheduling, and the policy behind it.
-struct Listed {
-  ListPolicy policy;
-  Schedule schedule;
-  ScheduleScore score;
-};
-
-std::optional<Listed> try_policy(const ListPolicy& policy, Judge& judge) {
-  std::optional<Schedule> schedule = list_schedule(judge.request(), policy);
-  if (!schedule) return std::nullopt;
-  const Judge::Verdict verdict = judge.judge(*schedule);
-  if (!verdict.finishes || !verdict.fits) return std::nullopt;
-  return Listed{policy, std::move(*schedule), verdict.score};
-}
-
-/// Changes the number in flight of one stage, or the rule for W of one actor, as long as that helps.
-Listed tune(Listed best, Judge& judge, std::int64_t until) {
-  const int most = judge.request().microbatches;
-  for (bool better = true; better;) {
-    better = false;
-    const auto try_change = [&](auto&& change) {
-      if (judge.simulated() >= until) return;
-      ListPolicy policy = best.policy;
-      change(policy);
-      if (std::optional<Listed> found = try_policy(policy, judge); found && found->score < best.score) {
-        best = std::move(*found);
-        better = true;
-      }
-    };
-    for (std::size_t stage = 0; stage < best.policy.in_flight.size(); ++stage) {
-      for (const int by : {-1, 1, -2, 2, 4, -4}) {
-        const int now = best.policy.in_flight[stage];
-        if (now + by < 1 || now + by > most) continue;
-        try_change([&](ListPolicy& policy) { policy.in_flight[stage] = now + by; });
-        // Stages before it must run at least as far ahead for it to get what it may take.
-        try_change([&](ListPolicy& policy) {
-          for (std::size_t before = 0; before <= stage; ++before) {
-            policy.in_flight[before] = std::clamp(policy.in_flight[before] + by, 1, most);
-          }
-        });
-      }
-    }
-    for (std::size_t actor = 0; actor < best.policy.weights.size(); ++actor) {
-      for (const auto weights : {ListPolicy::Weights::kAtOnce, ListPolicy::Weights::kInGaps, ListPolicy::Weights::kLast}) {
-        if (weights != best.policy.weights[actor]) try_change([&](ListPolicy& policy) { policy.weights[actor] = weights; });
-      }
-    }
-  }
-  return best;
-}
-
 [[noreturn]] void nothing_fits(const SearchRequest& request) {
   std::vector<double> least(request.memory_of_actor.size(), 0);
   for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
@@ -187,8 +123,15 @@ bool has_quick_interfaces(const SearchRequest& request) {
 
 }  // namespace
 
-SearchResult search_schedule(const SearchRequest& request) {
-  check(request);
+std::int64_t search_budget(std::size_t stages, int microbatches) {
+  const std::int64_t actions = num_actions(stages, microbatches);
+  return std::max(std::min(kCandidates * actions, kMostActions), kFewestCandidates * actions);
+}
+
+SearchResult search_schedule(const SearchRequest& asked) {
+  check(asked);
+  SearchRequest request = asked;
+  if (request.budget == 0) request.budget = search_budget(request.actor_of_stage.size(), request.microbatches);
   SearchResult result;
   result.bound = lower_bound(request);
   const double enough = result.bound * (1 + 1e-12);
@@ -203,22 +146,21 @@ SearchResult search_schedule(const SearchRequest& request) {
     if (roughly.finishes && roughly.fits) candidates.push_back({schedule.name, schedule, roughly.score});
     if (verdict.finishes && verdict.fits) finalists.push_back({schedule.name, std::move(schedule), verdict.score});
   }
-  std::vector<Listed> listed;
-  for (const ListPolicy& policy : uniform_policies(request)) {
-    if (judge.exhausted()) break;
-    if (std::optional<Listed> found = try_policy(policy, judge)) listed.push_back(std::move(*found));
-  }
-  std::ranges::stable_sort(listed, {}, &Listed::score);
-  if (listed.size() > kTuned) listed.erase(listed.begin() + kTuned, listed.end());
+  std::vector<Listed> listed = try_uniform_policies(judge);
+  // So many more candidates can be tried.
+  const std::int64_t left_to_try =
+      (request.budget - judge.simulated()) / num_actions(request.actor_of_stage.size(), request.microbatches);
+  const auto tuned_policies = static_cast<std::size_t>(std::clamp<std::int64_t>(left_to_try / 40, 1, kTuned));
+  if (listed.size() > tuned_policies) listed.erase(listed.begin() + static_cast<std::ptrdiff_t>(tuned_policies), listed.end());
   for (std::size_t i = 0; i < listed.size(); ++i) {
     if (listed[i].score.step <= enough) {
       // Nothing is faster; the others need no tuning.
       candidates.push_back({"list scheduling", std::move(listed[i].schedule), listed[i].score});
       break;
     }
-    // An equal share of half of the effort that is left; the other half is for single moves.
+    // An equal share of half of the effort that is left; the other half is for single moves, of which a few lead nowhere.
     const std::int64_t left = request.budget - judge.simulated();
-    const auto share = left / 2 / static_cast<std::int64_t>(listed.size() - i);
+    const auto share = left / (left_to_try < kFewMoves ? 1 : 2) / static_cast<std::int64_t>(listed.size() - i);
     Listed tuned = tune(std::move(listed[i]), judge, judge.simulated() + std::max<std::int64_t>(share, 0));
     candidates.push_back({"list scheduling", std::move(tuned.schedule), tuned.score});
   }

@@ -16,9 +16,14 @@ struct SearchRequest {
   ScheduleCosts costs;                  ///< Per stage and edge, measured or estimated.
   std::vector<double> memory_of_actor;  ///< Cap of each actor in the unit of the costs; empty: none.
   SimulationOptions simulation = {};    ///< What the schedule is judged by; details do not matter.
-  /// Effort: simulated actions, over all candidates. The same request gives the same schedule, on any machine.
-  std::int64_t budget = 4'000'000;
+  /// Effort: simulated actions, over all candidates; 0: search_budget(). The same request gives the same schedule, on any
+  /// machine.
+  std::int64_t budget = 0;
 };
+
+/// The effort that a schedule of this size is worth: thousands of candidates for a short one, fifty for one of a hundred
+/// thousand actions; a second or two in most cases, and ten at the most.
+std::int64_t search_budget(std::size_t stages, int microbatches);
 
 /// A schedule that was tried.
 struct SearchCandidate {

@@ -73,9 +73,7 @@ class Finder {
     request_.microbatches = plan.schedule.microbatches;
     request_.costs = std::move(costs);
     request_.simulation = plan_options(plan);
-    std::int64_t actions = 0;
-    for (const auto& one : plan.schedule.actors) actions += static_cast<std::int64_t>(one.size());
-    request_.budget = std::min(request_.budget, kCandidates * actions) / kRungs;
+    request_.budget = search_budget(request_.actor_of_stage.size(), request_.microbatches) / (3 * kRungs);
     now_ = simulate(plan.schedule, request_.costs, request_.simulation);
   }
 
@@ -101,7 +99,6 @@ class Finder {
 
  private:
   static constexpr int kRungs = 3;
-  static constexpr std::int64_t kCandidates = 4000;  ///< That a short schedule is worth.
   static constexpr int kCorrections = 6;
   /// A schedule that takes this little longer counts as equal if it holds less.
   static constexpr double kAboutAsFast = 1.005;

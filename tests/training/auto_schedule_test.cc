@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "mesh/in_process/in_process_training.h"
+#include "mesh/plan/observed_network.h"
 #include "mesh/schedule_tuning/schedule_tuner.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -61,6 +62,21 @@ std::vector<mesh::StepResult> reference(int steps) {
   std::vector<mesh::StepResult> results;
   for (int step = 0; step < steps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
   return results;
+}
+
+TEST(ObservedNetwork, AHostOfWhichASenderHasNotBeenSeenIsLeftAlone) {
+  const mesh::TrainingPlan plan = test::plan_of(master_cases()[2], "1f1b", transfer::Strategy::kWeft);
+  std::vector<double> senders, others;
+  for (const mesh::Program& program : plan.train.programs) {
+    const auto leaves = [](const mesh::Transfer& one) {
+      return one.kind == mesh::TransferKind::kReshard && one.part.bytes_sent() > 0;
+    };
+    const bool sends = std::ranges::any_of(program.transfers, leaves);
+    senders.push_back(sends ? 1e6 : 0);
+    others.push_back(sends ? 0 : 1e6);
+  }
+  EXPECT_NE(mesh::observed_network(plan, senders), plan.network);
+  EXPECT_EQ(mesh::observed_network(plan, others), plan.network);
 }
 
 struct Begin {
