@@ -33,7 +33,7 @@ constexpr auto kFlushTime = std::chrono::milliseconds(200);
 constexpr std::size_t kCreditStep = 32 * 1024;
 // What was handed to a socket is out of the engine's hands: it shares the link with all else in the sockets, whatever should go
 // first. So over the network a message is told to be finished only when at most this much before its end is still on its way. Not
-// less than a step, or the last messages would never be.
+// less than two steps (of what was taken and what is kept), or the last messages would never be.
 constexpr std::size_t kFarAhead = 64 * 1024;
 
 }  // namespace
@@ -243,6 +243,7 @@ class UcxWire final : public Wire {
     void* descriptor = nullptr;              // of a rendezvous; else
     const std::byte* in_callback = nullptr;  // the payload while message_arrived() runs
     std::unique_ptr<std::byte[]> copy;       // and after it
+    bool told = false;                       // its sender knows, or soon will, that it has come
   };
   struct SendFinished {
     Token token;
@@ -313,24 +314,37 @@ class UcxWire final : public Wire {
       return;
     }
     Peer& peer = *found->second;
-    if (peer.path == incoming.side->path) give_credit(peer, incoming.side->way, incoming.bytes);
+    if (peer.path == incoming.side->path)
+      tell_of(peer, incoming.side->way, incoming.told ? Prefix::kLeft : Prefix::kCredit, incoming.bytes);
   }
-  void give_credit(Peer& peer, std::size_t index, std::size_t bytes) {
+  /// Tells the sender of an eager message that nobody wants yet that it has come: messages behind it, which somebody may wait
+  /// for, must not count as under way because of it.
+  void tell_kept(Incoming& incoming) {
+    const auto found = peers_.find(incoming.sender);
+    if (found == peers_.end() || found->second->path != incoming.side->path || found->second->path != Path::kTcp) return;
+    incoming.told = true;
+    tell_of(*found->second, incoming.side->way, Prefix::kArrived, incoming.bytes);
+  }
+  void tell_of(Peer& peer, std::size_t index, Prefix::Kind kind, std::size_t bytes) {
     if (index >= peer.ways.size() || peer.end != Peer::End::kNone) return;
     Peer::Way& way = peer.ways[index];
-    way.consumed += bytes;
-    if (way.consumed < kCreditStep / peer.ways.size() || ending_) return;
-    send_control(peer, index, {Prefix::kCredit, self_.value(), way.consumed});
-    way.consumed = 0;
+    std::size_t& untold = kind == Prefix::kArrived ? way.kept : kind == Prefix::kLeft ? way.left : way.consumed;
+    untold += bytes;
+    if (untold < kCreditStep / peer.ways.size() || ending_) return;
+    send_control(peer, index, {kind, self_.value(), untold});
+    untold = 0;
   }
   /// What a device sent before it was connected from here.
   void give_early_credit(Peer& peer) {
     const auto begin = uncredited_.lower_bound({peer.id, nullptr});
     auto it = begin;
     for (; it != uncredited_.end() && it->first.first == peer.id; ++it) {
-      if (it->first.second->path == peer.path) give_credit(peer, it->first.second->way, it->second);
+      if (it->first.second->path == peer.path) tell_of(peer, it->first.second->way, Prefix::kCredit, it->second);
     }
     uncredited_.erase(begin, it);
+    for (auto& [id, incoming] : incoming_) {
+      if (incoming.sender == peer.id && incoming.descriptor == nullptr && !incoming.told) tell_kept(incoming);
+    }
   }
 
   void finish_send(Request& request, ucs_status_t status) {
@@ -338,7 +352,7 @@ class UcxWire final : public Wire {
     request.peer->ways[request.way].at_sender -= request.at_sender;
     if (request.token && !ending_) {
       Peer::Way& way = request.peer->ways[request.way];
-      const bool far_ahead = request.eager_end > way.eager_taken + kFarAhead && request.peer->path == Path::kTcp;
+      const bool far_ahead = request.eager_end > way.eager_arrived + kFarAhead && request.peer->path == Path::kTcp;
       if (status == UCS_OK && request.peer->end == Peer::End::kNone && far_ahead)
         way.unfinished.push_back({*request.token, request.eager_end});
       else happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
@@ -412,9 +426,11 @@ class UcxWire final : public Wire {
   void control_arrived(Peer& peer, const WorkerSet::Side& side, const Prefix& prefix) {
     if (peer.path != side.path || side.way >= peer.ways.size()) return;
     Peer::Way& way = peer.ways[side.way];
-    if (prefix.kind == Prefix::kCredit) {
+    if (prefix.kind == Prefix::kCredit || prefix.kind == Prefix::kLeft)
       way.eager_taken = std::min(way.eager_sent, way.eager_taken + prefix.value);
-      for (; !way.unfinished.empty() && way.unfinished.front().end <= way.eager_taken + kFarAhead; way.unfinished.pop_front())
+    if (prefix.kind == Prefix::kCredit || prefix.kind == Prefix::kArrived) {
+      way.eager_arrived = std::min(way.eager_sent, way.eager_arrived + prefix.value);
+      for (; !way.unfinished.empty() && way.unfinished.front().end <= way.eager_arrived + kFarAhead; way.unfinished.pop_front())
         happened_.push_back(SendFinished{way.unfinished.front().token, {}});
     }
     if (prefix.kind != Prefix::kGoodbye) return;
@@ -453,6 +469,7 @@ class UcxWire final : public Wire {
       kept->second.copy.reset(new std::byte[bytes]);
       if (bytes != 0) std::memcpy(kept->second.copy.get(), data, bytes);
       kept->second.in_callback = nullptr;
+      if (!kept->second.told) tell_kept(kept->second);
     }
     return callback_verdict_;
   }

@@ -169,6 +169,26 @@ TEST_P(WireContract, AnUnwillingReceiverBuffersABoundedNumberOfBytes) {
   EXPECT_TRUE(until([&] { return end(0).sends.size() == 10; }));
 }
 
+TEST_P(WireContract, MessagesThatNobodyWantsYetDoNotHoldUpThoseBehindThem) {
+  constexpr std::size_t kMessage = 32 * 1024;
+  constexpr Token kKept = 8, kWanted = 24;
+  const auto payload = pattern(kMessage, 9);
+  for (Token token = 0; token < kKept; ++token) end(0).wire->send(DeviceId(1), {}, payload, token);
+  ASSERT_TRUE(until([&] { return end(1).arrived.size() == kKept; }));
+  std::vector<std::byte> buffer(kMessage);
+  // Each is sent when the one before has ended, as by a sender with a window of one.
+  for (Token token = kKept; token < kWanted; ++token) {
+    end(0).wire->send(DeviceId(1), {}, payload, token);
+    ASSERT_TRUE(until([&] { return end(1).arrived.size() > kKept; }));
+    end(1).wire->receive(end(1).arrived.back().id, buffer, token);
+    end(1).arrived.pop_back();
+    ASSERT_TRUE(until([&] { return end(0).sends.contains(token) && end(1).receives.contains(token); })) << token;
+    EXPECT_EQ(buffer, payload);
+  }
+  for (const Recorder::Kept& message : end(1).arrived) end(1).wire->release(message.id);
+  EXPECT_TRUE(until([&] { return end(0).sends.size() == kWanted; }));
+}
+
 TEST_P(WireContract, EverythingUnderLoadEndsExactlyOnceWithTheRightBytes) {
   std::mt19937_64 random(11);
   constexpr Token kCount = 400;

@@ -25,12 +25,15 @@ struct Peer {
   struct Way {
     UcxWorker* worker = nullptr;
     ucp_ep_h endpoint = nullptr;
-    std::uint64_t eager_sent = 0;  // bytes, since the connection was made; and those that the peer has told to have taken
+    std::uint64_t eager_sent =
+        0;  // bytes, since the connection was made; and those that the peer has told to have taken, and got
     std::uint64_t eager_taken = 0;
+    std::uint64_t eager_arrived = 0;
     std::deque<Unfinished> unfinished = {};
     std::size_t at_sender = 0;  // bytes of rendezvous under way
-    std::size_t consumed = 0;   // eager bytes of the peer taken here that it has not been told of
-    bool goodbye = false;       // the peer will send nothing more on it
+    // Eager bytes of the peer that it has not been told of: taken as they came, kept, taken after that.
+    std::size_t consumed = 0, kept = 0, left = 0;
+    bool goodbye = false;  // the peer will send nothing more on it
 
     std::size_t unacknowledged() const { return static_cast<std::size_t>(eager_sent - eager_taken); }
   };

@@ -9,8 +9,10 @@ struct Prefix {
   enum Kind : std::uint32_t {
     kMessage,
     kHello,    ///< Makes UCX connect now.
-    kCredit,   ///< `value` bytes of eager payload have left the receiver's buffer.
+    kCredit,   ///< `value` bytes of eager payload have come and left the receiver's buffer.
     kGoodbye,  ///< The sender is closing this connection.
+    kArrived,  ///< `value` bytes of eager payload have come, and stay in the receiver's buffer until somebody wants them.
+    kLeft,     ///< `value` bytes that kArrived told of have left it.
   };
   std::uint32_t kind = kMessage;
   std::uint32_t sender = 0;
