@@ -17,6 +17,8 @@ namespace {
 
 /// Where compute is measured before links are shaped.
 constexpr std::uint64_t kFastLink = 10'000'000'000;
+/// How long a peer may take for a case.
+constexpr int kPeerSeconds = 3600;
 
 /// Bytes of a microbatch that cross a stage boundary one way; the dearest boundary.
 double boundary_bytes(const PipelineModel& model) {
@@ -66,19 +68,24 @@ std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench, std::
   if (options_.peer.empty() || !bench.with_peer) return peers;
   const std::filesystem::path file = options_.out / (bench.name + ".peer.json");
   const std::filesystem::path log = options_.out / (bench.name + ".peer.log");
-  const std::string command =
-      fmt::format("{} --link {}kbit --json '{}' > '{}' 2>&1", options_.peer, link_bits / 1000, file.string(), log.string());
+  const std::string command = fmt::format("timeout --kill-after=10s {} {} --link {}kbit --json '{}' > '{}' 2>&1", kPeerSeconds,
+                                          options_.peer, link_bits / 1000, file.string(), log.string());
   if (options_.progress) options_.progress(command);
   // The peer makes hosts of its own with the same links; ours are idle meanwhile.
   if (std::system(command.c_str()) != 0)  // NOLINT(cert-env33-c,concurrency-mt-unsafe): the user's own command
-    throw_error(ErrorCode::kUnavailable, "the peer failed: {}; see {}", command, log.string());
+    throw_error(ErrorCode::kUnavailable, "the peer failed, or took more than {} s: {}; see {}", kPeerSeconds, command,
+                log.string());
   std::ifstream stream(file);
   const nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
-  if (document.is_discarded()) throw_error(ErrorCode::kUnavailable, "the peer left no JSON in {}", file.string());
-  const nlohmann::json& run = document.at("runs").at(0);
-  for (const nlohmann::json& row : run.at("schedules"))
-    peers.push_back({"PyTorch " + row.at("label").get<std::string>(), row.at("seconds").at("median").get<double>()});
-  peers.push_back({"PyTorch, compute of the slower stage alone", run.at("compute_alone").at("slower").get<double>(), false});
+  try {
+    const nlohmann::json& run = document.at("runs").at(0);
+    for (const nlohmann::json& row : run.at("schedules"))
+      peers.push_back({"PyTorch " + row.at("label").get<std::string>(), row.at("seconds").at("median").get<double>()});
+    peers.push_back({"PyTorch, compute of the slower stage alone", run.at("compute_alone").at("slower").get<double>(), false});
+  } catch (const nlohmann::json::exception& error) {
+    throw_error(ErrorCode::kUnavailable, "{} is not what tests/bench/peers/pipelining --json writes: {}; see {}", file.string(),
+                error.what(), log.string());
+  }
   return peers;
 }
 
