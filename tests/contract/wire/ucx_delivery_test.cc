@@ -31,6 +31,8 @@ class ThreadedCluster {
     }
   }
 
+  ~ThreadedCluster() { engines.clear(); }
+
   void start(test::Participant& participant, const TransferId& id) {
     ++started_;
     participant.start(*engines[participant.part.device.value()], id, {kPatience}, on_end());
@@ -47,6 +49,7 @@ class ThreadedCluster {
     return std::exchange(reports_, {});
   }
 
+  /// Their threads use the members below, so the destructor ends them first.
   std::vector<std::unique_ptr<TransferEngine>> engines;
 
  private:
