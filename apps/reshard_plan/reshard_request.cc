@@ -39,9 +39,9 @@ Shape parse_shape(const std::string& text) {
 }
 
 DType parse_dtype(const std::string& text) {
-  for (const DType dtype : {DType::kF32, DType::kI32, DType::kF64, DType::kU8})
+  for (const DType dtype : {DType::kF32, DType::kI32, DType::kF64, DType::kU8, DType::kBF16})
     if (text == to_string(dtype)) return dtype;
-  throw_error(ErrorCode::kInvalidArgument, "--dtype {}: expected f32, i32, f64 or u8", text);
+  throw_error(ErrorCode::kInvalidArgument, "--dtype {}: expected f32, i32, f64, u8 or bf16", text);
 }
 
 /// A mesh and the spec of a tensor on it, as they stand in --from or --to.

@@ -65,18 +65,19 @@ class Stream {
   virtual void add(std::span<const float> from, std::span<float> to) = 0;
   virtual void copy(std::span<const std::byte> from, std::span<std::byte> to) = 0;
   virtual void fill_zero(std::span<std::byte> memory) = 0;
-  /// Updates `parameters` and the moments from `gradients`; all of one size.
-  virtual void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters,
-                     std::span<float> first_moment, std::span<float> second_moment) = 0;
-  /// *result = sum of squares, added up in double in a fixed order. `result` is host memory, valid after
+  /// Updates values, moments and working copies of all parameters from their gradients.
+  virtual void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) = 0;
+  /// results[i] = sum of the squares of tensors[i], added up in double in a fixed order. `results` is host memory, valid after
   /// synchronize().
-  virtual void sum_of_squares(std::span<const float> values, double* result) = 0;
+  virtual void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) = 0;
 
   virtual std::unique_ptr<Event> record() = 0;
   /// Work queued after this call starts only when `event` is done.
   virtual void wait(const Event& event) = 0;
   /// Blocks until all queued work is done. An error of queued work is thrown here at the latest.
   virtual void synchronize() = 0;
+  /// What libraries of this kind of device call a stream (a cudaStream_t); null where there is none.
+  virtual void* native_handle() const { return nullptr; }
 };
 
 /// One processor with its memory. Owned by the process's main or its device actor; outlives its memory and

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+
+#include "core/device/tensor_ref.h"
 
 namespace weft {
 
@@ -13,9 +16,19 @@ struct AdamW {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double weight_decay = 0;    ///< 0 for biases and norms.
+  double weight_decay = 0;    ///< Of parameters that decay.
   std::int64_t step = 1;      ///< Counts from 1.
   double gradient_scale = 1;  ///< The factor of gradient clipping.
+};
+
+/// What AdamW reads and writes of one parameter. All of one number of elements.
+struct OptimizedParameter {
+  std::span<const float> gradient;
+  std::span<float> value;
+  std::span<float> first_moment, second_moment;
+  bool decay = true;  ///< False for biases and norms: no weight decay.
+  /// The copy of the value that ops read, in their element type, rounded to nearest even. No data: they read `value` itself.
+  TensorRef working = {};
 };
 
 /// min(1, clip_norm / norm): the factor that limits the norm of all gradients together. No limit if clip_norm

@@ -35,11 +35,13 @@ class CpuStream final : public Stream {
     std::memmove(to.data(), from.data(), from.size());
   }
   void fill_zero(std::span<std::byte> memory) override { std::memset(memory.data(), 0, memory.size()); }
-  void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters, std::span<float> first_moment,
-             std::span<float> second_moment) override {
-    kernels_.adamw(step, gradients, parameters, first_moment, second_moment);
+  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
+    for (const OptimizedParameter& parameter : parameters) kernels_.adamw(step, parameter);
   }
-  void sum_of_squares(std::span<const float> values, double* result) override { *result = kernels_.sum_of_squares(values); }
+  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+    WEFT_CHECK(tensors.size() == results.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) results[i] = kernels_.sum_of_squares(tensors[i]);
+  }
 
   std::unique_ptr<Event> record() override { return std::make_unique<DoneEvent>(); }
   void wait(const Event& event) override { event.synchronize(); }

@@ -47,8 +47,10 @@ class EmulatedStream final : public Stream {
     std::memmove(to.data(), from.data(), from.size());
   }
   void fill_zero(std::span<std::byte> memory) override { std::memset(memory.data(), 0, memory.size()); }
-  void adamw(const AdamW&, std::span<const float>, std::span<float>, std::span<float>, std::span<float>) override {}
-  void sum_of_squares(std::span<const float>, double* result) override { *result = 0; }
+  void adamw(const AdamW&, std::span<const OptimizedParameter>) override {}
+  void sums_of_squares(std::span<const std::span<const float>>, std::span<double> results) override {
+    std::ranges::fill(results, 0.0);
+  }
 
   std::unique_ptr<Event> record() override { return std::make_unique<DoneEvent>(); }
   void wait(const Event& event) override { event.synchronize(); }

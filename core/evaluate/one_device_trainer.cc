@@ -1,6 +1,7 @@
 #include "core/evaluate/one_device_trainer.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace weft {
 namespace {
@@ -31,14 +32,12 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
     report.loss += evaluation_.data<float>(loss_)[0];
   }
   const std::vector<ValueId> gradients = add_terms();
-  double squares = 0;
-  for (const ValueId gradient : gradients) {
-    double sum = 0;
-    evaluation_.stream().sum_of_squares(evaluation_.data<float>(gradient), &sum);
-    evaluation_.stream().synchronize();
-    squares += sum;
-  }
-  report.gradient_norm = std::sqrt(squares);
+  std::vector<std::span<const float>> tensors;
+  for (const ValueId gradient : gradients) tensors.emplace_back(evaluation_.data<float>(gradient));
+  std::vector<double> squares(tensors.size());
+  evaluation_.stream().sums_of_squares(tensors, squares);
+  evaluation_.stream().synchronize();
+  report.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   optimizer.gradient_scale = clip_factor(report.gradient_norm, clip_norm);
   optimizer.step = ++steps_;
   update(optimizer, gradients);
@@ -69,17 +68,20 @@ std::vector<ValueId> OneDeviceTrainer::add_terms() {
   return wholes;
 }
 
-void OneDeviceTrainer::update(AdamW optimizer, const std::vector<ValueId>& gradients) {
-  const double weight_decay = optimizer.weight_decay;
+void OneDeviceTrainer::update(const AdamW& optimizer, const std::vector<ValueId>& gradients) {
   float* moments = reinterpret_cast<float*>(moments_.data());
   const auto parameters = evaluation_.graph().parameters();
+  std::vector<OptimizedParameter> updated;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<float> values = evaluation_.data<float>(parameters[i].value);
-    optimizer.weight_decay = parameters[i].decay ? weight_decay : 0;
-    evaluation_.stream().adamw(optimizer, evaluation_.data<float>(gradients[i]), values, {moments, values.size()},
-                               {moments + values.size(), values.size()});
+    updated.push_back({.gradient = evaluation_.data<float>(gradients[i]),
+                       .value = values,
+                       .first_moment = {moments, values.size()},
+                       .second_moment = {moments + values.size(), values.size()},
+                       .decay = parameters[i].decay});
     moments += 2 * values.size();
   }
+  evaluation_.stream().adamw(optimizer, updated);
   evaluation_.stream().synchronize();
 }
 

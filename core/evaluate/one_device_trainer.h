@@ -25,8 +25,7 @@ class OneDeviceTrainer final {
   /// Writes the inputs of one microbatch into the evaluation.
   using Feed = std::function<void(int microbatch, Evaluation& evaluation)>;
   /// One step: forward and backward of each microbatch, clipping to `clip_norm` (0: none), update.
-  /// `optimizer` gives the rates; its step count, gradient scale and (for parameters without decay) weight
-  /// decay are set here.
+  /// `optimizer` gives the rates; its step count and gradient scale are set here.
   TrainingReport step(int microbatches, const Feed& feed, AdamW optimizer, double clip_norm);
 
   Evaluation& evaluation() { return evaluation_; }
@@ -40,7 +39,7 @@ class OneDeviceTrainer final {
  private:
   /// Adds up the terms of each parameter's gradient; gives where the sums are, by parameter.
   std::vector<ValueId> add_terms();
-  void update(AdamW optimizer, const std::vector<ValueId>& gradients);
+  void update(const AdamW& optimizer, const std::vector<ValueId>& gradients);
 
   ValueId loss_;
   std::vector<Gradient> gradients_;

@@ -1,5 +1,6 @@
 #include "core/kernels_cpu/cpu_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/kernels_cpu/internal/op_kernels.h"
 #include "core/ops/op_definition.h"
+#include "core/tensor/bfloat16.h"
 
 namespace weft {
 namespace {
@@ -96,6 +98,13 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
   }
 }
 
+/// Writes the values in another element type.
+void round_to(std::span<const float> values, const TensorRef& to) {
+  WEFT_CHECK(to.type.dtype == DType::kBF16 && to.type.elements() == static_cast<std::int64_t>(values.size()),
+             "a working copy of {} floats as {}", values.size(), to_string(to.type));
+  std::ranges::transform(values, to.as<BFloat16>().begin(), [](float value) { return BFloat16(value); });
+}
+
 void check_types(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs) {
   std::vector<TensorType> types;
   types.reserve(inputs.size());
@@ -158,10 +167,10 @@ void CpuKernels::add(std::span<const float> from, std::span<float> to) {
   context_->vector.add_row(to.data(), from.data(), to.data(), 1, static_cast<std::int64_t>(to.size()));
 }
 
-void CpuKernels::adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters,
-                       std::span<float> first_moment, std::span<float> second_moment) {
-  const std::size_t size = parameters.size();
-  WEFT_CHECK(gradients.size() == size && first_moment.size() == size && second_moment.size() == size);
+void CpuKernels::adamw(const AdamW& step, const OptimizedParameter& parameter) {
+  const auto& [gradient, value, first_moment, second_moment, decay, working] = parameter;
+  const std::size_t size = value.size();
+  WEFT_CHECK(gradient.size() == size && first_moment.size() == size && second_moment.size() == size);
   const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
   const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
   const AdamWConstants constants{.gradient_scale = static_cast<float>(step.gradient_scale),
@@ -172,9 +181,10 @@ void CpuKernels::adamw(const AdamW& step, std::span<const float> gradients, std:
                                  .step_size = static_cast<float>(step.learning_rate / correction1),
                                  .inverse_root_correction = static_cast<float>(1 / std::sqrt(correction2)),
                                  .epsilon = static_cast<float>(step.epsilon),
-                                 .decay = static_cast<float>(step.learning_rate * step.weight_decay)};
-  context_->vector.adamw(constants, gradients.data(), parameters.data(), first_moment.data(), second_moment.data(),
+                                 .decay = static_cast<float>(decay ? step.learning_rate * step.weight_decay : 0)};
+  context_->vector.adamw(constants, gradient.data(), value.data(), first_moment.data(), second_moment.data(),
                          static_cast<std::int64_t>(size));
+  if (working.data != nullptr) round_to(value, working);
 }
 
 double CpuKernels::sum_of_squares(std::span<const float> values) {

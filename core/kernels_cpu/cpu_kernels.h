@@ -25,8 +25,7 @@ class CpuKernels final {
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            std::span<const OutputMode> modes);
   void add(std::span<const float> from, std::span<float> to);
-  void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters, std::span<float> first_moment,
-             std::span<float> second_moment);
+  void adamw(const AdamW& step, const OptimizedParameter& parameter);
   double sum_of_squares(std::span<const float> values);
 
   struct Context;

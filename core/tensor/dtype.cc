@@ -8,6 +8,7 @@ std::size_t size_of(DType dtype) {
     case DType::kI32: return 4;
     case DType::kF64: return 8;
     case DType::kU8: return 1;
+    case DType::kBF16: return 2;
   }
   return 0;
 }
@@ -18,6 +19,7 @@ std::string_view to_string(DType dtype) {
     case DType::kI32: return "i32";
     case DType::kF64: return "f64";
     case DType::kU8: return "u8";
+    case DType::kBF16: return "bf16";
   }
   return "?";
 }

@@ -6,12 +6,12 @@
 
 namespace weft {
 
-/// Element types. Training is fp32 on CPU; token ids are i32; f64 serves references and norms.
-enum class DType : std::uint8_t { kF32, kI32, kF64, kU8 };
+/// Element types. Token ids are i32; f64 serves references and norms; see BFloat16 for bf16.
+enum class DType : std::uint8_t { kF32, kI32, kF64, kU8, kBF16 };
 
 /// Bytes per element.
 std::size_t size_of(DType dtype);
-/// "f32", "i32", "f64", "u8".
+/// "f32", "i32", "f64", "u8", "bf16".
 std::string_view to_string(DType dtype);
 
 }  // namespace weft

@@ -10,7 +10,7 @@ namespace weft {
 /// constructors promise: intervals are not empty or reversed, extents are not negative.
 template <>
 struct last_enumerator<DType> {
-  static constexpr DType kValue = DType::kU8;
+  static constexpr DType kValue = DType::kBF16;
 };
 
 template <>

@@ -272,11 +272,17 @@ void Interpreter::execute(const Norm& norm) {
   leave_actions(resources_.clock.now());
   const auto row = tensors_[norm.destination].as<double>();
   std::fill(row.begin(), row.end(), 0.0);
+  std::vector<std::span<const float>> gradients;
+  std::vector<std::uint32_t> parameters;
   for (const ProgramParameter& parameter : program_.parameters) {
-    if (parameter.counts_in_norm)
-      resources_.stream.sum_of_squares(tensors_[parameter.gradient].as<float>(), &row[parameter.index]);
+    if (!parameter.counts_in_norm) continue;
+    gradients.emplace_back(tensors_[parameter.gradient].as<float>());
+    parameters.push_back(parameter.index);
   }
+  std::vector<double> squares(gradients.size());
+  resources_.stream.sums_of_squares(gradients, squares);
   resources_.stream.synchronize();
+  for (std::size_t i = 0; i < squares.size(); ++i) row[parameters[i]] = squares[i];
 }
 
 void Interpreter::execute(const Update& update) {
@@ -298,12 +304,17 @@ void Interpreter::execute(const Update& update) {
   step.beta2 = optimizer.beta2;
   step.epsilon = optimizer.epsilon;
   step.step = optimizer.number;
+  step.weight_decay = optimizer.weight_decay;
   step.gradient_scale = clip_factor(report_.grad_norm, optimizer.clip_norm);
+  std::vector<OptimizedParameter> parameters_to_update;
   for (const ProgramParameter& parameter : program_.parameters) {
-    step.weight_decay = parameter.decay ? optimizer.weight_decay : 0;
-    resources_.stream.adamw(step, tensors_[parameter.gradient].as<float>(), tensors_[parameter.value].as<float>(),
-                            tensors_[parameter.first_moment].as<float>(), tensors_[parameter.second_moment].as<float>());
+    parameters_to_update.push_back({.gradient = tensors_[parameter.gradient].as<float>(),
+                                    .value = tensors_[parameter.value].as<float>(),
+                                    .first_moment = tensors_[parameter.first_moment].as<float>(),
+                                    .second_moment = tensors_[parameter.second_moment].as<float>(),
+                                    .decay = parameter.decay});
   }
+  resources_.stream.adamw(step, parameters_to_update);
 }
 
 std::string Interpreter::position() const {

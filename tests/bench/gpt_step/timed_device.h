@@ -69,13 +69,15 @@ class TimedDevice final : public Device {
       timed("copy", {}, [&] { stream_->copy(from, to); });
     }
     void fill_zero(std::span<std::byte> memory) override { stream_->fill_zero(memory); }
-    void adamw(const AdamW& step, std::span<const float> gradients, std::span<float> parameters, std::span<float> first_moment,
-               std::span<float> second_moment) override {
-      timed("adamw", {0, 28.0 * static_cast<double>(parameters.size())},
-            [&] { stream_->adamw(step, gradients, parameters, first_moment, second_moment); });
+    void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
+      double elements = 0;
+      for (const OptimizedParameter& parameter : parameters) elements += static_cast<double>(parameter.value.size());
+      timed("adamw", {0, 28 * elements}, [&] { stream_->adamw(step, parameters); });
     }
-    void sum_of_squares(std::span<const float> values, double* result) override {
-      timed("sum of squares", {0, 4.0 * static_cast<double>(values.size())}, [&] { stream_->sum_of_squares(values, result); });
+    void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+      double elements = 0;
+      for (const auto& tensor : tensors) elements += static_cast<double>(tensor.size());
+      timed("sum of squares", {0, 4 * elements}, [&] { stream_->sums_of_squares(tensors, results); });
     }
     std::unique_ptr<Event> record() override { return stream_->record(); }
     void wait(const Event& event) override { stream_->wait(event); }

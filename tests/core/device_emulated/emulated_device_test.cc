@@ -100,7 +100,8 @@ TEST(EmulatedDevice, MemoryIsRealAndZeroesAreWritten) {
   f.stream->fill_zero({f.memory.data(), f.memory.size()});
   EXPECT_EQ(f.memory.data()[3], std::byte{0});
   double squares = 1;
-  f.stream->sum_of_squares(f.tensor({8}).as<float>(), &squares);
+  const std::span<const float> values = f.tensor({8}).as<float>();
+  f.stream->sums_of_squares({&values, 1}, {&squares, 1});
   EXPECT_EQ(squares, 0);
 }
 

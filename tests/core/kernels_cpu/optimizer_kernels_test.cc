@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/kernels_cpu/cpu_kernels.h"
+#include "core/tensor/bfloat16.h"
 
 namespace weft {
 namespace {
@@ -32,7 +33,7 @@ TEST_P(OptimizerKernels, ThreeAdamWStepsEqualTheFormulaInDouble) {
   AdamW step{.learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .gradient_scale = 0.5};
   for (step.step = 1; step.step <= 3; ++step.step) {
     const std::vector<float> gradients = random_values(kSize, 10 + static_cast<std::uint64_t>(step.step));
-    kernels.adamw(step, gradients, parameters, first, second);
+    kernels.adamw(step, {gradients, parameters, first, second});
     for (std::size_t i = 0; i < kSize; ++i) {
       const double g = step.gradient_scale * static_cast<double>(gradients[i]);
       m[i] = step.beta1 * m[i] + (1 - step.beta1) * g;
@@ -52,14 +53,42 @@ TEST_P(OptimizerKernels, AnElementsUpdateDoesNotDependOnWhereTheShardBegins) {
   std::vector<float> whole = random_values(kSize, 3), parts = whole;
   std::vector<float> m1(kSize, 0.1f), v1(kSize, 0.1f), m2 = m1, v2 = v1;
   const AdamW step{.weight_decay = 0.1};
-  kernels.adamw(step, gradients, whole, m1, v1);
+  kernels.adamw(step, {gradients, whole, m1, v1});
   std::size_t begin = 0;
   for (const std::size_t count : {1, 20, 46}) {
     const auto part = [&](auto& values) { return std::span(values).subspan(begin, count); };
-    kernels.adamw(step, part(gradients), part(parts), part(m2), part(v2));
+    kernels.adamw(step, {part(gradients), part(parts), part(m2), part(v2)});
     begin += count;
   }
   EXPECT_EQ(whole, parts);
+}
+
+TEST_P(OptimizerKernels, TheWorkingCopyIsTheValueRounded) {
+  constexpr std::size_t kSize = 33;
+  CpuKernels kernels(GetParam());
+  const std::vector<float> gradients = random_values(kSize, 5);
+  std::vector<float> values = random_values(kSize, 6), first(kSize), second(kSize);
+  std::vector<BFloat16> working(kSize);
+  kernels.adamw({}, {.gradient = gradients,
+                     .value = values,
+                     .first_moment = first,
+                     .second_moment = second,
+                     .working = {{DType::kBF16, {kSize}}, std::as_writable_bytes(std::span(working)).data()}});
+  for (std::size_t i = 0; i < kSize; ++i) {
+    EXPECT_EQ(working[i], BFloat16(values[i]));
+    EXPECT_NEAR(static_cast<float>(working[i]), values[i], std::abs(values[i]) / 256);
+  }
+}
+
+TEST_P(OptimizerKernels, ParametersWithoutDecayDoNotDecay) {
+  CpuKernels kernels(GetParam());
+  const std::vector<float> zeros(8, 0.0f);
+  std::vector<float> values(8, 1.0f), first(8), second(8);
+  const AdamW step{.learning_rate = 0.5, .weight_decay = 0.5};
+  kernels.adamw(step, {zeros, values, first, second, false});
+  EXPECT_EQ(values, std::vector<float>(8, 1.0f));
+  kernels.adamw(step, {zeros, values, first, second});
+  EXPECT_EQ(values, std::vector<float>(8, 0.75f));
 }
 
 TEST_P(OptimizerKernels, SumOfSquaresAddsUpInDouble) {

@@ -54,6 +54,7 @@ void reduce_terms(DType dtype, ReduceOp op, std::span<const std::byte* const> te
     case DType::kF32: return reduce<float>(op, terms, out);
     case DType::kF64: return reduce<double>(op, terms, out);
     case DType::kI32: return reduce<std::int32_t>(op, terms, out);
+    case DType::kBF16:
     case DType::kU8: break;
   }
   WEFT_CHECK(false, "cannot reduce {}", to_string(dtype));
