@@ -14,7 +14,7 @@
 namespace weft::transfer {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kPatience = std::chrono::seconds(30);
 
 /// Threaded engines, one per device, in this process.
 class ThreadedCluster {
@@ -43,7 +43,8 @@ class ThreadedCluster {
   }
   std::vector<TransferReport> wait_all() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return reports_.size() == started_; }))
+    // Longer than a transfer's own deadline, so that what stands still says what it waits for.
+    EXPECT_TRUE(changed_.wait_for(lock, 2 * kPatience, [&] { return reports_.size() == started_; }))
         << reports_.size() << " of " << started_;
     started_ = 0;
     return std::exchange(reports_, {});
