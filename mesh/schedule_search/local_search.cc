@@ -19,6 +19,12 @@ bool keep_order(const Action& a, const Action& b) {
   return both_forward || both_input || both_weight || a.kind == b.kind;
 }
 
+std::int64_t num_actions(const Schedule& schedule) {
+  std::int64_t count = 0;
+  for (const auto& actions : schedule.actors) count += static_cast<std::int64_t>(actions.size());
+  return count;
+}
+
 /// Take the action at `from` out and put it in at `to`.
 struct Move {
   int actor = 0;
@@ -51,19 +57,13 @@ Move inverse(const Move& move) { return {move.actor, move.to, move.from}; }
 
 /// The moves worth trying: an action of the critical path that only its actor's order holds up, put earlier, or what it waits for
 /// put later.
-std::vector<Move> moves_of(const Simulation& simulation) {
+std::vector<Move> moves_of(const Judge::Look& look) {
   std::vector<Move> moves;
-  const auto& path = simulation.critical_path;
-  for (std::size_t i = 1; i < path.size(); ++i) {
-    if (path[i].transfer || path[i - 1].transfer || path[i].actor != path[i - 1].actor ||
-        path[i].index != path[i - 1].index + 1) {
-      continue;
-    }
-    const int actor = path[i].actor, at = path[i].index;
+  for (const auto& [actor, at] : look.held_up_by_order) {
     for (const int distance : {1, 2, 3, 5, 8, 13}) {
       if (at - distance >= 0) moves.push_back({actor, at, at - distance});
     }
-    const int last = static_cast<int>(simulation.actors[static_cast<std::size_t>(actor)].actions.size()) - 1;
+    const int last = static_cast<int>(look.spans[static_cast<std::size_t>(actor)].size()) - 1;
     for (const int distance : {2, 3, 5, 8, 13}) {
       if (at - 1 + distance <= last) moves.push_back({actor, at - 1, at - 1 + distance});
     }
@@ -73,69 +73,101 @@ std::vector<Move> moves_of(const Simulation& simulation) {
 
 /// For annealing: into each gap of an actor one of the actions behind it, and the moves along the critical path; one move
 /// in four, with `from` below 0, stands for any action of the actor.
-std::vector<Move> moves_into_gaps(const Simulation& simulation) {
+std::vector<Move> moves_into_gaps(const Judge::Look& look) {
   std::vector<Move> moves;
-  for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
-    const auto& actions = simulation.actors[actor].actions;
-    const int count = static_cast<int>(actions.size());
+  for (std::size_t actor = 0; actor < look.spans.size(); ++actor) {
+    const int count = static_cast<int>(look.spans[actor].size());
     double free_from = 0;
     for (int at = 0; at < count; ++at) {
-      const SimulatedAction& one = actions[static_cast<std::size_t>(at)];
-      if (one.start > free_from) {
-        for (int behind = at + 1; behind < std::min(count, at + 10); ++behind)
+      const auto [start, end] = look.spans[actor][static_cast<std::size_t>(at)];
+      if (start > free_from) {
+        for (int behind = at + 1; behind < std::min(count, at + 10); ++behind) {
           moves.push_back({static_cast<int>(actor), behind, at});
+        }
       }
-      free_from = one.end;
+      free_from = end;
     }
   }
-  for (const Move& move : moves_of(simulation)) moves.push_back(move);
-  for (std::size_t i = moves.size() / 3 + simulation.actors.size(); i > 0; --i) {
-    moves.push_back({static_cast<int>(i % simulation.actors.size()), -1, 0});
+  for (const Move& move : moves_of(look)) moves.push_back(move);
+  for (std::size_t i = moves.size() / 3 + look.spans.size(); i > 0; --i) {
+    moves.push_back({static_cast<int>(i % look.spans.size()), -1, 0});
   }
   return moves;
 }
 
 }  // namespace
 
-Simulation Judge::simulated(const Schedule& schedule, bool details) {
-  for (const auto& actions : schedule.actors) simulated_ += static_cast<std::int64_t>(actions.size());
+std::optional<Simulation> Judge::simulated(const Schedule& schedule, bool details) {
   SimulationOptions options = request_.simulation;
   options.details = details;
-  return simulate(schedule, request_.costs, options);
-}
-
-Simulation Judge::play(const Schedule& schedule) { return simulated(schedule, true); }
-
-Judge::Verdict Judge::judge(const Schedule& schedule) {
-  Verdict verdict;
   try {
-    const Simulation simulation = simulated(schedule, false);
-    verdict.score = {simulation.step, simulation.mean_end};
-    verdict.makespan = simulation.makespan;
-    verdict.finishes = true;
-    verdict.fits = true;
-    for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
-      if (!request_.memory_of_actor.empty() && simulation.actors[actor].peak > request_.memory_of_actor[actor] * (1 + 1e-9)) {
-        verdict.fits = false;
-      }
-    }
-    verdict.peak = simulation.peak();
+    return simulate(schedule, request_.costs, options);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidArgument) throw;
+    return std::nullopt;
+  }
+}
+
+Judge::Verdict Judge::verdict_of(const QuickSimulation::Outcome& outcome) const {
+  return {{outcome.step, outcome.mean_end}, outcome.makespan, outcome.peak, outcome.finishes && !outcome.too_slow, outcome.fits};
+}
+
+Judge::Verdict Judge::judge(const Schedule& schedule, double longest_step) {
+  if (!quick_) return judge_fully(schedule);
+  simulated_ += num_actions(schedule);
+  return verdict_of(quick_->play(schedule, longest_step));
+}
+
+Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
+  simulated_ += num_actions(schedule);
+  if (quick_) return verdict_of(quick_->play(schedule, std::numeric_limits<double>::infinity(), true));
+  const std::optional<Simulation> simulation = simulated(schedule, false);
+  if (!simulation) return {};
+  Verdict verdict{{simulation->step, simulation->mean_end}, simulation->makespan, simulation->peak(), true, true};
+  for (std::size_t actor = 0; actor < simulation->actors.size(); ++actor) {
+    if (!request_.memory_of_actor.empty() && simulation->actors[actor].peak > request_.memory_of_actor[actor] * (1 + 1e-9)) {
+      verdict.fits = false;
+    }
   }
   return verdict;
+}
+
+Judge::Look Judge::look(const Schedule& schedule) {
+  simulated_ += num_actions(schedule);
+  Look look;
+  if (quick_) {
+    quick_->play(schedule);
+    for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+      look.spans.emplace_back();
+      for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) look.spans.back().push_back(quick_->span(actor, i));
+    }
+    look.held_up_by_order = quick_->held_up_by_order(schedule);
+    return look;
+  }
+  const std::optional<Simulation> simulation = simulated(schedule, true);
+  if (!simulation) return look;
+  for (const SimulatedActor& actor : simulation->actors) {
+    look.spans.emplace_back();
+    for (const SimulatedAction& action : actor.actions) look.spans.back().emplace_back(action.start, action.end);
+  }
+  const auto& path = simulation->critical_path;
+  for (std::size_t i = 1; i < path.size(); ++i) {
+    if (path[i].transfer || path[i - 1].transfer || path[i].actor != path[i - 1].actor) continue;
+    if (path[i].index == path[i - 1].index + 1) look.held_up_by_order.emplace_back(path[i].actor, path[i].index);
+  }
+  return look;
 }
 
 Schedule improve(Schedule schedule, Judge& judge) {
   ScheduleScore best = judge.judge(schedule).score;
   for (bool better = true; better && !judge.exhausted();) {
     better = false;
-    for (const Move& move : moves_of(judge.play(schedule))) {
+    for (const Move& move : moves_of(judge.look(schedule))) {
       std::vector<Action>& actions = schedule.actors[static_cast<std::size_t>(move.actor)];
       if (!allowed(actions, move)) continue;
       if (judge.exhausted()) break;
       perform(actions, move);
-      const Judge::Verdict verdict = judge.judge(schedule);
+      const Judge::Verdict verdict = judge.judge(schedule, best.step);
       // Rounding must not pass for progress.
       const bool gains = verdict.score.step < best.step * (1 - 1e-12) ||
                          (verdict.score.step <= best.step && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
@@ -161,7 +193,7 @@ Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
   const auto below = [&](std::size_t count) { return static_cast<int>(random() % count); };
   std::vector<Move> moves;
   for (std::int64_t round = 0; judge.simulated() < until; ++round) {
-    if (round % kRefresh == 0) moves = moves_into_gaps(judge.play(schedule));
+    if (round % kRefresh == 0) moves = moves_into_gaps(judge.look(schedule));
     if (moves.empty()) break;
     Move move = moves[static_cast<std::size_t>(below(moves.size()))];
     if (move.from < 0) {

@@ -140,7 +140,7 @@ SearchResult search_schedule(const SearchRequest& asked) {
   Judge judge(quick), exact(request);
   std::vector<Candidate> candidates, finalists;
   for (Schedule& schedule : named_of_placement(request)) {
-    const Judge::Verdict verdict = exact.judge(schedule);
+    const Judge::Verdict verdict = exact.judge_fully(schedule);
     const Judge::Verdict roughly = has_quick_interfaces(request) ? verdict : judge.judge(schedule);
     result.named.push_back({schedule.name, verdict.makespan, verdict.peak, verdict.fits});
     if (roughly.finishes && roughly.fits) candidates.push_back({schedule.name, schedule, roughly.score});
@@ -194,7 +194,7 @@ SearchResult search_schedule(const SearchRequest& asked) {
   result.from = winner.from;
   result.schedule = std::move(winner.schedule);
   result.schedule.name = "auto";
-  result.simulation = exact.play(result.schedule);
+  result.simulation = simulate(result.schedule, request.costs, request.simulation);
   result.simulated = judge.simulated() + exact.simulated();
   return result;
 }

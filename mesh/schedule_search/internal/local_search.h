@@ -1,7 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "mesh/schedule_search/internal/quick_simulation.h"
 #include "mesh/schedule_search/search.h"
 
 namespace weft::mesh {
@@ -16,28 +21,40 @@ struct ScheduleScore {
 /// Simulates schedules against the request's memory, and counts the effort.
 class Judge {
  public:
-  explicit Judge(const SearchRequest& request) : request_(request) {}
+  explicit Judge(const SearchRequest& request) : request_(request) {
+    if (QuickSimulation::knows(request)) quick_.emplace(request);
+  }
 
   /// Nothing if it cannot finish. `fits` says whether every actor's memory is enough.
   struct Verdict {
     ScheduleScore score;
     double makespan = 0;
-    double peak = 0;
+    double peak = 0;  ///< Only of judge_fully().
     bool finishes = false;
     bool fits = false;
   };
-  Verdict judge(const Schedule& schedule);
-  /// With all details; for a schedule that finishes.
-  Simulation play(const Schedule& schedule);
+  /// One whose step takes longer than `longest_step` may be called one that does not finish.
+  Verdict judge(const Schedule& schedule, double longest_step = std::numeric_limits<double>::infinity());
+  Verdict judge_fully(const Schedule& schedule);
+
+  /// When everything ran, of a schedule that finishes.
+  struct Look {
+    std::vector<std::vector<std::pair<double, double>>> spans;  ///< By actor, by action: start and end.
+    /// Actor and index of actions of the critical path that begin when the one before them on their actor ends.
+    std::vector<std::pair<int, int>> held_up_by_order;
+  };
+  Look look(const Schedule& schedule);
 
   std::int64_t simulated() const { return simulated_; }
   bool exhausted() const { return simulated_ >= request_.budget; }
   const SearchRequest& request() const { return request_; }
 
  private:
-  Simulation simulated(const Schedule& schedule, bool details);
+  Verdict verdict_of(const QuickSimulation::Outcome& outcome) const;
+  std::optional<Simulation> simulated(const Schedule& schedule, bool details);
 
   const SearchRequest& request_;
+  std::optional<QuickSimulation> quick_;
   std::int64_t simulated_ = 0;
 };
 
