@@ -104,7 +104,7 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
   const Topology topology = path == Path::kTcp ? Topology::dense({1, 1}) : Topology::dense({2});
   const DeviceId own(self), other(1 - self);
   SteadyClock clock;
-  TransferEngine engine(make_ucx_wire(own, topology.host_of(own)), clock);
+  TransferEngine engine(make_ucx_wire(own, topology.host_of(own), {.interfaces = "lo"}), clock);
   const auto address = engine.address();
   std::uint64_t size = address.size();
   write_all(socket, &size, sizeof(size));

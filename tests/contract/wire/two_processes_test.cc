@@ -62,7 +62,7 @@ std::vector<std::byte> receive_address(int fd) {
 TEST(WireChild, DISABLED_Echo) {
   const char* host = std::getenv("WEFT_WIRE_CHILD");
   if (host == nullptr) GTEST_SKIP() << "only as the child of TwoProcesses";
-  test::Recorder own(make_ucx_wire(DeviceId(1), HostId(static_cast<std::uint32_t>(std::atoi(host)))));
+  test::Recorder own(make_ucx_wire(DeviceId(1), HostId(static_cast<std::uint32_t>(std::atoi(host))), {.interfaces = "lo"}));
   send_address(kChildSocket, own.wire->address());
   const auto address = receive_address(kChildSocket);
   ASSERT_FALSE(address.empty());
@@ -114,7 +114,7 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
     posix_spawn_file_actions_destroy(&actions);
     ::close(sockets[1]);
     if (child_end != sockets[1]) ::close(child_end);
-    own_ = std::make_unique<test::Recorder>(make_ucx_wire(DeviceId(0), HostId(0)));
+    own_ = std::make_unique<test::Recorder>(make_ucx_wire(DeviceId(0), HostId(0), {.interfaces = "lo"}));
     send_address(socket_, own_->wire->address());
     const auto address = receive_address(socket_);
     ASSERT_FALSE(address.empty());
