@@ -51,6 +51,8 @@ ActorHost::~ActorHost() { join(); }
 void ActorHost::start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed,
                       std::function<void()> ended) {
   when_ended(std::move(ended));
+  // An actor that ends at once is joined by the loop: not before thread_ is there.
+  const std::lock_guard starting(mutex_);
   thread_ = std::thread(
       [this, keep = shared_from_this(), arguments = std::move(arguments), constructed = std::move(constructed)]() mutable {
         pthread_setname_np(pthread_self(), options_.self.label.substr(0, 15).c_str());
