@@ -44,14 +44,15 @@ class DeviceMemory final {
 class Event {
  public:
   virtual ~Event() = default;
-  /// True when everything that was queued before the event is done.
+  /// True when everything that was queued before the event is done, or will never be because the device failed.
   virtual bool done() const = 0;
-  /// Blocks until done. For tests and the end of a step; programs wait by Stream::wait.
+  /// Blocks until done. Throws the error of the work before it, if that failed. Programs wait by Stream::wait.
   virtual void synchronize() const = 0;
 };
 
-/// An in-order queue of work on one device. Calls return at once or when the work is done, as the device
-/// likes; pointers must stay valid until it is done. One thread at a time.
+/// An in-order queue of work on one device. Calls return at once or when the work is done, as the device likes. What they are
+/// given by reference and in spans of TensorRef and the like is read within the call; the memory that tensors, `from`, `to` and
+/// `results` point to must stay valid, and as it is, until the work is done. One thread at a time.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -63,16 +64,18 @@ class Stream {
                    std::span<const OutputMode> modes = {}) = 0;
   /// to[i] += from[i]
   virtual void add(std::span<const float> from, std::span<float> to) = 0;
+  /// Between memory of this device and of the host, in any direction. Copies from and to host memory that is not
+  /// allocate_staging()'s may hold up the caller.
   virtual void copy(std::span<const std::byte> from, std::span<std::byte> to) = 0;
   virtual void fill_zero(std::span<std::byte> memory) = 0;
   /// Updates values, moments and working copies of all parameters from their gradients.
   virtual void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) = 0;
-  /// results[i] = sum of the squares of tensors[i], added up in double in a fixed order. `results` is host memory, valid after
-  /// synchronize().
+  /// results[i] = sum of the squares of tensors[i], added up in double in a fixed order. `results` is host memory, valid when
+  /// an event that is recorded later is done; best allocate_staging()'s.
   virtual void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) = 0;
 
   virtual std::unique_ptr<Event> record() = 0;
-  /// Work queued after this call starts only when `event` is done.
+  /// Work queued after this call starts only when `event`, of this device, is done. The event need not outlive the call.
   virtual void wait(const Event& event) = 0;
   /// Blocks until all queued work is done. An error of queued work is thrown here at the latest.
   virtual void synchronize() = 0;

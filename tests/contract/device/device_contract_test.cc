@@ -1,0 +1,276 @@
+// What every device promises: memory, streams, events, copies, staging, errors.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/tensor/bfloat16.h"
+#include "tests/contract/device/device_kinds.h"
+#include "tests/support/detached_device.h"
+
+namespace weft::test {
+namespace {
+
+std::vector<float> counting(std::size_t count, float from = 0) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), from);
+  return values;
+}
+
+/// Floats on a device.
+struct Floats {
+  Floats(Device& device, std::size_t count) : memory(device.allocate(count * sizeof(float))) {}
+  std::span<float> span() const { return {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)}; }
+  std::span<std::byte> bytes() const { return {memory.data(), memory.size()}; }
+  TensorRef tensor() const { return {{DType::kF32, {static_cast<std::int64_t>(memory.size() / sizeof(float))}}, memory.data()}; }
+
+  DeviceMemory memory;
+};
+
+class DeviceContract : public testing::TestWithParam<KindOfDevice> {
+ protected:
+  void SetUp() override {
+    try {
+      device = GetParam().make();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kFailedPrecondition) throw;
+      GTEST_SKIP() << "skipped: " << error.message();
+    }
+    stream = device->create_stream();
+  }
+  void upload(const std::vector<float>& values, const Floats& to) {
+    stream->copy(std::as_bytes(std::span(values)), to.bytes());
+    stream->synchronize();
+  }
+  std::vector<float> download(const Floats& from) {
+    std::vector<float> values(from.span().size());
+    stream->copy(from.bytes(), std::as_writable_bytes(std::span(values)));
+    stream->synchronize();
+    return values;
+  }
+
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+};
+
+TEST_P(DeviceContract, MemoryIsAlignedAndAsLargeAsAskedFor) {
+  std::vector<DeviceMemory> blocks;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{65}, std::size_t{5000000}}) {
+    blocks.push_back(device->allocate(bytes));
+    blocks.push_back(device->allocate_staging(bytes));
+  }
+  for (const DeviceMemory& block : blocks) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.data()) % 64, 0u);
+  EXPECT_EQ(blocks[4].size(), 65u);
+  EXPECT_FALSE(device->description().empty());
+}
+
+TEST_P(DeviceContract, StagingIsTheHosts) {
+  const DeviceMemory staging = device->allocate_staging(100);
+  std::memset(staging.data(), 7, staging.size());
+  EXPECT_EQ(staging.data()[99], std::byte{7});
+}
+
+TEST_P(DeviceContract, MemoryIsTheHostsWhereTheDeviceSaysSo) {
+  const DeviceMemory memory = device->allocate(64);
+  stream->fill_zero({memory.data(), memory.size()});
+  stream->synchronize();
+  // The kernel says what a look would do.
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const auto written = write(ends[1], memory.data(), 1);
+  EXPECT_EQ(written == 1, device->is_host_memory()) << errno;
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_P(DeviceContract, CopiesInEveryDirectionAndFromTheMiddleOfBlocks) {
+  const std::vector<float> values = counting(1001);
+  const Floats a(*device, 1001), b(*device, 1001);
+  const DeviceMemory staging = device->allocate_staging(1001 * sizeof(float));
+  stream->copy(std::as_bytes(std::span(values)), a.bytes());
+  stream->copy(a.bytes().subspan(4, 3000), b.bytes().subspan(8, 3000));
+  stream->copy(b.bytes().subspan(8, 3000), {staging.data() + 12, 3000});
+  stream->copy({staging.data() + 12, 3000}, a.bytes().subspan(1004, 3000));
+  stream->synchronize();
+  EXPECT_EQ(reinterpret_cast<const float*>(staging.data())[3], 1);
+  EXPECT_EQ(reinterpret_cast<const float*>(staging.data())[3 + 749], 750);
+  const std::vector<float> result = download(a);
+  EXPECT_EQ(result[250], 250);
+  EXPECT_EQ(result[251], 1);
+  EXPECT_EQ(result[1000], 750);
+}
+
+TEST_P(DeviceContract, AStreamRunsItsWorkInOrder) {
+  const Floats a(*device, 37), b(*device, 37);
+  stream->fill_zero(a.bytes());
+  upload(counting(37), b);
+  for (int i = 0; i < 40; ++i) {
+    stream->add(b.span(), a.span());
+    if (i % 10 == 9) stream->copy(a.bytes(), b.bytes());
+  }
+  // a += 10 b; b = a: four times.
+  EXPECT_EQ(download(a)[3], 3.0F * 10 * 11 * 11 * 11);
+  EXPECT_EQ(download(b)[3], 3.0F * 10 * 11 * 11 * 11);
+}
+
+TEST_P(DeviceContract, AStreamWaitsForAnEventOfAnother) {
+  const auto copies = device->create_stream();
+  const Floats a(*device, 513), b(*device, 513);
+  const DeviceMemory staging = device->allocate_staging(513 * sizeof(float));
+  upload(counting(513, 1), b);
+  stream->fill_zero(a.bytes());
+  for (int round = 1; round <= 20; ++round) {
+    for (int i = 0; i < 5; ++i) stream->add(b.span(), a.span());
+    {
+      const auto computed = stream->record();
+      copies->wait(*computed);
+    }
+    copies->copy(a.bytes(), {staging.data(), staging.size()});
+    const auto copied = copies->record();
+    stream->wait(*copied);  // the next round writes what is being copied
+    copied->synchronize();
+    EXPECT_TRUE(copied->done());
+    EXPECT_EQ(reinterpret_cast<const float*>(staging.data())[512], 513.0F * 5 * static_cast<float>(round));
+  }
+}
+
+TEST_P(DeviceContract, AnEventIsDoneWhenTheWorkBeforeItIs) {
+  const Floats a(*device, 100001);
+  const DeviceMemory staging = device->allocate_staging(a.bytes().size());
+  upload(counting(100001), a);
+  stream->copy(a.bytes(), {staging.data(), staging.size()});
+  const std::shared_ptr<const Event> event = stream->record();
+  // Seen from another thread.
+  std::thread([&] {
+    event->synchronize();
+    EXPECT_TRUE(event->done());
+    EXPECT_EQ(reinterpret_cast<const float*>(staging.data())[100000], 100000);
+  }).join();
+}
+
+TEST_P(DeviceContract, StreamsMayBeUsedByDifferentThreads) {
+  const auto other = device->create_stream();
+  const Floats a(*device, 1000), b(*device, 1000);
+  const auto zero_and_add = [&](Stream& queue, const Floats& values) {
+    queue.fill_zero(values.bytes());
+    for (int i = 0; i < 100; ++i) queue.add(values.span(), values.span());
+    queue.synchronize();
+  };
+  std::thread thread([&] { zero_and_add(*other, b); });
+  zero_and_add(*stream, a);
+  thread.join();
+  EXPECT_EQ(download(a), download(b));
+}
+
+TEST_P(DeviceContract, ArgumentsAreReadWithinTheCall) {
+  const Floats a(*device, 65), b(*device, 65), sum(*device, 65);
+  upload(counting(65), a);
+  upload(counting(65, 2), b);
+  {
+    Op op{OpKind::kAdd, {}};
+    std::vector<ConstTensorRef> inputs{a.tensor(), b.tensor()};
+    std::vector<TensorRef> outputs{sum.tensor()};
+    std::vector<OutputMode> modes{OutputMode::kWrite};
+    stream->run(op, inputs, outputs, modes);
+    modes[0] = OutputMode::kAccumulate;
+    stream->run(op, inputs, outputs, modes);
+    op.kind = OpKind::kMultiply;
+    modes[0] = OutputMode::kWrite;
+    inputs.assign(2, {});
+    outputs.assign(1, {});
+  }
+  EXPECT_EQ(download(sum)[64], 2.0F * (64 + 66));
+}
+
+TEST_P(DeviceContract, SumsOfSquaresAreThereWhenALaterEventIsDone) {
+  const Floats a(*device, 1001), b(*device, 3);
+  upload(counting(1001), a);
+  upload({1, 2, 3}, b);
+  const DeviceMemory memory = device->allocate_staging(2 * sizeof(double));
+  const std::span<double> results(reinterpret_cast<double*>(memory.data()), 2);
+  {
+    const std::vector<std::span<const float>> tensors{a.span(), b.span()};
+    stream->sums_of_squares(tensors, results);
+  }
+  stream->record()->synchronize();
+  EXPECT_EQ(results[0], 1000.0 * 1001 * 2001 / 6);
+  EXPECT_EQ(results[1], 14);
+}
+
+TEST_P(DeviceContract, AdamWFollowsItsFormulaForAllParametersOfACall) {
+  constexpr std::size_t kCount = 67;
+  struct Parameter {
+    Parameter(Device& device, DeviceMemory copy)
+        : g(device, kCount), p(device, kCount), m(device, kCount), v(device, kCount), working(std::move(copy)) {}
+    Floats g, p, m, v;
+    DeviceMemory working;
+  };
+  Parameter first(*device, device->allocate(2 * kCount)), second(*device, {});
+  for (const Parameter* parameter : {&first, &second}) {
+    upload(counting(kCount, -30), parameter->g);
+    upload(counting(kCount, 1), parameter->p);
+    upload(std::vector<float>(kCount, 0.5F), parameter->m);
+    upload(std::vector<float>(kCount, 2), parameter->v);
+  }
+  const AdamW step{.learning_rate = 0.1, .weight_decay = 0.3, .step = 3, .gradient_scale = 0.5};
+  {
+    const TensorRef working{{DType::kBF16, {static_cast<std::int64_t>(kCount)}}, first.working.data()};
+    const std::vector<OptimizedParameter> parameters{
+        {first.g.span(), first.p.span(), first.m.span(), first.v.span(), true, working},
+        {second.g.span(), second.p.span(), second.m.span(), second.v.span(), false, {}}};
+    stream->adamw(step, parameters);
+  }
+  std::vector<BFloat16> working(kCount);
+  stream->copy({first.working.data(), first.working.size()}, std::as_writable_bytes(std::span(working)));
+  const std::vector<float> with_decay = download(first.p), without = download(second.p), m = download(first.m);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const double g = 0.5 * (static_cast<double>(i) - 30), p = static_cast<double>(i) + 1;
+    const double expected_m = 0.9 * 0.5 + 0.1 * g, expected_v = 0.95 * 2 + 0.05 * g * g;
+    const double change = expected_m / (1 - std::pow(0.9, 3)) / (std::sqrt(expected_v / (1 - std::pow(0.95, 3))) + 1e-8);
+    EXPECT_NEAR(m[i], expected_m, 1e-5);
+    EXPECT_NEAR(with_decay[i], p - 0.1 * (change + 0.3 * p), 1e-4);
+    EXPECT_NEAR(without[i], p - 0.1 * change, 1e-4);
+    EXPECT_EQ(working[i].bits, BFloat16(with_decay[i]).bits);
+  }
+}
+
+TEST_P(DeviceContract, AnOpWithTensorsThatDoNotFitFailsBySynchronizeAtLatest) {
+  const Floats a(*device, 8), b(*device, 5), sum(*device, 8);
+  const std::vector<ConstTensorRef> inputs{a.tensor(), b.tensor()};
+  const std::vector<TensorRef> outputs{sum.tensor()};
+  try {
+    stream->run({OpKind::kAdd, {}}, inputs, outputs);
+    stream->synchronize();
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.message();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DeviceContract, testing::ValuesIn(device_kinds()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(DetachedDevice, WorkOnHostMemoryIsAnErrorThatItsEventsTell) {
+  DetachedDevice device;
+  const auto stream = device.create_stream(), other = device.create_stream();
+  std::vector<float> of_host(4);
+  const Floats values(device, 4);
+  stream->add(of_host, values.span());
+  const auto event = stream->record();
+  EXPECT_THROW(event->synchronize(), Error);
+  EXPECT_TRUE(event->done());
+  EXPECT_THROW(stream->synchronize(), Error);
+  other->wait(*event);
+  EXPECT_THROW(other->synchronize(), Error);
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,270 @@
+#pragma once
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/device/device.h"
+#include "core/kernels_cpu/cpu_kernels.h"
+
+namespace weft::test {
+
+struct DetachedOptions {
+  /// Before some of its work a stream then takes a while, by chance; 0: never.
+  std::uint64_t shuffle_seed = 0;
+};
+
+/// A device as a GPU is seen from the host: streams run by themselves, each in a thread of its own, and memory faults at the
+/// host's touch. It computes with the CPU's kernels, so that results are CpuDevice's bit for bit.
+///
+/// What is handed out as memory is a mapping without any access; a stream's thread uses a block beside it. It looks the address
+/// up when the work runs: work that comes after its memory was given back faults too.
+class DetachedDevice final : public Device {
+ public:
+  explicit DetachedDevice(const DetachedOptions& options = {}) : options_(options) {}
+
+  std::string description() const override { return "detached (CPU kernels on threads)"; }
+  bool is_host_memory() const override { return false; }
+
+  DeviceMemory allocate(std::size_t bytes) override {
+    const std::size_t reserved = std::max<std::size_t>(bytes, 1);
+    void* handed_out = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (handed_out == MAP_FAILED) throw_error(ErrorCode::kResourceExhausted, "no room for {} bytes", bytes);
+    auto* const data = static_cast<std::byte*>(handed_out);
+    Block block{bytes, aligned(bytes)};
+    std::memset(block.real.get(), 0xa5, bytes);
+    const std::lock_guard lock(mutex_);
+    blocks_.emplace(data, std::move(block));
+    return {*this, data, bytes};
+  }
+  DeviceMemory allocate_staging(std::size_t bytes) override {
+    std::byte* const data = aligned(bytes).release();
+    std::memset(data, 0x5a, bytes);
+    return {*this, data, bytes};
+  }
+  std::unique_ptr<Stream> create_stream() override;
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  using Real = std::unique_ptr<std::byte, Free>;
+  struct Block {
+    std::size_t size = 0;
+    Real real;
+  };
+  class DetachedStream;
+  class DetachedEvent;
+
+  static Real aligned(std::size_t bytes) {
+    return Real(static_cast<std::byte*>(std::aligned_alloc(64, (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64)));
+  }
+
+  void release(std::byte* data, std::size_t size) noexcept override {
+    const std::lock_guard lock(mutex_);
+    const auto block = blocks_.find(data);
+    if (block == blocks_.end()) {
+      std::free(data);
+      return;
+    }
+    blocks_.erase(block);
+    munmap(data, std::max<std::size_t>(size, 1));
+  }
+
+  /// Where the bytes at a handed out address really are; null if they are not this device's.
+  std::byte* find(const void* address, std::size_t size) {
+    auto* const data = static_cast<std::byte*>(const_cast<void*>(address));
+    const std::lock_guard lock(mutex_);
+    auto block = blocks_.upper_bound(data);
+    if (block == blocks_.begin()) return nullptr;
+    --block;
+    const auto offset = static_cast<std::size_t>(data - block->first);
+    if (offset >= std::max<std::size_t>(block->second.size, 1)) return nullptr;
+    WEFT_CHECK(offset + size <= block->second.size, "{} bytes at {} of a block of {}", size, offset, block->second.size);
+    return block->second.real.get() + offset;
+  }
+
+  const DetachedOptions options_;
+  std::mutex mutex_;
+  std::map<std::byte*, Block> blocks_;  // guarded by mutex_
+  std::uint64_t streams_ = 0;           // guarded by mutex_
+};
+
+class DetachedDevice::DetachedEvent final : public Event {
+ public:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;             // guarded by mutex
+    std::optional<Error> failure;  // guarded by mutex
+
+    void set(const std::optional<Error>& why) {
+      const std::lock_guard lock(mutex);
+      done = true;
+      failure = why;
+      changed.notify_all();
+    }
+    std::optional<Error> await() {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return done; });
+      return failure;
+    }
+  };
+
+  bool done() const override {
+    const std::lock_guard lock(state->mutex);
+    return state->done;
+  }
+  void synchronize() const override {
+    if (const auto failure = state->await()) throw *failure;
+  }
+
+  std::shared_ptr<State> state = std::make_shared<State>();  // shared with the streams that set it and wait for it
+};
+
+/// After a failure a stream runs nothing more, as a GPU's context does; its events are done at once and say why.
+class DetachedDevice::DetachedStream final : public Stream {
+ public:
+  DetachedStream(DetachedDevice& device, std::uint64_t seed)
+      : device_(device), kernels_(detect_instruction_set()), random_(seed), shuffled_(seed != 0), thread_([this] { work(); }) {}
+  ~DetachedStream() override {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      changed_.notify_one();
+    }
+    thread_.join();
+  }
+
+  void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
+           std::span<const OutputMode> modes) override {
+    queue([this, op, in = std::vector(inputs.begin(), inputs.end()), out = std::vector(outputs.begin(), outputs.end()),
+           how = std::vector(modes.begin(), modes.end())]() mutable {
+      for (ConstTensorRef& tensor : in) tensor.data = own(tensor.data, tensor.type.bytes());
+      for (TensorRef& tensor : out) tensor.data = own(tensor.data, tensor.type.bytes());
+      kernels_.run(op, in, out, how);
+    });
+  }
+  void add(std::span<const float> from, std::span<float> to) override {
+    queue([this, from, to] { kernels_.add(own(from), own(to)); });
+  }
+  void copy(std::span<const std::byte> from, std::span<std::byte> to) override {
+    WEFT_CHECK(from.size() == to.size());
+    queue([this, from, to] {
+      const std::byte* source = device_.find(from.data(), from.size());
+      std::byte* destination = device_.find(to.data(), to.size());
+      std::memmove(destination == nullptr ? to.data() : destination, source == nullptr ? from.data() : source, from.size());
+    });
+  }
+  void fill_zero(std::span<std::byte> memory) override {
+    queue([this, memory] { std::memset(own(memory.data(), memory.size()), 0, memory.size()); });
+  }
+  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
+    queue([this, step, list = std::vector(parameters.begin(), parameters.end())]() mutable {
+      for (OptimizedParameter& parameter : list) {
+        parameter.gradient = own(parameter.gradient);
+        parameter.value = own(parameter.value);
+        parameter.first_moment = own(parameter.first_moment);
+        parameter.second_moment = own(parameter.second_moment);
+        if (parameter.working.data != nullptr) {
+          parameter.working.data = own(parameter.working.data, parameter.working.type.bytes());
+        }
+        kernels_.adamw(step, parameter);
+      }
+    });
+  }
+  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+    WEFT_CHECK(tensors.size() == results.size());
+    queue([this, list = std::vector(tensors.begin(), tensors.end()), results] {
+      WEFT_CHECK(results.empty() || device_.find(results.data(), results.size_bytes()) == nullptr, "results are the host's");
+      for (std::size_t i = 0; i < list.size(); ++i) results[i] = kernels_.sum_of_squares(own(list[i]));
+    });
+  }
+
+  std::unique_ptr<Event> record() override {
+    auto event = std::make_unique<DetachedEvent>();
+    queue([this, state = event->state] { state->set(failure_); }, true);
+    return event;
+  }
+  void wait(const Event& event) override {
+    queue([this, state = dynamic_cast<const DetachedEvent&>(event).state] {
+      if (const auto failure = state->await()) throw *failure;
+    });
+  }
+  void synchronize() override { record()->synchronize(); }
+
+ private:
+  struct Task {
+    std::function<void()> run;
+    bool always = false;  ///< After a failure too.
+  };
+
+  void queue(std::function<void()> task, bool always = false) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back({std::move(task), always});
+    changed_.notify_one();
+  }
+  void work() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
+      if (tasks_.empty()) return;
+      const Task task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      if (shuffled_ && random_() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
+      if (failure_ && !task.always) continue;
+      try {
+        task.run();
+      } catch (...) {
+        failure_ = current_error();
+      }
+    }
+  }
+  /// Only memory of the device is good for work on it.
+  std::byte* own(const std::byte* address, std::size_t size) {
+    std::byte* const real = device_.find(address, size);
+    if (real == nullptr && size > 0) throw_error(ErrorCode::kInvalidArgument, "a tensor is not in the device's memory");
+    return real;
+  }
+  template <typename T>
+  std::span<T> own(std::span<T> values) {
+    return {reinterpret_cast<T*>(own(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes())), values.size()};
+  }
+
+  DetachedDevice& device_;
+  CpuKernels kernels_;            // stream's thread only
+  std::mt19937_64 random_;        // stream's thread only
+  std::optional<Error> failure_;  // stream's thread only
+  const bool shuffled_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;  // guarded by mutex_
+  bool ending_ = false;     // guarded by mutex_
+  std::thread thread_;
+};
+
+inline std::unique_ptr<Stream> DetachedDevice::create_stream() {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t seed = options_.shuffle_seed == 0 ? 0 : options_.shuffle_seed * 1000 + ++streams_;
+  return std::make_unique<DetachedStream>(*this, seed);
+}
+
+}  // namespace weft::test
