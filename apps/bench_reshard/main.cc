@@ -5,31 +5,19 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <stop_token>
 
-#include "actors/launch/app_main.h"
-#include "actors/launch/cluster_config.h"
-#include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
-#include "actors/supervision/signal_watch.h"
 #include "apps/reshard_bench/bench_case.h"
 #include "apps/reshard_bench/bench_cluster.h"
 #include "apps/reshard_bench/bench_result.h"
 #include "apps/reshard_bench/ratio_plot.h"
 #include "apps/reshard_bench/reshard_bench.h"
+#include "apps/test_cluster/bench_program.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
 namespace {
-
-constexpr int kInterrupted = 130;
-
-void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  if (!file) throw_error(ErrorCode::kUnavailable, "cannot write {}", path.string());
-}
 
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   const std::vector<BenchCase> cases = bench_cases(options);
@@ -45,10 +33,7 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   }
   // With --json - the document alone stands on stdout.
   std::FILE* terminal = options.json == "-" ? stderr : stdout;
-  const auto tool = actors::program_directory() / "weft-hosts";
-  const std::string refusal = options.loopback ? "asked for with --loopback" : TestHosts::refusal(tool);
-  if (refusal.empty()) cluster.hosts_tool = tool;
-  else fmt::print(terminal, "On this machine's loopback: the links are not limited, so ratios say little ({})\n", refusal);
+  cluster.hosts_tool = find_hosts_tool(options.loopback, "the links are not limited, so ratios say little", terminal);
   std::filesystem::create_directories(options.out);
 
   std::vector<BenchResult> results;
@@ -110,34 +95,15 @@ int parse_and_run(int argc, char** argv) {
     fmt::print("strategies: {}\n", fmt::join(bench_strategies(options), ", "));
     return 0;
   }
-  std::stop_source stop;
-  // The second signal ends the process at once; what it has started hangs on it and ends too.
-  const actors::SignalWatch signals([&stop](int) {
-    if (!stop.request_stop()) ::_exit(kInterrupted);
-  });
-  try {
-    return run_bench(options, stop.get_token());
-  } catch (const Error& error) {
-    if (stop.stop_requested()) return kInterrupted;
-    throw;
-  }
+  return run_interruptible([&](const std::stop_token& stop) { return run_bench(options, stop); });
 }
 
 }  // namespace
 }  // namespace weft::apps
 
 int main(int argc, char** argv) {
-  try {
-    const std::vector<std::string> arguments(argv + 1, argv + argc);
-    if (weft::actors::role_of(arguments)) {
-      weft::actors::AppMain app(argc, argv);
-      app.provide<weft::apps::ReshardHost>();
-      return app.run([](weft::actors::Cluster&, const weft::actors::AppRun&) { return 2; });
-    }
-    return weft::apps::parse_and_run(argc, argv);
-  } catch (...) {
-    const weft::Error error = weft::current_error();
-    fmt::print(stderr, "weft bench reshard: {}\n", error.message());
-    return error.code() == weft::ErrorCode::kInvalidArgument ? 2 : 1;
-  }
+  return weft::apps::run_bench_program(argc, argv,
+                                       {.name = "weft bench reshard",
+                                        .provide = [](weft::actors::AppMain& app) { app.provide<weft::apps::ReshardHost>(); },
+                                        .measure = weft::apps::parse_and_run});
 }

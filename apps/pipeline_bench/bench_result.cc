@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/statistics.h"
 #include "core/base/units.h"
 
 namespace weft::apps {
@@ -101,12 +102,7 @@ std::string closing_of(const WorkloadResult& result) {
 
 }  // namespace
 
-double ArmResult::median() const {
-  std::vector<double> sorted = seconds;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t half = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
+double ArmResult::median() const { return weft::median(seconds); }
 double ArmResult::minimum() const { return *std::min_element(seconds.begin(), seconds.end()); }
 double ArmResult::maximum() const { return *std::max_element(seconds.begin(), seconds.end()); }
 

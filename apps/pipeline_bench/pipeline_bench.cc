@@ -78,10 +78,11 @@ std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench, std::
   std::ifstream stream(file);
   const nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
   try {
+    const auto system = document.at("system").get<std::string>();
     const nlohmann::json& run = document.at("runs").at(0);
     for (const nlohmann::json& row : run.at("schedules"))
-      peers.push_back({"PyTorch " + row.at("label").get<std::string>(), row.at("seconds").at("median").get<double>()});
-    peers.push_back({"PyTorch, compute of the slower stage alone", run.at("compute_alone").at("slower").get<double>(), false});
+      peers.push_back({system + " " + row.at("label").get<std::string>(), row.at("seconds").at("median").get<double>()});
+    peers.push_back({system + ", compute of the slower stage alone", run.at("compute_alone").at("slower").get<double>(), false});
   } catch (const nlohmann::json::exception& error) {
     throw_error(ErrorCode::kUnavailable, "{} is not what tests/bench/peers/pipelining --json writes: {}; see {}", file.string(),
                 error.what(), log.string());

@@ -7,6 +7,7 @@
 
 #include "apps/pipeline_bench/workload_costs.h"
 #include "core/base/error.h"
+#include "core/base/statistics.h"
 #include "core/base/units.h"
 #include "mesh/schedule_search/search.h"
 #include "mesh/schedules/named_schedules.h"
@@ -63,8 +64,7 @@ template <typename T, typename Get>
 double median_of(const std::vector<T>& items, Get&& get) {
   std::vector<double> values;
   for (const T& item : items) values.push_back(get(item));
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return median(std::move(values));
 }
 
 }  // namespace

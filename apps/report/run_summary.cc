@@ -7,19 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/report/progress_display.h"
+#include "core/base/statistics.h"
 #include "core/base/units.h"
 
 namespace weft::apps {
 namespace {
 
 constexpr std::size_t kLastSteps = 10;  // whose mean is "the last loss"
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Breaks text at spaces into lines of at most `width`, each after `margin`.
 std::string wrapped(const std::string& text, std::size_t width, const std::string& margin) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/base/statistics.h"
 #include "core/base/units.h"
 
 namespace weft::apps {
@@ -25,12 +26,7 @@ std::string or_dash(double value, const char* format) { return value > 0 ? fmt::
 double BenchResult::minimum() const { return *std::min_element(seconds.begin(), seconds.end()); }
 double BenchResult::maximum() const { return *std::max_element(seconds.begin(), seconds.end()); }
 
-double BenchResult::median() const {
-  std::vector<double> sorted = seconds;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t half = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
+double BenchResult::median() const { return weft::median(seconds); }
 
 double BenchResult::wire_over_minimum() const { return minimum_bytes == 0 ? 0 : wire_bytes / static_cast<double>(minimum_bytes); }
 

@@ -16,6 +16,7 @@
 
 #include "actors/system/system.h"
 #include "core/base/clock.h"
+#include "core/base/statistics.h"
 #include "tests/bench/actor_call/raw_tcp.h"
 
 namespace weft {
@@ -104,11 +105,6 @@ double pipelined_per_second(const actors::ActorRef<Echo>& echo, int calls, int w
   }
   for (auto& call : under_way) (void)call.get();
   return calls / std::chrono::duration<double>(clock.now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 int run(const Options& options) {

@@ -306,7 +306,7 @@ def report(arguments):
     for run in runs:
         run["ratio"] = ratio_of(run)
     if arguments.json:
-        text = json.dumps({"benchmark": "pytorch_pipelining", "runs": runs}, indent=1)
+        text = json.dumps({"benchmark": "pipelining", "system": "PyTorch", "runs": runs}, indent=1)
         if arguments.json == "-":
             print(text)
             return

@@ -1,0 +1,65 @@
+#include "apps/test_cluster/bench_program.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <vector>
+
+#include "actors/launch/cluster_config.h"
+#include "actors/launch/role_arguments.h"
+#include "actors/supervision/signal_watch.h"
+#include "apps/test_cluster/test_hosts.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+}  // namespace
+
+int run_bench_program(int argc, char** argv, const BenchProgram& program) {
+  try {
+    if (actors::role_of(std::vector<std::string>(argv + 1, argv + argc))) {
+      actors::AppMain app(argc, argv);
+      program.provide(app);
+      return app.run([](actors::Cluster&, const actors::AppRun&) { return 2; });
+    }
+    return program.measure(argc, argv);
+  } catch (...) {
+    const Error error = current_error();
+    fmt::print(stderr, "{}: {}\n", program.name, error.message());
+    return error.code() == ErrorCode::kInvalidArgument ? 2 : 1;
+  }
+}
+
+int run_interruptible(const std::function<int(const std::stop_token&)>& work) {
+  std::stop_source stop;
+  // The second signal ends the process at once; what it has started hangs on it and ends too.
+  const actors::SignalWatch signals([&stop](int) {
+    if (!stop.request_stop()) ::_exit(kInterrupted);
+  });
+  try {
+    return work(stop.get_token());
+  } catch (const Error&) {
+    if (stop.stop_requested()) return kInterrupted;
+    throw;
+  }
+}
+
+std::filesystem::path find_hosts_tool(bool loopback, const std::string& consequence, std::FILE* terminal) {
+  const auto tool = actors::program_directory() / "weft-hosts";
+  const std::string refusal = loopback ? "asked for with --loopback" : TestHosts::refusal(tool);
+  if (refusal.empty()) return tool;
+  fmt::print(terminal, "On this machine's loopback: {} ({})\n", consequence, refusal);
+  return {};
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file) throw_error(ErrorCode::kUnavailable, "cannot write {}", path.string());
+}
+
+}  // namespace weft::apps
