@@ -1,14 +1,15 @@
 // gpt_step: how long one training step of a GPT takes on one CPU device: forward, backward, clipping to a
 // global norm, AdamW.
-//   gpt_step [--shape large|small|tiny] [--steps N] [--threads N] [--ops] [--json]
-// large is (layers, width, heads, sequence, batch, vocabulary) = (6, 384, 6, 256, 8, 4096), small is (4, 128,
-// 4, 128, 16, 2048).
+//   gpt_step [--shape large|small|tiny|...] [--steps N] [--threads N] [--ops] [--json]
+//   gpt_step --dump DIR, then gpt_step --losses DIR: initial values and tokens in files, and the losses of training on them; what
+// tests/bench/peers/pytorch_gpt_step.py --weights DIR does too.
 #include <fmt/format.h>
 
 #include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -17,15 +18,20 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/base/statistics.h"
 #include "core/device_cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
 #include "core/ops/op_definition.h"
+#include "tests/bench/gpt_step/fixed_data.h"
 #include "tests/bench/gpt_step/timed_device.h"
 
 namespace weft {
 namespace {
 
 const std::map<std::string, apps::GptShape> kShapes{
+    {"1.3b", {.layers = 24, .width = 2048, .heads = 16, .sequence = 1024, .batch = 8, .vocabulary = 50304}},
+    {"350m", {.layers = 24, .width = 1024, .heads = 16, .sequence = 1024, .batch = 16, .vocabulary = 50304}},
+    {"124m", {.layers = 12, .width = 768, .heads = 12, .sequence = 1024, .batch = 32, .vocabulary = 50304}},
     {"large", {.layers = 6, .width = 384, .heads = 6, .sequence = 256, .batch = 8, .vocabulary = 4096}},
     {"small", {.layers = 4, .width = 128, .heads = 4, .sequence = 128, .batch = 16, .vocabulary = 2048}},
     {"tiny", {.layers = 2, .width = 64, .heads = 2, .sequence = 32, .batch = 2, .vocabulary = 128}},
@@ -42,11 +48,6 @@ double cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 /// The rate of the device's own fp32 product of two 1024x1024 matrices: the best of several.
@@ -80,31 +81,66 @@ struct Options {
   std::string shape = "small";
   int steps = 10;
   int threads = 1;
+  std::int64_t batch = 0;  // 0: the shape's
+  std::string dump, losses;
   bool per_op = false;
   bool json = false;
 };
 
+apps::GptShape shape_of(const Options& options) {
+  apps::GptShape shape = kShapes.at(options.shape);
+  if (options.batch > 0) shape.batch = options.batch;
+  return shape;
+}
+
+const AdamW kOptimizer{.learning_rate = 3e-4, .weight_decay = 0.1};
+constexpr double kClipNorm = 1.0;
+constexpr std::uint64_t kSeed = 1;
+
+void feed(Evaluation& evaluation, const apps::GptGraph& gpt, std::span<const std::int32_t> tokens,
+          std::span<const std::int32_t> targets) {
+  std::ranges::copy(tokens, evaluation.data<std::int32_t>(gpt.tokens).begin());
+  std::ranges::copy(targets, evaluation.data<std::int32_t>(gpt.targets).begin());
+}
+
+/// The losses of training on what --dump has written.
+int train_on(const std::filesystem::path& folder, const Options& options) {
+  const apps::GptShape shape = shape_of(options);
+  const test::FixedTokens data(folder, shape);
+  const apps::GptGraph gpt = apps::gpt_graph(shape, 1 / static_cast<double>(shape.batch * shape.sequence));
+  CpuDevice device({options.threads, std::nullopt});
+  OneDeviceTrainer trainer(device, differentiate(gpt.graph, gpt.loss), kSeed);
+  std::vector<double> losses;
+  for (int step = 0; step < std::min(options.steps, data.steps()); ++step) {
+    const auto feed_step = [&](int, Evaluation& evaluation) { feed(evaluation, gpt, data.tokens(step), data.targets(step)); };
+    losses.push_back(trainer.step(1, feed_step, kOptimizer, kClipNorm).loss);
+  }
+  const nlohmann::json record{
+      {"benchmark", "gpt_step"}, {"shape", options.shape}, {"device", device.description()}, {"losses", losses}};
+  fmt::print("{}\n", record.dump());
+  return 0;
+}
+
 int run(const Options& options) {
   const SteadyClock clock;
-  const apps::GptShape& shape = kShapes.at(options.shape);
+  const apps::GptShape shape = shape_of(options);
   const double tokens = static_cast<double>(shape.batch * shape.sequence);
   const apps::GptGraph gpt = apps::gpt_graph(shape, 1 / tokens);
   const TrainingGraph training = differentiate(gpt.graph, gpt.loss);
   const double flops = matmul_flops(training.graph);
   CpuDevice cpu_device({options.threads, std::nullopt});
   test::TimedDevice device(cpu_device, clock);
-  OneDeviceTrainer trainer(device, training, 1);
+  OneDeviceTrainer trainer(device, training, kSeed);
   PhiloxStream random(1);
-  const auto feed = [&](int, Evaluation& evaluation) {
-    for (const ValueId input : {gpt.tokens, gpt.targets}) {
-      for (std::int32_t& id : evaluation.data<std::int32_t>(input)) {
-        id = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(shape.vocabulary)));
-      }
-    }
-  };
-  const AdamW optimizer{.learning_rate = 3e-4, .weight_decay = 0.1};
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(shape.batch * shape.sequence)), targets(inputs.size());
   double loss = 0;
-  const auto step = [&] { loss = trainer.step(1, feed, optimizer, 1.0).loss; };
+  const auto step = [&] {
+    for (auto* ids : {&inputs, &targets}) {
+      for (std::int32_t& id : *ids) id = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(shape.vocabulary)));
+    }
+    const auto feed_step = [&](int, Evaluation& evaluation) { feed(evaluation, gpt, inputs, targets); };
+    loss = trainer.step(1, feed_step, kOptimizer, kClipNorm).loss;
+  };
   step();
   step();
   device.clear();
@@ -153,13 +189,23 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   weft::Options options;
   CLI::App app{"Times a GPT training step on one CPU device"};
-  app.add_option("--shape", options.shape)->check(CLI::IsMember({"large", "small", "tiny"}));
+  app.add_option("--shape", options.shape)->check(CLI::IsMember(weft::kShapes));
+  app.add_option("--batch", options.batch, "sequences a step, instead of the shape's")->check(CLI::Range(1, 4096));
   app.add_option("--steps", options.steps)->check(CLI::Range(1, 1000));
   app.add_option("--threads", options.threads)->check(CLI::Range(1, 256));
+  app.add_option("--dump", options.dump, "write initial values, and tokens for --steps steps, into this folder")
+      ->type_name("DIR");
+  app.add_option("--losses", options.losses, "train on what --dump has written, and print the losses")->type_name("DIR");
   app.add_flag("--ops", options.per_op, "time per op");
   app.add_flag("--json", options.json);
   CLI11_PARSE(app, argc, argv);
   try {
+    if (!options.dump.empty()) {
+      const auto shape = weft::shape_of(options);
+      weft::test::write_fixed_data(options.dump, shape, weft::apps::gpt_graph(shape, 1).graph, weft::kSeed, options.steps);
+      return 0;
+    }
+    if (!options.losses.empty()) return weft::train_on(options.losses, options);
     return weft::run(options);
   } catch (const weft::Error& error) {
     fmt::print(stderr, "{}\n", error.describe());
