@@ -12,7 +12,7 @@ void set_parameters(Evaluation& evaluation, const std::vector<ParameterState>& s
     const auto state = std::find_if(states.begin(), states.end(), [&](const ParameterState& s) { return s.name == value.name; });
     if (state == states.end() || state->shape != value.type.shape)
       throw_error(ErrorCode::kIncompatible, "there is no parameter {} {} among those given", value.name, to_string(value.type));
-    std::ranges::copy(state->values, evaluation.data<float>(parameter.value).begin());
+    evaluation.set_parameter(parameter.value, state->values);
   }
 }
 

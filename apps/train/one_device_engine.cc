@@ -34,8 +34,8 @@ StepOutcome OneDeviceEngine::step(const StepOrder& order) {
 
 double OneDeviceEngine::validate(std::int64_t batches) {
   Evaluation evaluation(device_, graph_.graph, {graph_.loss});
-  for (const Parameter& parameter : graph_.graph.parameters())
-    std::ranges::copy(trainer_.evaluation().data<float>(parameter.value), evaluation.data<float>(parameter.value).begin());
+  const auto parameters = graph_.graph.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) evaluation.set_parameter(parameters[i].value, trainer_.value(i));
   double sum = 0;
   for (std::int64_t batch = 0; batch < batches; ++batch)
     for (int microbatch = 0; microbatch < microbatches_; ++microbatch) {
@@ -53,7 +53,7 @@ std::vector<ParameterState> OneDeviceEngine::gather() {
     const Value& value = graph_.graph.value(parameters[i].value);
     result.push_back({.name = value.name,
                       .shape = value.type.shape,
-                      .values = copy(trainer_.evaluation().data<float>(parameters[i].value)),
+                      .values = copy(trainer_.value(i)),
                       .first_moment = copy(trainer_.first_moment(i)),
                       .second_moment = copy(trainer_.second_moment(i))});
   }
@@ -69,7 +69,7 @@ void OneDeviceEngine::restore(const std::vector<ParameterState>& states, std::in
   }
   if (!fits) throw_error(ErrorCode::kIncompatible, "the checkpoint's parameters are not those of this model");
   for (std::size_t i = 0; i < states.size(); ++i) {
-    std::ranges::copy(states[i].values, trainer_.evaluation().data<float>(parameters[i].value).begin());
+    std::ranges::copy(states[i].values, trainer_.value(i).begin());
     std::ranges::copy(states[i].first_moment, trainer_.first_moment(i).begin());
     std::ranges::copy(states[i].second_moment, trainer_.second_moment(i).begin());
   }

@@ -56,8 +56,12 @@ class Differentiation final : public GradientRule {
 
   void contribute(std::size_t input, ValueId gradient) override {
     const ValueId value = current_.inputs[input];
-    WEFT_CHECK(type(gradient) == type(value), "gradient of %{} {} is {}", value, to_string(type(value)),
+    WEFT_CHECK(type(gradient).shape == type(value).shape, "gradient of %{} {} is {}", value, to_string(type(value)),
                to_string(type(gradient)));
+    const DType dtype = is_parameter_[value.value()] ? DType::kF32 : type(value).dtype;
+    if (type(gradient).dtype != dtype) {
+      gradient = emit({dtype == DType::kF32 ? OpKind::kToF32 : OpKind::kToBF16, {}}, {gradient}, pass_of(input))[0];
+    }
     contributions_[value].push_back({gradient, current_.block});
   }
 

@@ -57,8 +57,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Runs one op. `modes` has one entry per output, or is empty: then all outputs are written. An output may
-  /// share memory with the input that its OpDefinition names as in_place_input, and with no other. Throws
+  /// Runs one op. `modes` has one entry per output, or is empty: then all outputs are written. Only f32 outputs accumulate. An
+  /// output may share memory with the input that its OpDefinition names as in_place_input, and with no other. Throws
   /// Error(kInvalidArgument) if types do not fit the op or an id is outside its table.
   virtual void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
                    std::span<const OutputMode> modes = {}) = 0;

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/evaluate/memory_plan.h"
 #include "core/graph/fill_parameter.h"
+#include "core/tensor/bfloat16.h"
 
 namespace weft {
 
@@ -96,10 +97,25 @@ TensorRef Evaluation::tensor(ValueId value) const {
 }
 
 void Evaluation::fill_parameters(std::uint64_t seed) {
+  std::vector<float> values;
   for (const Parameter& parameter : graph_.parameters()) {
     const Value& value = graph_.value(parameter.value);
-    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), parameter.initializer, seed,
-                   data<float>(parameter.value));
+    values.resize(static_cast<std::size_t>(value.type.elements()));
+    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), parameter.initializer, seed, values);
+    set_parameter(parameter.value, values);
+  }
+}
+
+void Evaluation::set_parameter(ValueId parameter, std::span<const float> values) {
+  const TensorRef to = tensor(parameter);
+  if (to.type.elements() != static_cast<std::int64_t>(values.size())) {
+    throw_error(ErrorCode::kInvalidArgument, "'{}' is {}, but {} values were given", graph_.value(parameter).name,
+                to_string(to.type), values.size());
+  }
+  if (to.type.dtype == DType::kBF16) {
+    convert(values, to.as<BFloat16>());
+  } else {
+    std::ranges::copy(values, to.as<float>().begin());
   }
 }
 

@@ -36,6 +36,8 @@ class Evaluation final {
   }
   /// Gives every parameter its initial values.
   void fill_parameters(std::uint64_t seed);
+  /// Gives one parameter its values, in its element type (rounded to bf16).
+  void set_parameter(ValueId parameter, std::span<const float> values);
 
   /// Runs all nodes that the results need. With kAccumulate, the accumulated results are added to.
   void run(OutputMode accumulated = OutputMode::kWrite);

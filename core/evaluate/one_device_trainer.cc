@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
+
+#include "core/graph/fill_parameter.h"
 
 namespace weft {
 namespace {
@@ -18,10 +21,46 @@ std::vector<ValueId> gradient_values(const std::vector<Gradient>& gradients) {
 OneDeviceTrainer::OneDeviceTrainer(Device& device, TrainingGraph graph, std::uint64_t seed)
     : loss_(graph.loss),
       gradients_(std::move(graph.gradients)),
-      evaluation_(device, std::move(graph.graph), {loss_}, gradient_values(gradients_)),
-      moments_(device.allocate(2 * sizeof(float) * static_cast<std::size_t>(evaluation_.graph().num_parameter_elements()))) {
-  evaluation_.fill_parameters(seed);
-  evaluation_.stream().fill_zero({moments_.data(), moments_.size()});
+      evaluation_(device, std::move(graph.graph), {loss_}, gradient_values(gradients_)) {
+  place_states(device);
+  const Graph& g = evaluation_.graph();
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const Value& value = g.value(g.parameters()[i].value);
+    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), g.parameters()[i].initializer, seed,
+                   states_[i].value);
+  }
+  round_working_copies();
+}
+
+void OneDeviceTrainer::place_states(Device& device) {
+  const Graph& graph = evaluation_.graph();
+  const auto in_graph = [&](const Parameter& p) { return graph.value(p.value).type.dtype == DType::kF32; };
+  std::size_t floats = 0;
+  for (const Parameter& p : graph.parameters())
+    floats += (in_graph(p) ? 2 : 3) * static_cast<std::size_t>(graph.value(p.value).type.elements());
+  memory_ = device.allocate(floats * sizeof(float));
+  evaluation_.stream().fill_zero({memory_.data(), memory_.size()});
+  float* at = reinterpret_cast<float*>(memory_.data());
+  for (const Parameter& p : graph.parameters()) {
+    const auto size = static_cast<std::size_t>(graph.value(p.value).type.elements());
+    State& state = states_.emplace_back();
+    state.first_moment = {std::exchange(at, at + size), size};
+    state.second_moment = {std::exchange(at, at + size), size};
+    state.value = in_graph(p) ? evaluation_.data<float>(p.value) : std::span(std::exchange(at, at + size), size);
+  }
+}
+
+void OneDeviceTrainer::resume_after(std::int64_t steps) {
+  steps_ = steps;
+  round_working_copies();
+}
+
+void OneDeviceTrainer::round_working_copies() {
+  const auto parameters = evaluation_.graph().parameters();
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (evaluation_.tensor(parameters[i].value).type.dtype == DType::kF32) continue;
+    evaluation_.set_parameter(parameters[i].value, states_[i].value);
+  }
 }
 
 TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW optimizer, double clip_norm) {
@@ -44,18 +83,6 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
   return report;
 }
 
-std::span<float> OneDeviceTrainer::first_moment(std::size_t parameter) const {
-  const Graph& graph = evaluation_.graph();
-  float* moments = reinterpret_cast<float*>(moments_.data());
-  for (std::size_t i = 0; i < parameter; ++i) moments += 2 * graph.value(graph.parameters()[i].value).type.elements();
-  return {moments, static_cast<std::size_t>(graph.value(graph.parameters()[parameter].value).type.elements())};
-}
-
-std::span<float> OneDeviceTrainer::second_moment(std::size_t parameter) const {
-  const std::span<float> first = first_moment(parameter);
-  return {first.data() + first.size(), first.size()};
-}
-
 std::vector<ValueId> OneDeviceTrainer::add_terms() {
   std::vector<ValueId> wholes;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
@@ -69,17 +96,16 @@ std::vector<ValueId> OneDeviceTrainer::add_terms() {
 }
 
 void OneDeviceTrainer::update(const AdamW& optimizer, const std::vector<ValueId>& gradients) {
-  float* moments = reinterpret_cast<float*>(moments_.data());
   const auto parameters = evaluation_.graph().parameters();
   std::vector<OptimizedParameter> updated;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::span<float> values = evaluation_.data<float>(parameters[i].value);
+    const TensorRef working = evaluation_.tensor(parameters[i].value);
     updated.push_back({.gradient = evaluation_.data<float>(gradients[i]),
-                       .value = values,
-                       .first_moment = {moments, values.size()},
-                       .second_moment = {moments + values.size(), values.size()},
-                       .decay = parameters[i].decay});
-    moments += 2 * values.size();
+                       .value = states_[i].value,
+                       .first_moment = states_[i].first_moment,
+                       .second_moment = states_[i].second_moment,
+                       .decay = parameters[i].decay,
+                       .working = working.type.dtype == DType::kF32 ? TensorRef{} : working});
   }
   evaluation_.stream().adamw(optimizer, updated);
   evaluation_.stream().synchronize();

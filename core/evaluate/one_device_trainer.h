@@ -16,6 +16,7 @@ struct TrainingReport {
 
 /// Trains a graph on one device with AdamW: what every distributed run of the same graph is compared with.
 ///
+/// Of a bf16 parameter the graph reads a copy, rounded from the f32 value that lies here with the moments.
 /// Sums have a fixed order: gradients and losses by microbatch index (the losses in double), then the terms of a shared
 /// parameter's gradient; the squared norm in double, the parameters' sums in the graph's order. One thread at a time.
 class OneDeviceTrainer final {
@@ -30,13 +31,19 @@ class OneDeviceTrainer final {
 
   Evaluation& evaluation() { return evaluation_; }
   std::int64_t steps_done() const { return steps_; }
-  /// The moments of the i-th parameter of the graph, for checkpoints.
-  std::span<float> first_moment(std::size_t parameter) const;
-  std::span<float> second_moment(std::size_t parameter) const;
-  /// After parameters and moments were replaced by those of a run that has done so many steps.
-  void resume_after(std::int64_t steps) { steps_ = steps; }
+  /// What the optimizer keeps of the i-th parameter of the graph, for checkpoints.
+  std::span<float> value(std::size_t parameter) const { return states_[parameter].value; }
+  std::span<float> first_moment(std::size_t parameter) const { return states_[parameter].first_moment; }
+  std::span<float> second_moment(std::size_t parameter) const { return states_[parameter].second_moment; }
+  /// After values and moments were replaced by those of a run that has done so many steps.
+  void resume_after(std::int64_t steps);
 
  private:
+  struct State {
+    std::span<float> value, first_moment, second_moment;
+  };
+  void place_states(Device& device);
+  void round_working_copies();
   /// Adds up the terms of each parameter's gradient; gives where the sums are, by parameter.
   std::vector<ValueId> add_terms();
   void update(const AdamW& optimizer, const std::vector<ValueId>& gradients);
@@ -44,7 +51,8 @@ class OneDeviceTrainer final {
   ValueId loss_;
   std::vector<Gradient> gradients_;
   Evaluation evaluation_;
-  DeviceMemory moments_;  ///< First and second moment of each parameter, one after the other.
+  DeviceMemory memory_;        ///< Moments, and values of those parameters that the graph has in bf16.
+  std::vector<State> states_;  ///< By parameter, in memory_ or (values) in the evaluation's.
   std::int64_t steps_ = 0;
 };
 

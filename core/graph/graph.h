@@ -48,7 +48,8 @@ struct Initializer {
   friend bool operator==(const Initializer&, const Initializer&) = default;
 };
 
-/// A value that is trained. `axes` has one logical name per dimension ("embed", "heads", "mlp", "vocab", ...),
+/// A value that is trained. A bf16 value is the copy that ops read; the optimizer's master value, f32, lies beside the graph.
+/// `axes` has one logical name per dimension ("embed", "heads", "mlp", "vocab", ...),
 /// which the sharding section of a configuration maps to mesh axes.
 struct Parameter {
   ValueId value;
@@ -95,9 +96,9 @@ class Graph {
 /// One line per node: "%7 f32[8,16,64] h0.ln = layer_norm(%5, %1, %2) block 1 F".
 std::string to_string(const Graph& graph);
 
-/// A parameter and a value that is its gradient for one microbatch, or a term of it: a parameter that several blocks share has a
-/// term from each. Terms are summed over microbatches each by itself, then added up in their order, once per step; so the sum
-/// does not depend on where the blocks lie.
+/// A parameter and a value, f32, that is its gradient for one microbatch, or a term of it: a parameter that several blocks share
+/// has a term from each. Terms are summed over microbatches each by itself, then added up in their order, once per step; so the
+/// sum does not depend on where the blocks lie.
 struct Gradient {
   ValueId parameter;
   ValueId gradient;

@@ -48,6 +48,8 @@ std::string_view to_string(OpKind kind) {
     case OpKind::kCrossAttentionGrad: return "cross_attention_grad";
     case OpKind::kSquaredError: return "squared_error";
     case OpKind::kSquaredErrorGrad: return "squared_error_grad";
+    case OpKind::kToBF16: return "to_bf16";
+    case OpKind::kToF32: return "to_f32";
   }
   return "?";
 }

@@ -54,6 +54,8 @@ enum class OpKind : std::uint8_t {
   kCrossAttentionGrad,
   kSquaredError,  ///< scaled sum of squared differences
   kSquaredErrorGrad,
+  kToBF16,  ///< rounds f32 to bf16
+  kToF32,   ///< the other way, exact
 };
 
 /// "linear", "layer_norm_input_grad", ...
@@ -80,5 +82,5 @@ std::string to_string(const Op& op);
 
 template <>
 struct weft::last_enumerator<weft::OpKind> {
-  static constexpr auto kValue = weft::OpKind::kSquaredErrorGrad;
+  static constexpr auto kValue = weft::OpKind::kToF32;
 };

@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/kernels_cpu/internal/float32_copies.h"
 #include "core/kernels_cpu/internal/op_kernels.h"
 #include "core/ops/op_definition.h"
 #include "core/tensor/bfloat16.h"
@@ -64,6 +65,8 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
     case OpKind::kAttentionGrad: return run_attention_grad(context, run);
     case OpKind::kEmbedding: return run_embedding(context, run);
     case OpKind::kEmbeddingGrad: return run_embedding_grad(context, run);
+    case OpKind::kToBF16:
+    case OpKind::kToF32: WEFT_CHECK(false, "{} is no kernel of f32 tensors", to_string(run.op));
     case OpKind::kEmulatedBlock:
     case OpKind::kEmulatedInputGrad:
     case OpKind::kEmulatedWeightGrad:
@@ -98,11 +101,34 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
   }
 }
 
-/// Writes the values in another element type.
-void round_to(std::span<const float> values, const TensorRef& to) {
-  WEFT_CHECK(to.type.dtype == DType::kBF16 && to.type.elements() == static_cast<std::int64_t>(values.size()),
-             "a working copy of {} floats as {}", values.size(), to_string(to.type));
-  std::ranges::transform(values, to.as<BFloat16>().begin(), [](float value) { return BFloat16(value); });
+/// Runs the op on f32 tensors.
+void run_f32(CpuKernels::Context& context, const Op& op, std::span<const ConstTensorRef> inputs,
+             std::span<const TensorRef> outputs, std::span<const OutputMode> modes) {
+  OpRun run{op, inputs, outputs, {}};
+  bool any = false;
+  for (std::size_t i = 0; i < modes.size(); ++i) any |= run.accumulate[i] = modes[i] == OutputMode::kAccumulate;
+  if (!any || accumulates_itself(op.kind)) return dispatch(context, run);
+
+  // Computed beside, then added (or copied, where only another output accumulates).
+  std::size_t floats = 0;
+  for (const TensorRef& output : outputs) floats += static_cast<std::size_t>(output.type.elements());
+  float* at = context.accumulate_buffer.floats(floats);
+  std::vector<TensorRef> beside;
+  for (const TensorRef& output : outputs) {
+    beside.push_back({output.type, reinterpret_cast<std::byte*>(at)});
+    at += output.type.elements();
+  }
+  const std::array<bool, 3> accumulate = std::exchange(run.accumulate, {});
+  run.outputs = beside;
+  dispatch(context, run);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (accumulate[i]) {
+      context.vector.add_row(outputs[i].as<float>().data(), beside[i].as<float>().data(), outputs[i].as<float>().data(), 1,
+                             outputs[i].type.elements());
+    } else {
+      std::memcpy(outputs[i].data, beside[i].data, outputs[i].type.bytes());
+    }
+  }
 }
 
 void check_types(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs) {
@@ -118,6 +144,16 @@ void check_types(const Op& op, std::span<const ConstTensorRef> inputs, std::span
   }
 }
 
+/// As many as outputs, or none; only f32 outputs accumulate.
+void check_modes(const Op& op, std::span<const TensorRef> outputs, std::span<const OutputMode> modes) {
+  WEFT_CHECK(modes.empty() || modes.size() == outputs.size(), "{} modes for {} outputs", modes.size(), outputs.size());
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    if (modes[i] == OutputMode::kWrite || outputs[i].type.dtype == DType::kF32) continue;
+    throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}: only f32 outputs can be accumulated", i, to_string(op),
+                to_string(outputs[i].type));
+  }
+}
+
 }  // namespace
 
 CpuKernels::CpuKernels(InstructionSet instruction_set, int threads) {
@@ -126,7 +162,7 @@ CpuKernels::CpuKernels(InstructionSet instruction_set, int threads) {
                 to_string(detect_instruction_set()));
   }
   if (threads < 1) throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads);
-  context_.reset(new Context{vector_kernels(instruction_set), threads, {}, {}, {}, {}});
+  context_.reset(new Context{vector_kernels(instruction_set), threads, {}, {}, {}, {}, {}});
 }
 
 CpuKernels::~CpuKernels() = default;
@@ -134,32 +170,14 @@ CpuKernels::~CpuKernels() = default;
 void CpuKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
                      std::span<const OutputMode> modes) {
   check_types(op, inputs, outputs);
-  WEFT_CHECK(modes.empty() || modes.size() == outputs.size(), "{} modes for {} outputs", modes.size(), outputs.size());
+  check_modes(op, outputs, modes);
   set_matmul_threads(context_->threads);
-  OpRun run{op, inputs, outputs, {}};
-  bool any = false;
-  for (std::size_t i = 0; i < modes.size(); ++i) any |= run.accumulate[i] = modes[i] == OutputMode::kAccumulate;
-  if (!any || accumulates_itself(op.kind)) return dispatch(*context_, run);
-
-  // Computed beside, then added (or copied, where only another output accumulates).
-  std::size_t floats = 0;
-  for (const TensorRef& output : outputs) floats += static_cast<std::size_t>(output.type.elements());
-  float* at = context_->accumulate_buffer.floats(floats);
-  std::vector<TensorRef> beside;
-  for (const TensorRef& output : outputs) {
-    beside.push_back({output.type, reinterpret_cast<std::byte*>(at)});
-    at += output.type.elements();
-  }
-  const std::array<bool, 3> accumulate = std::exchange(run.accumulate, {});
-  run.outputs = beside;
-  dispatch(*context_, run);
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (accumulate[i]) {
-      add(beside[i].as<const float>(), outputs[i].as<float>());
-    } else {
-      std::memcpy(outputs[i].data, beside[i].data, outputs[i].type.bytes());
-    }
-  }
+  if (op.kind == OpKind::kToBF16) return convert(inputs[0].as<float>(), outputs[0].as<BFloat16>());
+  if (op.kind == OpKind::kToF32) return convert(inputs[0].as<BFloat16>(), outputs[0].as<float>());
+  if (!any_bf16(inputs, outputs)) return run_f32(*context_, op, inputs, outputs, modes);
+  const Float32Copies copies(inputs, outputs, context_->float32_copies);
+  run_f32(*context_, op, copies.inputs(), copies.outputs(), modes);
+  copies.round_outputs();
 }
 
 void CpuKernels::add(std::span<const float> from, std::span<float> to) {
@@ -184,7 +202,9 @@ void CpuKernels::adamw(const AdamW& step, const OptimizedParameter& parameter) {
                                  .decay = static_cast<float>(decay ? step.learning_rate * step.weight_decay : 0)};
   context_->vector.adamw(constants, gradient.data(), value.data(), first_moment.data(), second_moment.data(),
                          static_cast<std::int64_t>(size));
-  if (working.data != nullptr) round_to(value, working);
+  if (working.data == nullptr) return;
+  WEFT_CHECK(working.type.dtype == DType::kBF16, "a working copy in {}", to_string(working.type));
+  convert(value, working.as<BFloat16>());
 }
 
 double CpuKernels::sum_of_squares(std::span<const float> values) {

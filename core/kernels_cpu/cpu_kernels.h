@@ -10,7 +10,8 @@
 
 namespace weft {
 
-/// Computes every op on host memory, in the calling thread (and `threads` threads inside matrix products).
+/// Computes every op on host memory, in the calling thread (and `threads` threads inside matrix products). bf16 tensors are
+/// converted to f32 and results rounded: slow, and what other devices' bf16 kernels are compared with.
 ///
 /// Holds compiled matrix products and working memory, so a second run of an op of the same sizes allocates
 /// nothing. Results depend on inputs, instruction set and number of threads alone. One thread at a time;

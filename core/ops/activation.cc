@@ -9,12 +9,12 @@ namespace weft {
 namespace {
 
 std::vector<TensorType> infer_activation(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32});
+  require_inputs(op, inputs, {Element::kReal});
   return {inputs[0]};
 }
 
 std::vector<TensorType> infer_activation_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require(inputs[0] == inputs[1], op, inputs, "x and dy must have the same shape");
   return {inputs[0]};
 }

@@ -1,6 +1,5 @@
 // add(a, b) = a + b, where b's shape is a's or a suffix of it: b is broadcast over a's leading dimensions.
-// sum_leading(x; dimensions=n) sums the first n dimensions away; the gradient of that broadcast and of a
-// bias.
+// sum_leading(x; dimensions=n) -> f32 sums the first n dimensions away; the gradient of that broadcast and of a bias.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -8,7 +7,7 @@ namespace weft {
 namespace {
 
 std::vector<TensorType> infer_add(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   const Shape& a = inputs[0].shape;
   const Shape& b = inputs[1].shape;
   require(b.size() <= a.size() && std::equal(b.rbegin(), b.rend(), a.rbegin()), op, inputs,
@@ -43,7 +42,7 @@ void differentiate_add(GradientRule& rule) {
 }
 
 std::vector<TensorType> infer_sum_leading(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32});
+  require_inputs(op, inputs, {Element::kReal});
   const std::int64_t dimensions = op.integer("dimensions");
   const Shape& x = inputs[0].shape;
   require(dimensions >= 0 && dimensions <= static_cast<std::int64_t>(x.size()), op, inputs, "cannot sum {} dimensions away",

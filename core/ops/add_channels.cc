@@ -1,5 +1,5 @@
 // add_channels(x[B, ..., C], t[B, C]) = x + t, the same t in all positions of a sample: how a time embedding enters.
-// sum_positions(x[B, ..., C]) -> [B, C], the sum over positions: its gradient by t.
+// sum_positions(x[B, ..., C]) -> [B, C], the sum over positions: its gradient by t, in x's element type (t is an activation).
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -7,7 +7,7 @@ namespace weft {
 namespace {
 
 std::vector<TensorType> infer_add_channels(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   const Shape& x = inputs[0].shape;
   require(x.size() >= 2 && inputs[1].shape == Shape{x.front(), x.back()}, op, inputs,
           "x must have the shape [batch, ..., channels] and t [batch, channels]");
@@ -15,10 +15,10 @@ std::vector<TensorType> infer_add_channels(const Op& op, std::span<const TensorT
 }
 
 std::vector<TensorType> infer_sum_positions(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32});
+  const DType real = require_inputs(op, inputs, {Element::kReal});
   const Shape& x = inputs[0].shape;
   require(x.size() >= 2, op, inputs, "x must have the shape [batch, ..., channels]");
-  return {{DType::kF32, {x.front(), x.back()}}};
+  return {{real, {x.front(), x.back()}}};
 }
 
 double one_per_element(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[0].elements()); }

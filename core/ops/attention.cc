@@ -18,14 +18,14 @@ void require_qkv(const Op& op, std::span<const TensorType> inputs) {
 }
 
 std::vector<TensorType> infer_attention(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32});
+  const DType real = require_inputs(op, inputs, {Element::kReal});
   require_qkv(op, inputs);
   const Shape& qkv = inputs[0].shape;
-  return {{DType::kF32, {qkv[0], qkv[1], qkv[3]}}};
+  return {{real, {qkv[0], qkv[1], qkv[3]}}};
 }
 
 std::vector<TensorType> infer_attention_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_qkv(op, inputs);
   const Shape& qkv = inputs[0].shape;
   require(inputs[1].shape == Shape{qkv[0], qkv[1], qkv[3]}, op, inputs, "dy must have the shape [batch, sequence, width]");

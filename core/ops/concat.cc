@@ -8,23 +8,23 @@ namespace weft {
 namespace {
 
 std::vector<TensorType> infer_concat(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal});
   Shape a = inputs[0].shape;
   const Shape& b = inputs[1].shape;
   require(!a.empty() && a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin()), op, inputs,
           "a and b must agree in all dimensions but the last");
   a.back() += b.back();
-  return {{DType::kF32, a}};
+  return {{real, a}};
 }
 
 std::vector<TensorType> infer_slice(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32});
+  const DType real = require_inputs(op, inputs, {Element::kReal});
   Shape x = inputs[0].shape;
   const std::int64_t begin = op.integer("begin"), size = op.integer("size");
   require(!x.empty() && begin >= 0 && size >= 1 && begin + size <= x.back(), op, inputs,
           "the last dimension has no elements {} to {}", begin, begin + size);
   x.back() = size;
-  return {{DType::kF32, x}};
+  return {{real, x}};
 }
 
 double no_flops(const Op&, std::span<const TensorType>) { return 0; }

@@ -2,7 +2,7 @@
 //   y[b,i,j,n] = bias[n] + sum over p, q, c of x[b, i*stride + p - padding, j*stride + q - padding, c] * w[p,q,c,n]
 // with zeros outside of x; H' = (H + 2 padding - KH) / stride + 1, rounded down, and W' alike.
 // convolution_input_grad(dy, w; stride, padding, height, width) -> dx (H and W do not follow from H' and W')
-// convolution_weight_grad(x, dy; stride, padding, kernel_height, kernel_width) -> dw
+// convolution_weight_grad(x, dy; stride, padding, kernel_height, kernel_width) -> dw f32
 // The bias's gradient is sum_leading. Height and width are not split: neighbours would have to be exchanged.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
@@ -23,11 +23,8 @@ void require_pictures(const Op& op, std::span<const TensorType> inputs, std::siz
 
 std::vector<TensorType> infer_convolution(const Op& op, std::span<const TensorType> inputs) {
   const bool has_bias = inputs.size() == 3;
-  if (has_bias) {
-    require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
-  } else {
-    require_inputs(op, inputs, {DType::kF32, DType::kF32});
-  }
+  const DType real = has_bias ? require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal})
+                              : require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_pictures(op, inputs, 0);
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
@@ -35,11 +32,11 @@ std::vector<TensorType> infer_convolution(const Op& op, std::span<const TensorTy
   require(x[1] + 2 * op.integer("padding") >= w[0] && x[2] + 2 * op.integer("padding") >= w[1], op, inputs,
           "the kernel is larger than the padded picture");
   if (has_bias) require(inputs[2].shape == Shape{w[3]}, op, inputs, "the bias must have the shape {}", to_string(Shape{w[3]}));
-  return {{DType::kF32, {x[0], convolved(op, x[1], w[0]), convolved(op, x[2], w[1]), w[3]}}};
+  return {{real, {x[0], convolved(op, x[1], w[0]), convolved(op, x[2], w[1]), w[3]}}};
 }
 
 std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_pictures(op, inputs, 0);
   const Shape& dy = inputs[0].shape;
   const Shape& w = inputs[1].shape;
@@ -47,11 +44,11 @@ std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorTyp
   const std::int64_t height = op.integer("height"), width = op.integer("width");
   require(convolved(op, height, w[0]) == dy[1] && convolved(op, width, w[1]) == dy[2], op, inputs,
           "a picture of {} by {} does not convolve to dy's size", height, width);
-  return {{DType::kF32, {dy[0], height, width, w[2]}}};
+  return {{real, {dy[0], height, width, w[2]}}};
 }
 
 std::vector<TensorType> infer_weight_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_pictures(op, inputs, 0);
   require_pictures(op, inputs, 1);
   const Shape& x = inputs[0].shape;

@@ -22,13 +22,13 @@ void require_qkv(const Op& op, std::span<const TensorType> inputs) {
 }
 
 std::vector<TensorType> infer_cross_attention(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   require_qkv(op, inputs);
   return {inputs[0]};
 }
 
 std::vector<TensorType> infer_cross_attention_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal, Element::kReal});
   require_qkv(op, inputs);
   require(inputs[3] == inputs[0], op, inputs, "dy must have q's shape");
   return {inputs[0], inputs[1], inputs[2]};

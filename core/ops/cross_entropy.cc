@@ -1,8 +1,9 @@
-// cross_entropy(logits[..., V], targets i32[...], weights f32[...]?; scale) -> scalar: scale * sum over t of
+// cross_entropy(logits[..., V], targets i32[...], weights f32[...]?; scale) -> f32 scalar: scale * sum over t of
 // weights[t] * (logsumexp(logits[t]) - logits[t, targets[t]]); without weights they are all 1. Added up in double in index order.
 // For the mean over a global batch pass scale = 1 / tokens of the whole step: then losses and gradients of microbatches and of
 // data-parallel shards simply add up. cross_entropy_grad(logits, targets, weights?; scale) -> dlogits = scale * weights *
-// (softmax(logits) - onehot(targets)). As the loss is the end of the graph, its own gradient is 1. Targets and weights have none.
+// (softmax(logits) - onehot(targets)), in the logits' element type. As the loss is the end of the graph, its own gradient is 1.
+// Targets and weights have none.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -11,10 +12,10 @@ namespace {
 
 void require_logits(const Op& op, std::span<const TensorType> inputs) {
   if (inputs.size() == 3) {
-    require_inputs(op, inputs, {DType::kF32, DType::kI32, DType::kF32});
+    require_inputs(op, inputs, {Element::kReal, Element::kId, Element::kF32});
     require(inputs[2].shape == inputs[1].shape, op, inputs, "weights must have the shape of the targets");
   } else {
-    require_inputs(op, inputs, {DType::kF32, DType::kI32});
+    require_inputs(op, inputs, {Element::kReal, Element::kId});
   }
   const Shape& logits = inputs[0].shape;
   require(!logits.empty() && inputs[1].shape == Shape(logits.begin(), logits.end() - 1), op, inputs,

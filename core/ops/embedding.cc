@@ -1,5 +1,5 @@
 // embedding(table[V,H], ids i32[...]) -> [..., H]: row ids[t] of the table for every t. An id outside [0, V)
-// is an error when the op runs. embedding_grad(ids, dy; rows=V) -> dtable[V,H]: adds every row of dy to its
+// is an error when the op runs. embedding_grad(ids, dy; rows=V) -> dtable f32[V,H]: adds every row of dy to its
 // id's row, in index order.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
@@ -8,15 +8,15 @@ namespace weft {
 namespace {
 
 std::vector<TensorType> infer_embedding(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kI32});
+  const DType real = require_inputs(op, inputs, {Element::kReal, Element::kId});
   require(inputs[0].shape.size() == 2, op, inputs, "the table must have the shape [vocabulary, width]");
   Shape y = inputs[1].shape;
   y.push_back(inputs[0].shape[1]);
-  return {{DType::kF32, y}};
+  return {{real, y}};
 }
 
 std::vector<TensorType> infer_embedding_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kI32, DType::kF32});
+  require_inputs(op, inputs, {Element::kId, Element::kReal});
   const Shape& ids = inputs[0].shape;
   const Shape& dy = inputs[1].shape;
   require(dy.size() == ids.size() + 1 && std::equal(ids.begin(), ids.end(), dy.begin()), op, inputs,

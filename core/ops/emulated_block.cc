@@ -1,9 +1,10 @@
 // A stand-in for any part of a model: it says how large its tensors are and how long it takes, and computes nothing. Only
 // emulated devices run it (core/device_emulated).
 //
-// emulated_block(x_1[R, ...], ..., x_n[R, ...], w f32[N]; seconds, input_grad_seconds, weight_grad_seconds, rank, d1, d2, ...,
+// emulated_block(x_1[R, ...], ..., x_n[R, ...], w[N]; seconds, input_grad_seconds, weight_grad_seconds, rank, d1, d2, ...,
 // saved)
-//   -> y f32[R, d1, d2, ...], and with saved > 0 also kept f32[R, saved]: what its backward needs beside the inputs.
+//   -> y[R, d1, d2, ...], and with saved > 0 also kept[R, saved]: what its backward needs beside the inputs. Both in w's element
+//   type, f32 or bf16.
 // emulated_input_grad(dy, kept?, x_1, ..., x_k; seconds, kept) -> dx_1, ..., dx_k, for those inputs that want a gradient.
 // emulated_weight_grad(dy, kept?, x_1, ..., x_n; seconds, weights) -> dw f32[N].
 //
@@ -17,7 +18,8 @@ namespace {
 std::vector<TensorType> infer_block(const Op& op, std::span<const TensorType> inputs) {
   require(inputs.size() >= 2, op, inputs, "it needs at least one input and its weights");
   const TensorType& weights = inputs.back();
-  require(weights.dtype == DType::kF32 && weights.shape.size() == 1, op, inputs, "the weights must be f32 of one dimension");
+  require((weights.dtype == DType::kF32 || weights.dtype == DType::kBF16) && weights.shape.size() == 1, op, inputs,
+          "the weights must be f32 or bf16 of one dimension");
   require(!inputs[0].shape.empty(), op, inputs, "every input must have rows");
   const std::int64_t rows = inputs[0].shape[0];
   for (const TensorType& input : inputs.first(inputs.size() - 1)) {
@@ -25,8 +27,8 @@ std::vector<TensorType> infer_block(const Op& op, std::span<const TensorType> in
   }
   Shape shape{rows};
   for (std::int64_t d = 1; d < op.integer("rank"); ++d) shape.push_back(op.integer("d" + std::to_string(d)));
-  std::vector<TensorType> outputs{{DType::kF32, shape}};
-  if (const std::int64_t saved = op.integer("saved"); saved > 0) outputs.push_back({DType::kF32, {rows, saved}});
+  std::vector<TensorType> outputs{{weights.dtype, shape}};
+  if (const std::int64_t saved = op.integer("saved"); saved > 0) outputs.push_back({weights.dtype, {rows, saved}});
   return outputs;
 }
 

@@ -5,6 +5,12 @@
 
 namespace weft {
 
+GraphBuilder::GraphBuilder(DType precision) : precision_(precision) {
+  if (precision != DType::kF32 && precision != DType::kBF16) {
+    throw_error(ErrorCode::kInvalidArgument, "a model's precision is f32 or bf16, not {}", to_string(precision));
+  }
+}
+
 ValueId GraphBuilder::input(const std::string& name, TensorType type, std::vector<std::string> axes) {
   if (axes.size() != type.shape.size()) {
     throw_error(ErrorCode::kInvalidArgument, "input {} has {} dimensions but {} logical axis names", prefix_ + name,
@@ -15,7 +21,7 @@ ValueId GraphBuilder::input(const std::string& name, TensorType type, std::vecto
 
 ValueId GraphBuilder::parameter(const std::string& name, Shape shape, Initializer initializer, std::vector<std::string> axes,
                                 bool decay) {
-  return graph_.add_parameter(prefix_ + name, {DType::kF32, std::move(shape)}, initializer, std::move(axes), decay);
+  return graph_.add_parameter(prefix_ + name, {precision_, std::move(shape)}, initializer, std::move(axes), decay);
 }
 
 ValueId GraphBuilder::linear(ValueId x, ValueId w, std::optional<ValueId> bias) {
@@ -87,6 +93,11 @@ ValueId GraphBuilder::cross_attention(ValueId q, ValueId k, ValueId v, std::int6
 
 ValueId GraphBuilder::squared_error(ValueId x, ValueId target, double scale) {
   return append({OpKind::kSquaredError, {{"scale", scale}}}, {x, target});
+}
+
+ValueId GraphBuilder::convert(ValueId x, DType to) {
+  if (x.value() < graph_.values().size() && type(x).dtype == to) return x;
+  return append({to == DType::kBF16 ? OpKind::kToBF16 : OpKind::kToF32, {}}, {x});
 }
 
 void GraphBuilder::set_block(int block) {

@@ -14,7 +14,7 @@ struct EmulatedBlock {
   double forward_seconds = 0;
   double input_grad_seconds = 0;
   double weight_grad_seconds = 0;
-  std::int64_t saved_per_row = 0;  ///< f32 elements that its backward needs, beside the inputs, per row.
+  std::int64_t saved_per_row = 0;  ///< Elements that its backward needs, beside the inputs, per row.
 };
 
 /// How an app writes its model: each call appends a node to a forward graph and gives the new value.
@@ -31,7 +31,10 @@ struct EmulatedBlock {
 ///   }
 ///   Graph graph = std::move(b).finish();
 ///
-/// Shapes that do not fit throw Error(kInvalidArgument) with the op and the shapes. One thread at a time.
+/// The precision of a model is the element type of its parameters, as its ops read them: with bf16 so are all activations and
+/// their gradients, while gradients of parameters, master values and moments stay f32 (core/README.md, "Mixed precision").
+///
+/// Shapes and element types that do not fit throw Error(kInvalidArgument) with the op and the shapes. One thread at a time.
 class GraphBuilder {
  public:
   /// Prefixes the names of what is made while it lives. Scopes nest.
@@ -50,6 +53,10 @@ class GraphBuilder {
     std::size_t size_before_;
   };
 
+  /// `precision` is f32 or bf16; throws Error(kInvalidArgument) for others.
+  explicit GraphBuilder(DType precision = DType::kF32);
+
+  /// A float input (pictures, targets of squared_error, weights of cross_entropy) is f32 in either precision; see convert.
   ValueId input(const std::string& name, TensorType type, std::vector<std::string> axes);
   /// `axes` are logical names of the dimensions; see Parameter. Biases and norms pass decay = false.
   ValueId parameter(const std::string& name, Shape shape, Initializer initializer, std::vector<std::string> axes,
@@ -64,7 +71,7 @@ class GraphBuilder {
   ValueId layer_norm(ValueId x, ValueId gamma, ValueId beta, double epsilon = 1e-5);
   ValueId attention(ValueId qkv, std::int64_t head_dim);
   ValueId embedding(ValueId table, ValueId ids);
-  /// Inputs must have equal rows (dimension 0); w is f32[n].
+  /// Inputs must have equal rows (dimension 0); w has one dimension.
   ValueId emulated_block(std::vector<ValueId> inputs, ValueId w, const EmulatedBlock& block);
   ValueId cross_entropy(ValueId logits, ValueId targets, double scale, std::optional<ValueId> weights = std::nullopt);
   ValueId silu(ValueId x);
@@ -77,6 +84,10 @@ class GraphBuilder {
   ValueId add_channels(ValueId x, ValueId t);
   ValueId cross_attention(ValueId q, ValueId k, ValueId v, std::int64_t head_dim);
   ValueId squared_error(ValueId x, ValueId target, double scale);
+  /// x itself if it has the element type, f32 or bf16, else a node that converts: b.convert(pixels, b.precision()).
+  ValueId convert(ValueId x, DType to);
+
+  DType precision() const { return precision_; }
 
   const TensorType& type(ValueId value) const { return graph_.value(value).type; }
 
@@ -90,6 +101,7 @@ class GraphBuilder {
  private:
   ValueId append(Op op, std::vector<ValueId> inputs);
 
+  DType precision_;
   Graph graph_;
   std::string prefix_;
   int block_ = 0;

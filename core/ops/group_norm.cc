@@ -1,6 +1,6 @@
 // group_norm(x[B, ..., C], gamma[C], beta[C]; group_size, epsilon): (x - mean) / sqrt(variance + epsilon) * gamma + beta, where
 // mean and (biased) variance are those of one sample's group: all positions of group_size neighbouring channels.
-// group_norm_input_grad(x, gamma, dy; ...) -> dx         group_norm_weight_grad(x, dy; ...) -> dgamma, dbeta
+// group_norm_input_grad(x, gamma, dy; ...) -> dx         group_norm_weight_grad(x, dy; ...) -> dgamma f32, dbeta f32
 // The attribute is the size of a group and not their number, so that a device with some of the groups runs the same op. Backward
 // computes the statistics again instead of keeping them for every microbatch in flight: one more pass over x.
 #include "core/ops/internal/definitions.h"
@@ -21,7 +21,7 @@ void require_groups(const Op& op, std::span<const TensorType> inputs) {
 }
 
 std::vector<TensorType> infer_group_norm(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   require_groups(op, inputs);
   const Shape row{inputs[0].shape.back()};
   require(inputs[1].shape == row && inputs[2].shape == row, op, inputs, "gamma and beta must have the shape {}", to_string(row));
@@ -29,7 +29,7 @@ std::vector<TensorType> infer_group_norm(const Op& op, std::span<const TensorTyp
 }
 
 std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   require_groups(op, inputs);
   require(inputs[1].shape == Shape{inputs[0].shape.back()}, op, inputs, "gamma must have x's last dimension");
   require(inputs[2] == inputs[0], op, inputs, "x and dy must have the same shape");
@@ -37,7 +37,7 @@ std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorTyp
 }
 
 std::vector<TensorType> infer_weight_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_groups(op, inputs);
   require(inputs[0] == inputs[1], op, inputs, "x and dy must have the same shape");
   const TensorType row{DType::kF32, {inputs[0].shape.back()}};

@@ -1,6 +1,6 @@
 // layer_norm(x[..., H], gamma[H], beta[H]; epsilon): (x - mean) / sqrt(variance + epsilon) * gamma + beta
-// over the last dimension; the variance is the biased one. layer_norm_input_grad(x, gamma, dy; epsilon) -> dx
-// layer_norm_weight_grad(x, dy; epsilon) -> dgamma, dbeta
+// over the last dimension; the variance is the biased one.
+// layer_norm_input_grad(x, gamma, dy; epsilon) -> dx         layer_norm_weight_grad(x, dy; epsilon) -> dgamma f32, dbeta f32
 // Backward computes mean and variance again: a row lies in the first-level cache while it is read, so that is
 // nearly free, and the op has one output, nothing extra to keep for every microbatch in flight.
 #include "core/ops/internal/definitions.h"
@@ -12,7 +12,7 @@ namespace {
 Op with_epsilon(OpKind kind, const Op& op) { return {kind, {{"epsilon", op.real("epsilon")}}}; }
 
 std::vector<TensorType> infer_layer_norm(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   const Shape& x = inputs[0].shape;
   require(!x.empty(), op, inputs, "x must have at least one dimension");
   const Shape row{x.back()};
@@ -21,7 +21,7 @@ std::vector<TensorType> infer_layer_norm(const Op& op, std::span<const TensorTyp
 }
 
 std::vector<TensorType> infer_layer_norm_input_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   const Shape& x = inputs[0].shape;
   require(!x.empty() && inputs[1].shape == Shape{x.back()}, op, inputs, "gamma must have x's last dimension");
   require(inputs[2].shape == x, op, inputs, "x and dy must have the same shape");
@@ -29,7 +29,7 @@ std::vector<TensorType> infer_layer_norm_input_grad(const Op& op, std::span<cons
 }
 
 std::vector<TensorType> infer_layer_norm_weight_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require(!inputs[0].shape.empty() && inputs[0] == inputs[1], op, inputs, "x and dy must have the same shape");
   const TensorType row{DType::kF32, {inputs[0].shape.back()}};
   return {row, row};

@@ -1,7 +1,8 @@
 // linear(x, w, bias): y[t..., n...] = sum_k x[t..., k] * w[k, n...] + bias[n...]; the bias is optional, and w
-// may have any rank from 1 on: w[H,3,D] gives a packed qkv[B,S,3,D]. linear_input_grad(dy, w):   dx[t..., k]
-// = sum_n dy[t..., n...] * w[k, n...] linear_weight_grad(x, dy):  dw[k, n...] = sum_t x[t..., k] * dy[t...,
-// n...] The bias's gradient is sum_leading(dy).
+// may have any rank from 1 on: w[H,3,D] gives a packed qkv[B,S,3,D].
+// linear_input_grad(dy, w):   dx[t..., k] = sum_n dy[t..., n...] * w[k, n...]
+// linear_weight_grad(x, dy):  dw[k, n...] = sum_t x[t..., k] * dy[t..., n...], f32
+// The bias's gradient is sum_leading(dy).
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -19,30 +20,27 @@ std::span<const std::int64_t> from(const Shape& shape, std::size_t begin) { retu
 
 std::vector<TensorType> infer_linear(const Op& op, std::span<const TensorType> inputs) {
   const bool has_bias = inputs.size() == 3;
-  if (has_bias) {
-    require_inputs(op, inputs, {DType::kF32, DType::kF32, DType::kF32});
-  } else {
-    require_inputs(op, inputs, {DType::kF32, DType::kF32});
-  }
+  const DType real = has_bias ? require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal})
+                              : require_inputs(op, inputs, {Element::kReal, Element::kReal});
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
   require(!x.empty() && !w.empty() && x.back() == w.front(), op, inputs, "x's last dimension must equal w's first");
   const Shape features(w.begin() + 1, w.end());
   if (has_bias) require(inputs[2].shape == features, op, inputs, "the bias must have w's shape without the first dimension");
-  return {{DType::kF32, join(first(x, x.size() - 1), features)}};
+  return {{real, join(first(x, x.size() - 1), features)}};
 }
 
 std::vector<TensorType> infer_linear_input_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal});
   const Shape& dy = inputs[0].shape;
   const Shape& w = inputs[1].shape;
   require(!w.empty() && dy.size() + 1 >= w.size() && std::equal(w.rbegin(), w.rend() - 1, dy.rbegin()), op, inputs,
           "dy's last dimensions must be w's without the first");
-  return {{DType::kF32, join(first(dy, dy.size() + 1 - w.size()), first(w, 1))}};
+  return {{real, join(first(dy, dy.size() + 1 - w.size()), first(w, 1))}};
 }
 
 std::vector<TensorType> infer_linear_weight_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   const Shape& x = inputs[0].shape;
   const Shape& dy = inputs[1].shape;
   const std::size_t tokens = x.empty() ? 0 : x.size() - 1;

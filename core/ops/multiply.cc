@@ -6,7 +6,7 @@ namespace weft {
 namespace {
 
 std::vector<TensorType> infer_multiply(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require(inputs[0] == inputs[1], op, inputs, "a and b must have the same shape");
   return {inputs[0]};
 }

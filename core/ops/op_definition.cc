@@ -47,6 +47,8 @@ const OpDefinition& definition(OpKind kind) {
     case OpKind::kCrossAttentionGrad: return kCrossAttentionGradDefinition;
     case OpKind::kSquaredError: return kSquaredErrorDefinition;
     case OpKind::kSquaredErrorGrad: return kSquaredErrorGradDefinition;
+    case OpKind::kToBF16: return kToBF16Definition;
+    case OpKind::kToF32: return kToF32Definition;
   }
   WEFT_CHECK(false, "op kind {}", static_cast<int>(kind));
 }

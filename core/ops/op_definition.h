@@ -30,7 +30,8 @@ class GradientRule {
   virtual Pass pass_of(std::size_t input) const = 0;
   /// Appends a backward node; returns its outputs.
   virtual std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, Pass pass) = 0;
-  /// Says that `gradient` is this node's contribution to the gradient of its input i.
+  /// Says that `gradient` is this node's contribution to the gradient of its input i. It is converted to the element type that
+  /// the gradient has: f32 for parameters, else that of the input.
   virtual void contribute(std::size_t input, ValueId gradient) = 0;
 };
 

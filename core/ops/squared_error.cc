@@ -1,6 +1,6 @@
-// squared_error(x, target; scale) -> scalar: scale * sum of (x - target)^2, added up in double in a fixed order. For a mean over
-// a global batch pass scale = 1 / elements of the whole step. squared_error_grad(x, target; scale) -> dx = 2 scale (x - target).
-// As the loss is the end of the graph, its own gradient is 1. The target has no gradient.
+// squared_error(x, target f32; scale) -> f32 scalar: scale * sum of (x - target)^2, added up in double in a fixed order. For a
+// mean over a global batch pass scale = 1 / elements of the whole step. squared_error_grad(x, target; scale) -> dx = 2 scale (x -
+// target). As the loss is the end of the graph, its own gradient is 1. The target has no gradient.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -8,8 +8,8 @@ namespace weft {
 namespace {
 
 void require_target(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32, DType::kF32});
-  require(inputs[0] == inputs[1], op, inputs, "x and its target must have the same shape");
+  require_inputs(op, inputs, {Element::kReal, Element::kF32});
+  require(inputs[0].shape == inputs[1].shape, op, inputs, "x and its target must have the same shape");
 }
 
 std::vector<TensorType> infer_squared_error(const Op& op, std::span<const TensorType> inputs) {

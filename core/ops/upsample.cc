@@ -8,7 +8,7 @@ namespace weft {
 namespace {
 
 std::int64_t checked_factor(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {DType::kF32});
+  require_inputs(op, inputs, {Element::kReal});
   require(inputs[0].shape.size() == 4, op, inputs, "the input must have the shape [batch, height, width, channels]");
   require(op.integer("factor") >= 1, op, inputs, "the factor {} is not positive", op.integer("factor"));
   return op.integer("factor");
@@ -17,14 +17,14 @@ std::int64_t checked_factor(const Op& op, std::span<const TensorType> inputs) {
 std::vector<TensorType> infer_upsample(const Op& op, std::span<const TensorType> inputs) {
   const std::int64_t factor = checked_factor(op, inputs);
   const Shape& x = inputs[0].shape;
-  return {{DType::kF32, {x[0], factor * x[1], factor * x[2], x[3]}}};
+  return {{inputs[0].dtype, {x[0], factor * x[1], factor * x[2], x[3]}}};
 }
 
 std::vector<TensorType> infer_upsample_grad(const Op& op, std::span<const TensorType> inputs) {
   const std::int64_t factor = checked_factor(op, inputs);
   const Shape& dy = inputs[0].shape;
   require(dy[1] % factor == 0 && dy[2] % factor == 0, op, inputs, "height and width must be multiples of {}", factor);
-  return {{DType::kF32, {dy[0], dy[1] / factor, dy[2] / factor, dy[3]}}};
+  return {{inputs[0].dtype, {dy[0], dy[1] / factor, dy[2] / factor, dy[3]}}};
 }
 
 double upsample_flops(const Op& op, std::span<const TensorType> inputs) {

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 
 namespace weft {
 
@@ -19,5 +20,9 @@ struct BFloat16 {
   explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
   friend bool operator==(const BFloat16&, const BFloat16&) = default;  ///< Of the bits.
 };
+
+/// Each value in the other type; to bf16 to nearest even. As many as there are.
+void convert(std::span<const float> from, std::span<BFloat16> to);
+void convert(std::span<const BFloat16> from, std::span<float> to);
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include "core/device_cpu/cpu_device.h"
 #include "core/ops/op_definition.h"
 #include "core/tensor/region.h"
+#include "tests/support/op_cases.h"
 
 namespace weft {
 namespace {
@@ -21,67 +22,7 @@ struct Tensor {
   const float* floats() const { return reinterpret_cast<const float*>(bytes.data()); }
 };
 
-struct Case {
-  Op op;
-  std::vector<TensorType> inputs;
-};
-
-TensorType f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-TensorType i32(Shape shape) { return {DType::kI32, std::move(shape)}; }
-
-std::vector<Case> cases() {
-  const auto number = [](std::int64_t n) { return Attribute(n); };
-  return {
-      {{OpKind::kAdd, {}}, {f32({4, 5, 6}), f32({4, 5, 6})}},
-      {{OpKind::kAdd, {}}, {f32({4, 5, 6}), f32({5, 6})}},
-      {{OpKind::kSumLeading, {{"dimensions", number(2)}}}, {f32({4, 5, 3, 6})}},
-      {{OpKind::kLinear, {}}, {f32({4, 5, 8}), f32({8, 6})}},
-      {{OpKind::kLinear, {}}, {f32({4, 5, 8}), f32({8, 3, 6}), f32({3, 6})}},
-      {{OpKind::kLinearInputGrad, {}}, {f32({4, 5, 3, 6}), f32({8, 3, 6})}},
-      {{OpKind::kLinearWeightGrad, {}}, {f32({4, 5, 8}), f32({4, 5, 3, 6})}},
-      {{OpKind::kGelu, {}}, {f32({4, 7})}},
-      {{OpKind::kGeluGrad, {}}, {f32({4, 7}), f32({4, 7})}},
-      {{OpKind::kLayerNorm, {{"epsilon", 1e-5}}}, {f32({4, 5, 16}), f32({16}), f32({16})}},
-      {{OpKind::kLayerNormInputGrad, {{"epsilon", 1e-5}}}, {f32({4, 5, 16}), f32({16}), f32({4, 5, 16})}},
-      {{OpKind::kLayerNormWeightGrad, {{"epsilon", 1e-5}}}, {f32({4, 5, 16}), f32({4, 5, 16})}},
-      {{OpKind::kAttention, {{"head_dim", number(4)}}}, {f32({3, 9, 3, 16})}},
-      {{OpKind::kAttentionGrad, {{"head_dim", number(4)}}}, {f32({3, 9, 3, 16}), f32({3, 9, 16})}},
-      {{OpKind::kEmbedding, {}}, {f32({7, 6}), i32({4, 5})}},
-      {{OpKind::kEmbeddingGrad, {{"rows", number(7)}}}, {i32({4, 5}), f32({4, 5, 6})}},
-      {{OpKind::kCrossEntropy, {{"scale", 0.1}}}, {f32({4, 5, 7}), i32({4, 5})}},
-      {{OpKind::kCrossEntropyGrad, {{"scale", 0.1}}}, {f32({4, 5, 7}), i32({4, 5})}},
-      {{OpKind::kCrossEntropy, {{"scale", 0.1}}}, {f32({4, 5, 7}), i32({4, 5}), f32({4, 5})}},
-      {{OpKind::kCrossEntropyGrad, {{"scale", 0.1}}}, {f32({4, 5, 7}), i32({4, 5}), f32({4, 5})}},
-      {{OpKind::kSquaredError, {{"scale", 0.1}}}, {f32({4, 5, 7}), f32({4, 5, 7})}},
-      {{OpKind::kSquaredErrorGrad, {{"scale", 0.1}}}, {f32({4, 5, 7}), f32({4, 5, 7})}},
-      {{OpKind::kSilu, {}}, {f32({4, 7})}},
-      {{OpKind::kSiluGrad, {}}, {f32({4, 7}), f32({4, 7})}},
-      {{OpKind::kSigmoid, {}}, {f32({4, 7})}},
-      {{OpKind::kSigmoidGrad, {}}, {f32({4, 7}), f32({4, 7})}},
-      {{OpKind::kMultiply, {}}, {f32({4, 7}), f32({4, 7})}},
-      {{OpKind::kConvolution, {{"stride", number(1)}, {"padding", number(1)}}}, {f32({3, 5, 4, 6}), f32({3, 3, 6, 8})}},
-      {{OpKind::kConvolution, {{"stride", number(2)}, {"padding", number(1)}}}, {f32({3, 7, 6, 6}), f32({3, 3, 6, 8}), f32({8})}},
-      {{OpKind::kConvolutionInputGrad,
-        {{"stride", number(2)}, {"padding", number(1)}, {"height", number(7)}, {"width", number(6)}}},
-       {f32({3, 4, 3, 8}), f32({3, 3, 6, 8})}},
-      {{OpKind::kConvolutionWeightGrad,
-        {{"stride", number(2)}, {"padding", number(1)}, {"kernel_height", number(3)}, {"kernel_width", number(3)}}},
-       {f32({3, 7, 6, 6}), f32({3, 4, 3, 8})}},
-      {{OpKind::kGroupNorm, {{"group_size", number(4)}, {"epsilon", 1e-5}}}, {f32({3, 5, 2, 16}), f32({16}), f32({16})}},
-      {{OpKind::kGroupNormInputGrad, {{"group_size", number(4)}, {"epsilon", 1e-5}}},
-       {f32({3, 5, 2, 16}), f32({16}), f32({3, 5, 2, 16})}},
-      {{OpKind::kGroupNormWeightGrad, {{"group_size", number(4)}, {"epsilon", 1e-5}}}, {f32({3, 5, 2, 16}), f32({3, 5, 2, 16})}},
-      {{OpKind::kUpsample, {{"factor", number(2)}}}, {f32({3, 4, 3, 5})}},
-      {{OpKind::kUpsampleGrad, {{"factor", number(2)}}}, {f32({3, 4, 6, 5})}},
-      {{OpKind::kConcat, {}}, {f32({3, 4, 5}), f32({3, 4, 7})}},
-      {{OpKind::kSlice, {{"begin", number(2)}, {"size", number(4)}}}, {f32({3, 4, 7})}},
-      {{OpKind::kAddChannels, {}}, {f32({3, 4, 5, 6}), f32({3, 6})}},
-      {{OpKind::kSumPositions, {}}, {f32({3, 4, 5, 6})}},
-      {{OpKind::kCrossAttention, {{"head_dim", number(4)}}}, {f32({3, 3, 2, 16}), f32({3, 5, 16}), f32({3, 5, 16})}},
-      {{OpKind::kCrossAttentionGrad, {{"head_dim", number(4)}}},
-       {f32({3, 3, 2, 16}), f32({3, 5, 16}), f32({3, 5, 16}), f32({3, 3, 2, 16})}},
-  };
-}
+using Case = test::OpCase;
 
 Tensor random_tensor(const TensorType& type, PhiloxStream& random) {
   Tensor tensor(type);
@@ -181,7 +122,7 @@ void check_factor(const Case& c, const FactorSignature& signature, int factor, s
 
 TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
   PhiloxStream random(3);
-  for (const Case& c : cases()) {
+  for (const Case& c : test::op_cases()) {
     std::vector<Tensor> inputs;
     for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
     const FactorSignature signature = factor_signature(c.op, c.inputs);
@@ -194,7 +135,7 @@ TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
 }
 
 TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
-  for (const Case& c : cases()) {
+  for (const Case& c : test::op_cases()) {
     const FactorSignature signature = factor_signature(c.op, c.inputs);
     const std::vector<TensorType> outputs = infer_types(c.op, c.inputs);
     const auto check = [&](const std::vector<std::vector<int>>& tensors, const std::vector<TensorType>& types) {
@@ -212,7 +153,7 @@ TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
 }
 
 TEST(Signature, ReductionFactorsAppearInNoOutputAndParallelOnesInAll) {
-  for (const Case& c : cases()) {
+  for (const Case& c : test::op_cases()) {
     const FactorSignature signature = factor_signature(c.op, c.inputs);
     for (std::size_t factor = 0; factor < signature.factors.size(); ++factor) {
       for (const auto& output : signature.outputs) {
@@ -228,7 +169,7 @@ TEST(Signature, ReductionFactorsAppearInNoOutputAndParallelOnesInAll) {
 
 TEST(Signature, PartialInputsGivePartialOutputsWhereTheOpIsLinear) {
   PhiloxStream random(4);
-  for (const Case& c : cases()) {
+  for (const Case& c : test::op_cases()) {
     std::vector<Tensor> inputs;
     for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
     const FactorSignature signature = factor_signature(c.op, c.inputs);

@@ -21,9 +21,10 @@ struct CpuKernels::Context {
   Convolutions convolutions;
   Workspace workspace;          ///< for the op that runs
   Workspace accumulate_buffer;  ///< for outputs of ops that cannot add to their output themselves
+  Workspace float32_copies;     ///< of bf16 tensors
 };
 
-/// One execution of an op, its types checked. Outputs beyond those of the op are absent.
+/// One execution of an op, its types checked, all floats f32. Outputs beyond those of the op are absent.
 struct OpRun {
   const Op& op;
   std::span<const ConstTensorRef> inputs;

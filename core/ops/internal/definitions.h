@@ -60,5 +60,8 @@ extern const OpDefinition kCrossAttentionGradDefinition;
 // squared_error.cc
 extern const OpDefinition kSquaredErrorDefinition;
 extern const OpDefinition kSquaredErrorGradDefinition;
+// convert.cc
+extern const OpDefinition kToBF16Definition;
+extern const OpDefinition kToF32Definition;
 
 }  // namespace weft

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -21,8 +23,16 @@ void require(bool condition, const Op& op, std::span<const TensorType> inputs, f
   throw_error(ErrorCode::kInvalidArgument, "{}: {}", describe_call(op, inputs), fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// The number of inputs is right and each has its dtype; the op's rule checks shapes.
-void require_inputs(const Op& op, std::span<const TensorType> inputs, std::initializer_list<DType> dtypes);
+/// What an input of an op holds.
+enum class Element : std::uint8_t {
+  kReal,  ///< f32 or bf16, one of them in all such inputs: activations, their gradients, working copies of parameters.
+  kF32,   ///< f32 beside inputs of either type: targets and weights of a loss.
+  kId,    ///< i32.
+};
+
+/// The number of inputs is right and each holds what it should; the op's rule checks shapes. Gives the element type of the inputs
+/// that are kReal.
+DType require_inputs(const Op& op, std::span<const TensorType> inputs, std::initializer_list<Element> elements);
 
 /// Factors 0, 1, ... rank-1: one per dimension.
 std::vector<int> factor_range(std::size_t first, std::size_t count);

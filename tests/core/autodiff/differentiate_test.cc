@@ -132,6 +132,37 @@ TEST(Differentiate, NoInputGradientNeedsAWeightGradient) {
   }
 }
 
+TEST(Differentiate, InBf16GradientsOfParametersAreF32AndOthersBf16) {
+  GraphBuilder b(DType::kBF16);
+  const ValueId pixels = b.input("pixels", {DType::kF32, {2, 4}}, {"batch", "embed"});
+  const ValueId target = b.input("target", {DType::kF32, {2, 4}}, {"batch", "embed"});
+  const ValueId w = b.parameter("w", {4, 4}, normal(0.1), {"embed", "embed"});
+  const ValueId whole = b.parameter("whole", {2, 4}, normal(0.1), {"batch", "embed"});
+  const ValueId row = b.parameter("row", {4}, normal(0.1), {"embed"});
+  ValueId x = b.linear(b.convert(pixels, b.precision()), w, row);
+  x = b.add(x, b.gelu(b.linear(x, w)));
+  x = b.add(x, whole);  // its gradient is x's, in bf16
+  EXPECT_EQ(b.convert(x, DType::kBF16), x);
+  const ValueId loss = b.squared_error(x, target, 1.0);
+  const TrainingGraph training = differentiate(b.graph(), loss);
+  for (const Gradient& gradient : training.gradients) {
+    const TensorType& type = training.graph.value(gradient.gradient).type;
+    EXPECT_EQ(type, (TensorType{DType::kF32, training.graph.value(gradient.parameter).type.shape}));
+  }
+  int conversions = 0;
+  for (const Node& node : training.graph.nodes()) {
+    if (node.op.kind == OpKind::kToF32) {
+      EXPECT_EQ(node.pass, Pass::kWeightGrad);
+      ++conversions;
+    }
+    if (node.pass == Pass::kInputGrad) {
+      EXPECT_EQ(training.graph.value(node.outputs[0]).type.dtype, DType::kBF16);
+    }
+  }
+  EXPECT_EQ(conversions, 1);
+  EXPECT_THROW(GraphBuilder(DType::kI32), Error);
+}
+
 TEST(Differentiate, ForwardNodesStayAsTheyAre) {
   const Shared model = shared_weight();
   const TrainingGraph training = differentiate(model.graph, model.loss);
