@@ -4,7 +4,7 @@ pipelining.py train --rank R --world 2 --address A:P --out FILE ...   one rank; 
 pipelining.py link --ratio 0.5 FILE                                   the link's rate at which a transfer takes that share of F+B
 pipelining.py report [--json FILE] FILE...                            one table of what rank 0 wrote, one file per link
 
-The model is that of pytorch_gpt_step.py (and of apps/gpt_model), cut into stages of equal numbers of layers: the embeddings
+The model is that of pytorch_models.py (and of apps/gpt_model), cut into stages of equal numbers of layers: the embeddings
 belong to the first, the final norm and the output layer to the last. Every schedule trains a copy of its own from the same start
 on the same tokens; the copies take turns step by step, and their losses must agree. What bounds them all, forward and backward of
 a rank's layers without any communication, is timed in the same turns.
@@ -29,7 +29,7 @@ except ImportError as error:
     sys.exit(f"PyTorch is missing ({error}). Make a virtual environment with it and give its folder as WEFT_PEER_VENV:\n"
              "  python3 -m venv VENV && VENV/bin/pip install torch==2.15.0 numpy")
 
-from pytorch_gpt_step import Gpt
+from pytorch_models import Gpt
 
 # name: (label, schedule, chunks per rank, order of the stages over ranks, all receives moved to the front)
 # The four of the comparison, then what an expert may get out of the same package:
