@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transfer/topology/topology.h"
+
+namespace weft::transfer {
+
+/// Devices that talk through one communicator, ascending: rank i of the communicator is devices[i]. A value.
+struct CommunicatorGroup {
+  std::vector<DeviceId> devices;
+
+  /// Sorted, each device once.
+  static CommunicatorGroup of(std::vector<DeviceId> devices);
+
+  int size() const { return static_cast<int>(devices.size()); }
+  /// The rank of `device`, or nothing if it is not a member.
+  std::optional<int> rank_of(DeviceId device) const;
+  bool contains(DeviceId device) const { return rank_of(device).has_value(); }
+
+  friend bool operator==(const CommunicatorGroup&, const CommunicatorGroup&) = default;
+  friend auto operator<=>(const CommunicatorGroup&, const CommunicatorGroup&) = default;
+  static constexpr auto fields = weft::fields(&CommunicatorGroup::devices);
+};
+
+/// Its members without those that are dead.
+CommunicatorGroup survivors_of(const CommunicatorGroup& group, std::span<const DeviceId> dead);
+
+/// "{0,1,4}".
+std::string to_string(const CommunicatorGroup& group);
+
+}  // namespace weft::transfer
