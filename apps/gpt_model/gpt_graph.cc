@@ -63,7 +63,7 @@ GptGraph gpt_graph(const GptShape& shape, double loss_scale) {
   // Each layer adds twice to the residual stream; scaled so that its variance does not grow with depth (as
   // GPT-2 does).
   const double residual_deviation = kStandardDeviation / std::sqrt(2.0 * static_cast<double>(shape.layers));
-  GraphBuilder b;
+  GraphBuilder b(shape.precision);
   GptGraph result;
   result.tokens = b.input("tokens", {DType::kI32, {shape.batch, shape.sequence}}, {"batch", "sequence"});
   result.targets = b.input("targets", {DType::kI32, {shape.batch, shape.sequence}}, {"batch", "sequence"});

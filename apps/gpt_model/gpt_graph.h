@@ -14,7 +14,8 @@ struct GptShape {
   std::int64_t sequence = 128;  ///< tokens per sequence
   std::int64_t batch = 8;       ///< sequences per microbatch
   std::int64_t vocabulary = 2048;
-  bool tied_embeddings = false;  ///< The output layer is the transpose of the embedding's table, as in GPT-2.
+  bool tied_embeddings = false;   ///< The output layer is the transpose of the embedding's table, as in GPT-2.
+  DType precision = DType::kF32;  ///< Or bf16 (core/README.md, "Mixed precision").
 };
 
 /// A forward graph with the values that its user needs.
@@ -22,7 +23,7 @@ struct GptGraph {
   Graph graph;
   ValueId tokens;   ///< i32[batch, sequence]
   ValueId targets;  ///< i32[batch, sequence]: the tokens that follow
-  ValueId logits;   ///< f32[batch, sequence, vocabulary]
+  ValueId logits;   ///< [batch, sequence, vocabulary], in the model's precision
   ValueId loss;     ///< loss_scale * sum of token losses
 };
 

@@ -29,6 +29,7 @@ std::string generate(Device& device, const GptShape& shape, const std::vector<Pa
                      const Tokenizer& tokenizer, const SampleConfig& sample, std::uint64_t seed) {
   GptShape one = shape;
   one.batch = 1;
+  one.precision = DType::kF32;  // the optimizer's values, not their rounded copies
   GptGraph gpt = gpt_graph(one, 1.0);
   Evaluation evaluation(device, gpt.graph, {gpt.logits});
   set_parameters(evaluation, parameters);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "apps/train/precision.h"
+
 namespace weft::apps {
 
 GptShape parse_gpt(const ConfigNode& node) {
@@ -11,6 +13,7 @@ GptShape parse_gpt(const ConfigNode& node) {
   node.require("heads", shape.heads, {.min = 1, .max = 1 << 16});
   node.require("sequence", shape.sequence, {.min = 1, .max = 1 << 20});
   node.read("tied_embeddings", shape.tied_embeddings);
+  read_precision(node, shape.precision);
   node.finish();
   if (shape.width % shape.heads != 0)
     node.at("heads").fail(fmt::format("width {} does not divide among {} heads", shape.width, shape.heads));

@@ -166,7 +166,7 @@ class Writer {
 
 ConditionalUnetGraph conditional_unet_graph(const ConditionalUnetShape& shape, double loss_scale) {
   check(shape);
-  GraphBuilder b;
+  GraphBuilder b(shape.precision);
   ConditionalUnetGraph result;
   const std::int64_t size = shape.size, c = shape.channels;
   const std::vector<std::string> picture{"batch", "height", "width", "colours"};
@@ -175,7 +175,8 @@ ConditionalUnetGraph conditional_unet_graph(const ConditionalUnetShape& shape, d
   result.context =
       b.input("context", {DType::kF32, {shape.batch, shape.context_length, 4 * c}}, {"batch", "sequence", "context"});
   result.targets = b.input("targets", {DType::kF32, {shape.batch, size, size, 4}}, picture);
-  result.output = Writer(shape, b, result.context).write(result.pixels, result.time_features);
+  const auto converted = [&](ValueId input) { return b.convert(input, b.precision()); };
+  result.output = Writer(shape, b, converted(result.context)).write(converted(result.pixels), converted(result.time_features));
   result.loss = b.squared_error(result.output, result.targets, loss_scale);
   result.graph = std::move(b).finish();
   return result;

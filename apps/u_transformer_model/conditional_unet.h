@@ -14,6 +14,7 @@ struct ConditionalUnetShape {
   std::int64_t size = 32;            ///< Height and width of a picture; halved three times.
   std::int64_t context_length = 16;  ///< Tokens of the context, each 4C wide.
   std::int64_t batch = 1;
+  DType precision = DType::kF32;  ///< Or bf16; the inputs are f32 in both.
 };
 
 /// A forward graph with the values that its user needs.
@@ -23,7 +24,7 @@ struct ConditionalUnetGraph {
   ValueId time_features;  ///< f32[batch, C]: sinusoids of the time step
   ValueId context;        ///< f32[batch, context_length, 4C]
   ValueId targets;        ///< f32[batch, size, size, 4]
-  ValueId output;         ///< f32[batch, size, size, 4]
+  ValueId output;         ///< [batch, size, size, 4], in the model's precision
   ValueId loss;           ///< loss_scale * sum of squared differences
 };
 

@@ -149,7 +149,7 @@ class Writer {
 
 UTransformerGraph u_transformer_graph(const UTransformerShape& shape, double loss_scale) {
   check(shape);
-  GraphBuilder b;
+  GraphBuilder b(shape.precision);
   UTransformerGraph result;
   const Shape picture{shape.batch, shape.height, shape.width};
   result.pixels =
@@ -157,7 +157,7 @@ UTransformerGraph u_transformer_graph(const UTransformerShape& shape, double los
   result.targets = b.input("targets", {DType::kI32, picture}, {"batch", "height", "width"});
   result.weights = b.input("weights", {DType::kF32, picture}, {"batch", "height", "width"});
   Writer writer(shape, b);
-  result.logits = writer.head(writer.up(writer.bottom(writer.down(result.pixels))));
+  result.logits = writer.head(writer.up(writer.bottom(writer.down(b.convert(result.pixels, b.precision())))));
   result.loss = b.cross_entropy(result.logits, result.targets, loss_scale, result.weights);
   result.graph = std::move(b).finish();
   return result;

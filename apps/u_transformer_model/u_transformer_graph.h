@@ -17,6 +17,7 @@ struct UTransformerShape {
   std::int64_t head_dim = 16;       ///< Must divide `channels`, as must group_size.
   std::int64_t attended_skips = 3;  ///< So many skips, the deepest ones, pass through cross attention; the others as they are.
   std::int64_t batch = 2;           ///< Pictures per microbatch.
+  DType precision = DType::kF32;    ///< Or bf16 (core/README.md, "Mixed precision"); pixels are f32 in both.
 };
 
 /// A forward graph with the values that its user needs.
@@ -25,7 +26,7 @@ struct UTransformerGraph {
   ValueId pixels;   ///< f32[batch, height, width, 1]
   ValueId targets;  ///< i32[batch, height, width]: the class of every pixel
   ValueId weights;  ///< f32[batch, height, width]: what an error at this pixel counts
-  ValueId logits;   ///< f32[batch, height, width, classes]
+  ValueId logits;   ///< [batch, height, width, classes], in the model's precision
   ValueId loss;     ///< loss_scale * weighted sum of pixel losses
 };
 

@@ -59,6 +59,7 @@ std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape
                                   const std::vector<BrainSlice>& slices) {
   UTransformerShape one = shape;
   one.batch = 1;
+  one.precision = DType::kF32;  // the optimizer's values, not their rounded copies
   const UTransformerGraph model = u_transformer_graph(one, 1.0);
   Evaluation evaluation(device, model.graph, {model.logits});
   set_parameters(evaluation, parameters);

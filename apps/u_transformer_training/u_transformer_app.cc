@@ -97,9 +97,9 @@ ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape&
   const UTransformerGraph model = u_transformer_graph(shape_, 1.0 / pixels);
   return {.graphs = {differentiate(model.graph, model.loss), model.graph, model.loss},
           .text = fmt::format(
-              "U-Transformer: {} levels from {} channels, {} x {} pixels, {} of {} skips attended, {:.2f} M parameters",
+              "U-Transformer: {} levels from {} channels, {} x {} pixels, {} of {} skips attended, {:.2f} M parameters, {}",
               shape_.levels, shape_.channels, shape_.height, shape_.width, shape_.attended_skips, shape_.levels,
-              static_cast<double>(model.graph.num_parameter_elements()) * 1e-6),
+              static_cast<double>(model.graph.num_parameter_elements()) * 1e-6, to_string(shape_.precision)),
           .units_per_row = 1,
           .unit = "slices"};
 }

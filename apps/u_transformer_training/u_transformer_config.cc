@@ -1,5 +1,6 @@
 #include "apps/u_transformer_training/u_transformer_config.h"
 
+#include "apps/train/precision.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
@@ -14,6 +15,7 @@ UTransformerShape parse_u_transformer(const ConfigNode& node) {
   node.read("head_dim", shape.head_dim, {.min = 1, .max = 4096});
   shape.attended_skips = shape.levels;
   node.read("attended_skips", shape.attended_skips, {.min = 0, .max = 8});
+  read_precision(node, shape.precision);
   node.finish();
   try {
     u_transformer_graph(shape, 1.0);  // whether the sizes fit each other, the graph knows

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/check.h"
 #include "core/device/device.h"
 #include "core/graph/graph.h"
 
@@ -30,9 +31,13 @@ class Evaluation final {
 
   /// Memory of an input, a parameter or a result.
   TensorRef tensor(ValueId value) const;
+  /// Its elements, of a type with the size of theirs.
   template <typename T>
   std::span<T> data(ValueId value) const {
-    return tensor(value).as<T>();
+    const TensorRef found = tensor(value);
+    WEFT_CHECK(sizeof(T) == size_of(found.type.dtype), "%{} {} read as elements of {} bytes", value, to_string(found.type),
+               sizeof(T));
+    return found.as<T>();
   }
   /// Gives every parameter its initial values.
   void fill_parameters(std::uint64_t seed);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "mesh/program/compile.h"
+#include "mesh/program/parameter_blocks.h"
 
 namespace weft::mesh {
 
@@ -10,12 +11,10 @@ enum class CheckpointDirection : std::uint8_t {
   kScatter,  ///< From the driver, which has read them, to every device.
 };
 
-/// Programs that move every parameter, with its two moments, between the meshes and the driver, which holds them whole. The last
+/// Programs that move every parameter as the optimizer has it, in f32 with its two moments, between the meshes and the driver,
+/// which holds them whole (mesh/program/parameter_blocks.h). Scattering rounds the working copies of bf16 parameters. The last
 /// program is the driver's. `driver` must be in the topology. Named "gather" and "scatter".
 std::vector<Program> compile_checkpoint(const Partition& partition, CheckpointDirection direction, transfer::DeviceId driver,
                                         const transfer::Topology& topology);
-
-/// The blocks of one parameter: "parameter/h0.weight", "first_moment/h0.weight", "second_moment/h0.weight".
-std::vector<std::string> checkpoint_blocks(const std::string& parameter);
 
 }  // namespace weft::mesh

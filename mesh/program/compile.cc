@@ -137,7 +137,9 @@ std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer:
   const auto mesh_of = [&](const Holder& holder) { return partition.meshes[static_cast<std::size_t>(holder.mesh)]; };
   std::vector<TermTransfer> transfers;
   for (const auto& [parameter, all] : holders) {
-    const TensorType& type = partition.graph.value(partition.graph.parameters()[static_cast<std::size_t>(parameter)].value).type;
+    const TensorType type{
+        // a gradient's
+        DType::kF32, partition.graph.value(partition.graph.parameters()[static_cast<std::size_t>(parameter)].value).type.shape};
     for (const Holder& from : all) {
       for (const GradientTerm& term : from.parameter->terms) {
         for (const Holder& to : all) {

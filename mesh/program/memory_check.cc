@@ -55,6 +55,7 @@ class MemoryCheck {
     for (const ProgramParameter& parameter : program_.parameters) {
       for (const std::uint32_t buffer : {parameter.gradient, parameter.value, parameter.first_moment, parameter.second_moment})
         write(buffer);
+      if (parameter.working >= 0) write(static_cast<std::uint32_t>(parameter.working));
     }
   }
   void visit(const Start& start) {

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "mesh/program/parameter_blocks.h"
 
 namespace weft::mesh {
 
@@ -42,6 +43,10 @@ TensorType MeshCompiler::local_type(LocalId id, int rank) const {
   return {type.dtype, local_shape(type.shape, local(id).spec, mesh_, rank)};
 }
 
+TensorType MeshCompiler::state_type(LocalId parameter, int rank) const {
+  return {DType::kF32, local_type(parameter, rank).shape};
+}
+
 std::string MeshCompiler::value_name(LocalId id) const { return partition_.graph.value(local(id).value).name; }
 
 void MeshCompiler::make_parameters() {
@@ -49,7 +54,7 @@ void MeshCompiler::make_parameters() {
     for (int rank = 0; rank < num_ranks(); ++rank) {
       Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
       const TensorType type = local_type(parameter.value, rank);
-      const std::int32_t block = emitter.persistent("parameter/" + value_name(parameter.value), type.bytes());
+      const std::int32_t block = emitter.persistent(block_that_ops_read(value_name(parameter.value), type.dtype), type.bytes());
       parameters_[static_cast<std::size_t>(rank)][parameter.value] = emitter.add_persistent_buffer(block, 0, type);
     }
   }

@@ -97,6 +97,8 @@ class MeshCompiler {
   int num_ranks() const { return mesh_.size(); }
   const LocalValue& local(LocalId id) const { return part_.locals[id.value()]; }
   TensorType local_type(LocalId id, int rank) const;
+  /// Of the parameter's value in the optimizer, its moments and its gradient: f32, in the parameter's spec.
+  TensorType state_type(LocalId parameter, int rank) const;
   std::string value_name(LocalId id) const;
 
   void make_parameters();
@@ -145,7 +147,7 @@ class MeshCompiler {
 
   std::vector<Emitter> emitters_;
   std::vector<std::map<std::pair<LocalId, int>, std::uint32_t>> instances_;  ///< Per rank: (value, microbatch) -> buffer.
-  std::vector<std::map<LocalId, std::uint32_t>> parameters_;                 ///< Per rank: parameter -> buffer.
+  std::vector<std::map<LocalId, std::uint32_t>> parameters_;                 ///< Per rank: parameter -> buffer that ops read.
   std::map<LocalId, std::uint32_t> inputs_;                                  ///< Data inputs, equal index on every rank.
   std::vector<End> ends_;
   std::vector<Unfinished> unfinished_;

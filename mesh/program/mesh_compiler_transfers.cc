@@ -2,6 +2,7 @@
 
 #include "core/base/check.h"
 #include "mesh/program/mesh_compiler.h"
+#include "mesh/program/parameter_blocks.h"
 #include "mesh/topology/axis_groups.h"
 #include "transfer/collective/collective.h"
 
@@ -102,11 +103,12 @@ std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
   const Spec& wanted = local(parameter.value).spec;
   if (spec == wanted) return sum.buffers;
   // The gradient came out split otherwise than the parameter: bring it into the parameter's place, once per step.
-  const auto transfers = add_reshard("reshard gradient of " + value_name(parameter.value),
-                                     partition_.graph.value(local(parameter.value).value).type, spec, wanted);
+  const auto transfers =
+      add_reshard("reshard gradient of " + value_name(parameter.value),
+                  {DType::kF32, partition_.graph.value(local(parameter.value).value).type.shape}, spec, wanted);
   std::vector<std::uint32_t> buffers;
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
-    const TensorType type = local_type(parameter.value, static_cast<int>(r));
+    const TensorType type = state_type(parameter.value, static_cast<int>(r));
     const std::int32_t block = emitters_[r].persistent(term_block(sum.parameter, sum.term.index), type.bytes());
     buffers.push_back(emitters_[r].add_persistent_buffer(block, 0, type));
     emitters_[r].start(transfers[r], -1, sum.buffers[r], buffers.back());
@@ -130,7 +132,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(const std:
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       Emitter& emitter = emitters_[r];
       if (!sends) {
-        const TensorType type = local_type(at->value, static_cast<int>(r));
+        const TensorType type = state_type(at->value, static_cast<int>(r));
         const std::int32_t block = emitter.persistent(term_block(index, transfer.term), type.bytes());
         buffers.push_back(emitter.add_persistent_buffer(block, 0, type));
       }
@@ -151,7 +153,7 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(const std:
     }
     gradients.emplace_back();
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
-      const TensorType type = local_type(part_.parameters[i].value, static_cast<int>(r));
+      const TensorType type = state_type(part_.parameters[i].value, static_cast<int>(r));
       const std::int32_t block = emitters_[r].persistent("gradient/" + value_name(part_.parameters[i].value), type.bytes());
       const std::uint32_t sum = emitters_[r].add_persistent_buffer(block, 0, type);
       for (const auto& [term, buffers] : terms[i]) emitters_[r].accumulate(buffers[r], sum, term == 0);
@@ -173,15 +175,18 @@ void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint
     const Spec& spec = local(parameter.value).spec;
     for (int rank = 0; rank < num_ranks(); ++rank) {
       const auto r = static_cast<std::size_t>(rank);
-      const TensorType type = local_type(parameter.value, rank);
-      const auto moment = [&](const std::string& name) {
-        return emitters_[r].add_persistent_buffer(emitters_[r].persistent(name + "/" + value.name, type.bytes()), 0, type);
+      const TensorType type = state_type(parameter.value, rank);
+      const std::vector<std::string> blocks = checkpoint_blocks(value.name);
+      const auto state = [&](std::size_t block) {
+        return emitters_[r].add_persistent_buffer(emitters_[r].persistent(blocks[block], type.bytes()), 0, type);
       };
+      const std::uint32_t read = parameters_[r].at(parameter.value);
+      const bool copied = value.type.dtype != DType::kF32;
       emitters_[r].add_parameter(
           {value.name, static_cast<std::uint32_t>(parameter.parameter), value.type.shape,
            region_of(value.type.shape, spec, mesh_, rank), static_cast<std::uint8_t>(logical.initializer.kind),
            logical.initializer.standard_deviation, logical.decay, parameter.is_home && is_first_replica(spec, mesh_, rank),
-           parameters_[r].at(parameter.value), gradients[i][r], moment("first_moment"), moment("second_moment")});
+           copied ? state(0) : read, gradients[i][r], state(1), state(2), copied ? static_cast<std::int32_t>(read) : -1});
     }
   }
   for (std::size_t r = 0; r < emitters_.size(); ++r) {

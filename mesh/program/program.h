@@ -13,7 +13,7 @@
 
 namespace weft::mesh {
 
-/// Memory that outlives a step and that programs share by name: parameters, gradients, optimizer moments, losses.
+/// Memory that outlives a step and that programs share by name: parameters, working copies, gradients, optimizer moments, losses.
 struct Persistent {
   std::string name;
   std::uint64_t bytes = 0;
@@ -58,15 +58,16 @@ struct ProgramParameter {
   double standard_deviation = 0;
   bool decay = true;
   bool counts_in_norm = true;  ///< Exactly one of the devices that hold equal shards counts it.
-  std::uint32_t value = 0;     ///< Buffers.
+  std::uint32_t value = 0;     ///< Buffers, of f32: what the optimizer updates,
   std::uint32_t gradient = 0;
   std::uint32_t first_moment = 0;
   std::uint32_t second_moment = 0;
+  std::int32_t working = -1;  ///< and the bf16 copy of the value that ops read; -1: they read the value itself.
   static constexpr auto fields =
       weft::fields(&ProgramParameter::name, &ProgramParameter::index, &ProgramParameter::shape, &ProgramParameter::region,
                    &ProgramParameter::initializer, &ProgramParameter::standard_deviation, &ProgramParameter::decay,
                    &ProgramParameter::counts_in_norm, &ProgramParameter::value, &ProgramParameter::gradient,
-                   &ProgramParameter::first_moment, &ProgramParameter::second_moment);
+                   &ProgramParameter::first_moment, &ProgramParameter::second_moment, &ProgramParameter::working);
 };
 
 // Instructions. A program is run in order; only Wait blocks.

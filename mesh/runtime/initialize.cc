@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/graph/fill_parameter.h"
+#include "core/tensor/bfloat16.h"
 
 namespace weft::mesh {
 
@@ -15,6 +16,13 @@ void initialize_parameters(const Program& program, std::uint64_t seed, Storage& 
     fill_parameter(parameter.name, parameter.shape, parameter.region, initializer, seed, values);
     const TensorRef& value = tensors[parameter.value];
     stream.copy(std::as_bytes(std::span(values)), {value.data, value.type.bytes()});
+    std::vector<BFloat16> rounded;
+    if (parameter.working >= 0) {
+      const TensorRef& working = tensors[static_cast<std::size_t>(parameter.working)];
+      rounded.resize(values.size());
+      convert(values, rounded);
+      stream.copy(std::as_bytes(std::span(rounded)), {working.data, working.type.bytes()});
+    }
     for (const std::uint32_t moment : {parameter.first_moment, parameter.second_moment}) {
       stream.fill_zero({tensors[moment].data, tensors[moment].type.bytes()});
     }

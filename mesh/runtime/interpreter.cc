@@ -308,11 +308,13 @@ void Interpreter::execute(const Update& update) {
   step.gradient_scale = clip_factor(report_.grad_norm, optimizer.clip_norm);
   std::vector<OptimizedParameter> parameters_to_update;
   for (const ProgramParameter& parameter : program_.parameters) {
-    parameters_to_update.push_back({.gradient = tensors_[parameter.gradient].as<float>(),
-                                    .value = tensors_[parameter.value].as<float>(),
-                                    .first_moment = tensors_[parameter.first_moment].as<float>(),
-                                    .second_moment = tensors_[parameter.second_moment].as<float>(),
-                                    .decay = parameter.decay});
+    parameters_to_update.push_back(
+        {.gradient = tensors_[parameter.gradient].as<float>(),
+         .value = tensors_[parameter.value].as<float>(),
+         .first_moment = tensors_[parameter.first_moment].as<float>(),
+         .second_moment = tensors_[parameter.second_moment].as<float>(),
+         .decay = parameter.decay,
+         .working = parameter.working < 0 ? TensorRef{} : tensors_[static_cast<std::size_t>(parameter.working)]});
   }
   resources_.stream.adamw(step, parameters_to_update);
 }

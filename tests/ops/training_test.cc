@@ -5,6 +5,8 @@
 #include "core/autodiff/differentiate.h"
 #include "core/device_cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
+#include "core/ops/graph_builder.h"
+#include "core/tensor/bfloat16.h"
 
 namespace weft {
 namespace {
@@ -26,9 +28,11 @@ void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch,
   }
 }
 
-std::vector<double> train(int steps, int microbatches, int threads = 1) {
+std::vector<double> train(int steps, int microbatches, int threads = 1, DType precision = DType::kF32) {
   const double tokens = static_cast<double>(kShape.batch * kShape.sequence * microbatches);
-  const apps::GptGraph gpt = apps::gpt_graph(kShape, 1 / tokens);
+  apps::GptShape shape = kShape;
+  shape.precision = precision;
+  const apps::GptGraph gpt = apps::gpt_graph(shape, 1 / tokens);
   CpuDevice device({threads, std::nullopt});
   OneDeviceTrainer trainer(device, differentiate(gpt.graph, gpt.loss), 1);
   std::vector<double> losses;
@@ -45,6 +49,33 @@ TEST(OneDeviceTrainer, AGptLearnsToCount) {
   // The first token does not tell whether a row counts by ones or by twos: log(2) for one of twelve tokens is
   // the best there is.
   EXPECT_LT(losses.back(), 0.15);
+}
+
+TEST(OneDeviceTrainer, InBf16LossesStayNearThoseInF32) {
+  const std::vector<double> bf16 = train(150, 2, 1, DType::kBF16), f32 = train(150, 2);
+  for (std::size_t step = 0; step < 20; ++step) EXPECT_NEAR(bf16[step], f32[step], 0.02 * f32[step]) << "step " << step;
+  EXPECT_LT(bf16.back(), 0.15);
+  EXPECT_NE(bf16, f32);
+}
+
+/// Steps of a thousandth of a bf16 value's last place add up in the f32 values, and are lost in the copies alone.
+TEST(OneDeviceTrainer, InBf16SmallStepsAreNotLost) {
+  GraphBuilder b(DType::kBF16);
+  const ValueId target = b.input("target", {DType::kF32, {3, 5}}, {"any", "any"});
+  const ValueId w = b.parameter("w", {3, 5}, ones(), {"any", "any"});
+  const ValueId loss = b.squared_error(w, target, 1.0);
+  CpuDevice device;
+  OneDeviceTrainer trainer(device, differentiate(b.graph(), loss), 1);
+  const auto copy = [&] { return static_cast<float>(trainer.evaluation().data<BFloat16>(w)[7]); };
+  const auto feed = [&](int, Evaluation& evaluation) { std::ranges::fill(evaluation.data<float>(target), 5.0f); };
+  for (int step = 0; step < 20; ++step) trainer.step(1, feed, {.learning_rate = 1e-4}, 0);
+  EXPECT_EQ(copy(), 1.0f);
+  EXPECT_NEAR(trainer.value(0)[7], 1 + 20e-4f, 1e-5);
+  for (int step = 0; step < 30; ++step) trainer.step(1, feed, {.learning_rate = 1e-4}, 0);
+  EXPECT_EQ(copy(), 1.0f + 0x1p-7f) << "1.005 is nearer to it than to 1";
+  trainer.value(0)[7] = 2.0f;
+  trainer.resume_after(3);
+  EXPECT_EQ(copy(), 2.0f);
 }
 
 TEST(OneDeviceTrainer, TheSameTrainingTwiceIsBitIdentical) { EXPECT_EQ(train(5, 3), train(5, 3)); }

@@ -81,6 +81,29 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Resume,
                            return master_cases()[test.param.first].name + "_to_" + master_cases()[test.param.second].name;
                          });
 
+/// A checkpoint holds f32 values in either precision.
+TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
+  RandomBatches batches({kRows, kVocabulary, 11});
+  const mesh::TrainingPlan f32 = plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan bf16 = plan_of(master_cases()[7], "1f1b", transfer::Strategy::kWeft, DType::kBF16);
+  mesh::InProcessTraining first(f32, batches, 7), second(bf16, batches, 8), third(f32, batches, 9), same(bf16, batches, 10);
+  losses(first, 0, 5);
+  const Blocks at_5 = gather(first, f32, 1000);
+  scatter(second, at_5, 1001);
+  EXPECT_EQ(gather(second, bf16, 1002), at_5) << "values come back as they went in, not rounded";
+  const auto near = [](const std::vector<double>& values, const std::vector<double>& expected) {
+    ASSERT_EQ(values.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values[i], expected[i], 0.01 * expected[i]) << i;
+  };
+  near(losses(second, 5, 8), losses(first, 5, 8));
+  const Blocks at_8 = gather(second, bf16, 1003);
+  scatter(third, at_8, 1004);
+  scatter(same, at_8, 1005);
+  const auto in_bf16 = losses(second, 8, 11);
+  near(losses(third, 8, 11), in_bf16);
+  EXPECT_EQ(losses(same, 8, 11), in_bf16) << "working copies are rounded from the values that came";
+}
+
 TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
   const mesh::TrainingPlan plan = plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});

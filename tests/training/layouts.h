@@ -36,8 +36,8 @@ inline std::vector<Case> master_cases() {
   };
 }
 
-inline mesh::ModelGraphs small_gpt(std::int64_t layers = 3, bool tied_embeddings = false) {
-  const apps::GptShape shape{layers, 16, 2, kSequence, kRows, kVocabulary, tied_embeddings};
+inline mesh::ModelGraphs small_gpt(std::int64_t layers = 3, bool tied_embeddings = false, DType precision = DType::kF32) {
+  const apps::GptShape shape{layers, 16, 2, kSequence, kRows, kVocabulary, tied_embeddings, precision};
   const double scale = 1.0 / static_cast<double>(kRows * kSequence * kMicrobatches);
   const apps::GptGraph model = apps::gpt_graph(shape, scale);
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
@@ -70,8 +70,9 @@ inline mesh::LayoutConfig layout_of(const Case& c, const std::string& schedule, 
   return layout;
 }
 
-inline mesh::TrainingPlan plan_of(const Case& c, const std::string& schedule, transfer::Strategy strategy) {
-  return mesh::make_training_plan(layout_of(c, schedule, strategy), small_gpt(), places_of(c));
+inline mesh::TrainingPlan plan_of(const Case& c, const std::string& schedule, transfer::Strategy strategy,
+                                  DType precision = DType::kF32) {
+  return mesh::make_training_plan(layout_of(c, schedule, strategy), small_gpt(3, false, precision), places_of(c));
 }
 
 inline mesh::StepRequest train_step(std::uint64_t step) {

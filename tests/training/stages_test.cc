@@ -83,9 +83,12 @@ std::vector<mesh::StepResult> train(const mesh::TrainingPlan& plan, transfer::Lo
   return results;
 }
 
-enum class Model : std::uint8_t { kGpt, kTied, kUShaped };
+enum class Model : std::uint8_t { kGpt, kTied, kUShaped, kTiedInBF16 };
 
-mesh::ModelGraphs graphs_of(Model model) { return model == Model::kUShaped ? u_shaped() : small_gpt(4, model == Model::kTied); }
+mesh::ModelGraphs graphs_of(Model model) {
+  if (model == Model::kUShaped) return u_shaped();
+  return small_gpt(4, model != Model::kGpt, model == Model::kTiedInBF16 ? DType::kBF16 : DType::kF32);
+}
 
 const std::vector<mesh::StepResult>& one_device(Model model) {
   static std::map<Model, std::vector<mesh::StepResult>> results;
@@ -134,7 +137,7 @@ TEST_P(Stages, LossesEqualThoseOfOneDevice) {
 }
 
 std::string suffix(Model model, mesh::Lowering lowering) {
-  const std::string models[] = {"_gpt", "_tied", "_u"};
+  const std::string models[] = {"_gpt", "_tied", "_u", "_tied_bf16"};
   return models[static_cast<int>(model)] + (lowering == mesh::Lowering::kSafe ? "_safe" : "_lanes");
 }
 
@@ -170,7 +173,7 @@ std::string name_of_named(const testing::TestParamInfo<NamedStages::ParamType>& 
 
 INSTANTIATE_TEST_SUITE_P(All, NamedStages,
                          testing::Combine(testing::ValuesIn(mesh::schedule_names()),
-                                          testing::Values(Model::kGpt, Model::kTied, Model::kUShaped),
+                                          testing::Values(Model::kGpt, Model::kTied, Model::kUShaped, Model::kTiedInBF16),
                                           testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
                          name_of_named);
 
@@ -305,12 +308,14 @@ TEST(SharedWeights, ResumeFromACheckpointOnOtherMeshes) {
     EXPECT_EQ(resumed.run(train_step(step)).loss, whole.run(train_step(step)).loss);
 }
 
-TEST(SharedWeights, TheOneDeviceTrainerAddsTermsInTheSameOrder) {
-  const auto model = graphs_of(Model::kTied);
+class OneDeviceTerms : public testing::TestWithParam<Model> {};
+
+TEST_P(OneDeviceTerms, TheOneDeviceTrainerAddsThemInTheSameOrder) {
+  const auto model = graphs_of(GetParam());
   CpuDevice device;
   OneDeviceTrainer trainer(device, model.train, 7);
   RandomBatches batches({kRows, kVocabulary, 11});
-  const std::vector<mesh::StepResult>& expected = one_device(Model::kTied);
+  const std::vector<mesh::StepResult>& expected = one_device(GetParam());
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     const mesh::OptimizerStep rates = train_step(step).optimizer;
     const auto feed = [&](int microbatch, Evaluation& evaluation) {
@@ -326,6 +331,9 @@ TEST(SharedWeights, TheOneDeviceTrainerAddsTermsInTheSameOrder) {
     EXPECT_EQ(report.gradient_norm, expected[step].grad_norm) << "step " << step;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(SharedWeights, OneDeviceTerms, testing::Values(Model::kTied, Model::kTiedInBF16),
+                         [](const auto& test) { return test.param == Model::kTied ? "f32" : "bf16"; });
 
 TEST(Signals, CarryNextToNothingThroughTheSamePrograms) {
   Case c{"c", {{2, 1}, {1, 2}}, {2, 2}, false};

@@ -41,9 +41,11 @@ struct Cut {
 
 std::vector<Cut> cuts() { return {{"skips_meet", {1, 1, 1, 2}, {3, 2}}, {"skips_apart", {1, 1, 2, 1}, {2, 3}}}; }
 
-mesh::ModelGraphs small_u_transformer() {
+mesh::ModelGraphs small_u_transformer(DType precision = DType::kF32) {
   const double pixels = static_cast<double>(kMicrobatches * kShape.batch * kShape.height * kShape.width);
-  const apps::UTransformerGraph model = apps::u_transformer_graph(kShape, 1 / pixels);
+  apps::UTransformerShape shape = kShape;
+  shape.precision = precision;
+  const apps::UTransformerGraph model = apps::u_transformer_graph(shape, 1 / pixels);
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
 
@@ -66,8 +68,8 @@ mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut, const s
 }
 
 std::vector<mesh::StepResult> train(const Case& c, const mesh::LayoutConfig& layout,
-                                    const transfer::LoopbackOptions& options = {}) {
-  const mesh::TrainingPlan plan = mesh::make_training_plan(layout, small_u_transformer(), places_of(c));
+                                    const transfer::LoopbackOptions& options = {}, DType precision = DType::kF32) {
+  const mesh::TrainingPlan plan = mesh::make_training_plan(layout, small_u_transformer(precision), places_of(c));
   RandomPictures pictures(kShape.batch, 11);
   mesh::InProcessTraining training(plan, pictures, 7, options);
   std::vector<mesh::StepResult> results;
@@ -135,6 +137,28 @@ INSTANTIATE_TEST_SUITE_P(All, UTransformerMaster,
                          [](const auto& test) {
                            return name_from(std::get<0>(test.param).name, std::get<1>(test.param), std::get<2>(test.param));
                          });
+
+/// In bf16, where a sum in another order rounds to a neighbour 2^-8 away.
+TEST(UTransformerInBF16, LossesEqualThoseOfOneDevice) {
+  const Case one = u_transformer_cases().front();
+  const auto results_of = [](const Case& c) {
+    return train(c, u_transformer_layout(c, "1f1b", mesh::Lowering::kLanes), shuffled(), DType::kBF16);
+  };
+  const std::vector<mesh::StepResult> expected = results_of(one);
+  for (const Case& c : u_transformer_cases()) {
+    const std::vector<mesh::StepResult> results = results_of(c);
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      EXPECT_NEAR(expected[step].loss, one_device()[step].loss, 0.02 * one_device()[step].loss) << "f32, step " << step;
+      if (c.reorders_sums) {
+        EXPECT_NEAR(results[step].loss, expected[step].loss, (step < 3 ? 5e-3 : 0.02) * expected[step].loss)
+            << c.name << " step " << step;
+      } else {
+        EXPECT_EQ(results[step].loss, expected[step].loss) << c.name << " step " << step;
+        EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << c.name << " step " << step;
+      }
+    }
+  }
+}
 
 /// Every named schedule, with as many stages per mesh as it has.
 class UTransformerStages : public testing::TestWithParam<std::tuple<Cut, std::string, mesh::Lowering>> {};

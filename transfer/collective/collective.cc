@@ -17,8 +17,8 @@ namespace {
 void check_group(const std::string& what, DType dtype, bool reduces, const Region& box, const std::vector<Shard>& ranks,
                  const Topology& topology) {
   if (ranks.empty()) throw_error(ErrorCode::kInvalidArgument, "{}: the group is empty", what);
-  if (reduces && (dtype == DType::kU8 || dtype == DType::kBF16))
-    throw_error(ErrorCode::kInvalidArgument, "{}: {} cannot be reduced; use f32, f64 or i32", what, to_string(dtype));
+  if (reduces && dtype == DType::kU8)
+    throw_error(ErrorCode::kInvalidArgument, "{}: {} cannot be reduced; use f32, bf16, f64 or i32", what, to_string(dtype));
   std::set<DeviceId> seen;
   for (const Shard& shard : ranks) {
     topology.host_of(shard.device);

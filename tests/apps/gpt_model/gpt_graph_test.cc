@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 
@@ -31,6 +33,18 @@ TEST(GptGraph, CanBeDifferentiated) {
   const GptGraph gpt = gpt_graph({}, 1.0);
   const TrainingGraph training = differentiate(gpt.graph, gpt.loss);
   EXPECT_EQ(training.gradients.size(), gpt.graph.parameters().size());
+}
+
+TEST(GptGraph, InBf16OnlyTheLossAndGradientsOfParametersAreF32AndNothingIsConverted) {
+  const GptGraph gpt = gpt_graph({.tied_embeddings = true, .precision = DType::kBF16}, 1.0);
+  const TrainingGraph training = differentiate(gpt.graph, gpt.loss);
+  std::set<ValueId> f32{training.loss};
+  for (const Gradient& gradient : training.gradients) f32.insert(gradient.gradient);
+  for (const Node& node : training.graph.nodes()) {
+    EXPECT_TRUE(node.op.kind != OpKind::kToF32 && node.op.kind != OpKind::kToBF16);
+    for (const ValueId output : node.outputs)
+      EXPECT_EQ(training.graph.value(output).type.dtype == DType::kF32, f32.contains(output)) << to_string(node.op);
+  }
 }
 
 TEST(GptGraph, RefusesHeadsThatDoNotDivideTheWidth) { EXPECT_THROW(gpt_graph({.width = 100, .heads = 3}, 1.0), Error); }

@@ -43,6 +43,31 @@ TEST_F(GptTrainingTest, TheAppReadsItsSectionsAndMakesItsModel) {
   EXPECT_EQ(model.units_per_row, 8);
   EXPECT_EQ(model.graphs.train.graph.value(model.graphs.train.graph.inputs()[0].value).type.shape, (Shape{3, 8}));
   EXPECT_THAT(model.text, HasSubstr("2 layers"));
+  EXPECT_THAT(model.text, HasSubstr("f32"));
+}
+
+TEST_F(GptTrainingTest, PrecisionIsF32OrBf16AndACheckpointFitsBoth) {
+  std::vector<std::string> digests;
+  for (const std::string precision : {"f32", "bf16"}) {
+    const auto document =
+        ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: " + precision + "}"), "c.yaml");
+    GptApp app;
+    const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+    document.finish();
+    EXPECT_THAT(model.text, HasSubstr(precision));
+    for (const Parameter& parameter : model.graphs.train.graph.parameters())
+      EXPECT_EQ(to_string(model.graphs.train.graph.value(parameter.value).type.dtype), precision);
+    digests.push_back(app.prepare().digest);
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+  const auto document = ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: fp16}"), "c.yaml");
+  GptApp app;
+  try {
+    app.read(document.root(), {}, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("c.yaml:1:65: model.precision: expected one of f32, bf16, found 'fp16'"));
+  }
 }
 
 TEST_F(GptTrainingTest, HeadsThatDoNotDivideTheWidthAreRefusedWithTheirPlace) {

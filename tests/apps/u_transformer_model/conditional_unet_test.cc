@@ -50,6 +50,18 @@ double gigaflops(const Graph& graph, int from, int to) {
   return flops * 1e-9;
 }
 
+TEST(ConditionalUnet, InBf16OnlyItsInputsAreConverted) {
+  const ConditionalUnetGraph model = conditional_unet_graph({.channels = 32, .precision = DType::kBF16}, 1.0);
+  const TrainingGraph training = differentiate(model.graph, model.loss);
+  std::set<ValueId> converted;
+  for (const Node& node : training.graph.nodes()) {
+    EXPECT_NE(node.op.kind, OpKind::kToF32);
+    if (node.op.kind == OpKind::kToBF16) converted.insert(node.inputs[0]);
+  }
+  EXPECT_EQ(converted, (std::set<ValueId>{model.pixels, model.time_features, model.context}));
+  EXPECT_EQ(training.graph.value(model.output).type.dtype, DType::kBF16);
+}
+
 TEST(ConditionalUnet, HasThePapersParameterCounts) {
   EXPECT_EQ(graph_of(320).num_parameter_elements(), 483'775'364);
   EXPECT_EQ(graph_of(480).num_parameter_elements(), 1'088'312'644);

@@ -38,6 +38,9 @@ TEST(UTransformerApp, MistakesAreToldWithTheirPlace) {
   EXPECT_EQ(refusal(kModel), "accepted");
   EXPECT_THAT(refusal("model: {height: 16, width: 22, levels: 2, channels: 8, head_dim: 4}\n"),
               HasSubstr("c.yaml:1:8: a picture of 16 x 22 cannot be halved 2 times"));
+  EXPECT_EQ(refusal("model: {height: 16, width: 24, levels: 2, channels: 8, head_dim: 4, precision: bf16}\n"), "accepted");
+  EXPECT_THAT(refusal("model: {height: 16, width: 24, levels: 2, channels: 8, head_dim: 4, precision: half}\n"),
+              HasSubstr("model.precision: expected one of f32, bf16"));
   EXPECT_THAT(refusal(std::string(kModel) + "data: {plane: diagonal}\n"), HasSubstr("axial"));
   EXPECT_THAT(refusal(std::string(kModel) + "data: {templates: /nowhere}\n"), HasSubstr("there is no folder /nowhere"));
   const std::string two = refusal("model: {height: 16, width: 24, levles: 2, channels: 8}\ndata: {slab: 0}\n");

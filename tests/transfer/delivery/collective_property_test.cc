@@ -2,7 +2,9 @@
 
 #include <cstring>
 #include <random>
+#include <type_traits>
 
+#include "core/tensor/bfloat16.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/random_sharding.h"
 #include "transfer/collective/collective.h"
@@ -33,13 +35,18 @@ std::vector<std::byte> to_bytes(const std::vector<T>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
+/// bf16 in f32, rounded at the end.
 template <typename T>
 std::vector<T> reduce_in_order(const std::vector<std::vector<T>>& terms, ReduceOp op) {
-  std::vector<T> result = terms[0];
-  for (std::size_t rank = 1; rank < terms.size(); ++rank) {
-    for (std::size_t i = 0; i < result.size(); ++i) {
-      result[i] = op == ReduceOp::kSum ? result[i] + terms[rank][i] : std::max(result[i], terms[rank][i]);
+  using Sum = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
+  std::vector<T> result;
+  for (std::size_t i = 0; i < terms[0].size(); ++i) {
+    Sum sum = static_cast<Sum>(terms[0][i]);
+    for (std::size_t rank = 1; rank < terms.size(); ++rank) {
+      const Sum term = static_cast<Sum>(terms[rank][i]);
+      sum = op == ReduceOp::kSum ? sum + term : std::max(sum, term);
     }
+    result.push_back(static_cast<T>(sum));
   }
   return result;
 }
@@ -113,6 +120,7 @@ void all_reduce_rounds(DType dtype, std::uint64_t seed) {
 
 TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankF32) { all_reduce_rounds<float>(DType::kF32, 1); }
 TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankF64) { all_reduce_rounds<double>(DType::kF64, 2); }
+TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankBF16) { all_reduce_rounds<BFloat16>(DType::kBF16, 6); }
 
 TEST(CollectiveProperty, AllReduceInPlaceGivesTheSameBits) {
   std::mt19937_64 random(3);

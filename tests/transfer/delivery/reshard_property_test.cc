@@ -23,7 +23,7 @@ Case random_case(std::mt19937_64& random, std::int64_t max_extent) {
   std::vector<int> devices_per_host(1 + random() % 4);
   for (int& devices : devices_per_host) devices = 1 + static_cast<int>(random() % 4);
   Case result{Topology::dense(devices_per_host), {}, {}};
-  const DType dtype = std::array{DType::kF32, DType::kI32, DType::kF64, DType::kU8}[random() % 4];
+  const DType dtype = std::array{DType::kF32, DType::kBF16, DType::kF64, DType::kU8}[random() % 4];
   const Shape shape = test::random_shape(random, max_extent);
   const auto source = test::random_sharding(random, shape, result.topology.num_devices());
   const auto destination = test::random_sharding(random, shape, result.topology.num_devices());

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/base/error.h"
+#include "core/tensor/bfloat16.h"
 #include "transfer/execute/internal/reduce_terms.h"
 #include "transfer/execute/internal/slot_pool.h"
 
@@ -74,6 +75,17 @@ TEST(ReduceTerms, SumsInOrderAlsoIntoALaterTerm) {
   const std::byte* more[] = {reinterpret_cast<std::byte*>(d.data()), reinterpret_cast<std::byte*>(e.data())};
   reduce_terms(DType::kF64, ReduceOp::kMax, more, std::as_writable_bytes(std::span(out)));
   EXPECT_EQ(out, (std::vector<double>{2, 5, -3}));
+}
+
+TEST(ReduceTerms, SumsBf16InF32AndRoundsOnce) {
+  // In bf16, 256 + 1 is 256: each of the ones would be lost.
+  std::vector<BFloat16> a(1500, BFloat16(256)), b(1500, BFloat16(1)), out(1500);
+  const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
+                              reinterpret_cast<std::byte*>(b.data())};
+  reduce_terms(DType::kBF16, ReduceOp::kSum, terms, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, std::vector<BFloat16>(1500, BFloat16(258)));
+  reduce_terms(DType::kBF16, ReduceOp::kMax, terms, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(out, a);
 }
 
 TEST(SlotPool, LendsTheSameMemoryAgain) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "core/base/check.h"
+#include "core/tensor/bfloat16.h"
 
 namespace weft::transfer {
 namespace {
@@ -21,22 +23,55 @@ void accumulate(std::array<T, kBlock>& sum, const std::array<T, kBlock>& term) {
   }
 }
 
+/// What elements of type T are added in.
+template <typename T>
+struct SumOf {
+  using Type = T;
+};
+template <>
+struct SumOf<BFloat16> {
+  using Type = float;
+};
+
+/// Copies `count` elements into a block or out of it.
+template <typename T>
+void load(const std::byte* from, std::size_t count, std::array<typename SumOf<T>::Type, kBlock>& to) {
+  if constexpr (std::is_same_v<typename SumOf<T>::Type, T>) {
+    std::memcpy(to.data(), from, count * sizeof(T));
+  } else {
+    std::array<T, kBlock> stored;
+    std::memcpy(stored.data(), from, count * sizeof(T));
+    convert(std::span<const T>(stored).first(count), std::span(to).first(count));
+  }
+}
+template <typename T>
+void store(const std::array<typename SumOf<T>::Type, kBlock>& from, std::size_t count, std::byte* to) {
+  if constexpr (std::is_same_v<typename SumOf<T>::Type, T>) {
+    std::memcpy(to, from.data(), count * sizeof(T));
+  } else {
+    std::array<T, kBlock> stored;
+    convert(std::span(from).first(count), std::span<T>(stored).first(count));
+    std::memcpy(to, stored.data(), count * sizeof(T));
+  }
+}
+
 template <typename T, ReduceOp op>
 void reduce(std::span<const std::byte* const> terms, std::span<std::byte> out) {
+  using Sum = typename SumOf<T>::Type;
   const std::size_t count = out.size() / sizeof(T);
-  std::array<T, kBlock> sum, term;
+  std::array<Sum, kBlock> sum, term;
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t bytes = std::min(kBlock, count - begin) * sizeof(T);
-    if (bytes < sizeof(sum)) {  // the last block: what lies behind it is added too, and must be numbers
-      sum.fill(T{});
-      term.fill(T{});
+    const std::size_t size = std::min(kBlock, count - begin);
+    if (size < kBlock) {  // the last block: what lies behind it is added too, and must be numbers
+      sum.fill(Sum{});
+      term.fill(Sum{});
     }
-    std::memcpy(sum.data(), terms[0] + begin * sizeof(T), bytes);
+    load<T>(terms[0] + begin * sizeof(T), size, sum);
     for (std::size_t rank = 1; rank < terms.size(); ++rank) {
-      std::memcpy(term.data(), terms[rank] + begin * sizeof(T), bytes);
-      accumulate<T, op>(sum, term);
+      load<T>(terms[rank] + begin * sizeof(T), size, term);
+      accumulate<Sum, op>(sum, term);
     }
-    std::memcpy(out.data() + begin * sizeof(T), sum.data(), bytes);
+    store<T>(sum, size, out.data() + begin * sizeof(T));
   }
 }
 
@@ -54,7 +89,7 @@ void reduce_terms(DType dtype, ReduceOp op, std::span<const std::byte* const> te
     case DType::kF32: return reduce<float>(op, terms, out);
     case DType::kF64: return reduce<double>(op, terms, out);
     case DType::kI32: return reduce<std::int32_t>(op, terms, out);
-    case DType::kBF16:
+    case DType::kBF16: return reduce<BFloat16>(op, terms, out);
     case DType::kU8: break;
   }
   WEFT_CHECK(false, "cannot reduce {}", to_string(dtype));
