@@ -15,7 +15,8 @@ struct StageCosts {
   double weight_grad = 1;                              ///< W; B takes I and W
   double recompute = 0;                                ///< R
   double vocabulary_scores = 0, vocabulary_grads = 0;  ///< S, T
-  double reduce_grad = 0, optimizer = 0;               ///< Once per step.
+  double reduce_grad = 0;                              ///< Once per step, beside the computation.
+  double optimizer = 0;                                ///< Once per step.
   double activations = 1;                              ///< Memory that F takes, until the input gradient is there ...
   double for_weight_grad = 1;                          ///< ... but for this part of it, which W needs and gives back.
   double kept_for_recompute = 0;                       ///< What F leaves where an R follows, which takes the rest again.
@@ -72,7 +73,8 @@ struct ScheduleCosts {
   std::vector<StageEdge> stage_edges() const;
 };
 
-/// What the action takes while it need not wait. An R that the schedule lacks is in I and B.
+/// What the action takes while it need not wait. An R that the schedule lacks is in I and B. Of a REDUCE_GRAD, until what it
+/// begins is over.
 double duration(const ScheduleCosts& costs, const Action& action);
 
 /// The same work cut finer: every stage becomes `chunks` stages in a row with an equal part of its time and memory. The edges

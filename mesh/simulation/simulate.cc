@@ -218,7 +218,10 @@ class Player {
   double step_end(const Simulation& simulation) const {
     const std::size_t actors = simulation.actors.size();
     std::vector<double> computed, sent(actors, 0), reduce(actors, 0), optimizer(actors, 0);
-    for (const SimulatedActor& actor : simulation.actors) computed.push_back(actor.end);
+    for (std::size_t actor = 0; actor < actors; ++actor) {
+      const auto [reduced, then] = reductions(static_cast<int>(actor));
+      computed.push_back(std::max(simulation.actors[actor].end, reduced + then));
+    }
     for (std::size_t stage = 0; stage < costs_.stages.size(); ++stage) {
       const std::size_t actor = actor_of_stage(static_cast<int>(stage));
       const auto lacks = [&](ActionKind kind) { return !actions_.has(kind, static_cast<int>(stage), kNoMicrobatch); };
@@ -238,6 +241,18 @@ class Player {
       last = std::max(last, optimizer[actor]);
     }
     return all + costs_.exchange + last;
+  }
+
+  /// When what the actor's REDUCE_GRADs have begun is over, and what its OPTs take, which need it.
+  std::pair<double, double> reductions(int actor) const {
+    double over = 0, optimizer = 0;
+    for (int action = actions_.first(actor); action < actions_.first(actor + 1) && !options_.blocking; ++action) {
+      const Action& one = actions_.action(action);
+      const StageCosts& stage = costs_.stages[static_cast<std::size_t>(one.stage)];
+      if (one.kind == ActionKind::kReduceGrad) over = std::max(over, action_end(action)) + stage.reduce_grad;
+      if (one.kind == ActionKind::kOptimizer) optimizer += stage.optimizer;
+    }
+    return over > 0 ? std::pair(over, optimizer) : std::pair(0.0, 0.0);
   }
 
   std::size_t actor_of_stage(int stage) const {

@@ -49,8 +49,8 @@ struct Simulation {
   double mean_end = 0;  ///< Of all actions: how early the work gets done.
   std::vector<SimulatedActor> actors;
   std::vector<SimulatedTransfer> transfers;
-  /// Until a run's step is over: its sends, REDUCE_GRAD and OPT of the stages where the schedule lacks them, and the exchange
-  /// between these.
+  /// Until a run's step is over: its sends, reductions, REDUCE_GRAD and OPT of the stages where the schedule lacks them, and the
+  /// exchange between these.
   double step = 0;
 
   /// One step of the longest chain: an action, or the transfer that brought what it waited for.
@@ -77,7 +77,9 @@ struct SimulationOptions {
 };
 
 /// Plays one step. Every actor runs its actions in order, each as soon as what it needs is there, as far as it needs nothing
-/// more; transfers start when the tensor exists, one after the other per edge and direction, beside the computation. Pure; linear
+/// more; transfers start when the tensor exists, one after the other per edge and direction, beside the computation. So does what
+/// a REDUCE_GRAD begins, one after the other per actor, and nobody waits for it before the end of the step; it meets no transfers
+/// between actors. Where transfers block, the actor stands still in it. Pure; linear
 /// in the number of actions and transfers (times a logarithm where interfaces are shared). Throws Error(kInvalidArgument) if
 /// costs and schedule do not fit together or the schedule cannot finish.
 Simulation simulate(const Schedule& schedule, const ScheduleCosts& costs, const SimulationOptions& options = {});

@@ -105,6 +105,8 @@ void StepGraph::cut_actions() {
     while (event != events.end() && event->action == action) ++event;
     if (begin != event) {
       cut(action, begin, event);
+    } else if (actions_.action(action).kind == ActionKind::kReduceGrad && !options_.blocking) {
+      duration_.push_back(costs_.per_action);  // What it begins goes on beside the computation.
     } else {
       duration_.push_back(mesh::duration(costs_, actions_.action(action)));
     }

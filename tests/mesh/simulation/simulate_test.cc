@@ -252,6 +252,22 @@ TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
   EXPECT_DOUBLE_EQ(simulation.step, 6 + 4 + 1 + 2);
 }
 
+TEST(Simulate, AReductionRunsBesideTheComputationUnlessTransfersBlock) {
+  ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
+  costs.exchange = 1;
+  // Both stages on one actor: 1B0 ends at 4, 0B0 at 6.
+  const Schedule late = schedule_of("0F0,1F0,1B0,0B0\n"), early = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0\n");
+  EXPECT_DOUBLE_EQ(simulate(late, costs).step, 6 + 4 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs).makespan, 6);
+  EXPECT_DOUBLE_EQ(simulate(early, costs).step, 4 + 4 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs, {.blocking = true}).step, 6 + 4 + 4 + 1 + 4);
+  // One after the other, and then the updates.
+  const Schedule all = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD,0OPT,1OPT\n");
+  EXPECT_DOUBLE_EQ(simulate(all, costs).step, 4 + 4 + 4 + 4 + 1);
+  costs.stages[1].reduce_grad = 1;
+  EXPECT_DOUBLE_EQ(simulate(early, costs).step, 6 + 4 + 1 + 4);
+}
+
 TEST(Simulate, LargeSchedulesAreCountedToTheEnd) {
   const Schedule schedule = make_schedule("zb-h1", 64, 512);
   const Simulation simulation = simulate(schedule, uniform_costs(64, {}, 0.25));
