@@ -20,7 +20,7 @@ double share(double part, double whole, double otherwise) { return whole > 0 ? s
 /// Makes the costs of one plan. Used once.
 class PlanCosts {
  public:
-  PlanCosts(const TrainingPlan& plan, const NodeSeconds& seconds) : plan_(plan), partition_(plan.partition) {
+  PlanCosts(const TrainingPlan& plan, const OpSeconds& seconds) : plan_(plan), partition_(plan.partition) {
     for (std::size_t mesh = 0; mesh < partition_.meshes.size(); ++mesh) {
       seconds_.push_back(step_seconds(plan, static_cast<int>(mesh), seconds));
     }
@@ -211,7 +211,7 @@ class PlanCosts {
 
 }  // namespace
 
-ScheduleCosts plan_costs(const TrainingPlan& plan, const NodeSeconds& seconds) { return PlanCosts(plan, seconds).run(); }
+ScheduleCosts plan_costs(const TrainingPlan& plan, const OpSeconds& seconds) { return PlanCosts(plan, seconds).run(); }
 
 SimulationOptions plan_options(const TrainingPlan& plan) {
   SimulationOptions options;
@@ -220,15 +220,18 @@ SimulationOptions plan_options(const TrainingPlan& plan) {
   return options;
 }
 
+void check_measured(std::size_t stages, std::span<const MeasuredStage> measured) {
+  if (measured.size() == stages) return;
+  throw_error(ErrorCode::kInvalidArgument, "{} stages were measured, but there are {}", measured.size(), stages);
+}
+
 void scale_to(ScheduleCosts& costs, std::span<const MeasuredStage> measured) {
-  if (measured.size() != costs.stages.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "{} stages were measured, but there are {}", measured.size(), costs.stages.size());
-  }
+  check_measured(costs.stages.size(), measured);
   for (std::size_t stage = 0; stage < measured.size(); ++stage) {
     StageCosts& one = costs.stages[stage];
     one.recompute = share(one.recompute, one.forward, 1) * measured[stage].forward;
     one.forward = measured[stage].forward;
-    one.input_grad = measured[stage].input_grad;
+    one.input_grad = std::max(measured[stage].input_grad - (one.recomputes ? one.recompute : 0), 0.0);
     one.weight_grad = measured[stage].weight_grad;
   }
 }

@@ -4,7 +4,7 @@
 
 #include "mesh/plan/training_plan.h"
 #include "mesh/simulation/simulate.h"
-#include "mesh/stage_costs/node_seconds.h"
+#include "mesh/stage_costs/op_seconds.h"
 
 namespace weft::mesh {
 
@@ -17,7 +17,7 @@ namespace weft::mesh {
 /// joined by edges that take no time. `costs.nic_of_actor` counts actors in the order of their first stages, as named schedules
 /// do; or as the plan's own schedule has them. What is not in it: dispatching an action (per_action), the optimizer on a device
 /// where it takes time.
-ScheduleCosts plan_costs(const TrainingPlan& plan, const NodeSeconds& seconds);
+ScheduleCosts plan_costs(const TrainingPlan& plan, const OpSeconds& seconds);
 
 /// How the plan's programs move tensors: what to pass to simulate() to foretell its steps.
 SimulationOptions plan_options(const TrainingPlan& plan);
@@ -25,9 +25,12 @@ SimulationOptions plan_options(const TrainingPlan& plan);
 /// What the actions of a stage took on real devices, in seconds.
 struct MeasuredStage {
   double forward = 0;
-  double input_grad = 0;
+  double input_grad = 0;  ///< With the R that an I of a stage begins with that recomputes.
   double weight_grad = 0;
 };
+
+/// Throws Error(kInvalidArgument) unless there is one for each stage.
+void check_measured(std::size_t stages, std::span<const MeasuredStage> measured);
 
 /// Gives the stages these times; R in proportion to F. When tensors are made and needed stays in proportion too. Throws
 /// Error(kInvalidArgument) unless there is one for each stage.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mesh/stage_costs/internal/step_order.h"
 #include "mesh/topology/axis_groups.h"
 #include "transfer/collective/collective.h"
 #include "transfer/flow/simulate.h"
@@ -11,7 +12,7 @@ namespace {
 
 class StepTimer {
  public:
-  StepTimer(const TrainingPlan& plan, int mesh, const NodeSeconds& seconds)
+  StepTimer(const TrainingPlan& plan, int mesh, const OpSeconds& seconds)
       : plan_(plan),
         mesh_(plan.partition.meshes[static_cast<std::size_t>(mesh)]),
         part_(plan.partition.per_mesh[static_cast<std::size_t>(mesh)]),
@@ -44,7 +45,7 @@ class StepTimer {
       inputs.clear();
       for (const LocalId input : step.inputs) inputs.push_back(local_type(input, rank));
       if (rank > 0 && inputs == others) continue;
-      slowest = std::max(slowest, seconds_(plan_.partition.graph, step.node, inputs));
+      slowest = std::max(slowest, seconds_(plan_.partition.graph.node(step.node).op, inputs));
       others = inputs;
     }
     return slowest;
@@ -53,7 +54,7 @@ class StepTimer {
   const TrainingPlan& plan_;
   const DeviceMesh& mesh_;
   const MeshPartition& part_;
-  const NodeSeconds& seconds_;
+  const OpSeconds& seconds_;
 };
 
 }  // namespace
@@ -72,7 +73,7 @@ double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh, cons
   return transfer::simulate(flows, plan.topology, plan.network).seconds;
 }
 
-std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const NodeSeconds& seconds) {
+std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const OpSeconds& seconds) {
   const StepTimer timer(plan, mesh, seconds);
   std::vector<double> result;
   for (const Step& step : plan.partition.per_mesh[static_cast<std::size_t>(mesh)].steps) result.push_back(timer(step));
@@ -82,15 +83,9 @@ std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const NodeS
 StageTimeline stage_timeline(const Partition& partition, int stage, bool forward, const std::vector<double>& seconds) {
   const int mesh = partition.mesh_of_stage[static_cast<std::size_t>(stage)];
   const MeshPartition& part = partition.per_mesh[static_cast<std::size_t>(mesh)];
-  std::vector<std::size_t> steps;
-  for (std::size_t i = 0; i < part.steps.size(); ++i) {
-    if (part.steps[i].stage == stage && (part.steps[i].pass == Pass::kForward) == forward) steps.push_back(i);
-  }
-  // As programs run them (MeshCompiler::emit_steps).
-  std::ranges::stable_sort(steps, {}, [&](std::size_t i) { return part.steps[i].order; });
   StageTimeline line;
   int happened = 0;
-  for (const std::size_t i : steps) {
+  for (const std::size_t i : steps_of(part, stage, forward ? ActionKind::kForward : ActionKind::kBackward)) {
     const Step& step = part.steps[i];
     const bool weights = step.pass == Pass::kWeightGrad;
     ++happened;

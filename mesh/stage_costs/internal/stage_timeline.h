@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mesh/plan/training_plan.h"
-#include "mesh/stage_costs/node_seconds.h"
+#include "mesh/stage_costs/op_seconds.h"
 
 namespace weft::mesh {
 
@@ -25,7 +25,7 @@ struct StageTimeline {
 };
 
 /// Seconds of each of a mesh's steps on the slowest of its devices; collectives as planned on the network.
-std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const NodeSeconds& seconds);
+std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const OpSeconds& seconds);
 
 /// `forward`: F, else I and W. `seconds`: of the mesh's steps.
 StageTimeline stage_timeline(const Partition& partition, int stage, bool forward, const std::vector<double>& seconds);

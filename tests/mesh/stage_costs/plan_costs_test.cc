@@ -123,6 +123,10 @@ TEST(PlanCosts, MeasuredTimesReplaceThoseOfTheModel) {
   EXPECT_DOUBLE_EQ(costs.stages[0].recompute, 30);
   EXPECT_DOUBLE_EQ(costs.stages[1].weight_grad, 1);
   EXPECT_THROW(mesh::scale_to(costs, std::span(measured).first(1)), Error);
+  // What was measured of I has the R in it with which it begins.
+  costs.stages[0].recomputes = true;
+  mesh::scale_to(costs, measured);
+  EXPECT_DOUBLE_EQ(costs.stages[0].input_grad, 50 - 30);
 }
 
 }  // namespace

@@ -1,0 +1,149 @@
+#include "mesh/program_simulation/traffic.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "transfer/flow/egress_rule.h"
+#include "transfer/flow/simulate.h"
+
+namespace weft::mesh {
+namespace {
+
+/// Messages over tcp that the wire takes to a receiver which does not want them yet (UcxWireOptions::tcp_eager_bytes).
+constexpr std::uint64_t kEagerChunk = 256 * 1024;
+/// What a device has of its host's link against the device before it on that host.
+constexpr double kNextDevice = 0.9;
+
+/// A transfer as all who take part in it see it.
+struct WholeTransfer {
+  std::map<transfer::FlowId, transfer::Flow> flows;
+  std::set<transfer::DeviceId> reducing;  ///< Devices that add up what flows bring.
+};
+
+/// Puts the edges of a flow in order, parents before their children.
+void sort_edges(transfer::Flow& flow) {
+  std::vector<transfer::FlowEdge> open = std::exchange(flow.edges, {});
+  std::vector<transfer::DeviceId> reached{flow.root};
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    for (const transfer::FlowEdge& edge : open) {
+      if (edge.parent != reached[i]) continue;
+      flow.edges.push_back(edge);
+      reached.push_back(edge.child);
+    }
+  }
+}
+
+std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program>& programs) {
+  std::map<std::uint32_t, WholeTransfer> result;
+  for (const Program& program : programs) {
+    for (const Transfer& transfer : program.transfers) {
+      WholeTransfer& whole = result[transfer.op];
+      if (!transfer.part.reductions.empty()) whole.reducing.insert(program.device);
+      for (const transfer::Stream& stream : transfer.part.streams) {
+        transfer::Flow& flow = whole.flows[stream.flow];
+        flow.id = stream.flow;
+        flow.bytes = stream.bytes;
+        flow.chunk_bytes = stream.chunk_bytes;
+        flow.window = stream.window;
+        if (!stream.parent) flow.root = program.device;
+        for (const transfer::DeviceId child : stream.children) flow.edges.push_back({program.device, child});
+      }
+    }
+  }
+  for (auto& [op, whole] : result) {
+    for (auto& [id, flow] : whole.flows) sort_edges(flow);
+  }
+  return result;
+}
+
+class TrafficMaker {
+ public:
+  TrafficMaker(const transfer::Topology& topology, const transfer::Network& network) : topology_(topology), network_(network) {
+    for (const transfer::Network::HostLinks& host : network.hosts) {
+      traffic_.link_rates.push_back(host.egress());
+      traffic_.link_rates.push_back(host.ingress());
+    }
+    std::map<transfer::HostId, std::size_t> devices;
+    for (const transfer::HostId host : topology.host_of_device) ++devices[host];
+    for (const transfer::HostId host : topology.host_of_device) {
+      traffic_.queue_places.push_back(transfer::EgressRule().streams_of_each(devices[host]));
+      double& next = next_weight_.try_emplace(host, 1).first->second;
+      weights_.push_back(next);
+      next *= kNextDevice;
+    }
+  }
+
+  Traffic run(const std::vector<Program>& programs) {
+    for (auto& [op, whole] : whole_transfers(programs)) {
+      std::vector<Traffic::Movement>& movements = traffic_.movements[op];
+      std::vector<transfer::Flow> together;
+      for (auto& [id, flow] : whole.flows) {
+        if (!whole.reducing.empty()) {
+          together.push_back(std::move(flow));
+          continue;
+        }
+        movements.push_back(movement({&flow, 1}));
+        if (const std::optional<transfer::DeviceId> sender = sender_of(flow)) {
+          movements.back().queue = {sender->value(), *sender};
+          movements.back().weight = weights_[sender->value()];
+          const auto from_root = [&](const transfer::FlowEdge& edge) { return edge.parent == flow.root; };
+          movements.back().eager = flow.chunk_bytes <= kEagerChunk && std::ranges::all_of(flow.edges, from_root);
+        }
+      }
+      if (!together.empty()) movements.push_back(movement(together));
+    }
+    return std::move(traffic_);
+  }
+
+ private:
+  /// Alone it takes what the flows take by transfer::simulate().
+  Traffic::Movement movement(std::span<const transfer::Flow> flows) const {
+    Traffic::Movement result;
+    std::set<transfer::DeviceId> devices;
+    for (const transfer::Flow& flow : flows) {
+      devices.insert(flow.root);
+      for (const transfer::FlowEdge& edge : flow.edges) devices.insert(edge.child);
+    }
+    result.devices.assign(devices.begin(), devices.end());
+    const transfer::Simulation alone = transfer::simulate(flows, topology_, network_);
+    for (const auto* bytes : {&alone.egress_bytes, &alone.ingress_bytes}) {
+      for (const double one : *bytes) result.bytes = std::max(result.bytes, one);
+    }
+    double moving = 0;
+    for (std::size_t host = 0; host < network_.num_hosts() && result.bytes > 0; ++host) {
+      for (const bool in : {false, true}) {
+        const double bytes = (in ? alone.ingress_bytes : alone.egress_bytes)[host];
+        const std::size_t link = 2 * host + (in ? 1 : 0);
+        if (bytes <= 0) continue;
+        result.crossings.push_back({static_cast<std::uint32_t>(link), bytes / result.bytes});
+        moving = std::max(moving, bytes / traffic_.link_rates[link]);
+      }
+    }
+    result.latency = std::max(0.0, alone.seconds - moving);
+    return result;
+  }
+
+  /// The first device that sends it to another host.
+  std::optional<transfer::DeviceId> sender_of(const transfer::Flow& flow) const {
+    for (const transfer::FlowEdge& edge : flow.edges) {
+      if (topology_.host_of(edge.parent) != topology_.host_of(edge.child)) return edge.parent;
+    }
+    return std::nullopt;
+  }
+
+  const transfer::Topology& topology_;
+  const transfer::Network& network_;
+  std::map<transfer::HostId, double> next_weight_;
+  std::vector<double> weights_;  ///< By device.
+  Traffic traffic_;
+};
+
+}  // namespace
+
+Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network) {
+  return TrafficMaker(topology, network).run(programs);
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "mesh/program/program.h"
+#include "transfer/topology/network.h"
+#include "transfer/topology/topology.h"
+#include "transfer/wire/wire.h"
+
+namespace weft::mesh {
+
+/// What the transfers of programs do to the network. A value.
+struct Traffic {
+  /// A part of a transfer that moves as one: a flow, or all of a collective. It can move as soon as all of its devices have
+  /// started the transfer, or its sender, if the others keep it meanwhile; they have done with it when it is over. Replicas that
+  /// have no flow in common start and end apart.
+  struct Movement {
+    struct Crossing {
+      std::uint32_t link = 0;
+      double times = 1;  ///< Bytes through this link for each of `bytes`.
+    };
+    std::vector<transfer::DeviceId> devices;
+    double bytes = 0;
+    std::vector<Crossing> crossings;  ///< None: it takes `latency` alone.
+    double latency = 0;               ///< From its last byte's leaving to its end.
+    double weight = 1;                ///< Of its share where it meets others on a link.
+    /// In which it needs a place while it moves, and the device whose starts say who comes first there.
+    struct Queue {
+      std::uint32_t index = 0;
+      transfer::DeviceId device;
+    };
+    std::optional<Queue> queue;
+    /// Straight from the queue's device, in messages so small that receivers take them before they have started the transfer.
+    bool eager = false;
+  };
+
+  std::map<std::uint32_t, std::vector<Movement>> movements;  ///< By Transfer::op; in the order in which they compete.
+  std::vector<double> link_rates;                            ///< Bytes a second.
+  std::vector<std::size_t> queue_places;                     ///< How many movements of a queue may be under way.
+  /// What a device keeps at most of another one's transfers that it has not started.
+  double eager_budget = static_cast<double>(transfer::Wire::kEagerBudget);
+};
+
+/// The traffic of programs that were compiled together: a link each way per host (egress of host h: 2h, ingress: 2h + 1), a queue
+/// per device as the executor keeps it (transfer::EgressRule). Links inside hosts are free.
+///
+/// The devices of a host do not share its link quite alike: each gets a tenth less than the one before it. TCP connections
+/// through one queue share by their windows, which differ and keep doing so. Were all alike, replicas would stay in step for
+/// ever, and wait for each other's transfers; real ones meet less from one microbatch to the next. How much less it is matters
+/// little. Throws Error(kInvalidArgument) if the network lacks a host.
+Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network);
+
+}  // namespace weft::mesh
