@@ -28,8 +28,9 @@ std::string transfers_of(const Arm& arm) {
 }
 
 std::string to_string(const Arm& arm) {
-  return arm.is_signal() ? fmt::format("signals only, {}", arm.schedule)
-                         : fmt::format("{}, {}, {}", transfer::to_string(arm.strategy), transfers_of(arm), arm.schedule);
+  const std::string early = arm.reductions == Reductions::kEarly ? ", early reductions" : "";
+  return arm.is_signal() ? fmt::format("signals only, {}{}", arm.schedule, early)
+                         : fmt::format("{}, {}, {}{}", transfer::to_string(arm.strategy), transfers_of(arm), arm.schedule, early);
 }
 
 std::string paper_name(const Arm& arm) {

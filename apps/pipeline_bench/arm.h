@@ -8,12 +8,16 @@
 
 namespace weft::apps {
 
+/// When replicas sum their gradients: all at the end of the step, or those of a stage when its last one is there.
+enum class Reductions : std::uint8_t { kAtTheEnd, kEarly };
+
 /// One way to run a workload: how transfers go, when they go, and in which order the work is done. A value.
 struct Arm {
   std::string schedule = "1f1b";  ///< A named one, or "auto".
   transfer::Strategy strategy = transfer::Strategy::kWeft;
   mesh::Lowering lowering = mesh::Lowering::kLanes;
   mesh::Payload payload = mesh::Payload::kTensors;
+  Reductions reductions = Reductions::kAtTheEnd;
 
   bool is_signal() const { return payload == mesh::Payload::kSignals; }
   friend bool operator==(const Arm&, const Arm&) = default;

@@ -108,6 +108,32 @@ void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options
   }
 }
 
+/// Replicas on hosts of their own, whose gradients are large: when to sum them.
+void append_reductions(std::vector<PipelineCase>& cases, const BenchOptions& options) {
+  for (const double ratio : {0.5, 1.0, 2.0}) {
+    PipelineCase one{fmt::format("reduction-{:g}", ratio),
+                     "reduction",
+                     "replicas that sum their gradients at the end, or early",
+                     {},
+                     {},
+                     {},
+                     false,
+                     true};
+    one.model.name = "chain-2";
+    one.model.schedule = "interleaved-1f1b";
+    one.model.microbatches = options.microbatches > 0 ? options.microbatches : 8;
+    one.model.pass_seconds = 0.04;
+    one.model.transfer_ratio = 0.1;
+    one.model.replicas = 2;
+    one.model.reduction_ratio = ratio;
+    for (const Lowering lowering : {Lowering::kLanes, Lowering::kSafe}) {
+      for (const Reductions reductions : {Reductions::kAtTheEnd, Reductions::kEarly})
+        one.arms.push_back({one.model.schedule, Strategy::kWeft, lowering, Payload::kTensors, reductions});
+    }
+    cases.push_back(std::move(one));
+  }
+}
+
 }  // namespace
 
 std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options) {
@@ -116,6 +142,7 @@ std::vector<PipelineCase> all_pipeline_cases(const BenchOptions& options) {
   append_real(cases, options);
   append_real_bubble(cases, options);
   append_chains(cases, options);
+  append_reductions(cases, options);
   return cases;
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/statistics.h"
 #include "core/base/units.h"
 #include "mesh/schedule_search/search.h"
+#include "mesh/schedules/early_reductions.h"
 #include "mesh/schedules/named_schedules.h"
 #include "mesh/simulation/simulate.h"
 #include "mesh/stage_costs/plan_costs.h"
@@ -168,11 +169,14 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
 ArmResult PipelineRun::run(const Arm& arm) {
   ArmResult result;
   result.arm = arm;
-  const mesh::Schedule schedule = arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
+  mesh::Schedule schedule = arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
+  if (arm.reductions == Reductions::kEarly) {
+    schedule = mesh::with_early_reductions(std::move(schedule));
+    result.note = "early reductions";
+  }
   if (!model_.emulated) measured();
   install(arm, schedule);
-  const mesh::ScheduleCosts costs = costs_of(group_.plan());
-  result.predicted_seconds = simulate(schedule, costs, mesh::plan_options(group_.plan())).step;
+  result.predicted_seconds = model_.emulated ? emulated_step(group_.plan()) : measured_step(group_.plan(), measured());
   result.peak_bytes = peak_bytes(group_.plan());
   for (const auto& actions : schedule.actors) result.actions = std::max<std::int64_t>(result.actions, std::ssize(actions));
   take_steps(1);
@@ -189,7 +193,8 @@ ArmResult PipelineRun::run(const Arm& arm) {
 }
 
 double PipelineRun::unavoidable_seconds() {
-  const Arm arm{"1f1b"};
+  const bool one_stage = model_.layout.stages.size() == model_.layout.meshes.size();
+  const Arm arm{one_stage ? "1f1b" : model_.layout.schedule};
   install(arm, named(arm.schedule, model_.layout.microbatches));
   mesh::ScheduleCosts costs = costs_of(group_.plan());
   const mesh::Schedule alone = named(arm.schedule, 1);

@@ -16,9 +16,10 @@ mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedP
   const std::vector<std::string> axes{"batch", "features"};
   const ValueId samples = b.input("samples", {DType::kF32, {rows, 1}}, axes);
   const ValueId targets = b.input("targets", {DType::kF32, {rows, pieces.back().features}}, axes);
-  const auto block = [&](const std::string& name, std::vector<ValueId> inputs, const EmulatedBlock& what) {
+  const auto block = [&](const std::string& name, std::vector<ValueId> inputs, const EmulatedBlock& what,
+                         std::int64_t weights = 1) {
     const auto scope = b.scope(name);
-    return b.emulated_block(std::move(inputs), b.parameter("weight", {1}, zeros(), {"weights"}), what);
+    return b.emulated_block(std::move(inputs), b.parameter("weight", {weights}, zeros(), {"weights"}), what);
   };
   const auto all_reduced = [&](const std::string& name, ValueId x) {
     const ValueId one = block(name + ".pulse", {x}, {.features = {1}});
@@ -45,7 +46,8 @@ mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedP
                          {.features = {piece.features},
                           .forward_seconds = piece.forward_seconds,
                           .input_grad_seconds = piece.input_grad_seconds,
-                          .weight_grad_seconds = piece.weight_grad_seconds}));
+                          .weight_grad_seconds = piece.weight_grad_seconds},
+                         piece.weights));
   }
   const ValueId loss = b.squared_error(made.back(), targets, 1.0);
   const Graph graph = std::move(b).finish();

@@ -15,9 +15,10 @@ struct EmulatedPiece {
   double forward_seconds = 0;
   double input_grad_seconds = 0;
   double weight_grad_seconds = 0;
+  std::int64_t weights = 1;  ///< f32 elements.
 };
 
-/// A model of such pieces: one emulated_block each, with a single weight, so that optimizer and gradient sums cost nothing. The
+/// A model of such pieces: one emulated_block each, usually with a single weight, so that gradient sums cost nothing. The
 /// last piece makes the output. Blocks must not decrease. What enters the first pieces depends on a weight of block 0, so
 /// they have an input gradient like all others.
 ///

@@ -25,7 +25,11 @@ struct PipelineModelRequest {
   double pass_seconds = 0.02;
   /// Of chain-P: transfer of a microbatch between stages in units of F + I + W of a mesh; 0: a tensor of one element.
   double transfer_ratio = 0;
-  double link_rate_bits = 400e6;  ///< Of chain-P: the rate at which transfer_ratio is meant.
+  double link_rate_bits = 400e6;  ///< Of chain-P: the rate at which the ratios are meant.
+  /// Of chain-P: devices of a mesh, each on a host of its own, that split the rows.
+  int replicas = 1;
+  /// Of chain-P with replicas: summing the gradients of a mesh, in the same units as transfer_ratio.
+  double reduction_ratio = 0;
 };
 
 /// One workload of the pipeline benchmark: model, meshes, batch, and what its ratios stand for. A value.

@@ -238,6 +238,23 @@ TEST(PipelineModel, AChainsChunksShareTheTimeOfAMesh) {
   EXPECT_DOUBLE_EQ(stage_seconds(model, 0).all() + stage_seconds(model, 7).all(), 0.06);
 }
 
+TEST(PipelineModel, AChainsReplicasLieOnHostsOfTheirOwnAndHaveGradientsToSum) {
+  const PipelineModel model = make_pipeline_model({.name = "chain-2",
+                                                   .schedule = "interleaved-1f1b",
+                                                   .pass_seconds = 0.02,
+                                                   .link_rate_bits = 400e6,
+                                                   .replicas = 2,
+                                                   .reduction_ratio = 1.5});
+  EXPECT_EQ(model.hosts, 4);
+  EXPECT_EQ(model.layout.meshes[1].hosts, (std::vector<std::string>{"host2", "host3"}));
+  const mesh::TrainingPlan plan = plan_of(model);
+  double sent = 0;
+  for (const mesh::Transfer& transfer : plan.train.programs[0].transfers) {
+    if (transfer.kind == mesh::TransferKind::kAllReduce) sent += static_cast<double>(transfer.part.bytes_sent());
+  }
+  EXPECT_NEAR(sent / (model.link_rate_bits / 8 * kLinkGoodput), 1.5 * 0.06, 1e-3);
+}
+
 TEST(PipelineModel, RefusesWhatDoesNotFit) {
   const auto refused = [](const PipelineModelRequest& request) -> std::string {
     try {
@@ -252,6 +269,7 @@ TEST(PipelineModel, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refused({.name = "u-transformer-2b", .schedule = "zb-v"}), HasSubstr("one stage on each"));
   EXPECT_THAT(refused({.name = "chain-4", .chunks = 2}), HasSubstr("need a schedule"));
   EXPECT_THAT(refused({.name = "gpt-real", .schedule = "interleaved-1f1b", .chunks = 3}), HasSubstr("cannot be cut"));
+  EXPECT_THAT(refused({.name = "chain-2", .reduction_ratio = 1}), HasSubstr("from two on"));
   EXPECT_THAT(refused({.name = "gpt-2.6b", .time_scale = -1}), HasSubstr("cannot be negative"));
 }
 

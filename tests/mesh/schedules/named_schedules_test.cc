@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <span>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "mesh/pipeline/schedule_text.h"
+#include "mesh/schedules/early_reductions.h"
 
 namespace weft::mesh {
 namespace {
@@ -147,6 +149,20 @@ TEST(NamedSchedules, ImpossibleCountsAreRefused) {
 
 TEST(NamedSchedules, ForwardScheduleHasOnlyForwards) {
   EXPECT_EQ(rows(make_forward_schedule(2, 3)), "0F0,0F1,0F2\n1F0,1F1,1F2\n");
+}
+
+TEST(EarlyReductions, StandBehindTheLastWeightGradientOfEachStage) {
+  const Schedule schedule = with_early_reductions(make_schedule("interleaved-1f1b", 4, 4));
+  for (const auto& actions : schedule.actors) {
+    for (const int stage : {0, 1, 2, 3}) {
+      const auto of_stage = [&](const Action& action) { return action.stage == stage; };
+      const auto last = std::find_if(actions.rbegin(), actions.rend(), of_stage);
+      if (last == actions.rend()) continue;
+      EXPECT_EQ(to_string(*last), std::to_string(stage) + "REDUCE_GRAD");
+      EXPECT_EQ(to_string(*(last + 1)), std::to_string(stage) + "B3");
+    }
+  }
+  EXPECT_EQ(with_early_reductions(schedule), schedule);
 }
 
 }  // namespace
