@@ -15,10 +15,13 @@ struct CudaDeviceOptions {
   /// Whether products of f32 tensors may round their factors to TF32 (10 bits of mantissa): some 8 times as fast, and not what
   /// the CPU computes.
   bool tf32 = false;
+  /// Waits after every op, so that an error of the GPU is told with the op it belongs to; slow. Environment variable
+  /// WEFT_CUDA_CHECK.
+  bool check_every_op = false;
 };
 
-/// What CUDA says of this machine.
-struct CudaInventory {
+/// What a process can do with CUDA.
+struct CudaSupport {
   std::vector<std::string> gpus;  ///< By index: "NVIDIA H200, sm_90, 139 GiB".
   std::string driver;             ///< The newest CUDA that the driver knows, "13.0"; "" without a driver.
   std::string runtime;            ///< The CUDA of the libraries, "13.0".
@@ -30,7 +33,7 @@ class CudaPlugin {
  public:
   virtual ~CudaPlugin() = default;
   /// Looks for the driver and its GPUs. Does not throw for what is missing.
-  virtual CudaInventory inventory() const = 0;
+  virtual CudaSupport support() const = 0;
   /// Throws Error(kFailedPrecondition) if there is no such GPU.
   virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
 };
@@ -45,7 +48,7 @@ constexpr std::uint64_t cuda_plugin_stamp() {
   constexpr std::uint64_t kVersion = 1;
   std::uint64_t stamp = kVersion;
   for (const std::size_t part : {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op), sizeof(TensorType),
-                                 sizeof(AdamW), sizeof(OptimizedParameter), sizeof(CudaDeviceOptions), sizeof(CudaInventory)}) {
+                                 sizeof(AdamW), sizeof(OptimizedParameter), sizeof(CudaDeviceOptions), sizeof(CudaSupport)}) {
     stamp = stamp * 1000003 + part;
   }
   return stamp;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +51,13 @@ class Event {
   virtual void synchronize() const = 0;
 };
 
+/// Work that a stream has recorded, to be queued again at the cost of one call. Ends before its stream, and when none of it is
+/// queued.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 /// An in-order queue of work on one device. Calls return at once or when the work is done, as the device likes. What they are
 /// given by reference and in spans of TensorRef and the like is read within the call; the memory that tensors, `from`, `to` and
 /// `results` point to must stay valid, and as it is, until the work is done. One thread at a time.
@@ -79,6 +87,15 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   /// Blocks until all queued work is done. An error of queued work is thrown here at the latest.
   virtual void synchronize() = 0;
+  /// Queues what `work` queues on this stream (ops, copies, zeros; on the same memory whenever it is queued again), and records
+  /// it where the device gains by that, as a CUDA graph; elsewhere the result is null, and the work is queued by calling it
+  /// again. `work` has been called without recording before, so that all that its ops prepare once is there.
+  virtual std::unique_ptr<Recording> record_work(const std::function<void()>& work) {
+    work();
+    return nullptr;
+  }
+  /// Queues recorded work of this stream once more.
+  virtual void replay(const Recording& recording) { static_cast<void>(recording); }
   /// What libraries of this kind of device call a stream (a cudaStream_t); null where there is none.
   virtual void* native_handle() const { return nullptr; }
 };

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "core/device_cuda/cuda_device.h"
 
 namespace weft {
 namespace {
@@ -14,40 +15,40 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
 
 class Plugin final : public CudaPlugin {
  public:
-  CudaInventory inventory() const override {
-    CudaInventory inventory;
+  CudaSupport support() const override {
+    CudaSupport support;
     int driver = 0;
     int runtime = 0;
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);  // 0 where there is none
-    inventory.runtime = version_text(runtime);
-    if (driver != 0) inventory.driver = version_text(driver);
+    support.runtime = version_text(runtime);
+    if (driver != 0) support.driver = version_text(driver);
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (driver == 0) {
-      inventory.missing = "no driver: libcuda.so.1 was not found; install NVIDIA's driver";
+      support.missing = "no driver: libcuda.so.1 was not found; install NVIDIA's driver";
     } else if (status == cudaErrorInsufficientDriver) {
-      inventory.missing = fmt::format("the driver is too old: it knows CUDA {}, the libraries are of CUDA {}; update the driver",
-                                      inventory.driver, inventory.runtime);
+      support.missing = fmt::format("the driver is too old: it knows CUDA {}, the libraries are of CUDA {}; update the driver",
+                                    support.driver, support.runtime);
     } else if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
-      inventory.missing = "the driver sees no GPU (CUDA_VISIBLE_DEVICES hides those that it names not)";
+      support.missing = "the driver sees no GPU (CUDA_VISIBLE_DEVICES hides those that it names not)";
     } else if (status != cudaSuccess) {
-      inventory.missing = fmt::format("the driver does not start: {} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
+      support.missing = fmt::format("the driver does not start: {} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
     }
-    for (int gpu = 0; gpu < count && inventory.missing.empty(); ++gpu) {
+    for (int gpu = 0; gpu < count && support.missing.empty(); ++gpu) {
       cudaDeviceProp properties;
       if (const cudaError_t error = cudaGetDeviceProperties(&properties, gpu); error != cudaSuccess) {
-        inventory.missing = fmt::format("GPU {} does not answer: {}", gpu, cudaGetErrorString(error));
+        support.missing = fmt::format("GPU {} does not answer: {}", gpu, cudaGetErrorString(error));
         break;
       }
-      inventory.gpus.push_back(fmt::format("{}, sm_{}{}, {}", properties.name, properties.major, properties.minor,
-                                           format_bytes(properties.totalGlobalMem)));
+      support.gpus.push_back(fmt::format("{}, sm_{}{}, {}", properties.name, properties.major, properties.minor,
+                                         format_bytes(properties.totalGlobalMem)));
     }
-    return inventory;
+    return support;
   }
 
   std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const override {
-    throw_error(ErrorCode::kFailedPrecondition, "GPU {}: no device yet", options.gpu);
+    return std::make_unique<CudaDevice>(options);
   }
 };
 

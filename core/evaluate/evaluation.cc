@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/evaluate/memory_plan.h"
 #include "core/graph/fill_parameter.h"
@@ -10,11 +11,7 @@
 namespace weft {
 
 Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results, std::vector<ValueId> accumulated)
-    : graph_(std::move(graph)), stream_(device.create_stream()) {
-  if (!device.is_host_memory()) {
-    throw_error(ErrorCode::kInvalidArgument, "an Evaluation needs a device whose memory the host can read, not {}",
-                device.description());
-  }
+    : device_(device), graph_(std::move(graph)), stream_(device.create_stream()) {
   results.insert(results.end(), accumulated.begin(), accumulated.end());
   for (const ValueId result : results) {
     if (result.value() >= graph_.values().size() || !graph_.value(result).producer) {
@@ -96,6 +93,37 @@ TensorRef Evaluation::tensor(ValueId value) const {
   return {graph_.value(value).type, addresses_[value.value()]};
 }
 
+void Evaluation::require_host_memory() const {
+  if (device_.is_host_memory()) return;
+  throw_error(ErrorCode::kInvalidArgument, "the host cannot touch the memory of {}: use read() and write()",
+              device_.description());
+}
+
+void Evaluation::write(ValueId value, std::span<const std::byte> content) {
+  const TensorRef to = tensor(value);
+  if (content.size() != to.type.bytes()) {
+    throw_error(ErrorCode::kInvalidArgument, "'{}' is {} and takes {} bytes, not {}", graph_.value(value).name,
+                to_string(to.type), to.type.bytes(), content.size());
+  }
+  if (device_.is_host_memory()) {
+    std::ranges::copy(content, to.data);
+    return;
+  }
+  Staging& staging = staging_[value];
+  if (staging.memory.data() == nullptr) staging.memory = device_.allocate_staging(content.size());
+  if (staging.copied != nullptr) staging.copied->synchronize();
+  std::ranges::copy(content, staging.memory.data());
+  stream_->copy({staging.memory.data(), content.size()}, {to.data, content.size()});
+  staging.copied = stream_->record();
+}
+
+void Evaluation::read(ValueId value, std::span<std::byte> content) {
+  const TensorRef from = tensor(value);
+  WEFT_CHECK(content.size() == from.type.bytes(), "{} bytes for {}", content.size(), to_string(from.type));
+  stream_->copy({from.data, content.size()}, content);
+  stream_->synchronize();
+}
+
 void Evaluation::fill_parameters(std::uint64_t seed) {
   std::vector<float> values;
   for (const Parameter& parameter : graph_.parameters()) {
@@ -112,20 +140,37 @@ void Evaluation::set_parameter(ValueId parameter, std::span<const float> values)
     throw_error(ErrorCode::kInvalidArgument, "'{}' is {}, but {} values were given", graph_.value(parameter).name,
                 to_string(to.type), values.size());
   }
+  std::vector<BFloat16> rounded;
+  std::span<const std::byte> content = std::as_bytes(values);
   if (to.type.dtype == DType::kBF16) {
-    convert(values, to.as<BFloat16>());
-  } else {
-    std::ranges::copy(values, to.as<float>().begin());
+    rounded.resize(values.size());
+    convert(values, std::span(rounded));
+    content = std::as_bytes(std::span(rounded));
   }
+  stream_->copy(content, {to.data, content.size()});
+  stream_->synchronize();
 }
 
-void Evaluation::run(OutputMode accumulated) {
+void Evaluation::queue(OutputMode accumulated) {
   for (const Call& call : calls_) {
     const bool adds = call.accumulates && accumulated == OutputMode::kAccumulate;
     stream_->run(*call.op, call.inputs, call.outputs,
                  adds ? std::span<const OutputMode>(call.accumulating) : std::span<const OutputMode>());
   }
-  stream_->synchronize();
+}
+
+void Evaluation::run(OutputMode accumulated) {
+  Runs& runs = runs_[accumulated == OutputMode::kAccumulate ? 1 : 0];
+  if (runs.recording != nullptr) {
+    stream_->replay(*runs.recording);
+  } else if (runs.queued == 1) {
+    // All that ops prepare once, the first run has prepared.
+    runs.recording = stream_->record_work([&] { queue(accumulated); });
+  } else {
+    queue(accumulated);
+  }
+  runs.queued = std::min(runs.queued + 1, 2);
+  if (device_.is_host_memory()) stream_->synchronize();
 }
 
 }  // namespace weft

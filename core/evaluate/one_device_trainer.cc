@@ -24,12 +24,16 @@ OneDeviceTrainer::OneDeviceTrainer(Device& device, TrainingGraph graph, std::uin
       evaluation_(device, std::move(graph.graph), {loss_}, gradient_values(gradients_)) {
   place_states(device);
   const Graph& g = evaluation_.graph();
+  std::vector<float> values;
   for (std::size_t i = 0; i < states_.size(); ++i) {
-    const Value& value = g.value(g.parameters()[i].value);
-    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), g.parameters()[i].initializer, seed,
-                   states_[i].value);
+    const Parameter& parameter = g.parameters()[i];
+    const Value& value = g.value(parameter.value);
+    values.resize(states_[i].value.size());
+    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), parameter.initializer, seed, values);
+    evaluation_.stream().copy(std::as_bytes(std::span(values)), std::as_writable_bytes(states_[i].value));
+    if (value.type.dtype != DType::kF32) evaluation_.set_parameter(parameter.value, values);
+    evaluation_.stream().synchronize();
   }
-  round_working_copies();
 }
 
 void OneDeviceTrainer::place_states(Device& device) {
@@ -46,7 +50,7 @@ void OneDeviceTrainer::place_states(Device& device) {
     State& state = states_.emplace_back();
     state.first_moment = {std::exchange(at, at + size), size};
     state.second_moment = {std::exchange(at, at + size), size};
-    state.value = in_graph(p) ? evaluation_.data<float>(p.value) : std::span(std::exchange(at, at + size), size);
+    state.value = in_graph(p) ? evaluation_.tensor(p.value).as<float>() : std::span(std::exchange(at, at + size), size);
   }
 }
 
@@ -57,25 +61,37 @@ void OneDeviceTrainer::resume_after(std::int64_t steps) {
 
 void OneDeviceTrainer::round_working_copies() {
   const auto parameters = evaluation_.graph().parameters();
+  std::vector<float> values;
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (evaluation_.tensor(parameters[i].value).type.dtype == DType::kF32) continue;
-    evaluation_.set_parameter(parameters[i].value, states_[i].value);
+    values.resize(states_[i].value.size());
+    evaluation_.stream().copy(std::as_bytes(states_[i].value), std::as_writable_bytes(std::span(values)));
+    evaluation_.stream().synchronize();
+    evaluation_.set_parameter(parameters[i].value, values);
   }
 }
 
 TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW optimizer, double clip_norm) {
-  TrainingReport report;
+  Stream& stream = evaluation_.stream();
+  const std::size_t parameters = states_.size();
+  const std::size_t bytes = parameters * sizeof(double) + static_cast<std::size_t>(microbatches) * sizeof(float);
+  if (results_.size() < bytes) results_ = evaluation_.device().allocate_staging(bytes);
+  const std::span squares(reinterpret_cast<double*>(results_.data()), parameters);
+  const std::span losses(reinterpret_cast<float*>(results_.data() + squares.size_bytes()),
+                         static_cast<std::size_t>(microbatches));
   for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
     feed(microbatch, evaluation_);
     evaluation_.run(microbatch == 0 ? OutputMode::kWrite : OutputMode::kAccumulate);
-    report.loss += evaluation_.data<float>(loss_)[0];
+    const auto loss = evaluation_.tensor(loss_).as<float>();
+    stream.copy(std::as_bytes(loss), std::as_writable_bytes(losses.subspan(static_cast<std::size_t>(microbatch), 1)));
   }
   const std::vector<ValueId> gradients = add_terms();
   std::vector<std::span<const float>> tensors;
-  for (const ValueId gradient : gradients) tensors.emplace_back(evaluation_.data<float>(gradient));
-  std::vector<double> squares(tensors.size());
-  evaluation_.stream().sums_of_squares(tensors, squares);
-  evaluation_.stream().synchronize();
+  for (const ValueId gradient : gradients) tensors.emplace_back(evaluation_.tensor(gradient).as<float>());
+  stream.sums_of_squares(tensors, squares);
+  stream.synchronize();
+  TrainingReport report;
+  report.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   report.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   optimizer.gradient_scale = clip_factor(report.gradient_norm, clip_norm);
   optimizer.step = ++steps_;
@@ -87,7 +103,8 @@ std::vector<ValueId> OneDeviceTrainer::add_terms() {
   std::vector<ValueId> wholes;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
     if (i > 0 && gradients_[i].parameter == gradients_[i - 1].parameter) {
-      evaluation_.stream().add(evaluation_.data<float>(gradients_[i].gradient), evaluation_.data<float>(wholes.back()));
+      evaluation_.stream().add(evaluation_.tensor(gradients_[i].gradient).as<float>(),
+                               evaluation_.tensor(wholes.back()).as<float>());
     } else {
       wholes.push_back(gradients_[i].gradient);
     }
@@ -100,7 +117,7 @@ void OneDeviceTrainer::update(const AdamW& optimizer, const std::vector<ValueId>
   std::vector<OptimizedParameter> updated;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const TensorRef working = evaluation_.tensor(parameters[i].value);
-    updated.push_back({.gradient = evaluation_.data<float>(gradients[i]),
+    updated.push_back({.gradient = evaluation_.tensor(gradients[i]).as<float>(),
                        .value = states_[i].value,
                        .first_moment = states_[i].first_moment,
                        .second_moment = states_[i].second_moment,
@@ -108,7 +125,7 @@ void OneDeviceTrainer::update(const AdamW& optimizer, const std::vector<ValueId>
                        .working = working.type.dtype == DType::kF32 ? TensorRef{} : working});
   }
   evaluation_.stream().adamw(optimizer, updated);
-  evaluation_.stream().synchronize();
+  if (evaluation_.device().is_host_memory()) evaluation_.stream().synchronize();
 }
 
 }  // namespace weft

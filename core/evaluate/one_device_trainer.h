@@ -31,7 +31,8 @@ class OneDeviceTrainer final {
 
   Evaluation& evaluation() { return evaluation_; }
   std::int64_t steps_done() const { return steps_; }
-  /// What the optimizer keeps of the i-th parameter of the graph, for checkpoints.
+  /// What the optimizer keeps of the i-th parameter of the graph, for checkpoints: on the device, and complete when its stream is
+  /// synchronised.
   std::span<float> value(std::size_t parameter) const { return states_[parameter].value; }
   std::span<float> first_moment(std::size_t parameter) const { return states_[parameter].first_moment; }
   std::span<float> second_moment(std::size_t parameter) const { return states_[parameter].second_moment; }
@@ -51,6 +52,7 @@ class OneDeviceTrainer final {
   ValueId loss_;
   std::vector<Gradient> gradients_;
   Evaluation evaluation_;
+  DeviceMemory results_;       ///< The host's: losses by microbatch, then sums of squares by parameter.
   DeviceMemory memory_;        ///< Moments, and values of those parameters that the graph has in bf16.
   std::vector<State> states_;  ///< By parameter, in memory_ or (values) in the evaluation's.
   std::int64_t steps_ = 0;

@@ -3,10 +3,13 @@
 
 #include "apps/gpt_model/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
+#include "core/base/error.h"
+#include "core/cuda_support/cuda_support.h"
 #include "core/device_cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
 #include "core/ops/graph_builder.h"
 #include "core/tensor/bfloat16.h"
+#include "tests/support/detached_device.h"
 
 namespace weft {
 namespace {
@@ -17,7 +20,7 @@ constexpr AdamW kOptimizer{.learning_rate = 3e-3, .weight_decay = 0.1};
 /// Sequences that count upwards modulo the vocabulary, from a start that depends on step and row; every
 /// second step by twos.
 void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch, Evaluation& evaluation) {
-  const auto tokens = evaluation.data<std::int32_t>(gpt.tokens), targets = evaluation.data<std::int32_t>(gpt.targets);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(kShape.batch * kShape.sequence)), targets = tokens;
   for (std::int64_t row = 0; row < kShape.batch; ++row) {
     for (std::int64_t s = 0; s < kShape.sequence; ++s) {
       const std::int64_t start = 3 * step + 5 * microbatch + row, stride = 1 + row % 2;
@@ -26,14 +29,15 @@ void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch,
       targets[at] = static_cast<std::int32_t>((start + stride * (s + 1)) % kShape.vocabulary);
     }
   }
+  evaluation.write(gpt.tokens, tokens);
+  evaluation.write(gpt.targets, targets);
 }
 
-std::vector<double> train(int steps, int microbatches, int threads = 1, DType precision = DType::kF32) {
+std::vector<double> train(Device& device, int steps, int microbatches, DType precision = DType::kF32) {
   const double tokens = static_cast<double>(kShape.batch * kShape.sequence * microbatches);
   apps::GptShape shape = kShape;
   shape.precision = precision;
   const apps::GptGraph gpt = apps::gpt_graph(shape, 1 / tokens);
-  CpuDevice device({threads, std::nullopt});
   OneDeviceTrainer trainer(device, differentiate(gpt.graph, gpt.loss), 1);
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
@@ -41,6 +45,10 @@ std::vector<double> train(int steps, int microbatches, int threads = 1, DType pr
     losses.push_back(trainer.step(microbatches, feed, kOptimizer, 1.0).loss);
   }
   return losses;
+}
+std::vector<double> train(int steps, int microbatches, int threads = 1, DType precision = DType::kF32) {
+  CpuDevice device({threads, std::nullopt});
+  return train(device, steps, microbatches, precision);
 }
 
 TEST(OneDeviceTrainer, AGptLearnsToCount) {
@@ -87,6 +95,28 @@ TEST(OneDeviceTrainer, TwoThreadsAreDeterministicAndCloseToOne) {
   const std::vector<double> one = train(5, 2), two = train(5, 2, 2);
   EXPECT_EQ(two, train(5, 2, 2));
   for (std::size_t step = 0; step < one.size(); ++step) EXPECT_NEAR(two[step], one[step], 1e-5 * one[step]) << "step " << step;
+}
+
+TEST(OneDeviceTrainer, OfADeviceThatRunsByItselfAndReplaysIsBitIdentical) {
+  test::DetachedDevice device({.shuffle_seed = 1});
+  EXPECT_EQ(train(device, 5, 3), train(5, 3));
+  EXPECT_EQ(train(device, 5, 2, DType::kBF16), train(5, 2, 1, DType::kBF16));
+}
+
+TEST(OneDeviceTrainer, OnAGpuIsCloseToTheCpu) {
+  std::unique_ptr<Device> device;
+  try {
+    device = make_cuda_device({}, plugin_search(plugin_places()));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kFailedPrecondition) throw;
+    GTEST_SKIP() << "skipped: " << error.message();
+  }
+  const std::vector<double> gpu = train(*device, 50, 2), cpu = train(50, 2);
+  EXPECT_EQ(gpu, train(*device, 50, 2));
+  for (std::size_t step = 0; step < cpu.size(); ++step) EXPECT_NEAR(gpu[step], cpu[step], 1e-4 * cpu[step]) << "step " << step;
+  const std::vector<double> gpu_bf16 = train(*device, 50, 2, DType::kBF16);
+  for (std::size_t step = 0; step < cpu.size(); ++step)
+    EXPECT_NEAR(gpu_bf16[step], cpu[step], 0.03 * cpu[step]) << "step " << step;
 }
 
 }  // namespace

@@ -210,13 +210,32 @@ class DetachedDevice::DetachedStream final : public Stream {
   }
   void synchronize() override { record()->synchronize(); }
 
+  std::unique_ptr<Recording> record_work(const std::function<void()>& work) override {
+    auto tape = std::make_unique<Tape>();
+    tape_ = tape.get();
+    work();
+    tape_ = nullptr;
+    replay(*tape);
+    return tape;
+  }
+  void replay(const Recording& recording) override {
+    for (const std::function<void()>& task : dynamic_cast<const Tape&>(recording).tasks) queue(task);
+  }
+
  private:
+  struct Tape final : Recording {
+    std::vector<std::function<void()>> tasks;
+  };
   struct Task {
     std::function<void()> run;
     bool always = false;  ///< After a failure too.
   };
 
   void queue(std::function<void()> task, bool always = false) {
+    if (tape_ != nullptr) {
+      tape_->tasks.push_back(std::move(task));
+      return;
+    }
     const std::lock_guard lock(mutex_);
     tasks_.push_back({std::move(task), always});
     changed_.notify_one();
@@ -253,6 +272,7 @@ class DetachedDevice::DetachedStream final : public Stream {
   CpuKernels kernels_;            // stream's thread only
   std::mt19937_64 random_;        // stream's thread only
   std::optional<Error> failure_;  // stream's thread only
+  Tape* tape_ = nullptr;          ///< Of the recording under way; caller's thread only.
   const bool shuffled_;
   std::mutex mutex_;
   std::condition_variable changed_;

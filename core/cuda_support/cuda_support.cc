@@ -1,0 +1,43 @@
+#include "core/cuda_support/cuda_support.h"
+
+#include "core/base/error.h"
+#include "core/cuda_support/open_plugin.h"
+
+namespace weft {
+namespace {
+
+std::unique_ptr<CudaPlugin> open(const PluginSearch& search) {
+  auto* const entry = reinterpret_cast<CudaPluginEntry*>(open_plugin("weft_cuda", kCudaPluginEntry, search));
+  std::unique_ptr<CudaPlugin> plugin(entry(cuda_plugin_stamp()));
+  if (plugin == nullptr) {
+    throw_error(ErrorCode::kFailedPrecondition,
+                "libweft_cuda.so was built from other sources than this program: build both anew");
+  }
+  return plugin;
+}
+
+}  // namespace
+
+CudaSupport cuda_support(const PluginSearch& search) {
+  try {
+    return open(search)->support();
+  } catch (const Error& error) {
+    CudaSupport none;
+    none.missing = error.message();
+    return none;
+  }
+}
+
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options, const PluginSearch& search) {
+  const auto plugin = open(search);
+  const CudaSupport support = plugin->support();
+  if (!support.missing.empty()) throw_error(ErrorCode::kFailedPrecondition, "no GPU can be used here: {}", support.missing);
+  if (options.gpu < 0 || static_cast<std::size_t>(options.gpu) >= support.gpus.size()) {
+    throw_error(ErrorCode::kFailedPrecondition, "there is no GPU {}: this process sees {}", options.gpu, support.gpus.size());
+  }
+  CudaDeviceOptions asked = options;
+  asked.check_every_op |= search.check_every_op;
+  return plugin->make_device(asked);
+}
+
+}  // namespace weft

@@ -1,0 +1,108 @@
+#include "core/cuda_support/open_plugin.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/cuda_support/internal/needed_libraries.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// NVIDIA's libraries by the beginning of their names, and the pip packages that bring them.
+struct Product {
+  std::string_view prefix;
+  std::string_view package;
+};
+constexpr std::array<Product, 6> kProducts = {{{"libcudart.so", "nvidia-cuda-runtime"},
+                                               {"libcublas", "nvidia-cublas"},
+                                               {"libcudnn", "nvidia-cudnn-cu13"},
+                                               {"libnccl.so", "nvidia-nccl-cu13"},
+                                               {"libnvrtc.so", "nvidia-cuda-nvrtc"},
+                                               {"libnvJitLink.so", "nvidia-nvjitlink"}}};
+
+const Product* product_of(std::string_view library) {
+  const auto found = std::ranges::find_if(kProducts, [&](const Product& product) { return library.starts_with(product.prefix); });
+  return found == kProducts.end() ? nullptr : &*found;
+}
+
+std::string listed(const std::vector<fs::path>& folders) {
+  std::string text;
+  for (const fs::path& folder : folders) text += (text.empty() ? "" : ", ") + folder.string();
+  return text;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool open_file(const fs::path& path, std::string& failure) {
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE) != nullptr) return true;
+  failure = dlerror();
+  return false;
+}
+
+/// Opens `library` where it is found first; "" if so, else why not.
+std::string open_library(const std::string& library, const PluginSearch& search) {
+  std::string unreadable;  // what is there but cannot be opened
+  std::string failure;
+  const auto open_in = [&](const std::vector<fs::path>& folders) {
+    for (const fs::path& folder : folders) {
+      if (!is_there(folder / library)) continue;
+      if (open_file(folder / library, failure)) return true;
+      unreadable = failure;
+    }
+    return false;
+  };
+  if (open_in(search.asked)) return {};
+  if (open_file(library, failure)) return {};
+  if (failure.find("cannot open shared object file") == std::string::npos) unreadable = failure;
+  if (open_in(search.usual)) return {};
+  if (!unreadable.empty()) return fmt::format("{} cannot be opened: {}", library, unreadable);
+  return fmt::format(
+      "{} was not found: {}, the dynamic loader does not know it, and it is not in {}", library,
+      search.asked.empty() ? "WEFT_CUDA_LIBRARIES is not set" : "not in WEFT_CUDA_LIBRARIES (" + listed(search.asked) + ")",
+      search.usual.empty() ? "a CUDA Toolkit or a Python installation, as there are none here" : listed(search.usual));
+}
+
+}  // namespace
+
+void* open_plugin(std::string_view name, const char* entry, const PluginSearch& search) {
+  const std::string file = fmt::format("lib{}.so", name);
+  const auto folder = std::ranges::find_if(search.plugins, [&](const fs::path& path) { return is_there(path / file); });
+  if (folder == search.plugins.end()) {
+    throw_error(ErrorCode::kFailedPrecondition,
+                "this Weft was built without CUDA: there is no {} in {}. Build it where nvcc 12.8 or later, cuBLASLt, cuDNN 9 "
+                "and NCCL are, or "
+                "set WEFT_PLUGINS to the folder of a built one",
+                file, listed(search.plugins));
+  }
+  const fs::path plugin = *folder / file;
+  const std::vector<std::string> needed = needed_libraries(plugin);
+  for (const std::string& library : needed) {
+    const Product* const product = product_of(library);
+    if (product == nullptr) continue;
+    if (const std::string why = open_library(library, search); !why.empty()) {
+      throw_error(
+          ErrorCode::kFailedPrecondition,
+          "{}. Install it (`pip install {}`, or NVIDIA's own package), or set WEFT_CUDA_LIBRARIES to the folder that has it", why,
+          product->package);
+    }
+  }
+  void* const handle = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr) throw_error(ErrorCode::kFailedPrecondition, "{} cannot be opened: {}", plugin.string(), dlerror());
+  void* const address = dlsym(handle, entry);
+  if (address == nullptr) {
+    throw_error(ErrorCode::kFailedPrecondition, "{} has no function {}: it is of another version of Weft; build it anew",
+                plugin.string(), entry);
+  }
+  return address;
+}
+
+}  // namespace weft

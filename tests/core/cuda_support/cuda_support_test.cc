@@ -1,0 +1,142 @@
+// Where CUDA is looked for, and what is said when it is not there. The plugin and the library of NVIDIA that it needs are fakes.
+#include "core/cuda_support/cuda_support.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/cuda_support/internal/needed_libraries.h"
+#include "core/cuda_support/open_plugin.h"
+#include "tests/support/scratch_folder.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf, testing::Contains, testing::ElementsAre, testing::HasSubstr, testing::IsEmpty;
+
+const fs::path kFakes = WEFT_FAKE_PLUGINS;
+
+PluginPlaces places(const fs::path& root, const std::map<std::string, std::string>& variables) {
+  return {root / "bundle/bin/weft", root, [variables](const char* name) -> std::optional<std::string> {
+            const auto found = variables.find(name);
+            if (found == variables.end()) return std::nullopt;
+            return found->second;
+          }};
+}
+
+std::string failure(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+TEST(PluginSearch, NamesFoldersInOrderAndOnlyUsualOnesThatExist) {
+  const test::ScratchFolder scratch;
+  const fs::path root = scratch.path();
+  for (const char* folder :
+       {"usr/local/cuda/lib64", "venv/bin", "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
+        "venv/lib/python3.12/site-packages/nvidia/cu13/lib", "venv/lib/python3.12/site-packages/nvidia/cu13/include",
+        "usr/lib/python3/dist-packages/nvidia/nccl/lib", "other/lib/python3.11/site-packages/nvidia/nccl/lib"}) {
+    fs::create_directories(root / folder);
+  }
+  std::ofstream(root / "venv/bin/python3") << "";
+  const PluginSearch search = plugin_search(places(root, {{"PATH", "/nowhere:" + (root / "venv/bin").string()},
+                                                          {"VIRTUAL_ENV", (root / "other").string()},
+                                                          {"CUDA_HOME", (root / "absent").string()},
+                                                          {"WEFT_PLUGINS", "/mine"},
+                                                          {"WEFT_CUDA_LIBRARIES", "/a::/b"}}));
+  EXPECT_THAT(search.plugins, ElementsAre("/mine", root / "bundle/lib"));
+  EXPECT_THAT(search.asked, ElementsAre("/a", "/b"));
+  EXPECT_THAT(search.usual,
+              ElementsAre(root / "usr/local/cuda/lib64", root / "other/lib/python3.11/site-packages/nvidia/nccl/lib",
+                          root / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
+                          root / "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
+                          root / "usr/lib/python3/dist-packages/nvidia/nccl/lib"));
+}
+
+TEST(PluginSearch, OfABareMachineNamesNothing) {
+  const test::ScratchFolder scratch;
+  const PluginSearch search = plugin_search(places(scratch.path(), {}));
+  EXPECT_THAT(search.plugins, ElementsAre(scratch.path() / "bundle/lib"));
+  EXPECT_THAT(search.asked, IsEmpty());
+  EXPECT_THAT(search.usual, IsEmpty());
+}
+
+TEST(CudaSupport, WithoutAPluginSaysThatThisWeftWasBuiltWithoutCuda) {
+  const CudaSupport support = cuda_support({{"/nowhere/lib"}, {}, {}});
+  EXPECT_THAT(support.gpus, IsEmpty());
+  EXPECT_THAT(support.missing,
+              AllOf(HasSubstr("built without CUDA: there is no libweft_cuda.so in /nowhere/lib"), HasSubstr("WEFT_PLUGINS")));
+  EXPECT_EQ(failure([] { make_cuda_device({}, {{"/nowhere/lib"}, {}, {}}); }), support.missing);
+}
+
+// One test: a library that is once open is found for as long as the process lives.
+TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
+  const test::ScratchFolder scratch;
+  const PluginSearch nowhere{{kFakes / "lib"}, {}, {}};
+  EXPECT_THAT(
+      cuda_support(nowhere).missing,
+      AllOf(HasSubstr("libnccl.so.99 was not found: WEFT_CUDA_LIBRARIES is not set, the dynamic loader does not know it"),
+            HasSubstr("`pip install nvidia-nccl-cu13`"), HasSubstr("or set WEFT_CUDA_LIBRARIES to the folder that has it")));
+  const PluginSearch wrong{{kFakes / "lib"}, {"/empty"}, {"/usr/local/cuda/lib64", "/venv/nvidia/nccl/lib"}};
+  EXPECT_THAT(cuda_support(wrong).missing,
+              HasSubstr("not in WEFT_CUDA_LIBRARIES (/empty), the dynamic loader does not know it, and it is not "
+                        "in /usr/local/cuda/lib64, /venv/nvidia/nccl/lib"));
+
+  std::ofstream(scratch.path() / "libnccl.so.99") << "no library";
+  const PluginSearch damaged{{kFakes / "lib"}, {scratch.path()}, {}};
+  EXPECT_THAT(cuda_support(damaged).missing, HasSubstr("libnccl.so.99 cannot be opened: "));
+
+  const PluginSearch right{{"/nowhere", kFakes / "lib"}, {scratch.path()}, {"/nowhere", kFakes / "nvidia"}};
+  const CudaSupport support = cuda_support(right);
+  EXPECT_EQ(support.missing, "");
+  EXPECT_THAT(support.gpus, ElementsAre("fake 0", "fake 1"));
+  EXPECT_EQ(support.runtime, "99");
+  EXPECT_EQ(failure([&] { make_cuda_device({.gpu = 2}, right); }), "there is no GPU 2: this process sees 2");
+  EXPECT_THAT(failure([&] { open_plugin("weft_cuda", "weft_other_plugin", right); }),
+              HasSubstr("has no function weft_other_plugin"));
+
+  // The plugin has its own copy of the code of Error.
+  try {
+    make_cuda_device({.gpu = 1}, right);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error, Error(ErrorCode::kResourceExhausted, "GPU 1 is taken").at("a plugin"));
+  }
+}
+
+TEST(CudaSupport, OfThisMachineHasGpusOrSaysWhyNot) {
+  const CudaSupport support = cuda_support(plugin_search(plugin_places()));
+  EXPECT_EQ(support.gpus.empty(), !support.missing.empty());
+  std::cout << (support.missing.empty() ? support.gpus.front() : support.missing) << "\n";
+}
+
+TEST(NeededLibraries, AreReadFromTheFile) {
+  EXPECT_THAT(needed_libraries(kFakes / "lib/libweft_cuda.so"), AllOf(Contains("libnccl.so.99"), Contains("libc.so.6")));
+  EXPECT_THROW(needed_libraries("/nowhere"), Error);
+}
+
+TEST(NeededLibraries, OfADamagedFileAreRefusedOrFewer) {
+  std::ifstream file(kFakes / "nvidia/libnccl.so.99", std::ios::binary);
+  const std::string whole(std::istreambuf_iterator<char>(file), {});
+  const test::ScratchFolder scratch;
+  for (std::size_t size = 0; size < whole.size(); size += 1 + size / 8) {
+    std::ofstream(scratch.path() / "cut", std::ios::binary) << whole.substr(0, size);
+    try {
+      needed_libraries(scratch.path() / "cut");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
