@@ -54,7 +54,7 @@ class UcxWire final : public Wire {
     }
     for (auto& [id, peer] : peers_) {
       send_on_all_connections(*peer, Prefix::kGoodbye);
-      close(*peer, untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
+      peer->close(untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
     }
     for (auto& [id, incoming] : incoming_) discard(incoming);
     const auto until = std::chrono::steady_clock::now() + kFlushTime;
@@ -83,19 +83,7 @@ class UcxWire final : public Wire {
       added.process = ProcessWatch(address.pid);
       if (added.process.was_gone()) added.fail(fmt::format("its process, {}, has ended", address.pid));
     }
-    const auto join = [&](WorkerSet::Side& side, const std::vector<std::byte>& to) {
-      return Peer::Connection{&side.worker, side.worker.connect(to, &on_peer_error, &added)};
-    };
-    if (near) {
-      const Peer::Connection both = join(*workers_.shared_memory(), address.shm);
-      added.ways.push_back({both, both, EagerLedger()});
-    }
-    const std::size_t rails = std::min(workers_.num_rails(), address.tcp.size());
-    for (std::size_t i = 0; !near && i < rails; ++i) {
-      WorkerSet::Rail& rail = workers_.rail(i);
-      added.ways.push_back({join(rail.sending, address.tcp[i].receiving), join(rail.receiving, address.tcp[i].sending),
-                            EagerLedger(EagerLedger::kStep / rails)});
-    }
+    added.join(workers_, address, &on_peer_error);
     peers_.emplace(peer, std::move(owned));
     give_early_credit(added);
     // Connections are made when they are first used: use them, so that the first real message does not wait for that, and so that
@@ -310,12 +298,6 @@ class UcxWire final : public Wire {
       if (each.back.endpoint != each.out.endpoint) send_control(peer, way, each.back, {kind, self_.value(), 0});
     }
   }
-  static void close(Peer& peer, UcxWorker::Close how) {
-    for (const Peer::Way& way : peer.ways) {
-      way.out.worker->close(way.out.endpoint, how);
-      if (way.back.endpoint != way.out.endpoint) way.back.worker->close(way.back.endpoint, how);
-    }
-  }
 
   /// Tells the sender, in large steps, that its eager bytes have left this device's buffer.
   void give_credit(const Incoming& incoming) {
@@ -395,7 +377,7 @@ class UcxWire final : public Wire {
         happened_.push_back(SendFinished{token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
     }
     // First, so that what is discarded next is not told to the peer as received.
-    close(peer, UcxWorker::Close::kForce);
+    peer.close(UcxWorker::Close::kForce);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
       // What a lost peer has sent whole may still be received.
       if (it->second.sender != peer.id || (it->second.descriptor == nullptr && peer.end == Peer::End::kFailed)) {

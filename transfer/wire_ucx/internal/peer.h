@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +11,9 @@
 #include "transfer/wire/wire.h"
 #include "transfer/wire_ucx/internal/eager_ledger.h"
 #include "transfer/wire_ucx/internal/process_watch.h"
+#include "transfer/wire_ucx/internal/ucx_address.h"
 #include "transfer/wire_ucx/internal/ucx_worker.h"
+#include "transfer/wire_ucx/internal/worker_set.h"
 
 namespace weft::transfer {
 
@@ -30,7 +33,7 @@ struct Peer {
   struct Way {
     Connection out;   // messages to the peer; what it tells about them comes back on it
     Connection back;  // messages from it, and what is told about those; the same as `out` over shared memory
-    EagerLedger eager;
+    EagerLedger eager = EagerLedger();
     std::size_t at_sender = 0;  // bytes of rendezvous under way
   };
   enum class End { kNone, kFailed, kDropped };
@@ -58,21 +61,14 @@ struct Peer {
     const auto least = std::min_element(ways.begin(), ways.end(), [&](const Way& a, const Way& b) { return load(a) < load(b); });
     return static_cast<std::size_t>(least - ways.begin());
   }
-  /// The connections for which `is_it` holds have ended, because of `why`.
-  template <typename IsIt>
-  void end_connections(IsIt is_it, const std::string& why) {
-    for (Way& way : ways) {
-      for (Connection* connection : {&way.out, &way.back}) connection->ended |= is_it(*connection);
-    }
-    if (!ending_since) cause = why;
-    if (!ending_since) ending_since = std::chrono::steady_clock::now();
-  }
+  /// Makes its endpoints: over shared memory if `path` says so, else on as many rails as both devices have. `on_error` is called
+  /// with this peer.
+  void join(WorkerSet& workers, const UcxAddress& address, ucp_err_handler_cb_t on_error);
+  void close(UcxWorker::Close how);
+  /// The connections for which `which` holds have ended, because of `why`.
+  void end_connections(const std::function<bool(const Connection&)>& which, const std::string& why);
   /// Nothing more will come from it: all connections have ended, or the first did so long ago that the others are stuck.
-  bool is_over() const {
-    if (!ending_since) return false;
-    const auto ended = [](const Way& way) { return way.out.ended && way.back.ended; };
-    return std::all_of(ways.begin(), ways.end(), ended) || std::chrono::steady_clock::now() >= *ending_since + kLastMessagesTime;
-  }
+  bool is_over() const;
   void fail(std::string why) {
     if (end != End::kNone) return;
     end = End::kFailed;
