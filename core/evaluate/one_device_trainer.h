@@ -30,6 +30,8 @@ class OneDeviceTrainer final {
   TrainingReport step(int microbatches, const Feed& feed, AdamW optimizer, double clip_norm);
 
   Evaluation& evaluation() { return evaluation_; }
+  /// Of the device's memory: the evaluation's, and what the optimizer keeps. What libraries take for themselves is not in it.
+  std::size_t device_bytes() const { return evaluation_.persistent_bytes() + evaluation_.temporary_bytes() + memory_.size(); }
   std::int64_t steps_done() const { return steps_; }
   /// What the optimizer keeps of the i-th parameter of the graph, for checkpoints: on the device, and complete when its stream is
   /// synchronised.

@@ -41,7 +41,8 @@ const std::map<std::string, apps::UTransformerShape> kUTransformers{
       .batch = 2}},
 };
 
-StepModel gpt(apps::GptShape shape, std::int64_t batch) {
+StepModel gpt(apps::GptShape shape, std::int64_t batch, DType precision) {
+  shape.precision = precision;
   if (batch > 0) shape.batch = batch;
   const auto tokens = static_cast<double>(shape.batch * shape.sequence);
   apps::GptGraph gpt = apps::gpt_graph(shape, 1 / tokens);
@@ -53,7 +54,8 @@ StepModel gpt(apps::GptShape shape, std::int64_t batch) {
           .largest_loss = 2 * std::log(static_cast<double>(shape.vocabulary))};
 }
 
-StepModel u_transformer(apps::UTransformerShape shape, std::int64_t batch) {
+StepModel u_transformer(apps::UTransformerShape shape, std::int64_t batch, DType precision) {
+  shape.precision = precision;
   if (batch > 0) shape.batch = batch;
   apps::UTransformerGraph u = apps::u_transformer_graph(shape, 1 / static_cast<double>(shape.batch * shape.height * shape.width));
   return {.graph = std::move(u.graph),
@@ -111,11 +113,11 @@ std::vector<std::string> step_model_names() {
   return names;
 }
 
-StepModel make_step_model(const std::string& name, std::int64_t batch) {
+StepModel make_step_model(const std::string& name, std::int64_t batch, DType precision) {
   StepModel model;
-  if (const auto found = kGpts.find(name); found != kGpts.end()) model = gpt(found->second, batch);
+  if (const auto found = kGpts.find(name); found != kGpts.end()) model = gpt(found->second, batch, precision);
   else if (const auto other = kUTransformers.find(name); other != kUTransformers.end())
-    model = u_transformer(other->second, batch);
+    model = u_transformer(other->second, batch, precision);
   else
     throw_error(ErrorCode::kInvalidArgument, "there is no model '{}'; there are {}", name, fmt::join(step_model_names(), ", "));
   model.name = name;

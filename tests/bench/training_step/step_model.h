@@ -21,8 +21,8 @@ struct StepModel {
 
 /// "124m", "small", "u-small", ...
 std::vector<std::string> step_model_names();
-/// `batch` 0: the model's own. Throws Error(kInvalidArgument) if there is no such model.
-StepModel make_step_model(const std::string& name, std::int64_t batch);
+/// `batch` 0: the model's own; `precision` is f32 or bf16. Throws Error(kInvalidArgument) if there is no such model.
+StepModel make_step_model(const std::string& name, std::int64_t batch, DType precision);
 
 /// Contents of the inputs for step `step`, by StepModel::inputs: depend on the seed and the step alone, and there is something to
 /// learn.
