@@ -1,5 +1,6 @@
 #include "apps/pipeline_bench/workload_costs.h"
 
+#include <cstdint>
 #include <vector>
 
 #include "mesh/stage_costs/plan_costs.h"
