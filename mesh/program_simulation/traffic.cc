@@ -76,23 +76,15 @@ class TrafficMaker {
   }
 
   Traffic run(const std::vector<Program>& programs) {
-    for (auto& [op, whole] : whole_transfers(programs)) {
+    for (const auto& [op, whole] : whole_transfers(programs)) {
       std::vector<Traffic::Movement>& movements = traffic_.movements[op];
-      std::vector<transfer::Flow> together;
-      for (auto& [id, flow] : whole.flows) {
-        if (!whole.reducing.empty()) {
-          together.push_back(std::move(flow));
-          continue;
-        }
-        movements.push_back(movement({&flow, 1}));
-        if (const std::optional<transfer::DeviceId> sender = sender_of(flow)) {
-          movements.back().queue = {sender->value(), *sender};
-          movements.back().weight = weights_[sender->value()];
-          const auto from_root = [&](const transfer::FlowEdge& edge) { return edge.parent == flow.root; };
-          movements.back().eager = flow.chunk_bytes <= kEagerChunk && std::ranges::all_of(flow.edges, from_root);
-        }
+      std::vector<transfer::Flow> flows;
+      for (const auto& [id, flow] : whole.flows) flows.push_back(flow);
+      if (!whole.reducing.empty()) {
+        if (!flows.empty()) movements.push_back(movement(flows));
+        continue;
       }
-      if (!together.empty()) movements.push_back(movement(together));
+      for (const transfer::Flow& flow : flows) movements.push_back(movement_of(flow));
     }
     return std::move(traffic_);
   }
@@ -122,6 +114,17 @@ class TrafficMaker {
       }
     }
     result.latency = std::max(0.0, alone.seconds - moving);
+    return result;
+  }
+
+  Traffic::Movement movement_of(const transfer::Flow& flow) const {
+    Traffic::Movement result = movement({&flow, 1});
+    const std::optional<transfer::DeviceId> sender = sender_of(flow);
+    if (!sender) return result;
+    result.queue = {sender->value(), *sender};
+    result.weight = weights_[sender->value()];
+    const auto from_root = [&](const transfer::FlowEdge& edge) { return edge.parent == flow.root; };
+    result.eager = flow.chunk_bytes <= kEagerChunk && std::ranges::all_of(flow.edges, from_root);
     return result;
   }
 
