@@ -1,37 +1,165 @@
 #include "core/kernels_cuda/cuda_kernels.h"
 
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <vector>
+
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "core/kernels_cuda/internal/launch.h"
+#include "core/kernels_cuda/internal/cublaslt_products.h"
+#include "core/kernels_cuda/internal/cuda_check.h"
+#include "core/kernels_cuda/internal/cudnn_graphs.h"
+#include "core/kernels_cuda/internal/op_run.h"
 
 namespace weft {
+namespace {
 
-class CudaKernels::Impl {
+/// Memory for one op at a time: one block that has grown to what any op so far needed. What does not fit is allocated in the
+/// stream's order, and makes the block larger from the next op on; while a graph is captured it stays as it is.
+class WorkSpace {
  public:
-  explicit Impl(const CudaKernelsOptions& options) : options_(options) {}
-  const CudaKernelsOptions& options() const { return options_; }
+  WorkSpace() = default;
+  WorkSpace(const WorkSpace&) = delete;
+  WorkSpace& operator=(const WorkSpace&) = delete;
+  ~WorkSpace() {
+    for (void* const block : beside_) cudaFree(block);
+    cudaFree(block_);
+  }
+
+  /// What was allocated is free again for work queued from now on.
+  void begin_op(cudaStream_t stream) {
+    used_ = 0;
+    if (beside_.empty()) return;
+    for (void* const block : beside_) cuda::check_cuda(cudaFreeAsync(block, stream), "freeing work space");
+    beside_.clear();
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cuda::check_cuda(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+    if (capture != cudaStreamCaptureStatusNone) return;
+    if (block_ != nullptr) cuda::check_cuda(cudaFreeAsync(block_, stream), "freeing work space");
+    block_ = nullptr;
+    size_ = 0;
+    cuda::check_cuda(cudaMallocAsync(&block_, wanted_, stream), "allocating work space");
+    size_ = wanted_;
+  }
+
+  void* allocate(std::size_t bytes, cudaStream_t stream) {
+    bytes = (bytes + 255) / 256 * 256;
+    void* result = nullptr;
+    if (used_ + bytes <= size_) {
+      result = static_cast<std::byte*>(block_) + used_;
+    } else {
+      cuda::check_cuda(cudaMallocAsync(&result, bytes, stream), "allocating work space");
+      beside_.push_back(result);
+    }
+    used_ += bytes;
+    wanted_ = std::max(wanted_, used_);
+    return result;
+  }
 
  private:
-  CudaKernelsOptions options_;
+  void* block_ = nullptr;
+  std::size_t size_ = 0, used_ = 0, wanted_ = 0;
+  std::vector<void*> beside_;
+};
+
+int current_device() {
+  int device = 0;
+  cuda::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
+}  // namespace
+
+class CudaKernels::Impl final : public cuda::Backend {
+ public:
+  explicit Impl(const CudaKernelsOptions& options) : products_(options.tf32), graphs_(options.deterministic) {
+    int bytes = 0;
+    cuda::check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
+                     "cudaDeviceGetAttribute");
+    shared_memory_ = static_cast<std::size_t>(bytes);
+    void* fault = nullptr;
+    cuda::check_cuda(cudaHostAlloc(&fault, sizeof(std::uint64_t), cudaHostAllocMapped), "cudaHostAlloc");
+    fault_ = static_cast<cuda::Fault*>(fault);
+    *fault_ = 0;
+  }
+  ~Impl() override { cudaFreeHost(const_cast<std::uint64_t*>(fault_)); }
+
+  void begin_op(cudaStream_t stream) {
+    stream_ = stream;
+    work_space_.begin_op(stream);
+  }
+
+  cuda::StreamHandle stream() const override { return stream_; }
+  void* allocate(std::size_t bytes) override { return work_space_.allocate(bytes, stream_); }
+  cuda::Fault* fault() const override { return fault_; }
+  std::size_t shared_memory() const override { return shared_memory_; }
+  void fill_zero(void* memory, std::size_t bytes) override {
+    cuda::check_cuda(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
+  }
+  void multiply(const cuda::MatrixProduct& product) override {
+    if (!products_.multiply(product, stream_)) cuda::matrix_product(stream_, product);
+  }
+  bool convolve(const cuda::Convolution& convolution) override { return graphs_.convolve(*this, convolution); }
+  bool attend(DType type, const cuda::Attention& shape, const void* q, const void* k, const void* v, void* y) override {
+    return graphs_.attend(*this, type, shape, q, k, v, y);
+  }
+  bool attend_grad(DType type, const cuda::Attention& shape, const cuda::AttentionGradTensors& tensors) override {
+    return graphs_.attend_grad(*this, type, shape, tensors);
+  }
+  const std::map<std::string, std::string>& refusals() const { return graphs_.refusals(); }
+
+ private:
+  cuda::CublasLtProducts products_;
+  cuda::CudnnGraphs graphs_;
+  WorkSpace work_space_;
+  cudaStream_t stream_ = nullptr;
+  std::size_t shared_memory_ = 0;
+  cuda::Fault* fault_ = nullptr;
 };
 
 CudaKernels::CudaKernels(const CudaKernelsOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 CudaKernels::~CudaKernels() = default;
 
-void CudaKernels::run(const Op& op, std::span<const ConstTensorRef>, std::span<const TensorRef>, std::span<const OutputMode>,
-                      CudaStreamHandle) {
-  throw_error(ErrorCode::kInvalidArgument, "there is no CUDA kernel of {}", to_string(op));
+void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
+                      std::span<const OutputMode> modes, CudaStreamHandle stream) {
+  impl_->begin_op(stream);
+  try {
+    cuda::run_op(*impl_, op, inputs, outputs, modes);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kFailedPrecondition)
+      throw;  // They name the op.
+    throw Error(error.code(), to_string(op) + ": " + error.message());
+  }
 }
+
 void CudaKernels::add(std::span<const float> from, std::span<float> to, CudaStreamHandle stream) {
   WEFT_CHECK(from.size() == to.size(), "{} and {} elements", from.size(), to.size());
-  launch_add(from, to, stream);
+  cuda::map(stream, cuda::Map::kAdd, DType::kF32, DType::kF32, to.data(), from.data(), to.data(),
+            static_cast<std::int64_t>(to.size()), 0, false);
 }
-void CudaKernels::adamw(const AdamW&, std::span<const OptimizedParameter>, CudaStreamHandle) {
-  throw_error(ErrorCode::kInvalidArgument, "there is no CUDA kernel of AdamW");
+
+void CudaKernels::adamw(const AdamW& step, std::span<const OptimizedParameter> parameters, CudaStreamHandle stream) {
+  for (const OptimizedParameter& p : parameters) {
+    const std::size_t size = p.value.size();
+    WEFT_CHECK(p.gradient.size() == size && p.first_moment.size() == size && p.second_moment.size() == size);
+    WEFT_CHECK(p.working.data == nullptr ||
+                   (p.working.type.dtype == DType::kBF16 && p.working.type.elements() == static_cast<std::int64_t>(size)),
+               "a working copy of {} floats as {}", size, to_string(p.working.type));
+  }
+  cuda::adamw(stream, step, parameters);
 }
-void CudaKernels::sums_of_squares(std::span<const std::span<const float>>, std::span<double>, CudaStreamHandle) {
-  throw_error(ErrorCode::kInvalidArgument, "there is no CUDA kernel of sums of squares");
+
+void CudaKernels::sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results,
+                                  CudaStreamHandle stream) {
+  WEFT_CHECK(tensors.size() == results.size(), "{} tensors, {} results", tensors.size(), results.size());
+  impl_->begin_op(stream);
+  auto* const workspace = impl_->allocate_of<double>(cuda::sums_of_squares_workspace(tensors));
+  cuda::sums_of_squares(stream, tensors, results.data(), workspace);
 }
-void CudaKernels::check_faults() {}
+
+std::map<std::string, std::string> CudaKernels::refusals() const { return impl_->refusals(); }
+
+void CudaKernels::check_faults() { cuda::check_fault(*impl_->fault()); }
 
 }  // namespace weft

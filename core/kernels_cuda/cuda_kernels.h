@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "core/device/optimizer.h"
 #include "core/device/tensor_ref.h"
@@ -16,6 +18,9 @@ using CudaStreamHandle = CUstream_st*;
 
 struct CudaKernelsOptions {
   bool tf32 = false;  ///< Products of f32 tensors may round their factors to TF32.
+  /// Equal inputs give equal results, bit for bit. Without it cuDNN may add up gradients of attention in any order: faster, and
+  /// no work space for scores.
+  bool deterministic = true;
 };
 
 /// Every op on the memory of one GPU, with the libraries' handles, plans and work space that they need. Calls queue work on the
@@ -42,6 +47,9 @@ class CudaKernels final {
   /// Throws Error(kInvalidArgument) if work that is done found its data wrong, as an id outside its table. Call it when the
   /// stream was synchronised.
   void check_faults();
+
+  /// What cuDNN refused to do so far, with its reasons: Weft's own kernels did it, slower.
+  std::map<std::string, std::string> refusals() const;
 
  private:
   class Impl;

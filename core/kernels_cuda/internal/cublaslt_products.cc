@@ -1,0 +1,164 @@
+// cuBLASLt's matrices lie column by column, so it is given the transposes: c^T[n, m] = b^T[n, k] a^T[k, m]. A row-major [r, s] is
+// a column-major s x r with s as its leading dimension.
+//
+//   our b [k, n]               -> its A, n x k, not transposed        our b [n, k] (transpose_b) -> its A, k x n, transposed
+//   our a [m, k]               -> its B, k x m, not transposed        our a [k, m] (transpose_a) -> its B, m x k, transposed
+//   our c [m, n]               -> its C and D, n x m; the bias has an element per row of D
+#include "core/kernels_cuda/internal/cublaslt_products.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "core/kernels_cuda/internal/cuda_check.h"
+
+namespace weft::cuda {
+namespace {
+
+/// NVIDIA's recommendation for Hopper.
+constexpr std::size_t kWorkSpaceBytes = std::size_t{32} << 20;
+
+cudaDataType_t cuda_type(DType type) { return type == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+/// The largest power of two up to 256 that divides the address.
+std::uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | 256u;
+  return static_cast<std::uint32_t>(address & (~address + 1));
+}
+
+/// Owns one of cuBLASLt's descriptors.
+template <typename Handle, cublasStatus_t (*Destroy)(Handle)>
+class Descriptor {
+ public:
+  Descriptor() = default;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (handle_ != nullptr) Destroy(handle_);
+  }
+  Handle* address() { return &handle_; }
+  Handle get() const { return handle_; }
+
+ private:
+  Handle handle_ = nullptr;
+};
+using Layout = Descriptor<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Operation = Descriptor<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Preference = Descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+template <typename T>
+void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check_cublas(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof value),
+               "cublasLtMatmulDescSetAttribute");
+}
+template <typename T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  check_cublas(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
+               "cublasLtMatmulPreferenceSetAttribute");
+}
+
+/// All that the choice of an algorithm depends on.
+using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, DType, bool, bool, bool, std::array<std::uint32_t, 3>>;
+
+struct Plan {
+  Operation operation;
+  Layout a, b, c;
+  std::optional<cublasLtMatmulAlgo_t> algorithm;  ///< None if the library has none.
+};
+
+}  // namespace
+
+class CublasLtProducts::Impl {
+ public:
+  explicit Impl(bool tf32) : f32_compute_(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F) {
+    check_cublas(cublasLtCreate(&handle_), "cublasLtCreate");
+    check_cuda(cudaMalloc(&work_space_, kWorkSpaceBytes), "the work space of matrix products");
+  }
+  ~Impl() {
+    plans_.clear();
+    cudaFree(work_space_);
+    cublasLtDestroy(handle_);
+  }
+
+  bool multiply(const MatrixProduct& p, StreamHandle stream) {
+    Plan& plan = plan_for(p);
+    if (!plan.algorithm) return false;
+    if (p.bias != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+    const float one = 1, beta = p.accumulate ? 1 : 0;
+    check_cublas(cublasLtMatmul(handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, p.c,
+                                plan.c.get(), p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream),
+                 "cublasLtMatmul");
+    return true;
+  }
+
+ private:
+  Plan& plan_for(const MatrixProduct& p) {
+    const std::array<std::uint32_t, 3> alignments{alignment_of(p.a), alignment_of(p.b), alignment_of(p.c)};
+    const Key key{p.m, p.n, p.k, p.in, p.out, p.transpose_a, p.transpose_b, p.bias != nullptr, alignments};
+    const auto [at, is_new] = plans_.try_emplace(key);
+    if (!is_new) return *at->second;
+    try {
+      at->second = make_plan(p, alignments);
+    } catch (...) {
+      plans_.erase(at);
+      throw;
+    }
+    return *at->second;
+  }
+
+  std::unique_ptr<Plan> make_plan(const MatrixProduct& p, const std::array<std::uint32_t, 3>& alignments) const {
+    auto plan = std::make_unique<Plan>();
+    const cublasComputeType_t compute = p.in == DType::kF32 ? f32_compute_ : CUBLAS_COMPUTE_32F;
+    check_cublas(cublasLtMatmulDescCreate(plan->operation.address(), compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (p.bias != nullptr) {
+      set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.in));
+      set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+    }
+    const auto layout = [](Layout& to, DType type, std::int64_t rows, std::int64_t columns) {
+      check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type), static_cast<std::uint64_t>(rows),
+                                              static_cast<std::uint64_t>(columns), rows),
+                   "cublasLtMatrixLayoutCreate");
+    };
+    layout(plan->a, p.in, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k);
+    layout(plan->b, p.in, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m);
+    layout(plan->c, p.out, p.n, p.m);
+
+    Preference preference;
+    check_cublas(cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate");
+    set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkSpaceBytes);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments[1]);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[0]);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[2]);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[2]);
+    // Parts of a sum over k that several blocks compute are added up in float, not in c's type.
+    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    cublasLtMatmulHeuristicResult_t best{};
+    int count = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle_, plan->operation.get(), plan->a.get(), plan->b.get(), plan->c.get(), plan->c.get(),
+                                       preference.get(), 1, &best, &count);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS) plan->algorithm = best.algo;
+    return plan;
+  }
+
+  cublasComputeType_t f32_compute_;
+  cublasLtHandle_t handle_ = nullptr;
+  void* work_space_ = nullptr;
+  std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+CublasLtProducts::CublasLtProducts(bool tf32) : impl_(std::make_unique<Impl>(tf32)) {}
+CublasLtProducts::~CublasLtProducts() = default;
+bool CublasLtProducts::multiply(const MatrixProduct& product, StreamHandle stream) { return impl_->multiply(product, stream); }
+
+}  // namespace weft::cuda

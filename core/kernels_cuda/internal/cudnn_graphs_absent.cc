@@ -1,0 +1,19 @@
+// Built where the headers of cudnn-frontend were not found: Weft's own kernels do it all.
+#include "core/kernels_cuda/internal/cudnn_graphs.h"
+
+namespace weft::cuda {
+
+class CudnnGraphs::Impl {
+ public:
+  const std::map<std::string, std::string> refusals{
+      {"all", "built without the headers of cudnn-frontend (pip install nvidia-cudnn-frontend, then configure again)"}};
+};
+
+CudnnGraphs::CudnnGraphs(bool) : impl_(std::make_unique<Impl>()) {}
+CudnnGraphs::~CudnnGraphs() = default;
+bool CudnnGraphs::attend(Backend&, DType, const Attention&, const void*, const void*, const void*, void*) { return false; }
+bool CudnnGraphs::attend_grad(Backend&, DType, const Attention&, const AttentionGradTensors&) { return false; }
+bool CudnnGraphs::convolve(Backend&, const Convolution&) { return false; }
+const std::map<std::string, std::string>& CudnnGraphs::refusals() const { return impl_->refusals; }
+
+}  // namespace weft::cuda

@@ -1,0 +1,164 @@
+#include "tests/contract/kernels/host_grid.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "core/base/check.h"
+#include "tests/contract/kernels/host_switch.h"
+
+namespace weft::test {
+
+HostThread host_thread;
+HostOrder host_order = HostOrder::kForward;
+
+namespace {
+
+constexpr std::size_t kLanes = 32, kStackBytes = 128 * 1024, kShuffleBytes = 16;
+
+enum class State : std::uint8_t { kRunnable, kAtBlockBarrier, kAtShuffle, kDone };
+
+struct Fiber {
+  SwitchPoint point;
+  std::unique_ptr<std::byte[]> stack;
+  HostThread thread;
+  State state = State::kDone;
+  std::size_t shuffles = 0;                 ///< How many it has taken part in.
+  std::byte passed[2][kShuffleBytes] = {};  ///< Of the last two: a lane may read the last one when another is at the next.
+};
+
+/// The block that runs.
+struct Block {
+  const char* kernel = "";
+  const std::function<void()>* body = nullptr;
+  std::vector<std::unique_ptr<Fiber>> fibers;  ///< Kept for further blocks, with their stacks.
+  std::size_t threads = 0, running = 0;
+  SwitchPoint scheduler;
+  std::vector<std::byte> shared;
+
+  Fiber& current() { return *fibers[running]; }
+};
+Block block;
+
+void wait_as(State state) {
+  block.current().state = state;
+  switch_stack(block.current().point, block.scheduler);
+  host_thread = block.current().thread;
+}
+
+/// What a fiber does for ever: one thread of a block after another.
+void fiber_main() {
+  for (;;) {
+    (*block.body)();
+    wait_as(State::kDone);
+  }
+}
+
+void start_fiber(std::size_t index) {
+  if (block.fibers.size() <= index) block.fibers.resize(index + 1);
+  std::unique_ptr<Fiber>& fiber = block.fibers[index];
+  if (!fiber) {
+    fiber = std::make_unique<Fiber>();
+    fiber->stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+    fiber->point = new_stack({fiber->stack.get(), kStackBytes}, fiber_main);
+  }
+  fiber->state = State::kRunnable;
+  fiber->shuffles = 0;
+}
+
+/// `index` of `count` in the order of the run.
+std::size_t ordered(std::size_t index, std::size_t count) {
+  return host_order == HostOrder::kForward ? index : count - 1 - index;
+}
+
+void resume(std::size_t index) {
+  block.running = index;
+  host_thread = block.current().thread;
+  switch_stack(block.scheduler, block.current().point);
+}
+
+/// Runs a warp until all of its lanes are done or at the block's barrier.
+void run_warp(std::size_t first, std::size_t count) {
+  for (;;) {
+    std::size_t at_shuffle = 0, waiting = 0;
+    for (std::size_t l = 0; l < count; ++l) {
+      const std::size_t index = first + ordered(l, count);
+      if (block.fibers[index]->state == State::kRunnable) resume(index);
+    }
+    for (std::size_t l = 0; l < count; ++l) {
+      at_shuffle += block.fibers[first + l]->state == State::kAtShuffle ? 1 : 0;
+      waiting += block.fibers[first + l]->state == State::kAtBlockBarrier ? 1 : 0;
+    }
+    if (at_shuffle == 0) return;
+    WEFT_CHECK(at_shuffle == count && count == kLanes,
+               "kernel {}: of warp {} of block ({}, {}, {}) {} lanes are at a shuffle, {} at a barrier, {} are done",
+               block.kernel, first / kLanes, host_thread.block.x, host_thread.block.y, host_thread.block.z, at_shuffle, waiting,
+               count - at_shuffle - waiting);
+    for (std::size_t l = 0; l < count; ++l) block.fibers[first + l]->state = State::kRunnable;
+  }
+}
+
+void run_block() {
+  for (;;) {
+    const std::size_t warps = (block.threads + kLanes - 1) / kLanes;
+    for (std::size_t w = 0; w < warps; ++w) {
+      const std::size_t first = ordered(w, warps) * kLanes;
+      run_warp(first, std::min(kLanes, block.threads - first));
+    }
+    std::size_t waiting = 0;
+    for (std::size_t i = 0; i < block.threads; ++i) {
+      if (block.fibers[i]->state != State::kAtBlockBarrier) continue;
+      block.fibers[i]->state = State::kRunnable;
+      ++waiting;
+    }
+    if (waiting == 0) return;
+    // Threads that have ended are not waited for; those of this block end together or not at all before a barrier.
+    WEFT_CHECK(waiting == block.threads, "kernel {}: {} of {} threads are at a barrier, the others have ended", block.kernel,
+               waiting, block.threads);
+  }
+}
+
+}  // namespace
+
+void run_grid(const char* kernel, Dim3 grid, Dim3 block_size, std::size_t shared_bytes, const std::function<void()>& body) {
+  WEFT_CHECK(block_size.count() >= 1 && block_size.count() <= 1024, "kernel {}: {} threads in a block", kernel,
+             block_size.count());
+  WEFT_CHECK(grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535, "kernel {}: a grid of {} by {} by {} blocks", kernel,
+             grid.x, grid.y, grid.z);
+  block.kernel = kernel;
+  block.body = &body;
+  block.threads = block_size.count();
+  const std::uint64_t blocks = grid.count();
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    const std::uint64_t b = host_order == HostOrder::kForward ? i : blocks - 1 - i;
+    // What a block finds in shared memory is another's: NaNs, here.
+    block.shared.assign(shared_bytes, std::byte{0xff});
+    for (std::size_t t = 0; t < block.threads; ++t) {
+      start_fiber(t);
+      HostThread& thread = block.fibers[t]->thread;
+      thread.block_size = block_size;
+      thread.grid_size = grid;
+      const auto small = static_cast<unsigned>(t);
+      thread.thread = {small % block_size.x, small / block_size.x % block_size.y, small / block_size.x / block_size.y};
+      thread.block = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
+                      static_cast<unsigned>(b / grid.x / grid.y)};
+    }
+    run_block();
+  }
+}
+
+std::byte* host_dynamic_shared() { return block.shared.data(); }
+
+void host_block_barrier() { wait_as(State::kAtBlockBarrier); }
+
+void host_shuffle(const void* value, void* result, std::size_t size, unsigned from) {
+  WEFT_CHECK(size <= kShuffleBytes && from < kLanes);
+  Fiber& own = block.current();
+  const std::size_t slot = own.shuffles++ % 2, first_lane = block.running / kLanes * kLanes;
+  std::memcpy(own.passed[slot], value, size);
+  wait_as(State::kAtShuffle);
+  std::memcpy(result, block.fibers[first_lane + from]->passed[slot], size);
+}
+
+}  // namespace weft::test

@@ -1,0 +1,65 @@
+#pragma once
+
+// The twin of core/kernels_cuda/internal/language.cuh: CUDA's words for the CPU's compiler, so that kernel files run in
+// host_grid. Included before the kernel files, by host_kernels.cc alone.
+#include <math.h>
+
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+#include "core/kernels_cuda/internal/launches.h"
+#include "core/tensor/bfloat16.h"
+#include "tests/contract/kernels/host_grid.h"
+
+// NOLINTBEGIN(bugprone-reserved-identifier, cert-dcl37-c, cert-dcl51-cpp)
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __shared__ static
+#define threadIdx (::weft::test::host_thread.thread)
+#define blockIdx (::weft::test::host_thread.block)
+#define blockDim (::weft::test::host_thread.block_size)
+#define gridDim (::weft::test::host_thread.grid_size)
+
+namespace weft::cuda {
+
+using dim3 = test::Dim3;
+
+struct LaunchShape {
+  dim3 grid, block;
+  std::size_t shared_bytes = 0;
+};
+
+template <typename... Parameters, typename... Arguments>
+void launch(StreamHandle, const char* name, const LaunchShape& shape, void (*kernel)(Parameters...), Arguments... arguments) {
+  if (shape.grid.count() == 0) return;
+  test::run_grid(name, shape.grid, shape.block, shape.shared_bytes, [&] { kernel(static_cast<Parameters>(arguments)...); });
+}
+
+template <typename T>
+T* dynamic_shared() {
+  return reinterpret_cast<T*>(test::host_dynamic_shared());
+}
+
+inline std::uint16_t round_to_bf16(float value) { return BFloat16(value).bits; }
+
+inline void __syncthreads() { test::host_block_barrier(); }
+
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int distance) {
+  const unsigned lane = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
+  T result{};
+  if (mask == 0xffffffffu) test::host_shuffle(&value, &result, sizeof(T), lane ^ static_cast<unsigned>(distance));
+  return result;
+}
+
+inline float __uint_as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+
+}  // namespace weft::cuda
+// NOLINTEND(bugprone-reserved-identifier, cert-dcl37-c, cert-dcl51-cpp)

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device/optimizer.h"
+#include "core/device/tensor_ref.h"
+#include "core/graph/op.h"
+#include "tests/contract/kernels/host_grid.h"
+
+namespace weft::test {
+
+/// What computes ops, seen from host memory: arguments go to it and results come back within a call.
+class KernelRunner {
+ public:
+  virtual ~KernelRunner() = default;
+  virtual void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
+                   std::span<const OutputMode> modes) = 0;
+  virtual void add(std::span<const float> from, std::span<float> to) = 0;
+  virtual void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) = 0;
+  virtual void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) = 0;
+};
+
+struct KindOfRunner {
+  std::string name;
+  /// Throws Error(kFailedPrecondition), with the reason, where this machine has none.
+  std::function<std::unique_ptr<KernelRunner>()> make;
+};
+
+/// Every device, and Weft's own CUDA kernels on the CPU ("cuda_on_host").
+std::vector<KindOfRunner> kernel_runners();
+
+/// The latter, with the threads of a block in this order.
+std::unique_ptr<KernelRunner> cuda_on_host(HostOrder order);
+
+}  // namespace weft::test
