@@ -18,6 +18,8 @@ struct CudaDeviceOptions {
   /// Waits after every op, so that an error of the GPU is told with the op it belongs to; slow. Environment variable
   /// WEFT_CUDA_CHECK.
   bool check_every_op = false;
+  /// Equal inputs give equal results, bit for bit. Without it gradients of attention in bf16 are faster, and take less memory.
+  bool deterministic = true;
 };
 
 /// What a process can do with CUDA.

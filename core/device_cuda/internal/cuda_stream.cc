@@ -51,7 +51,10 @@ CudaStream::~CudaStream() {
 }
 
 CudaKernels& CudaStream::kernels() {
-  if (kernels_ == nullptr) kernels_ = std::make_unique<CudaKernels>(CudaKernelsOptions{.tf32 = device_.options().tf32});
+  if (kernels_ == nullptr) {
+    kernels_ = std::make_unique<CudaKernels>(
+        CudaKernelsOptions{.tf32 = device_.options().tf32, .deterministic = device_.options().deterministic});
+  }
   return *kernels_;
 }
 
