@@ -19,9 +19,7 @@ namespace weft::mesh {
 /// Owner's thread only.
 class InProcessTraining final {
  public:
-  /// The meshes compute on `device`, which must outlive this; null: on the CPU.
-  InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed, transfer::LoopbackOptions options = {},
-                    Device* device = nullptr);
+  InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed, transfer::LoopbackOptions options = {});
   ~InProcessTraining();
 
   /// Goes on with the programs of another plan for the same devices, which must outlive this: see MeshGroup::use_layout().
@@ -37,13 +35,11 @@ class InProcessTraining final {
 
  private:
   struct DeviceSide;
-  struct Bell;
 
   BatchSource& batches_;
   SteadyClock clock_;
   transfer::LoopbackHub hub_;
-  CpuDevice cpu_;
-  const std::shared_ptr<Bell> bell_;                ///< Rung by devices that run by themselves.
+  CpuDevice device_;
   std::vector<std::unique_ptr<DeviceSide>> sides_;  ///< By DeviceId; the last is the driver.
 };
 

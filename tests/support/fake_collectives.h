@@ -237,13 +237,14 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
   }
   ~Communicator() override {
     const std::lock_guard lock(world_.mutex_);
-    if (static_cast<int>(group_->finalized.size()) != group_->size) stop();
+    if (static_cast<int>(group_->finalized.size()) != group_->size) let_go();
   }
 
   State poll() override {
     const std::lock_guard lock(world_.mutex_);
     world_.progress();
     if (!world_.error_.empty()) throw_error(ErrorCode::kInternal, "{}", world_.error_);
+    if (group_->aborted[static_cast<std::size_t>(rank_)]) return State::kReady;
     bool busy = finalizing_ && static_cast<int>(group_->finalized.size()) != group_->size;
     for (std::size_t rank = 0; rank < group_->device_of_rank.size(); ++rank) {
       const int device = group_->device_of_rank[rank];
@@ -286,13 +287,14 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
     finalizing_ = true;
     group_->finalized.insert(rank_);
   }
-  void abort() noexcept override {
+  void stop() noexcept override {
     const std::lock_guard lock(world_.mutex_);
-    stop();
+    let_go();
   }
+  void abort() noexcept override { stop(); }
   std::unique_ptr<transfer::DeviceCommunicator> shrink(std::span<const int> excluded) override {
     const std::lock_guard lock(world_.mutex_);
-    stop();
+    WEFT_CHECK(group_->aborted[static_cast<std::size_t>(rank_)], "shrink() comes after stop()");
     std::string& id = group_->shrunk[{excluded.begin(), excluded.end()}];
     if (id.empty()) id = fmt::format("shrunk {}", ++world_.ids_);
     auto& rest = world_.groups_[id];
@@ -318,7 +320,7 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
              return pair.first == rank_ && !group_->met.contains({pair.second, rank_});
            });
   }
-  void stop() {
+  void let_go() {
     group_->aborted[static_cast<std::size_t>(rank_)] = true;
     world_.progress();
   }

@@ -64,12 +64,14 @@ void CommunicatorSet::check() {
 }
 
 void CommunicatorSet::abort() noexcept {
+  for (const auto& [group, communicator] : communicators_) communicator->stop();
   for (const auto& [group, communicator] : communicators_) communicator->abort();
   communicators_.clear();
 }
 
 void CommunicatorSet::shrink(std::uint64_t epoch, std::span<const DeviceId> dead, Nanoseconds timeout) {
   epoch_ = epoch;
+  for (const auto& [group, communicator] : communicators_) communicator->stop();
   for (auto at = communicators_.begin(); at != communicators_.end();) {
     const CommunicatorGroup rest = survivors_of(at->first, dead);
     if (rest != at->first && rest.size() > 1) {
@@ -90,6 +92,7 @@ void CommunicatorSet::shrink(std::uint64_t epoch, std::span<const DeviceId> dead
     for (int rank = 0; rank < group.size(); ++rank) {
       if (!rest.contains(group.devices[static_cast<std::size_t>(rank)])) excluded.push_back(rank);
     }
+    settle(*communicator, group, "stopped", timeout);
     remaining[rest] = communicator->shrink(excluded);
     settle(*remaining[rest], rest, "been made of what is left", timeout);
   }

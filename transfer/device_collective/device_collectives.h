@@ -40,27 +40,29 @@ struct DeviceSum {
 
 /// A rank of a communicator.
 ///
-/// One thread at a time, the one that uses the device. Nothing blocks: what takes time leaves it busy. While busy only poll(),
-/// abort() and the destructor may be called.
+/// One thread at a time, the one that uses the device. Nothing blocks but abort() and the destructor: what takes time leaves it
+/// busy. While it is busy only poll(), stop(), abort() and the destructor may be called.
 class DeviceCommunicator {
  public:
   enum class State : std::uint8_t { kBusy, kReady };
 
   /// Aborts, unless finalize() came to its end.
   virtual ~DeviceCommunicator() = default;
-  /// kReady: created, or the last calls are on their stream. Throws the Error that broke the communicator; it can then
-  /// only be aborted.
+  /// kReady: created, or the last calls are on their stream, or what stop() or finalize() began is done. Throws the Error that
+  /// broke the communicator.
   virtual State poll() = 0;
   /// Puts calls on a stream as one group. All members put the same collective calls on their streams in the same order;
   /// a send meets the receive of its peer, in order. The first use of a communicator may stay busy until the others have come.
   virtual void enqueue(std::span<const DeviceCall> calls, weft::Stream& stream) = 0;
   /// Begins an orderly end, together with all members, after all work is done. kReady then means that it may be destroyed.
   virtual void finalize() = 0;
-  /// Stops what is under way on the device, its kernels included; never waits for other members. Only the destructor may follow,
-  /// or shrink().
+  /// Asks what is under way on the device to end, kernels that wait for a peer included; no more calls. Where a stream holds work
+  /// of several communicators, all are stopped before one is aborted.
+  virtual void stop() noexcept = 0;
+  /// Stops, waits until the device has let go, and frees what there is. Never waits for other members.
   virtual void abort() noexcept = 0;
-  /// What is left of a communicator without some of its ranks: every survivor calls it, and stops what is under way. Ranks close
-  /// up. This one can then only be destroyed.
+  /// After stop() is done: a communicator of the ranks that are not excluded, which close up; every one of them calls it. This
+  /// one must live until the new one is ready, and can then only be destroyed.
   virtual std::unique_ptr<DeviceCommunicator> shrink(std::span<const int> excluded_ranks) = 0;
 };
 
