@@ -42,7 +42,11 @@ DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches)
       storage_(*device_),
       transfers_(std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
                                                             clock_, engine_options(*device_))),
-      resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch} {}
+      resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch} {
+  if (device_->is_host_memory()) return;
+  copies_.emplace(*device_, clock_);
+  resources_.copies = &*copies_;
+}
 
 DeviceEngine::~DeviceEngine() = default;
 
@@ -79,7 +83,7 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std
 void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
   transfers_->cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
   // The engine cuts what does not end by itself within its grace (half a second).
-  WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)), "transfers do not end after being cancelled: {}",
+  WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)), "transfers or copies do not end after being cancelled: {}",
              interpreter.position());
 }
 

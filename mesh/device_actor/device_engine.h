@@ -30,6 +30,7 @@ class DeviceEngine final {
   /// Ends the transfers of a failed execution and waits until its memory is free.
   void abandon(Interpreter& interpreter, const Error& why);
 
+  /// See Storage::block.
   std::span<std::byte> block(const std::string& name) { return storage_.block(name); }
   std::string description() const { return device_->description(); }
 
@@ -38,6 +39,7 @@ class DeviceEngine final {
   SteadyClock clock_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
+  std::optional<CopyEngine> copies_;  ///< Of a device whose memory is not the host's.
   Storage storage_;
   std::unique_ptr<transfer::TransferEngine> transfers_;
   Resources resources_;

@@ -1,6 +1,9 @@
 #include "mesh/in_process/in_process_training.h"
 
+#include <algorithm>
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -12,11 +15,15 @@ namespace weft::mesh {
 
 /// What a device process has, without the process.
 struct InProcessTraining::DeviceSide {
-  DeviceSide(CpuDevice& device, std::unique_ptr<transfer::Wire> wire, const Clock& clock, BatchSource& batches)
+  DeviceSide(Device& device, std::unique_ptr<transfer::Wire> wire, const Clock& clock, BatchSource& batches)
       : stream(device.create_stream()),
         storage(device),
         engine(std::move(wire), clock, {.mode = transfer::EngineOptions::Mode::kStepped}),
-        resources{*stream, storage, engine, batches, clock} {}
+        resources{*stream, storage, engine, batches, clock} {
+    if (device.is_host_memory()) return;
+    copies.emplace(device, clock);
+    resources.copies = &*copies;
+  }
 
   void install(const Program& program) {
     storage.provide(program, *stream);
@@ -27,15 +34,37 @@ struct InProcessTraining::DeviceSide {
   Storage storage;
   transfer::TransferEngine engine;
   Resources resources;
+  std::optional<CopyEngine> copies;
   std::map<std::string, const Program*> programs;
 };
 
+/// Shared with callbacks, which may outlive a run.
+struct InProcessTraining::Bell {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool rung = false;  // guarded by mutex
+
+  void ring() {
+    const std::lock_guard lock(mutex);
+    rung = true;
+    changed.notify_one();
+  }
+  /// Until it has rung, or for a moment: a wire may want to be polled.
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, std::chrono::milliseconds(1), [&] { return rung; });
+    rung = false;
+  }
+};
+
 InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
-                                     transfer::LoopbackOptions options)
-    : batches_(batches), hub_(std::move(options)) {
+                                     transfer::LoopbackOptions options, Device* device)
+    : batches_(batches), hub_(std::move(options)), bell_(std::make_shared<Bell>()) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
-    sides_.push_back(std::make_unique<DeviceSide>(device_, hub_.attach(transfer::DeviceId(i)), clock_, batches_));
+    // The driver works with the host's memory.
+    Device& computes = device == nullptr || transfer::DeviceId(i) == plan.driver() ? cpu_ : *device;
+    sides_.push_back(std::make_unique<DeviceSide>(computes, hub_.attach(transfer::DeviceId(i)), clock_, batches_));
   }
   for (std::uint32_t i = 0; i < devices; ++i) {
     for (std::uint32_t j = 0; j < devices; ++j) {
@@ -66,7 +95,8 @@ std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& req
   for (const auto& side : sides_) {
     const auto program = side->programs.find(request.program);
     if (program == side->programs.end()) continue;
-    interpreters.push_back(std::make_unique<Interpreter>(*program->second, request, side->resources, [] {}));
+    interpreters.push_back(
+        std::make_unique<Interpreter>(*program->second, request, side->resources, [bell = bell_] { bell->ring(); }));
     sides.push_back(side.get());
   }
   if (interpreters.empty()) throw_error(ErrorCode::kNotFound, "there is no program '{}'", request.program);
@@ -93,8 +123,11 @@ std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& req
         }
       }
       for (const auto& side : sides_) moved = side->engine.poll() || moved;
+      const bool computing =
+          std::ranges::any_of(interpreters, [](const auto& interpreter) { return interpreter->device_busy(); });
+      if (!moved && computing) bell_->wait();
       // A shuffled loopback may hold messages back for some polls.
-      idle_rounds = moved ? 0 : idle_rounds + 1;
+      idle_rounds = moved || computing ? 0 : idle_rounds + 1;
       if (idle_rounds > 1000) {
         std::vector<Program> programs;
         std::vector<std::optional<std::size_t>> next;

@@ -19,7 +19,9 @@ namespace weft::mesh {
 /// Owner's thread only.
 class InProcessTraining final {
  public:
-  InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed, transfer::LoopbackOptions options = {});
+  /// The meshes compute on `device`, which must outlive this; null: on the CPU.
+  InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed, transfer::LoopbackOptions options = {},
+                    Device* device = nullptr);
   ~InProcessTraining();
 
   /// Goes on with the programs of another plan for the same devices, which must outlive this: see MeshGroup::use_layout().
@@ -35,11 +37,13 @@ class InProcessTraining final {
 
  private:
   struct DeviceSide;
+  struct Bell;
 
   BatchSource& batches_;
   SteadyClock clock_;
   transfer::LoopbackHub hub_;
-  CpuDevice device_;
+  CpuDevice cpu_;
+  const std::shared_ptr<Bell> bell_;                ///< Rung by devices that run by themselves.
   std::vector<std::unique_ptr<DeviceSide>> sides_;  ///< By DeviceId; the last is the driver.
 };
 

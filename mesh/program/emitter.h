@@ -19,7 +19,7 @@ class Emitter {
   explicit Emitter(std::string program_name, transfer::DeviceId device, std::string device_name);
 
   /// Index of the persistent block of this name, made with `bytes` the first time.
-  std::int32_t persistent(const std::string& name, std::uint64_t bytes);
+  std::int32_t persistent(const std::string& name, std::uint64_t bytes, MemoryPlace place = MemoryPlace::kDevice);
   std::uint32_t add_persistent_buffer(std::int32_t persistent, std::uint64_t offset, TensorType type);
   std::uint32_t add_arena_buffer(TensorType type);
   std::uint32_t add_transfer(Transfer transfer);

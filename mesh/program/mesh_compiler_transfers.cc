@@ -195,8 +195,10 @@ void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint
     const auto rows = static_cast<std::int64_t>(all_devices.size());
     const auto columns = static_cast<std::int64_t>(partition_.graph.parameters().size());
     const TensorType row{DType::kF64, {1, columns}}, table{DType::kF64, {rows, columns}};
-    const std::uint32_t own = emitter.add_persistent_buffer(emitter.persistent("norms/own", row.bytes()), 0, row);
-    const std::uint32_t all = emitter.add_persistent_buffer(emitter.persistent("norms/all", table.bytes()), 0, table);
+    const auto on_host = [&](const std::string& name, const TensorType& type) {
+      return emitter.add_persistent_buffer(emitter.persistent(name, type.bytes(), MemoryPlace::kHost), 0, type);
+    };
+    const std::uint32_t own = on_host("norms/own", row), all = on_host("norms/all", table);
     emitter.norm(own);
     const std::uint32_t gather =
         emitter.add_transfer({"norms", TransferKind::kNorm, norm_op, norm_plan.device_part(mesh_.devices()[r])});

@@ -13,11 +13,17 @@
 
 namespace weft::mesh {
 
+enum class MemoryPlace : std::uint8_t {
+  kDevice,
+  kHost,  ///< The host computes with it: norms.
+};
+
 /// Memory that outlives a step and that programs share by name: parameters, working copies, gradients, optimizer moments, losses.
 struct Persistent {
   std::string name;
   std::uint64_t bytes = 0;
-  static constexpr auto fields = weft::fields(&Persistent::name, &Persistent::bytes);
+  MemoryPlace place = MemoryPlace::kDevice;
+  static constexpr auto fields = weft::fields(&Persistent::name, &Persistent::bytes, &Persistent::place);
 };
 
 /// A tensor in memory: in a persistent block, or in the program's arena, where the compiler reuses space by liveness.
@@ -156,6 +162,10 @@ std::string to_string(const Program& program);
 
 }  // namespace weft::mesh
 
+template <>
+struct weft::last_enumerator<weft::mesh::MemoryPlace> {
+  static constexpr auto kValue = weft::mesh::MemoryPlace::kHost;
+};
 template <>
 struct weft::last_enumerator<weft::mesh::TransferKind> {
   static constexpr auto kValue = weft::mesh::TransferKind::kCheckpoint;

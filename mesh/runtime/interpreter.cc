@@ -4,31 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <utility>
 #include <variant>
 
 #include "core/base/check.h"
 #include "core/base/units.h"
-#include "mesh/runtime/intervals.h"
+#include "mesh/runtime/internal/detached_step.h"
+#include "mesh/runtime/internal/notice.h"
 
 namespace weft::mesh {
 namespace {
 
+/// How many actions a device is given ahead of the one that it is at: enough that it never waits for the host, few enough that a
+/// failure is seen soon and little host memory is in use.
+constexpr std::size_t kActionsAhead = 2;
+
 double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
-TraceKind trace_kind(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward: return TraceKind::kForward;
-    case ActionKind::kBackward: return TraceKind::kBackward;
-    case ActionKind::kInputGrad: return TraceKind::kInputGrad;
-    case ActionKind::kWeightGrad: return TraceKind::kWeightGrad;
-    case ActionKind::kReduceGrad: return TraceKind::kCollective;
-    case ActionKind::kOptimizer: return TraceKind::kUpdate;
-    default: return TraceKind::kForward;  // recomputation; programs have no other kinds
-  }
-}
-
-TraceKind trace_kind(TransferKind kind) { return kind == TransferKind::kReshard ? TraceKind::kReshard : TraceKind::kCollective; }
 
 }  // namespace
 
@@ -37,14 +28,18 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
       request_(std::move(request)),
       resources_(resources),
       wake_(std::move(wake)),
+      inbox_(std::make_shared<Inbox>()),
       tensors_(resources.storage.resolve(program)),
       handles_(program.num_handles, Handle::kIdle),
-      transfer_of_handle_(program.num_handles, 0),
-      microbatch_of_handle_(program.num_handles, -1),
-      begun_(resources.clock.now()) {
+      start_of_handle_(program.num_handles, nullptr),
+      begun_(resources.clock.now()),
+      timeline_(program_, request_) {
   for (const Instruction& instruction : program_.instructions) {
     if (const auto* begin = std::get_if<Begin>(&instruction)) microbatches_ = std::max(microbatches_, begin->microbatch + 1);
   }
+  if (resources.copies == nullptr) return;
+  device_ = std::make_unique<DetachedStep>(*resources.copies, resources.stream, program.num_handles, inbox_, wake_);
+  timeline_.compute(begun_);
 }
 
 Interpreter::~Interpreter() {
@@ -61,37 +56,67 @@ bool Interpreter::wait_quiescent(Nanoseconds limit) const {
   return inbox_->idle.wait_for(lock, limit, [&] { return inbox_->under_way == 0; });
 }
 
+bool Interpreter::device_busy() const { return device_ && device_->under_way() > 0; }
+
 Interpreter::Progress Interpreter::advance() {
-  take_reports();
-  if (failure_) throw *failure_;
+  try {
+    return go_on();
+  } catch (...) {
+    if (device_) device_->seal();
+    throw;
+  }
+}
+
+Interpreter::Progress Interpreter::go_on() {
+  take_messages();
+  throw_failure();
   while (next_ < program_.instructions.size()) {
-    const bool go_on = std::visit(
+    const bool executed = std::visit(
         [&](const auto& instruction) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(instruction)>, Wait>) {
-            return execute(instruction);
-          } else {
-            if (!computing_since_) computing_since_ = resources_.clock.now();
-            execute(instruction);
-            return true;
-          }
+          const bool waits = std::is_same_v<std::decay_t<decltype(instruction)>, Wait>;
+          if (!waits && !device_ && !timeline_.computing()) timeline_.compute(resources_.clock.now());
+          return execute(instruction);
         },
         program_.instructions[next_]);
-    if (!go_on) return Progress::kBlocked;
+    if (!executed) return Progress::kBlocked;
     ++next_;
   }
-  close_compute_span(resources_.clock.now());
+  if (device_) return settle();
+  reach({Mark::Kind::kEnd});
   return Progress::kDone;
 }
 
-void Interpreter::take_reports() {
+Interpreter::Progress Interpreter::settle() {
+  if (!ended_) {
+    if (program_.losses >= 0) device_->download_losses(bytes(tensors_[static_cast<std::size_t>(program_.losses)]));
+    reach({Mark::Kind::kEnd});
+    ended_ = true;
+  }
+  const bool idle = quiescent();
+  take_messages();
+  throw_failure();
+  // Messages of what became idle after the look are still to be taken; they wake us.
+  if (!idle || !quiescent()) return Progress::kBlocked;
+  device_->synchronize();
+  return Progress::kDone;
+}
+
+void Interpreter::throw_failure() const {
+  if (failure_) throw *failure_;
+}
+
+void Interpreter::take_messages() {
   std::vector<std::pair<std::uint32_t, transfer::TransferReport>> reports;
+  std::vector<Notice> notices;
   {
     const std::lock_guard lock(inbox_->mutex);
     reports.swap(inbox_->reports);
+    notices.swap(inbox_->notices);
   }
   for (auto& [handle, report] : reports) {
     handles_[handle] = Handle::kDone;
-    const Transfer& transfer = program_.transfers[transfer_of_handle_[handle]];
+    const Start& start = *start_of_handle_[handle];
+    const Transfer& transfer = program_.transfers[start.transfer];
     if (!report.outcome.ok()) {
       if (failure_) continue;
       const Error& error = report.outcome.error();
@@ -99,76 +124,42 @@ void Interpreter::take_reports() {
           Error(error.code(), fmt::format("{} (in '{}' of {})", error.message(), transfer.name, position())).at(error.where());
       continue;
     }
-    if (transfer.kind == TransferKind::kReshard) {
-      report_.reshard_bytes += report.bytes_sent;
-      if (report.bytes_received > 0) {
-        arrivals_.emplace_back(report.moving, report.finished);
-        // What comes once per step belongs to no edge.
-        if (microbatch_of_handle_[handle] >= 0) count_arrival(transfer, report);
-      }
-    } else {
-      report_.collective_bytes += report.bytes_sent;
+    if (device_ && device_->land(handle, report)) continue;  // It has arrived when it has landed.
+    timeline_.transferred(transfer, start.microbatch, report);
+  }
+  for (const Notice& notice : notices) {
+    const auto landed = device_->take(notice, timeline_);
+    if (!notice.at.ok()) {
+      const Error& error = notice.at.error();
+      if (!failure_) failure_ = Error(error.code(), fmt::format("{} (on the device, at {})", error.message(), position()));
+      continue;
     }
-    if (!request_.trace) continue;
-    const int microbatch = microbatch_of_handle_[handle];
-    for (const auto& [lane, bytes] :
-         {std::pair(TraceLane::kSend, report.bytes_sent), std::pair(TraceLane::kReceive, report.bytes_received)}) {
-      if (bytes == 0) continue;
-      report_.trace.push_back({lane, trace_kind(transfer.kind), transfer.name, report.moving.time_since_epoch().count(),
-                               report.finished.time_since_epoch().count(), microbatch, static_cast<std::int64_t>(request_.step),
-                               bytes});
+    if (landed) {
+      const Start& start = *start_of_handle_[notice.index];
+      timeline_.transferred(program_.transfers[start.transfer], start.microbatch, *landed);
     }
+    if (notice.kind == Notice::Kind::kCopiedOut && !failure_) begin_transfer(notice.index, device_->host_buffers(notice.index));
   }
 }
 
-void Interpreter::count_arrival(const Transfer& transfer, const transfer::TransferReport& report) {
-  auto& times = report_.edge_times;
-  auto time = std::ranges::find(times, transfer.op, &EdgeTime::op);
-  if (time == times.end()) time = times.insert(times.end(), EdgeTime{.op = transfer.op});
-  ++time->count;
-  time->seconds += seconds(report.finished - report.moving);
+/// Tells the timeline where the device is: at once, or when it has come there.
+void Interpreter::reach(const Mark& mark) {
+  if (device_) device_->mark(mark);
+  else timeline_.reach(mark, resources_.clock.now());
 }
 
-void Interpreter::close_compute_span(TimePoint now) {
-  if (!computing_since_) return;
-  const double span = seconds(now - *computing_since_);
-  report_.compute_seconds += span;
-  if (action_) report_.action_times[action_time_].seconds += span;
-  // Before the first action receives are posted; behind the last one the step is taken.
-  const bool begun = !report_.action_times.empty();
-  if (request_.trace && begun) {
-    const bool update = !action_;
-    report_.trace.push_back({TraceLane::kCompute, update ? TraceKind::kUpdate : trace_kind(action_->kind),
-                             update ? "" : to_string(Action{action_->stage, action_->kind, action_->microbatch}),
-                             computing_since_->time_since_epoch().count(), now.time_since_epoch().count(),
-                             update ? TraceEvent::kNoMicrobatch : action_->microbatch, static_cast<std::int64_t>(request_.step),
-                             0});
+bool Interpreter::execute(const Begin& begin) {
+  if (device_) {
+    // What was copied out meanwhile should leave.
+    take_messages();
+    throw_failure();
+    if (device_->actions_ahead() >= kActionsAhead) return false;
   }
-  computing_since_.reset();
+  reach({Mark::Kind::kBegin, begin});
+  return true;
 }
 
-void Interpreter::execute(const Begin& begin) {
-  const TimePoint now = resources_.clock.now();
-  close_compute_span(now);
-  action_ = begin;
-  computing_since_ = now;
-  auto& times = report_.action_times;
-  const auto same = [&](const ActionTime& time) { return time.stage == begin.stage && time.kind == begin.kind; };
-  auto time = std::ranges::find_if(times, same);
-  if (time == times.end()) time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
-  ++time->count;
-  action_time_ = static_cast<std::size_t>(time - times.begin());
-}
-
-void Interpreter::leave_actions(TimePoint now) {
-  // A reduction and an update that the schedule names are actions of the whole step.
-  if (!action_ || !has_microbatch(action_->kind)) return;
-  close_compute_span(now);
-  action_.reset();
-  computing_since_ = now;
-}
-
-void Interpreter::execute(const Run& run) {
+bool Interpreter::execute(const Run& run) {
   // An op has few operands; these keep their memory from one call to the next.
   thread_local std::vector<ConstTensorRef> inputs;
   thread_local std::vector<TensorRef> outputs;
@@ -179,40 +170,68 @@ void Interpreter::execute(const Run& run) {
   for (const std::uint32_t buffer : run.outputs) outputs.push_back(tensors_[buffer]);
   modes.assign(outputs.size(), run.accumulate ? OutputMode::kAccumulate : OutputMode::kWrite);
   resources_.stream.run(program_.ops[run.op], inputs, outputs, modes);
+  return true;
 }
 
-void Interpreter::execute(const Read& read) {
+bool Interpreter::execute(const Read& read) {
   const DataInput& input = program_.inputs[read.input];
   const TensorRef& tensor = tensors_[read.buffer];
-  resources_.batches.read(input.name, request_.split, request_.step, read.microbatch, microbatches_, input.region,
-                          {tensor.data, tensor.type.bytes()});
+  const auto read_into = [&](std::span<std::byte> out) {
+    resources_.batches.read(input.name, request_.split, request_.step, read.microbatch, microbatches_, input.region, out);
+  };
+  if (!device_) {
+    read_into(bytes(tensor));
+    return true;
+  }
+  StagingPool::Block block = device_->batch_block(tensor.type.bytes());
+  read_into(block.span());
+  device_->upload(std::move(block), bytes(tensor));
+  return true;
 }
 
-void Interpreter::execute(const Start& start) {
-  if (start.microbatch < 0) leave_actions(resources_.clock.now());
-  // The device's queue must have produced the source before the wire reads it.
-  if (start.source >= 0) resources_.stream.synchronize();
+bool Interpreter::in_device_memory(std::int32_t buffer) const {
+  if (!device_ || buffer < 0) return false;
+  const std::int32_t persistent = program_.buffers[static_cast<std::size_t>(buffer)].persistent;
+  return persistent < 0 || program_.persistents[static_cast<std::size_t>(persistent)].place == MemoryPlace::kDevice;
+}
+
+bool Interpreter::execute(const Start& start) {
   const Transfer& transfer = program_.transfers[start.transfer];
+  if (device_ && transfer.kind == TransferKind::kCheckpoint && !device_->room_for_more()) return false;
+  if (start.microbatch < 0) reach({Mark::Kind::kLeaveActions});
+  start_of_handle_[start.handle] = &start;
+  handles_[start.handle] = Handle::kStarted;
   // Each transfer of a program moves one tensor: all of its buffer, or, of a signal, as much as the plan says.
   const transfer::TensorPart& part = transfer.part.tensors.front();
-  const auto bytes_of = [&](std::int32_t buffer, std::size_t bytes) {
+  const auto bytes_of = [&](std::int32_t buffer, std::size_t size) {
     if (buffer < 0) return std::span<std::byte>();
-    const TensorRef& tensor = tensors_[static_cast<std::size_t>(buffer)];
-    return std::span(tensor.data, std::min(bytes, tensor.type.bytes()));
+    const std::span<std::byte> all = bytes(tensors_[static_cast<std::size_t>(buffer)]);
+    return all.first(std::min(size, all.size()));
   };
-  transfer_of_handle_[start.handle] = start.transfer;
-  microbatch_of_handle_[start.handle] = start.microbatch;
-  handles_[start.handle] = Handle::kStarted;
+  const HostBuffers buffers{bytes_of(start.source, part.source_bytes()), bytes_of(start.destination, part.destination_bytes())};
+  if (in_device_memory(start.source) || in_device_memory(start.destination)) {
+    device_->stage(start.handle, buffers.source, buffers.destination);
+    // One with a source begins when that has come.
+    if (buffers.source.empty()) begin_transfer(start.handle, device_->host_buffers(start.handle));
+    return true;
+  }
+  // The device's queue must have produced the source before the wire reads it; what the host itself made is there.
+  if (!device_ && start.source >= 0) resources_.stream.synchronize();
+  begin_transfer(start.handle, buffers);
+  return true;
+}
+
+void Interpreter::begin_transfer(std::uint32_t handle, const HostBuffers& buffers) {
+  const Start& start = *start_of_handle_[handle];
+  const Transfer& transfer = program_.transfers[start.transfer];
   {
     const std::lock_guard lock(inbox_->mutex);
     ++inbox_->under_way;
   }
   const transfer::TransferId id{resources_.epoch, request_.run, transfer.op, static_cast<std::uint32_t>(start.microbatch + 1)};
   try {
-    const std::span<const std::byte> source = bytes_of(start.source, part.source_bytes());
-    const std::span<std::byte> destination = bytes_of(start.destination, part.destination_bytes());
-    resources_.engine.start(transfer.part, id, {&source, 1}, {&destination, 1}, {resources_.transfer_timeout},
-                            [inbox = inbox_, handle = start.handle, wake = wake_](const transfer::TransferReport& report) {
+    resources_.engine.start(transfer.part, id, {&buffers.source, 1}, {&buffers.destination, 1}, {resources_.transfer_timeout},
+                            [inbox = inbox_, handle, wake = wake_](const transfer::TransferReport& report) {
                               {
                                 const std::lock_guard lock(inbox->mutex);
                                 inbox->reports.emplace_back(handle, report);
@@ -229,49 +248,35 @@ void Interpreter::execute(const Start& start) {
 
 bool Interpreter::execute(const Wait& wait) {
   if (handles_[wait.handle] != Handle::kDone) {
-    take_reports();
-    if (failure_) throw *failure_;
+    take_messages();
+    throw_failure();
   }
-  const TimePoint now = resources_.clock.now();
-  if (handles_[wait.handle] != Handle::kDone) {
-    if (!waiting_since_) {
-      close_compute_span(now);
-      waiting_since_ = now;
-    }
-    return false;
+  const bool done = handles_[wait.handle] == Handle::kDone;
+  if (!waiting_since_) {
+    if (done && (!device_ || device_->landed(wait.handle))) return true;
+    reach({Mark::Kind::kStandStill});
+    waiting_since_ = resources_.clock.now();
   }
-  if (waiting_since_) {
-    report_.wait_seconds += seconds(now - *waiting_since_);
-    const Transfer& transfer = program_.transfers[transfer_of_handle_[wait.handle]];
-    if (transfer.kind == TransferKind::kReshard) {
-      waits_.emplace_back(*waiting_since_, now);
-    } else if (action_) {
-      report_.action_times[action_time_].collective_seconds += seconds(now - *waiting_since_);
-    }
-    if (request_.trace) {
-      report_.trace.push_back({TraceLane::kCompute, TraceKind::kWait, transfer.name, waiting_since_->time_since_epoch().count(),
-                               now.time_since_epoch().count(), microbatch_of_handle_[wait.handle],
-                               static_cast<std::int64_t>(request_.step), 0});
-    }
-    waiting_since_.reset();
+  if (!done) return false;
+  if (device_) device_->await_landing(wait.handle);
+  const Start& start = *start_of_handle_[wait.handle];
+  reach({Mark::Kind::kGoOn, {}, &program_.transfers[start.transfer], start.microbatch});
+  waiting_since_.reset();
+  return true;
+}
+
+bool Interpreter::execute(const Accumulate& accumulate) {
+  const TensorRef& from = tensors_[accumulate.source];
+  const TensorRef& to = tensors_[accumulate.destination];
+  if (accumulate.first) {
+    resources_.stream.copy(bytes(from), bytes(to));
+  } else {
+    resources_.stream.add(from.as<float>(), to.as<float>());
   }
   return true;
 }
 
-void Interpreter::execute(const Accumulate& accumulate) {
-  const TensorRef& from = tensors_[accumulate.source];
-  const TensorRef& to = tensors_[accumulate.destination];
-  if (accumulate.first) {
-    resources_.stream.copy({from.data, from.type.bytes()}, {to.data, to.type.bytes()});
-  } else {
-    resources_.stream.add(from.as<float>(), to.as<float>());
-  }
-}
-
-void Interpreter::execute(const Norm& norm) {
-  leave_actions(resources_.clock.now());
-  const auto row = tensors_[norm.destination].as<double>();
-  std::fill(row.begin(), row.end(), 0.0);
+bool Interpreter::execute(const Norm& norm) {
   std::vector<std::span<const float>> gradients;
   std::vector<std::uint32_t> parameters;
   for (const ProgramParameter& parameter : program_.parameters) {
@@ -279,13 +284,23 @@ void Interpreter::execute(const Norm& norm) {
     gradients.emplace_back(tensors_[parameter.gradient].as<float>());
     parameters.push_back(parameter.index);
   }
+  if (!device_ || !device_->squares_queued()) reach({Mark::Kind::kLeaveActions});
   std::vector<double> squares(gradients.size());
-  resources_.stream.sums_of_squares(gradients, squares);
-  resources_.stream.synchronize();
+  if (device_) {
+    const auto ready = device_->sums_of_squares(gradients);
+    if (!ready) return false;
+    std::ranges::copy(*ready, squares.begin());
+  } else {
+    resources_.stream.sums_of_squares(gradients, squares);
+    resources_.stream.synchronize();
+  }
+  const auto row = tensors_[norm.destination].as<double>();
+  std::fill(row.begin(), row.end(), 0.0);
   for (std::size_t i = 0; i < squares.size(); ++i) row[parameters[i]] = squares[i];
+  return true;
 }
 
-void Interpreter::execute(const Update& update) {
+bool Interpreter::execute(const Update& update) {
   // Added by parameter, then by device: an order that does not depend on how the model is cut into stages.
   const TensorRef& norms = tensors_[update.norms];
   const auto devices = static_cast<std::size_t>(norms.type.shape[0]), parameters = static_cast<std::size_t>(norms.type.shape[1]);
@@ -296,7 +311,7 @@ void Interpreter::execute(const Update& update) {
     for (std::size_t d = 0; d < devices; ++d) of_parameter += squares[d * parameters + p];
     sum += of_parameter;
   }
-  report_.grad_norm = std::sqrt(sum);
+  grad_norm_ = std::sqrt(sum);
   const OptimizerStep& optimizer = request_.optimizer;
   AdamW step;
   step.learning_rate = optimizer.learning_rate;
@@ -305,7 +320,7 @@ void Interpreter::execute(const Update& update) {
   step.epsilon = optimizer.epsilon;
   step.step = optimizer.number;
   step.weight_decay = optimizer.weight_decay;
-  step.gradient_scale = clip_factor(report_.grad_norm, optimizer.clip_norm);
+  step.gradient_scale = clip_factor(grad_norm_, optimizer.clip_norm);
   std::vector<OptimizedParameter> parameters_to_update;
   for (const ProgramParameter& parameter : program_.parameters) {
     parameters_to_update.push_back(
@@ -317,17 +332,20 @@ void Interpreter::execute(const Update& update) {
          .working = parameter.working < 0 ? TensorRef{} : tensors_[static_cast<std::size_t>(parameter.working)]});
   }
   resources_.stream.adamw(step, parameters_to_update);
+  return true;
 }
 
 std::string Interpreter::position() const {
   std::string text;
   if (waiting_since_) {
-    const auto& wait = std::get<Wait>(program_.instructions[next_]);
-    text = fmt::format("wait for '{}'", program_.transfers[transfer_of_handle_[wait.handle]].name);
-    if (microbatch_of_handle_[wait.handle] >= 0) text += fmt::format(" of microbatch {}", microbatch_of_handle_[wait.handle]);
+    const Start& start = *start_of_handle_[std::get<Wait>(program_.instructions[next_]).handle];
+    text = fmt::format("wait for '{}'", program_.transfers[start.transfer].name);
+    if (start.microbatch >= 0) text += fmt::format(" of microbatch {}", start.microbatch);
     text += fmt::format(", for {}, ", format_seconds(seconds(resources_.clock.now() - *waiting_since_)));
   }
-  if (action_) text += fmt::format("in {} ", to_string(Action{action_->stage, action_->kind, action_->microbatch}));
+  if (const auto& action = timeline_.action()) {
+    text += fmt::format("in {} ", to_string(Action{action->stage, action->kind, action->microbatch}));
+  }
   return text + fmt::format("of '{}', run {}, {} (instruction {} of {})", program_.name, request_.run, program_.device_name,
                             next_, program_.instructions.size());
 }
@@ -335,21 +353,16 @@ std::string Interpreter::position() const {
 StepReport Interpreter::finish() {
   WEFT_CHECK(next_ == program_.instructions.size());
   resources_.stream.synchronize();
-  take_reports();
-  report_.step_seconds = seconds(resources_.clock.now() - begun_);
-  report_.transfer_seconds = seconds(covered_time(arrivals_));
-  report_.exposed_transfer_seconds = seconds(common_time(arrivals_, waits_));
-  report_.egress_rate = resources_.engine.counters().egress_rate;
-  for (ActionTime& time : report_.action_times) {
-    time.seconds /= time.count;
-    time.collective_seconds /= time.count;
-  }
-  for (EdgeTime& time : report_.edge_times) time.seconds /= time.count;
+  take_messages();
+  StepReport report = timeline_.finish();
+  report.step_seconds = seconds(resources_.clock.now() - begun_);
+  report.grad_norm = grad_norm_;
+  report.egress_rate = resources_.engine.counters().egress_rate;
   if (program_.losses >= 0) {
-    const auto losses = tensors_[static_cast<std::size_t>(program_.losses)].as<float>();
-    report_.losses.assign(losses.begin(), losses.end());
+    const auto losses = device_ ? device_->losses() : tensors_[static_cast<std::size_t>(program_.losses)].as<const float>();
+    report.losses.assign(losses.begin(), losses.end());
   }
-  return std::move(report_);
+  return report;
 }
 
 }  // namespace weft::mesh

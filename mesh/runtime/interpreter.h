@@ -1,44 +1,55 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "core/device/device.h"
 #include "mesh/program/program.h"
 #include "mesh/runtime/batch_source.h"
+#include "mesh/runtime/copy_engine.h"
 #include "mesh/runtime/step.h"
+#include "mesh/runtime/step_timeline.h"
 #include "mesh/runtime/storage.h"
 #include "transfer/execute/transfer_engine.h"
 
 namespace weft::mesh {
 
+class DetachedStep;
+struct HostBuffers;
+struct Inbox;
+
 /// What an interpreter works with; owned by the device actor.
 struct Resources {
-  Stream& stream;
+  Stream& stream;  ///< For computing.
   Storage& storage;
   transfer::TransferEngine& engine;
   BatchSource& batches;
   const Clock& clock;
   std::uint64_t epoch = 0;
   Nanoseconds transfer_timeout = std::chrono::minutes(5);
+  /// Of a device that runs by itself in memory that the host cannot touch; null for others.
+  CopyEngine* copies = nullptr;
 };
 
 /// Runs one execution of a program: a state machine that never blocks.
 ///
-/// advance() goes on until the program is done or stands at a Wait whose transfer is still under way; then somebody calls it
-/// again after `wake` was called. Owner's thread only, except that `wake` is called on the transfer thread. Used once; must not
-/// be destroyed while transfers are under way.
+/// advance() goes on until the program is done or stands at something that is still under way; then somebody calls it again after
+/// `wake` was called. Owner's thread only, except that `wake` is called on the transfer thread and by event watches. Used once;
+/// must not be destroyed while transfers or copies are under way.
 ///
 ///   begin -> running -> blocked -> running -> ... -> done
 ///                          `-> failed (advance throws; cancel, then wait for quiescent())
+///
+/// A device whose memory is the host's computes inside its calls; advance() blocks at a Wait whose transfer is under way, and
+/// nowhere else. Another device is given its work ahead of time, by at most two actions, and its streams wait for each other:
+/// advance() then blocks at a Wait until the bytes are on the host, at the third action ahead, at the norm of the gradients, and
+/// at the end.
 class Interpreter final {
  public:
   enum class Progress : std::uint8_t { kBlocked, kDone };
@@ -53,59 +64,56 @@ class Interpreter final {
   std::string position() const;
   /// The instruction it stands at; their number when it is done.
   std::size_t instruction() const { return next_; }
-  /// No transfer of this execution is under way: its buffers may be reused.
+  /// No transfer of this execution is under way, and no copy: its buffers may be reused.
   bool quiescent() const;
+  /// The device is at work, and will wake whoever waits.
+  bool device_busy() const;
   /// Blocks until quiescent(), at most so long; whether it is. Only with an engine that has its own thread.
   bool wait_quiescent(Nanoseconds limit) const;
   /// The report of a done execution.
   StepReport finish();
 
  private:
-  /// Filled on the transfer thread, emptied on the owner's.
-  struct Inbox {
-    std::mutex mutex;
-    std::condition_variable idle;                                             // under_way has become 0
-    std::vector<std::pair<std::uint32_t, transfer::TransferReport>> reports;  // guarded by mutex
-    std::uint64_t under_way = 0;                                              // guarded by mutex
-  };
   enum class Handle : std::uint8_t { kIdle, kStarted, kDone };
 
-  void execute(const Begin& begin);
-  void execute(const Run& run);
-  void execute(const Read& read);
-  void execute(const Start& start);
-  void execute(const Accumulate& accumulate);
-  void execute(const Norm& norm);
-  void execute(const Update& update);
+  Progress go_on();
+  /// The end of a program on a device that runs by itself.
+  Progress settle();
+  // False: not yet; call it again after a wake.
+  bool execute(const Begin& begin);
+  bool execute(const Run& run);
+  bool execute(const Read& read);
+  bool execute(const Start& start);
   bool execute(const Wait& wait);
-  void take_reports();
-  void close_compute_span(TimePoint now);
-  /// No action from here on, or none yet.
-  void leave_actions(TimePoint now);
-  void count_arrival(const Transfer& transfer, const transfer::TransferReport& report);
+  bool execute(const Accumulate& accumulate);
+  bool execute(const Norm& norm);
+  bool execute(const Update& update);
+  void reach(const Mark& mark);
+  void begin_transfer(std::uint32_t handle, const HostBuffers& buffers);
+  void take_messages();
+  void throw_failure() const;
+  bool in_device_memory(std::int32_t buffer) const;
+  static std::span<std::byte> bytes(const TensorRef& tensor) { return {tensor.data, tensor.type.bytes()}; }
 
   const Program& program_;
   const StepRequest request_;
   Resources& resources_;
   const std::function<void()> wake_;
-  /// Shared with callbacks on the transfer thread, the last of which may end after the interpreter has seen it.
-  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+  /// Shared with callbacks on other threads, the last of which may end after the interpreter has seen it.
+  std::shared_ptr<Inbox> inbox_;
   std::vector<TensorRef> tensors_;
   std::vector<Handle> handles_;
-  std::vector<std::uint32_t> transfer_of_handle_;
-  std::vector<int> microbatch_of_handle_;
+  std::vector<const Start*> start_of_handle_;
   std::size_t next_ = 0;
   int microbatches_ = 1;
+  bool ended_ = false;  ///< All instructions are executed, or queued.
   std::optional<Error> failure_;
 
-  std::optional<Begin> action_;
-  std::size_t action_time_ = 0;  ///< Of action_, in report_.action_times, which holds sums until finish().
   TimePoint begun_;
-  std::optional<TimePoint> computing_since_;
   std::optional<TimePoint> waiting_since_;
-  std::vector<std::pair<TimePoint, TimePoint>> arrivals_;  ///< When resharded data was on its way to this device.
-  std::vector<std::pair<TimePoint, TimePoint>> waits_;     ///< When the device stood still for resharded data.
-  StepReport report_;
+  StepTimeline timeline_;
+  double grad_norm_ = 0;
+  std::unique_ptr<DetachedStep> device_;  ///< Null for a device that computes inside its calls.
 };
 
 }  // namespace weft::mesh

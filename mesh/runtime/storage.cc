@@ -1,5 +1,7 @@
 #include "mesh/runtime/storage.h"
 
+#include <cstring>
+
 #include "core/base/check.h"
 #include "core/base/error.h"
 
@@ -9,15 +11,17 @@ void Storage::provide(const Program& program, Stream& stream) {
   for (const Persistent& persistent : program.persistents) {
     const auto found = blocks_.find(persistent.name);
     if (found != blocks_.end()) {
-      if (found->second.size() != persistent.bytes) {
+      if (found->second.memory.size() != persistent.bytes) {
         throw_error(ErrorCode::kFailedPrecondition, "program '{}' wants '{}' with {} bytes, but {} has it with {}", program.name,
-                    persistent.name, persistent.bytes, program.device_name, found->second.size());
+                    persistent.name, persistent.bytes, program.device_name, found->second.memory.size());
       }
       continue;
     }
-    DeviceMemory memory = device_.allocate(persistent.bytes);
-    stream.fill_zero({memory.data(), memory.size()});
-    blocks_.emplace(persistent.name, std::move(memory));
+    const bool on_host = persistent.place == MemoryPlace::kHost;
+    DeviceMemory memory = on_host ? device_.allocate_staging(persistent.bytes) : device_.allocate(persistent.bytes);
+    if (on_host) std::memset(memory.data(), 0, memory.size());
+    else stream.fill_zero({memory.data(), memory.size()});
+    blocks_.emplace(persistent.name, Block{std::move(memory), persistent.place});
   }
   if (arena_.size() < program.arena_bytes) {
     arena_ = DeviceMemory();
@@ -27,15 +31,28 @@ void Storage::provide(const Program& program, Stream& stream) {
   stream.synchronize();
 }
 
-std::span<std::byte> Storage::block(const std::string& name) {
+Storage::Block& Storage::find(const std::string& name) {
   const auto found = blocks_.find(name);
   if (found == blocks_.end()) throw_error(ErrorCode::kNotFound, "there is no block '{}' on this device", name);
-  return {found->second.data(), found->second.size()};
+  return found->second;
+}
+
+std::span<std::byte> Storage::block(const std::string& name) {
+  const Block& found = find(name);
+  if (!device_.is_host_memory() && found.place == MemoryPlace::kDevice) {
+    throw_error(ErrorCode::kFailedPrecondition,
+                "'{}' lies in the memory of {}, which the host cannot touch; run a program that brings it to the driver", name,
+                device_.description());
+  }
+  return {found.memory.data(), found.memory.size()};
 }
 
 std::vector<TensorRef> Storage::resolve(const Program& program) {
   std::vector<std::span<std::byte>> blocks;
-  for (const Persistent& persistent : program.persistents) blocks.push_back(block(persistent.name));
+  for (const Persistent& persistent : program.persistents) {
+    const DeviceMemory& memory = find(persistent.name).memory;
+    blocks.emplace_back(memory.data(), memory.size());
+  }
   std::vector<TensorRef> tensors;
   tensors.reserve(program.buffers.size());
   for (const Buffer& buffer : program.buffers) {

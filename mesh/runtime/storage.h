@@ -20,13 +20,20 @@ class Storage final {
   /// with another size.
   void provide(const Program& program, Stream& stream);
 
+  /// A block that the host may read and write. Throws Error(kFailedPrecondition) for others.
   std::span<std::byte> block(const std::string& name);
   /// Where each buffer of the program lies; true until a program that needs a larger arena is provided for.
   std::vector<TensorRef> resolve(const Program& program);
 
  private:
+  struct Block {
+    DeviceMemory memory;
+    MemoryPlace place = MemoryPlace::kDevice;
+  };
+  Block& find(const std::string& name);
+
   Device& device_;
-  std::map<std::string, DeviceMemory> blocks_;
+  std::map<std::string, Block> blocks_;
   DeviceMemory arena_;
 };
 

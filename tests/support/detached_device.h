@@ -61,6 +61,10 @@ class DetachedDevice final : public Device {
   }
   std::unique_ptr<Stream> create_stream() override;
 
+  /// Streams begin nothing more, until they go on.
+  void hold() { set_held(true); }
+  void go_on() { set_held(false); }
+
  private:
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }
@@ -101,8 +105,20 @@ class DetachedDevice final : public Device {
     return block->second.real.get() + offset;
   }
 
+  void set_held(bool held) {
+    const std::lock_guard lock(mutex_);
+    held_ = held;
+    went_on_.notify_all();
+  }
+  void await_go_on() {
+    std::unique_lock lock(mutex_);
+    went_on_.wait(lock, [&] { return !held_; });
+  }
+
   const DetachedOptions options_;
   std::mutex mutex_;
+  std::condition_variable went_on_;
+  bool held_ = false;                   // guarded by mutex_
   std::map<std::byte*, Block> blocks_;  // guarded by mutex_
   std::uint64_t streams_ = 0;           // guarded by mutex_
 };
@@ -204,7 +220,7 @@ class DetachedDevice::DetachedStream final : public Stream {
     return event;
   }
   void wait(const Event& event) override {
-    queue([this, state = dynamic_cast<const DetachedEvent&>(event).state] {
+    queue([state = dynamic_cast<const DetachedEvent&>(event).state] {
       if (const auto failure = state->await()) throw *failure;
     });
   }
@@ -248,6 +264,7 @@ class DetachedDevice::DetachedStream final : public Stream {
       const Task task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
+      device_.await_go_on();
       if (shuffled_ && random_() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
       if (failure_ && !task.always) continue;
       try {

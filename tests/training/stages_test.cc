@@ -14,6 +14,7 @@
 #include "mesh/in_process/in_process_training.h"
 #include "mesh/program/checkpoint_programs.h"
 #include "mesh/schedules/named_schedules.h"
+#include "tests/support/detached_device.h"
 #include "tests/training/hand_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -70,9 +71,10 @@ mesh::TrainingPlan plan_of(const Layout& l, const mesh::ModelGraphs& model, mesh
   return mesh::make_training_plan(layout, model, places_of(c));
 }
 
-std::vector<mesh::StepResult> train(const mesh::TrainingPlan& plan, transfer::LoopbackOptions options = {}) {
+std::vector<mesh::StepResult> train(const mesh::TrainingPlan& plan, transfer::LoopbackOptions options = {},
+                                    Device* device = nullptr) {
   RandomBatches batches({kRows, kVocabulary, 11});
-  mesh::InProcessTraining training(plan, batches, 7, options);
+  mesh::InProcessTraining training(plan, batches, 7, options, device);
   std::vector<mesh::StepResult> results;
   for (std::uint64_t step = 0; step < kSteps; ++step) results.push_back(training.run(train_step(step)));
   mesh::StepRequest validate;
@@ -154,14 +156,19 @@ INSTANTIATE_TEST_SUITE_P(All, Stages,
 
 class NamedStages : public testing::TestWithParam<std::tuple<std::string, Model, mesh::Lowering>> {};
 
-TEST_P(NamedStages, LossesEqualThoseOfOneDevice) {
-  const auto& [name, model, lowering] = GetParam();
+/// A named schedule on two meshes of one device.
+Layout layout_of_named(const std::string& name) {
   const mesh::NamedSchedule& named = mesh::find_named_schedule(name);
   const std::vector<int> mesh_of_stage = mesh::place_stages(named.placement, 2, named.chunks);
   Layout layout{name, {{1, 1}, {1, 1}}, mesh_of_stage, {}};
   layout.layers.assign(mesh_of_stage.size(), 4 / static_cast<int>(mesh_of_stage.size()));
   layout.named = name;
-  expect_equal(train(plan_of(layout, graphs_of(model), lowering, 2)), one_device(model));
+  return layout;
+}
+
+TEST_P(NamedStages, LossesEqualThoseOfOneDevice) {
+  const auto& [name, model, lowering] = GetParam();
+  expect_equal(train(plan_of(layout_of_named(name), graphs_of(model), lowering, 2)), one_device(model));
 }
 
 std::string name_of_named(const testing::TestParamInfo<NamedStages::ParamType>& test) {
@@ -176,6 +183,30 @@ INSTANTIATE_TEST_SUITE_P(All, NamedStages,
                                           testing::Values(Model::kGpt, Model::kTied, Model::kUShaped, Model::kTiedInBF16),
                                           testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
                          name_of_named);
+
+/// All of these on a device that runs by itself, models and lowerings taking turns.
+std::vector<Layout> detached_layouts() {
+  std::vector<Layout> all = layouts();
+  for (const std::string& name : mesh::schedule_names()) all.push_back(layout_of_named(name));
+  return all;
+}
+
+class DetachedStages : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(DetachedStages, LossesEqualThoseOfOneDevice) {
+  const std::size_t turn = GetParam();
+  const auto model = static_cast<Model>(turn % 3);
+  const auto lowering = turn % 2 == 0 ? mesh::Lowering::kLanes : mesh::Lowering::kSafe;
+  DetachedDevice device({.shuffle_seed = turn + 1});
+  const mesh::TrainingPlan plan = plan_of(detached_layouts()[turn], graphs_of(model), lowering, 1 + static_cast<int>(turn % 3));
+  expect_equal(train(plan, {}, &device), one_device(model));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DetachedStages, testing::Range(std::size_t{0}, detached_layouts().size()), [](const auto& test) {
+  std::string name = detached_layouts()[test.param].name + "_" + std::to_string(test.param);
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+});
 
 TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
   const mesh::ModelGraphs model = graphs_of(Model::kUShaped);
@@ -201,14 +232,16 @@ TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
   EXPECT_THROW(mesh::check_same_places(plans.front().layout, other), Error);
 }
 
-TEST(StepTimes, AreThereForEveryKindOfActionAndEveryEdge) {
+void expect_times_of_everything(Device* device) {
   Layout layout{"two", {{1, 2}, {1, 1}}, {0, 1}, {2, 2}, zb_h1()};
   const mesh::TrainingPlan plan = plan_of(layout, graphs_of(Model::kUShaped), mesh::Lowering::kLanes, 2);
   RandomBatches batches({kRows, kVocabulary, 11});
-  mesh::InProcessTraining training(plan, batches, 7);
+  mesh::InProcessTraining training(plan, batches, 7, {}, device);
   const std::vector<mesh::StepReport> reports = training.run_on_devices(train_step(0));
   double most = 0;
   for (const mesh::StepReport& report : reports) {
+    EXPECT_LE(report.compute_seconds + report.wait_seconds, report.step_seconds * (1 + 1e-9));
+    EXPECT_GT(report.wait_seconds, 0);
     double computing = 0;
     for (const mesh::ActionTime& time : report.action_times) computing += time.count * time.seconds;
     EXPECT_GT(computing, 0);
@@ -232,6 +265,13 @@ TEST(StepTimes, AreThereForEveryKindOfActionAndEveryEdge) {
     EXPECT_EQ(result.edge_times[e].count, 4u);
     EXPECT_GE(result.edge_times[e].seconds, 0);
   }
+}
+
+TEST(StepTimes, AreThereForEveryKindOfActionAndEveryEdge) { expect_times_of_everything(nullptr); }
+
+TEST(StepTimes, OfADeviceThatRunsByItselfAreTakenWhereItIs) {
+  DetachedDevice device({.shuffle_seed = 5});
+  expect_times_of_everything(&device);
 }
 
 TEST(NamedSchedules, StagesThatLieOtherwiseThanTheSchedulePlacesThemAreExplained) {

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/base/clock.h"
+#include "core/base/outcome.h"
+#include "core/device/device.h"
+
+namespace weft::mesh {
+
+/// Tells when events of one stream are done: a thread that waits for them in the order in which they were recorded, so that
+/// nobody else has to. Any thread.
+class EventWatch final {
+ public:
+  /// When the event was seen to be done, or the error of the work before it.
+  using Callback = std::function<void(const Outcome<TimePoint>&)>;
+
+  /// `clock` must outlive it.
+  explicit EventWatch(const Clock& clock);
+  /// Waits for all events that it was given; their callbacks have run when it returns.
+  ~EventWatch();
+  EventWatch(const EventWatch&) = delete;
+  EventWatch& operator=(const EventWatch&) = delete;
+
+  /// The callback runs once, on the watch's thread; it must neither block nor throw.
+  void watch(std::shared_ptr<const Event> event, Callback callback);
+
+ private:
+  void run();
+
+  const Clock& clock_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<std::shared_ptr<const Event>, Callback>> watched_;  // guarded by mutex_
+  bool ending_ = false;                                                    // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,134 @@
+#include "mesh/runtime/step_timeline.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/base/check.h"
+
+namespace weft::mesh {
+namespace {
+
+double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+std::int64_t nanoseconds(TimePoint time) { return time.time_since_epoch().count(); }
+
+TraceKind trace_kind(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward: return TraceKind::kForward;
+    case ActionKind::kBackward: return TraceKind::kBackward;
+    case ActionKind::kInputGrad: return TraceKind::kInputGrad;
+    case ActionKind::kWeightGrad: return TraceKind::kWeightGrad;
+    case ActionKind::kReduceGrad: return TraceKind::kCollective;
+    case ActionKind::kOptimizer: return TraceKind::kUpdate;
+    default: return TraceKind::kForward;  // recomputation; programs have no other kinds
+  }
+}
+
+TraceKind trace_kind(TransferKind kind) { return kind == TransferKind::kReshard ? TraceKind::kReshard : TraceKind::kCollective; }
+
+}  // namespace
+
+void StepTimeline::reach(const Mark& mark, TimePoint now) {
+  switch (mark.kind) {
+    case Mark::Kind::kBegin: return begin(mark.action, now);
+    case Mark::Kind::kLeaveActions: return leave_actions(now);
+    case Mark::Kind::kStandStill:
+      close_compute_span(now);
+      waiting_since_ = now;
+      return;
+    case Mark::Kind::kGoOn: return go_on(mark, now);
+    case Mark::Kind::kEnd: return close_compute_span(now);
+  }
+}
+
+void StepTimeline::begin(const Begin& begin, TimePoint now) {
+  close_compute_span(now);
+  action_ = begin;
+  computing_since_ = now;
+  auto& times = report_.action_times;
+  const auto same = [&](const ActionTime& time) { return time.stage == begin.stage && time.kind == begin.kind; };
+  auto time = std::ranges::find_if(times, same);
+  if (time == times.end()) time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
+  ++time->count;
+  action_time_ = static_cast<std::size_t>(time - times.begin());
+}
+
+void StepTimeline::leave_actions(TimePoint now) {
+  // A reduction and an update that the schedule names are actions of the whole step.
+  if (!action_ || !has_microbatch(action_->kind)) return;
+  close_compute_span(now);
+  action_.reset();
+  computing_since_ = now;
+}
+
+void StepTimeline::go_on(const Mark& mark, TimePoint now) {
+  WEFT_CHECK(waiting_since_.has_value());
+  report_.wait_seconds += seconds(now - *waiting_since_);
+  if (mark.transfer->kind == TransferKind::kReshard) {
+    waits_.emplace_back(*waiting_since_, now);
+  } else if (action_) {
+    report_.action_times[action_time_].collective_seconds += seconds(now - *waiting_since_);
+  }
+  if (request_.trace) {
+    report_.trace.push_back({TraceLane::kCompute, TraceKind::kWait, mark.transfer->name, nanoseconds(*waiting_since_),
+                             nanoseconds(now), mark.microbatch, static_cast<std::int64_t>(request_.step), 0});
+  }
+  waiting_since_.reset();
+}
+
+void StepTimeline::close_compute_span(TimePoint now) {
+  if (!computing_since_) return;
+  const double span = seconds(now - *computing_since_);
+  report_.compute_seconds += span;
+  if (action_) report_.action_times[action_time_].seconds += span;
+  // Before the first action receives are posted; behind the last one the step is taken.
+  const bool begun = !report_.action_times.empty();
+  if (request_.trace && begun) {
+    const bool update = !action_;
+    report_.trace.push_back({TraceLane::kCompute, update ? TraceKind::kUpdate : trace_kind(action_->kind),
+                             update ? "" : to_string(Action{action_->stage, action_->kind, action_->microbatch}),
+                             nanoseconds(*computing_since_), nanoseconds(now),
+                             update ? TraceEvent::kNoMicrobatch : action_->microbatch, static_cast<std::int64_t>(request_.step),
+                             0});
+  }
+  computing_since_.reset();
+}
+
+void StepTimeline::transferred(const Transfer& transfer, std::int32_t microbatch, const transfer::TransferReport& report) {
+  if (transfer.kind == TransferKind::kReshard) {
+    report_.reshard_bytes += report.bytes_sent;
+    if (report.bytes_received > 0) {
+      arrivals_.emplace_back(report.moving, report.finished);
+      // What comes once per step belongs to no edge.
+      if (microbatch >= 0) {
+        auto& times = report_.edge_times;
+        auto time = std::ranges::find(times, transfer.op, &EdgeTime::op);
+        if (time == times.end()) time = times.insert(times.end(), EdgeTime{.op = transfer.op});
+        ++time->count;
+        time->seconds += seconds(report.finished - report.moving);
+      }
+    }
+  } else {
+    report_.collective_bytes += report.bytes_sent;
+  }
+  if (!request_.trace) return;
+  for (const auto& [lane, bytes] :
+       {std::pair(TraceLane::kSend, report.bytes_sent), std::pair(TraceLane::kReceive, report.bytes_received)}) {
+    if (bytes == 0) continue;
+    report_.trace.push_back({lane, trace_kind(transfer.kind), transfer.name, nanoseconds(report.moving),
+                             nanoseconds(report.finished), microbatch, static_cast<std::int64_t>(request_.step), bytes});
+  }
+}
+
+StepReport StepTimeline::finish() {
+  report_.transfer_seconds = seconds(covered_time(arrivals_));
+  report_.exposed_transfer_seconds = seconds(common_time(arrivals_, waits_));
+  for (ActionTime& time : report_.action_times) {
+    time.seconds /= time.count;
+    time.collective_seconds /= time.count;
+  }
+  for (EdgeTime& time : report_.edge_times) time.seconds /= time.count;
+  return std::move(report_);
+}
+
+}  // namespace weft::mesh
