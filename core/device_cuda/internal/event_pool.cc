@@ -25,7 +25,8 @@ CUevent_st* EventPool::take() {
   }
   make_current();
   CUevent_st* event = nullptr;
-  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  // Who waits for an event sleeps, where he would spin otherwise: threads of the run time wait for most of a step.
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync), "making an event");
   return event;
 }
 
