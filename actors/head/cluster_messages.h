@@ -71,11 +71,18 @@ struct MeshFailure {
   static constexpr auto fields = weft::fields(&MeshFailure::incident, &MeshFailure::processes);
 };
 
+/// What the devices of a mesh turned out to be, by rank: "cuda (NVIDIA H200, ...)". For `weft status` only.
+struct MeshDevices {
+  MeshKey key;
+  std::vector<std::string> devices;
+  static constexpr auto fields = weft::fields(&MeshDevices::key, &MeshDevices::devices);
+};
+
 /// For `weft status`.
 struct HostStatus {
   HostOffer offer;
   std::string address;
-  std::vector<std::string> device_users;  ///< by device: "front[data=0] pid 4121", empty when free
+  std::vector<std::string> device_users;  ///< by device: "front[data=0] pid 4121, cpu (avx2, 1 thread)", empty when free
   double joined_seconds = 0;              ///< how long ago
   static constexpr auto fields =
       weft::fields(&HostStatus::offer, &HostStatus::address, &HostStatus::device_users, &HostStatus::joined_seconds);

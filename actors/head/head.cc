@@ -246,6 +246,11 @@ void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const 
   event(casualty.describe());
 }
 
+void Head::describe(MeshDevices devices) {
+  // A mesh may have failed meanwhile.
+  if (const auto mesh = meshes_.find(devices.key); mesh != meshes_.end()) mesh->second.devices = std::move(devices.devices);
+}
+
 ClusterStatus Head::status() {
   ClusterStatus status;
   status.cluster = store_.cluster_id();
@@ -260,7 +265,8 @@ ClusterStatus Head::status() {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name) continue;
         const std::string pid = rank < mesh.processes.size() ? fmt::format(" pid {}", mesh.processes[rank].pid) : " starting";
-        line.device_users.at(mesh.places[rank].device) = actor_label(mesh.request, rank) + pid;
+        const std::string device = rank < mesh.devices.size() ? ", " + mesh.devices[rank] : "";
+        line.device_users.at(mesh.places[rank].device) = actor_label(mesh.request, rank) + pid + device;
       }
     }
     status.hosts.push_back(std::move(line));

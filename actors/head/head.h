@@ -50,6 +50,8 @@ class Head final {
   task<MeshProcesses> spawn(MeshRequest request);
   /// Ends the mesh's processes; its devices are free when all of them are reaped, which is when this answers.
   task<void> release(MeshKey key);
+  /// From the owner of a mesh: what its devices are.
+  void describe(MeshDevices devices);
   /// From an agent: a process of a mesh is gone.
   void process_died(const DeathReport& report);
   /// From the parent of an agent: the agent is gone. Better evidence than the lost connection, and usually earlier.
@@ -64,9 +66,10 @@ class Head final {
 
   static constexpr auto endpoints = interface<"weft.head", 1>(
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent), on<&Head::own>("own", urgent),
-      on<&Head::spawn>("spawn"), on<&Head::release>("release", urgent), on<&Head::process_died>("process_died", urgent),
-      on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent),
-      on<&Head::peer_lost>("peer_lost", urgent), on<&Head::stop>("stop", urgent));
+      on<&Head::spawn>("spawn"), on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
+      on<&Head::process_died>("process_died", urgent), on<&Head::host_died>("host_died", urgent),
+      on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent), on<&Head::peer_lost>("peer_lost", urgent),
+      on<&Head::stop>("stop", urgent));
 
  private:
   struct Host {
@@ -83,6 +86,7 @@ class Head final {
     ProcessId owner;
     std::vector<DevicePlace> places;
     std::vector<DeviceProcess> processes;  // empty while it starts
+    std::vector<std::string> devices;      // by rank, what they are; empty until the owner says so
     bool failed = false;
   };
 

@@ -125,6 +125,10 @@ void Cluster::release(const MeshKey& key) {
   }
 }
 
+void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
+  system_.named<Head>(head_process_, "head").tell<&Head::describe>(MeshDevices{mesh, std::move(devices)});
+}
+
 void Cluster::report_host_death(const std::string& host, const ExitEvidence& evidence) {
   system_.named<Head>(head_process_, "head").tell<&Head::host_died>(HostDeath{host, evidence});
 }

@@ -67,6 +67,9 @@ class Cluster final {
     });
   }
 
+  /// For `weft status`: what the devices of a mesh are, by rank.
+  void describe(const MeshKey& mesh, std::vector<std::string> devices);
+
   /// What the parent of an agent, or of the head, knows about its end; better than a lost connection.
   void report_host_death(const std::string& host, const ExitEvidence& evidence);
   void report_head_death(const ExitEvidence& evidence);

@@ -44,6 +44,10 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
   section.read_enum("launcher", config.launcher,
                     EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}});
   section.read("threads_per_device", config.threads_per_device, {.min = 1, .max = 1024});
+  section.read_enum(
+      "device", config.device,
+      EnumNames<DeviceChoice>{{"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}, {"auto", DeviceChoice::kAuto}});
+  section.read("share_gpu", config.share_gpu);
   if (const auto hosts = section.find("hosts")) {
     config.hosts.clear();
     std::set<std::string> names;

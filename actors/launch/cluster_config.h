@@ -17,6 +17,13 @@ enum class LauncherKind {
   kManual,  ///< people: `weft head` and `weft join` in other terminals, or other machines
 };
 
+/// What the devices of a run compute on.
+enum class DeviceChoice {
+  kCpu,
+  kCuda,  ///< a GPU each
+  kAuto,  ///< a GPU each on machines that have one, else the CPU
+};
+
 struct HostSpec {
   std::string name;
   std::uint32_t devices = 1;
@@ -28,6 +35,8 @@ struct ClusterConfig {
   LauncherKind launcher = LauncherKind::kLocal;
   std::vector<HostSpec> hosts = {{"worker0", 1}};
   std::uint32_t threads_per_device = 1;
+  DeviceChoice device = DeviceChoice::kCpu;
+  bool share_gpu = false;  ///< whether several devices may compute on one GPU: slower than one, and without NCCL between them
 };
 
 /// Throws Error(kInvalidConfig) with all problems of the section.

@@ -57,6 +57,8 @@ int run_plan_reshard(const ReshardPlanOptions& options);
 int run_schedule(const ScheduleOptions& options);
 int run_status(const ClusterOptions& options);
 int run_stop(const ClusterOptions& options);
+/// 1: there is none that can be used; says why.
+int run_gpus(bool json);
 /// "reshard --quick": becomes build/bin/weft-bench-reshard.
 int run_benchmark(const std::vector<std::string>& arguments);
 

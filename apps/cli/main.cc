@@ -156,6 +156,10 @@ int parse_and_run(int argc, char** argv) {
   auto* stop_command = app.add_subcommand("stop", "End a cluster with everything that runs in it");
   add_head(stop_command);
 
+  bool gpus_json = false;
+  auto* gpus_command = app.add_subcommand("gpus", "Show this machine's GPUs, or why none can be used");
+  gpus_command->add_flag("--json", gpus_json, "Print JSON");
+
   auto* bench_command = app.add_subcommand("bench", "Measure: weft bench reshard --help");
   bench_command->prefix_command();
   bench_command->set_help_flag();  // it is the benchmark's own
@@ -189,6 +193,7 @@ int parse_and_run(int argc, char** argv) {
   if (*plan_command) return run_plan(file);
   if (*schedule_command) return run_schedule(schedule);
   if (*status_command) return run_status(cluster);
+  if (*gpus_command) return run_gpus(gpus_json);
   if (*bench_command) return run_benchmark(bench_command->remaining());
   return run_stop(cluster);
 }

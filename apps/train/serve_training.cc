@@ -10,6 +10,7 @@
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "core/cuda_support/cuda_support.h"
 
 namespace weft::apps {
 namespace {
@@ -82,10 +83,27 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
   return json;
 }
 
+/// Other hosts may have what this machine lacks.
+void note_missing_gpus(const actors::ClusterConfig& cluster) {
+  if (cluster.device != actors::DeviceChoice::kCuda) return;
+  const CudaSupport support = cuda_support(plugin_search(plugin_places()));
+  if (!support.missing.empty())
+    fmt::print(stderr, "note: cluster.device is cuda, and this machine has no GPU that can be used: {}\n", support.missing);
+}
+
 }  // namespace
 
+mesh::DeviceKind device_kind(actors::DeviceChoice choice) {
+  switch (choice) {
+    case actors::DeviceChoice::kCpu: return mesh::DeviceKind::kCpu;
+    case actors::DeviceChoice::kCuda: return mesh::DeviceKind::kCuda;
+    case actors::DeviceChoice::kAuto: return mesh::DeviceKind::kAuto;
+  }
+  throw_error(ErrorCode::kInternal, "no device is meant by {}", static_cast<int>(choice));
+}
+
 int check_training(const actors::AppRun& run, TrainingApp& app) {
-  read(run, app);
+  note_missing_gpus(read(run, app).cluster);
   return kDone;
 }
 

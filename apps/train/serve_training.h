@@ -12,13 +12,18 @@
 
 namespace weft::apps {
 
+mesh::DeviceKind device_kind(actors::DeviceChoice choice);
+
 /// The device actors of a cluster as the training loop sees them.
 template <typename Source>
 class GroupRunner final : public PlanRunner {
  public:
   GroupRunner(actors::Cluster& cluster, const RunConfig& config, const typename Source::Config& source)
       : group_(cluster, config.layout, config.model.graphs, source,
-               {.seed = config.seed, .threads_per_device = static_cast<int>(config.cluster.threads_per_device)}) {}
+               {.seed = config.seed,
+                .threads_per_device = static_cast<int>(config.cluster.threads_per_device),
+                .device = device_kind(config.cluster.device),
+                .share_gpu = config.cluster.share_gpu}) {}
 
   const mesh::TrainingPlan& plan() const override { return group_.plan(); }
   mesh::StepResult run(const mesh::StepRequest& request) override { return group_.run(request); }

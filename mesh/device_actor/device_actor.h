@@ -44,6 +44,8 @@ class DeviceActor final {
     log_.info("{}: installed {}", name_, text);
   }
   void initialize(std::uint64_t seed) { engine().initialize(seed); }
+  /// What the device is: "cpu (avx2, 1 thread)".
+  std::string description() { return engine().description(); }
   /// Nanoseconds of this process's steady clock, to align traces.
   std::int64_t clock() { return SteadyClock().now().time_since_epoch().count(); }
 
@@ -78,8 +80,8 @@ class DeviceActor final {
   static constexpr auto endpoints = actors::interface<"mesh.device", 1>(
       actors::on<&DeviceActor::open>("open"), actors::on<&DeviceActor::connect>("connect"),
       actors::on<&DeviceActor::install>("install"), actors::on<&DeviceActor::initialize>("initialize"),
-      actors::on<&DeviceActor::clock>("clock"), actors::on<&DeviceActor::run>("run"),
-      actors::on<&DeviceActor::position>("position", actors::urgent));
+      actors::on<&DeviceActor::description>("description"), actors::on<&DeviceActor::clock>("clock"),
+      actors::on<&DeviceActor::run>("run"), actors::on<&DeviceActor::position>("position", actors::urgent));
 
  private:
   DeviceEngine& engine() {

@@ -4,8 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "core/device_cpu/cpu_device.h"
-#include "core/device_emulated/emulated_device.h"
+#include "mesh/device_actor/make_device.h"
 #include "mesh/runtime/initialize.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
@@ -25,13 +24,6 @@ transfer::EngineOptions engine_options(Device& device) {
     return transfer::StagingMemory(memory, memory->data());
   };
   return options;
-}
-
-std::unique_ptr<Device> make_device(const DeviceSetup& setup) {
-  if (setup.kind == DeviceKind::kEmulated) {
-    return std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{setup.flops_per_second}, std::make_unique<SystemTimer>());
-  }
-  return std::make_unique<CpuDevice>(CpuDeviceOptions{.threads = setup.threads, .instruction_set = {}});
 }
 }  // namespace
 

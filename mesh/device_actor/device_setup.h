@@ -14,6 +14,8 @@ namespace weft::mesh {
 enum class DeviceKind : std::uint8_t {
   kCpu,
   kEmulated,  ///< Takes the time that ops state, or would take at a stated rate; computes nothing (core/device_emulated).
+  kCuda,      ///< A GPU.
+  kAuto,      ///< A GPU where the machine has one that can be used, else the CPU.
 };
 
 /// What a device actor must know of itself before it can be reached.
@@ -26,9 +28,11 @@ struct DeviceSetup {
   std::string interfaces = {};
   DeviceKind kind = DeviceKind::kCpu;
   double flops_per_second = 0;  ///< Of an emulated device, for ops that state no seconds; 0: they take no time.
+  int slot = 0;                 ///< Which of its machine's devices this is, over all hosts there: its GPU.
+  bool share_gpu = false;       ///< Whether slots beyond the number of GPUs begin with the first again.
   static constexpr auto fields =
       weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::threads, &DeviceSetup::interfaces,
-                   &DeviceSetup::kind, &DeviceSetup::flops_per_second);
+                   &DeviceSetup::kind, &DeviceSetup::flops_per_second, &DeviceSetup::slot, &DeviceSetup::share_gpu);
 };
 
 /// How to reach a device of the run.
@@ -43,5 +47,5 @@ struct PeerAddress {
 
 template <>
 struct weft::last_enumerator<weft::mesh::DeviceKind> {
-  static constexpr auto kValue = weft::mesh::DeviceKind::kEmulated;
+  static constexpr auto kValue = weft::mesh::DeviceKind::kAuto;
 };

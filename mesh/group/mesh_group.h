@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "core/trace/trace_event.h"
 #include "mesh/device_actor/device_actor.h"
 #include "mesh/group/driver_side.h"
+#include "mesh/group/machine_slots.h"
 #include "mesh/plan/observed_network.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/program/stall.h"
@@ -26,6 +28,7 @@ struct GroupOptions {
   std::uint64_t seed = 1;
   int threads_per_device = 1;
   DeviceKind device = DeviceKind::kCpu;
+  bool share_gpu = false;       ///< Whether devices on one machine may share GPUs; see DeviceSetup.
   double flops_per_second = 0;  ///< Of emulated devices; see DeviceSetup.
   Nanoseconds step_deadline = std::chrono::minutes(10);
   bool follow_network = true;  ///< See run(); false where the links are certainly what the layout says.
@@ -113,6 +116,7 @@ class MeshGroup final {
   /// Where the head has placed the ranks.
   MeshPlaces places() {
     const actors::ClusterStatus status = cluster_.status();
+    std::map<std::string, int> slots = first_slots(status.hosts);
     MeshPlaces result;
     for (const auto& mesh : meshes_) {
       const actors::MeshStatus* newest = nullptr;
@@ -123,7 +127,11 @@ class MeshGroup final {
       if (newest == nullptr)
         throw_error(ErrorCode::kInternal, "the head does not know mesh '{}', which it has just placed", mesh.name());
       result.push_back(newest->places);
+      std::vector<int>& of_mesh = slots_.emplace_back();
+      for (const actors::DevicePlace& place : newest->places)
+        of_mesh.push_back(slots[place.host] + static_cast<int>(place.device));
       epoch_ = std::max(epoch_, newest->key.epoch);
+      keys_.push_back(newest->key);
     }
     return result;
   }
@@ -146,11 +154,12 @@ class MeshGroup final {
       std::vector<DeviceSetup> setups;
       for (const transfer::DeviceId device : plan_.partition.meshes[m].devices()) {
         setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device, interfaces,
-                          options_.device, options_.flops_per_second});
+                          options_.device, options_.flops_per_second, slots_[m][setups.size()], options_.share_gpu});
       }
       const std::vector<std::vector<std::byte>> opened = meshes_[m].template scatter<&Actor::open>(setups).get();
       for (std::size_t rank = 0; rank < opened.size(); ++rank)
         addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
+      cluster_.describe(keys_[m], meshes_[m].template call<&Actor::description>().get());
     }
     driver_ =
         std::make_unique<DriverSide>(DeviceSetup{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1, interfaces});
@@ -349,6 +358,8 @@ class MeshGroup final {
   const GroupOptions options_;
   const ModelGraphs model_;
   MeshPlaces places_;
+  std::vector<actors::MeshKey> keys_;
+  std::vector<std::vector<int>> slots_;  ///< By mesh and rank; see DeviceSetup.
   std::vector<actors::ActorMesh<Actor>> meshes_;
   TrainingPlan plan_;
   std::unique_ptr<DriverSide> driver_;

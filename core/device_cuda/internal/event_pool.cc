@@ -25,8 +25,7 @@ CUevent_st* EventPool::take() {
   }
   make_current();
   CUevent_st* event = nullptr;
-  // Who waits for an event sleeps, where he would spin otherwise: threads of the run time wait for most of a step.
-  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync), "making an event");
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
   return event;
 }
 

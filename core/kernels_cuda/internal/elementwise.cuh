@@ -62,7 +62,6 @@ __global__ void map_kernel(const In* a, const Second* b, Out* y, std::int64_t si
   if (first + N <= size) {
     map_at<F, In, Second, Out, N>(a, b, y, first, parameter, accumulate);
   } else {
-#pragma unroll 1
     for (std::int64_t i = first; i < size; ++i) map_at<F, In, Second, Out, 1>(a, b, y, i, parameter, accumulate);
   }
 }

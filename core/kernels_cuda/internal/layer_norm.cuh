@@ -34,7 +34,6 @@ __device__ __forceinline__ void for_packs(const RowPacks<T, N>& a, const RowPack
     const std::int64_t c = (static_cast<std::int64_t>(p) * kWarp + threadIdx.x) * N;
     if (c < a.columns) f(c, a.held[p], b.held[p]);
   }
-#pragma unroll 1
   for (std::int64_t c = (static_cast<std::int64_t>(kHeldPacks) * kWarp + threadIdx.x) * N; c < a.columns; c += kWarp * N) {
     f(c, load<N>(a.row + c), load<N>(b.row + c));
   }

@@ -64,14 +64,12 @@ template <typename T, typename F>
 __device__ __forceinline__ void for_row(const T* row, std::int64_t columns, bool wide, F f) {
   const std::int64_t before = elements_before_packs(row, columns, wide);
   const std::int64_t packs_end = before + (columns - before) / kWide<T> * kWide<T>;
-#pragma unroll 1
   for (std::int64_t c = threadIdx.x; c < before; c += kLossThreads) f(PackSize<1>(), c);
 #pragma unroll 2
   for (std::int64_t c = before + static_cast<std::int64_t>(threadIdx.x) * kWide<T>; c < packs_end;
        c += std::int64_t{kLossThreads} * kWide<T>) {
     f(PackSize<kWide<T>>(), c);
   }
-#pragma unroll 1
   for (std::int64_t c = packs_end + threadIdx.x; c < columns; c += kLossThreads) f(PackSize<1>(), c);
 }
 

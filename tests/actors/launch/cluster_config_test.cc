@@ -32,6 +32,17 @@ TEST(ClusterConfig, ReadsHostsInOrder) {
   EXPECT_EQ(config.hosts[1].devices, 1u);
 }
 
+TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
+  const auto plain = ConfigDocument::parse("cluster: {}\n", "f", {});
+  EXPECT_EQ(parse_cluster(plain.root().at("cluster")).device, DeviceChoice::kCpu);
+  const auto gpus = ConfigDocument::parse("cluster: {device: auto, share_gpu: true}\n", "f", {});
+  EXPECT_EQ(parse_cluster(gpus.root().at("cluster")).device, DeviceChoice::kAuto);
+  EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).share_gpu);
+  const auto wrong = ConfigDocument::parse("cluster: {device: gpu}\n", "f", {});
+  EXPECT_EQ(error_of([&] { parse_cluster(wrong.root().at("cluster")); }),
+            "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cpu'?");
+}
+
 TEST(ClusterConfig, ReportsAllProblemsAtOnce) {
   const auto document = ConfigDocument::parse(
       "cluster:\n  launcher: locl\n  hosts: [{name: a, devices: 0}, {name: a}, {nmae: c}]\n  threads_per_devise: 1\n", "f", {});

@@ -242,6 +242,43 @@ TEST_P(DeviceContract, AdamWFollowsItsFormulaForAllParametersOfACall) {
   }
 }
 
+TEST_P(DeviceContract, RecordedWorkIsQueuedAgainOnTheSameMemory) {
+  const Floats a(*device, 1000), b(*device, 1000), sum(*device, 1000);
+  upload(counting(1000), b);
+  stream->fill_zero(a.bytes());
+  const auto work = [&] {
+    const std::vector<ConstTensorRef> inputs{a.tensor(), b.tensor()};
+    const std::vector<TensorRef> outputs{sum.tensor()};
+    stream->run({OpKind::kAdd, {}}, inputs, outputs);
+    stream->add(b.span(), a.span());
+  };
+  work();
+  const auto recording = stream->record_work(work);
+  for (int i = 0; i < 3; ++i) {
+    if (recording != nullptr) stream->replay(*recording);
+    else work();
+  }
+  EXPECT_EQ(download(a)[999], 5 * 999);
+  EXPECT_EQ(download(sum)[999], 5 * 999);
+  stream->fill_zero(a.bytes());
+  if (recording != nullptr) stream->replay(*recording);
+  else work();
+  EXPECT_EQ(download(a)[7], 7);
+}
+
+TEST_P(DeviceContract, MoreMemoryThanThereIsIsSaidAndTheDeviceGoesOn) {
+  if (device->is_host_memory()) return;  // sanitizers end the process
+  try {
+    device->allocate(std::size_t{1} << 60);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.message();
+  }
+  const Floats a(*device, 10);
+  upload(counting(10), a);
+  EXPECT_EQ(download(a), counting(10));
+}
+
 TEST_P(DeviceContract, AnOpWithTensorsThatDoNotFitFailsBySynchronizeAtLatest) {
   const Floats a(*device, 8), b(*device, 5), sum(*device, 8);
   const std::vector<ConstTensorRef> inputs{a.tensor(), b.tensor()};
