@@ -75,7 +75,11 @@ int run_schedule(const ScheduleOptions& options) {
   if (options.action == ScheduleAction::kCheck) return check_all(options, cases);
 
   std::vector<mesh::Simulation> simulations;
-  for (const ScheduleCase& one : cases) simulations.push_back(mesh::simulate(one.schedule, one.costs, one.options));
+  for (const ScheduleCase& one : cases) {
+    mesh::SimulationOptions simulation = one.options;
+    simulation.details = options.action != ScheduleAction::kCompare || !options.svg.empty();
+    simulations.push_back(mesh::simulate(one.schedule, one.costs, simulation));
+  }
   if (options.json) {
     if (options.action == ScheduleAction::kCompare) {
       print(comparison_json(cases, simulations).dump(2) + "\n");

@@ -1,6 +1,7 @@
 #include "mesh/schedule_search/internal/list_scheduler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <queue>
@@ -29,7 +30,14 @@ class ListScheduler {
       stages_[s].missing_forward.assign(microbatches_, 0);
       stages_[s].missing_input.assign(microbatches_, 0);
     }
-    lane_free_.assign(2 * request.costs.edges.size(), 0);
+    for (int s = 0; s < schedule_.stages; ++s) {
+      for (const ActionKind kind : {ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
+        seconds_.push_back(duration(request.costs, {s, kind, 0}));
+      }
+    }
+    for (const EdgeCosts& edge : request.costs.edges) {
+      for (const bool backward : {false, true}) add_lane(edge, backward);
+    }
     for (std::size_t e = 0; e < request.costs.edges.size(); ++e) {
       const EdgeCosts& edge = request.costs.edges[e];
       const auto from = static_cast<std::size_t>(edge.edge.from), to = static_cast<std::size_t>(edge.edge.to);
@@ -78,6 +86,34 @@ class ListScheduler {
     double held = 0;
   };
 
+  struct Lane {
+    std::size_t receiver = 0;  ///< Stage.
+    std::size_t actor = 0;
+    bool holds_up = false;  ///< What goes the other way only, and what only a W needs, keeps the order but holds nobody up.
+    double seconds = 0;
+    double made_before = 0;   ///< The end of the action that makes it.
+    double needed_after = 0;  ///< The beginning of the one that needs it, which may begin that much earlier.
+    double free_at = 0;
+  };
+
+  void add_lane(const EdgeCosts& edge, bool backward) {
+    const auto from = static_cast<std::size_t>(backward ? edge.edge.to : edge.edge.from);
+    const TensorTiming& timing = backward ? edge.backward_timing : edge.forward_timing;
+    Lane lane;
+    lane.receiver = static_cast<std::size_t>(backward ? edge.edge.from : edge.edge.to);
+    lane.actor = static_cast<std::size_t>(request_.actor_of_stage[lane.receiver]);
+    lane.holds_up = static_cast<int>(lane.actor) != request_.actor_of_stage[from] && timing.exists && !timing.for_weights_only;
+    lane.seconds = backward ? edge.backward : edge.forward;
+    lane.made_before = (1 - timing.made) * seconds_[3 * from + (backward ? 1 : 0)];
+    lane.needed_after = timing.needed * seconds_[3 * lane.receiver + (backward ? 1 : 0)];
+    lanes_.push_back(lane);
+  }
+
+  double seconds(const Action& action) const {
+    const std::size_t pass = action.kind == ActionKind::kForward ? 0 : action.kind == ActionKind::kInputGrad ? 1 : 2;
+    return seconds_[3 * static_cast<std::size_t>(action.stage) + pass];
+  }
+
   const StageCosts& costs(int stage) const { return request_.costs.stages[static_cast<std::size_t>(stage)]; }
   Stage& stage(int index) { return stages_[static_cast<std::size_t>(index)]; }
 
@@ -105,7 +141,45 @@ class ListScheduler {
     return missing[microbatch] == 0 ? ready[microbatch] : kUnknown;
   }
 
+  /// What is first in the pattern, if the actor need not stand still for it.
+  std::optional<Action> choose_by_pattern(std::size_t actor, double time) {
+    struct Next {
+      double due = 0, ready = 0;
+      Action action;
+    };
+    std::array<Next, 24> next;
+    std::size_t count = 0;
+    const auto add = [&](int s, std::size_t pass, ActionKind kind, std::size_t microbatch, double ready) {
+      const double due =
+          policy_.pattern->starts[static_cast<std::size_t>(s)][pass] + static_cast<double>(microbatch) * policy_.pattern->period;
+      if (count < next.size()) next[count++] = {due, ready, {s, kind, static_cast<int>(microbatch)}};
+    };
+    for (const int s : actors_[actor].stages) {
+      const Stage& one = stage(s);
+      if (forward_allowed(s)) {
+        add(s, 0, ActionKind::kForward, one.forwards, ready_at(one.forward_ready, one.missing_forward, one.forwards));
+      }
+      if (one.inputs < microbatches_) {
+        add(s, 1, ActionKind::kInputGrad, one.inputs, ready_at(one.input_ready, one.missing_input, one.inputs));
+      }
+      if (one.weights < one.inputs) add(s, 2, ActionKind::kWeightGrad, one.weights, time);
+    }
+    const Next* best = nullptr;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (next[i].ready <= time && (best == nullptr || next[i].due < best->due)) best = &next[i];
+    }
+    if (best == nullptr) return std::nullopt;
+    if (policy_.weights[actor] == ListPolicy::Weights::kAtOnce) return best->action;
+    const double end = time + seconds(best->action);
+    const bool holds_up = std::any_of(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(count), [&](const Next& other) {
+      return other.due < best->due && other.ready > time && other.ready < end - 1e-9 * policy_.pattern->period;
+    });
+    // What it waits for wakes the actor.
+    return holds_up ? std::nullopt : std::optional(best->action);
+  }
+
   std::optional<Action> choose(std::size_t actor, double time) {
+    if (policy_.pattern) return choose_by_pattern(actor, time);
     const Actor& own = actors_[actor];
     const ListPolicy::Weights weights = policy_.weights[actor];
     std::optional<Action> forward, input, weight;
@@ -148,7 +222,7 @@ class ListScheduler {
   void start(const Action& action, std::size_t actor, double time) {
     Stage& one = stage(action.stage);
     Actor& own = actors_[actor];
-    const double end = time + duration(request_.costs, action);
+    const double end = time + seconds(action);
     own.free_at = end;
     schedule_.actors[actor].push_back(action);
     const auto microbatch = static_cast<std::size_t>(action.microbatch);
@@ -157,12 +231,12 @@ class ListScheduler {
         ++one.forwards;
         own.held += costs(action.stage).activations;
         provide(one.input_ready, one.missing_input, microbatch, end, actor);
-        deliver(action, end, actor);
+        deliver(action, end);
         break;
       case ActionKind::kInputGrad:
         ++one.inputs;
         own.held -= costs(action.stage).activations - costs(action.stage).for_weight_grad;
-        deliver(action, end, actor);
+        deliver(action, end);
         break;
       default:
         ++one.weights;
@@ -177,26 +251,19 @@ class ListScheduler {
     if (--missing[microbatch] == 0) wake(ready[microbatch], actor);
   }
 
-  void deliver(const Action& action, double end, std::size_t actor) {
+  void deliver(const Action& action, double end) {
     const bool forward = action.kind == ActionKind::kForward;
     const auto microbatch = static_cast<std::size_t>(action.microbatch);
     for (const std::size_t e : forward ? stage(action.stage).leaving : stage(action.stage).coming) {
-      const EdgeCosts& edge = request_.costs.edges[e];
-      const int to = forward ? edge.edge.to : edge.edge.from;
-      const auto receiver = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(to)]);
-      const TensorTiming& timing = forward ? edge.forward_timing : edge.backward_timing;
+      Lane& lane = lanes_[2 * e + (forward ? 0 : 1)];
       double arrival = end;
-      // What goes the other way only, and what only a W needs, keeps the order but holds nobody up.
-      if (receiver != actor && timing.exists && !timing.for_weights_only) {
-        const double made = end - (1 - timing.made) * duration(request_.costs, action);
-        double& lane = lane_free_[2 * e + (forward ? 0 : 1)];
-        lane = std::max(lane, made) + (forward ? edge.forward : edge.backward);
-        // The action that needs it may begin that much earlier.
-        arrival = lane - timing.needed * duration(request_.costs, {to, action.kind, action.microbatch});
+      if (lane.holds_up) {
+        lane.free_at = std::max(lane.free_at, end - lane.made_before) + lane.seconds;
+        arrival = lane.free_at - lane.needed_after;
       }
-      Stage& next = stage(to);
-      if (forward) provide(next.forward_ready, next.missing_forward, microbatch, arrival, receiver);
-      else provide(next.input_ready, next.missing_input, microbatch, arrival, receiver);
+      Stage& next = stages_[lane.receiver];
+      if (forward) provide(next.forward_ready, next.missing_forward, microbatch, arrival, lane.actor);
+      else provide(next.input_ready, next.missing_input, microbatch, arrival, lane.actor);
     }
   }
 
@@ -206,7 +273,8 @@ class ListScheduler {
   Schedule schedule_;
   std::vector<Stage> stages_;
   std::vector<Actor> actors_;
-  std::vector<double> lane_free_;  ///< Per edge: activations, gradients.
+  std::vector<double> seconds_;  ///< By stage: F, I, W.
+  std::vector<Lane> lanes_;      ///< Per edge: activations, gradients.
   using Wake = std::pair<double, std::size_t>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> queue_;
 };
@@ -232,6 +300,34 @@ ListPolicy uniform_policy(const SearchRequest& request, double fullness, ListPol
       if (request.actor_of_stage[s] != request.actor_of_stage[s + 1]) way += edge.forward + edge.backward;
     }
     policy.in_flight[s] = std::clamp(static_cast<int>(std::ceil(fullness * way / period)), 1, request.microbatches);
+  }
+  return policy;
+}
+
+ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& pattern, double more,
+                          ListPolicy::Weights weights) {
+  const std::size_t stages = request.actor_of_stage.size();
+  ListPolicy policy;
+  policy.pattern = pattern;
+  policy.weights.assign(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, weights);
+  std::vector<double> held(policy.weights.size(), 0);
+  for (std::size_t s = 0; s < stages; ++s) {
+    const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
+    const double life = pattern.starts[s][2] - pattern.starts[s][0];
+    held[actor] += std::ceil(life / pattern.period) * request.costs.stages[s].activations;
+    const double until_input = pattern.starts[s][1] - pattern.starts[s][0];
+    policy.in_flight.push_back(std::clamp(static_cast<int>(std::ceil(until_input / pattern.period)), 1, request.microbatches));
+  }
+  std::vector<bool> seen(held.size(), false);
+  for (std::size_t s = 0; s < stages; ++s) {
+    const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
+    if (seen[actor]) continue;
+    seen[actor] = true;
+    const double left =
+        request.memory_of_actor.empty() ? std::numeric_limits<double>::infinity() : request.memory_of_actor[actor] - held[actor];
+    const double each = request.costs.stages[s].activations;
+    const double extra = std::floor(more * std::max(0.0, left) / (each > 0 ? each : 1));
+    policy.in_flight[s] = static_cast<int>(std::min<double>(policy.in_flight[s] + extra, request.microbatches));
   }
   return policy;
 }

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "mesh/schedule_search/internal/periodic.h"
+
 namespace weft::mesh {
 namespace {
 
@@ -76,6 +78,65 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
   }
   std::ranges::stable_sort(tried, {}, &Listed::score);
   return tried;
+}
+
+Patterned try_patterns(Judge& judge) {
+  constexpr double kStep = 1.02;
+  constexpr int kRefinements = 4;
+  constexpr std::size_t kGoneBy = 2;  // patterns
+  using enum ListPolicy::Weights;
+  const SearchRequest& request = judge.request();
+  const double shortest = shortest_period(request);
+  Patterned result;
+  if (shortest <= 0) return result;
+  struct Found {
+    PeriodicPattern pattern;
+    ScheduleScore score;
+  };
+  std::vector<Found> found;
+  const auto attempt = [&](double period) {
+    std::optional<PeriodicPattern> pattern = find_pattern(request, period);
+    if (!pattern || !fits_in_memory(request, *pattern)) return false;
+    Schedule schedule = unroll(request, *pattern);
+    const Judge::Verdict verdict = judge.judge(schedule);
+    if (!verdict.finishes || !verdict.fits) return false;
+    found.push_back({std::move(*pattern), verdict.score});
+    result.unrolled.push_back(std::move(schedule));
+    return true;
+  };
+  // With one microbatch at a time there is no pipeline.
+  double alone = 0;
+  for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
+    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
+      alone += duration(request.costs, {static_cast<int>(stage), kind, 0});
+    }
+  }
+  for (const EdgeCosts& edge : request.costs.edges) alone += edge.forward + edge.backward;
+  double period = shortest, too_short = shortest;
+  while (!attempt(period)) {
+    too_short = period;
+    period *= kStep;
+    if (period > alone || judge.exhausted()) return result;
+  }
+  double fits = period;
+  for (int i = 0; i < kRefinements && fits > too_short; ++i) {
+    const double middle = (fits + too_short) / 2;
+    (attempt(middle) ? fits : too_short) = middle;
+  }
+  for (const double times : {1.02, 1.05, 1.1, 1.2}) {
+    if (!judge.exhausted()) attempt(fits * times);
+  }
+  std::ranges::stable_sort(found, {}, &Found::score);
+  for (std::size_t i = 0; i < std::min(found.size(), kGoneBy); ++i) {
+    for (const auto weights : {kInGaps, kAtOnce}) {
+      for (const double more : {0.5, 1.0}) {
+        if (judge.exhausted()) break;
+        const ListPolicy policy = pattern_policy(request, found[i].pattern, more, weights);
+        if (std::optional<Listed> listed = try_policy(policy, judge)) result.listed.push_back(std::move(*listed));
+      }
+    }
+  }
+  return result;
 }
 
 Listed tune(Listed best, Judge& judge, std::int64_t until) {

@@ -1,12 +1,14 @@
 #include "mesh/schedule_search/internal/quick_simulation.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 namespace weft::mesh {
 
 bool QuickSimulation::knows(const SearchRequest& request) {
-  return request.costs.nic_of_actor.empty() && request.costs.pair_time == 0 && !request.simulation.blocking &&
+  const bool fair = !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
+  return !fair && request.costs.pair_time == 0 && !request.simulation.blocking &&
          std::ranges::none_of(request.costs.edges, [](const EdgeCosts& edge) { return edge.backward_timing.for_weights_only; });
 }
 
@@ -33,6 +35,14 @@ QuickSimulation::QuickSimulation(const SearchRequest& request)
   first_.resize(actors + 1);
   changes_.resize(actors);
   tensors_.resize(lanes_.size() * microbatches_);
+  takes_turns_ = !request.costs.nic_of_actor.empty();
+  if (!takes_turns_) return;
+  for (Lane& lane : lanes_) {
+    lane.out = static_cast<std::size_t>(request.costs.nic_of_actor[static_cast<std::size_t>(lane.from_actor)]);
+    lane.in = static_cast<std::size_t>(request.costs.nic_of_actor[static_cast<std::size_t>(lane.to_actor)]);
+  }
+  out_.resize(static_cast<std::size_t>(*std::ranges::max_element(request.costs.nic_of_actor)) + 1);
+  in_.resize(out_.size());
 }
 
 void QuickSimulation::add_lanes() {
@@ -127,10 +137,14 @@ QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double 
   std::ranges::fill(stages_, Stage{});
   std::ranges::fill(cursors_, Cursor{});
   for (Lane& lane : lanes_) {
-    lane.made = 0;
+    lane.made = lane.moved = lane.used = 0;
+    lane.queued = false;
     lane.free_at = 0;
   }
   queue_.clear();
+  turns_.clear();
+  std::ranges::fill(out_, Interface{});
+  std::ranges::fill(in_, Interface{});
   for (std::size_t actor = 0; actor < actors; ++actor) {
     first_[actor + 1] = first_[actor] + schedule.actors[actor].size();
     queue_.push_back(actors - 1 - actor);
@@ -138,7 +152,11 @@ QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double 
   }
   played_.resize(first_[actors]);
   std::size_t done = 0;
-  while (!queue_.empty()) {
+  while (!queue_.empty() || !turns_.empty()) {
+    if (queue_.empty()) {
+      move_in_turn();
+      continue;
+    }
     const std::size_t actor = queue_.back();
     queue_.pop_back();
     cursors_[actor].queued = false;
@@ -196,18 +214,30 @@ void QuickSimulation::end(const Action& action, const Program& program, double t
   own.inputs += gives_input_grad(action.kind) ? 1U : 0U;
   own.weights += gives_weight_grad(action.kind) ? 1U : 0U;
   for (std::size_t e = program.first; e < program.past; ++e) {
-    if (!events_[e].makes) tensor(events_[e].lane, static_cast<std::size_t>(action.microbatch)).used = time;
+    if (events_[e].makes) continue;
+    tensor(events_[e].lane, static_cast<std::size_t>(action.microbatch)).used = time;
+    ++lanes_[static_cast<std::size_t>(events_[e].lane)].used;
+    if (takes_turns_) queue_transfer(events_[e].lane);
   }
 }
 
-/// The transfer of a tensor that exists.
-void QuickSimulation::move(int l, std::size_t microbatch) {
-  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+void QuickSimulation::wake_receiver(int l) {
+  const auto receiver = static_cast<std::size_t>(lanes_[static_cast<std::size_t>(l)].to_actor);
+  Cursor& cursor = cursors_[receiver];
+  if (cursor.blocked_on != l || cursor.queued) return;
+  cursor.blocked_on = -1;
+  cursor.queued = true;
+  queue_.push_back(receiver);
+}
+
+/// When a tensor that exists can go, but for interfaces.
+double QuickSimulation::ready_to_move(int l, std::size_t microbatch) {
   Tensor& moved = tensor(l, microbatch);
+  const double lane_free = lanes_[static_cast<std::size_t>(l)].free_at;
   moved.start = moved.made;
   moved.held_up = HeldUp::kByMaking;
-  if (lane.free_at > moved.start) {
-    moved.start = lane.free_at;
+  if (lane_free > moved.start) {
+    moved.start = lane_free;
     moved.held_up = HeldUp::kByLane;
   }
   const auto credits = static_cast<std::size_t>(request_.simulation.credits);
@@ -215,7 +245,48 @@ void QuickSimulation::move(int l, std::size_t microbatch) {
     moved.start = tensor(l, microbatch - credits).used;
     moved.held_up = HeldUp::kByCredit;
   }
+  return moved.start;
+}
+
+/// Nobody else can hold it up.
+void QuickSimulation::move(int l, std::size_t microbatch) {
+  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  tensor(l, microbatch).end = lane.free_at = ready_to_move(l, microbatch) + lane.seconds;
+}
+
+/// Lines up the lane's next tensor if all is known that it waits for.
+void QuickSimulation::queue_transfer(int l) {
+  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  const auto credits = static_cast<std::size_t>(request_.simulation.credits);
+  if (lane.queued || lane.moved == lane.made || (credits > 0 && lane.moved >= lane.used + credits)) return;
+  lane.queued = true;
+  turns_.push_back({ready_to_move(l, lane.moved), l});
+  std::ranges::push_heap(turns_, std::greater<>());
+}
+
+/// The transfer whose turn it is.
+void QuickSimulation::move_in_turn() {
+  std::ranges::pop_heap(turns_, std::greater<>());
+  const int l = turns_.back().lane;
+  turns_.pop_back();
+  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  Tensor& moved = tensor(l, lane.moved);
+  // Actors behind one interface reach each other without it.
+  if (lane.out != lane.in) {
+    for (Interface* side : {&out_[lane.out], &in_[lane.in]}) {
+      if (side->free_at <= moved.start) continue;
+      moved.start = side->free_at;
+      moved.held_up = HeldUp::kByInterface;
+      moved.after = side->last;
+    }
+    const int place = l * static_cast<int>(microbatches_) + static_cast<int>(lane.moved);
+    for (Interface* side : {&out_[lane.out], &in_[lane.in]}) *side = {moved.start + lane.seconds, place};
+  }
   moved.end = lane.free_at = moved.start + lane.seconds;
+  ++lane.moved;
+  lane.queued = false;
+  queue_transfer(l);
+  wake_receiver(l);
 }
 
 QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::size_t actor, double longest) {
@@ -239,13 +310,13 @@ QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::si
       if (cursor.event == program.start) cursor.now.start = time;
       Lane& lane = lanes_[static_cast<std::size_t>(event.lane)];
       if (!event.makes) {
-        if (lane.made <= microbatch) {
+        if ((takes_turns_ ? lane.moved : lane.made) <= microbatch) {
           cursor.blocked_on = event.lane;
           cursor.time = time;
           return Progress::kBlocked;
         }
         time += event.before;
-        move(event.lane, microbatch);
+        if (!takes_turns_) move(event.lane, microbatch);
         const double arrives = tensor(event.lane, microbatch).end;
         if (arrives > time) {
           cursor.idle += arrives - time;
@@ -258,12 +329,8 @@ QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::si
       time += event.before;
       tensor(event.lane, microbatch).made = time;
       ++lane.made;
-      const auto receiver = static_cast<std::size_t>(lane.to_actor);
-      Cursor& other = cursors_[receiver];
-      if (other.blocked_on != event.lane || other.queued) continue;
-      other.blocked_on = -1;
-      other.queued = true;
-      queue_.push_back(receiver);
+      if (takes_turns_) queue_transfer(event.lane);
+      else wake_receiver(event.lane);
     }
     if (program.start == program.past) cursor.now.start = time;
     time += program.rest;
@@ -274,88 +341,6 @@ QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::si
   }
   cursor.time = time;
   return Progress::kDone;
-}
-
-void QuickSimulation::note_peak(std::size_t actor, double peak, Outcome& outcome) const {
-  outcome.peak = std::max(outcome.peak, peak);
-  if (!request_.memory_of_actor.empty() && peak > request_.memory_of_actor[actor] * (1 + 1e-9)) outcome.fits = false;
-}
-
-/// Where tensors weigh nothing, memory follows the order alone.
-void QuickSimulation::sweep_activations(const Schedule& schedule, Outcome& outcome) {
-  for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
-    double held = 0, peak = 0;
-    for (const Action& action : schedule.actors[actor]) {
-      const StageCosts& stage = request_.costs.stages[static_cast<std::size_t>(action.stage)];
-      const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
-      if (action.kind == ActionKind::kForward) held += stage.activations;
-      else if (action.kind != ActionKind::kWeightGrad) held += dropped;
-      peak = std::max(peak, held);
-      switch (action.kind) {
-        case ActionKind::kForward: held -= dropped; break;
-        case ActionKind::kInputGrad: held += stage.for_weight_grad - stage.activations; break;
-        case ActionKind::kWeightGrad: held -= stage.for_weight_grad; break;
-        default: held -= stage.activations; break;
-      }
-    }
-    note_peak(actor, peak, outcome);
-  }
-}
-
-/// As record_memory() of the simulation does.
-void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
-  for (auto& changes : changes_) changes.clear();
-  const auto hold = [&](int actor, double from, double to, double bytes) {
-    if (to <= from || bytes == 0) return;
-    changes_[static_cast<std::size_t>(actor)].emplace_back(from, bytes);
-    changes_[static_cast<std::size_t>(actor)].emplace_back(to, -bytes);
-  };
-  // By stage, what each microbatch's F and input gradient made when; for hand-overs on one actor.
-  std::vector<double> forward_end(stages_.size() * microbatches_), input_end(stages_.size() * microbatches_);
-  for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
-    auto& changes = changes_[actor];
-    for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) {
-      const Action& action = schedule.actors[actor][i];
-      const auto [start, end] = span(actor, i);
-      const std::size_t at = static_cast<std::size_t>(action.stage) * microbatches_ + static_cast<std::size_t>(action.microbatch);
-      const StageCosts& stage = request_.costs.stages[static_cast<std::size_t>(action.stage)];
-      const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
-      if (action.kind == ActionKind::kForward) {
-        forward_end[at] = end;
-        changes.emplace_back(start, stage.activations);
-        if (dropped != 0) changes.emplace_back(end, -dropped);
-      } else if (action.kind == ActionKind::kWeightGrad) {
-        changes.emplace_back(end, -stage.for_weight_grad);
-      } else {
-        input_end[at] = end;
-        if (dropped != 0) changes.emplace_back(start, dropped);
-        changes.emplace_back(end, (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) - stage.activations);
-      }
-    }
-  }
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    const Lane& lane = lanes_[l];
-    for (std::size_t i = 0; i < microbatches_; ++i) {
-      if (lane.exists) {
-        const Tensor& one = tensor(static_cast<int>(l), i);
-        hold(lane.from_actor, one.made, one.end, lane.bytes);
-        hold(lane.to_actor, one.start, one.used, lane.bytes);
-      } else if (lane.from_actor == lane.to_actor) {
-        const std::vector<double>& end = l % 2 == 0 ? forward_end : input_end;
-        hold(lane.to_actor, end[static_cast<std::size_t>(lane.from_stage) * microbatches_ + i],
-             end[static_cast<std::size_t>(lane.to_stage) * microbatches_ + i], lane.bytes);
-      }
-    }
-  }
-  for (std::size_t actor = 0; actor < changes_.size(); ++actor) {
-    std::ranges::sort(changes_[actor]);
-    double held = 0, peak = 0;
-    for (const auto& [time, change] : changes_[actor]) {
-      held += change;
-      peak = std::max(peak, held);
-    }
-    note_peak(actor, peak, outcome);
-  }
 }
 
 std::vector<std::pair<int, int>> QuickSimulation::held_up_by_order(const Schedule& schedule) const {
@@ -383,11 +368,16 @@ std::vector<std::pair<int, int>> QuickSimulation::held_up_by_order(const Schedul
       --index;
       continue;
     }
-    const Lane& lane = lanes_[static_cast<std::size_t>(one.lane)];
-    const bool backward = one.lane % 2 == 1;
-    auto microbatch = static_cast<std::size_t>(schedule.actors[actor][static_cast<std::size_t>(index)].microbatch);
-    while (tensor(one.lane, microbatch).held_up == HeldUp::kByLane) --microbatch;
-    if (tensor(one.lane, microbatch).held_up == HeldUp::kByCredit) {
+    auto at = static_cast<std::size_t>(one.lane) * microbatches_ +
+              static_cast<std::size_t>(schedule.actors[actor][static_cast<std::size_t>(index)].microbatch);
+    for (; tensors_[at].held_up == HeldUp::kByLane || tensors_[at].held_up == HeldUp::kByInterface;) {
+      at = tensors_[at].held_up == HeldUp::kByLane ? at - 1 : static_cast<std::size_t>(tensors_[at].after);
+    }
+    const Lane& lane = lanes_[at / microbatches_];
+    const bool backward = at / microbatches_ % 2 == 1;
+    const std::size_t microbatch = at % microbatches_;
+    if (tensors_[at].held_up == HeldUp::kByCredit) {
+      actor = static_cast<std::size_t>(lane.to_actor);
       index = place_of(lane.to_stage, backward, microbatch - static_cast<std::size_t>(request_.simulation.credits));
     } else {
       actor = static_cast<std::size_t>(lane.from_actor);

@@ -22,7 +22,7 @@ struct SearchRequest {
 };
 
 /// The effort that a schedule of this size is worth: thousands of candidates for a short one, fifty for one of a hundred
-/// thousand actions; a second or two in most cases, and ten at the most.
+/// thousand actions; a fraction of a second for all but the longest, and two seconds for these.
 std::int64_t search_budget(std::size_t stages, int microbatches);
 
 /// A schedule that was tried.
@@ -39,19 +39,21 @@ struct SearchResult {
   std::vector<SearchCandidate> named;  ///< The named schedules of this placement.
   std::string from;                    ///< What it was improved from: a named schedule, or "list scheduling".
   std::int64_t simulated = 0;          ///< Actions.
-  /// No order of the same work on the same actors makes a faster step, whatever the memory; the search ends when it is reached.
+  /// No order of the same work on the same actors makes a faster step, whatever the memory.
   double bound = 0;
+  /// The same within the memory asked for; the search ends when it is reached. Often no schedule reaches it.
+  double bound_in_memory = 0;
 };
 
 /// Searches how many forwards each stage runs ahead, where weight gradients go, and the order of everything, for the least
-/// makespan within the memory. Starts from every named schedule of the same placement and from list scheduling with many
-/// settings, changes these stage by stage, then moves single actions: along the critical path, and at random with threshold
-/// accepting. Never worse in simulation than a named schedule of the placement that fits. Microbatches keep their order on every
-/// stage and edge. Pure and deterministic. Throws Error(kResourceExhausted) if nothing fits, naming the actor.
+/// makespan within the memory. Starts from every named schedule of the same placement, from periodic patterns, and from list
+/// scheduling with many settings, changes these stage by stage, then moves single actions: along the critical path, and at random
+/// with threshold accepting. Never worse in simulation than a named schedule of the placement that fits. Microbatches keep their
+/// order on every stage and edge. Pure and deterministic. Throws Error(kResourceExhausted) if nothing fits, naming the actor.
 SearchResult search_schedule(const SearchRequest& request);
 
 /// The same, free to place stages: one on each of `actors`, or cut in two and placed in a loop or a V. `costs` has one stage per
-/// actor. Gives the best of them; `placed_costs` receives the costs of the stages that it has.
+/// actor. Gives the best of them, with the least bounds of all; `placed_costs` receives the costs of the stages that it has.
 SearchResult search_placed_schedule(int actors, SearchRequest request, ScheduleCosts& placed_costs);
 
 }  // namespace weft::mesh

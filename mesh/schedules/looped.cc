@@ -52,66 +52,66 @@ VirtualOrder virtual_order(const ScheduleRequest& request) {
   return order;
 }
 
+/// Lists with stages in loops: `fill(actor, add)` calls `add(kind, slot)` for the actor's actions in order.
+template <typename Fill>
+Schedule make_looped(const ScheduleRequest& request, const Fill& fill) {
+  Schedule schedule = empty_schedule(request, StagePlacement::kLooped);
+  for (int actor = 0; actor < request.actors; ++actor) {
+    fill(actor, [&](ActionKind kind, const Slot& slot) {
+      schedule.actors[static_cast<std::size_t>(actor)].push_back({slot.chunk * request.actors + actor, kind, slot.microbatch});
+    });
+  }
+  return schedule;
+}
+
+/// So many forwards ahead, then a forward and a backward in turn, as long as there are any. `backward(i)` adds the i-th one.
+template <typename Add, typename Backward>
+void alternate(const VirtualOrder& order, std::size_t warm_up, const Add& add, const Backward& backward) {
+  const std::size_t total = order.forwards.size();
+  warm_up = std::min(total, warm_up);
+  for (std::size_t i = 0; i < warm_up; ++i) add(ActionKind::kForward, order.forwards[i]);
+  for (std::size_t i = 0; i < total; ++i) {
+    if (warm_up + i < total) add(ActionKind::kForward, order.forwards[warm_up + i]);
+    backward(i);
+  }
+}
+
 }  // namespace
 
 Schedule make_interleaved_1f1b(const ScheduleRequest& request) {
-  Schedule schedule = empty_schedule(request, StagePlacement::kLooped);
   const VirtualOrder order = virtual_order(request);
-  const int total = static_cast<int>(order.forwards.size());
-  for (int actor = 0; actor < request.actors; ++actor) {
-    std::vector<Action>& actions = schedule.actors[static_cast<std::size_t>(actor)];
-    const auto add = [&](ActionKind kind, const Slot& slot) {
-      actions.push_back({slot.chunk * request.actors + actor, kind, slot.microbatch});
-    };
-    const int warm_up = std::min(total, 2 * (request.actors - 1 - actor) + (request.chunks - 1) * order.group);
-    for (int i = 0; i < warm_up; ++i) add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(i)]);
-    for (int i = 0; i < total; ++i) {
-      if (warm_up + i < total)
-        add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(warm_up) + static_cast<std::size_t>(i)]);
-      add(ActionKind::kBackward, order.backwards[static_cast<std::size_t>(i)]);
-    }
-  }
-  return schedule;
+  return make_looped(request, [&](int actor, const auto& add) {
+    const int warm_up = 2 * (request.actors - 1 - actor) + (request.chunks - 1) * order.group;
+    alternate(order, static_cast<std::size_t>(warm_up), add,
+              [&](std::size_t i) { add(ActionKind::kBackward, order.backwards[i]); });
+  });
 }
 
 Schedule make_breadth_first(const ScheduleRequest& request) {
-  Schedule schedule = empty_schedule(request, StagePlacement::kLooped);
-  for (int actor = 0; actor < request.actors; ++actor) {
-    std::vector<Action>& actions = schedule.actors[static_cast<std::size_t>(actor)];
+  return make_looped(request, [&](int, const auto& add) {
     for (int chunk = 0; chunk < request.chunks; ++chunk) {
-      for (int i = 0; i < request.microbatches; ++i) actions.push_back({chunk * request.actors + actor, ActionKind::kForward, i});
+      for (int i = 0; i < request.microbatches; ++i) add(ActionKind::kForward, Slot{chunk, i});
     }
     for (int chunk = request.chunks - 1; chunk >= 0; --chunk) {
-      for (int i = 0; i < request.microbatches; ++i)
-        actions.push_back({chunk * request.actors + actor, ActionKind::kBackward, i});
+      for (int i = 0; i < request.microbatches; ++i) add(ActionKind::kBackward, Slot{chunk, i});
     }
-  }
-  return schedule;
+  });
 }
 
 Schedule make_zb_h1(const ScheduleRequest& request) {
-  Schedule schedule = empty_schedule(request, StagePlacement::kLooped);
   const VirtualOrder order = virtual_order(request);
-  const int total = static_cast<int>(order.forwards.size());
-  for (int actor = 0; actor < request.actors; ++actor) {
-    std::vector<Action>& actions = schedule.actors[static_cast<std::size_t>(actor)];
-    const auto add = [&](ActionKind kind, const Slot& slot) {
-      actions.push_back({slot.chunk * request.actors + actor, kind, slot.microbatch});
-    };
-    const int warm_up = std::min(total, request.actors - 1 - actor + (request.chunks - 1) * order.group);
-    for (int i = 0; i < warm_up; ++i) add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(i)]);
+  return make_looped(request, [&](int actor, const auto& add) {
     // W of the i-th backward stands behind the input gradient of the (i + actor)-th: every actor holds the same number of
     // microbatches, and what an actor lets wait fills its bubble at the end.
-    int weights = 0;
-    for (int i = 0; i < total; ++i) {
-      if (warm_up + i < total)
-        add(ActionKind::kForward, order.forwards[static_cast<std::size_t>(warm_up) + static_cast<std::size_t>(i)]);
-      add(ActionKind::kInputGrad, order.backwards[static_cast<std::size_t>(i)]);
-      if (i >= actor) add(ActionKind::kWeightGrad, order.backwards[static_cast<std::size_t>(weights++)]);
-    }
-    while (weights < total) add(ActionKind::kWeightGrad, order.backwards[static_cast<std::size_t>(weights++)]);
-  }
-  return schedule;
+    const auto behind = static_cast<std::size_t>(actor);
+    const int warm_up = request.actors - 1 - actor + (request.chunks - 1) * order.group;
+    std::size_t weights = 0;
+    alternate(order, static_cast<std::size_t>(warm_up), add, [&](std::size_t i) {
+      add(ActionKind::kInputGrad, order.backwards[i]);
+      if (i >= behind) add(ActionKind::kWeightGrad, order.backwards[weights++]);
+    });
+    while (weights < order.backwards.size()) add(ActionKind::kWeightGrad, order.backwards[weights++]);
+  });
 }
 
 }  // namespace weft::mesh

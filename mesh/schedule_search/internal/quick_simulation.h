@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -15,11 +16,12 @@ namespace weft::mesh {
 ///
 /// An action is a list of events with time between them: it waits for a tensor, or makes one. A transfer is worked out when its
 /// tensor is waited for: the tensors of an edge are waited for in the order in which they are made, so what it depends on is
-/// known by then.
+/// known by then. Where interfaces serve in turn, transfers are worked out in the order of time instead, and whoever waits goes
+/// on then: all that it makes comes later.
 class QuickSimulation {
  public:
-  /// False where transfers of different edges hold each other up, compounds run as one, or an action can be held up by its sends:
-  /// these need simulate().
+  /// False where interfaces are shared fairly, compounds run as one, or an action can be held up by its sends: these need
+  /// simulate().
   static bool knows(const SearchRequest& request);
 
   /// Borrows the request; knows() it.
@@ -60,14 +62,28 @@ class QuickSimulation {
     int from_stage = 0, to_stage = 0;
     double seconds = 0;
     double bytes = 0;
-    std::size_t made = 0;  ///< Tensors.
+    std::size_t out = 0, in = 0;  ///< Interfaces; the same where it needs none.
+    std::size_t made = 0;         ///< Tensors.
+    std::size_t moved = 0;        ///< Transfers that were worked out.
+    std::size_t used = 0;         ///< Tensors whose user is over.
+    bool queued = false;          ///< The next one waits for its turn.
     double free_at = 0;
   };
-  enum class HeldUp : unsigned char { kByMaking, kByLane, kByCredit };
+  enum class HeldUp : unsigned char { kByMaking, kByLane, kByCredit, kByInterface };
   struct Tensor {
     double made = 0, start = 0, end = 0;
     double used = 0;  ///< The end of the action that waits for it.
     HeldUp held_up = HeldUp::kByMaking;
+    int after = -1;  ///< The place in tensors_ of what the interface carried before.
+  };
+  struct Interface {
+    double free_at = 0;
+    int last = -1;  ///< Place in tensors_.
+  };
+  struct Turn {
+    double ready = 0;
+    int lane = 0;
+    friend auto operator<=>(const Turn&, const Turn&) = default;
   };
   struct Played {
     double start = 0, end = 0;
@@ -102,7 +118,11 @@ class QuickSimulation {
   void add_program(int stage, ActionKind kind);
   bool begin(const Action& action, const Program& program) const;
   void end(const Action& action, const Program& program, double time);
+  void wake_receiver(int lane);
+  double ready_to_move(int lane, std::size_t microbatch);
   void move(int lane, std::size_t microbatch);
+  void queue_transfer(int lane);
+  void move_in_turn();
   enum class Progress : unsigned char { kDone, kBlocked, kImpossible, kTooSlow };
   Progress run(const Schedule& schedule, std::size_t actor, double longest);
   void sweep_activations(const Schedule& schedule, Outcome& outcome);
@@ -118,13 +138,16 @@ class QuickSimulation {
   double optimizer_ = 0;
   std::vector<double> work_of_stages_;  ///< By actor, without what is lost per action.
   bool holds_tensors_ = false;
+  bool takes_turns_ = false;  ///< At interfaces.
 
   std::vector<Stage> stages_;
   std::vector<Cursor> cursors_;
   std::vector<std::size_t> first_;  ///< By actor: its first place in played_.
   std::vector<Played> played_;
   std::vector<Tensor> tensors_;
-  std::vector<std::size_t> queue_;                               ///< Actors that may go on.
+  std::vector<std::size_t> queue_;  ///< Actors that may go on.
+  std::vector<Interface> out_, in_;
+  std::vector<Turn> turns_;                                      ///< A heap, the earliest first.
   std::vector<std::vector<std::pair<double, double>>> changes_;  ///< By actor: when memory changes, and by how much.
 };
 
