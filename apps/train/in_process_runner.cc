@@ -19,7 +19,13 @@ mesh::StepResult InProcessRunner::run(const mesh::StepRequest& request) {
   std::vector<mesh::StepReport> reports = training_.run_on_devices(counted);
   for (std::size_t i = 0; i < reports.size() && i < traces_.size(); ++i)
     std::move(reports[i].trace.begin(), reports[i].trace.end(), std::back_inserter(traces_[i].events));
-  return mesh::combine(reports);
+  mesh::StepResult result = mesh::combine(reports);
+  if (!said_what_auto_does_ && plan_.layout.searches()) {
+    said_what_auto_does_ = true;
+    result.note = fmt::format("schedule auto: {} stays, as all devices take turns in one thread here and no order is faster",
+                              plan_.schedule.name);
+  }
+  return result;
 }
 
 void InProcessRunner::move(const std::string& program) {

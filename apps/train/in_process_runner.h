@@ -5,8 +5,8 @@
 
 namespace weft::apps {
 
-/// All devices of a plan in this thread, over a loopback wire: for tests, and for looking at a layout without a cluster.
-/// Borrows plan and batches.
+/// All devices of a plan in this thread, over a loopback wire: for tests, and for looking at a layout without a cluster. Schedule
+/// `auto` stays with what it begins with, and the first step's note says so. Borrows plan and batches.
 class InProcessRunner final : public PlanRunner {
  public:
   InProcessRunner(const mesh::TrainingPlan& plan, mesh::BatchSource& batches, std::uint64_t seed);
@@ -25,6 +25,7 @@ class InProcessRunner final : public PlanRunner {
   mesh::InProcessTraining training_;
   std::uint64_t runs_ = 0;  // of any program: names the transfers of each
   std::vector<DeviceTrace> traces_;
+  bool said_what_auto_does_ = false;
 };
 
 }  // namespace weft::apps

@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/statistics.h"
 #include "core/base/units.h"
 
 namespace weft::mesh {
 namespace {
 
-/// The middle one: a step that something else has disturbed does not count.
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
+constexpr double kSlower = 1.03;  // more than noise
 
+/// A step that something else has disturbed does not count.
 double step_seconds(const std::vector<StepResult>& results) {
   std::vector<double> seconds;
   for (const StepResult& result : results) seconds.push_back(result.seconds);
@@ -35,6 +33,13 @@ std::vector<ActionTime> action_times(const std::vector<StepResult>& results) {
     times[i].collective_seconds = median(std::move(collective));
   }
   return times;
+}
+
+/// Of all actions of a step.
+double work_seconds(const std::vector<ActionTime>& times) {
+  double work = 0;
+  for (const ActionTime& time : times) work += static_cast<double>(time.count) * time.seconds;
+  return work;
 }
 
 std::vector<EdgeTime> edge_times(const std::vector<StepResult>& results) {
@@ -62,7 +67,9 @@ ScheduleTuner::Advice ScheduleTuner::after_step(const TrainingPlan& plan, const 
 ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const PlanAgain& again) {
   began_with_ = plan.schedule.name;
   seconds_before_ = step_seconds(results_);
-  std::optional<FoundSchedule> found = find_schedule(plan, action_times(results_), edge_times(results_), again);
+  const std::vector<ActionTime> times = action_times(results_);
+  work_before_ = work_seconds(times);
+  std::optional<FoundSchedule> found = find_schedule(plan, times, edge_times(results_), again);
   if (!found) {
     state_ = State::kSettled;
     return {{}, fmt::format("schedule auto: {} stays, as no schedule was found that would be faster", began_with_)};
@@ -80,10 +87,17 @@ ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const Plan
 ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const PlanAgain& again) {
   state_ = State::kSettled;
   const double seconds = step_seconds(results_);
-  const std::string outcome =
-      fmt::format("schedule auto: a step takes {} now, {} by simulation, {} with {}", format_seconds(seconds),
-                  format_seconds(predicted_), format_seconds(seconds_before_), began_with_);
+  std::string outcome = fmt::format("schedule auto: a step takes {} now, {} by simulation, {} with {}", format_seconds(seconds),
+                                    format_seconds(predicted_), format_seconds(seconds_before_), began_with_);
   if (seconds <= seconds_before_) return {{}, outcome};
+  // The simulation takes it that an action takes as long under any schedule. Devices that share processors, or a processor's
+  // memory, break that: the more of them compute at a time, the longer each takes, and no schedule has the work done sooner.
+  const double work = work_seconds(action_times(results_));
+  if (work > kSlower * work_before_) {
+    outcome += fmt::format(
+        "; the same work takes {:.2f} times as long under it, as more devices compute at a time and share what they run on",
+        work / work_before_);
+  }
   LayoutConfig first = plan.layout;
   first.own_schedule.reset();
   TrainingPlan back = again(first);

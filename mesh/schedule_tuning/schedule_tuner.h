@@ -40,6 +40,7 @@ class ScheduleTuner final {
   std::vector<StepResult> results_;  ///< Of the measured ones.
   std::string began_with_;
   double seconds_before_ = 0;  ///< A step of the first schedule, measured.
+  double work_before_ = 0;     ///< All actions of a step of it.
   double predicted_ = 0;
 };
 

@@ -152,6 +152,25 @@ TEST(ScheduleTuner, GoesBackWhereTheJobHasBecomeSlower) {
   EXPECT_FALSE(given[1].plan->layout.searches());
 }
 
+TEST(ScheduleTuner, SaysSoWhereTheSameWorkTakesLongerThanBefore) {
+  const mesh::TrainingPlan first = plan_of(auto_layout({0, 1, 2}));
+  for (const bool longer : {false, true}) {
+    mesh::ScheduleTuner tuner;
+    mesh::TrainingPlan plan = first;
+    std::string last;
+    for (int step = 0; step < 8; ++step) {
+      mesh::StepResult result = made_up(plan, step < 4 ? 2.0 : 2.5);
+      for (mesh::ActionTime& time : result.action_times) time.seconds *= longer && step >= 4 ? 1.25 : 1;
+      mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, result, plan_of);
+      if (advice.plan) plan = std::move(*advice.plan);
+      if (!advice.note.empty()) last = advice.note;
+    }
+    EXPECT_THAT(last, HasSubstr("back to that"));
+    if (longer) EXPECT_THAT(last, HasSubstr("the same work takes 1.25 times as long under it"));
+    else EXPECT_THAT(last, testing::Not(HasSubstr("the same work")));
+  }
+}
+
 TEST(ScheduleTuner, LeavesANamedScheduleAndOneDeviceAlone) {
   mesh::LayoutConfig named = auto_layout({0, 1, 2});
   named.schedule = "zb-h1";

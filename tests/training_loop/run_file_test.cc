@@ -76,8 +76,12 @@ class RunFileTest : public ::testing::Test {
       std::stop_source& stop;
       std::int64_t last;
     } stopping(engine, stop, stop_after);
-    return train(run, stopping,
-                 {.directory = directory, .screen = {.out = screen.get()}, .clock = clock, .stop = stop.get_token()});
+    RunSummary summary =
+        train(run, stopping, {.directory = directory, .screen = {.out = screen.get()}, .clock = clock, .stop = stop.get_token()});
+    shown_.clear();
+    std::rewind(screen.get());
+    for (int c = std::fgetc(screen.get()); c != EOF; c = std::fgetc(screen.get())) shown_ += static_cast<char>(c);
+    return summary;
   }
   static std::vector<double> losses(const fs::path& run) {
     std::vector<double> result;
@@ -97,6 +101,7 @@ class RunFileTest : public ::testing::Test {
 
   const test::ScratchFolder scratch_;
   const fs::path& root_ = scratch_.path();
+  std::string shown_;  ///< On the screen, by the last run.
 };
 
 TEST_F(RunFileTest, TheShippedOneIsAccepted) { EXPECT_EQ(refusal({}), "accepted"); }
@@ -124,6 +129,11 @@ TEST_F(RunFileTest, AnInterruptedRunGoesOnBitForBitAndOnAnotherMeshShapeWithinTo
   const auto other = losses(root_ / "other");
   ASSERT_EQ(other.size(), expected.size());
   for (std::size_t i = 0; i < other.size(); ++i) EXPECT_NEAR(other[i], expected[i], 2e-4 * expected[i]) << "step " << i + 1;
+}
+
+TEST_F(RunFileTest, InOneThreadAutoSaysThatItStaysWithItsFirstSchedule) {
+  train_in(root_ / "auto", small({"pipeline.schedule=auto", "training.steps=2"}));
+  EXPECT_THAT(shown_, HasSubstr("schedule auto: zb-h1 stays, as all devices take turns in one thread here"));
 }
 
 }  // namespace
