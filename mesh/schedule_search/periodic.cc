@@ -52,7 +52,7 @@ class PatternSearch {
 
  private:
   using Starts = std::vector<std::array<double, 3>>;
-  static constexpr std::size_t kPlaces = 1500;  ///< Stages times partial patterns that are kept.
+  static constexpr std::size_t kPlaces = 800;  ///< Stages times partial patterns that are kept.
 
   std::size_t actor_of(std::size_t stage) const { return static_cast<std::size_t>(request_.actor_of_stage[stage]); }
 
@@ -195,7 +195,7 @@ class PatternSearch {
     for (std::size_t i = 0; i < beam.size(); ++i) {
       for (const double start : places(beam[i], stage, pass)) all.push_back({start, i});
     }
-    const std::size_t width = std::clamp<std::size_t>(kPlaces / seconds_.size(), 4, 48);
+    const std::size_t width = std::clamp<std::size_t>(kPlaces / seconds_.size(), 4, 24);
     std::ranges::stable_sort(all, {}, &Next::start);
     if (all.size() > width) all.resize(width);
     std::vector<Starts> longer;

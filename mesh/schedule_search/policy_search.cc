@@ -81,8 +81,8 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
 }
 
 Patterned try_patterns(Judge& judge) {
-  constexpr double kStep = 1.02;
-  constexpr int kRefinements = 4;
+  constexpr double kStep = 1.04;
+  constexpr int kRefinements = 5;
   constexpr std::size_t kGoneBy = 2;  // patterns
   using enum ListPolicy::Weights;
   const SearchRequest& request = judge.request();
