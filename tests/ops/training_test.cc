@@ -86,6 +86,18 @@ TEST(OneDeviceTrainer, InBf16SmallStepsAreNotLost) {
   EXPECT_EQ(copy(), 2.0f);
 }
 
+/// In bf16 256 + 1 is 256.
+TEST(OneDeviceTrainer, InBf16GradientsOfManyMicrobatchesAddUpInF32) {
+  GraphBuilder b(DType::kBF16);
+  const ValueId target = b.input("target", {DType::kF32, {4}}, {"any"});
+  const ValueId w = b.parameter("w", {4}, ones(), {"any"});
+  const ValueId loss = b.squared_error(w, target, 1.0);
+  CpuDevice device;
+  OneDeviceTrainer trainer(device, differentiate(b.graph(), loss), 1);
+  const auto feed = [&](int, Evaluation& evaluation) { std::ranges::fill(evaluation.data<float>(target), 0.5f); };
+  EXPECT_EQ(trainer.step(513, feed, {}, 0).gradient_norm, 2 * 513.0) << "four elements of 513 each";
+}
+
 TEST(OneDeviceTrainer, TheSameTrainingTwiceIsBitIdentical) { EXPECT_EQ(train(5, 3), train(5, 3)); }
 
 TEST(OneDeviceTrainer, TwoThreadsAreDeterministicAndCloseToOne) {

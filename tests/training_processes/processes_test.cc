@@ -20,6 +20,7 @@ struct ProcessCase {
   std::size_t layout;
   std::string schedule;
   transfer::Strategy strategy;
+  DType precision = DType::kF32;
 };
 
 constexpr int kSteps = 20;
@@ -45,7 +46,7 @@ void write_config(const std::filesystem::path& path, const ProcessCase& c, const
   out << "pipeline:\n  stages:\n" << stages;
   out << fmt::format("  schedule: {}\n  microbatches: {}\n  resharding: {}\n", c.schedule, kMicrobatches,
                      transfer::to_string(c.strategy));
-  out << fmt::format("training: {{steps: {}{}}}\n", kSteps, more);
+  out << fmt::format("training: {{steps: {}, precision: {}{}}}\n", kSteps, to_string(c.precision), more);
 }
 
 /// A folder with the app and its run file.
@@ -71,7 +72,7 @@ std::pair<int, std::string> run_in(const std::filesystem::path& folder) {
 class Processes : public testing::TestWithParam<ProcessCase> {};
 
 void expect_losses_as_in_one_process(const std::filesystem::path& folder, const ProcessCase& c) {
-  const mesh::TrainingPlan plan = plan_of(master_cases()[c.layout], c.schedule, c.strategy);
+  const mesh::TrainingPlan plan = plan_of(master_cases()[c.layout], c.schedule, c.strategy, c.precision);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining reference(plan, batches, 7);
   std::ifstream file(folder / "out" / "losses.json");
@@ -127,10 +128,12 @@ INSTANTIATE_TEST_SUITE_P(Some, Processes,
                                          ProcessCase{4, "1f1b", transfer::Strategy::kSendRecv},
                                          ProcessCase{5, "eager-1f1b", transfer::Strategy::kSendRecv},
                                          ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast},
+                                         ProcessCase{7, "1f1b", transfer::Strategy::kWeft, DType::kBF16},
                                          ProcessCase{5, "auto", transfer::Strategy::kWeft}),
                          [](const auto& test) {
                            std::string name = master_cases()[test.param.layout].name + "_" + test.param.schedule + "_" +
-                                              std::string(transfer::to_string(test.param.strategy));
+                                              std::string(transfer::to_string(test.param.strategy)) +
+                                              (test.param.precision == DType::kBF16 ? "_bf16" : "");
                            for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
                            return name;
                          });

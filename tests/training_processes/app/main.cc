@@ -26,7 +26,9 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   if (training.has("deadline_seconds")) options.step_deadline = std::chrono::seconds(training.at("deadline_seconds").as<int>());
   std::string later;
   training.read("later", later);
-  mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(), batches, options);
+  DType precision = DType::kF32;
+  training.read_enum("precision", precision, {{"f32", DType::kF32}, {"bf16", DType::kBF16}});
+  mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(3, false, precision), batches, options);
   std::ofstream out(run.out / "losses.json");
   out << "[";
   for (int step = 0; step < steps; ++step) {
