@@ -137,15 +137,14 @@ std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer:
   const auto mesh_of = [&](const Holder& holder) { return partition.meshes[static_cast<std::size_t>(holder.mesh)]; };
   std::vector<TermTransfer> transfers;
   for (const auto& [parameter, all] : holders) {
-    const TensorType type{
-        // a gradient's
-        DType::kF32, partition.graph.value(partition.graph.parameters()[static_cast<std::size_t>(parameter)].value).type.shape};
+    const Parameter& logical = partition.graph.parameters()[static_cast<std::size_t>(parameter)];
+    const TensorType gradient{DType::kF32, partition.graph.value(logical.value).type.shape};
     for (const Holder& from : all) {
       for (const GradientTerm& term : from.parameter->terms) {
         for (const Holder& to : all) {
           if (to.mesh == from.mesh) continue;
           const transfer::ReshardTask task =
-              task_between(type, spec_of(from), mesh_of(from), spec_of(to), mesh_of(to), options.payload);
+              task_between(gradient, spec_of(from), mesh_of(from), spec_of(to), mesh_of(to), options.payload);
           transfers.push_back({parameter, term.index, from.mesh, to.mesh, ops.next(), plan_between(task, topology, options)});
         }
       }
