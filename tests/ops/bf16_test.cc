@@ -171,6 +171,7 @@ TEST(BF16Kernels, ConversionsRoundToNearestEvenAndBack) {
   inputs[0].set({1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f, -2.5f});
   std::vector<Tensor> rounded = run(down, inputs, OutputMode::kWrite);
   EXPECT_THAT(run(up, rounded, OutputMode::kWrite)[0].floats(), ::testing::ElementsAre(1.0f, 1.0f + 0x1p-6f, -2.5f));
+  EXPECT_THAT(run(up, rounded, OutputMode::kAccumulate)[0].floats(), ::testing::ElementsAre(2.0f, 2.0f + 0x1p-6f, -1.5f));
 }
 
 }  // namespace
