@@ -28,6 +28,13 @@ namespace {
 
 // How long a wire that is being destroyed waits for its last messages to leave.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
+// A receiver tells of eager bytes that it has taken in steps of this size: small beside kFarAhead, or senders would wait for the
+// credit of what has long been taken.
+constexpr std::size_t kCreditStep = 32 * 1024;
+// What was handed to a socket is out of the engine's hands: it shares the link with all else in the sockets, whatever should go
+// first. So over the network a message is told to be finished only when at most this much before its end is still on its way. Not
+// less than two steps (of what was taken and what is kept), or the last messages would never be.
+constexpr std::size_t kFarAhead = 64 * 1024;
 
 }  // namespace
 
@@ -53,8 +60,8 @@ class UcxWire final : public Wire {
       if (incoming.descriptor != nullptr) untaken.insert(incoming.sender);
     }
     for (auto& [id, peer] : peers_) {
-      send_on_all_connections(*peer, Prefix::kGoodbye);
-      peer->close(untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
+      say_goodbye(*peer);
+      close(*peer, untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
     }
     for (auto& [id, incoming] : incoming_) discard(incoming);
     const auto until = std::chrono::steady_clock::now() + kFlushTime;
@@ -83,19 +90,23 @@ class UcxWire final : public Wire {
       added.process = ProcessWatch(address.pid);
       if (added.process.was_gone()) added.fail(fmt::format("its process, {}, has ended", address.pid));
     }
-    added.join(workers_, address, &on_peer_error);
+    const auto add_way = [&](UcxWorker& worker, const std::vector<std::byte>& to) {
+      added.ways.push_back({&worker, worker.connect(to, &on_peer_error, &added)});
+    };
+    if (near) add_way(workers_.shared_memory()->worker, address.shm);
+    for (std::size_t rail = 0; !near && rail < std::min(workers_.num_rails(), address.tcp.size()); ++rail)
+      add_way(workers_.rail(rail).worker, address.tcp[rail]);
     peers_.emplace(peer, std::move(owned));
     give_early_credit(added);
-    // Connections are made when they are first used: use them, so that the first real message does not wait for that, and so that
-    // none is closed unused (UCX then answers its peer's first message on a new connection, and ends the process if it cannot).
-    send_on_all_connections(added, Prefix::kHello);
+    // Connections are made when they are first used: use it, so that the first real message does not wait for that.
+    for (std::size_t way = 0; way < added.ways.size(); ++way) send_control(added, way, {Prefix::kHello, self_.value(), 0});
   }
 
   void drop(DeviceId peer) override {
     const auto found = peers_.find(peer);
     if (found == peers_.end()) return;
     // A socket's end tells the other side; shared memory has nothing of that kind.
-    send_on_all_connections(*found->second, Prefix::kGoodbye);
+    say_goodbye(*found->second);
     found->second->end = Peer::End::kDropped;
     retire(found);
   }
@@ -117,12 +128,13 @@ class UcxWire final : public Wire {
       return;
     }
     Peer& to = *found->second;
-    const bool eager = payload.size() <= to.eager_limit && to.untaken() + payload.size() <= kEagerBudget;
+    const bool eager = payload.size() <= to.eager_limit && to.unacknowledged() + payload.size() <= kEagerBudget;
     Request* request = new_request(&to, token);
     request->way = to.least_loaded_way();
     Peer::Way& way = to.ways[request->way];
     if (eager) {
-      request->eager_end = way.eager.send(payload.size());
+      way.eager_sent += payload.size();
+      request->eager_end = way.eager_sent;
     } else {
       request->at_sender = payload.size();
       way.at_sender += payload.size();
@@ -130,7 +142,7 @@ class UcxWire final : public Wire {
     const Prefix prefix{Prefix::kMessage, self_.value(), 0};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     if (!header.empty()) std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
-    post(*request, way.out, sizeof(prefix) + header.size(), payload, eager);
+    post(*request, sizeof(prefix) + header.size(), payload, eager);
   }
 
   void receive(MessageId message, std::span<std::byte> buffer, Token token) override {
@@ -176,10 +188,8 @@ class UcxWire final : public Wire {
     // Errors of endpoints are told inside the progress above, which may count nothing.
     for (auto it = peers_.begin(); it != peers_.end();) {
       const auto at = it++;
-      Peer& peer = *at->second;
-      if (peer.is_over()) peer.fail(peer.cause);
-      if (peer.end != Peer::End::kFailed) continue;
-      happened_.push_back(PeerLost{at->first, Error(ErrorCode::kPeerDied, peer.cause)});
+      if (at->second->end != Peer::End::kFailed) continue;
+      happened_.push_back(PeerLost{at->first, Error(ErrorCode::kPeerDied, at->second->cause)});
       retire(at);
     }
     while (!happened_.empty()) {
@@ -196,7 +206,6 @@ class UcxWire final : public Wire {
     std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
     for (const auto& [id, peer] : peers_) {
       if (peer->process.fd() >= 0 && peer->end == Peer::End::kNone) fds.push_back({peer->process.fd(), POLLIN, 0});
-      if (peer->ending_since) timeout = std::min<Nanoseconds>(timeout, kLastMessagesTime);
     }
     if (!workers_.wait(fds, timeout)) return;
     if ((fds[0].revents & POLLIN) != 0) {
@@ -223,7 +232,7 @@ class UcxWire final : public Wire {
     Peer* peer = nullptr;  // none: a receive from a device that was not connected from here
     std::size_t way = 0;
     std::size_t at_sender = 0;    // bytes of a rendezvous
-    std::uint64_t eager_end = 0;  // of an eager message, see EagerLedger
+    std::uint64_t eager_end = 0;  // of an eager message: Way::eager_sent with it
     std::optional<Token> token;   // none: a message of the wire itself
     std::array<std::byte, sizeof(Prefix) + kMaxHeaderBytes> header;
   };
@@ -270,33 +279,31 @@ class UcxWire final : public Wire {
     return request;
   }
 
-  void post(Request& request, const Peer::Connection& connection, std::size_t header_bytes, std::span<const std::byte> payload,
-            bool eager) {
+  void post(Request& request, std::size_t header_bytes, std::span<const std::byte> payload, bool eager) {
     ucp_request_param_t params = {};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     params.cb.send = &on_sent;
     params.user_data = &request;
     params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
     ++sends_under_way_;
-    void* status =
-        ucp_am_send_nbx(connection.endpoint, 0, request.header.data(), header_bytes, payload.data(), payload.size(), &params);
+    void* status = ucp_am_send_nbx(request.peer->ways[request.way].endpoint, 0, request.header.data(), header_bytes,
+                                   payload.data(), payload.size(), &params);
     if (status == nullptr) finish_send(request, UCS_OK);
     else if (UCS_PTR_IS_ERR(status)) finish_send(request, UCS_PTR_STATUS(status));
   }
 
-  void send_control(Peer& peer, std::size_t way, const Peer::Connection& connection, const Prefix& prefix) {
+  void send_control(Peer& peer, std::size_t way, const Prefix& prefix) {
     Request* request = new_request(&peer, std::nullopt);
     request->way = way;
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
-    post(*request, connection, sizeof(prefix), {}, true);
+    post(*request, sizeof(prefix), {}, true);
   }
 
-  void send_on_all_connections(Peer& peer, Prefix::Kind kind) {
-    for (std::size_t way = 0; way < peer.ways.size(); ++way) {
-      const Peer::Way& each = peer.ways[way];
-      send_control(peer, way, each.out, {kind, self_.value(), 0});
-      if (each.back.endpoint != each.out.endpoint) send_control(peer, way, each.back, {kind, self_.value(), 0});
-    }
+  void say_goodbye(Peer& peer) {
+    for (std::size_t way = 0; way < peer.ways.size(); ++way) send_control(peer, way, {Prefix::kGoodbye, self_.value(), 0});
+  }
+  static void close(Peer& peer, UcxWorker::Close how) {
+    for (const Peer::Way& way : peer.ways) way.worker->close(way.endpoint, how);
   }
 
   /// Tells the sender, in large steps, that its eager bytes have left this device's buffer.
@@ -321,8 +328,11 @@ class UcxWire final : public Wire {
   void tell_of(Peer& peer, std::size_t index, Prefix::Kind kind, std::size_t bytes) {
     if (index >= peer.ways.size() || peer.end != Peer::End::kNone) return;
     Peer::Way& way = peer.ways[index];
-    const auto told = way.eager.count(kind, bytes);
-    if (told && !ending_) send_control(peer, index, way.back, {kind, self_.value(), *told});
+    std::size_t& untold = kind == Prefix::kArrived ? way.kept : kind == Prefix::kLeft ? way.left : way.consumed;
+    untold += bytes;
+    if (untold < kCreditStep / peer.ways.size() || ending_) return;
+    send_control(peer, index, {kind, self_.value(), untold});
+    untold = 0;
   }
   /// What a device sent before it was connected from here.
   void give_early_credit(Peer& peer) {
@@ -342,9 +352,9 @@ class UcxWire final : public Wire {
     request.peer->ways[request.way].at_sender -= request.at_sender;
     if (request.token && !ending_) {
       Peer::Way& way = request.peer->ways[request.way];
-      const bool far_ahead = way.eager.is_far_ahead(request.eager_end) && request.peer->path == Path::kTcp;
+      const bool far_ahead = request.eager_end > way.eager_arrived + kFarAhead && request.peer->path == Path::kTcp;
       if (status == UCS_OK && request.peer->end == Peer::End::kNone && far_ahead)
-        way.eager.wait_for(request.eager_end, *request.token);
+        way.unfinished.push_back({*request.token, request.eager_end});
       else happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
     }
     free_requests_.push_back(&request);
@@ -373,11 +383,12 @@ class UcxWire final : public Wire {
   void retire(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
     Peer& peer = *found->second;
     for (Peer::Way& way : peer.ways) {
-      for (const Token token : way.eager.abandon())
-        happened_.push_back(SendFinished{token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
+      for (const Peer::Unfinished& send : way.unfinished)
+        happened_.push_back(SendFinished{send.token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
+      way.unfinished.clear();
     }
     // First, so that what is discarded next is not told to the peer as received.
-    peer.close(UcxWorker::Close::kForce);
+    close(peer, UcxWorker::Close::kForce);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
       // What a lost peer has sent whole may still be received.
       if (it->second.sender != peer.id || (it->second.descriptor == nullptr && peer.end == Peer::End::kFailed)) {
@@ -391,9 +402,8 @@ class UcxWire final : public Wire {
     peers_.erase(found);
   }
 
-  static void on_peer_error(void* argument, ucp_ep_h endpoint, ucs_status_t status) {
-    static_cast<Peer*>(argument)->end_connections(
-        [&](const Peer::Connection& connection) { return connection.endpoint == endpoint; }, ucs_status_string(status));
+  static void on_peer_error(void* argument, ucp_ep_h, ucs_status_t status) {
+    static_cast<Peer*>(argument)->fail(ucs_status_string(status));
   }
   static void on_sent(void* handle, ucs_status_t status, void* user_data) {
     auto& request = *static_cast<Request*>(user_data);
@@ -416,11 +426,17 @@ class UcxWire final : public Wire {
   void control_arrived(Peer& peer, const WorkerSet::Side& side, const Prefix& prefix) {
     if (peer.path != side.path || side.way >= peer.ways.size()) return;
     Peer::Way& way = peer.ways[side.way];
-    for (const Token token : way.eager.told(static_cast<Prefix::Kind>(prefix.kind), prefix.value))
-      happened_.push_back(SendFinished{token, {}});
+    if (prefix.kind == Prefix::kCredit || prefix.kind == Prefix::kLeft)
+      way.eager_taken = std::min(way.eager_sent, way.eager_taken + prefix.value);
+    if (prefix.kind == Prefix::kCredit || prefix.kind == Prefix::kArrived) {
+      way.eager_arrived = std::min(way.eager_sent, way.eager_arrived + prefix.value);
+      for (; !way.unfinished.empty() && way.unfinished.front().end <= way.eager_arrived + kFarAhead; way.unfinished.pop_front())
+        happened_.push_back(SendFinished{way.unfinished.front().token, {}});
+    }
     if (prefix.kind != Prefix::kGoodbye) return;
-    peer.end_connections([&](const Peer::Connection& connection) { return connection.worker == &side.worker; },
-                         "it closed the connection");
+    way.goodbye = true;  // the other ways may still carry messages
+    if (std::all_of(peer.ways.begin(), peer.ways.end(), [](const Peer::Way& each) { return each.goodbye; }))
+      peer.fail("it closed the connection");
   }
 
   ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
