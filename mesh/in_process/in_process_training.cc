@@ -58,8 +58,8 @@ struct InProcessTraining::Bell {
 };
 
 InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
-                                     transfer::LoopbackOptions options, Device* device)
-    : batches_(batches), hub_(std::move(options)), bell_(std::make_shared<Bell>()) {
+                                     const transfer::LoopbackOptions& options, Device* device)
+    : batches_(batches), hub_(options), bell_(std::make_shared<Bell>()) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
     // The driver works with the host's memory.

@@ -20,8 +20,8 @@ namespace weft::mesh {
 class InProcessTraining final {
  public:
   /// The meshes compute on `device`, which must outlive this; null: on the CPU.
-  InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed, transfer::LoopbackOptions options = {},
-                    Device* device = nullptr);
+  InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
+                    const transfer::LoopbackOptions& options = {}, Device* device = nullptr);
   ~InProcessTraining();
 
   /// Goes on with the programs of another plan for the same devices, which must outlive this: see MeshGroup::use_layout().

@@ -33,7 +33,7 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
       handles_(program.num_handles, Handle::kIdle),
       start_of_handle_(program.num_handles, nullptr),
       begun_(resources.clock.now()),
-      timeline_(program_, request_) {
+      timeline_(request_) {
   for (const Instruction& instruction : program_.instructions) {
     if (const auto* begin = std::get_if<Begin>(&instruction)) microbatches_ = std::max(microbatches_, begin->microbatch + 1);
   }

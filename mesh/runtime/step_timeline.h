@@ -34,8 +34,8 @@ struct Mark {
 /// instruction is executed, another one later. Owner's thread only.
 class StepTimeline final {
  public:
-  /// Both must outlive it.
-  StepTimeline(const Program& program, const StepRequest& request) : program_(program), request_(request) {}
+  /// `request` must outlive it.
+  explicit StepTimeline(const StepRequest& request) : request_(request) {}
 
   bool computing() const { return computing_since_.has_value(); }
   /// The device computes from now on.
@@ -55,7 +55,6 @@ class StepTimeline final {
   void go_on(const Mark& mark, TimePoint now);
   void close_compute_span(TimePoint now);
 
-  const Program& program_;
   const StepRequest& request_;
   std::optional<Begin> action_;
   std::size_t action_time_ = 0;  ///< Of action_, in report_.action_times, which holds sums until finish().

@@ -18,11 +18,10 @@ transfer::TransferReport moved(int from, int to, std::uint64_t received) {
 }
 
 TEST(StepTimeline, TakesActionsWithoutTheirWaits) {
-  Program program;
   const Transfer edge{"x front->back", TransferKind::kReshard, 3, {}}, sum{"all-reduce", TransferKind::kAllReduce, 4, {}};
   StepRequest request;
   request.trace = true;
-  StepTimeline timeline(program, request);
+  StepTimeline timeline(request);
   using enum Mark::Kind;
   timeline.compute(at(0));
   timeline.reach({kBegin, {0, ActionKind::kForward, 0}}, at(1));
