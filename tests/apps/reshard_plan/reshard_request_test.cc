@@ -53,7 +53,7 @@ TEST(ReshardRequest, SaysWhichOptionIsWrong) {
     return refusal(changed);
   };
   EXPECT_THAT(with([](auto& r) { r.shape = "8x0"; }), HasSubstr("--shape 8x0"));
-  EXPECT_THAT(with([](auto& r) { r.dtype = "f16"; }), HasSubstr("expected f32, i32, f64 or u8"));
+  EXPECT_THAT(with([](auto& r) { r.dtype = "f16"; }), HasSubstr("expected f32, i32, f64, u8 or bf16"));
   EXPECT_THAT(with([](auto& r) { r.from = "2x2"; }), HasSubstr("expected HOSTSxDEVICES:SPEC"));
   EXPECT_THAT(with([](auto& r) { r.from = "2x2:S0"; }), HasSubstr("2 dimensions and the spec 1"));
   EXPECT_THAT(with([](auto& r) { r.from = "2x2:S0,S0"; }), HasSubstr("axis 0 splits more than once"));
