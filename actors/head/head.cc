@@ -265,8 +265,9 @@ ClusterStatus Head::status() {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name) continue;
         const std::string pid = rank < mesh.processes.size() ? fmt::format(" pid {}", mesh.processes[rank].pid) : " starting";
-        const std::string device = rank < mesh.devices.size() ? ", " + mesh.devices[rank] : "";
-        line.device_users.at(mesh.places[rank].device) = actor_label(mesh.request, rank) + pid + device;
+        std::string& user = line.device_users.at(mesh.places[rank].device);
+        user = actor_label(mesh.request, rank) + pid;
+        if (rank < mesh.devices.size()) user += ", " + mesh.devices[rank];
       }
     }
     status.hosts.push_back(std::move(line));
