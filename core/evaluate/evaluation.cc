@@ -23,6 +23,15 @@ Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results
   prepare_calls(accumulated);
 }
 
+Evaluation::~Evaluation() {
+  try {
+    stream_->synchronize();
+  } catch (...) {
+    // Work that failed no longer uses the memory; whoever wanted its results has been told.
+    static_cast<void>(current_error());
+  }
+}
+
 void Evaluation::find_needed_nodes(const std::vector<ValueId>& results) {
   std::vector<bool> needed(graph_.values().size(), false);
   for (const ValueId result : results) needed[result.value()] = true;

@@ -32,6 +32,10 @@ class Evaluation final {
   /// writing them, and no node may use them. Throws Error(kInvalidArgument) if one does, or if a result is
   /// not computed by the graph.
   Evaluation(Device& device, Graph graph, std::vector<ValueId> results, std::vector<ValueId> accumulated = {});
+  /// Waits for what is queued, since it uses memory that ends with this.
+  ~Evaluation();
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
 
   /// Memory of an input, a parameter or a result, on the device.
   TensorRef tensor(ValueId value) const;

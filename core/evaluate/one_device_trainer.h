@@ -53,9 +53,11 @@ class OneDeviceTrainer final {
 
   ValueId loss_;
   std::vector<Gradient> gradients_;
+  /// Moments, and values of those parameters that the graph has in bf16. Before the evaluation, which waits in its destructor for
+  /// the work that uses them.
+  DeviceMemory memory_;
   Evaluation evaluation_;
   DeviceMemory results_;       ///< The host's: losses by microbatch, then sums of squares by parameter.
-  DeviceMemory memory_;        ///< Moments, and values of those parameters that the graph has in bf16.
   std::vector<State> states_;  ///< By parameter, in memory_ or (values) in the evaluation's.
   std::int64_t steps_ = 0;
 };

@@ -169,7 +169,7 @@ class CudnnGraphs::Impl {
     if (!suits(type, shape, {q, k, v, y})) return false;
     const Plan& plan = plan_for(describe("attention", shape), [&] { return forward_graph(shape, false); });
     if (plan.graph == nullptr) return false;
-    execute(backend, plan, {{kQ, mutable_(q)}, {kK, mutable_(k)}, {kV, mutable_(v)}, {kY, y}});
+    execute(backend, plan, {{kQ, as_mutable(q)}, {kK, as_mutable(k)}, {kV, as_mutable(v)}, {kY, y}});
     return true;
   }
 
@@ -218,10 +218,10 @@ class CudnnGraphs::Impl {
     void* const turned = backend.allocate(static_cast<std::size_t>(weights) * 2);
     transpose(backend.stream(), DType::kBF16, DType::kBF16, c.w, turned, taps, c.out_channels, false);
     if (c.pass == ConvolutionPass::kInputGrad) {
-      execute(backend, plan, {{kDy, mutable_(c.dy)}, {kW, turned}, {kDx, c.result}});
+      execute(backend, plan, {{kDy, as_mutable(c.dy)}, {kW, turned}, {kDx, c.result}});
       return true;
     }
-    execute(backend, plan, {{kX, mutable_(c.x)}, {kW, turned}, {kY, c.result}});
+    execute(backend, plan, {{kX, as_mutable(c.x)}, {kW, turned}, {kY, c.result}});
     if (c.bias != nullptr) {
       const std::int64_t size = w.x.batch * w.out_height * w.out_width * c.out_channels;
       add_broadcast(backend.stream(), DType::kBF16, c.result, c.bias, c.result, size, size, c.out_channels, false);
@@ -232,7 +232,7 @@ class CudnnGraphs::Impl {
   const std::map<std::string, std::string>& refusals() const { return refusals_; }
 
  private:
-  static void* mutable_(const void* pointer) { return const_cast<void*>(pointer); }
+  static void* as_mutable(const void* pointer) { return const_cast<void*>(pointer); }
   static std::int64_t round_up(std::int64_t size, std::int64_t to) { return (size + to - 1) / to * to; }
 
   static bool suits(DType type, const Attention& s, std::initializer_list<const void*> pointers) {
@@ -252,7 +252,7 @@ class CudnnGraphs::Impl {
     const Plan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
     if (plan.graph == nullptr) return false;
     void* const turned = backend.allocate(static_cast<std::size_t>(taps * c.out_channels) * 2);
-    execute(backend, plan, {{kDy, mutable_(c.dy)}, {kX, mutable_(c.x)}, {kDw, turned}});
+    execute(backend, plan, {{kDy, as_mutable(c.dy)}, {kX, as_mutable(c.x)}, {kDw, turned}});
     transpose(backend.stream(), DType::kBF16, DType::kF32, turned, c.result, c.out_channels, taps, c.accumulate);
     return true;
   }
