@@ -53,11 +53,10 @@ class OneDeviceTrainer final {
 
   ValueId loss_;
   std::vector<Gradient> gradients_;
-  /// Moments, and values of those parameters that the graph has in bf16. Before the evaluation, which waits in its destructor for
-  /// the work that uses them.
-  DeviceMemory memory_;
+  // Before the evaluation, whose destructor waits for the work that uses them.
+  DeviceMemory memory_;   ///< Moments, and values of those parameters that the graph has in bf16.
+  DeviceMemory results_;  ///< The host's: losses by microbatch, then sums of squares by parameter.
   Evaluation evaluation_;
-  DeviceMemory results_;       ///< The host's: losses by microbatch, then sums of squares by parameter.
   std::vector<State> states_;  ///< By parameter, in memory_ or (values) in the evaluation's.
   std::int64_t steps_ = 0;
 };
