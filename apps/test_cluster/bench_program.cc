@@ -49,7 +49,7 @@ int run_interruptible(const std::function<int(const std::stop_token&)>& work) {
 }
 
 std::filesystem::path find_hosts_tool(bool loopback, const std::string& consequence, std::FILE* terminal) {
-  const auto tool = actors::program_directory() / "weft-hosts";
+  auto tool = actors::program_directory() / "weft-hosts";
   const std::string refusal = loopback ? "asked for with --loopback" : TestHosts::refusal(tool);
   if (refusal.empty()) return tool;
   fmt::print(terminal, "On this machine's loopback: {} ({})\n", consequence, refusal);
