@@ -21,7 +21,7 @@ extern char** environ;
 namespace weft::actors {
 namespace {
 
-constexpr int kLookEveryMs = 5;
+constexpr int kLookForEndsEveryMs = 5;
 constexpr std::size_t kLogLines = 20;
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -202,7 +202,7 @@ void ForkLauncher::run() {
       pids.push_back(pid);
     }
     lock.unlock();
-    ::poll(polled.data(), polled.size(), pids.empty() ? -1 : kLookEveryMs);
+    ::poll(polled.data(), polled.size(), pids.empty() ? -1 : kLookForEndsEveryMs);
     if (polled[0].revents != 0) {
       std::uint64_t count = 0;
       [[maybe_unused]] const auto got = ::read(wake_fd_, &count, sizeof count);

@@ -16,7 +16,7 @@
 namespace weft::actors {
 namespace {
 
-constexpr int kLookEveryMs = 50;
+constexpr int kLookForOrphansEveryMs = 50;
 
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
@@ -46,7 +46,7 @@ void end_orphans(Nanoseconds within) {
     if (left.empty() || clock.now() > give_up) return;
     for (const pid_t pid : left) ::kill(pid, SIGKILL);
     pollfd end{static_cast<int>(::syscall(SYS_pidfd_open, left.front(), 0)), POLLIN, 0};
-    ::poll(&end, 1, kLookEveryMs);
+    ::poll(&end, 1, kLookForOrphansEveryMs);
     if (end.fd >= 0) ::close(end.fd);
   }
 }
