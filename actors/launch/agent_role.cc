@@ -9,6 +9,7 @@
 
 #include "actors/agent/agent.h"
 #include "actors/head/head.h"
+#include "actors/launch/internal/time_limits.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/supervision/fork_launcher.h"
@@ -18,8 +19,7 @@
 namespace weft::actors {
 namespace {
 
-constexpr auto kConnectWithin = std::chrono::seconds(10);
-constexpr auto kStopGrace = std::chrono::seconds(2);
+constexpr auto kDeviceStopGrace = std::chrono::seconds(2);
 
 /// The address of this machine that the route to `peer` starts from: others reach us there. Sends nothing.
 std::string own_host_towards(const Address& peer) {
@@ -81,7 +81,7 @@ int serve_agent(const AgentRole& role) {
   system.on_peer_suspect(gone);
   system.on_peer_lost([gone](const ProcessRef& peer, const Error&) { gone(peer); });
   const Address address = system.listen({own_host_towards(role.head), 0});
-  const ProcessRef head_process = system.connect(role.head, kConnectWithin);
+  const ProcessRef head_process = system.connect(role.head, internal::kConnectWithin);
   head_id = head_process.id.value();
   const auto head = system.named<Head>(head_process, "head");
   AgentEvents events;
@@ -97,7 +97,7 @@ int serve_agent(const AgentRole& role) {
   const auto reason = end.wait();
   log.info("host {} ends: {}", role.name, reason.text);
   if (reason.status == 0) head.tell<&Head::leave>();
-  launcher.stop_all(reason.status == 0 ? Nanoseconds(kStopGrace) : Nanoseconds::zero());
+  launcher.stop_all(reason.status == 0 ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   return reason.status;
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 
+#include "actors/launch/internal/time_limits.h"
 #include "actors/launch/local_cluster.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
@@ -18,9 +19,7 @@
 namespace weft::actors {
 namespace {
 
-constexpr int kInterrupted = 130;
 constexpr auto kHostsWithin = std::chrono::seconds(30);
-constexpr auto kStopGrace = std::chrono::seconds(3);
 
 /// SIGINT and SIGTERM: the first asks, the second ends the process at once (its children get the parent-death signal).
 class Interruption {
@@ -31,7 +30,7 @@ class Interruption {
  private:
   std::stop_source source_;
   const SignalWatch signals_{[this](int) {
-    if (!source_.request_stop()) ::_exit(kInterrupted);
+    if (!source_.request_stop()) ::_exit(internal::kInterrupted);
   }};
 };
 
@@ -115,7 +114,7 @@ int by_hand_usage(const std::string& program) {
 }  // namespace
 
 int exit_status_of(const Error& error, bool interrupted) {
-  if (interrupted && error.code() == ErrorCode::kCancelled) return kInterrupted;
+  if (interrupted && error.code() == ErrorCode::kCancelled) return internal::kInterrupted;
   return error.code() == ErrorCode::kInvalidConfig ? 2 : 1;
 }
 
@@ -162,7 +161,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
     const ProcessConfig config = process_config_of(run);
     Mourner nobody;  // the parent of head and agents is elsewhere
     const int status = drive_cluster(drive, run, config, arguments.get_or("name", "driver"), config.cluster.hosts.size(), nobody);
-    return status == 0 && interruption.requested() ? kInterrupted : status;
+    return status == 0 && interruption.requested() ? internal::kInterrupted : status;
   } catch (...) {
     failure = current_error();
   }
@@ -208,10 +207,10 @@ int AppMain::serve_by_hand(const Drive& drive) {
     failure = current_error();
   }
   if (launcher) {
-    launcher->stop_all(kStopGrace);
-    end_orphans(kStopGrace);
+    launcher->stop_all(internal::kStopGrace);
+    end_orphans(internal::kStopGrace);
   }
-  if (!failure) return status == 0 && interruption.requested() ? kInterrupted : status;
+  if (!failure) return status == 0 && interruption.requested() ? internal::kInterrupted : status;
   fmt::print(stderr, "{} failed: {}\n", program, failure->message());
   return exit_status_of(*failure, interruption.requested());
 }

@@ -7,17 +7,16 @@
 #include <filesystem>
 
 #include "actors/head/head.h"
+#include "actors/launch/internal/time_limits.h"
 #include "core/base/sha256.h"
 
 namespace weft::actors {
 namespace {
 
-constexpr auto kConnectWithin = std::chrono::seconds(10);
 constexpr auto kSpawnWithin = std::chrono::seconds(60);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
 /// An incident travels agent -> head -> owner; a lost connection can be seen earlier than it.
 constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
-constexpr auto kLookEvery = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -36,7 +35,7 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
   };
   system_.on_peer_suspect(head_gone);
   system_.on_peer_lost([head_gone](const ProcessRef& peer, const Error&) { head_gone(peer); });
-  head_process_ = system_.connect(head, kConnectWithin);
+  head_process_ = system_.connect(head, internal::kConnectWithin);
   watcher_ = system_.host_made<ClusterWatcher>("watcher", [this](Context& context) {
     return std::make_unique<ClusterWatcher>(
         context, ClusterWatcher::Events{[this](const MeshFailure& failure) { mesh_failed(failure); },
@@ -90,7 +89,7 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
                   joined.empty() ? "none" : fmt::format("{}", fmt::join(joined, ", ")), to_string(head_address_));
     }
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kLookEvery, [&] { return first_failure_.has_value(); });
+    changed_.wait_for(lock, internal::kAskHeadEvery, [&] { return first_failure_.has_value(); });
   }
 }
 

@@ -5,17 +5,13 @@
 #include <filesystem>
 
 #include "actors/agent/agent.h"
+#include "actors/launch/internal/time_limits.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
 
 namespace weft::actors {
-namespace {
-
-constexpr auto kConnectWithin = std::chrono::seconds(10);
-
-}  // namespace
 
 int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide) {
   ProcessEnd end;
@@ -39,7 +35,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
     ::_exit(1);
   });
   system.listen({agent_address.host, 0});
-  const ProcessRef agent_process = system.connect(agent_address, kConnectWithin);
+  const ProcessRef agent_process = system.connect(agent_address, internal::kConnectWithin);
   agent_id = agent_process.id.value();
   system.named<Agent>(agent_process, "agent").call<&Agent::ready>(arguments.number("slot")).get();
   log.info("{}: ready (pid {}, agent at {})", label, ::getpid(), to_string(agent_address));

@@ -14,7 +14,7 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kListensWithin = std::chrono::seconds(10);
-constexpr auto kLookEvery = std::chrono::milliseconds(2);
+constexpr auto kLookForAddressEvery = std::chrono::milliseconds(2);
 
 std::vector<std::string> command(const std::filesystem::path& executable, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), executable.string());
@@ -68,7 +68,7 @@ void LocalCluster::start_head() {
     if (clock.now() > give_up)
       throw_error(ErrorCode::kDeadlineExceeded, "the head does not listen after 10 s; log: {}", spec.log_file.string());
     std::unique_lock lock(early->mutex);
-    if (early->changed.wait_for(lock, kLookEvery, [&] { return early->evidence.has_value(); }))
+    if (early->changed.wait_for(lock, kLookForAddressEvery, [&] { return early->evidence.has_value(); }))
       throw_error(ErrorCode::kPeerDied, "the head (pid {}) ended before it listened: {}{}", head_pid_, early->evidence->cause(),
                   early->evidence->log_note());
   }

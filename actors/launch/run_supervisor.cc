@@ -11,6 +11,7 @@
 
 #include "actors/head/head.h"
 #include "actors/launch/happenings.h"
+#include "actors/launch/internal/time_limits.h"
 #include "actors/launch/local_cluster.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
@@ -20,15 +21,11 @@
 namespace weft::actors {
 namespace {
 
-constexpr int kInterrupted = 130;
-constexpr auto kConnectWithin = std::chrono::seconds(10);
 constexpr auto kJoinWithin = std::chrono::seconds(20);
-constexpr auto kLookEvery = std::chrono::milliseconds(5);
 /// How long a driver may take to end by itself when its cluster is gone.
 constexpr auto kDriverGrace = std::chrono::seconds(2);
 /// A driver can notice the death of another process before its parent has reported it.
 constexpr auto kBetterCauseWithin = std::chrono::milliseconds(60);
-constexpr auto kStopGrace = std::chrono::seconds(3);
 
 std::vector<std::string> app_command(const std::filesystem::path& app, const std::string& role,
                                      const std::filesystem::path& run_file, const std::vector<std::string>& overrides) {
@@ -65,11 +62,11 @@ class RunSupervisor {
     } catch (...) {
       const Error error = current_error();
       last_words_ = error.message();
-      if (error.code() == ErrorCode::kCancelled) status = kInterrupted;
+      if (error.code() == ErrorCode::kCancelled) status = internal::kInterrupted;
     }
-    launcher_.stop_all(kStopGrace);
-    end_orphans(kStopGrace);
-    if (status == kInterrupted) fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
+    launcher_.stop_all(internal::kStopGrace);
+    end_orphans(internal::kStopGrace);
+    if (status == internal::kInterrupted) fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
     else if (status != 0) fmt::print(stderr, "weft: run '{}' failed: {}\n", header_.name, last_words_);
     return status;
   }
@@ -89,7 +86,7 @@ class RunSupervisor {
     SystemOptions options;
     options.name = "weft run";
     system_.emplace(options);
-    head_process_ = system_->connect(Address::parse(request_.head), kConnectWithin);
+    head_process_ = system_->connect(Address::parse(request_.head), internal::kConnectWithin);
     wait_for_hosts();
   }
 
@@ -111,7 +108,7 @@ class RunSupervisor {
         throw_error(ErrorCode::kDeadlineExceeded, "these hosts of {} have not joined: {}. {}", request_.run_file.string(),
                     fmt::join(missing, ", "), advice);
       }
-      if (const auto happening = happenings_.next(clock.now() + kLookEvery)) start_failed(*happening);
+      if (const auto happening = happenings_.next(clock.now() + internal::kAskHeadEvery)) start_failed(*happening);
     }
   }
 
@@ -170,7 +167,7 @@ class RunSupervisor {
   }
 
   int driver_ended(const ExitEvidence& evidence, bool interrupted, std::optional<std::string> first_cause) {
-    if (interrupted) return kInterrupted;
+    if (interrupted) return internal::kInterrupted;
     if (evidence.orderly()) return 0;
     const SteadyClock clock;
     const TimePoint until = clock.now() + kBetterCauseWithin;
@@ -219,7 +216,7 @@ int run_app_role(const std::filesystem::path& app, const std::string& role, cons
   events.on_death = [&](const ExitEvidence& evidence) { happenings.add({Happening::Kind::kDriverEnded, "", evidence}); };
   const pid_t pid = launcher.launch(spec, events);
   const auto happening = happenings.next(std::nullopt);
-  if (happening->kind == Happening::Kind::kSignal) return kInterrupted;  // the launcher's destructor ends the app
+  if (happening->kind == Happening::Kind::kSignal) return internal::kInterrupted;  // the launcher's destructor ends the app
   // Whoever read its output has read enough: `weft plan cluster.yaml | head`.
   if (happening->evidence.signal == SIGPIPE) return 0;
   if (happening->evidence.violent()) {
