@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "actors/supervision/proc_stat.h"
+#include "tests/support/eventually.h"
 
 namespace weft::test {
 
@@ -31,16 +32,6 @@ inline std::int64_t monotonic_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
-
-/// Looks until `done`, at most `within`. Real processes have no clock that could be passed in.
-inline bool eventually(const std::function<bool()>& done, std::chrono::milliseconds within = std::chrono::seconds(20)) {
-  const auto give_up = std::chrono::steady_clock::now() + within;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > give_up) return false;
-    ::poll(nullptr, 0, 2);
-  }
-  return true;
 }
 
 inline std::string read_file(const std::filesystem::path& path) {

@@ -12,37 +12,21 @@
 #include "actors/message/chunks.h"
 #include "actors/system/system.h"
 #include "core/net/connection.h"
+#include "tests/support/eventually.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
 
 using namespace std::chrono_literals;
+using test::error_of;
+using test::eventually;
 
-SystemOptions named(const std::string& name) {
+SystemOptions of_gpt(const std::string& name) {
   SystemOptions options;
   options.name = name;
   options.binary_name = "gpt";
   return options;
-}
-
-template <typename Condition>
-void eventually(Condition condition) {
-  const auto limit = std::chrono::steady_clock::now() + 20s;
-  while (!condition()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), limit);
-    std::this_thread::sleep_for(1ms);
-  }
-}
-
-template <typename Function>
-Error error_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorCode::kInternal, "nothing was thrown");
 }
 
 /// Answers or waits for ever.
@@ -142,7 +126,7 @@ struct PeerLoss : testing::Test {
   ProcessRef worker_ref;
   ActorRef<Oracle> oracle;
 
-  void start(SystemOptions driver_options = named("driver"), SystemOptions worker_options = named("worker0")) {
+  void start(SystemOptions driver_options = of_gpt("driver"), SystemOptions worker_options = of_gpt("worker0")) {
     Oracle::pondering = 0;
     worker.emplace(std::move(worker_options));
     proxy.emplace(worker->listen({"127.0.0.1", 0}));
@@ -178,7 +162,7 @@ struct PeerLoss : testing::Test {
 TEST_F(PeerLoss, ALostConnectionFailsTheCallsAfterTheGraceAndSaysWhatIsKnown) {
   start();
   auto pondering = oracle.call<&Oracle::ponder>();
-  eventually([] { return Oracle::pondering == 1; });
+  EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
   const auto cut_at = std::chrono::steady_clock::now();
   proxy->cut();
   const Error error = error_of([&] { (void)pondering.get(); });
@@ -187,24 +171,24 @@ TEST_F(PeerLoss, ALostConnectionFailsTheCallsAfterTheGraceAndSaysWhatIsKnown) {
   EXPECT_EQ(error.code(), ErrorCode::kPeerDied);
   for (const char* part : {"worker0", "gpt, pid", "lost", "your call 'ponder' had been sent; whether it ran is unknown"})
     EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
-  eventually([&] { return lost_count() == 1; });
+  EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
   EXPECT_EQ(suspected_count(), 1u);
 }
 
 TEST_F(PeerLoss, BetterEvidenceWithinTheGraceReplacesConnectionLost) {
-  auto options = named("driver");
+  auto options = of_gpt("driver");
   options.eof_grace = 10s;
   start(options);
   auto pondering = oracle.call<&Oracle::ponder>();
-  eventually([] { return Oracle::pondering == 1; });
+  EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
   proxy->cut();
-  eventually([&] { return suspected_count() == 1; });
+  EXPECT_TRUE(eventually([&] { return suspected_count() == 1; }));
   const Error evidence = Error(ErrorCode::kPeerDied, "worker0 died: SIGKILL").from("head", "supervisor");
   driver->fail_peer(worker_ref.id, evidence);
   const Error error = error_of([&] { (void)pondering.get(); });
   EXPECT_EQ(error.message(), "worker0 died: SIGKILL; your call 'ponder' had been sent; whether it ran is unknown");
   EXPECT_EQ(error.node(), "head");
-  eventually([&] { return lost_count() == 1; });
+  EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
   EXPECT_EQ(lost[0], "worker0: worker0 died: SIGKILL");
   // Every later call fails alike, at once.
   EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).message(),
@@ -221,28 +205,28 @@ TEST_F(PeerLoss, FailPeerEndsCallsOverAHealthyConnectionAtOnce) {
 }
 
 TEST_F(PeerLoss, AGoodbyeFailsCallsWithoutGrace) {
-  auto options = named("driver");
+  auto options = of_gpt("driver");
   options.eof_grace = 1min;
   start(options);
   auto pondering = oracle.call<&Oracle::ponder>();
-  eventually([] { return Oracle::pondering == 1; });
+  EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
   worker.reset();
   const Error error = error_of([&] { (void)pondering.get(); });
   EXPECT_TRUE(error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kPeerDied) << error.describe();
-  eventually([&] { return lost_count() == 1; });
+  EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
   EXPECT_NE(lost[0].find("worker0 (gpt, pid"), std::string::npos) << lost[0];
   EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).code(), ErrorCode::kPeerDied);
 }
 
 TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowedButAnIdleOneIsNot) {
-  auto options = named("driver");
+  auto options = of_gpt("driver");
   options.beat_interval = 20ms;
   options.dead_after = 1s;
-  auto worker_options = named("worker0");
+  auto worker_options = of_gpt("worker0");
   worker_options.beat_interval = 20ms;
   start(options, worker_options);
   auto pondering = oracle.call<&Oracle::ponder>();
-  eventually([] { return Oracle::pondering == 1; });
+  EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
   EXPECT_THROW((void)oracle.within(1500ms).call<&Oracle::answer>(1).get(),
                Error);  // waits behind ponder(): nothing but beats travels
   EXPECT_EQ(lost_count(), 0u);
@@ -255,15 +239,15 @@ TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowedButAnIdleOneIsNot) {
 TEST_F(PeerLoss, AProcessThatComesBackAfterALostConnectionIsDialledAgain) {
   start();
   proxy->cut();
-  eventually([&] { return lost_count() == 1; });
+  EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
   EXPECT_EQ(oracle.call<&Oracle::answer>(5).get(), 6);  // at its own address, past the proxy
 }
 
 TEST(Connecting, NobodyThereIsAReadableErrorInTime) {
-  System driver(named("driver"));
+  System driver(of_gpt("driver"));
   Address nowhere{"127.0.0.1", 0};
   {
-    System gone(named("gone"));
+    System gone(of_gpt("gone"));
     nowhere = gone.listen(nowhere);
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -274,7 +258,7 @@ TEST(Connecting, NobodyThereIsAReadableErrorInTime) {
 }
 
 TEST(Connecting, OtherBuildsOfAnInterfaceAreRefusedByNameOnBothSides) {
-  System worker(named("worker0")), driver(named("driver"));
+  System worker(of_gpt("worker0")), driver(of_gpt("driver"));
   worker.provide<Oracle>();
   driver.use<OtherOracle>();
   const Address at = worker.listen({"127.0.0.1", 0});
@@ -285,7 +269,7 @@ TEST(Connecting, OtherBuildsOfAnInterfaceAreRefusedByNameOnBothSides) {
 }
 
 TEST(Connecting, OtherExecutablesAreRefused) {
-  auto here = named("driver"), there = named("worker0");
+  auto here = of_gpt("driver"), there = of_gpt("worker0");
   here.binary_hash = std::string(64, 'a');
   there.binary_hash = std::string(64, 'b');
   System worker(there), driver(here);
@@ -296,7 +280,7 @@ TEST(Connecting, OtherExecutablesAreRefused) {
 }
 
 TEST(Connecting, ACallThroughAnotherBuildOfTheInterfaceIsRefusedToo) {
-  System worker(named("worker0")), driver(named("driver"));
+  System worker(of_gpt("worker0")), driver(of_gpt("driver"));
   const auto process = driver.connect(worker.listen({"127.0.0.1", 0}));
   (void)worker.host<Oracle>("oracle");
   const Error error =
@@ -306,7 +290,7 @@ TEST(Connecting, ACallThroughAnotherBuildOfTheInterfaceIsRefusedToo) {
 
 TEST(Connecting, TwoProcessesThatDialEachOtherAtOnceEndUpWithOneConnectionAndLoseNoCall) {
   for (int round = 0; round < 20; ++round) {
-    System left(named("left")), right(named("right"));
+    System left(of_gpt("left")), right(of_gpt("right"));
     left.listen({"127.0.0.1", 0});
     right.listen({"127.0.0.1", 0});
     (void)left.host<Oracle>("oracle");
@@ -324,15 +308,15 @@ TEST(Connecting, TwoProcessesThatDialEachOtherAtOnceEndUpWithOneConnectionAndLos
 }
 
 TEST(Connecting, AProcessThatDoesNotListenIsCalledBackOverItsConnection) {
-  System head(named("head")), tool(named("tool"));
+  System head(of_gpt("head")), tool(of_gpt("tool"));
   (void)tool.host<Oracle>("oracle");
   (void)tool.connect(head.listen({"127.0.0.1", 0}));
-  eventually([&] { return head.peers().size() == 1; });
+  EXPECT_TRUE(eventually([&] { return head.peers().size() == 1; }));
   EXPECT_EQ(head.named<Oracle>(head.peers()[0], "oracle").call<&Oracle::answer>(1).get(), 2);
 }
 
 TEST(Connecting, StrangersAndDamagedFramesDoNotDisturbTheSystem) {
-  System worker(named("worker0")), driver(named("driver"));
+  System worker(of_gpt("worker0")), driver(of_gpt("driver"));
   const Address at = worker.listen({"127.0.0.1", 0});
   (void)worker.host<Oracle>("oracle");
   const auto process = driver.connect(at);

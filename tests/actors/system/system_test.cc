@@ -6,10 +6,15 @@
 #include <future>
 #include <thread>
 
+#include "tests/support/eventually.h"
+#include "tests/support/thrown_error.h"
+
 namespace weft::actors {
 namespace {
 
 using namespace std::chrono_literals;
+using test::error_of;
+using test::eventually;
 
 SystemOptions named(const std::string& name) {
   SystemOptions options;
@@ -103,17 +108,6 @@ struct Cluster {
   }
 };
 
-template <typename Function>
-Error error_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorCode::kInternal, "nothing was thrown");
-}
-
 TEST(System, AHostedActorAnswersItsOwnProcess) {
   System system(named("alone"));
   const auto clerk = system.host<Clerk>("clerk", "hello");
@@ -143,16 +137,6 @@ TEST(System, AMeshOfActorsIsCalledAsOneAndInSlices) {
   EXPECT_EQ(mesh.scatter<&Clerk::greet>(std::vector<std::string>{"a", "b", "c", "d"}).get()[2], "hi c");
   mesh.call<&Clerk::write>(Note{1, "all"}).get();
   EXPECT_EQ(mesh.at({1, 1}).call<&Clerk::read>().get(), (std::vector<Note>{{1, "all"}}));
-}
-
-/// Waits for a condition that another thread brings about.
-template <typename Condition>
-void eventually(Condition condition) {
-  const auto limit = std::chrono::steady_clock::now() + 20s;
-  while (!condition()) {
-    ASSERT_LT(std::chrono::steady_clock::now(), limit);
-    std::this_thread::sleep_for(1ms);
-  }
 }
 
 TEST(System, CallsOfOneSenderArriveInOrderWhetherHeldSmallOrLarge) {
@@ -212,7 +196,7 @@ TEST(System, UrgentCallsGetThroughWhileAHandlerIsSuspendedAndOthersWait) {
   const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
   auto waiting = clerk.call<&Clerk::wait_at_gate>();
   auto later = clerk.call<&Clerk::greet>("you");
-  eventually([&] { return clerk.call<&Clerk::is_waiting>().get(); });
+  EXPECT_TRUE(eventually([&] { return clerk.call<&Clerk::is_waiting>().get(); }));
   EXPECT_FALSE(waiting.ready());
   EXPECT_FALSE(later.ready());
   clerk.call<&Clerk::open_gate>().get();
@@ -248,12 +232,12 @@ TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
   const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
   auto held = clerk.call<&Clerk::hold>();
   auto waiting = clerk.call<&Clerk::greet>("you");
-  eventually([] { return Clerk::holding.load(); });
+  EXPECT_TRUE(eventually([] { return Clerk::holding.load(); }));
   waiting.cancel();
   EXPECT_EQ(error_of([&] { (void)waiting.get(); }).code(), ErrorCode::kCancelled);
   held.cancel();
   EXPECT_EQ(error_of([&] { (void)held.get(); }).code(), ErrorCode::kCancelled);
-  eventually([] { return !Clerk::holding.load(); });
+  EXPECT_TRUE(eventually([] { return !Clerk::holding.load(); }));
 }
 
 TEST(System, ACallThatNobodyAnswersCancelsTheCallsItsHandlerAwaits) {
@@ -263,7 +247,7 @@ TEST(System, ACallThatNobodyAnswersCancelsTheCallsItsHandlerAwaits) {
       cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
   auto held = mesh.at({1}).call<&Clerk::hold>();
   auto asking = mesh.at({0}).call<&Clerk::ask>(mesh.at({1}).address(), "you");
-  eventually([] { return Clerk::holding.load(); });
+  EXPECT_TRUE(eventually([] { return Clerk::holding.load(); }));
   asking.cancel();
   EXPECT_EQ(mesh.at({0}).call<&Clerk::greet>("you").get(), "hi you");  // free again although data=1 is held
   held.cancel();
@@ -275,7 +259,7 @@ TEST(System, AStuckHandlerBoundsTheMemoryOfItsCallers) {
   (void)cluster.first.host<Clerk>("clerk", "hi");
   const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
   auto held = clerk.call<&Clerk::hold>();
-  eventually([] { return Clerk::holding.load(); });
+  EXPECT_TRUE(eventually([] { return Clerk::holding.load(); }));
   std::atomic<int> sent{0};
   {
     std::jthread flood([&] {
@@ -285,7 +269,7 @@ TEST(System, AStuckHandlerBoundsTheMemoryOfItsCallers) {
       }
     });
     // What the window admits and what is held back, and not one more.
-    eventually([&] { return sent == static_cast<int>(MailboxLimits().messages + kMaxHeld); });
+    EXPECT_TRUE(eventually([&] { return sent == static_cast<int>(MailboxLimits().messages + kMaxHeld); }));
     std::this_thread::sleep_for(50ms);
     EXPECT_LE(sent, static_cast<int>(MailboxLimits().messages + 1 + kMaxHeld));
     Clerk::released = true;
@@ -337,7 +321,7 @@ TEST(System, TheActorsOfALostOwnerAreStopped) {
     (void)std::move(mesh).detach();
     EXPECT_EQ(Clerk::destroyed, 2);
   }
-  eventually([] { return Clerk::destroyed == 4; });
+  EXPECT_TRUE(eventually([] { return Clerk::destroyed == 4; }));
 }
 
 TEST(System, AFailingConstructorFailsTheSpawnNamingTheRankAndLeavesNothing) {
