@@ -4,24 +4,16 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
 
+using test::error_of;
 using ::testing::ElementsAre;
 
 MeshRequest request(const std::string& mesh, std::int64_t data, std::int64_t tensor, std::vector<std::string> hosts = {}) {
   return {mesh, MeshShape{{"data", data}, {"tensor", tensor}}, std::move(hosts), "", "", {}};
-}
-
-template <typename F>
-Error error_of(F&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorCode::kInternal, "no error");
 }
 
 TEST(Placement, FillsHostsInTheOrderOfTheRequest) {

@@ -4,27 +4,13 @@
 
 #include <algorithm>
 
-#include "mesh/schedules/named_schedules.h"
-#include "mesh/simulation/simulate.h"
+#include "tests/mesh/simulation/play.h"
 
 namespace weft::mesh {
 namespace {
 
-struct Times {
-  double f, i, w;
-};
-
-Simulation play(const ScheduleRequest& request, const Times& times, double transfer = 0) {
-  const Schedule schedule = make_schedule(request);
-  const double part = static_cast<double>(request.actors) / schedule.stages;
-  return simulate(schedule, uniform_costs(schedule.stages,
-                                          {.forward = times.f * part,
-                                           .input_grad = times.i * part,
-                                           .weight_grad = times.w * part,
-                                           .activations = part,
-                                           .for_weight_grad = part},
-                                          transfer));
-}
+using test::play;
+using test::Times;
 
 const std::vector<Times> kTimes = {{1, 1, 1}, {1, 2, 1}, {2, 3, 1}, {1, 1.5, 0.5}};
 const std::vector<std::pair<int, int>> kSizes = {{1, 4}, {2, 4}, {3, 9}, {4, 8}, {6, 12}, {8, 32}};

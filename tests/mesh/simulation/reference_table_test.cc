@@ -3,20 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "mesh/schedules/named_schedules.h"
-#include "mesh/simulation/simulate.h"
+#include "tests/mesh/simulation/play.h"
 
 namespace weft::mesh {
 namespace {
 
-Simulation play(const ScheduleRequest& request) {
-  const Schedule schedule = make_schedule(request);
-  const double part = static_cast<double>(request.actors) / schedule.stages;
-  return simulate(
-      schedule,
-      uniform_costs(schedule.stages,
-                    {.forward = part, .input_grad = part, .weight_grad = part, .activations = part, .for_weight_grad = part}));
-}
+using test::play;
 
 struct Row {
   ScheduleRequest request;
