@@ -32,7 +32,7 @@ mesh::LayoutConfig auto_layout(const std::vector<int>& mesh_of_stage) {
   return layout;
 }
 
-mesh::TrainingPlan plan_of(const mesh::LayoutConfig& layout) {
+mesh::TrainingPlan plan_for(const mesh::LayoutConfig& layout) {
   Case c{"auto", {}, {}, false};
   c.meshes.assign(layout.meshes.size(), {1, 1});
   return mesh::make_training_plan(layout, small_gpt(4), places_of(c));
@@ -56,7 +56,7 @@ mesh::StepResult made_up(const mesh::TrainingPlan& plan, double step_seconds, do
 std::vector<mesh::StepResult> reference(int steps) {
   mesh::LayoutConfig layout = auto_layout({0, 1});
   layout.schedule = "1f1b";
-  const mesh::TrainingPlan plan = plan_of(layout);
+  const mesh::TrainingPlan plan = plan_for(layout);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7);
   std::vector<mesh::StepResult> results;
@@ -65,7 +65,7 @@ std::vector<mesh::StepResult> reference(int steps) {
 }
 
 TEST(ObservedNetwork, AHostOfWhichASenderHasNotBeenSeenIsLeftAlone) {
-  const mesh::TrainingPlan plan = test::plan_of(master_cases()[2], "1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan plan = plan_of(master_cases()[2], "1f1b", transfer::Strategy::kWeft);
   std::vector<double> senders, others;
   for (const mesh::Program& program : plan.train.programs) {
     const auto leaves = [](const mesh::Transfer& one) {
@@ -91,7 +91,7 @@ class AutoSchedule : public testing::TestWithParam<Begin> {};
 TEST_P(AutoSchedule, ChangesBetweenStepsAndLeavesLossesAsTheyAre) {
   constexpr int kSteps = 10;
   static const std::vector<mesh::StepResult> expected = reference(kSteps);
-  mesh::TrainingPlan plan = plan_of(auto_layout(GetParam().mesh_of_stage));
+  mesh::TrainingPlan plan = plan_for(auto_layout(GetParam().mesh_of_stage));
   EXPECT_EQ(plan.schedule.name, GetParam().begins_with);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7);
@@ -101,7 +101,7 @@ TEST_P(AutoSchedule, ChangesBetweenStepsAndLeavesLossesAsTheyAre) {
     mesh::StepResult result = training.run(train_step(static_cast<std::uint64_t>(step)));
     EXPECT_EQ(result.loss, expected[static_cast<std::size_t>(step)].loss) << "step " << step;
     EXPECT_EQ(result.grad_norm, expected[static_cast<std::size_t>(step)].grad_norm) << "step " << step;
-    mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, made_up(plan, step < 4 ? 2.0 : 1.0), plan_of);
+    mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, made_up(plan, step < 4 ? 2.0 : 1.0), plan_for);
     notes += advice.note.empty() ? 0 : 1;
     EXPECT_TRUE(advice.plan.has_value() == false || step == 3) << "step " << step << ": " << advice.note;
     if (!advice.plan) continue;
@@ -126,7 +126,7 @@ std::vector<mesh::ScheduleTuner::Advice> advise(const mesh::TrainingPlan& first,
   std::vector<mesh::ScheduleTuner::Advice> given;
   mesh::TrainingPlan plan = first;
   for (int step = 0; step < 10; ++step) {
-    mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, made_up(plan, step < 4 ? before : after, transfer_ms), plan_of);
+    mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, made_up(plan, step < 4 ? before : after, transfer_ms), plan_for);
     if (advice.plan) plan = *advice.plan;
     if (advice.plan || !advice.note.empty()) given.push_back(std::move(advice));
   }
@@ -134,7 +134,7 @@ std::vector<mesh::ScheduleTuner::Advice> advise(const mesh::TrainingPlan& first,
 }
 
 TEST(ScheduleTuner, TellsWhatItHasDoneAndWhatCameOfIt) {
-  const auto given = advise(plan_of(auto_layout({0, 1, 2})), 2.0, 1.5, 1.5);
+  const auto given = advise(plan_for(auto_layout({0, 1, 2})), 2.0, 1.5, 1.5);
   ASSERT_EQ(given.size(), 2u);
   EXPECT_THAT(given[0].note, HasSubstr("schedule auto: a step of zb-h1 takes 2.0 s"));
   EXPECT_THAT(given[0].note, HasSubstr("by simulation"));
@@ -143,7 +143,7 @@ TEST(ScheduleTuner, TellsWhatItHasDoneAndWhatCameOfIt) {
 }
 
 TEST(ScheduleTuner, GoesBackWhereTheJobHasBecomeSlower) {
-  const auto given = advise(plan_of(auto_layout({0, 1, 2})), 2.0, 2.5, 1.5);
+  const auto given = advise(plan_for(auto_layout({0, 1, 2})), 2.0, 2.5, 1.5);
   ASSERT_EQ(given.size(), 2u);
   EXPECT_THAT(given[1].note, HasSubstr("a step takes 2.5 s now"));
   EXPECT_THAT(given[1].note, HasSubstr("back to that"));
@@ -153,7 +153,7 @@ TEST(ScheduleTuner, GoesBackWhereTheJobHasBecomeSlower) {
 }
 
 TEST(ScheduleTuner, SaysSoWhereTheSameWorkTakesLongerThanBefore) {
-  const mesh::TrainingPlan first = plan_of(auto_layout({0, 1, 2}));
+  const mesh::TrainingPlan first = plan_for(auto_layout({0, 1, 2}));
   for (const bool longer : {false, true}) {
     mesh::ScheduleTuner tuner;
     mesh::TrainingPlan plan = first;
@@ -161,7 +161,7 @@ TEST(ScheduleTuner, SaysSoWhereTheSameWorkTakesLongerThanBefore) {
     for (int step = 0; step < 8; ++step) {
       mesh::StepResult result = made_up(plan, step < 4 ? 2.0 : 2.5);
       for (mesh::ActionTime& time : result.action_times) time.seconds *= longer && step >= 4 ? 1.25 : 1;
-      mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, result, plan_of);
+      mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, result, plan_for);
       if (advice.plan) plan = std::move(*advice.plan);
       if (!advice.note.empty()) last = advice.note;
     }
@@ -174,8 +174,8 @@ TEST(ScheduleTuner, SaysSoWhereTheSameWorkTakesLongerThanBefore) {
 TEST(ScheduleTuner, LeavesANamedScheduleAndOneDeviceAlone) {
   mesh::LayoutConfig named = auto_layout({0, 1, 2});
   named.schedule = "zb-h1";
-  EXPECT_TRUE(advise(plan_of(named), 2.0, 2.0, 1.5).empty());
-  const auto given = advise(plan_of(auto_layout({0})), 2.0, 2.0, 1.5);
+  EXPECT_TRUE(advise(plan_for(named), 2.0, 2.0, 1.5).empty());
+  const auto given = advise(plan_for(auto_layout({0})), 2.0, 2.0, 1.5);
   ASSERT_EQ(given.size(), 1u);
   EXPECT_THAT(given[0].note, HasSubstr("zb-h1 stays"));
 }
@@ -188,11 +188,11 @@ std::uint64_t most_memory(const mesh::TrainingPlan& plan) {
 
 TEST(PipelineMemory, BoundsWhatTheCompiledProgramsHold) {
   mesh::LayoutConfig layout = auto_layout({0, 1, 2});
-  const std::uint64_t begins_with = most_memory(plan_of(layout));
+  const std::uint64_t begins_with = most_memory(plan_for(layout));
   // Time enough to gain by more microbatches under way, and memory that allows no, some or any of them.
   for (const std::uint64_t cap : {begins_with, begins_with + begins_with / 16, 4 * begins_with}) {
     layout.memory = cap;
-    const auto given = advise(plan_of(layout), 2.0, 1.0, 4);
+    const auto given = advise(plan_for(layout), 2.0, 1.0, 4);
     ASSERT_FALSE(given.empty());
     if (!given[0].plan) continue;
     EXPECT_EQ(given[0].plan->layout.memory, cap);
@@ -200,14 +200,14 @@ TEST(PipelineMemory, BoundsWhatTheCompiledProgramsHold) {
     EXPECT_FALSE(mesh::find_short_of_memory(*given[0].plan).has_value());
   }
   layout.memory.reset();
-  EXPECT_GT(most_memory(*advise(plan_of(layout), 2.0, 1.0, 4)[0].plan), begins_with);
+  EXPECT_GT(most_memory(*advise(plan_for(layout), 2.0, 1.0, 4)[0].plan), begins_with);
 }
 
 TEST(PipelineMemory, WhereTheFirstScheduleDoesNotFitTheRunBeginsWithASmallerOne) {
   mesh::LayoutConfig layout = auto_layout({0, 1, 2});
-  const std::uint64_t begins_with = most_memory(plan_of(layout));
+  const std::uint64_t begins_with = most_memory(plan_for(layout));
   layout.memory = begins_with - 1;
-  const mesh::TrainingPlan smaller = plan_of(layout);
+  const mesh::TrainingPlan smaller = plan_for(layout);
   EXPECT_NE(smaller.schedule.name, "zb-h1");
   EXPECT_LT(most_memory(smaller), begins_with);
 }
@@ -215,11 +215,11 @@ TEST(PipelineMemory, WhereTheFirstScheduleDoesNotFitTheRunBeginsWithASmallerOne)
 TEST(PipelineMemory, TooLittleIsExplained) {
   mesh::LayoutConfig layout = auto_layout({0, 1});
   layout.schedule = "gpipe";
-  layout.memory = most_memory(plan_of(layout));
-  EXPECT_NO_THROW(plan_of(layout));
+  layout.memory = most_memory(plan_for(layout));
+  EXPECT_NO_THROW(plan_for(layout));
   --*layout.memory;
   try {
-    plan_of(layout);
+    plan_for(layout);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
@@ -229,7 +229,7 @@ TEST(PipelineMemory, TooLittleIsExplained) {
   }
   layout.schedule = "auto";
   layout.memory = 1000;
-  EXPECT_THROW(plan_of(layout), Error);
+  EXPECT_THROW(plan_for(layout), Error);
 }
 
 }  // namespace

@@ -3,46 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 
 #include "core/base/error.h"
 #include "mesh/in_process/in_process_training.h"
-#include "mesh/program/checkpoint_programs.h"
+#include "tests/training/checkpoint_blocks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 
 namespace weft::test {
 namespace {
-
-using Blocks = std::map<std::string, std::vector<float>>;
-
-mesh::StepRequest checkpoint(const std::string& program, std::uint64_t run) {
-  mesh::StepRequest request;
-  request.program = program;
-  request.run = run;
-  return request;
-}
-
-Blocks gather(mesh::InProcessTraining& training, const mesh::TrainingPlan& plan, std::uint64_t run) {
-  training.run(checkpoint("gather", run));
-  Blocks blocks;
-  for (const Parameter& parameter : plan.partition.graph.parameters()) {
-    for (const std::string& name : mesh::checkpoint_blocks(plan.partition.graph.value(parameter.value).name)) {
-      const auto values = training.driver_block(name);
-      blocks[name].assign(values.begin(), values.end());
-    }
-  }
-  return blocks;
-}
-
-void scatter(mesh::InProcessTraining& training, const Blocks& blocks, std::uint64_t run) {
-  for (const auto& [name, values] : blocks) {
-    const auto target = training.driver_block(name);
-    ASSERT_EQ(target.size(), values.size());
-    std::copy(values.begin(), values.end(), target.begin());
-  }
-  training.run(checkpoint("scatter", run));
-}
 
 std::vector<double> losses(mesh::InProcessTraining& training, std::uint64_t from, std::uint64_t to) {
   std::vector<double> result;

@@ -14,10 +14,10 @@
 
 #include "core/base/error.h"
 #include "mesh/in_process/in_process_training.h"
-#include "mesh/program/checkpoint_programs.h"
 #include "mesh/runtime/initialize.h"
 #include "mesh/schedules/named_schedules.h"
 #include "tests/support/detached_device.h"
+#include "tests/training/checkpoint_blocks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 
@@ -26,7 +26,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint64_t kSteps = 3;
+constexpr std::uint64_t kDetachedSteps = 3;
+constexpr std::uint64_t kCheckpointRun = 50;
 
 /// Every schedule with every strategy, layouts and precisions taking turns.
 struct Combination {
@@ -47,25 +48,6 @@ std::vector<Combination> combinations() {
   return all;
 }
 
-mesh::StepRequest checkpoint(const std::string& program) {
-  mesh::StepRequest request;
-  request.program = program;
-  request.run = 50;
-  return request;
-}
-
-std::map<std::string, std::vector<float>> gather(mesh::InProcessTraining& training, const mesh::TrainingPlan& plan) {
-  training.run(checkpoint("gather"));
-  std::map<std::string, std::vector<float>> blocks;
-  for (const Parameter& parameter : plan.partition.graph.parameters()) {
-    for (const std::string& name : mesh::checkpoint_blocks(plan.partition.graph.value(parameter.value).name)) {
-      const auto values = training.driver_block(name);
-      blocks[name].assign(values.begin(), values.end());
-    }
-  }
-  return blocks;
-}
-
 class DetachedMaster : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(DetachedMaster, GivesTheBitsOfTheCpu) {
@@ -77,14 +59,14 @@ TEST_P(DetachedMaster, GivesTheBitsOfTheCpu) {
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = 3;
   mesh::InProcessTraining expected(plan, batches, 7), training(plan, batches, 7, shuffled, &device);
-  for (std::uint64_t step = 0; step < kSteps; ++step) {
+  for (std::uint64_t step = 0; step < kDetachedSteps; ++step) {
     const mesh::StepResult on_cpu = expected.run(train_step(step)), result = training.run(train_step(step));
     EXPECT_EQ(result.loss, on_cpu.loss) << "step " << step;
     EXPECT_EQ(result.grad_norm, on_cpu.grad_norm) << "step " << step;
     EXPECT_EQ(result.reshard_bytes, on_cpu.reshard_bytes);
     EXPECT_EQ(result.collective_bytes, on_cpu.collective_bytes);
   }
-  EXPECT_EQ(gather(training, plan), gather(expected, plan));
+  EXPECT_EQ(gather(training, plan, kCheckpointRun), gather(expected, plan, kCheckpointRun));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DetachedMaster, testing::Range(std::size_t{0}, combinations().size()), [](const auto& test) {
@@ -101,10 +83,9 @@ TEST(Detached, ResumesFromACheckpointOnOtherMeshes) {
   DetachedDevice device;
   mesh::InProcessTraining first(plan, batches, 7, {}, &device), second(other, batches, 8, {}, &device);
   for (std::uint64_t step = 0; step < 2; ++step) first.run(train_step(step));
-  const auto blocks = gather(first, plan);
-  for (const auto& [name, values] : blocks) std::ranges::copy(values, second.driver_block(name).begin());
-  second.run(checkpoint("scatter"));
-  EXPECT_EQ(gather(second, other), blocks);
+  const auto blocks = gather(first, plan, kCheckpointRun);
+  scatter(second, blocks, kCheckpointRun);
+  EXPECT_EQ(gather(second, other, kCheckpointRun), blocks);
   const double expected = first.run(train_step(2)).loss;
   EXPECT_NEAR(second.run(train_step(2)).loss, expected, 2e-2 * expected) << "bf16, and other orders of sums";
 }

@@ -14,16 +14,16 @@
 namespace weft::test {
 namespace {
 
-constexpr int kSteps = 20;
+constexpr int kMasterSteps = 20;
 constexpr std::uint64_t kSeed = 7;
 
-std::vector<mesh::StepResult> train(const Case& c, const std::string& schedule, transfer::Strategy strategy,
-                                    transfer::LoopbackOptions options = {}, DType precision = DType::kF32) {
+std::vector<mesh::StepResult> train_gpt(const Case& c, const std::string& schedule, transfer::Strategy strategy,
+                                        transfer::LoopbackOptions options = {}, DType precision = DType::kF32) {
   const mesh::TrainingPlan plan = plan_of(c, schedule, strategy, precision);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, kSeed, options);
   std::vector<mesh::StepResult> results;
-  for (int step = 0; step < kSteps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
+  for (int step = 0; step < kMasterSteps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
   return results;
 }
 
@@ -32,8 +32,8 @@ std::string printable(std::string name) {
   return name;
 }
 
-const std::vector<mesh::StepResult>& one_device() {
-  static const std::vector<mesh::StepResult> results = train(master_cases().front(), "gpipe", transfer::Strategy::kBroadcast);
+const std::vector<mesh::StepResult>& gpt_on_one_device() {
+  static const std::vector<mesh::StepResult> results = train_gpt(master_cases().front(), "gpipe", transfer::Strategy::kBroadcast);
   return results;
 }
 
@@ -41,10 +41,10 @@ class Master : public testing::TestWithParam<std::tuple<Case, std::string, trans
 
 TEST_P(Master, LossesEqualThoseOfOneDevice) {
   const auto& [c, schedule, strategy] = GetParam();
-  const auto results = train(c, schedule, strategy);
-  const auto& expected = one_device();
+  const auto results = train_gpt(c, schedule, strategy);
+  const auto& expected = gpt_on_one_device();
   ASSERT_LT(expected.back().loss, expected.front().loss - 0.1);
-  for (std::size_t step = 0; step < kSteps; ++step) {
+  for (std::size_t step = 0; step < kMasterSteps; ++step) {
     if (c.reorders_sums) {
       const double tolerance = step < 3 ? 1e-5 : 2e-4;
       EXPECT_NEAR(results[step].loss, expected[step].loss, tolerance * std::abs(expected[step].loss)) << "step " << step;
@@ -59,9 +59,9 @@ TEST_P(Master, TwoRunsAreBitIdenticalWhateverTheOrderOfArrival) {
   const auto& [c, schedule, strategy] = GetParam();
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = 3;
-  const auto a = train(c, schedule, strategy);
-  const auto b = train(c, schedule, strategy, shuffled);
-  for (std::size_t step = 0; step < kSteps; ++step) {
+  const auto a = train_gpt(c, schedule, strategy);
+  const auto b = train_gpt(c, schedule, strategy, shuffled);
+  for (std::size_t step = 0; step < kMasterSteps; ++step) {
     EXPECT_EQ(a[step].loss, b[step].loss) << "step " << step;
     EXPECT_EQ(a[step].grad_norm, b[step].grad_norm) << "step " << step;
   }
@@ -82,13 +82,14 @@ class MasterBF16 : public testing::TestWithParam<std::tuple<Case, std::string>> 
 /// added.
 TEST_P(MasterBF16, LossesEqualThoseOfOneDeviceInBf16) {
   const auto& [c, schedule] = GetParam();
-  static const auto expected = train(master_cases().front(), "gpipe", transfer::Strategy::kWeft, {}, DType::kBF16);
+  static const auto expected = train_gpt(master_cases().front(), "gpipe", transfer::Strategy::kWeft, {}, DType::kBF16);
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = 3;
-  const auto results = train(c, schedule, transfer::Strategy::kWeft, shuffled, DType::kBF16);
+  const auto results = train_gpt(c, schedule, transfer::Strategy::kWeft, shuffled, DType::kBF16);
   ASSERT_LT(expected.back().loss, expected.front().loss - 0.1);
-  for (std::size_t step = 0; step < kSteps; ++step) {
-    EXPECT_NEAR(expected[step].loss, one_device()[step].loss, 0.01 * one_device()[step].loss) << "f32, step " << step;
+  for (std::size_t step = 0; step < kMasterSteps; ++step) {
+    EXPECT_NEAR(expected[step].loss, gpt_on_one_device()[step].loss, 0.01 * gpt_on_one_device()[step].loss)
+        << "f32, step " << step;
     if (c.reorders_sums) {
       EXPECT_NEAR(results[step].loss, expected[step].loss, (step < 3 ? 1e-3 : 5e-3) * expected[step].loss) << "step " << step;
     } else {
@@ -97,8 +98,8 @@ TEST_P(MasterBF16, LossesEqualThoseOfOneDeviceInBf16) {
     }
   }
   if (!c.reorders_sums) return;
-  const auto again = train(c, schedule, transfer::Strategy::kWeft, {}, DType::kBF16);
-  for (std::size_t step = 0; step < kSteps; ++step) EXPECT_EQ(again[step].loss, results[step].loss) << "step " << step;
+  const auto again = train_gpt(c, schedule, transfer::Strategy::kWeft, {}, DType::kBF16);
+  for (std::size_t step = 0; step < kMasterSteps; ++step) EXPECT_EQ(again[step].loss, results[step].loss) << "step " << step;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MasterBF16,

@@ -16,7 +16,7 @@ namespace weft::test {
 namespace {
 using ::testing::HasSubstr;
 
-constexpr std::uint64_t kSteps = 5;
+constexpr std::uint64_t kReductionSteps = 5;
 const Case kData2{"data_2", {{2, 1}, {2, 1}}, {1, 1}, true};
 
 /// REDUCE_GRAD of every stage right after its last weight gradient, OPT of all at the end.
@@ -36,7 +36,8 @@ mesh::Schedule with_reductions(mesh::Schedule schedule) {
 }
 
 /// A GPT of four layers, in as many equal stages on two data-parallel meshes as the schedule has.
-mesh::TrainingPlan plan_of(const mesh::Schedule& schedule, bool tied = false, mesh::Lowering lowering = mesh::Lowering::kLanes) {
+mesh::TrainingPlan data_parallel_plan(const mesh::Schedule& schedule, bool tied = false,
+                                      mesh::Lowering lowering = mesh::Lowering::kLanes) {
   mesh::LayoutConfig layout = layout_of(kData2, "1f1b", transfer::Strategy::kWeft);
   layout.stages.clear();
   for (const int actor : schedule.actor_of_stage) layout.stages.push_back({actor, 4 / schedule.stages});
@@ -45,13 +46,13 @@ mesh::TrainingPlan plan_of(const mesh::Schedule& schedule, bool tied = false, me
   return mesh::make_training_plan(layout, small_gpt(4, tied), places_of(kData2));
 }
 
-std::vector<mesh::StepResult> train(const mesh::TrainingPlan& plan) {
+std::vector<mesh::StepResult> train_shuffled(const mesh::TrainingPlan& plan) {
   RandomBatches batches({kRows, kVocabulary, 11});
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = 3;
   mesh::InProcessTraining training(plan, batches, 7, shuffled);
   std::vector<mesh::StepResult> results;
-  for (std::uint64_t step = 0; step < kSteps; ++step) results.push_back(training.run(train_step(step)));
+  for (std::uint64_t step = 0; step < kReductionSteps; ++step) results.push_back(training.run(train_step(step)));
   return results;
 }
 
@@ -61,10 +62,10 @@ TEST_P(Reduction, WhereItStandsDoesNotChangeTheSums) {
   const auto& [name, tied, lowering] = GetParam();
   const mesh::NamedSchedule& named = mesh::find_named_schedule(name);
   const mesh::Schedule schedule = mesh::make_schedule(name, 2 * named.chunks, kMicrobatches);
-  const auto expected = train(plan_of(schedule, tied, lowering));
-  const auto results = train(plan_of(with_reductions(schedule), tied, lowering));
+  const auto expected = train_shuffled(data_parallel_plan(schedule, tied, lowering));
+  const auto results = train_shuffled(data_parallel_plan(with_reductions(schedule), tied, lowering));
   ASSERT_LT(expected.back().loss, expected.front().loss);
-  for (std::size_t step = 0; step < kSteps; ++step) {
+  for (std::size_t step = 0; step < kReductionSteps; ++step) {
     EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
     EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << "step " << step;
   }
@@ -81,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(All, Reduction,
                          });
 
 TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
-  const mesh::TrainingPlan plan = plan_of(with_reductions(mesh::make_schedule("zb-v", 4, kMicrobatches)));
+  const mesh::TrainingPlan plan = data_parallel_plan(with_reductions(mesh::make_schedule("zb-v", 4, kMicrobatches)));
   const mesh::Program& program = plan.train.programs[0];  // stages 0 and 3
   std::string action, started_in;
   std::uint32_t handle = 0;
@@ -106,7 +107,7 @@ TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
 TEST(Reduction, InATraceUpdatesStandBehindAllElse) {
   const mesh::Schedule schedule = mesh::make_schedule("zb-v", 4, kMicrobatches);
   for (const mesh::Schedule& one : {schedule, with_reductions(schedule)}) {
-    const mesh::TrainingPlan plan = plan_of(one);
+    const mesh::TrainingPlan plan = data_parallel_plan(one);
     RandomBatches batches({kRows, kVocabulary, 11});
     mesh::InProcessTraining training(plan, batches, 7);
     mesh::StepRequest request = train_step(0);
@@ -126,7 +127,7 @@ TEST(Reduction, InATraceUpdatesStandBehindAllElse) {
 /// Two stages of two layers on two meshes, four microbatches.
 std::string refusal(const std::string& first_row) {
   try {
-    plan_of(mesh::read_schedule(first_row + "\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n", "mine").schedule);
+    data_parallel_plan(mesh::read_schedule(first_row + "\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n", "mine").schedule);
   } catch (const Error& error) {
     return error.message();
   }

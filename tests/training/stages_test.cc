@@ -22,7 +22,7 @@
 namespace weft::test {
 namespace {
 
-constexpr std::uint64_t kSteps = 6;
+constexpr std::uint64_t kStagesSteps = 6;
 
 /// Four blocks in the shape of a U: the third adds what the second made, the fourth what the first made.
 mesh::ModelGraphs u_shaped() {
@@ -58,7 +58,7 @@ struct Layout {
   std::string named = "1f1b";        ///< If there is no schedule.
 };
 
-mesh::TrainingPlan plan_of(const Layout& l, const mesh::ModelGraphs& model, mesh::Lowering lowering, int credits) {
+mesh::TrainingPlan plan_of_stages(const Layout& l, const mesh::ModelGraphs& model, mesh::Lowering lowering, int credits) {
   Case c{l.name, l.meshes, {}, false};
   c.layers.assign(l.meshes.size(), 1);
   mesh::LayoutConfig layout = layout_of(c, l.named, transfer::Strategy::kWeft);
@@ -71,12 +71,12 @@ mesh::TrainingPlan plan_of(const Layout& l, const mesh::ModelGraphs& model, mesh
   return mesh::make_training_plan(layout, model, places_of(c));
 }
 
-std::vector<mesh::StepResult> train(const mesh::TrainingPlan& plan, transfer::LoopbackOptions options = {},
-                                    Device* device = nullptr) {
+std::vector<mesh::StepResult> train_and_validate(const mesh::TrainingPlan& plan, transfer::LoopbackOptions options = {},
+                                                 Device* device = nullptr) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7, options, device);
   std::vector<mesh::StepResult> results;
-  for (std::uint64_t step = 0; step < kSteps; ++step) results.push_back(training.run(train_step(step)));
+  for (std::uint64_t step = 0; step < kStagesSteps; ++step) results.push_back(training.run(train_step(step)));
   mesh::StepRequest validate;
   validate.program = "validate";
   validate.run = 100;
@@ -92,15 +92,16 @@ mesh::ModelGraphs graphs_of(Model model) {
   return small_gpt(4, model != Model::kGpt, model == Model::kTiedInBF16 ? DType::kBF16 : DType::kF32);
 }
 
-const std::vector<mesh::StepResult>& one_device(Model model) {
+const std::vector<mesh::StepResult>& on_one_device(Model model) {
   static std::map<Model, std::vector<mesh::StepResult>> results;
   auto& found = results[model];
-  if (found.empty()) found = train(plan_of({"one", {{1, 1}}, {0}, {4}}, graphs_of(model), mesh::Lowering::kLanes, 2));
+  if (found.empty())
+    found = train_and_validate(plan_of_stages({"one", {{1, 1}}, {0}, {4}}, graphs_of(model), mesh::Lowering::kLanes, 2));
   return found;
 }
 
 void expect_equal(const std::vector<mesh::StepResult>& results, const std::vector<mesh::StepResult>& expected) {
-  ASSERT_LT(expected[kSteps - 1].loss, expected.front().loss);
+  ASSERT_LT(expected[kStagesSteps - 1].loss, expected.front().loss);
   for (std::size_t step = 0; step < results.size(); ++step) {
     EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
     EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << "step " << step;
@@ -132,10 +133,10 @@ class Stages : public testing::TestWithParam<std::tuple<Layout, Model, mesh::Low
 
 TEST_P(Stages, LossesEqualThoseOfOneDevice) {
   const auto& [layout, model, lowering, credits] = GetParam();
-  const mesh::TrainingPlan plan = plan_of(layout, graphs_of(model), lowering, credits);
+  const mesh::TrainingPlan plan = plan_of_stages(layout, graphs_of(model), lowering, credits);
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = 3;
-  expect_equal(train(plan, shuffled), one_device(model));
+  expect_equal(train_and_validate(plan, shuffled), on_one_device(model));
 }
 
 std::string suffix(Model model, mesh::Lowering lowering) {
@@ -168,7 +169,7 @@ Layout layout_of_named(const std::string& name) {
 
 TEST_P(NamedStages, LossesEqualThoseOfOneDevice) {
   const auto& [name, model, lowering] = GetParam();
-  expect_equal(train(plan_of(layout_of_named(name), graphs_of(model), lowering, 2)), one_device(model));
+  expect_equal(train_and_validate(plan_of_stages(layout_of_named(name), graphs_of(model), lowering, 2)), on_one_device(model));
 }
 
 std::string name_of_named(const testing::TestParamInfo<NamedStages::ParamType>& test) {
@@ -198,8 +199,9 @@ TEST_P(DetachedStages, LossesEqualThoseOfOneDevice) {
   const auto model = static_cast<Model>(turn % 3);
   const auto lowering = turn % 2 == 0 ? mesh::Lowering::kLanes : mesh::Lowering::kSafe;
   DetachedDevice device({.shuffle_seed = turn + 1});
-  const mesh::TrainingPlan plan = plan_of(detached_layouts()[turn], graphs_of(model), lowering, 1 + static_cast<int>(turn % 3));
-  expect_equal(train(plan, {}, &device), one_device(model));
+  const mesh::TrainingPlan plan =
+      plan_of_stages(detached_layouts()[turn], graphs_of(model), lowering, 1 + static_cast<int>(turn % 3));
+  expect_equal(train_and_validate(plan, {}, &device), on_one_device(model));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DetachedStages, testing::Range(std::size_t{0}, detached_layouts().size()), [](const auto& test) {
@@ -211,21 +213,21 @@ INSTANTIATE_TEST_SUITE_P(All, DetachedStages, testing::Range(std::size_t{0}, det
 TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
   const mesh::ModelGraphs model = graphs_of(Model::kUShaped);
   const Layout layout{"two", {{1, 1}, {1, 1}}, {0, 1}, {2, 2}};
-  std::vector<mesh::TrainingPlan> plans{plan_of(layout, model, mesh::Lowering::kLanes, 2)};
+  std::vector<mesh::TrainingPlan> plans{plan_of_stages(layout, model, mesh::Lowering::kLanes, 2)};
   for (const mesh::Schedule& schedule : {zb_h1(), with_recomputation(), late_weights()}) {
     Layout changed = layout;
     changed.schedule = schedule;
-    plans.push_back(plan_of(changed, model, plans.size() == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes, 1));
+    plans.push_back(plan_of_stages(changed, model, plans.size() == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes, 1));
     mesh::check_same_places(plans.front().layout, plans.back().layout);
   }
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plans.front(), batches, 7);
   std::vector<mesh::StepResult> results;
-  for (std::uint64_t step = 0; step < kSteps; ++step) {
+  for (std::uint64_t step = 0; step < kStagesSteps; ++step) {
     training.use(plans[step % plans.size()]);
     results.push_back(training.run(train_step(step)));
   }
-  expect_equal(results, one_device(Model::kUShaped));
+  expect_equal(results, on_one_device(Model::kUShaped));
 
   mesh::LayoutConfig other = plans.front().layout;
   other.stages = {{0, 1}, {1, 3}};
@@ -234,7 +236,7 @@ TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
 
 void expect_times_of_everything(Device* device) {
   Layout layout{"two", {{1, 2}, {1, 1}}, {0, 1}, {2, 2}, zb_h1()};
-  const mesh::TrainingPlan plan = plan_of(layout, graphs_of(Model::kUShaped), mesh::Lowering::kLanes, 2);
+  const mesh::TrainingPlan plan = plan_of_stages(layout, graphs_of(Model::kUShaped), mesh::Lowering::kLanes, 2);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7, {}, device);
   const std::vector<mesh::StepReport> reports = training.run_on_devices(train_step(0));
@@ -278,7 +280,7 @@ TEST(NamedSchedules, StagesThatLieOtherwiseThanTheSchedulePlacesThemAreExplained
   Layout layout{"v", {{1, 1}, {1, 1}}, {0, 1, 0, 1}, {1, 1, 1, 1}};
   layout.named = "zb-v";
   try {
-    plan_of(layout, u_shaped(), mesh::Lowering::kLanes, 2);
+    plan_of_stages(layout, u_shaped(), mesh::Lowering::kLanes, 2);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
@@ -293,8 +295,8 @@ TEST(NamedSchedules, StagesThatLieOtherwiseThanTheSchedulePlacesThemAreExplained
 TEST(ShardedStages, InterleavedOverDataAndTensorParallelMeshesStaysWithinTheTolerance) {
   for (const Model model : {Model::kGpt, Model::kTied, Model::kUShaped}) {
     const Layout layout{"sharded", {{2, 1}, {1, 2}}, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()};
-    const auto results = train(plan_of(layout, graphs_of(model), mesh::Lowering::kLanes, 2));
-    const auto& expected = one_device(model);
+    const auto results = train_and_validate(plan_of_stages(layout, graphs_of(model), mesh::Lowering::kLanes, 2));
+    const auto& expected = on_one_device(model);
     for (std::size_t step = 0; step < results.size(); ++step) {
       EXPECT_NEAR(results[step].loss, expected[step].loss, 2e-4 * std::abs(expected[step].loss)) << "step " << step;
     }
@@ -303,7 +305,7 @@ TEST(ShardedStages, InterleavedOverDataAndTensorParallelMeshesStaysWithinTheTole
 
 TEST(SharedWeights, EachTermCrossesOncePerStepAndTheCheckpointHoldsTheParameterOnce) {
   const Layout three{"three", {{1, 1}, {1, 2}, {1, 1}}, {0, 1, 2}, {1, 2, 1}};
-  const mesh::TrainingPlan plan = plan_of(three, graphs_of(Model::kTied), mesh::Lowering::kLanes, 2);
+  const mesh::TrainingPlan plan = plan_of_stages(three, graphs_of(Model::kTied), mesh::Lowering::kLanes, 2);
   ASSERT_EQ(plan.train.terms.size(), 2u);
   EXPECT_EQ(plan.train.terms[0].from_mesh, 0);
   EXPECT_EQ(plan.train.terms[0].to_mesh, 2);
@@ -327,8 +329,8 @@ TEST(SharedWeights, EachTermCrossesOncePerStepAndTheCheckpointHoldsTheParameterO
 
 TEST(SharedWeights, ResumeFromACheckpointOnOtherMeshes) {
   const auto model = graphs_of(Model::kTied);
-  const mesh::TrainingPlan first = plan_of(layouts()[5], model, mesh::Lowering::kLanes, 2);
-  const mesh::TrainingPlan second = plan_of(layouts()[1], model, mesh::Lowering::kSafe, 2);
+  const mesh::TrainingPlan first = plan_of_stages(layouts()[5], model, mesh::Lowering::kLanes, 2);
+  const mesh::TrainingPlan second = plan_of_stages(layouts()[1], model, mesh::Lowering::kSafe, 2);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining whole(first, batches, 7), resumed(second, batches, 8);
   for (std::uint64_t step = 0; step < 3; ++step) whole.run(train_step(step));
@@ -344,7 +346,7 @@ TEST(SharedWeights, ResumeFromACheckpointOnOtherMeshes) {
   }
   move.program = "scatter";
   resumed.run(move);
-  for (std::uint64_t step = 3; step < kSteps; ++step)
+  for (std::uint64_t step = 3; step < kStagesSteps; ++step)
     EXPECT_EQ(resumed.run(train_step(step)).loss, whole.run(train_step(step)).loss);
 }
 
@@ -355,8 +357,8 @@ TEST_P(OneDeviceTerms, TheOneDeviceTrainerAddsThemInTheSameOrder) {
   CpuDevice device;
   OneDeviceTrainer trainer(device, model.train, 7);
   RandomBatches batches({kRows, kVocabulary, 11});
-  const std::vector<mesh::StepResult>& expected = one_device(GetParam());
-  for (std::uint64_t step = 0; step < kSteps; ++step) {
+  const std::vector<mesh::StepResult>& expected = on_one_device(GetParam());
+  for (std::uint64_t step = 0; step < kStagesSteps; ++step) {
     const mesh::OptimizerStep rates = train_step(step).optimizer;
     const auto feed = [&](int microbatch, Evaluation& evaluation) {
       for (const Input& input : model.train.graph.inputs()) {
@@ -394,9 +396,10 @@ TEST(Signals, CarryNextToNothingThroughTheSamePrograms) {
 // The mirrored stages of a U share a mesh, so its skip connections stay in memory (reference/schedules.md 5.4).
 TEST(SkipConnections, WithVPlacementNoneTravels) {
   const Layout v{"v", {{1, 1}, {1, 1}}, {0, 1, 1, 0}, {1, 1, 1, 1}, v_placement()};
-  EXPECT_EQ(plan_of(v, u_shaped(), mesh::Lowering::kLanes, 2).train.edges.size(), 4u);
+  EXPECT_EQ(plan_of_stages(v, u_shaped(), mesh::Lowering::kLanes, 2).train.edges.size(), 4u);
   const Layout chain{"chain", {{1, 1}, {1, 1}, {1, 1}, {1, 1}}, {0, 1, 2, 3}, {1, 1, 1, 1}};
-  EXPECT_EQ(plan_of(chain, u_shaped(), mesh::Lowering::kLanes, 2).train.edges.size(), 8u);  // 0-1, 1-2, 2-3 and 0-3, each way
+  EXPECT_EQ(plan_of_stages(chain, u_shaped(), mesh::Lowering::kLanes, 2).train.edges.size(),
+            8u);  // 0-1, 1-2, 2-3 and 0-3, each way
 }
 
 TEST(Recomputation, ShrinksTheArenaAndRunsOnlyWhatTheBackwardNeeds) {
@@ -404,8 +407,8 @@ TEST(Recomputation, ShrinksTheArenaAndRunsOnlyWhatTheBackwardNeeds) {
   Layout dropped = kept;
   dropped.recompute = {true, false};
   const auto model = graphs_of(Model::kGpt);
-  const auto before = plan_of(kept, model, mesh::Lowering::kLanes, 2).train.programs;
-  const auto after = plan_of(dropped, model, mesh::Lowering::kLanes, 2).train.programs;
+  const auto before = plan_of_stages(kept, model, mesh::Lowering::kLanes, 2).train.programs;
+  const auto after = plan_of_stages(dropped, model, mesh::Lowering::kLanes, 2).train.programs;
   EXPECT_LT(2 * after[0].arena_bytes, before[0].arena_bytes * 3 / 2);
   EXPECT_EQ(after[1].arena_bytes, before[1].arena_bytes);
   const auto runs = [](const mesh::Program& program) {
@@ -421,9 +424,9 @@ TEST(Recomputation, ShrinksTheArenaAndRunsOnlyWhatTheBackwardNeeds) {
 
 TEST(Recomputation, ShardedStagesRepeatTheirCollectives) {
   Layout layout{"sharded", {{2, 1}, {1, 2}}, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()};
-  const auto expected = train(plan_of(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2));
+  const auto expected = train_and_validate(plan_of_stages(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2));
   layout.recompute = {true, true, true, true};
-  expect_equal(train(plan_of(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2)), expected);
+  expect_equal(train_and_validate(plan_of_stages(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2)), expected);
 }
 
 /// Places of the instructions that begin an action.
@@ -438,7 +441,7 @@ std::map<std::string, std::size_t> begins(const mesh::Program& program) {
 
 TEST(Sends, ASkipTensorLeavesBeforeItsStageEnds) {
   const Layout three{"three", {{1, 1}, {1, 1}, {1, 1}}, {0, 1, 2}, {2, 1, 1}};
-  const mesh::TrainingPlan plan = plan_of(three, u_shaped(), mesh::Lowering::kLanes, 2);
+  const mesh::TrainingPlan plan = plan_of_stages(three, u_shaped(), mesh::Lowering::kLanes, 2);
   const mesh::Program& first = plan.train.programs[0];
   const std::size_t begin = begins(first).at("0F1");
   std::size_t computed_after = 0;
@@ -454,7 +457,7 @@ TEST(Sends, ASkipTensorLeavesBeforeItsStageEnds) {
 
 TEST(SafeMode, EveryTransferIsWaitedForWhereItStarts) {
   const Layout layout{"interleaved", {{1, 1}, {1, 1}}, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()};
-  const mesh::TrainingPlan plan = plan_of(layout, u_shaped(), mesh::Lowering::kSafe, 2);
+  const mesh::TrainingPlan plan = plan_of_stages(layout, u_shaped(), mesh::Lowering::kSafe, 2);
   for (const mesh::Program& program : plan.train.programs) {
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
       if (!std::holds_alternative<mesh::Start>(program.instructions[i])) continue;

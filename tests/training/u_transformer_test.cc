@@ -17,7 +17,7 @@
 namespace weft::test {
 namespace {
 
-constexpr int kSteps = 10;
+constexpr int kPictureSteps = 10;
 constexpr apps::UTransformerShape kShape = kSmallUTransformer;
 
 /// Five blocks: two levels down, the bottom, two levels up. With three stages the outer skip goes past the middle one.
@@ -67,28 +67,28 @@ mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut, const s
   return layout;
 }
 
-std::vector<mesh::StepResult> train(const Case& c, const mesh::LayoutConfig& layout,
-                                    const transfer::LoopbackOptions& options = {}, DType precision = DType::kF32) {
+std::vector<mesh::StepResult> train_u_transformer(const Case& c, const mesh::LayoutConfig& layout,
+                                                  const transfer::LoopbackOptions& options = {}, DType precision = DType::kF32) {
   const mesh::TrainingPlan plan = mesh::make_training_plan(layout, small_u_transformer(precision), places_of(c));
   RandomPictures pictures(kShape.batch, 11);
   mesh::InProcessTraining training(plan, pictures, 7, options);
   std::vector<mesh::StepResult> results;
-  for (int step = 0; step < kSteps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
+  for (int step = 0; step < kPictureSteps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
   return results;
 }
 
-const std::vector<mesh::StepResult>& one_device() {
+const std::vector<mesh::StepResult>& u_transformer_on_one_device() {
   static const std::vector<mesh::StepResult> results = [] {
     const Case one = u_transformer_cases().front();
-    return train(one, u_transformer_layout(one, "gpipe", mesh::Lowering::kLanes));
+    return train_u_transformer(one, u_transformer_layout(one, "gpipe", mesh::Lowering::kLanes));
   }();
   return results;
 }
 
 void expect_equal_to_one_device(const std::vector<mesh::StepResult>& results, bool reorders_sums) {
-  const std::vector<mesh::StepResult>& expected = one_device();
+  const std::vector<mesh::StepResult>& expected = u_transformer_on_one_device();
   ASSERT_LT(expected.back().loss, expected.front().loss - 0.1);
-  for (std::size_t step = 0; step < kSteps; ++step) {
+  for (std::size_t step = 0; step < kPictureSteps; ++step) {
     if (reorders_sums) {
       EXPECT_NEAR(results[step].loss, expected[step].loss, (step < 3 ? 2e-5 : 1e-3) * std::abs(expected[step].loss))
           << "step " << step;
@@ -113,11 +113,11 @@ std::string name_from(const std::string& first, const std::string& schedule, mes
 
 /// The losses of one device; and where sums are reordered, at least always in the same order, whatever the order of arrival.
 void check(const Case& c, const mesh::LayoutConfig& layout) {
-  const std::vector<mesh::StepResult> results = train(c, layout, shuffled());
+  const std::vector<mesh::StepResult> results = train_u_transformer(c, layout, shuffled());
   expect_equal_to_one_device(results, c.reorders_sums);
   if (!c.reorders_sums) return;
-  const std::vector<mesh::StepResult> again = train(c, layout);
-  for (std::size_t step = 0; step < kSteps; ++step) {
+  const std::vector<mesh::StepResult> again = train_u_transformer(c, layout);
+  for (std::size_t step = 0; step < kPictureSteps; ++step) {
     EXPECT_EQ(results[step].loss, again[step].loss) << "step " << step;
     EXPECT_EQ(results[step].grad_norm, again[step].grad_norm) << "step " << step;
   }
@@ -142,13 +142,14 @@ INSTANTIATE_TEST_SUITE_P(All, UTransformerMaster,
 TEST(UTransformerInBF16, LossesEqualThoseOfOneDevice) {
   const Case one = u_transformer_cases().front();
   const auto results_of = [](const Case& c) {
-    return train(c, u_transformer_layout(c, "1f1b", mesh::Lowering::kLanes), shuffled(), DType::kBF16);
+    return train_u_transformer(c, u_transformer_layout(c, "1f1b", mesh::Lowering::kLanes), shuffled(), DType::kBF16);
   };
   const std::vector<mesh::StepResult> expected = results_of(one);
   for (const Case& c : u_transformer_cases()) {
     const std::vector<mesh::StepResult> results = results_of(c);
-    for (std::size_t step = 0; step < kSteps; ++step) {
-      EXPECT_NEAR(expected[step].loss, one_device()[step].loss, 0.02 * one_device()[step].loss) << "f32, step " << step;
+    for (std::size_t step = 0; step < kPictureSteps; ++step) {
+      EXPECT_NEAR(expected[step].loss, u_transformer_on_one_device()[step].loss, 0.02 * u_transformer_on_one_device()[step].loss)
+          << "f32, step " << step;
       if (c.reorders_sums) {
         EXPECT_NEAR(results[step].loss, expected[step].loss, (step < 3 ? 5e-3 : 0.02) * expected[step].loss)
             << c.name << " step " << step;
