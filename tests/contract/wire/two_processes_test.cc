@@ -21,7 +21,6 @@ namespace weft::transfer {
 namespace {
 
 constexpr int kChildSocket = 3;
-constexpr auto kPatience = std::chrono::seconds(20);
 
 void write_all(int fd, const void* data, std::size_t size) {
   const auto* at = static_cast<const char*>(data);
@@ -130,7 +129,7 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
     EXPECT_TRUE(killed_ || status == 0) << "the other process did not end well";
   }
   bool until(const std::function<bool()>& done) {
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    const auto limit = std::chrono::steady_clock::now() + test::kPatience;
     while (!done()) {
       if (own_->wire->progress() == 0) own_->wire->wait(std::chrono::milliseconds(50));
       if (std::chrono::steady_clock::now() > limit) return false;

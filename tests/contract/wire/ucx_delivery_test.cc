@@ -14,7 +14,7 @@
 namespace weft::transfer {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kTransferDeadline = std::chrono::seconds(30);
 
 /// Threaded engines, one per device, in this process.
 class ThreadedCluster {
@@ -37,16 +37,16 @@ class ThreadedCluster {
 
   void start(test::Participant& participant, const TransferId& id) {
     ++started_;
-    participant.start(*engines[participant.part.device.value()], id, {kPatience}, on_end());
+    participant.start(*engines[participant.part.device.value()], id, {kTransferDeadline}, on_end());
   }
   void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination) {
     ++started_;
-    engines[part.device.value()]->start(part, id, {&source, 1}, {&destination, 1}, {kPatience}, on_end());
+    engines[part.device.value()]->start(part, id, {&source, 1}, {&destination, 1}, {kTransferDeadline}, on_end());
   }
   std::vector<TransferReport> wait_all() {
     std::unique_lock lock(mutex_);
     // Longer than a transfer's own deadline, so that what stands still says what it waits for.
-    EXPECT_TRUE(changed_.wait_for(lock, 2 * kPatience, [&] { return reports_.size() == started_; }))
+    EXPECT_TRUE(changed_.wait_for(lock, 2 * kTransferDeadline, [&] { return reports_.size() == started_; }))
         << reports_.size() << " of " << started_;
     started_ = 0;
     return std::exchange(reports_, {});

@@ -14,7 +14,6 @@ namespace {
 using test::Recorder;
 using test::WireKind;
 
-constexpr auto kPatience = std::chrono::seconds(20);
 constexpr std::size_t kLarge = 300 * 1024;
 
 std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
@@ -42,7 +41,7 @@ class WireContract : public ::testing::TestWithParam<WireKind> {
     end(from).wire->connect(peer, world_->host_of(peer), end(to).wire->address());
   }
   bool until(const std::function<bool()>& done) {
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    const auto limit = std::chrono::steady_clock::now() + test::kPatience;
     while (!done()) {
       std::size_t events = 0;
       for (auto& each : ends_) events += each == nullptr ? 0 : each->wire->progress();
@@ -325,7 +324,7 @@ TEST_P(WireContract, WaitEndsOnAMessageAndOnWakeFromAnotherThread) {
   settle();
   std::atomic<int> stage = 0;
   std::thread sleeper([&] {  // owns end 1 meanwhile
-    const auto limit = std::chrono::steady_clock::now() + kPatience;
+    const auto limit = std::chrono::steady_clock::now() + test::kPatience;
     while (end(1).arrived.empty() && std::chrono::steady_clock::now() < limit) {
       if (end(1).wire->progress() == 0) end(1).wire->wait(std::chrono::hours(1));
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -12,6 +13,9 @@
 #include "transfer/wire/wire.h"
 
 namespace weft::test {
+
+/// What has not happened after that will not.
+inline constexpr auto kPatience = std::chrono::seconds(20);
 
 /// A kind of wire under test: makes the wires of devices 0, 1, ...
 class WireWorld {
