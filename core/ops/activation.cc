@@ -3,6 +3,7 @@
 //   sigmoid(x) = 1 / (1 + e^-x)
 //   silu(x) = x * sigmoid(x)
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -17,11 +18,6 @@ std::vector<TensorType> infer_activation_grad(const Op& op, std::span<const Tens
   require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require(inputs[0] == inputs[1], op, inputs, "x and dy must have the same shape");
   return {inputs[0]};
-}
-
-template <int PerElement>
-double flops(const Op&, std::span<const TensorType> inputs) {
-  return static_cast<double>(PerElement) * static_cast<double>(inputs[0].elements());
 }
 
 FactorSignature activation_signature(const Op&, std::span<const TensorType> inputs) {
@@ -43,14 +39,14 @@ void differentiate_activation(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kGeluDefinition{infer_activation, flops<9>, activation_signature, differentiate_activation<OpKind::kGeluGrad>,
-                                   0};
-const OpDefinition kGeluGradDefinition{infer_activation_grad, flops<17>, activation_signature, nullptr, 1};
-const OpDefinition kSiluDefinition{infer_activation, flops<4>, activation_signature, differentiate_activation<OpKind::kSiluGrad>,
-                                   0};
-const OpDefinition kSiluGradDefinition{infer_activation_grad, flops<8>, activation_signature, nullptr, 1};
-const OpDefinition kSigmoidDefinition{infer_activation, flops<3>, activation_signature,
+const OpDefinition kGeluDefinition{infer_activation, flops_per_element<9>, activation_signature,
+                                   differentiate_activation<OpKind::kGeluGrad>, 0};
+const OpDefinition kGeluGradDefinition{infer_activation_grad, flops_per_element<17>, activation_signature, nullptr, 1};
+const OpDefinition kSiluDefinition{infer_activation, flops_per_element<4>, activation_signature,
+                                   differentiate_activation<OpKind::kSiluGrad>, 0};
+const OpDefinition kSiluGradDefinition{infer_activation_grad, flops_per_element<8>, activation_signature, nullptr, 1};
+const OpDefinition kSigmoidDefinition{infer_activation, flops_per_element<3>, activation_signature,
                                       differentiate_activation<OpKind::kSigmoidGrad>, 0};
-const OpDefinition kSigmoidGradDefinition{infer_activation_grad, flops<6>, activation_signature, nullptr, 1};
+const OpDefinition kSigmoidGradDefinition{infer_activation_grad, flops_per_element<6>, activation_signature, nullptr, 1};
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // add(a, b) = a + b, where b's shape is a's or a suffix of it: b is broadcast over a's leading dimensions.
 // sum_leading(x; dimensions=n) -> f32 sums the first n dimensions away; the gradient of that broadcast and of a bias.
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -14,8 +15,6 @@ std::vector<TensorType> infer_add(const Op& op, std::span<const TensorType> inpu
           "b's shape must be a's or its last dimensions");
   return {inputs[0]};
 }
-
-double add_flops(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[0].elements()); }
 
 FactorSignature add_signature(const Op&, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size(), suffix = inputs[1].shape.size();
@@ -50,8 +49,6 @@ std::vector<TensorType> infer_sum_leading(const Op& op, std::span<const TensorTy
   return {{DType::kF32, Shape(x.begin() + dimensions, x.end())}};
 }
 
-double sum_leading_flops(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[0].elements()); }
-
 FactorSignature sum_leading_signature(const Op& op, std::span<const TensorType> inputs) {
   const auto summed = static_cast<std::size_t>(op.integer("dimensions"));
   const Shape& x = inputs[0].shape;
@@ -67,7 +64,7 @@ FactorSignature sum_leading_signature(const Op& op, std::span<const TensorType> 
 
 }  // namespace
 
-const OpDefinition kAddDefinition{infer_add, add_flops, add_signature, differentiate_add, 0};
-const OpDefinition kSumLeadingDefinition{infer_sum_leading, sum_leading_flops, sum_leading_signature, nullptr};
+const OpDefinition kAddDefinition{infer_add, flops_per_element<1>, add_signature, differentiate_add, 0};
+const OpDefinition kSumLeadingDefinition{infer_sum_leading, flops_per_element<1>, sum_leading_signature, nullptr};
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // add_channels(x[B, ..., C], t[B, C]) = x + t, the same t in all positions of a sample: how a time embedding enters.
 // sum_positions(x[B, ..., C]) -> [B, C], the sum over positions: its gradient by t, in x's element type (t is an activation).
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -20,8 +21,6 @@ std::vector<TensorType> infer_sum_positions(const Op& op, std::span<const Tensor
   require(x.size() >= 2, op, inputs, "x must have the shape [batch, ..., channels]");
   return {{real, {x.front(), x.back()}}};
 }
-
-double one_per_element(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[0].elements()); }
 
 FactorSignature positions_signature(const Op& op, std::span<const TensorType> inputs) {
   const bool sum = op.kind == OpKind::kSumPositions;
@@ -47,8 +46,8 @@ void differentiate_add_channels(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kAddChannelsDefinition{infer_add_channels, one_per_element, positions_signature, differentiate_add_channels,
-                                          0};
-const OpDefinition kSumPositionsDefinition{infer_sum_positions, one_per_element, positions_signature, nullptr};
+const OpDefinition kAddChannelsDefinition{infer_add_channels, flops_per_element<1>, positions_signature,
+                                          differentiate_add_channels, 0};
+const OpDefinition kSumPositionsDefinition{infer_sum_positions, flops_per_element<1>, positions_signature, nullptr};
 
 }  // namespace weft

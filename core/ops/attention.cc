@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-void require_qkv(const Op& op, std::span<const TensorType> inputs) {
+void require_packed_qkv(const Op& op, std::span<const TensorType> inputs) {
   const Shape& qkv = inputs[0].shape;
   const std::int64_t head_dim = op.integer("head_dim");
   require(qkv.size() == 4 && qkv[2] == 3, op, inputs, "qkv must have the shape [batch, sequence, 3, width]");
@@ -19,26 +19,26 @@ void require_qkv(const Op& op, std::span<const TensorType> inputs) {
 
 std::vector<TensorType> infer_attention(const Op& op, std::span<const TensorType> inputs) {
   const DType real = require_inputs(op, inputs, {Element::kReal});
-  require_qkv(op, inputs);
+  require_packed_qkv(op, inputs);
   const Shape& qkv = inputs[0].shape;
   return {{real, {qkv[0], qkv[1], qkv[3]}}};
 }
 
 std::vector<TensorType> infer_attention_grad(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal});
-  require_qkv(op, inputs);
+  require_packed_qkv(op, inputs);
   const Shape& qkv = inputs[0].shape;
   require(inputs[1].shape == Shape{qkv[0], qkv[1], qkv[3]}, op, inputs, "dy must have the shape [batch, sequence, width]");
   return {inputs[0]};
 }
 
 /// One of the products of S*S/2 (causal) by D, per batch entry.
-double product_flops(const Shape& qkv) {
+double causal_product_flops(const Shape& qkv) {
   return static_cast<double>(qkv[0]) * static_cast<double>(qkv[1]) * static_cast<double>(qkv[1] + 1) *
          static_cast<double>(qkv[3]);
 }
-double attention_flops(const Op&, std::span<const TensorType> inputs) { return 2 * product_flops(inputs[0].shape); }
-double attention_grad_flops(const Op&, std::span<const TensorType> inputs) { return 5 * product_flops(inputs[0].shape); }
+double attention_flops(const Op&, std::span<const TensorType> inputs) { return 2 * causal_product_flops(inputs[0].shape); }
+double attention_grad_flops(const Op&, std::span<const TensorType> inputs) { return 5 * causal_product_flops(inputs[0].shape); }
 
 FactorSignature attention_signature(const Op& op, std::span<const TensorType> inputs) {
   enum : int { kBatch, kSequence, kThree, kWidth };

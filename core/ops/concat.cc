@@ -2,6 +2,7 @@
 // slice(x; begin, size) -> x[..., begin : begin + size]; the gradient of concat by each of its inputs.
 // The last dimension is not split: a device would need parts of both sides.
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -26,8 +27,6 @@ std::vector<TensorType> infer_slice(const Op& op, std::span<const TensorType> in
   x.back() = size;
   return {{real, x}};
 }
-
-double no_flops(const Op&, std::span<const TensorType>) { return 0; }
 
 /// Leading dimensions parallel; then one whole factor for the last dimension of each input, and one for the output's.
 FactorSignature concat_signature(const Op& op, std::span<const TensorType> inputs) {

@@ -1,6 +1,7 @@
 // to_bf16(x f32) -> bf16, to nearest, ties to even; to_f32(x bf16) -> f32, exact. Each is the gradient of the other.
 // A model converts its f32 inputs (pictures); autodiff converts a parameter's gradient that its op gave in bf16.
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -12,8 +13,6 @@ std::vector<TensorType> infer_convert(const Op& op, std::span<const TensorType> 
   require(inputs[0].dtype == From, op, inputs, "the input must be {}", to_string(From));
   return {{To, inputs[0].shape}};
 }
-
-double no_flops(const Op&, std::span<const TensorType>) { return 0; }
 
 FactorSignature convert_signature(const Op&, std::span<const TensorType> inputs) {
   const std::vector<int> all = factor_range(0, inputs[0].shape.size());

@@ -35,7 +35,7 @@ std::vector<TensorType> infer_convolution(const Op& op, std::span<const TensorTy
   return {{real, {x[0], convolved(op, x[1], w[0]), convolved(op, x[2], w[1]), w[3]}}};
 }
 
-std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_convolution_input_grad(const Op& op, std::span<const TensorType> inputs) {
   const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_pictures(op, inputs, 0);
   const Shape& dy = inputs[0].shape;
@@ -47,7 +47,7 @@ std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorTyp
   return {{real, {dy[0], height, width, w[2]}}};
 }
 
-std::vector<TensorType> infer_weight_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_convolution_weight_grad(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_pictures(op, inputs, 0);
   require_pictures(op, inputs, 1);
@@ -60,19 +60,19 @@ std::vector<TensorType> infer_weight_grad(const Op& op, std::span<const TensorTy
 }
 
 /// Each element of y is a sum over a kernel of C channels; all three products multiply the same pairs.
-double product_flops(const Shape& y, std::int64_t kernel_height, std::int64_t kernel_width, std::int64_t channels) {
+double convolution_product_flops(const Shape& y, std::int64_t kernel_height, std::int64_t kernel_width, std::int64_t channels) {
   return 2.0 * static_cast<double>(num_elements(y)) * static_cast<double>(kernel_height * kernel_width * channels);
 }
 double convolution_flops(const Op& op, std::span<const TensorType> inputs) {
   const Shape& w = inputs[1].shape;
-  return product_flops(infer_convolution(op, inputs)[0].shape, w[0], w[1], w[2]);
+  return convolution_product_flops(infer_convolution(op, inputs)[0].shape, w[0], w[1], w[2]);
 }
-double input_grad_flops(const Op&, std::span<const TensorType> inputs) {
+double convolution_input_grad_flops(const Op&, std::span<const TensorType> inputs) {
   const Shape& w = inputs[1].shape;
-  return product_flops(inputs[0].shape, w[0], w[1], w[2]);
+  return convolution_product_flops(inputs[0].shape, w[0], w[1], w[2]);
 }
-double weight_grad_flops(const Op& op, std::span<const TensorType> inputs) {
-  return product_flops(inputs[1].shape, op.integer("kernel_height"), op.integer("kernel_width"), inputs[0].shape[3]);
+double convolution_weight_grad_flops(const Op& op, std::span<const TensorType> inputs) {
+  return convolution_product_flops(inputs[1].shape, op.integer("kernel_height"), op.integer("kernel_width"), inputs[0].shape[3]);
 }
 
 /// The dimensions of a convolution as factors: which of the three channels and batch are summed depends on the product.
@@ -105,15 +105,15 @@ FactorSignature convolution_signature(const Op& op, std::span<const TensorType> 
   return signature;
 }
 
-FactorSignature input_grad_signature(const Op& op, std::span<const TensorType> inputs) {
-  const ConvolutionFactors f(infer_input_grad(op, inputs)[0].shape, inputs[1].shape, inputs[0].shape, FactorKind::kParallel,
-                             FactorKind::kParallel, FactorKind::kReduction);
+FactorSignature convolution_input_grad_signature(const Op& op, std::span<const TensorType> inputs) {
+  const ConvolutionFactors f(infer_convolution_input_grad(op, inputs)[0].shape, inputs[1].shape, inputs[0].shape,
+                             FactorKind::kParallel, FactorKind::kParallel, FactorKind::kReduction);
   return {f.factors, {f.y, f.w}, {f.x}, {}, {{0}, {1}}};
 }
 
-FactorSignature weight_grad_signature(const Op& op, std::span<const TensorType> inputs) {
-  const ConvolutionFactors f(inputs[0].shape, infer_weight_grad(op, inputs)[0].shape, inputs[1].shape, FactorKind::kReduction,
-                             FactorKind::kParallel, FactorKind::kParallel);
+FactorSignature convolution_weight_grad_signature(const Op& op, std::span<const TensorType> inputs) {
+  const ConvolutionFactors f(inputs[0].shape, infer_convolution_weight_grad(op, inputs)[0].shape, inputs[1].shape,
+                             FactorKind::kReduction, FactorKind::kParallel, FactorKind::kParallel);
   return {f.factors, {f.x, f.y}, {f.w}, {}, {{0}, {1}}};
 }
 
@@ -140,7 +140,9 @@ void differentiate_convolution(GradientRule& rule) {
 }  // namespace
 
 const OpDefinition kConvolutionDefinition{infer_convolution, convolution_flops, convolution_signature, differentiate_convolution};
-const OpDefinition kConvolutionInputGradDefinition{infer_input_grad, input_grad_flops, input_grad_signature, nullptr};
-const OpDefinition kConvolutionWeightGradDefinition{infer_weight_grad, weight_grad_flops, weight_grad_signature, nullptr};
+const OpDefinition kConvolutionInputGradDefinition{infer_convolution_input_grad, convolution_input_grad_flops,
+                                                   convolution_input_grad_signature, nullptr};
+const OpDefinition kConvolutionWeightGradDefinition{infer_convolution_weight_grad, convolution_weight_grad_flops,
+                                                    convolution_weight_grad_signature, nullptr};
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-void require_qkv(const Op& op, std::span<const TensorType> inputs) {
+void require_separate_qkv(const Op& op, std::span<const TensorType> inputs) {
   const Shape& q = inputs[0].shape;
   const Shape& k = inputs[1].shape;
   const std::int64_t head_dim = op.integer("head_dim");
@@ -23,27 +23,27 @@ void require_qkv(const Op& op, std::span<const TensorType> inputs) {
 
 std::vector<TensorType> infer_cross_attention(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
-  require_qkv(op, inputs);
+  require_separate_qkv(op, inputs);
   return {inputs[0]};
 }
 
 std::vector<TensorType> infer_cross_attention_grad(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal, Element::kReal});
-  require_qkv(op, inputs);
+  require_separate_qkv(op, inputs);
   require(inputs[3] == inputs[0], op, inputs, "dy must have q's shape");
   return {inputs[0], inputs[1], inputs[2]};
 }
 
 /// One of the products of queries by keys by D, over the batch.
-double product_flops(std::span<const TensorType> inputs) {
+double cross_product_flops(std::span<const TensorType> inputs) {
   const Shape& k = inputs[1].shape;
   const double keys = static_cast<double>(inputs[1].elements()) / static_cast<double>(k.front() * k.back());
   return 2.0 * static_cast<double>(inputs[0].elements()) * keys;
 }
-double attention_flops(const Op&, std::span<const TensorType> inputs) { return 2 * product_flops(inputs); }
-double attention_grad_flops(const Op&, std::span<const TensorType> inputs) { return 5 * product_flops(inputs); }
+double cross_attention_flops(const Op&, std::span<const TensorType> inputs) { return 2 * cross_product_flops(inputs); }
+double cross_attention_grad_flops(const Op&, std::span<const TensorType> inputs) { return 5 * cross_product_flops(inputs); }
 
-FactorSignature attention_signature(const Op& op, std::span<const TensorType> inputs) {
+FactorSignature cross_attention_signature(const Op& op, std::span<const TensorType> inputs) {
   enum : int { kBatch, kWidth };
   FactorSignature signature;
   signature.factors = {{FactorKind::kParallel, inputs[0].shape.front()},
@@ -83,8 +83,9 @@ void differentiate_cross_attention(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kCrossAttentionDefinition{infer_cross_attention, attention_flops, attention_signature,
+const OpDefinition kCrossAttentionDefinition{infer_cross_attention, cross_attention_flops, cross_attention_signature,
                                              differentiate_cross_attention};
-const OpDefinition kCrossAttentionGradDefinition{infer_cross_attention_grad, attention_grad_flops, attention_signature, nullptr};
+const OpDefinition kCrossAttentionGradDefinition{infer_cross_attention_grad, cross_attention_grad_flops,
+                                                 cross_attention_signature, nullptr};
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 // (softmax(logits) - onehot(targets)), in the logits' element type. As the loss is the end of the graph, its own gradient is 1.
 // Targets and weights have none.
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -30,13 +31,6 @@ std::vector<TensorType> infer_cross_entropy(const Op& op, std::span<const Tensor
 std::vector<TensorType> infer_cross_entropy_grad(const Op& op, std::span<const TensorType> inputs) {
   require_logits(op, inputs);
   return {inputs[0]};
-}
-
-double cross_entropy_flops(const Op&, std::span<const TensorType> inputs) {
-  return 4.0 * static_cast<double>(inputs[0].elements());
-}
-double cross_entropy_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return 6.0 * static_cast<double>(inputs[0].elements());
 }
 
 FactorSignature cross_entropy_signature(const Op& op, std::span<const TensorType> inputs) {
@@ -69,9 +63,9 @@ void differentiate_cross_entropy(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, cross_entropy_flops, cross_entropy_signature,
+const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, flops_per_element<4>, cross_entropy_signature,
                                            differentiate_cross_entropy};
-const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, cross_entropy_grad_flops, cross_entropy_signature,
-                                               nullptr, 0};
+const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, flops_per_element<6>, cross_entropy_signature, nullptr,
+                                               0};
 
 }  // namespace weft

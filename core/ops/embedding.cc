@@ -2,6 +2,7 @@
 // is an error when the op runs. embedding_grad(ids, dy; rows=V) -> dtable f32[V,H]: adds every row of dy to its
 // id's row, in index order.
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -24,7 +25,6 @@ std::vector<TensorType> infer_embedding_grad(const Op& op, std::span<const Tenso
   return {{DType::kF32, {op.integer("rows"), dy.back()}}};
 }
 
-double embedding_flops(const Op&, std::span<const TensorType>) { return 0; }
 double embedding_grad_flops(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[1].elements()); }
 
 FactorSignature embedding_signature(const Op&, std::span<const TensorType> inputs) {
@@ -62,7 +62,7 @@ void differentiate_embedding(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kEmbeddingDefinition{infer_embedding, embedding_flops, embedding_signature, differentiate_embedding};
+const OpDefinition kEmbeddingDefinition{infer_embedding, no_flops, embedding_signature, differentiate_embedding};
 const OpDefinition kEmbeddingGradDefinition{infer_embedding_grad, embedding_grad_flops, embedding_grad_signature, nullptr};
 
 }  // namespace weft

@@ -10,12 +10,13 @@
 //
 // Rows R may be split among devices. `seconds` is what each device takes for its part, however the op is split.
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
 namespace {
 
-std::vector<TensorType> infer_block(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_emulated_block(const Op& op, std::span<const TensorType> inputs) {
   require(inputs.size() >= 2, op, inputs, "it needs at least one input and its weights");
   const TensorType& weights = inputs.back();
   require((weights.dtype == DType::kF32 || weights.dtype == DType::kBF16) && weights.shape.size() == 1, op, inputs,
@@ -32,22 +33,20 @@ std::vector<TensorType> infer_block(const Op& op, std::span<const TensorType> in
   return outputs;
 }
 
-std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_emulated_input_grad(const Op& op, std::span<const TensorType> inputs) {
   const auto first = static_cast<std::size_t>(1 + op.integer("kept"));
   require(inputs.size() > first, op, inputs, "it needs the gradient and at least one input");
   return {inputs.begin() + static_cast<std::ptrdiff_t>(first), inputs.end()};
 }
 
-std::vector<TensorType> infer_weight_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_emulated_weight_grad(const Op& op, std::span<const TensorType> inputs) {
   require(!inputs.empty(), op, inputs, "it needs the gradient");
   return {{DType::kF32, {op.integer("weights")}}};
 }
 
-double no_flops(const Op&, std::span<const TensorType>) { return 0; }
-
 /// Dimension 0 of everything but weights is the rows, of kind `rows`; nothing else is split.
-FactorSignature signature(std::span<const TensorType> inputs, const std::vector<TensorType>& outputs, FactorKind rows,
-                          bool last_input_is_weights, bool output_is_weights) {
+FactorSignature split_by_rows(std::span<const TensorType> inputs, const std::vector<TensorType>& outputs, FactorKind rows,
+                              bool last_input_is_weights, bool output_is_weights) {
   FactorSignature result;
   result.factors.push_back({rows, inputs[0].shape[0]});
   const auto dims = [&](const TensorType& type, bool weights) {
@@ -69,17 +68,17 @@ FactorSignature signature(std::span<const TensorType> inputs, const std::vector<
   return result;
 }
 
-FactorSignature block_signature(const Op& op, std::span<const TensorType> inputs) {
-  return signature(inputs, infer_block(op, inputs), FactorKind::kParallel, true, false);
+FactorSignature emulated_block_signature(const Op& op, std::span<const TensorType> inputs) {
+  return split_by_rows(inputs, infer_emulated_block(op, inputs), FactorKind::kParallel, true, false);
 }
-FactorSignature input_grad_signature(const Op& op, std::span<const TensorType> inputs) {
-  return signature(inputs, infer_input_grad(op, inputs), FactorKind::kParallel, false, false);
+FactorSignature emulated_input_grad_signature(const Op& op, std::span<const TensorType> inputs) {
+  return split_by_rows(inputs, infer_emulated_input_grad(op, inputs), FactorKind::kParallel, false, false);
 }
-FactorSignature weight_grad_signature(const Op& op, std::span<const TensorType> inputs) {
-  return signature(inputs, infer_weight_grad(op, inputs), FactorKind::kReduction, false, true);
+FactorSignature emulated_weight_grad_signature(const Op& op, std::span<const TensorType> inputs) {
+  return split_by_rows(inputs, infer_emulated_weight_grad(op, inputs), FactorKind::kReduction, false, true);
 }
 
-void differentiate_block(GradientRule& rule) {
+void differentiate_emulated_block(GradientRule& rule) {
   const Node node = rule.node();
   const std::size_t weights = node.inputs.size() - 1;
   std::vector<ValueId> given{*rule.output_gradient()};
@@ -107,8 +106,9 @@ void differentiate_block(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kEmulatedBlockDefinition{infer_block, no_flops, block_signature, differentiate_block};
-const OpDefinition kEmulatedInputGradDefinition{infer_input_grad, no_flops, input_grad_signature, nullptr};
-const OpDefinition kEmulatedWeightGradDefinition{infer_weight_grad, no_flops, weight_grad_signature, nullptr};
+const OpDefinition kEmulatedBlockDefinition{infer_emulated_block, no_flops, emulated_block_signature,
+                                            differentiate_emulated_block};
+const OpDefinition kEmulatedInputGradDefinition{infer_emulated_input_grad, no_flops, emulated_input_grad_signature, nullptr};
+const OpDefinition kEmulatedWeightGradDefinition{infer_emulated_weight_grad, no_flops, emulated_weight_grad_signature, nullptr};
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 // The attribute is the size of a group and not their number, so that a device with some of the groups runs the same op. Backward
 // computes the statistics again instead of keeping them for every microbatch in flight: one more pass over x.
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -28,7 +29,7 @@ std::vector<TensorType> infer_group_norm(const Op& op, std::span<const TensorTyp
   return {inputs[0]};
 }
 
-std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_group_norm_input_grad(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   require_groups(op, inputs);
   require(inputs[1].shape == Shape{inputs[0].shape.back()}, op, inputs, "gamma must have x's last dimension");
@@ -36,17 +37,12 @@ std::vector<TensorType> infer_input_grad(const Op& op, std::span<const TensorTyp
   return {inputs[0]};
 }
 
-std::vector<TensorType> infer_weight_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_group_norm_weight_grad(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_groups(op, inputs);
   require(inputs[0] == inputs[1], op, inputs, "x and dy must have the same shape");
   const TensorType row{DType::kF32, {inputs[0].shape.back()}};
   return {row, row};
-}
-
-template <int PerElement>
-double flops(const Op&, std::span<const TensorType> inputs) {
-  return static_cast<double>(PerElement) * static_cast<double>(inputs[0].elements());
 }
 
 /// Batch of `batch` kind, positions whole, channels parallel between groups.
@@ -63,13 +59,13 @@ FactorSignature group_norm_signature(const Op& op, std::span<const TensorType> i
   return {group_norm_factors(op, inputs[0].shape, FactorKind::kParallel), {all, row, row}, {all}, {}, {}};
 }
 
-FactorSignature input_grad_signature(const Op& op, std::span<const TensorType> inputs) {
+FactorSignature group_norm_input_grad_signature(const Op& op, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size();
   const auto all = factor_range(0, rank), row = factor_range(rank - 1, 1);
   return {group_norm_factors(op, inputs[0].shape, FactorKind::kParallel), {all, row, all}, {all}, {}, {{1}, {2}}};
 }
 
-FactorSignature weight_grad_signature(const Op& op, std::span<const TensorType> inputs) {
+FactorSignature group_norm_weight_grad_signature(const Op& op, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size();
   const auto all = factor_range(0, rank), row = factor_range(rank - 1, 1);
   return {group_norm_factors(op, inputs[0].shape, FactorKind::kReduction), {all, all}, {row, row}, {}, {{1}}};
@@ -92,8 +88,11 @@ void differentiate_group_norm(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kGroupNormDefinition{infer_group_norm, flops<7>, group_norm_signature, differentiate_group_norm, 0};
-const OpDefinition kGroupNormInputGradDefinition{infer_input_grad, flops<14>, input_grad_signature, nullptr, 2};
-const OpDefinition kGroupNormWeightGradDefinition{infer_weight_grad, flops<9>, weight_grad_signature, nullptr};
+const OpDefinition kGroupNormDefinition{infer_group_norm, flops_per_element<7>, group_norm_signature, differentiate_group_norm,
+                                        0};
+const OpDefinition kGroupNormInputGradDefinition{infer_group_norm_input_grad, flops_per_element<14>,
+                                                 group_norm_input_grad_signature, nullptr, 2};
+const OpDefinition kGroupNormWeightGradDefinition{infer_group_norm_weight_grad, flops_per_element<9>,
+                                                  group_norm_weight_grad_signature, nullptr};
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 // Backward computes mean and variance again: a row lies in the first-level cache while it is read, so that is
 // nearly free, and the op has one output, nothing extra to keep for every microbatch in flight.
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -35,14 +36,6 @@ std::vector<TensorType> infer_layer_norm_weight_grad(const Op& op, std::span<con
   return {row, row};
 }
 
-double layer_norm_flops(const Op&, std::span<const TensorType> inputs) { return 7.0 * static_cast<double>(inputs[0].elements()); }
-double input_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return 14.0 * static_cast<double>(inputs[0].elements());
-}
-double weight_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return 9.0 * static_cast<double>(inputs[0].elements());
-}
-
 /// Leading dimensions of `kind`, then the normalised one, whole.
 std::vector<Factor> layer_norm_factors(const Shape& x, FactorKind kind) {
   std::vector<Factor> factors;
@@ -57,13 +50,13 @@ FactorSignature layer_norm_signature(const Op&, std::span<const TensorType> inpu
   return {layer_norm_factors(inputs[0].shape, FactorKind::kParallel), {all, row, row}, {all}, {}, {}};
 }
 
-FactorSignature input_grad_signature(const Op&, std::span<const TensorType> inputs) {
+FactorSignature layer_norm_input_grad_signature(const Op&, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size();
   const auto all = factor_range(0, rank), row = factor_range(rank - 1, 1);
   return {layer_norm_factors(inputs[0].shape, FactorKind::kParallel), {all, row, all}, {all}, {}, {{1}, {2}}};
 }
 
-FactorSignature weight_grad_signature(const Op&, std::span<const TensorType> inputs) {
+FactorSignature layer_norm_weight_grad_signature(const Op&, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size();
   const auto all = factor_range(0, rank), row = factor_range(rank - 1, 1);
   return {layer_norm_factors(inputs[0].shape, FactorKind::kReduction), {all, all}, {row, row}, {}, {{1}}};
@@ -85,9 +78,11 @@ void differentiate_layer_norm(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kLayerNormDefinition{infer_layer_norm, layer_norm_flops, layer_norm_signature, differentiate_layer_norm, 0};
-const OpDefinition kLayerNormInputGradDefinition{infer_layer_norm_input_grad, input_grad_flops, input_grad_signature, nullptr, 2};
-const OpDefinition kLayerNormWeightGradDefinition{infer_layer_norm_weight_grad, weight_grad_flops, weight_grad_signature,
-                                                  nullptr};
+const OpDefinition kLayerNormDefinition{infer_layer_norm, flops_per_element<7>, layer_norm_signature, differentiate_layer_norm,
+                                        0};
+const OpDefinition kLayerNormInputGradDefinition{infer_layer_norm_input_grad, flops_per_element<14>,
+                                                 layer_norm_input_grad_signature, nullptr, 2};
+const OpDefinition kLayerNormWeightGradDefinition{infer_layer_norm_weight_grad, flops_per_element<9>,
+                                                  layer_norm_weight_grad_signature, nullptr};
 
 }  // namespace weft

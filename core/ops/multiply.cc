@@ -1,5 +1,6 @@
 // multiply(a, b) = a * b, element by element, of equal shapes. Its gradients are multiply(dy, b) and multiply(dy, a).
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -10,8 +11,6 @@ std::vector<TensorType> infer_multiply(const Op& op, std::span<const TensorType>
   require(inputs[0] == inputs[1], op, inputs, "a and b must have the same shape");
   return {inputs[0]};
 }
-
-double multiply_flops(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[0].elements()); }
 
 FactorSignature multiply_signature(const Op&, std::span<const TensorType> inputs) {
   const std::vector<int> all = factor_range(0, inputs[0].shape.size());
@@ -34,6 +33,6 @@ void differentiate_multiply(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kMultiplyDefinition{infer_multiply, multiply_flops, multiply_signature, differentiate_multiply, 0};
+const OpDefinition kMultiplyDefinition{infer_multiply, flops_per_element<1>, multiply_signature, differentiate_multiply, 0};
 
 }  // namespace weft

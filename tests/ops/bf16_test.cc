@@ -80,11 +80,11 @@ TEST(BF16Types, MixturesAreRefused) {
 }
 
 /// A tensor of any type, as floats where it holds some.
-struct Tensor {
+struct FloatTensor {
   TensorType type;
   std::vector<std::byte> bytes;
 
-  explicit Tensor(TensorType t) : type(std::move(t)), bytes(type.bytes()) {}
+  explicit FloatTensor(TensorType t) : type(std::move(t)), bytes(type.bytes()) {}
   TensorRef ref() { return {type, bytes.data()}; }
   std::vector<float> floats() {
     std::vector<float> values(static_cast<std::size_t>(type.elements()));
@@ -99,8 +99,8 @@ struct Tensor {
 };
 
 /// Numbers that bf16 holds too, or ids.
-Tensor random_tensor(const TensorType& type, PhiloxStream& random) {
-  Tensor tensor(type);
+FloatTensor random_float_tensor(const TensorType& type, PhiloxStream& random) {
+  FloatTensor tensor(type);
   std::vector<float> values;
   for (std::int64_t i = 0; i < type.elements(); ++i) {
     values.push_back(static_cast<float>(BFloat16(4 * uniform_float(static_cast<std::uint32_t>(random())) - 2)));
@@ -112,24 +112,24 @@ Tensor random_tensor(const TensorType& type, PhiloxStream& random) {
 }
 
 /// Runs the op on the inputs, in the element types of `c`; accumulates all outputs onto 1 with `mode` kAccumulate.
-std::vector<Tensor> run(const OpCase& c, std::vector<Tensor>& inputs, OutputMode mode) {
+std::vector<FloatTensor> run_converted(const OpCase& c, std::vector<FloatTensor>& inputs, OutputMode mode) {
   CpuDevice device;
   const auto stream = device.create_stream();
-  std::vector<Tensor> converted;
+  std::vector<FloatTensor> converted;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     converted.push_back(inputs[i]);
     if (inputs[i].type == c.inputs[i]) continue;
-    converted.back() = Tensor(c.inputs[i]);
+    converted.back() = FloatTensor(c.inputs[i]);
     converted.back().set(inputs[i].floats());
   }
   std::vector<ConstTensorRef> in;
-  for (Tensor& tensor : converted) in.push_back(tensor.ref());
-  std::vector<Tensor> outputs;
+  for (FloatTensor& tensor : converted) in.push_back(tensor.ref());
+  std::vector<FloatTensor> outputs;
   for (const TensorType& type : infer_types(c.op, c.inputs)) {
     outputs.emplace_back(type).set(std::vector<float>(static_cast<std::size_t>(type.elements()), 1.0f));
   }
   std::vector<TensorRef> out;
-  for (Tensor& tensor : outputs) out.push_back(tensor.ref());
+  for (FloatTensor& tensor : outputs) out.push_back(tensor.ref());
   const std::vector<OutputMode> modes(outputs.size(), mode);
   stream->run(c.op, in, out, modes);
   return outputs;
@@ -138,11 +138,12 @@ std::vector<Tensor> run(const OpCase& c, std::vector<Tensor>& inputs, OutputMode
 TEST(BF16Kernels, ComputeInF32AndRoundOnce) {
   PhiloxStream random(7);
   for (const OpCase& c : test::op_cases()) {
-    std::vector<Tensor> inputs;
-    for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
-    std::vector<Tensor> f32 = run(c, inputs, OutputMode::kWrite), bf16 = run(test::in_bf16(c), inputs, OutputMode::kWrite);
+    std::vector<FloatTensor> inputs;
+    for (const TensorType& type : c.inputs) inputs.push_back(random_float_tensor(type, random));
+    std::vector<FloatTensor> f32 = run_converted(c, inputs, OutputMode::kWrite),
+                             bf16 = run_converted(test::in_bf16(c), inputs, OutputMode::kWrite);
     for (std::size_t i = 0; i < f32.size(); ++i) {
-      Tensor expected(bf16[i].type);
+      FloatTensor expected(bf16[i].type);
       expected.set(f32[i].floats());
       EXPECT_EQ(bf16[i].bytes, expected.bytes) << to_string(c.op) << " output " << i;
     }
@@ -152,26 +153,28 @@ TEST(BF16Kernels, ComputeInF32AndRoundOnce) {
 TEST(BF16Kernels, OnlyF32OutputsAccumulate) {
   PhiloxStream random(8);
   for (const OpCase& c : test::op_cases()) {
-    std::vector<Tensor> inputs;
-    for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
+    std::vector<FloatTensor> inputs;
+    for (const TensorType& type : c.inputs) inputs.push_back(random_float_tensor(type, random));
     const OpCase bf16 = test::in_bf16(c);
     if (!kF32Results.contains(c.op.kind)) {
-      EXPECT_THAT(message_of([&] { run(bf16, inputs, OutputMode::kAccumulate); }),
+      EXPECT_THAT(message_of([&] { run_converted(bf16, inputs, OutputMode::kAccumulate); }),
                   HasSubstr("only f32 outputs can be accumulated"));
       continue;
     }
-    std::vector<Tensor> once = run(c, inputs, OutputMode::kAccumulate), sums = run(bf16, inputs, OutputMode::kAccumulate);
+    std::vector<FloatTensor> once = run_converted(c, inputs, OutputMode::kAccumulate),
+                             sums = run_converted(bf16, inputs, OutputMode::kAccumulate);
     for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i].bytes, once[i].bytes) << to_string(c.op);
   }
 }
 
 TEST(BF16Kernels, ConversionsRoundToNearestEvenAndBack) {
   const OpCase down{{OpKind::kToBF16, {}}, {{DType::kF32, {3}}}}, up{{OpKind::kToF32, {}}, {{DType::kBF16, {3}}}};
-  std::vector<Tensor> inputs{Tensor(down.inputs[0])};
+  std::vector<FloatTensor> inputs{FloatTensor(down.inputs[0])};
   inputs[0].set({1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f, -2.5f});
-  std::vector<Tensor> rounded = run(down, inputs, OutputMode::kWrite);
-  EXPECT_THAT(run(up, rounded, OutputMode::kWrite)[0].floats(), ::testing::ElementsAre(1.0f, 1.0f + 0x1p-6f, -2.5f));
-  EXPECT_THAT(run(up, rounded, OutputMode::kAccumulate)[0].floats(), ::testing::ElementsAre(2.0f, 2.0f + 0x1p-6f, -1.5f));
+  std::vector<FloatTensor> rounded = run_converted(down, inputs, OutputMode::kWrite);
+  EXPECT_THAT(run_converted(up, rounded, OutputMode::kWrite)[0].floats(), ::testing::ElementsAre(1.0f, 1.0f + 0x1p-6f, -2.5f));
+  EXPECT_THAT(run_converted(up, rounded, OutputMode::kAccumulate)[0].floats(),
+              ::testing::ElementsAre(2.0f, 2.0f + 0x1p-6f, -1.5f));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Tensor {
   const float* floats() const { return reinterpret_cast<const float*>(bytes.data()); }
 };
 
-using Case = test::OpCase;
+using test::OpCase;
 
 Tensor random_tensor(const TensorType& type, PhiloxStream& random) {
   Tensor tensor(type);
@@ -91,7 +91,7 @@ void expect_near(const Tensor& actual, const Tensor& expected, const std::string
   }
 }
 
-void check_factor(const Case& c, const FactorSignature& signature, int factor, std::int64_t parts,
+void check_factor(const OpCase& c, const FactorSignature& signature, int factor, std::int64_t parts,
                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& whole) {
   const Factor& f = signature.factors[static_cast<std::size_t>(factor)];
   const std::string where = fmt::format("{} {} factor {} in {}", to_string(c.op), to_string(signature), factor, parts);
@@ -122,7 +122,7 @@ void check_factor(const Case& c, const FactorSignature& signature, int factor, s
 
 TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
   PhiloxStream random(3);
-  for (const Case& c : test::op_cases()) {
+  for (const OpCase& c : test::op_cases()) {
     std::vector<Tensor> inputs;
     for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
     const FactorSignature signature = factor_signature(c.op, c.inputs);
@@ -135,7 +135,7 @@ TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
 }
 
 TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
-  for (const Case& c : test::op_cases()) {
+  for (const OpCase& c : test::op_cases()) {
     const FactorSignature signature = factor_signature(c.op, c.inputs);
     const std::vector<TensorType> outputs = infer_types(c.op, c.inputs);
     const auto check = [&](const std::vector<std::vector<int>>& tensors, const std::vector<TensorType>& types) {
@@ -153,7 +153,7 @@ TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
 }
 
 TEST(Signature, ReductionFactorsAppearInNoOutputAndParallelOnesInAll) {
-  for (const Case& c : test::op_cases()) {
+  for (const OpCase& c : test::op_cases()) {
     const FactorSignature signature = factor_signature(c.op, c.inputs);
     for (std::size_t factor = 0; factor < signature.factors.size(); ++factor) {
       for (const auto& output : signature.outputs) {
@@ -169,7 +169,7 @@ TEST(Signature, ReductionFactorsAppearInNoOutputAndParallelOnesInAll) {
 
 TEST(Signature, PartialInputsGivePartialOutputsWhereTheOpIsLinear) {
   PhiloxStream random(4);
-  for (const Case& c : test::op_cases()) {
+  for (const OpCase& c : test::op_cases()) {
     std::vector<Tensor> inputs;
     for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
     const FactorSignature signature = factor_signature(c.op, c.inputs);

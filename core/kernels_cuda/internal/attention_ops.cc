@@ -5,13 +5,6 @@
 namespace weft::cuda {
 namespace {
 
-const void* advance(const void* at, std::int64_t elements, DType type) {
-  return static_cast<const char*>(at) + elements * static_cast<std::int64_t>(size_of(type));
-}
-void* advance(void* at, std::int64_t elements, DType type) {
-  return static_cast<char*>(at) + elements * static_cast<std::int64_t>(size_of(type));
-}
-
 void check_head_dim(const Backend& backend, const OpRun& run) {
   const std::int64_t most = attention_max_head_dim(backend.shared_memory()), head_dim = run.op.integer("head_dim");
   if (head_dim <= most) return;

@@ -31,6 +31,14 @@ struct OpRun {
   std::uint64_t fault_word() const { return (static_cast<std::uint64_t>(op.kind) + 1) << 32; }
 };
 
+/// `elements` further on; null stays null.
+inline const void* advance(const void* at, std::int64_t elements, DType type) {
+  return at == nullptr ? nullptr : static_cast<const char*>(at) + elements * static_cast<std::int64_t>(size_of(type));
+}
+inline void* advance(void* at, std::int64_t elements, DType type) {
+  return const_cast<void*>(advance(static_cast<const void*>(at), elements, type));
+}
+
 /// Queues an op. As Stream::run: checks types, computes, adds to outputs that accumulate.
 void run_op(Backend& backend, const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
             std::span<const OutputMode> modes);

@@ -26,12 +26,6 @@ Window window_of(const OpRun& run, ConvolutionPass pass) {
   return window;
 }
 
-/// `elements` further on; null stays null.
-const void* advance(const void* at, std::int64_t elements, DType type) {
-  if (at == nullptr) return nullptr;
-  return static_cast<const char*>(at) + elements * static_cast<std::int64_t>(size_of(type));
-}
-
 /// A convolution as a product of matrices: the pixels under the kernel at each place of y are a row. The batch is taken in parts,
 /// so that the rows need bounded work space.
 void convolve_by_product(Backend& backend, const Convolution& c) {
@@ -50,7 +44,7 @@ void convolve_by_product(Backend& backend, const Convolution& c) {
     const std::int64_t rows = window.x.batch * places;
     const void* const dy = advance(c.dy, begin * places * c.out_channels, c.type);
     if (c.pass == ConvolutionPass::kInputGrad) {
-      auto* const dx = const_cast<void*>(advance(c.result, begin * picture, c.type));
+      auto* const dx = advance(c.result, begin * picture, c.type);
       backend.multiply({.in = c.type,
                         .out = pointwise ? c.type : column_type,
                         .a = dy,
@@ -66,7 +60,7 @@ void convolve_by_product(Backend& backend, const Convolution& c) {
     const void* const x = advance(c.x, begin * picture, c.type);
     if (!pointwise) picture_to_columns(backend.stream(), c.type, x, columns, window);
     if (c.pass == ConvolutionPass::kForward) {
-      auto* const y = const_cast<void*>(advance(c.result, begin * places * c.out_channels, c.type));
+      auto* const y = advance(c.result, begin * places * c.out_channels, c.type);
       backend.multiply({.in = c.type,
                         .out = c.type,
                         .a = pointwise ? x : columns,

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+#include "core/graph/op.h"
+#include "core/tensor/shape.h"
+
+namespace weft {
+
+inline double no_flops(const Op&, std::span<const TensorType>) { return 0; }
+
+/// `PerElement` for each element of the first input.
+template <int PerElement>
+double flops_per_element(const Op&, std::span<const TensorType> inputs) {
+  return static_cast<double>(PerElement) * static_cast<double>(inputs[0].elements());
+}
+
+}  // namespace weft
