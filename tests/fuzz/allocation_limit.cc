@@ -15,10 +15,11 @@ AllocationLimit::~AllocationLimit() { limit = 0; }
 
 }  // namespace weft::test
 
-void* operator new(std::size_t bytes) {
+// Not inlined: GCC would see what `new` gave handed to `free` where a test is in the same translation unit, and warn.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (weft::test::limit != 0 && bytes > weft::test::limit) throw std::bad_alloc();
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
