@@ -27,8 +27,6 @@ task<void> settle(std::vector<Future<void>> answers) {
   }
 }
 
-double seconds(Nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 Head::Head(Context& context, HeadConfig config, HeadEvents events)
@@ -257,10 +255,10 @@ ClusterStatus Head::status() {
   status.term = store_.term();
   status.address = to_string(config_.address);
   status.pid = ::getpid();
-  status.up_seconds = seconds(clock_.now() - started_);
+  status.up_seconds = in_seconds(clock_.now() - started_);
   for (const auto& [name, host] : hosts_) {
     HostStatus line{host.offer, to_string(host.agent.address), std::vector<std::string>(host.offer.devices),
-                    seconds(clock_.now() - host.joined)};
+                    in_seconds(clock_.now() - host.joined)};
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name) continue;

@@ -8,10 +8,9 @@
 namespace weft::apps {
 namespace {
 
-constexpr double kWidth = 900;
+constexpr double kLossWidth = 900;
 constexpr double kHeight = 480;
-constexpr double kLeft = 64, kTop = 48, kBottom = 52;
-constexpr double kBoldLetterWidth = 8;
+constexpr double kLeft = 64, kLossTop = 48, kLossBottom = 52;
 
 constexpr const char* kTrain = "#2f6fde";
 constexpr const char* kValidation = "#d9480f";
@@ -45,7 +44,7 @@ struct Label {
 void spread(std::vector<Label>& labels) {
   std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
   for (std::size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + 16);
-  double floor = kHeight - kBottom + 4;
+  double floor = kHeight - kLossBottom + 4;
   for (std::size_t i = labels.size(); i-- > 0;) {
     labels[i].y = std::min(labels[i].y, floor);
     floor = labels[i].y - 16;
@@ -86,10 +85,10 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
   }
   std::size_t longest = 0;
   for (const Label& label : labels) longest = std::max(longest, label.text.size());
-  const double plot_end = kWidth - 24 - kBoldLetterWidth * static_cast<double>(longest);
+  const double plot_end = kLossWidth - 24 - Svg::kBoldLetterWidth * static_cast<double>(longest);
 
   const auto x_of = [&](double step) { return kLeft + (step - 1) / (last_step - 1) * (plot_end - kLeft); };
-  const auto y_of = [&](double loss) { return kTop + (high - loss) / (high - low) * (kHeight - kTop - kBottom); };
+  const auto y_of = [&](double loss) { return kLossTop + (high - loss) / (high - low) * (kHeight - kLossTop - kLossBottom); };
   const auto placed = [&](Points points) {
     for (auto& [x, y] : points) {
       x = x_of(x);
@@ -98,7 +97,7 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
     return points;
   };
 
-  Svg svg(kWidth, kHeight);
+  Svg svg(kLossWidth, kHeight);
   svg.text(kLeft, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
   const std::vector<double> losses = round_ticks(low, high, 6);
   for (double loss : losses) {
@@ -108,13 +107,13 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
   }
   for (double step : round_ticks(1, last_step, 8)) {
     if (step != std::floor(step) || step < 1) continue;
-    svg.line(x_of(step), kHeight - kBottom, x_of(step), kHeight - kBottom + 5, "stroke='#8c959f'");
-    svg.text(x_of(step), kHeight - kBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle, "fill='#57606a'");
+    svg.line(x_of(step), kHeight - kLossBottom, x_of(step), kHeight - kLossBottom + 5, "stroke='#8c959f'");
+    svg.text(x_of(step), kHeight - kLossBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.line(kLeft, kHeight - kBottom, plot_end, kHeight - kBottom, "stroke='#8c959f'");
+  svg.line(kLeft, kHeight - kLossBottom, plot_end, kHeight - kLossBottom, "stroke='#8c959f'");
   svg.text((kLeft + plot_end) / 2, kHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
   svg.text(0, 0, "loss (nats)", Svg::Anchor::kMiddle,
-           fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'", (kTop + kHeight - kBottom) / 2));
+           fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'", (kLossTop + kHeight - kLossBottom) / 2));
 
   if (baseline.loss > 0) {
     svg.line(kLeft, y_of(baseline.loss), plot_end, y_of(baseline.loss),

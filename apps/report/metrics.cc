@@ -23,25 +23,25 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kPerSecond = "_per_second";
 
 /// JSON has no NaN and no infinity; a loss that diverged is null, and comes back as NaN.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-double number(const Json& json) { return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>(); }
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+double number_or_nan(const Json& json) { return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>(); }
 
 StepMetrics parse(const Json& json) {
   StepMetrics m;
   m.step = json.at("step");
-  m.loss = number(json.at("loss"));
-  m.grad_norm = number(json.at("grad_norm"));
+  m.loss = number_or_nan(json.at("loss"));
+  m.grad_norm = number_or_nan(json.at("grad_norm"));
   m.learning_rate = json.at("learning_rate");
   m.seconds = json.at("seconds");
   for (const auto& [key, value] : json.items()) {
     if (!key.ends_with(kPerSecond)) continue;
     m.unit = key.substr(0, key.size() - kPerSecond.size());
-    m.units_per_second = number(value);
+    m.units_per_second = number_or_nan(value);
   }
   m.transfer_seconds = json.at("transfer_seconds");
   m.exposed_transfer_seconds = json.at("exposed_transfer_seconds");
   m.resharded_bytes = json.at("resharded_bytes");
-  if (json.contains("validation_loss")) m.validation_loss = number(json["validation_loss"]);
+  if (json.contains("validation_loss")) m.validation_loss = number_or_nan(json["validation_loss"]);
   return m;
 }
 
@@ -59,15 +59,15 @@ void write_fully(int fd, const std::string& text, const fs::path& path) {
 
 std::string to_json_line(const StepMetrics& m) {
   Json json = {{"step", m.step},
-               {"loss", number(m.loss)},
-               {m.unit + std::string(kPerSecond), number(m.units_per_second)},
-               {"grad_norm", number(m.grad_norm)},
+               {"loss", finite_or_null(m.loss)},
+               {m.unit + std::string(kPerSecond), finite_or_null(m.units_per_second)},
+               {"grad_norm", finite_or_null(m.grad_norm)},
                {"learning_rate", m.learning_rate},
                {"seconds", m.seconds},
                {"transfer_seconds", m.transfer_seconds},
                {"exposed_transfer_seconds", m.exposed_transfer_seconds},
                {"resharded_bytes", m.resharded_bytes}};
-  if (m.validation_loss) json["validation_loss"] = number(*m.validation_loss);
+  if (m.validation_loss) json["validation_loss"] = finite_or_null(*m.validation_loss);
   return json.dump();
 }
 

@@ -26,7 +26,7 @@ std::string escaped(std::string_view text) {
 }
 
 /// At most two decimals, none that are zero: files stay small.
-std::string number(double value) {
+std::string coordinate(double value) {
   std::string text = fmt::format("{:.2f}", value);
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
@@ -38,28 +38,29 @@ std::string number(double value) {
 Svg::Svg(double width, double height) : width_(width), height_(height) {}
 
 void Svg::rect(double x, double y, double width, double height, SvgStyle style, std::string_view tooltip) {
-  body_ +=
-      fmt::format("<rect x='{}' y='{}' width='{}' height='{}' {}", number(x), number(y), number(width), number(height), style);
+  body_ += fmt::format("<rect x='{}' y='{}' width='{}' height='{}' {}", coordinate(x), coordinate(y), coordinate(width),
+                       coordinate(height), style);
   body_ += tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tooltip));
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, SvgStyle style) {
-  body_ += fmt::format("<line x1='{}' y1='{}' x2='{}' y2='{}' {}/>\n", number(x1), number(y1), number(x2), number(y2), style);
+  body_ += fmt::format("<line x1='{}' y1='{}' x2='{}' y2='{}' {}/>\n", coordinate(x1), coordinate(y1), coordinate(x2),
+                       coordinate(y2), style);
 }
 
 void Svg::polyline(const std::vector<std::pair<double, double>>& points, SvgStyle style) {
   body_ += "<polyline points='";
-  for (const auto& [x, y] : points) body_ += number(x) + "," + number(y) + " ";
+  for (const auto& [x, y] : points) body_ += coordinate(x) + "," + coordinate(y) + " ";
   body_ += fmt::format("' fill='none' {}/>\n", style);
 }
 
 void Svg::circle(double x, double y, double radius, SvgStyle style) {
-  body_ += fmt::format("<circle cx='{}' cy='{}' r='{}' {}/>\n", number(x), number(y), number(radius), style);
+  body_ += fmt::format("<circle cx='{}' cy='{}' r='{}' {}/>\n", coordinate(x), coordinate(y), coordinate(radius), style);
 }
 
 void Svg::text(double x, double y, std::string_view text, Anchor anchor, SvgStyle style) {
   constexpr const char* kAnchors[] = {"start", "middle", "end"};
-  body_ += fmt::format("<text x='{}' y='{}' text-anchor='{}' {}>{}</text>\n", number(x), number(y),
+  body_ += fmt::format("<text x='{}' y='{}' text-anchor='{}' {}>{}</text>\n", coordinate(x), coordinate(y),
                        kAnchors[static_cast<int>(anchor)], style, escaped(text));
 }
 
@@ -71,7 +72,7 @@ std::string Svg::str() const {
       "font-family='system-ui, -apple-system, \"DejaVu Sans\", Helvetica, Arial, sans-serif' font-size='12' "
       "fill='#24292f'>\n"
       "<rect width='{0}' height='{1}' fill='white'/>\n{2}</svg>\n",
-      number(width_), number(height_), body_);
+      coordinate(width_), coordinate(height_), body_);
 }
 
 void Svg::write(const std::filesystem::path& path) const {

@@ -14,6 +14,9 @@ using SvgStyle = std::string_view;
 /// A picture being drawn, element by element, on a white ground. A value.
 class Svg {
  public:
+  /// Of bold text at the default size; an estimate, in pixels.
+  static constexpr double kBoldLetterWidth = 8;
+
   Svg(double width, double height);
 
   void rect(double x, double y, double width, double height, SvgStyle style, std::string_view tooltip = {});

@@ -14,10 +14,10 @@
 namespace weft::apps {
 namespace {
 
-constexpr double kWidth = 1400;
-constexpr double kRight = 24, kTop = 96, kBottom = 48;
+constexpr double kTimelineWidth = 1400;
+constexpr double kRight = 24, kTimelineTop = 96, kTimelineBottom = 48;
 constexpr double kComputeHeight = 34, kTransferHeight = 16, kLaneGap = 3, kDeviceGap = 16;
-constexpr double kLetterWidth = 7, kBoldLetterWidth = 8;
+constexpr double kLetterWidth = 7;
 
 constexpr const char* kMicrobatchColours[] = {"#2f6fde", "#e8590c", "#2b8a3e", "#ae3ec9", "#e03131",
                                               "#0c8599", "#b08900", "#5f3dc4", "#d6336c", "#66801f"};
@@ -79,7 +79,7 @@ class Timeline {
 
   double x_of(std::int64_t ns) const {
     const double length = static_cast<double>(std::max<std::int64_t>(1, span_.end - span_.start));
-    return left_ + static_cast<double>(ns - span_.start) / length * (kWidth - left_ - kRight);
+    return left_ + static_cast<double>(ns - span_.start) / length * (kTimelineWidth - left_ - kRight);
   }
 
   /// Each group of events that overlap shares the lane's height.
@@ -151,7 +151,7 @@ void draw_legend(Svg& svg, double left, const std::set<TraceKind>& shown, const 
   svg.text(x, y + 32, "microbatch", Svg::Anchor::kStart, "fill='#57606a'");
   x += 80;
   for (int m : microbatches) {
-    if (x > kWidth - 60) break;
+    if (x > kTimelineWidth - 60) break;
     svg.rect(x, y + 21, 22, 14,
              fmt::format("fill='{}' rx='2'", kMicrobatchColours[static_cast<std::size_t>(m) % std::size(kMicrobatchColours)]));
     svg.text(x + 11, y + 32, fmt::format("{}", m), Svg::Anchor::kMiddle, "fill='white' font-size='11'");
@@ -175,11 +175,12 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
   if (span.end < span.start) span = {0, 1};
   double left = 150;
   for (const DeviceTrace& device : devices)
-    left = std::max(left, 90 + kBoldLetterWidth * static_cast<double>(device.name.substr(0, device.name.find(" on ")).size()));
+    left =
+        std::max(left, 90 + Svg::kBoldLetterWidth * static_cast<double>(device.name.substr(0, device.name.find(" on ")).size()));
 
   constexpr double kDeviceHeight = kComputeHeight + 2 * (kTransferHeight + kLaneGap) + kDeviceGap;
-  const double rows_bottom = kTop + kDeviceHeight * static_cast<double>(devices.size());
-  Svg svg(kWidth, rows_bottom + kBottom);
+  const double rows_bottom = kTimelineTop + kDeviceHeight * static_cast<double>(devices.size());
+  Svg svg(kTimelineWidth, rows_bottom + kTimelineBottom);
   svg.definitions(
       "<pattern id='hatch' width='5' height='5' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'>"
       "<rect width='5' height='5' fill='#f1f3f5'/><rect width='2' height='5' fill='#adb5bd'/></pattern>");
@@ -191,12 +192,12 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
   const std::vector<double> ticks = round_ticks(0, milliseconds, 10);
   for (double tick : ticks) {
     const double x = timeline.x_of(span.start + static_cast<std::int64_t>(tick * 1e6));
-    svg.line(x, kTop, x, rows_bottom, "stroke='#e6e8eb'");
+    svg.line(x, kTimelineTop, x, rows_bottom, "stroke='#e6e8eb'");
     svg.text(x, rows_bottom + 18, tick_label(tick, ticks.size() > 1 ? ticks[1] : 1), Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.text((left + kWidth - kRight) / 2, rows_bottom + 38, "milliseconds", Svg::Anchor::kMiddle, "fill='#57606a'");
+  svg.text((left + kTimelineWidth - kRight) / 2, rows_bottom + 38, "milliseconds", Svg::Anchor::kMiddle, "fill='#57606a'");
 
-  double y = kTop + kDeviceGap / 2;
+  double y = kTimelineTop + kDeviceGap / 2;
   for (const DeviceTrace& device : devices) {
     svg.text(16, y + 15, device.name.substr(0, device.name.find(" on ")), Svg::Anchor::kStart, "font-weight='600'");
     if (const auto on = device.name.find(" on "); on != std::string::npos)
@@ -204,7 +205,7 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
     double lane_y = y;
     for (TraceLane lane : {TraceLane::kCompute, TraceLane::kSend, TraceLane::kReceive}) {
       const double height = lane_height(lane);
-      svg.rect(left, lane_y, kWidth - left - kRight, height, "fill='#f6f8fa' fill-opacity='0.7'");
+      svg.rect(left, lane_y, kTimelineWidth - left - kRight, height, "fill='#f6f8fa' fill-opacity='0.7'");
       svg.text(left - 8, lane_y + height / 2 + 4, to_string(lane), Svg::Anchor::kEnd, "fill='#57606a' font-size='11'");
       timeline.draw_lane(lane_events(device, lane, step), lane_y, height);
       lane_y += height + kLaneGap;

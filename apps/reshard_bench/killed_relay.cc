@@ -12,10 +12,6 @@
 namespace weft::apps {
 namespace {
 
-constexpr auto kStartIn = std::chrono::milliseconds(20);
-
-std::int64_t nanoseconds_in(Nanoseconds time) { return (SteadyClock().now() + time).time_since_epoch().count(); }
-
 /// A host that has no source data and passes some on to another host.
 std::optional<std::size_t> relay_of(const transfer::ReshardPlan& plan) {
   for (const transfer::Flow& flow : plan.flows) {

@@ -16,10 +16,6 @@ namespace {
 
 constexpr double kProbeSeconds = 1.6;
 /// From telling the hosts when to start until then.
-constexpr auto kStartIn = std::chrono::milliseconds(20);
-
-std::int64_t nanoseconds_in(Nanoseconds time) { return (SteadyClock().now() + time).time_since_epoch().count(); }
-
 /// One call to each of the first `hosts` hosts, all at once; results by host.
 template <typename R, typename Call>
 std::vector<R> on_all(std::size_t hosts, Call&& call) {

@@ -33,6 +33,11 @@ struct EngineAddress {
   static constexpr auto fields = weft::fields(&EngineAddress::device, &EngineAddress::host, &EngineAddress::address);
 };
 
+/// Every host begins a run so long after it was asked for.
+constexpr auto kStartIn = std::chrono::milliseconds(20);
+/// The monotonic clock's reading so long from now, in nanoseconds.
+inline std::int64_t nanoseconds_in(Nanoseconds time) { return (SteadyClock().now() + time).time_since_epoch().count(); }
+
 struct RunRequest {
   std::string strategy;
   std::uint64_t run = 0;      ///< Counts up over the whole benchmark.

@@ -23,8 +23,6 @@ namespace {
 constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
 
-double seconds_between(TimePoint from, TimePoint to) { return std::chrono::duration<double>(to - from).count(); }
-
 /// The metrics of the run that the checkpoint comes from, so that the loss curve is whole.
 void bring_metrics(const fs::path& checkpoint, const RunDirectory& directory) {
   const fs::path theirs = checkpoint.parent_path().parent_path() / directory.metrics().filename();
@@ -94,7 +92,7 @@ class Loop {
     const TimePoint begun = around_.clock.now();
     const StepOutcome outcome = engine_.step(order);
     const TimePoint done = around_.clock.now();
-    if (step == first_) summary_.seconds_to_first_step = seconds_between(run_.started, done);
+    if (step == first_) summary_.seconds_to_first_step = in_seconds(done - run_.started);
     if (traced && ++num_traced_ == kNumTraced) write_traces();
 
     StepMetrics m;
@@ -102,7 +100,7 @@ class Loop {
     m.loss = outcome.loss;
     m.grad_norm = outcome.grad_norm;
     m.learning_rate = order.optimizer.learning_rate;
-    m.seconds = seconds_between(begun, done);
+    m.seconds = in_seconds(done - begun);
     m.unit = run_.unit;
     m.units_per_second = m.seconds > 0 ? static_cast<double>(run_.units_per_step) / m.seconds : 0;
     m.transfer_seconds = outcome.transfer_seconds;

@@ -27,9 +27,10 @@ void check(const ConditionalUnetShape& s) {
   }
 }
 
-class Writer {
+class ConditionalUnetWriter {
  public:
-  Writer(const ConditionalUnetShape& shape, GraphBuilder& b, ValueId context) : shape_(shape), b_(b), context_(context) {}
+  ConditionalUnetWriter(const ConditionalUnetShape& shape, GraphBuilder& b, ValueId context)
+      : shape_(shape), b_(b), context_(context) {}
 
   ValueId write(ValueId pixels, ValueId time_features) {
     const std::int64_t c = shape_.channels;
@@ -176,7 +177,8 @@ ConditionalUnetGraph conditional_unet_graph(const ConditionalUnetShape& shape, d
       b.input("context", {DType::kF32, {shape.batch, shape.context_length, 4 * c}}, {"batch", "sequence", "context"});
   result.targets = b.input("targets", {DType::kF32, {shape.batch, size, size, 4}}, picture);
   const auto converted = [&](ValueId input) { return b.convert(input, b.precision()); };
-  result.output = Writer(shape, b, converted(result.context)).write(converted(result.pixels), converted(result.time_features));
+  result.output =
+      ConditionalUnetWriter(shape, b, converted(result.context)).write(converted(result.pixels), converted(result.time_features));
   result.loss = b.squared_error(result.output, result.targets, loss_scale);
   result.graph = std::move(b).finish();
   return result;

@@ -34,9 +34,9 @@ void check(const UTransformerShape& s) {
 }
 
 /// Writes the model; one per graph.
-class Writer {
+class UTransformerWriter {
  public:
-  Writer(const UTransformerShape& shape, GraphBuilder& b) : shape_(shape), b_(b) {}
+  UTransformerWriter(const UTransformerShape& shape, GraphBuilder& b) : shape_(shape), b_(b) {}
 
   ValueId down(ValueId x) {
     for (std::int64_t level = 0; level < shape_.levels; ++level) {
@@ -156,7 +156,7 @@ UTransformerGraph u_transformer_graph(const UTransformerShape& shape, double los
       b.input("pixels", {DType::kF32, {shape.batch, shape.height, shape.width, 1}}, {"batch", "height", "width", "colours"});
   result.targets = b.input("targets", {DType::kI32, picture}, {"batch", "height", "width"});
   result.weights = b.input("weights", {DType::kF32, picture}, {"batch", "height", "width"});
-  Writer writer(shape, b);
+  UTransformerWriter writer(shape, b);
   result.logits = writer.head(writer.up(writer.bottom(writer.down(b.convert(result.pixels, b.precision())))));
   result.loss = b.cross_entropy(result.logits, result.targets, loss_scale, result.weights);
   result.graph = std::move(b).finish();

@@ -8,6 +8,8 @@ using Nanoseconds = std::chrono::nanoseconds;
 /// Monotonic time since an arbitrary start; comparable within one machine, never between machines.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Nanoseconds>;
 
+inline double in_seconds(Nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
 /// Where time comes from. Passed in, so that tests decide what time it is. Any thread.
 class Clock {
  public:

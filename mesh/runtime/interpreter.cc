@@ -19,8 +19,6 @@ namespace {
 /// failure is seen soon and little host memory is in use.
 constexpr std::size_t kActionsAhead = 2;
 
-double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
 }  // namespace
 
 Interpreter::Interpreter(const Program& program, StepRequest request, Resources& resources, std::function<void()> wake)
@@ -341,7 +339,7 @@ std::string Interpreter::position() const {
     const Start& start = *start_of_handle_[std::get<Wait>(program_.instructions[next_]).handle];
     text = fmt::format("wait for '{}'", program_.transfers[start.transfer].name);
     if (start.microbatch >= 0) text += fmt::format(" of microbatch {}", start.microbatch);
-    text += fmt::format(", for {}, ", format_seconds(seconds(resources_.clock.now() - *waiting_since_)));
+    text += fmt::format(", for {}, ", format_seconds(in_seconds(resources_.clock.now() - *waiting_since_)));
   }
   if (const auto& action = timeline_.action()) {
     text += fmt::format("in {} ", to_string(Action{action->stage, action->kind, action->microbatch}));
@@ -355,7 +353,7 @@ StepReport Interpreter::finish() {
   resources_.stream.synchronize();
   take_messages();
   StepReport report = timeline_.finish();
-  report.step_seconds = seconds(resources_.clock.now() - begun_);
+  report.step_seconds = in_seconds(resources_.clock.now() - begun_);
   report.grad_norm = grad_norm_;
   report.egress_rate = resources_.engine.counters().egress_rate;
   if (program_.losses >= 0) {

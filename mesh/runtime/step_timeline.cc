@@ -8,8 +8,6 @@
 namespace weft::mesh {
 namespace {
 
-double seconds(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
 std::int64_t nanoseconds(TimePoint time) { return time.time_since_epoch().count(); }
 
 TraceKind trace_kind(ActionKind kind) {
@@ -63,11 +61,11 @@ void StepTimeline::leave_actions(TimePoint now) {
 
 void StepTimeline::go_on(const Mark& mark, TimePoint now) {
   WEFT_CHECK(waiting_since_.has_value());
-  report_.wait_seconds += seconds(now - *waiting_since_);
+  report_.wait_seconds += in_seconds(now - *waiting_since_);
   if (mark.transfer->kind == TransferKind::kReshard) {
     waits_.emplace_back(*waiting_since_, now);
   } else if (action_) {
-    report_.action_times[action_time_].collective_seconds += seconds(now - *waiting_since_);
+    report_.action_times[action_time_].collective_seconds += in_seconds(now - *waiting_since_);
   }
   if (request_.trace) {
     report_.trace.push_back({TraceLane::kCompute, TraceKind::kWait, mark.transfer->name, nanoseconds(*waiting_since_),
@@ -78,7 +76,7 @@ void StepTimeline::go_on(const Mark& mark, TimePoint now) {
 
 void StepTimeline::close_compute_span(TimePoint now) {
   if (!computing_since_) return;
-  const double span = seconds(now - *computing_since_);
+  const double span = in_seconds(now - *computing_since_);
   report_.compute_seconds += span;
   if (action_) report_.action_times[action_time_].seconds += span;
   // Before the first action receives are posted; behind the last one the step is taken.
@@ -105,7 +103,7 @@ void StepTimeline::transferred(const Transfer& transfer, std::int32_t microbatch
         auto time = std::ranges::find(times, transfer.op, &EdgeTime::op);
         if (time == times.end()) time = times.insert(times.end(), EdgeTime{.op = transfer.op});
         ++time->count;
-        time->seconds += seconds(report.finished - report.moving);
+        time->seconds += in_seconds(report.finished - report.moving);
       }
     }
   } else {
@@ -121,8 +119,8 @@ void StepTimeline::transferred(const Transfer& transfer, std::int32_t microbatch
 }
 
 StepReport StepTimeline::finish() {
-  report_.transfer_seconds = seconds(covered_time(arrivals_));
-  report_.exposed_transfer_seconds = seconds(common_time(arrivals_, waits_));
+  report_.transfer_seconds = in_seconds(covered_time(arrivals_));
+  report_.exposed_transfer_seconds = in_seconds(common_time(arrivals_, waits_));
   for (ActionTime& time : report_.action_times) {
     time.seconds /= time.count;
     time.collective_seconds /= time.count;

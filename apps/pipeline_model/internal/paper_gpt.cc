@@ -9,7 +9,7 @@
 namespace weft::apps {
 namespace {
 
-struct Suite {
+struct GptSuite {
   const char* name;
   std::int64_t width;
   int layers;
@@ -23,7 +23,7 @@ struct Suite {
 constexpr double kDeviceFlops = 50e12;
 /// Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB; links of 600 Mbit/s are what two
 /// processor cores carry.
-constexpr Suite kSuites[] = {
+constexpr GptSuite kGptSuites[] = {
     {"gpt-2.6b", 2560, 32, {2, 2, 2}, 16, 64, {kDeviceFlops, 3.84, 64}},
     {"gpt-2.6b-4", 2560, 32, {4, 2, 1}, 8, 128, {kDeviceFlops, 3.84, 64}},
     {"gpt-1.3b", 2048, 24, {2, 1, 2}, 16, 4, {kDeviceFlops, 3.84, 64}},
@@ -34,7 +34,7 @@ constexpr double kHalf = 2;  ///< Bytes of an fp16 element.
 }  // namespace
 
 PipelineModel paper_gpt(const PipelineModelRequest& request) {
-  const Suite& suite = *std::ranges::find(kSuites, request.name, &Suite::name);
+  const GptSuite& suite = *std::ranges::find(kGptSuites, request.name, &GptSuite::name);
   const PaperScale scale = scale_of(request, suite.usual);
   const int microbatches = request.microbatches > 0 ? request.microbatches : suite.microbatches;
   const double rows = static_cast<double>(suite.rows), width = static_cast<double>(suite.width);

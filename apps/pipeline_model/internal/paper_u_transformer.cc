@@ -11,14 +11,14 @@
 namespace weft::apps {
 namespace {
 
-struct Suite {
+struct UTransformerSuite {
   const char* name;
   std::int64_t channels;
   int devices;  ///< Of each of the two meshes.
   int first_layers, second_layers;
 };
 
-constexpr Suite kSuites[] = {
+constexpr UTransformerSuite kUTransformerSuites[] = {
     {"u-transformer-2b", 672, 4, 9, 4},
     {"u-transformer-1b", 480, 2, 8, 5},
 };
@@ -34,7 +34,8 @@ constexpr PaperScale kUsual{9e12, 6.4, 128};
 }  // namespace
 
 PipelineModel paper_u_transformer(const PipelineModelRequest& request) {
-  const Suite& suite = *std::ranges::find_if(kSuites, [&](const Suite& s) { return request.name.starts_with(s.name); });
+  const UTransformerSuite& suite =
+      *std::ranges::find_if(kUTransformerSuites, [&](const UTransformerSuite& s) { return request.name.starts_with(s.name); });
   const bool split = request.name.ends_with(kBatchSuffix);
   const PaperScale scale = scale_of(request, kUsual);
   const int microbatches = request.microbatches > 0 ? request.microbatches : kMicrobatches;
