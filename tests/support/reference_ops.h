@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "core/base/check.h"
+#include "core/base/error.h"
 #include "core/graph/graph.h"
 
 namespace weft::test {
@@ -264,7 +264,7 @@ inline Numbers reference_run(const Op& op, const std::vector<const Numbers*>& in
       for (std::size_t d = static_cast<std::size_t>(op.integer("dimensions")); d < shapes[0].size(); ++d) columns *= shapes[0][d];
       return reference::sum_leading(*in[0], static_cast<std::size_t>(columns));
     }
-    default: WEFT_CHECK(false, "{} has no reference", to_string(op));
+    default: throw_error(ErrorCode::kInternal, "{} has no reference", to_string(op));
   }
 }
 
