@@ -9,6 +9,7 @@
 
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/local_cluster.h"
+#include "actors/launch/process_end.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
 #include "actors/supervision/fork_launcher.h"
@@ -30,7 +31,7 @@ class Interruption {
  private:
   std::stop_source source_;
   const SignalWatch signals_{[this](int) {
-    if (!source_.request_stop()) ::_exit(internal::kInterrupted);
+    if (!source_.request_stop()) ::_exit(kInterrupted);
   }};
 };
 
@@ -114,7 +115,7 @@ int by_hand_usage(const std::string& program) {
 }  // namespace
 
 int exit_status_of(const Error& error, bool interrupted) {
-  if (interrupted && error.code() == ErrorCode::kCancelled) return internal::kInterrupted;
+  if (interrupted && error.code() == ErrorCode::kCancelled) return kInterrupted;
   return error.code() == ErrorCode::kInvalidConfig ? 2 : 1;
 }
 
@@ -161,7 +162,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
     const ProcessConfig config = process_config_of(run);
     Mourner nobody;  // the parent of head and agents is elsewhere
     const int status = drive_cluster(drive, run, config, arguments.get_or("name", "driver"), config.cluster.hosts.size(), nobody);
-    return status == 0 && interruption.requested() ? internal::kInterrupted : status;
+    return status == 0 && interruption.requested() ? kInterrupted : status;
   } catch (...) {
     failure = current_error();
   }
@@ -210,7 +211,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
     launcher->stop_all(internal::kStopGrace);
     end_orphans(internal::kStopGrace);
   }
-  if (!failure) return status == 0 && interruption.requested() ? internal::kInterrupted : status;
+  if (!failure) return status == 0 && interruption.requested() ? kInterrupted : status;
   fmt::print(stderr, "{} failed: {}\n", program, failure->message());
   return exit_status_of(*failure, interruption.requested());
 }

@@ -7,6 +7,9 @@
 
 namespace weft::actors {
 
+/// The exit status of a run that SIGINT or SIGTERM ended, as a shell says it.
+inline constexpr int kInterrupted = 130;
+
 /// How a process is to end: set once by whoever has a reason, waited for by main(). Any thread.
 class ProcessEnd {
  public:

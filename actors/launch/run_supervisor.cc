@@ -13,6 +13,7 @@
 #include "actors/launch/happenings.h"
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/local_cluster.h"
+#include "actors/launch/process_end.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/signal_watch.h"
@@ -62,11 +63,11 @@ class RunSupervisor {
     } catch (...) {
       const Error error = current_error();
       last_words_ = error.message();
-      if (error.code() == ErrorCode::kCancelled) status = internal::kInterrupted;
+      if (error.code() == ErrorCode::kCancelled) status = kInterrupted;
     }
     launcher_.stop_all(internal::kStopGrace);
     end_orphans(internal::kStopGrace);
-    if (status == internal::kInterrupted) fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
+    if (status == kInterrupted) fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
     else if (status != 0) fmt::print(stderr, "weft: run '{}' failed: {}\n", header_.name, last_words_);
     return status;
   }
@@ -167,7 +168,7 @@ class RunSupervisor {
   }
 
   int driver_ended(const ExitEvidence& evidence, bool interrupted, std::optional<std::string> first_cause) {
-    if (interrupted) return internal::kInterrupted;
+    if (interrupted) return kInterrupted;
     if (evidence.orderly()) return 0;
     const SteadyClock clock;
     const TimePoint until = clock.now() + kBetterCauseWithin;
@@ -216,7 +217,7 @@ int run_app_role(const std::filesystem::path& app, const std::string& role, cons
   events.on_death = [&](const ExitEvidence& evidence) { happenings.add({Happening::Kind::kDriverEnded, "", evidence}); };
   const pid_t pid = launcher.launch(spec, events);
   const auto happening = happenings.next(std::nullopt);
-  if (happening->kind == Happening::Kind::kSignal) return internal::kInterrupted;  // the launcher's destructor ends the app
+  if (happening->kind == Happening::Kind::kSignal) return kInterrupted;  // the launcher's destructor ends the app
   // Whoever read its output has read enough: `weft plan cluster.yaml | head`.
   if (happening->evidence.signal == SIGPIPE) return 0;
   if (happening->evidence.violent()) {

@@ -9,8 +9,8 @@ namespace weft::apps {
 namespace {
 
 constexpr double kLossWidth = 900;
-constexpr double kHeight = 480;
-constexpr double kLeft = 64, kLossTop = 48, kLossBottom = 52;
+constexpr double kLossHeight = 480;
+constexpr double kLossLeft = 64, kLossTop = 48, kLossBottom = 52;
 
 constexpr const char* kTrain = "#2f6fde";
 constexpr const char* kValidation = "#d9480f";
@@ -44,7 +44,7 @@ struct Label {
 void spread(std::vector<Label>& labels) {
   std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
   for (std::size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + 16);
-  double floor = kHeight - kLossBottom + 4;
+  double floor = kLossHeight - kLossBottom + 4;
   for (std::size_t i = labels.size(); i-- > 0;) {
     labels[i].y = std::min(labels[i].y, floor);
     floor = labels[i].y - 16;
@@ -87,8 +87,8 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
   for (const Label& label : labels) longest = std::max(longest, label.text.size());
   const double plot_end = kLossWidth - 24 - Svg::kBoldLetterWidth * static_cast<double>(longest);
 
-  const auto x_of = [&](double step) { return kLeft + (step - 1) / (last_step - 1) * (plot_end - kLeft); };
-  const auto y_of = [&](double loss) { return kLossTop + (high - loss) / (high - low) * (kHeight - kLossTop - kLossBottom); };
+  const auto x_of = [&](double step) { return kLossLeft + (step - 1) / (last_step - 1) * (plot_end - kLossLeft); };
+  const auto y_of = [&](double loss) { return kLossTop + (high - loss) / (high - low) * (kLossHeight - kLossTop - kLossBottom); };
   const auto placed = [&](Points points) {
     for (auto& [x, y] : points) {
       x = x_of(x);
@@ -97,26 +97,27 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
     return points;
   };
 
-  Svg svg(kLossWidth, kHeight);
-  svg.text(kLeft, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
+  Svg svg(kLossWidth, kLossHeight);
+  svg.text(kLossLeft, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
   const std::vector<double> losses = round_ticks(low, high, 6);
   for (double loss : losses) {
-    svg.line(kLeft, y_of(loss), plot_end, y_of(loss), "stroke='#e6e8eb'");
-    svg.text(kLeft - 8, y_of(loss) + 4, tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1), Svg::Anchor::kEnd,
+    svg.line(kLossLeft, y_of(loss), plot_end, y_of(loss), "stroke='#e6e8eb'");
+    svg.text(kLossLeft - 8, y_of(loss) + 4, tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1), Svg::Anchor::kEnd,
              "fill='#57606a'");
   }
   for (double step : round_ticks(1, last_step, 8)) {
     if (step != std::floor(step) || step < 1) continue;
-    svg.line(x_of(step), kHeight - kLossBottom, x_of(step), kHeight - kLossBottom + 5, "stroke='#8c959f'");
-    svg.text(x_of(step), kHeight - kLossBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle, "fill='#57606a'");
+    svg.line(x_of(step), kLossHeight - kLossBottom, x_of(step), kLossHeight - kLossBottom + 5, "stroke='#8c959f'");
+    svg.text(x_of(step), kLossHeight - kLossBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.line(kLeft, kHeight - kLossBottom, plot_end, kHeight - kLossBottom, "stroke='#8c959f'");
-  svg.text((kLeft + plot_end) / 2, kHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
-  svg.text(0, 0, "loss (nats)", Svg::Anchor::kMiddle,
-           fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'", (kLossTop + kHeight - kLossBottom) / 2));
+  svg.line(kLossLeft, kLossHeight - kLossBottom, plot_end, kLossHeight - kLossBottom, "stroke='#8c959f'");
+  svg.text((kLossLeft + plot_end) / 2, kLossHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
+  svg.text(
+      0, 0, "loss (nats)", Svg::Anchor::kMiddle,
+      fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'", (kLossTop + kLossHeight - kLossBottom) / 2));
 
   if (baseline.loss > 0) {
-    svg.line(kLeft, y_of(baseline.loss), plot_end, y_of(baseline.loss),
+    svg.line(kLossLeft, y_of(baseline.loss), plot_end, y_of(baseline.loss),
              fmt::format("stroke='{}' stroke-width='1.5' stroke-dasharray='6 4'", kBaseline));
   }
   if (!train.empty()) {

@@ -15,7 +15,7 @@ namespace weft::apps {
 namespace {
 
 constexpr double kTimelineWidth = 1400;
-constexpr double kRight = 24, kTimelineTop = 96, kTimelineBottom = 48;
+constexpr double kTimelineRight = 24, kTimelineTop = 96, kTimelineBottom = 48;
 constexpr double kComputeHeight = 34, kTransferHeight = 16, kLaneGap = 3, kDeviceGap = 16;
 constexpr double kLetterWidth = 7;
 
@@ -79,7 +79,7 @@ class Timeline {
 
   double x_of(std::int64_t ns) const {
     const double length = static_cast<double>(std::max<std::int64_t>(1, span_.end - span_.start));
-    return left_ + static_cast<double>(ns - span_.start) / length * (kTimelineWidth - left_ - kRight);
+    return left_ + static_cast<double>(ns - span_.start) / length * (kTimelineWidth - left_ - kTimelineRight);
   }
 
   /// Each group of events that overlap shares the lane's height.
@@ -195,7 +195,8 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
     svg.line(x, kTimelineTop, x, rows_bottom, "stroke='#e6e8eb'");
     svg.text(x, rows_bottom + 18, tick_label(tick, ticks.size() > 1 ? ticks[1] : 1), Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.text((left + kTimelineWidth - kRight) / 2, rows_bottom + 38, "milliseconds", Svg::Anchor::kMiddle, "fill='#57606a'");
+  svg.text((left + kTimelineWidth - kTimelineRight) / 2, rows_bottom + 38, "milliseconds", Svg::Anchor::kMiddle,
+           "fill='#57606a'");
 
   double y = kTimelineTop + kDeviceGap / 2;
   for (const DeviceTrace& device : devices) {
@@ -205,7 +206,7 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
     double lane_y = y;
     for (TraceLane lane : {TraceLane::kCompute, TraceLane::kSend, TraceLane::kReceive}) {
       const double height = lane_height(lane);
-      svg.rect(left, lane_y, kTimelineWidth - left - kRight, height, "fill='#f6f8fa' fill-opacity='0.7'");
+      svg.rect(left, lane_y, kTimelineWidth - left - kTimelineRight, height, "fill='#f6f8fa' fill-opacity='0.7'");
       svg.text(left - 8, lane_y + height / 2 + 4, to_string(lane), Svg::Anchor::kEnd, "fill='#57606a' font-size='11'");
       timeline.draw_lane(lane_events(device, lane, step), lane_y, height);
       lane_y += height + kLaneGap;

@@ -15,7 +15,7 @@ namespace weft::apps {
 namespace {
 
 constexpr double kProbeSeconds = 1.6;
-/// From telling the hosts when to start until then.
+
 /// One call to each of the first `hosts` hosts, all at once; results by host.
 template <typename R, typename Call>
 std::vector<R> on_all(std::size_t hosts, Call&& call) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,6 +10,7 @@
 #include "actors/call/interface.h"
 #include "actors/system/context.h"
 #include "apps/reshard_bench/tcp_probe.h"
+#include "core/base/clock.h"
 #include "transfer/execute/transfer_engine.h"
 #include "transfer/flow/landed.h"
 #include "transfer/reshard/plan.h"
@@ -33,7 +36,7 @@ struct EngineAddress {
   static constexpr auto fields = weft::fields(&EngineAddress::device, &EngineAddress::host, &EngineAddress::address);
 };
 
-/// Every host begins a run so long after it was asked for.
+/// From telling the hosts when to start until then.
 constexpr auto kStartIn = std::chrono::milliseconds(20);
 /// The monotonic clock's reading so long from now, in nanoseconds.
 inline std::int64_t nanoseconds_in(Nanoseconds time) { return (SteadyClock().now() + time).time_since_epoch().count(); }

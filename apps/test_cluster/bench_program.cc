@@ -7,17 +7,13 @@
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
+#include "actors/launch/process_end.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/supervision/signal_watch.h"
 #include "apps/test_cluster/test_hosts.h"
 #include "core/base/error.h"
 
 namespace weft::apps {
-namespace {
-
-constexpr int kInterrupted = 130;
-
-}  // namespace
 
 int run_bench_program(int argc, char** argv, const BenchProgram& program) {
   try {
@@ -38,12 +34,12 @@ int run_interruptible(const std::function<int(const std::stop_token&)>& work) {
   std::stop_source stop;
   // The second signal ends the process at once; what it has started hangs on it and ends too.
   const actors::SignalWatch signals([&stop](int) {
-    if (!stop.request_stop()) ::_exit(kInterrupted);
+    if (!stop.request_stop()) ::_exit(actors::kInterrupted);
   });
   try {
     return work(stop.get_token());
   } catch (const Error&) {
-    if (stop.stop_requested()) return kInterrupted;
+    if (stop.stop_requested()) return actors::kInterrupted;
     throw;
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "actors/launch/process_end.h"
 #include "apps/report/progress_display.h"
 #include "apps/run_directory/run_directory.h"
 #include "apps/train/training_loop.h"
@@ -16,7 +17,6 @@ namespace weft::apps {
 namespace {
 
 constexpr int kDone = 0;
-constexpr int kInterrupted = 130;
 
 RunConfig read(const actors::AppRun& run, TrainingApp& app) {
   if (run.config.empty())
@@ -145,7 +145,7 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
                              .started = started};
   const RunSummary summary =
       train(training, engine, {.directory = directory, .screen = screen, .clock = clock, .stop = run.stop});
-  return summary.outcome == "done" ? kDone : kInterrupted;
+  return summary.outcome == "done" ? kDone : actors::kInterrupted;
 }
 
 }  // namespace weft::apps

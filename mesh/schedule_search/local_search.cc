@@ -19,7 +19,7 @@ bool keep_order(const Action& a, const Action& b) {
   return both_forward || both_input || both_weight || a.kind == b.kind;
 }
 
-std::int64_t actions_of(const Schedule& schedule) {
+std::int64_t count_actions(const Schedule& schedule) {
   std::int64_t count = 0;
   for (const auto& actions : schedule.actors) count += static_cast<std::int64_t>(actions.size());
   return count;
@@ -114,12 +114,12 @@ Judge::Verdict Judge::verdict_of(const QuickSimulation::Outcome& outcome) const 
 
 Judge::Verdict Judge::judge(const Schedule& schedule, double longest_step) {
   if (!quick_) return judge_fully(schedule);
-  simulated_ += actions_of(schedule);
+  simulated_ += count_actions(schedule);
   return verdict_of(quick_->play(schedule, longest_step));
 }
 
 Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
-  simulated_ += actions_of(schedule);
+  simulated_ += count_actions(schedule);
   if (quick_) return verdict_of(quick_->play(schedule, std::numeric_limits<double>::infinity(), true));
   const std::optional<Simulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
@@ -133,7 +133,7 @@ Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
 }
 
 Judge::Look Judge::look(const Schedule& schedule) {
-  simulated_ += actions_of(schedule);
+  simulated_ += count_actions(schedule);
   Look look;
   if (quick_) {
     quick_->play(schedule);

@@ -11,7 +11,4 @@ inline constexpr auto kAskHeadEvery = std::chrono::milliseconds(5);
 /// How long processes of a run may take to end by themselves before they are killed.
 inline constexpr auto kStopGrace = std::chrono::seconds(3);
 
-/// The exit status of a run that SIGINT or SIGTERM ended, as a shell says it.
-inline constexpr int kInterrupted = 130;
-
 }  // namespace weft::actors::internal
