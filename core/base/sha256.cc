@@ -1,10 +1,11 @@
 #include "core/base/sha256.h"
 
-#include <openssl/evp.h>
+// The functions of one algorithm, which OpenSSL 3 would rather have found by name among all that it has, as a library of 5 MiB.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <array>
 #include <fstream>
-#include <memory>
 #include <vector>
 
 #include "core/base/check.h"
@@ -16,21 +17,18 @@ namespace {
 /// A running SHA-256.
 class Digest final {
  public:
-  Digest() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    WEFT_CHECK(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
-  }
-  void update(const void* bytes, std::size_t size) { WEFT_CHECK(EVP_DigestUpdate(context_.get(), bytes, size) == 1); }
+  Digest() { WEFT_CHECK(SHA256_Init(&context_) == 1); }
+  void update(const void* bytes, std::size_t size) { WEFT_CHECK(SHA256_Update(&context_, bytes, size) == 1); }
   std::string finish() {
-    std::array<unsigned char, EVP_MAX_MD_SIZE> bytes;
-    unsigned int size = 0;
-    WEFT_CHECK(EVP_DigestFinal_ex(context_.get(), bytes.data(), &size) == 1);
+    std::array<unsigned char, SHA256_DIGEST_LENGTH> bytes{};
+    WEFT_CHECK(SHA256_Final(bytes.data(), &context_) == 1);
     std::string text;
-    for (unsigned int i = 0; i < size; ++i) text += fmt::format("{:02x}", bytes[i]);
+    for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
     return text;
   }
 
  private:
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
+  SHA256_CTX context_{};
 };
 
 }  // namespace
