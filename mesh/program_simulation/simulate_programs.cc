@@ -1,8 +1,10 @@
 #include "mesh/program_simulation/simulate_programs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <utility>
 
@@ -35,7 +37,7 @@ class Player {
       if (end && (queue_.empty() || *end <= queue_.top().first)) {
         now_ = *end;
         links_.advance(now_);
-        over(links_.take_ended());
+        moved(links_.take_ended());
       } else if (!queue_.empty()) {
         const auto [time, index] = queue_.top();
         queue_.pop();
@@ -56,19 +58,38 @@ class Player {
   }
 
  private:
+  /// A device's part in a transfer, by program and handle.
+  struct PartId {
+    std::size_t program = 0;
+    std::uint32_t handle = 0;
+  };
+  /// One of a movement's devices, and those behind it: they are done together.
+  struct Group {
+    std::vector<PartId> parts;
+    std::size_t open = 1;  ///< Parts that have not been started, and the movement itself.
+    bool first_started = false;
+  };
   /// A movement of one microbatch.
   struct Instance {
     const Traffic::Movement* movement = nullptr;
-    std::size_t missing = 0;  ///< Devices that have not started it.
+    std::size_t missing = 0;    ///< Devices that have not started it.
+    std::vector<Group> groups;  ///< By device.
     std::uint64_t order = 0;
-    bool begun = false;
+    enum class State : std::uint8_t { kStill, kMoving, kOver };
+    State state = State::kStill;
+    double left = 0;   ///< Bytes that have not begun to move.
+    double early = 0;  ///< Bytes that receivers keep until they start it.
+    double end = 0;
   };
-  /// A device's part in a transfer: the movements in which it takes part.
+  /// The movements in which a device takes part.
   struct Part {
-    std::vector<std::size_t> instances;
+    struct Role {
+      std::size_t instance = 0;
+      std::size_t group = 0;
+    };
+    std::vector<Role> roles;
     std::size_t open = 0;
-    double end = 0;  ///< When the last of them that is over was.
-    bool started = false;
+    double end = 0;  ///< When the last of them that is done was.
   };
   struct Device {
     std::size_t next = 0;
@@ -93,18 +114,30 @@ class Player {
       const auto [first, is_new] = first_instance_.try_emplace({op, start->microbatch}, instances_.size());
       if (is_new) {
         for (const Traffic::Movement& movement : movements->second) {
-          instances_.push_back({&movement, movement.devices.size()});
-          waiting_.emplace_back();
+          const std::size_t devices = movement.devices.size();
+          instances_.push_back(
+              {.movement = &movement, .missing = devices, .groups = std::vector<Group>(devices), .left = movement.bytes});
         }
       }
       Part& part = device.parts[start->handle];
       for (std::size_t i = 0; i < movements->second.size(); ++i) {
-        if (std::ranges::find(movements->second[i].devices, program.device) == movements->second[i].devices.end()) continue;
-        part.instances.push_back(first->second + i);
-        waiting_[first->second + i].emplace_back(index, start->handle);
+        const std::optional<std::size_t> group = group_of(program.device, movements->second[i]);
+        if (!group) continue;
+        Group& joined = instances_[first->second + i].groups[*group];
+        joined.parts.push_back({index, start->handle});
+        ++joined.open;
+        part.roles.push_back({first->second + i, *group});
       }
-      part.open = part.instances.size();
+      part.open = part.roles.size();
     }
+  }
+
+  static std::optional<std::size_t> group_of(transfer::DeviceId device, const Traffic::Movement& movement) {
+    const auto behind = std::ranges::find(movement.behind, device, &Traffic::Movement::Behind::device);
+    const transfer::DeviceId first = behind != movement.behind.end() ? behind->from : device;
+    const auto found = std::ranges::find(movement.devices, first);
+    if (found == movement.devices.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - movement.devices.begin());
   }
 
   void resume_at(double time, std::size_t index) { queue_.push({time, index}); }
@@ -126,7 +159,6 @@ class Player {
       if (device.clock > now_) return resume_at(device.clock, index);
       if (start != nullptr) {
         begin(program.device, device.parts[start->handle]);
-        try_held();
         continue;
       }
       const Part& part = device.parts[wait->handle];
@@ -136,57 +168,80 @@ class Player {
     }
   }
 
-  void begin(transfer::DeviceId device, Part& part) {
-    part.started = true;
-    for (const std::size_t number : part.instances) {
-      Instance& instance = instances_[number];
-      const auto& queue = instance.movement->queue;
-      const bool sends = !queue || queue->device == device;
-      if (sends) instance.order = ++started_;
-      if (!sends && instance.begun) kept_[{queue->device, device}] -= instance.movement->bytes;
-      if (--instance.missing == 0) {
-        move(number);
-      } else if (sends && instance.movement->eager) {
-        held_.push_back(number);
-      }
+  void begin(transfer::DeviceId device, const Part& part) {
+    for (const Part::Role& role : part.roles) {
+      Instance& instance = instances_[role.instance];
+      if (instance.movement->devices[role.group] == device) begin_first(device, role);
+      if (--instance.groups[role.group].open == 0) end(instance, role.group);
     }
   }
 
-  void move(std::size_t number) {
-    Instance& instance = instances_[number];
-    if (std::exchange(instance.begun, true)) return;
-    if (instance.movement->crossings.empty()) return over(number);
-    links_.advance(now_);
-    links_.add(number, *instance.movement, instance.order);
+  void begin_first(transfer::DeviceId device, const Part::Role& role) {
+    Instance& instance = instances_[role.instance];
+    instance.groups[role.group].first_started = true;
+    const auto& queue = instance.movement->queue;
+    const bool sends = !queue || queue->device == device;
+    if (sends) instance.order = ++started_;
+    if (!sends) kept_[{queue->device, device}] -= instance.early;
+    if (--instance.missing == 0) {
+      if (instance.state == Instance::State::kStill) move(role.instance, instance.left);
+    } else if (sends && instance.movement->eager_chunk > 0) {
+      instance.early = room_for(instance);
+      if (instance.early > 0) move(role.instance, instance.early);
+    }
   }
 
-  /// Lets eager movements go whose receivers have room to keep them.
-  void try_held() {
-    std::erase_if(held_, [&](std::size_t number) {
-      const Traffic::Movement& movement = *instances_[number].movement;
-      if (instances_[number].begun) return true;
-      std::vector<double*> kept;
-      for (const auto& [index, handle] : waiting_[number]) {
-        if (!devices_[index].parts[handle].started) kept.push_back(&kept_[{movement.queue->device, programs_[index].device}]);
-      }
-      if (std::ranges::any_of(kept, [&](const double* one) { return *one + movement.bytes > traffic_.eager_budget; }))
-        return false;
-      for (double* one : kept) *one += movement.bytes;
-      move(number);
-      return true;
-    });
+  /// Takes the room for what moves of it before its receivers have started it.
+  double room_for(const Instance& instance) {
+    const Traffic::Movement& movement = *instance.movement;
+    std::vector<double*> kept;
+    double room = movement.bytes;
+    for (std::size_t i = 0; i < movement.devices.size(); ++i) {
+      if (instance.groups[i].first_started) continue;
+      kept.push_back(&kept_[{movement.queue->device, movement.devices[i]}]);
+      room = std::min(room, traffic_.eager_budget - *kept.back());
+    }
+    if (room < movement.bytes) room = std::max(0.0, std::floor(room / movement.eager_chunk) * movement.eager_chunk);
+    for (double* one : kept) *one += room;
+    return room;
+  }
+
+  void move(std::size_t number, double bytes) {
+    Instance& instance = instances_[number];
+    if (instance.movement->crossings.empty()) return over(number);
+    instance.state = Instance::State::kMoving;
+    instance.left -= bytes;
+    links_.advance(now_);
+    links_.add(number, *instance.movement, instance.order, bytes);
+  }
+
+  /// What was on the links is there.
+  void moved(std::size_t number) {
+    Instance& instance = instances_[number];
+    if (instance.left == 0) return over(number);
+    instance.state = Instance::State::kStill;
+    if (instance.missing == 0) move(number, instance.left);
   }
 
   void over(std::size_t number) {
-    const double end = now_ + instances_[number].movement->latency;
-    for (const auto& [index, handle] : waiting_[number]) {
-      Device& device = devices_[index];
-      Part& part = device.parts[handle];
-      part.end = std::max(part.end, end);
+    Instance& instance = instances_[number];
+    instance.state = Instance::State::kOver;
+    instance.end = now_ + instance.movement->latency;
+    for (std::size_t group = 0; group < instance.groups.size(); ++group) {
+      if (--instance.groups[group].open == 0) end(instance, group);
+    }
+  }
+
+  /// A group of a movement is done.
+  void end(const Instance& instance, std::size_t group) {
+    for (const PartId& id : instance.groups[group].parts) {
+      Device& device = devices_[id.program];
+      Part& part = device.parts[id.handle];
+      part.end = std::max({part.end, instance.end, now_});
       if (--part.open > 0 || !device.blocked) continue;
-      if (std::get<Wait>(programs_[index].instructions[device.next]).handle != handle) continue;
+      if (std::get<Wait>(programs_[id.program].instructions[device.next]).handle != id.handle) continue;
       device.blocked = false;
-      resume_at(part.end, index);
+      resume_at(part.end, id.program);
     }
   }
 
@@ -209,11 +264,9 @@ class Player {
   std::vector<Device> devices_;
   std::map<std::pair<std::uint32_t, int>, std::size_t> first_instance_;  ///< By (op, microbatch).
   std::vector<Instance> instances_;
-  std::vector<std::vector<std::pair<std::size_t, std::uint32_t>>> waiting_;  ///< By instance: (device, handle).
   using Event = std::pair<double, std::size_t>;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;      ///< Devices that go on at a time.
   std::map<std::pair<transfer::DeviceId, transfer::DeviceId>, double> kept_;  ///< Bytes of the first that the second keeps.
-  std::vector<std::size_t> held_;                                             ///< Eager movements whose sender alone has started.
   std::uint64_t started_ = 0;
   double now_ = 0;
 };

@@ -90,7 +90,7 @@ class TrafficMaker {
   }
 
  private:
-  /// Alone it takes what the flows take by transfer::simulate().
+  /// Of all devices of the flows. Alone it takes what they take by transfer::simulate().
   Traffic::Movement movement(std::span<const transfer::Flow> flows) const {
     Traffic::Movement result;
     std::set<transfer::DeviceId> devices;
@@ -123,15 +123,37 @@ class TrafficMaker {
     if (!sender) return result;
     result.queue = {sender->value(), *sender};
     result.weight = weights_[sender->value()];
-    const auto from_root = [&](const transfer::FlowEdge& edge) { return edge.parent == flow.root; };
-    result.eager = flow.chunk_bytes <= kEagerChunk && std::ranges::all_of(flow.edges, from_root);
+    const auto straight = [&](const transfer::FlowEdge& edge) { return edge.parent == *sender || !between_hosts(edge); };
+    if (*sender == flow.root && flow.chunk_bytes <= kEagerChunk && std::ranges::all_of(flow.edges, straight))
+      result.eager_chunk = static_cast<double>(flow.chunk_bytes);
+    part_devices(flow, result);
     return result;
+  }
+
+  /// Puts devices that get the flow inside their host behind the one that it came to, or from.
+  void part_devices(const transfer::Flow& flow, Traffic::Movement& movement) const {
+    std::set<transfer::DeviceId> in_front{flow.root};
+    for (const transfer::FlowEdge& edge : flow.edges) {
+      if (between_hosts(edge)) in_front.insert({edge.parent, edge.child});
+    }
+    movement.devices.assign(in_front.begin(), in_front.end());
+    std::map<transfer::DeviceId, transfer::DeviceId> from;
+    for (const transfer::FlowEdge& edge : flow.edges) {
+      if (in_front.contains(edge.child)) continue;
+      const transfer::DeviceId first = in_front.contains(edge.parent) ? edge.parent : from.at(edge.parent);
+      from.emplace(edge.child, first);
+      movement.behind.push_back({edge.child, first});
+    }
+  }
+
+  bool between_hosts(const transfer::FlowEdge& edge) const {
+    return topology_.host_of(edge.parent) != topology_.host_of(edge.child);
   }
 
   /// The first device that sends it to another host.
   std::optional<transfer::DeviceId> sender_of(const transfer::Flow& flow) const {
     for (const transfer::FlowEdge& edge : flow.edges) {
-      if (topology_.host_of(edge.parent) != topology_.host_of(edge.child)) return edge.parent;
+      if (between_hosts(edge)) return edge.parent;
     }
     return std::nullopt;
   }

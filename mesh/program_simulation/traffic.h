@@ -16,8 +16,8 @@ namespace weft::mesh {
 /// What the transfers of programs do to the network. A value.
 struct Traffic {
   /// A part of a transfer that moves as one: a flow, or all of a collective. It can move as soon as all of its devices have
-  /// started the transfer, or its sender, if the others keep it meanwhile; they have done with it when it is over. Replicas that
-  /// have no flow in common start and end apart.
+  /// started the transfer, or its sender, as far as the others keep it meanwhile; they have done with it when it is over, and
+  /// those behind them have started too. Replicas that have no flow in common start and end apart.
   struct Movement {
     struct Crossing {
       std::uint32_t link = 0;
@@ -34,14 +34,22 @@ struct Traffic {
       transfer::DeviceId device;
     };
     std::optional<Queue> queue;
-    /// Straight from the queue's device, in messages so small that receivers take them before they have started the transfer.
-    bool eager = false;
+    /// Of a flow that crosses the network straight from the queue's device: the size of its messages, if receivers keep them
+    /// before they have started the transfer; else 0.
+    double eager_chunk = 0;
+    /// Gets it inside its host, in no time, once it and `from`, which is one of `devices`, have started the transfer.
+    struct Behind {
+      transfer::DeviceId device;
+      transfer::DeviceId from;
+    };
+    std::vector<Behind> behind;
   };
 
   std::map<std::uint32_t, std::vector<Movement>> movements;  ///< By Transfer::op; in the order in which they compete.
   std::vector<double> link_rates;                            ///< Bytes a second.
   std::vector<std::size_t> queue_places;                     ///< How many movements of a queue may be under way.
-  /// What a device keeps at most of another one's transfers that it has not started.
+  /// Bytes that a device keeps at most of another one's transfers that it has not started. A message beyond that stays with its
+  /// sender, with all that follow in its flow, until the transfer is started.
   double eager_budget = static_cast<double>(transfer::Wire::kEagerBudget);
 };
 

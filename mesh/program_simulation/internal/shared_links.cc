@@ -14,9 +14,9 @@ constexpr double kRounding = 1 + 1e-12;
 
 }  // namespace
 
-void SharedLinks::add(std::size_t number, const Traffic::Movement& movement, std::uint64_t order) {
+void SharedLinks::add(std::size_t number, const Traffic::Movement& movement, std::uint64_t order, double bytes) {
   const auto behind = std::ranges::upper_bound(all_, order, {}, &Moving::order);
-  all_.insert(behind, {number, &movement, order, movement.bytes, 0});
+  all_.insert(behind, {number, &movement, order, bytes, 0});
   changed_ = true;
 }
 

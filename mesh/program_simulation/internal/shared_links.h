@@ -14,8 +14,8 @@ class SharedLinks {
  public:
   explicit SharedLinks(const Traffic& traffic) : traffic_(traffic) {}
 
-  /// `movement` can move from now on; it must cross a link. `order`: lower ones get the places of a queue first.
-  void add(std::size_t number, const Traffic::Movement& movement, std::uint64_t order);
+  /// So many bytes of `movement` can move from now on; it must cross a link. `order`: lower ones get the places of a queue first.
+  void add(std::size_t number, const Traffic::Movement& movement, std::uint64_t order, double bytes);
   /// When the first one is over if none comes before; nothing while there is none.
   std::optional<double> next_end();
   /// Lets the time pass; must not go beyond next_end().

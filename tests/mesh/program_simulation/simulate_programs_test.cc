@@ -102,13 +102,31 @@ TEST(SimulatePrograms, SmallMessagesMoveBeforeTheirReceiverWantsThem) {
   for (auto& [op, movements] : traffic.movements) movements.front().queue = {0, DeviceId(0)};
   const InstructionSeconds seconds = times(programs, {0, 20});
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{32, 32}));
-  for (auto& [op, movements] : traffic.movements) movements.front().eager = true;
+  for (auto& [op, movements] : traffic.movements) movements.front().eager_chunk = 6;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{12, 20}));
   // There is room for one only.
   traffic.eager_budget = 10;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{26, 26}));
   traffic.eager_budget = 5;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{32, 32}));
+  // For all of the first and two of three messages of the second: the last one stays with its sender.
+  traffic.eager_budget = 11;
+  for (auto& [op, movements] : traffic.movements) movements.front().eager_chunk = 2;
+  EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{22, 22}));
+}
+
+TEST(SimulatePrograms, WhoGetsItInsideItsHostHoldsUpThoseBeforeItButNotTheSender) {
+  // 0 sends to 1, which passes it on to 2.
+  const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {1})};
+  Traffic traffic{{{1, {movement(0, 1, 6)}}}, {1}, {1}};
+  Traffic::Movement& passed_on = traffic.movements[1].front();
+  passed_on.queue = {0, DeviceId(0)};
+  passed_on.behind = {{DeviceId(2), DeviceId(1)}};
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 20}), traffic).end, (std::vector<double>{6, 20, 20}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 20, 0}), traffic).end, (std::vector<double>{26, 26, 26}));
+  passed_on.eager_chunk = 6;
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 20, 0}), traffic).end, (std::vector<double>{6, 20, 20}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{6, 6, 6}));
 }
 
 TEST(SimulatePrograms, ProgramsThatWaitForEachOtherAreRefused) {

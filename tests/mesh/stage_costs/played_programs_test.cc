@@ -94,7 +94,9 @@ mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan, const mes
         const bool reduces = transfer.kind == mesh::TransferKind::kAllReduce;
         if (reduces && !link_of_mesh.contains(mesh)) link_of_mesh[mesh] = add_link();
         const std::uint32_t link = reduces ? link_of_mesh[mesh] : add_link();
-        movements.push_back({{}, 0, {{link, 1}}, 0, 1, {{link, program.device}}});
+        mesh::Traffic::Movement& added = movements.emplace_back();
+        added.crossings = {{link, 1}};
+        added.queue = {link, program.device};
       }
       movements.front().devices.push_back(program.device);
       movements.front().bytes = seconds_of(plan, costs, transfer, mesh);
