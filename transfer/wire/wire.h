@@ -77,7 +77,8 @@ class Wire {
   /// Must come before anything else, once.
   virtual void set_events(WireEvents& events) = 0;
 
-  /// Makes `peer` known; does not wait. Both sides call it. Throws Error(kInvalidArgument) for an address that cannot be one.
+  /// Makes `peer` known; does not wait. Both sides call it; what is sent before the other side has may wait for that. Throws
+  /// Error(kInvalidArgument) for an address that cannot be one.
   virtual void connect(DeviceId peer, HostId host, std::span<const std::byte> address) = 0;
   /// Cuts the connection: everything under way with `peer` finishes soon, with kCancelled where it had not finished
   /// before, and messages from it that were not taken are gone. The peer sees this device as lost. No-op if not connected.

@@ -28,13 +28,6 @@ namespace {
 
 // How long a wire that is being destroyed waits for its last messages to leave.
 constexpr auto kFlushTime = std::chrono::milliseconds(200);
-// A receiver tells of eager bytes that it has taken in steps of this size: small beside kFarAhead, or senders would wait for the
-// credit of what has long been taken.
-constexpr std::size_t kCreditStep = 32 * 1024;
-// What was handed to a socket is out of the engine's hands: it shares the link with all else in the sockets, whatever should go
-// first. So over the network a message is told to be finished only when at most this much before its end is still on its way. Not
-// less than two steps (of what was taken and what is kept), or the last messages would never be.
-constexpr std::size_t kFarAhead = 64 * 1024;
 
 }  // namespace
 
@@ -59,15 +52,19 @@ class UcxWire final : public Wire {
     for (auto& [id, incoming] : incoming_) {
       if (incoming.descriptor != nullptr) untaken.insert(incoming.sender);
     }
-    for (auto& [id, peer] : peers_) {
-      say_goodbye(*peer);
-      close(*peer, untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
-    }
+    ending_ = true;
+    const auto close_all = [&] {
+      bool all = close_lingering();
+      for (auto& [id, peer] : peers_)
+        all &= close(*peer, untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
+      return all;
+    };
+    bool closed = close_all();
     for (auto& [id, incoming] : incoming_) discard(incoming);
     const auto until = std::chrono::steady_clock::now() + kFlushTime;
-    ending_ = true;
-    while ((workers_.is_closing() || sends_under_way_ > 0) && std::chrono::steady_clock::now() < until) {
+    while ((!closed || workers_.is_closing() || sends_under_way_ > 0) && std::chrono::steady_clock::now() < until) {
       if (workers_.progress() == 0) wait(std::chrono::milliseconds(5));
+      closed = close_all();
     }
     ::close(wake_fd_);
   }
@@ -90,23 +87,17 @@ class UcxWire final : public Wire {
       added.process = ProcessWatch(address.pid);
       if (added.process.was_gone()) added.fail(fmt::format("its process, {}, has ended", address.pid));
     }
-    const auto add_way = [&](UcxWorker& worker, const std::vector<std::byte>& to) {
-      added.ways.push_back({&worker, worker.connect(to, &on_peer_error, &added)});
-    };
-    if (near) add_way(workers_.shared_memory()->worker, address.shm);
-    for (std::size_t rail = 0; !near && rail < std::min(workers_.num_rails(), address.tcp.size()); ++rail)
-      add_way(workers_.rail(rail).worker, address.tcp[rail]);
+    added.join(workers_, address, &on_peer_error);
     peers_.emplace(peer, std::move(owned));
-    give_early_credit(added);
-    // Connections are made when they are first used: use it, so that the first real message does not wait for that.
-    for (std::size_t way = 0; way < added.ways.size(); ++way) send_control(added, way, {Prefix::kHello, self_.value(), 0});
+    for (Peer::Connection* connection : added.connections()) {
+      connection->heard = early_hellos_.erase({peer, connection->worker}) != 0;
+      send_control(added, *connection, Prefix::kHello, 0);
+    }
   }
 
   void drop(DeviceId peer) override {
     const auto found = peers_.find(peer);
     if (found == peers_.end()) return;
-    // A socket's end tells the other side; shared memory has nothing of that kind.
-    say_goodbye(*found->second);
     found->second->end = Peer::End::kDropped;
     retire(found);
   }
@@ -128,21 +119,8 @@ class UcxWire final : public Wire {
       return;
     }
     Peer& to = *found->second;
-    const bool eager = payload.size() <= to.eager_limit && to.unacknowledged() + payload.size() <= kEagerBudget;
-    Request* request = new_request(&to, token);
-    request->way = to.least_loaded_way();
-    Peer::Way& way = to.ways[request->way];
-    if (eager) {
-      way.eager_sent += payload.size();
-      request->eager_end = way.eager_sent;
-    } else {
-      request->at_sender = payload.size();
-      way.at_sender += payload.size();
-    }
-    const Prefix prefix{Prefix::kMessage, self_.value(), 0};
-    std::memcpy(request->header.data(), &prefix, sizeof(prefix));
-    if (!header.empty()) std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
-    post(*request, sizeof(prefix) + header.size(), payload, eager);
+    if (to.open) transmit(to, header, payload, token);
+    else to.unsent.push_back({{header.begin(), header.end()}, payload, token});
   }
 
   void receive(MessageId message, std::span<std::byte> buffer, Token token) override {
@@ -185,11 +163,14 @@ class UcxWire final : public Wire {
   std::size_t progress() override {
     WEFT_CHECK(events_ != nullptr, "set_events() comes before progress()");
     std::size_t done = workers_.progress();
+    close_lingering();
     // Errors of endpoints are told inside the progress above, which may count nothing.
     for (auto it = peers_.begin(); it != peers_.end();) {
       const auto at = it++;
-      if (at->second->end != Peer::End::kFailed) continue;
-      happened_.push_back(PeerLost{at->first, Error(ErrorCode::kPeerDied, at->second->cause)});
+      Peer& peer = *at->second;
+      if (peer.is_over()) peer.fail(peer.cause);
+      if (peer.end != Peer::End::kFailed) continue;
+      happened_.push_back(PeerLost{at->first, Error(ErrorCode::kPeerDied, peer.cause)});
       retire(at);
     }
     while (!happened_.empty()) {
@@ -206,6 +187,7 @@ class UcxWire final : public Wire {
     std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
     for (const auto& [id, peer] : peers_) {
       if (peer->process.fd() >= 0 && peer->end == Peer::End::kNone) fds.push_back({peer->process.fd(), POLLIN, 0});
+      if (peer->ending_since) timeout = std::min<Nanoseconds>(timeout, kLastMessagesTime);
     }
     if (!workers_.wait(fds, timeout)) return;
     if ((fds[0].revents & POLLIN) != 0) {
@@ -215,7 +197,9 @@ class UcxWire final : public Wire {
     for (std::size_t i = 1; i < fds.size(); ++i) {
       if (fds[i].revents == 0) continue;
       for (const auto& [id, peer] : peers_) {
-        if (peer->process.fd() == fds[i].fd) peer->fail(fmt::format("its process, {}, has ended", peer->process.pid()));
+        if (peer->process.fd() != fds[i].fd) continue;
+        for (Peer::Connection* connection : peer->connections()) connection->ended = true;
+        peer->fail(fmt::format("its process, {}, has ended", peer->process.pid()));
       }
     }
   }
@@ -229,11 +213,12 @@ class UcxWire final : public Wire {
   /// One send or receive that UCX works on. The header must stay where it is until then.
   struct Request {
     UcxWire* wire = nullptr;
-    Peer* peer = nullptr;  // none: a receive from a device that was not connected from here
+    Peer* peer = nullptr;  // none: a receive from a device that was dropped
     std::size_t way = 0;
-    std::size_t at_sender = 0;    // bytes of a rendezvous
-    std::uint64_t eager_end = 0;  // of an eager message: Way::eager_sent with it
-    std::optional<Token> token;   // none: a message of the wire itself
+    std::size_t at_sender = 0;          // bytes of a rendezvous
+    std::uint64_t eager_end = 0;        // of an eager message, see EagerLedger
+    std::optional<Token> token;         // none: a message of the wire itself
+    Peer::Connection* hello = nullptr;  // where this is the first message
     std::array<std::byte, sizeof(Prefix) + kMaxHeaderBytes> header;
   };
   struct Incoming {
@@ -276,43 +261,95 @@ class UcxWire final : public Wire {
     request->way = 0;
     request->at_sender = 0;
     request->eager_end = 0;
+    request->hello = nullptr;
     return request;
   }
 
-  void post(Request& request, std::size_t header_bytes, std::span<const std::byte> payload, bool eager) {
+  void post(Request& request, const Peer::Connection& connection, std::size_t header_bytes, std::span<const std::byte> payload,
+            bool eager) {
     ucp_request_param_t params = {};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     params.cb.send = &on_sent;
     params.user_data = &request;
     params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
     ++sends_under_way_;
-    void* status = ucp_am_send_nbx(request.peer->ways[request.way].endpoint, 0, request.header.data(), header_bytes,
-                                   payload.data(), payload.size(), &params);
+    void* status =
+        ucp_am_send_nbx(connection.endpoint, 0, request.header.data(), header_bytes, payload.data(), payload.size(), &params);
     if (status == nullptr) finish_send(request, UCS_OK);
     else if (UCS_PTR_IS_ERR(status)) finish_send(request, UCS_PTR_STATUS(status));
   }
 
-  void send_control(Peer& peer, std::size_t way, const Prefix& prefix) {
-    Request* request = new_request(&peer, std::nullopt);
-    request->way = way;
+  void transmit(Peer& to, std::span<const std::byte> header, std::span<const std::byte> payload, Token token) {
+    const bool eager = payload.size() <= to.eager_limit && to.untaken() + payload.size() <= kEagerBudget;
+    Request* request = new_request(&to, token);
+    request->way = to.least_loaded_way();
+    Peer::Way& way = to.ways[request->way];
+    if (eager) {
+      request->eager_end = way.eager.send(payload.size());
+    } else {
+      request->at_sender = payload.size();
+      way.at_sender += payload.size();
+    }
+    const Prefix prefix{Prefix::kMessage, self_.value(), 0};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
-    post(*request, sizeof(prefix), {}, true);
+    if (!header.empty()) std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
+    post(*request, way.out, sizeof(prefix) + header.size(), payload, eager);
   }
 
-  void say_goodbye(Peer& peer) {
-    for (std::size_t way = 0; way < peer.ways.size(); ++way) send_control(peer, way, {Prefix::kGoodbye, self_.value(), 0});
+  void send_control(Peer& peer, Peer::Connection& connection, Prefix::Kind kind, std::uint64_t value) {
+    Request* request = new_request(&peer, std::nullopt);
+    if (kind == Prefix::kHello) request->hello = &connection;
+    const Prefix prefix{kind, self_.value(), value};
+    std::memcpy(request->header.data(), &prefix, sizeof(prefix));
+    post(*request, connection, sizeof(prefix), {}, true);
   }
-  static void close(Peer& peer, UcxWorker::Close how) {
-    for (const Peer::Way& way : peer.ways) way.worker->close(way.endpoint, how);
+
+  /// A hello has left or come.
+  void greeted(Peer& peer) {
+    const auto all = peer.connections();
+    if (peer.open || !std::all_of(all.begin(), all.end(), [](const Peer::Connection* each) { return each->is_open(); })) return;
+    peer.open = true;
+    for (const Peer::Unsent& message : std::exchange(peer.unsent, {}))
+      transmit(peer, message.header, message.payload, message.token);
+  }
+  void hello_arrived(DeviceId sender, const UcxWorker& worker) {
+    bool known = false;
+    const auto hear = [&](Peer& peer) {
+      for (Peer::Connection* connection : peer.connections()) {
+        if (peer.id == sender && connection->worker == &worker) known = connection->heard = true;
+      }
+      greeted(peer);
+    };
+    for (Peer* peer : lingering_) hear(*peer);
+    if (const auto found = peers_.find(sender); found != peers_.end()) hear(*found->second);
+    if (!known) early_hellos_.insert({sender, &worker});
+  }
+
+  /// Closes the connections that may be, see Peer; true: all are closed.
+  bool close(Peer& peer, UcxWorker::Close how) {
+    bool all = true;
+    for (Peer::Connection* connection : peer.connections()) {
+      if (connection->endpoint == nullptr) continue;
+      if (!connection->is_open() && !connection->ended) {
+        all = false;
+        continue;
+      }
+      // A socket's end tells the other side; shared memory has nothing of that kind.
+      if (!connection->ended) send_control(peer, *connection, Prefix::kGoodbye, 0);
+      connection->worker->close(std::exchange(connection->endpoint, nullptr), how);
+    }
+    return all;
+  }
+  /// True: nothing lingers any more.
+  bool close_lingering() {
+    std::erase_if(lingering_, [&](Peer* peer) { return close(*peer, UcxWorker::Close::kForce); });
+    return lingering_.empty();
   }
 
   /// Tells the sender, in large steps, that its eager bytes have left this device's buffer.
   void give_credit(const Incoming& incoming) {
     const auto found = peers_.find(incoming.sender);
-    if (found == peers_.end()) {  // not connected from here, or not yet
-      uncredited_[{incoming.sender, incoming.side}] += incoming.bytes;
-      return;
-    }
+    if (found == peers_.end()) return;  // it was dropped
     Peer& peer = *found->second;
     if (peer.path == incoming.side->path)
       tell_of(peer, incoming.side->way, incoming.told ? Prefix::kLeft : Prefix::kCredit, incoming.bytes);
@@ -328,33 +365,22 @@ class UcxWire final : public Wire {
   void tell_of(Peer& peer, std::size_t index, Prefix::Kind kind, std::size_t bytes) {
     if (index >= peer.ways.size() || peer.end != Peer::End::kNone) return;
     Peer::Way& way = peer.ways[index];
-    std::size_t& untold = kind == Prefix::kArrived ? way.kept : kind == Prefix::kLeft ? way.left : way.consumed;
-    untold += bytes;
-    if (untold < kCreditStep / peer.ways.size() || ending_) return;
-    send_control(peer, index, {kind, self_.value(), untold});
-    untold = 0;
-  }
-  /// What a device sent before it was connected from here.
-  void give_early_credit(Peer& peer) {
-    const auto begin = uncredited_.lower_bound({peer.id, nullptr});
-    auto it = begin;
-    for (; it != uncredited_.end() && it->first.first == peer.id; ++it) {
-      if (it->first.second->path == peer.path) tell_of(peer, it->first.second->way, Prefix::kCredit, it->second);
-    }
-    uncredited_.erase(begin, it);
-    for (auto& [id, incoming] : incoming_) {
-      if (incoming.sender == peer.id && incoming.descriptor == nullptr && !incoming.told) tell_kept(incoming);
-    }
+    const auto told = way.eager.count(kind, bytes);
+    if (told && !ending_) send_control(peer, way.told_on(), kind, *told);
   }
 
   void finish_send(Request& request, ucs_status_t status) {
     --sends_under_way_;
     request.peer->ways[request.way].at_sender -= request.at_sender;
+    if (request.hello != nullptr && status == UCS_OK) {
+      request.hello->said = true;
+      greeted(*request.peer);
+    }
     if (request.token && !ending_) {
       Peer::Way& way = request.peer->ways[request.way];
-      const bool far_ahead = request.eager_end > way.eager_arrived + kFarAhead && request.peer->path == Path::kTcp;
+      const bool far_ahead = way.eager.is_far_ahead(request.eager_end) && request.peer->path == Path::kTcp;
       if (status == UCS_OK && request.peer->end == Peer::End::kNone && far_ahead)
-        way.unfinished.push_back({*request.token, request.eager_end});
+        way.eager.wait_for(request.eager_end, *request.token);
       else happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
     }
     free_requests_.push_back(&request);
@@ -383,12 +409,13 @@ class UcxWire final : public Wire {
   void retire(std::map<DeviceId, std::unique_ptr<Peer>>::iterator found) {
     Peer& peer = *found->second;
     for (Peer::Way& way : peer.ways) {
-      for (const Peer::Unfinished& send : way.unfinished)
-        happened_.push_back(SendFinished{send.token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
-      way.unfinished.clear();
+      for (const Token token : way.eager.abandon())
+        happened_.push_back(SendFinished{token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
     }
+    for (const Peer::Unsent& message : std::exchange(peer.unsent, {}))
+      happened_.push_back(SendFinished{message.token, outcome_of(UCS_ERR_CONNECTION_RESET, &peer)});
     // First, so that what is discarded next is not told to the peer as received.
-    close(peer, UcxWorker::Close::kForce);
+    if (!close(peer, UcxWorker::Close::kForce)) lingering_.push_back(&peer);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
       // What a lost peer has sent whole may still be received.
       if (it->second.sender != peer.id || (it->second.descriptor == nullptr && peer.end == Peer::End::kFailed)) {
@@ -402,8 +429,9 @@ class UcxWire final : public Wire {
     peers_.erase(found);
   }
 
-  static void on_peer_error(void* argument, ucp_ep_h, ucs_status_t status) {
-    static_cast<Peer*>(argument)->fail(ucs_status_string(status));
+  static void on_peer_error(void* argument, ucp_ep_h endpoint, ucs_status_t status) {
+    static_cast<Peer*>(argument)->end_connections(
+        [&](const Peer::Connection& connection) { return connection.endpoint == endpoint; }, ucs_status_string(status));
   }
   static void on_sent(void* handle, ucs_status_t status, void* user_data) {
     auto& request = *static_cast<Request*>(user_data);
@@ -426,23 +454,19 @@ class UcxWire final : public Wire {
   void control_arrived(Peer& peer, const WorkerSet::Side& side, const Prefix& prefix) {
     if (peer.path != side.path || side.way >= peer.ways.size()) return;
     Peer::Way& way = peer.ways[side.way];
-    if (prefix.kind == Prefix::kCredit || prefix.kind == Prefix::kLeft)
-      way.eager_taken = std::min(way.eager_sent, way.eager_taken + prefix.value);
-    if (prefix.kind == Prefix::kCredit || prefix.kind == Prefix::kArrived) {
-      way.eager_arrived = std::min(way.eager_sent, way.eager_arrived + prefix.value);
-      for (; !way.unfinished.empty() && way.unfinished.front().end <= way.eager_arrived + kFarAhead; way.unfinished.pop_front())
-        happened_.push_back(SendFinished{way.unfinished.front().token, {}});
-    }
+    for (const Token token : way.eager.told(static_cast<Prefix::Kind>(prefix.kind), prefix.value))
+      happened_.push_back(SendFinished{token, {}});
     if (prefix.kind != Prefix::kGoodbye) return;
-    way.goodbye = true;  // the other ways may still carry messages
-    if (std::all_of(peer.ways.begin(), peer.ways.end(), [](const Peer::Way& each) { return each.goodbye; }))
-      peer.fail("it closed the connection");
+    peer.end_connections([&](const Peer::Connection& connection) { return connection.worker == &side.worker; },
+                         "it closed the connection");
   }
 
   ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
     Prefix prefix;
-    if (ending_ || header.size() < sizeof(prefix)) return UCS_OK;
+    if (header.size() < sizeof(prefix)) return UCS_OK;
     std::memcpy(&prefix, header.data(), sizeof(prefix));
+    if (prefix.kind == Prefix::kHello) hello_arrived(DeviceId(prefix.sender), side.worker);
+    if (ending_) return UCS_OK;
     if (prefix.kind != Prefix::kMessage) {
       if (const auto found = peers_.find(DeviceId(prefix.sender)); found != peers_.end())
         control_arrived(*found->second, side, prefix);
@@ -482,11 +506,12 @@ class UcxWire final : public Wire {
   std::vector<std::byte> address_;
   std::map<DeviceId, std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Peer>> retired_;
+  std::vector<Peer*> lingering_;                                  // of those retired: with connections that are not closed yet
+  std::set<std::pair<DeviceId, const UcxWorker*>> early_hellos_;  // of devices that are not connected from here yet
   std::unordered_map<MessageId, Incoming> incoming_;
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<Request*> free_requests_;
   std::deque<Happened> happened_;
-  std::map<std::pair<DeviceId, const WorkerSet::Side*>, std::size_t> uncredited_;  // bytes taken
   std::uint64_t next_message_ = 1;
   std::size_t sends_under_way_ = 0;
   MessageId in_callback_;  // the message whose message_arrived() runs

@@ -36,6 +36,7 @@ void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> 
   }
   const Path path = wire_.path_to(peer);
   if (path == Path::kSharedMemory) neighbours_.insert(peer);
+  if (path == Path::kTcp) over_network_.insert(peer);
   egress_.set_max_streams(options_.egress.streams_of_each(1 + neighbours_.size()));
   const std::scoped_lock lock(counters_mutex_);
   counters_.peers[peer].path = path;
@@ -248,7 +249,7 @@ void EngineCore::send_what_may_be_sent() {
 }
 
 void EngineCore::tell_held(DeviceId sender, const ChunkHeader& header) {
-  if (!wire_.is_connected(sender) || !is_network(sender)) return;  // the path is known of connected peers only
+  if (!is_network(sender)) return;
   ChunkHeader note = header;
   note.magic = ChunkHeader::kHeld;
   send_note(sender, note);

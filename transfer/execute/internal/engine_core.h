@@ -53,8 +53,8 @@ class EngineCore final : public WireEvents {
   void release(MessageId message) { wire_.release(message); }
   /// A message without payload, if the peer is connected.
   void send_note(DeviceId peer, const ChunkHeader& note);
-  /// Sends to this connected peer are ordered.
-  bool is_network(DeviceId peer) const { return options_.egress.device_streams != 0 && wire_.path_to(peer) == Path::kTcp; }
+  /// Sends to this peer are ordered. Also of one that the wire has lost already and peer_lost() has not yet told of.
+  bool is_network(DeviceId peer) const { return options_.egress.device_streams != 0 && over_network_.contains(peer); }
   /// A stream's wants or moves have changed: sends over the network what may be sent now.
   void offer(const ActiveTransfer& transfer, std::uint32_t stream);
   void count_received(DeviceId peer, std::size_t bytes);
@@ -128,7 +128,8 @@ class EngineCore final : public WireEvents {
   std::vector<std::uint32_t> free_operations_;
   std::size_t pending_ = 0;
   std::map<DeviceId, HostId> hosts_;
-  std::set<DeviceId> neighbours_;  // on this host
+  std::set<DeviceId> neighbours_;    // on this host
+  std::set<DeviceId> over_network_;  // by tcp
   std::map<DeviceId, Error> lost_;
   std::vector<Ending> finished_;
   std::uint64_t epoch_ = 0;

@@ -8,7 +8,7 @@ namespace weft::transfer {
 struct Prefix {
   enum Kind : std::uint32_t {
     kMessage,
-    kHello,    ///< Makes UCX connect now.
+    kHello,    ///< Makes UCX connect now, and says that this end is joined to the receiver's.
     kCredit,   ///< `value` bytes of eager payload have come and left the receiver's buffer.
     kGoodbye,  ///< The sender is closing this connection.
     kArrived,  ///< `value` bytes of eager payload have come, and stay in the receiver's buffer until somebody wants them.

@@ -8,7 +8,7 @@
 namespace weft::transfer {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x57465541;  // "WFUA"
+constexpr std::uint32_t kMagic = 0x57465542;  // "WFUB"
 
 std::uint64_t check_of(const UcxAddress& address) {
   const auto hash = [](const std::vector<std::byte>& bytes, std::uint64_t from) {
@@ -16,13 +16,13 @@ std::uint64_t check_of(const UcxAddress& address) {
   };
   std::uint64_t check =
       mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()), static_cast<std::uint64_t>(address.pid));
-  for (const std::vector<std::byte>& rail : address.tcp) check = hash(rail, check);
+  for (const UcxAddress::Rail& rail : address.tcp) check = hash(rail.receiving, hash(rail.sending, check));
   return hash(address.shm, check);
 }
 
 }  // namespace
 
-UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<std::vector<std::byte>> tcp, std::vector<std::byte> shm) {
+UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<Rail> tcp, std::vector<std::byte> shm) {
   UcxAddress address{kMagic, device, host, ::getpid(), std::move(tcp), std::move(shm), 0};
   address.check = check_of(address);
   return address;

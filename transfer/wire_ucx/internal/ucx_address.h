@@ -12,16 +12,22 @@ namespace weft::transfer {
 
 /// What UcxWire::address() carries. UCX trusts the addresses it is given, so damage must be seen here.
 struct UcxAddress {
+  /// Of the workers on one network interface, see WorkerSet.
+  struct Rail {
+    std::vector<std::byte> sending, receiving;
+    static constexpr auto fields = weft::fields(&Rail::sending, &Rail::receiving);
+  };
+
   std::uint32_t magic = 0;
   DeviceId device;
   HostId host;
   std::int32_t pid = 0;
-  std::vector<std::vector<std::byte>> tcp;  // one per rail
+  std::vector<Rail> tcp;
   std::vector<std::byte> shm;
   std::uint64_t check = 0;
 
   /// Of this process.
-  static UcxAddress of(DeviceId device, HostId host, std::vector<std::vector<std::byte>> tcp, std::vector<std::byte> shm);
+  static UcxAddress of(DeviceId device, HostId host, std::vector<Rail> tcp, std::vector<std::byte> shm);
   /// Throws Error(kInvalidArgument) unless the bytes are the undamaged address of `device`.
   static UcxAddress parse(DeviceId device, std::span<const std::byte> bytes);
 

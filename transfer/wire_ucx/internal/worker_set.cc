@@ -21,7 +21,8 @@ std::vector<std::string> names_in(const std::string& list) {
 
 WorkerSet::WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handler, void* owner) {
   for (const std::string& name : names_in(interfaces))
-    rails_.push_back(std::make_unique<Side>(owner, rails_.size(), Transports::kTcp, name, handler));
+    rails_.push_back(std::unique_ptr<Rail>(new Rail{{owner, rails_.size(), Transports::kTcp, name, handler},
+                                                    {owner, rails_.size(), Transports::kTcp, name, handler}}));
   try {
     shared_memory_ = std::make_unique<Side>(owner, 0, Transports::kSharedMemory, "", handler);
   } catch (const Error&) {
@@ -29,22 +30,22 @@ WorkerSet::WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handl
   }
 }
 
-std::vector<std::vector<std::byte>> WorkerSet::rail_addresses() const {
-  std::vector<std::vector<std::byte>> addresses;
-  for (const auto& side : rails_) addresses.push_back(side->worker.address());
+std::vector<UcxAddress::Rail> WorkerSet::rail_addresses() const {
+  std::vector<UcxAddress::Rail> addresses;
+  for (const auto& rail : rails_) addresses.push_back({rail->sending.worker.address(), rail->receiving.worker.address()});
   return addresses;
 }
 
 std::vector<WorkerSet::Side*> WorkerSet::all() const {
   std::vector<Side*> sides;
-  for (const auto& side : rails_) sides.push_back(side.get());
+  for (const auto& rail : rails_) sides.insert(sides.end(), {&rail->sending, &rail->receiving});
   if (shared_memory_) sides.push_back(shared_memory_.get());
   return sides;
 }
 
 std::size_t WorkerSet::progress() {
   std::size_t events = shared_memory_ ? shared_memory_->worker.progress() : 0;
-  for (const auto& side : rails_) events += side->worker.progress();
+  for (const auto& rail : rails_) events += rail->receiving.worker.progress() + rail->sending.worker.progress();
   return events;
 }
 

@@ -8,12 +8,23 @@
 
 #include "core/base/clock.h"
 #include "transfer/wire/wire.h"
+#include "transfer/wire_ucx/internal/ucx_address.h"
 #include "transfer/wire_ucx/internal/ucx_worker.h"
 
 namespace weft::transfer {
 
 /// The workers of one UcxWire: a rail per network interface, and one for shared memory where there is any. Apart, because UCX
 /// would take shared memory between agents of one machine, and would use the interfaces of a host unevenly.
+///
+/// A rail has two workers, one that sends messages and one that takes them: what two devices send each other goes over a
+/// connection each way, and what a receiver tells about messages comes back on the connection that they went. On one connection
+/// for both directions it would wait behind the messages that go the same way.
+///
+///   this device                            another
+///   sending ══ messages ══════════▶ receiving
+///           ◀─ credits ────────────
+///   receiving ◀═════════ messages ══ sending
+///           ─────────── credits ──▶
 ///
 /// Owner: UcxWire. Owner's thread only.
 class WorkerSet final {
@@ -30,16 +41,19 @@ class WorkerSet final {
     Path path;
     UcxWorker worker;
   };
+  struct Rail {
+    Side sending, receiving;
+  };
 
   /// `interfaces`: "eth0,eth1", or empty for one rail over whatever UCX chooses. `handler` is called with a Side for each active
   /// message. Throws Error(kUnavailable) without tcp.
   WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handler, void* owner);
 
   std::size_t num_rails() const { return rails_.size(); }
-  Side& rail(std::size_t index) { return *rails_[index]; }
-  /// nullptr where this machine gives none.
+  Rail& rail(std::size_t index) { return *rails_[index]; }
+  /// Sends and receives. nullptr where this machine gives none.
   Side* shared_memory() { return shared_memory_.get(); }
-  std::vector<std::vector<std::byte>> rail_addresses() const;
+  std::vector<UcxAddress::Rail> rail_addresses() const;
 
   std::size_t progress();
   /// Sleeps until a worker has something to do, one of `more` is readable, or `timeout` has passed. False: it did not sleep,
@@ -51,7 +65,7 @@ class WorkerSet final {
  private:
   std::vector<Side*> all() const;
 
-  std::vector<std::unique_ptr<Side>> rails_;
+  std::vector<std::unique_ptr<Rail>> rails_;
   std::unique_ptr<Side> shared_memory_;
 };
 

@@ -1,0 +1,44 @@
+#include "transfer/wire_ucx/internal/peer.h"
+
+namespace weft::transfer {
+
+void Peer::join(WorkerSet& workers, const UcxAddress& address, ucp_err_handler_cb_t on_error) {
+  const auto connection = [&](WorkerSet::Side& side, const std::vector<std::byte>& to) {
+    return Connection{&side.worker, side.worker.connect(to, on_error, this)};
+  };
+  if (path == Path::kSharedMemory) {
+    ways.push_back({connection(*workers.shared_memory(), address.shm), {}});
+    return;
+  }
+  const std::size_t rails = std::min(workers.num_rails(), address.tcp.size());
+  for (std::size_t i = 0; i < rails; ++i) {
+    WorkerSet::Rail& rail = workers.rail(i);
+    ways.push_back({connection(rail.sending, address.tcp[i].receiving), connection(rail.receiving, address.tcp[i].sending),
+                    EagerLedger(EagerLedger::kStep / rails)});
+  }
+}
+
+std::vector<Peer::Connection*> Peer::connections() {
+  std::vector<Connection*> all;
+  for (Way& way : ways) {
+    all.push_back(&way.out);
+    if (way.back.worker != nullptr) all.push_back(&way.back);
+  }
+  return all;
+}
+
+void Peer::end_connections(const std::function<bool(const Connection&)>& which, const std::string& why) {
+  for (Connection* connection : connections()) connection->ended |= which(*connection);
+  if (ending_since) return;
+  cause = why;
+  ending_since = std::chrono::steady_clock::now();
+}
+
+bool Peer::is_over() {
+  if (!ending_since) return false;
+  const auto all = connections();
+  return std::all_of(all.begin(), all.end(), [](const Connection* connection) { return connection->ended; }) ||
+         std::chrono::steady_clock::now() >= *ending_since + kLastMessagesTime;
+}
+
+}  // namespace weft::transfer
