@@ -9,6 +9,23 @@
 #include "core/config/config_document.h"
 
 namespace weft::apps {
+namespace {
+
+/// What a plan counts on before there are devices: a GPU each, and their library on every host.
+std::vector<transfer::DevicePlace> expected_places(const actors::ClusterConfig& cluster, const mesh::MeshPlaces& meshes) {
+  std::vector<transfer::DevicePlace> places;
+  if (cluster.device != actors::DeviceChoice::kCuda || cluster.share_gpu) return places;
+  for (const auto& mesh : meshes) {
+    for (std::size_t rank = 0; rank < mesh.size(); ++rank) {
+      const auto id = static_cast<std::uint32_t>(places.size());
+      places.push_back({transfer::DeviceId(id), true, fmt::format("GPU of device {}", id), "", "NCCL", ""});
+    }
+  }
+  return places;
+}
+
+}  // namespace
+
 RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app) {
   const ConfigDocument document = ConfigDocument::load(file, overrides);
   const ConfigNode root = document.root();
@@ -58,7 +75,10 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
 mesh::TrainingPlan plan_of(const RunConfig& config) {
   std::vector<std::pair<std::string, std::uint32_t>> hosts;
   for (const actors::HostSpec& host : config.cluster.hosts) hosts.emplace_back(host.name, host.devices);
-  return mesh::make_training_plan(config.layout, config.model.graphs, mesh::plan_places(config.layout, hosts));
+  const mesh::MeshPlaces places = mesh::plan_places(config.layout, hosts);
+  mesh::LayoutConfig layout = config.layout;
+  layout.device_places = expected_places(config.cluster, places);
+  return mesh::make_training_plan(layout, config.model.graphs, places);
 }
 
 }  // namespace weft::apps

@@ -22,7 +22,7 @@ namespace weft::mesh {
 /// `Source` is the app's BatchSource; it is constructed in the device process from a Source::Config, which travels.
 /// Created by MeshGroup, one per rank of a mesh; replaced, never repaired, when it fails. Owner's thread only: methods run one at
 /// a time, in the order each caller sent them; run() suspends while transfers are under way.
-template <typename Source>
+template <typename Source, Hardware (*kHardware)() = machine_hardware>
 class DeviceActor final {
  public:
   using Arguments = std::tuple<typename Source::Config>;
@@ -32,11 +32,26 @@ class DeviceActor final {
 
   /// Makes the device reachable; gives its address on the data plane. Comes first.
   std::vector<std::byte> open(DeviceSetup setup) {
-    engine_.emplace(setup, batches_);
+    engine_.emplace(setup, batches_, kHardware());
     log_.info("{}: device {} on host {} of the run: {}", name_, setup.device, setup.host, engine_->description());
     return engine_->address();
   }
   void connect(std::vector<PeerAddress> peers) { engine().connect(peers); }
+  // Between connect() and install(), where the device's library reaches others; see DeviceEngine.
+  transfer::DevicePlace place() { return engine().place(); }
+  std::vector<transfer::CommunicatorId> make_ids(std::vector<transfer::CommunicatorGroup> groups) {
+    return engine().make_ids(groups);
+  }
+  void open_communicators(CommunicatorSetup setup) {
+    engine().open_communicators(setup);
+    if (!setup.changes.create.empty()) log_.info("{}: {} communicators of the run are new", name_, setup.changes.create.size());
+  }
+  /// Answers while run() waits: ends what waits for a device that has died.
+  void cancel_collectives(std::string why) {
+    if (!engine_) return;
+    engine_->cancel_collectives(Error(ErrorCode::kCancelled, std::move(why)));
+    wakeup_.notify();
+  }
   void install(Program program) {
     const std::string text = fmt::format("program '{}' with {} instructions, {} of activations", program.name,
                                          program.instructions.size(), format_bytes(program.arena_bytes));
@@ -55,17 +70,20 @@ class DeviceActor final {
   /// Runs a program once. After an error the mesh is of no more use: others may have done half a step.
   actors::task<StepReport> run(StepRequest request) {
     const auto interpreter = engine().begin(request, [wakeup = wakeup_] { wakeup.notify(); });
-    position_ = {request.program, request.run, 0, false};
+    position_ = {request.program, request.run, 0, false, std::nullopt};
     std::optional<Error> failure;
     try {
       while (interpreter->advance() == Interpreter::Progress::kBlocked) {
         position_.instruction = interpreter->instruction();
-        co_await wakeup_.wait();
+        position_.collective = interpreter->current_collective();
+        if (interpreter->wants_polling()) co_await wakeup_.wait_for(kPoll);
+        else co_await wakeup_.wait();
       }
     } catch (...) {
       failure = current_error();
     }
     position_.instruction = interpreter->instruction();
+    position_.collective = interpreter->current_collective();
     if (failure) {
       position_.timed_out = failure->code() == ErrorCode::kDeadlineExceeded;
       log_.error("{}: program '{}' failed in step {}: {}: {}", name_, request.program, request.step, interpreter->position(),
@@ -79,11 +97,17 @@ class DeviceActor final {
 
   static constexpr auto endpoints = actors::interface<"mesh.device", 1>(
       actors::on<&DeviceActor::open>("open"), actors::on<&DeviceActor::connect>("connect"),
+      actors::on<&DeviceActor::place>("place"), actors::on<&DeviceActor::make_ids>("make_ids"),
+      actors::on<&DeviceActor::open_communicators>("open_communicators"),
+      actors::on<&DeviceActor::cancel_collectives>("cancel_collectives", actors::urgent),
       actors::on<&DeviceActor::install>("install"), actors::on<&DeviceActor::initialize>("initialize"),
       actors::on<&DeviceActor::description>("description"), actors::on<&DeviceActor::clock>("clock"),
       actors::on<&DeviceActor::run>("run"), actors::on<&DeviceActor::position>("position", actors::urgent));
 
  private:
+  /// How often device collectives under way are looked after.
+  static constexpr Nanoseconds kPoll = std::chrono::milliseconds(100);
+
   DeviceEngine& engine() {
     if (!engine_) throw_error(ErrorCode::kFailedPrecondition, "call open() first");
     return *engine_;

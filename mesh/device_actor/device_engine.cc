@@ -1,10 +1,10 @@
 #include "mesh/device_actor/device_engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "mesh/device_actor/make_device.h"
 #include "mesh/runtime/initialize.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
@@ -27,9 +27,10 @@ transfer::EngineOptions engine_options(Device& device) {
 }
 }  // namespace
 
-DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches)
+DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware)
     : setup_(setup),
-      device_(make_device(setup)),
+      hardware_(hardware),
+      device_(hardware.make_device(setup)),
       stream_(device_->create_stream()),
       storage_(*device_),
       transfers_(std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
@@ -48,12 +49,46 @@ void DeviceEngine::connect(const std::vector<PeerAddress>& peers) {
   }
 }
 
+const transfer::DevicePlace& DeviceEngine::place() {
+  if (!library_) library_ = hardware_.open_library(setup_);
+  return library_->place;
+}
+
+CollectiveEngine& DeviceEngine::collectives() {
+  if (collectives_) return *collectives_;
+  if (const auto& at = place(); library_->collectives == nullptr || !copies_) {
+    throw_error(ErrorCode::kFailedPrecondition, "device {} has no collectives: {}", setup_.device,
+                at.is_gpu ? at.library_absent : "it is not a GPU");
+  }
+  collectives_.emplace(setup_.device, *library_->collectives, *device_, clock_);
+  resources_.collectives = &*collectives_;
+  return *collectives_;
+}
+
+std::vector<transfer::CommunicatorId> DeviceEngine::make_ids(const std::vector<transfer::CommunicatorGroup>& groups) {
+  const bool concerned = std::ranges::any_of(groups, [&](const auto& group) { return group.rank_of(setup_.device) == 0; });
+  return concerned ? collectives().queue.make_ids(groups) : std::vector<transfer::CommunicatorId>();
+}
+
+void DeviceEngine::open_communicators(const CommunicatorSetup& setup) {
+  const auto concerns = [&](const auto& group) { return group.contains(setup_.device); };
+  const auto& [changes, ids] = setup;
+  if (std::ranges::none_of(changes.create, concerns) && std::ranges::none_of(changes.destroy, concerns)) return;
+  collectives().queue.open(setup_.epoch, changes, ids);
+  collectives().queue.connect(changes.create);
+}
+
+void DeviceEngine::cancel_collectives(const Error& why) {
+  if (collectives_) collectives_->queue.cancel(setup_.epoch, why);
+}
+
 void DeviceEngine::install(Program program) {
   if (program.device != setup_.device) {
     throw_error(ErrorCode::kInvalidArgument, "program '{}' is for {} (device {}), but this is device {}", program.name,
                 program.device_name, program.device, setup_.device);
   }
   storage_.provide(program, *stream_);
+  if (!program.collective_order.empty()) collectives().queue.reserve_staging(collective_staging_bytes(program));
   std::string name = program.name;
   programs_.insert_or_assign(std::move(name), std::move(program));
 }
@@ -74,6 +109,10 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std
 
 void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
   transfers_->cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
+  if (collectives_) {
+    cancel_collectives(why);
+    collectives_->queue.abort();
+  }
   // The engine cuts what does not end by itself within its grace (half a second).
   WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)), "transfers or copies do not end after being cancelled: {}",
              interpreter.position());

@@ -8,6 +8,7 @@
 
 #include "core/device/device.h"
 #include "mesh/device_actor/device_setup.h"
+#include "mesh/device_actor/make_device.h"
 #include "mesh/program/program.h"
 #include "mesh/runtime/interpreter.h"
 
@@ -17,11 +18,20 @@ namespace weft::mesh {
 /// (for checkpoints) each own one. Owner's thread only.
 class DeviceEngine final {
  public:
-  DeviceEngine(const DeviceSetup& setup, BatchSource& batches);
+  DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware = machine_hardware());
   ~DeviceEngine();
 
   std::vector<std::byte> address() const { return transfers_->address(); }
   void connect(const std::vector<PeerAddress>& peers);
+  /// How this device can be reached by others like it: opens its library, which takes a second.
+  const transfer::DevicePlace& place();
+  /// For groups whose first member it is. After place().
+  std::vector<transfer::CommunicatorId> make_ids(const std::vector<transfer::CommunicatorGroup>& groups);
+  /// Ends and creates communicators, and lets their members meet: waits for them, a second each. All devices do it with equal
+  /// changes, between executions.
+  void open_communicators(const CommunicatorSetup& setup);
+  /// Device collectives of this epoch come to no end: the execution under way fails when it goes on.
+  void cancel_collectives(const Error& why);
   /// Replaces a program of the same name.
   void install(Program program);
   void initialize(std::uint64_t seed);
@@ -35,12 +45,17 @@ class DeviceEngine final {
   std::string description() const { return device_->description(); }
 
  private:
+  CollectiveEngine& collectives();
+
   const DeviceSetup setup_;
+  const Hardware hardware_;
   SteadyClock clock_;
   std::unique_ptr<Device> device_;
+  std::optional<DeviceLibrary> library_;  ///< Since place().
   std::unique_ptr<Stream> stream_;
   std::optional<CopyEngine> copies_;  ///< Of a device whose memory is not the host's.
   Storage storage_;
+  std::optional<CollectiveEngine> collectives_;  ///< Since there are communicators.
   std::unique_ptr<transfer::TransferEngine> transfers_;
   Resources resources_;
   std::map<std::string, Program> programs_;

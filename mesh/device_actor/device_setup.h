@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "core/codec/codec.h"
+#include "transfer/collective_queue/communicator_set.h"
+#include "transfer/device_collective/communicator_ledger.h"
 #include "transfer/topology/topology.h"
 
 namespace weft::mesh {
@@ -41,6 +43,13 @@ struct PeerAddress {
   transfer::HostId host;
   std::vector<std::byte> address;
   static constexpr auto fields = weft::fields(&PeerAddress::device, &PeerAddress::host, &PeerAddress::address);
+};
+
+/// Communicators to end and to create, with what their members share.
+struct CommunicatorSetup {
+  transfer::CommunicatorChanges changes;
+  std::vector<transfer::CommunicatorId> ids;
+  static constexpr auto fields = weft::fields(&CommunicatorSetup::changes, &CommunicatorSetup::ids);
 };
 
 }  // namespace weft::mesh

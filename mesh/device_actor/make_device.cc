@@ -1,9 +1,13 @@
 #include "mesh/device_actor/make_device.h"
 
+#include <optional>
+
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
 #include "core/device_cpu/cpu_device.h"
 #include "core/device_emulated/emulated_device.h"
+#include "transfer/collective_queue/collective_host.h"
+#include "transfer/collective_queue/open_collectives.h"
 
 namespace weft::mesh {
 namespace {
@@ -18,7 +22,37 @@ std::unique_ptr<Device> make_gpu(const DeviceSetup& setup, const PluginSearch& s
   return make_cuda_device(options, search);
 }
 
+/// The GPU that make_device() takes; nothing if it takes none.
+std::optional<int> gpu_of(const DeviceSetup& setup, const PluginSearch& search) {
+  if (setup.kind != DeviceKind::kCuda && setup.kind != DeviceKind::kAuto) return std::nullopt;
+  const CudaSupport support = cuda_support(search);
+  if (support.gpus.empty()) return std::nullopt;
+  return gpu_for_slot(setup.slot, support.gpus.size(), setup.share_gpu);
+}
+
 }  // namespace
+
+DeviceLibrary open_library(const DeviceSetup& setup) {
+  DeviceLibrary library;
+  library.place.device = setup.device;
+  if (setup.kind == DeviceKind::kCpu || setup.kind == DeviceKind::kEmulated) return library;
+  try {
+    const PluginSearch search = plugin_search(plugin_places());
+    const std::optional<int> gpu = gpu_of(setup, search);
+    if (!gpu) return library;
+    library.place.is_gpu = true;
+    library.plugin = transfer::open_collectives(search);
+    library.place.processor = library.plugin->processor(*gpu);
+    library.place.library_host = transfer::collective_host_name();
+    library.collectives = library.plugin->make_collectives({.gpu = *gpu});
+    library.place.library = library.plugin->library();
+  } catch (const Error& error) {
+    library.place.library_absent = error.message();
+  }
+  return library;
+}
+
+Hardware machine_hardware() { return {make_device, open_library}; }
 
 int gpu_for_slot(int slot, std::size_t gpus, bool share_gpu) {
   const int count = static_cast<int>(gpus);

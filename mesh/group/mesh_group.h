@@ -15,6 +15,7 @@
 #include "mesh/device_actor/device_actor.h"
 #include "mesh/group/driver_side.h"
 #include "mesh/group/machine_slots.h"
+#include "mesh/group/open_collectives.h"
 #include "mesh/plan/observed_network.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/program/stall.h"
@@ -50,6 +51,7 @@ class MeshGroup final {
       places_ = places();
       plan_ = make_training_plan(layout, model_, places_);
       open();
+      plan_gpu_transfers();
       for (const auto* programs : {&plan_.train.programs, &plan_.validate.programs, &plan_.gather, &plan_.scatter})
         install(*programs);
       initialize();
@@ -84,7 +86,9 @@ class MeshGroup final {
   void use_layout(const LayoutConfig& layout) {
     guarded([&] {
       check_same_places(plan_.layout, layout);
-      use(make_training_plan(layout, model_, places_, plan_.network));
+      LayoutConfig other = layout;
+      other.device_places = plan_.layout.device_places;
+      use(make_training_plan(other, model_, places_, plan_.network));
       tuner_ = ScheduleTuner();
       return 0;
     });
@@ -168,6 +172,26 @@ class MeshGroup final {
     for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
   }
 
+  /// Plans anew where devices turn out to be GPUs that reach each other.
+  void plan_gpu_transfers() {
+    if (options_.device != DeviceKind::kCuda && options_.device != DeviceKind::kAuto) return;
+    LayoutConfig layout = plan_.layout;
+    if (layout.gpu_transfers == GpuTransfers::kHost) return;
+    layout.device_places = ask_places(meshes_);
+    const auto is_gpu = [](const transfer::DevicePlace& place) { return place.is_gpu; };
+    if (std::none_of(layout.device_places.begin(), layout.device_places.end(), is_gpu)) return;
+    plan_ = make_training_plan(layout, model_, places_);
+    open_communicators(meshes_, plan_, ledger_);
+  }
+
+  /// A device that waits for a dead one in a collective does not see that by itself.
+  void cancel_collectives(const Error& why) {
+    if (ledger_.size() == 0) return;
+    for (auto& mesh : meshes_) {
+      mesh.within(kAnswerWithin).template call_collect<&Actor::cancel_collectives>("the run has failed: " + why.message()).get();
+    }
+  }
+
   void install(const std::vector<Program>& programs) {
     std::vector<actors::Future<void>> pending;
     for (const Program& program : programs) {
@@ -182,6 +206,7 @@ class MeshGroup final {
 
   /// `plan` must differ in the programs "train" and "validate" alone.
   void use(TrainingPlan plan) {
+    open_communicators(meshes_, plan, ledger_);
     plan_ = std::move(plan);
     install(plan_.train.programs);
     install(plan_.validate.programs);
@@ -276,12 +301,15 @@ class MeshGroup final {
     }
     const std::vector<Program>& programs = request.program == "train" ? plan_.train.programs : plan_.validate.programs;
     std::vector<std::optional<std::size_t>> next;
+    std::vector<std::optional<transfer::OperationKey>> collectives;
     for (const ProgramPosition& at : positions) {
       const bool begun = at.program == request.program && at.run == request.run;
       next.push_back(at.program.empty() ? std::nullopt : std::optional(begun ? static_cast<std::size_t>(at.instruction) : 0));
+      collectives.push_back(begun ? at.collective : std::nullopt);
     }
-    Error told(ErrorCode::kDeadlineExceeded, fmt::format("step {} of '{}' does not end: {}; its devices:{}", request.step,
-                                                         request.program, error->message(), explain_stall(programs, next)));
+    Error told(ErrorCode::kDeadlineExceeded,
+               fmt::format("step {} of '{}' does not end: {}; its devices:{}", request.step, request.program, error->message(),
+                           explain_stall(programs, next, collectives)));
     throw std::move(told).at(error->where()).from(error->node(), error->actor());
   }
 
@@ -345,7 +373,9 @@ class MeshGroup final {
     } catch (const Error& thrown) {
       error = thrown;
     }
-    if (const auto cause = cluster_.failure(is_symptom(*error) ? kCauseWithin : Nanoseconds::zero())) throw *cause;
+    const auto cause = cluster_.failure(is_symptom(*error) ? kCauseWithin : Nanoseconds::zero());
+    if (cause) error = *cause;
+    cancel_collectives(*error);
     throw *error;
   }
 
@@ -362,6 +392,7 @@ class MeshGroup final {
   std::vector<std::vector<int>> slots_;  ///< By mesh and rank; see DeviceSetup.
   std::vector<actors::ActorMesh<Actor>> meshes_;
   TrainingPlan plan_;
+  transfer::CommunicatorLedger ledger_;
   std::unique_ptr<DriverSide> driver_;
   std::vector<std::int64_t> clock_offsets_;  ///< By DeviceId.
   std::vector<DeviceTrace> traces_;

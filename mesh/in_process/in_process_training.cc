@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
@@ -15,26 +16,34 @@ namespace weft::mesh {
 
 /// What a device process has, without the process.
 struct InProcessTraining::DeviceSide {
-  DeviceSide(Device& device, std::unique_ptr<transfer::Wire> wire, const Clock& clock, BatchSource& batches)
-      : stream(device.create_stream()),
+  DeviceSide(transfer::DeviceId self, Device& device, std::unique_ptr<transfer::Wire> wire, const Clock& clock,
+             BatchSource& batches, const InProcessCollectives& with)
+      : library(device.is_host_memory() || !with.make ? nullptr : with.make(self)),
+        stream(device.create_stream()),
         storage(device),
         engine(std::move(wire), clock, {.mode = transfer::EngineOptions::Mode::kStepped}),
         resources{*stream, storage, engine, batches, clock} {
     if (device.is_host_memory()) return;
     copies.emplace(device, clock);
     resources.copies = &*copies;
+    if (library == nullptr) return;
+    collectives.emplace(self, *library, device, clock, with.options);
+    resources.collectives = &*collectives;
   }
 
   void install(const Program& program) {
     storage.provide(program, *stream);
+    if (collectives) collectives->queue.reserve_staging(collective_staging_bytes(program));
     programs[program.name] = &program;
   }
 
+  const std::unique_ptr<transfer::DeviceCollectives> library;  ///< May be null.
   std::unique_ptr<Stream> stream;
   Storage storage;
   transfer::TransferEngine engine;
   Resources resources;
   std::optional<CopyEngine> copies;
+  std::optional<CollectiveEngine> collectives;
   std::map<std::string, const Program*> programs;
 };
 
@@ -58,13 +67,15 @@ struct InProcessTraining::Bell {
 };
 
 InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
-                                     const transfer::LoopbackOptions& options, Device* device)
+                                     const transfer::LoopbackOptions& options, Device* device,
+                                     const InProcessCollectives& collectives)
     : batches_(batches), hub_(options), bell_(std::make_shared<Bell>()) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
     // The driver works with the host's memory.
     Device& computes = device == nullptr || transfer::DeviceId(i) == plan.driver() ? cpu_ : *device;
-    sides_.push_back(std::make_unique<DeviceSide>(computes, hub_.attach(transfer::DeviceId(i)), clock_, batches_));
+    const transfer::DeviceId id(i);
+    sides_.push_back(std::make_unique<DeviceSide>(id, computes, hub_.attach(id), clock_, batches_, collectives));
   }
   for (std::uint32_t i = 0; i < devices; ++i) {
     for (std::uint32_t j = 0; j < devices; ++j) {
@@ -81,7 +92,42 @@ InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batc
 
 InProcessTraining::~InProcessTraining() = default;
 
+void InProcessTraining::open_communicators(const TrainingPlan& plan) {
+  const std::vector<transfer::CommunicatorGroup>& groups = plan.collectives.groups;
+  if (groups.empty()) return;
+  std::vector<DeviceSide*> members;
+  for (std::uint32_t i = 0; i < sides_.size(); ++i) {
+    const auto needs = [&](const transfer::CommunicatorGroup& group) { return group.contains(transfer::DeviceId(i)); };
+    if (!std::ranges::any_of(groups, needs)) continue;
+    if (!sides_[i]->collectives)
+      throw_error(ErrorCode::kInvalidArgument, "the plan needs device collectives, but none are given");
+    members.push_back(sides_[i].get());
+  }
+  const transfer::CommunicatorChanges changes = ledger_.need(groups);
+  std::vector<transfer::CommunicatorId> ids;
+  for (DeviceSide* member : members) {
+    for (transfer::CommunicatorId& id : member->collectives->queue.make_ids(changes.create)) ids.push_back(std::move(id));
+  }
+  std::mutex mutex;
+  std::optional<Error> failure;  // guarded by mutex
+  std::vector<std::jthread> threads;
+  for (DeviceSide* member : members) {
+    threads.emplace_back([&, member] {
+      try {
+        member->collectives->queue.open(member->resources.epoch, changes, ids);
+        member->collectives->queue.connect(changes.create);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = current_error();
+      }
+    });
+  }
+  threads.clear();
+  if (failure) throw *failure;
+}
+
 void InProcessTraining::use(const TrainingPlan& plan) {
+  open_communicators(plan);
   for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
     for (const Program& program : *programs) sides_[program.device.value()]->install(program);
   }
@@ -139,7 +185,15 @@ std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& req
       }
     }
   } catch (...) {
-    for (const auto& side : sides_) side->engine.cancel_all(Error(ErrorCode::kCancelled, "another device of this run failed"));
+    const Error why(ErrorCode::kCancelled, "another device of this run failed");
+    for (const auto& side : sides_) {
+      side->engine.cancel_all(why);
+      if (side->collectives) side->collectives->queue.cancel(side->resources.epoch, why);
+    }
+    for (const auto& side : sides_) {
+      if (side->collectives) side->collectives->queue.abort();
+    }
+    ledger_.clear();
     drain();
     throw;
   }

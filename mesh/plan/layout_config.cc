@@ -103,6 +103,8 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
   node.read("microbatches", layout.microbatches, {.min = 1, .max = 100000});
   const EnumNames<Lowering> lowerings{{"lanes", Lowering::kLanes}, {"safe", Lowering::kSafe}};
   node.read_enum("lowering", layout.lowering, lowerings);
+  const EnumNames<GpuTransfers> paths{{"auto", GpuTransfers::kAuto}, {"host", GpuTransfers::kHost}};
+  node.read_enum("gpu_transfers", layout.gpu_transfers, paths);
   node.read("credits", layout.credits, {.min = 1, .max = 64});
   if (std::uint64_t memory = 0; node.read_bytes("memory", memory, {.min = 1})) layout.memory = memory;
   parse_stages(node.at("stages"), layout);

@@ -12,6 +12,7 @@
 #include "mesh/pipeline/schedule.h"
 #include "mesh/program/compile.h"
 #include "mesh/topology/device_mesh.h"
+#include "transfer/device_collective/device_path.h"
 #include "transfer/reshard/strategy.h"
 
 namespace weft::mesh {
@@ -31,6 +32,12 @@ struct StageConfig {
   bool recompute = false;  ///< Activations are dropped after the forward and computed again before the backward.
 };
 
+/// How tensors go from one GPU to another.
+enum class GpuTransfers : std::uint8_t {
+  kAuto,  ///< By the GPUs' own library wherever it reaches all ends, else through host memory.
+  kHost,  ///< Through host memory.
+};
+
 /// The sections `meshes:`, `sharding:` and `pipeline:` of a run: where everything lies and in what order it runs. A value.
 struct LayoutConfig {
   std::vector<MeshConfig> meshes;
@@ -41,6 +48,7 @@ struct LayoutConfig {
   transfer::Strategy resharding = transfer::Strategy::kWeft;
   Lowering lowering = Lowering::kLanes;
   int credits = 2;  ///< Receives posted ahead per edge.
+  GpuTransfers gpu_transfers = GpuTransfers::kAuto;
   /// Not read from the file: benchmarks set it.
   Payload payload = Payload::kTensors;
   /// Bytes that a device may hold; absent: any number.
@@ -50,6 +58,8 @@ struct LayoutConfig {
   std::optional<Schedule> own_schedule;
   /// Bytes per second of each host's link, each way; not a section of its own: who reads `cluster:` fills it in.
   std::map<std::string, double> links;
+  /// Where the devices compute, by DeviceId; who knows fills it in. Empty: none is a GPU.
+  std::vector<transfer::DevicePlace> device_places;
 
   /// Of a host that is not in `links`: 10 Gbit/s.
   static constexpr double kUnknownLink = 1.25e9;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -80,6 +81,16 @@ std::uint64_t arena_bytes(const TrainingPlan& plan, transfer::DeviceId device) {
   return most;
 }
 
+std::uint64_t staging_bytes(const TrainingPlan& plan, transfer::DeviceId device) {
+  std::uint64_t most = 0;
+  for (const auto* programs : {&plan.train.programs, &plan.validate.programs}) {
+    for (const Program& program : *programs) {
+      if (program.device == device) most = std::max(most, collective_staging_bytes(program));
+    }
+  }
+  return most;
+}
+
 /// `network` absent: the layout's.
 TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
                        const transfer::Network* network) {
@@ -114,6 +125,9 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
   for (Schedule& schedule : schedules_to_begin_with(layout, stage_edges(plan.partition))) {
     plan.train = compile(plan.partition, schedule, plan.topology, options);
     plan.validate = compile(forward_only, forwards_of(schedule), plan.topology, validate_options);
+    const std::array steps{&plan.train, &plan.validate};
+    const bool through_host = layout.gpu_transfers == GpuTransfers::kHost;
+    plan.collectives = use_device_collectives(steps, through_host ? std::vector<transfer::DevicePlace>() : layout.device_places);
     plan.schedule = std::move(schedule);
     if (!find_short_of_memory(plan)) return plan;
   }
@@ -154,7 +168,7 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
       for (const Persistent& block : program.persistents) blocks[block.name] = block.bytes;
     }
   }
-  std::uint64_t bytes = arena_bytes(plan, device);
+  std::uint64_t bytes = arena_bytes(plan, device) + staging_bytes(plan, device);
   for (const auto& [name, size] : blocks) bytes += size;
   return bytes;
 }
@@ -193,6 +207,44 @@ std::set<ValueId> parameters_of(const Partition& partition, int stage) {
     }
   }
   return read;
+}
+
+bool has_gpus(const TrainingPlan& plan) {
+  return std::ranges::any_of(plan.layout.device_places, [](const transfer::DevicePlace& place) { return place.is_gpu; });
+}
+
+/// Of a transfer of a training step.
+std::string path_text(const TrainingPlan& plan, std::uint32_t op) {
+  if (!has_gpus(plan) || plan.layout.gpu_transfers == GpuTransfers::kHost) return "";
+  const auto staged = plan.collectives.staged.front().find(op);
+  if (staged == plan.collectives.staged.front().end()) return ", by " + plan.collectives.library;
+  return ", through host memory: " + staged->second;
+}
+
+std::string gpu_transfers_text(const TrainingPlan& plan) {
+  if (!has_gpus(plan)) return "";
+  std::string text = "\nbetween GPUs\n";
+  if (plan.layout.gpu_transfers == GpuTransfers::kHost) return text + "  through host memory (pipeline.gpu_transfers: host)\n";
+  std::size_t carried = 0, all = 0;
+  std::set<std::uint32_t> seen;
+  for (const Program& program : plan.train.programs) {
+    for (const Transfer& transfer : program.transfers) {
+      if (transfer.kind == TransferKind::kNorm || !seen.insert(transfer.op).second) continue;
+      ++all;
+      carried += transfer.path == transfer::PathChoice::Path::kCollectives ? 1 : 0;
+    }
+  }
+  text += fmt::format("  {} of {} transfers of a training step by {}\n", carried, all,
+                      carried == 0 ? "the GPUs' own library" : plan.collectives.library);
+  if (!plan.collectives.groups.empty()) {
+    text += "  communicators:";
+    for (const transfer::CommunicatorGroup& group : plan.collectives.groups) text += " " + transfer::to_string(group);
+    text += "\n";
+  }
+  std::set<std::string> reasons;
+  for (const auto& [op, reason] : plan.collectives.staged.front()) reasons.insert(reason);
+  for (const std::string& reason : reasons) text += "  others through host memory: " + reason + "\n";
+  return text;
 }
 
 std::string schedule_text(const TrainingPlan& plan) {
@@ -243,9 +295,9 @@ std::string describe(const TrainingPlan& plan, bool programs) {
     };
     std::uint64_t sent = 0;
     for (const Program& program : plan.train.programs) sent += planned.plan.device_part(program.device).bytes_sent();
-    text += fmt::format("  {} {} {}: {} -> {}, {} sent in {} flows\n", to_string(edge.pass), value.name, to_string(value.type),
+    text += fmt::format("  {} {} {}: {} -> {}, {} sent in {} flows{}\n", to_string(edge.pass), value.name, to_string(value.type),
                         side(edge.from_mesh, edge.source), side(edge.to_mesh, edge.destination), format_bytes(sent),
-                        planned.plan.flows.size());
+                        planned.plan.flows.size(), path_text(plan, planned.op));
   }
   for (const TermTransfer& term : plan.train.terms) {
     const Parameter& parameter = plan.partition.graph.parameters()[static_cast<std::size_t>(term.parameter)];
@@ -253,6 +305,7 @@ std::string describe(const TrainingPlan& plan, bool programs) {
                         term.term, plan.partition.meshes[static_cast<std::size_t>(term.from_mesh)].name(),
                         plan.partition.meshes[static_cast<std::size_t>(term.to_mesh)].name());
   }
+  text += gpu_transfers_text(plan);
   text += "\ndevices\n";
   for (const Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;

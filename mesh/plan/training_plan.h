@@ -7,6 +7,7 @@
 
 #include "actors/head/placement.h"
 #include "core/graph/graph.h"
+#include "mesh/device_collectives/use_collectives.h"
 #include "mesh/partition/partition.h"
 #include "mesh/pipeline/schedule.h"
 #include "mesh/plan/layout_config.h"
@@ -43,6 +44,7 @@ struct TrainingPlan {
   Schedule schedule;               ///< What `train` runs; of `auto` what it begins with.
   Compiled train;
   Compiled validate;
+  CollectiveUse collectives;     ///< Of `train` and `validate`.
   std::vector<Program> gather;   ///< The last one is the driver's.
   std::vector<Program> scatter;  ///< The last one is the driver's.
 
@@ -58,7 +60,8 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
                                 const transfer::Network& network);
 
-/// Bytes that a device holds under the plan: parameters, gradients, moments and activations.
+/// Bytes that a device holds under the plan: parameters, gradients, moments, activations, and staging of what it exchanges with
+/// other GPUs.
 std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device);
 
 /// A device that would hold more than the layout's memory, if there is one.

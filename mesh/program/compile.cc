@@ -245,6 +245,7 @@ Compiled compile(const Partition& partition, const Schedule& schedule, const tra
     for (Program& program : compiler->finish()) compiled.programs.push_back(std::move(program));
   }
   compiled.num_transfer_ops = ops.count();
+  compiled.in_mesh = ops.take_in_mesh();
   validate(compiled.programs);
   return compiled;
 }

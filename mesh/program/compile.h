@@ -2,11 +2,13 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "mesh/partition/partition.h"
 #include "mesh/pipeline/schedule.h"
 #include "mesh/program/program.h"
+#include "transfer/collective/collective.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/topology/network.h"
 
@@ -61,11 +63,18 @@ struct TermTransfer {
   transfer::ReshardPlan plan;
 };
 
+/// A transfer among the devices of one mesh.
+struct InMeshTransfer {
+  std::uint32_t op = 0;
+  std::variant<transfer::ReshardPlan, transfer::CollectivePlan> plan;
+};
+
 /// Static programs for all devices of all meshes, and what was planned on the way.
 struct Compiled {
   std::vector<Program> programs;  ///< In the order of meshes, then ranks.
   std::vector<PlannedEdge> edges;
   std::vector<TermTransfer> terms;
+  std::vector<InMeshTransfer> in_mesh;
   transfer::ReshardPlan norms;  ///< Every device's row of norms to every device, at the end of a training step.
   int num_transfer_ops = 0;
 };

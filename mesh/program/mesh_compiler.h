@@ -13,14 +13,21 @@
 
 namespace weft::mesh {
 
-/// Hands out the numbers by which all participants know a transfer.
+/// Hands out the numbers by which all participants know a transfer, and keeps the plans of those within a mesh.
 class TransferOps {
  public:
   std::uint32_t next() { return next_++; }
+  template <typename Plan>
+  std::uint32_t add_in_mesh(const Plan& plan) {
+    in_mesh_.push_back({next_, plan});
+    return next_++;
+  }
   int count() const { return static_cast<int>(next_); }
+  std::vector<InMeshTransfer> take_in_mesh() { return std::exchange(in_mesh_, {}); }
 
  private:
   std::uint32_t next_ = 0;
+  std::vector<InMeshTransfer> in_mesh_;
 };
 
 /// In safe mode: a tensor that an action has made and that is to go to another mesh.

@@ -15,7 +15,7 @@ std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name,
     const TensorType& type = types[static_cast<std::size_t>(group.front())];
     const transfer::CollectivePlan plan =
         transfer::plan_all_reduce(type.dtype, Region::whole(type.shape), devices_at(mesh_, group), topology_);
-    const std::uint32_t op = ops_.next();
+    const std::uint32_t op = ops_.add_in_mesh(plan);
     for (const int rank : group) {
       transfers[static_cast<std::size_t>(rank)] = emitters_[static_cast<std::size_t>(rank)].add_transfer(
           {name, TransferKind::kAllReduce, op, plan.device_part(mesh_.devices()[static_cast<std::size_t>(rank)])});
@@ -28,7 +28,7 @@ std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name, co
                                                      const Spec& to) {
   const transfer::ReshardTask task{type, shard_map(type.shape, from, mesh_), shard_map(type.shape, to, mesh_)};
   const transfer::ReshardPlan plan = transfer::plan_reshard(task, topology_, transfer::Strategy::kWeft);
-  const std::uint32_t op = ops_.next();
+  const std::uint32_t op = ops_.add_in_mesh(plan);
   std::vector<std::uint32_t> transfers;
   for (int rank = 0; rank < num_ranks(); ++rank) {
     transfers.push_back(emitters_[static_cast<std::size_t>(rank)].add_transfer(

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/units.h"
 #include "mesh/program/program.h"
 
@@ -40,6 +42,7 @@ struct Printer {
     if (start.microbatch >= 0) text += fmt::format(" of microbatch {}", start.microbatch);
     text += fmt::format(", sends {}, receives {}", format_bytes(transfer.part.bytes_sent()),
                         format_bytes(transfer.part.bytes_received()));
+    if (transfer.path == transfer::PathChoice::Path::kCollectives) text += " by device collectives";
     if (start.source >= 0) text += ": " + operand(program, start.source);
     if (start.destination >= 0) text += " -> " + operand(program, start.destination);
     return text;
@@ -56,6 +59,12 @@ struct Printer {
 };
 
 }  // namespace
+
+std::uint64_t collective_staging_bytes(const Program& program) {
+  std::uint64_t most = 0;
+  for (const Transfer& transfer : program.transfers) most = std::max(most, transfer.operations.staging_bytes);
+  return most;
+}
 
 std::string to_string(const Program& program) {
   std::uint64_t persistent = 0;

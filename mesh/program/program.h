@@ -9,6 +9,9 @@
 #include "core/graph/graph.h"
 #include "core/tensor/region.h"
 #include "mesh/pipeline/schedule.h"
+#include "transfer/device_collective/device_operations.h"
+#include "transfer/device_collective/device_path.h"
+#include "transfer/device_collective/operation_order.h"
 #include "transfer/flow/device_part.h"
 
 namespace weft::mesh {
@@ -51,7 +54,11 @@ struct Transfer {
   TransferKind kind = TransferKind::kReshard;
   std::uint32_t op = 0;
   transfer::DevicePart part;
-  static constexpr auto fields = weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::part);
+  /// How its bytes go, equal for all that take part: by engines, which execute `part`, or by the devices' own library.
+  transfer::PathChoice::Path path = transfer::PathChoice::Path::kStaged;
+  transfer::DeviceOperations operations = {};  ///< Of kCollectives.
+  static constexpr auto fields =
+      weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::part, &Transfer::path, &Transfer::operations);
 };
 
 /// The place of a parameter on this device.
@@ -151,11 +158,16 @@ struct Program {
   std::uint32_t num_handles = 0;
   /// Buffer with one f32 loss per microbatch, or -1 where the loss is another device's to report.
   std::int32_t losses = -1;
+  /// The transfers by collectives that it starts, in their order for all devices: see CollectiveQueue::begin().
+  std::vector<transfer::OperationKey> collective_order;
   static constexpr auto fields =
       weft::fields(&Program::name, &Program::device, &Program::device_name, &Program::arena_bytes, &Program::persistents,
                    &Program::buffers, &Program::ops, &Program::inputs, &Program::transfers, &Program::parameters,
-                   &Program::instructions, &Program::num_handles, &Program::losses);
+                   &Program::instructions, &Program::num_handles, &Program::losses, &Program::collective_order);
 };
+
+/// Device memory that its transfers by collectives pack into.
+std::uint64_t collective_staging_bytes(const Program& program);
 
 /// One line per instruction: "start 3 recv 'h1.out front->back' microbatch 2 -> %14 f32[4,64,128]".
 std::string to_string(const Program& program);

@@ -20,8 +20,9 @@ struct Standing {
 
 class Stall {
  public:
-  Stall(const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next)
-      : programs_(programs), next_(next) {
+  Stall(const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
+        const std::vector<std::optional<transfer::OperationKey>>& collectives)
+      : programs_(programs), next_(next), collectives_(collectives) {
     for (std::size_t p = 0; p < programs.size(); ++p) {
       for (std::size_t i = 0; i < programs[p].instructions.size(); ++i) {
         if (const auto* start = std::get_if<Start>(&programs[p].instructions[i])) {
@@ -40,25 +41,36 @@ class Stall {
   }
 
  private:
-  bool finished(std::size_t p) const { return next_[p] && *next_[p] >= programs_[p].instructions.size(); }
+  bool finished(std::size_t p) const { return next_[p] && *next_[p] >= programs_[p].instructions.size() && !collective(p); }
+  /// The transfer that its device collectives stand at.
+  std::optional<Key> collective(std::size_t p) const {
+    if (p >= collectives_.size() || !collectives_[p]) return std::nullopt;
+    const Key key{collectives_[p]->op, collectives_[p]->microbatch};
+    return starts_.contains(key) ? std::optional(key) : std::nullopt;
+  }
 
   std::optional<Standing> standing(std::size_t p) const {
     if (!next_[p] || finished(p)) return std::nullopt;
     const Program& program = programs_[p];
+    if (const auto key = collective(p)) return standing_at(p, *key);
     const auto* wait = std::get_if<Wait>(&program.instructions[*next_[p]]);
     if (wait == nullptr) return std::nullopt;
     for (std::size_t i = 0; i < *next_[p]; ++i) {
       const auto* start = std::get_if<Start>(&program.instructions[i]);
-      if (start == nullptr || start->handle != wait->handle) continue;
-      const Transfer& transfer = program.transfers[start->transfer];
-      Standing standing{{transfer.op, start->microbatch}, "'" + transfer.name + "'", {}};
-      if (start->microbatch >= 0) standing.transfer += fmt::format(" of microbatch {}", start->microbatch);
-      for (const auto& [other, at] : starts_.at(standing.key)) {
-        if (!next_[other] || *next_[other] <= at) standing.missing.push_back(other);
-      }
-      return standing;
+      if (start != nullptr && start->handle == wait->handle)
+        return standing_at(p, {program.transfers[start->transfer].op, start->microbatch});
     }
     return std::nullopt;
+  }
+
+  Standing standing_at(std::size_t p, const Key& key) const {
+    const auto transfer = std::ranges::find(programs_[p].transfers, key.first, &Transfer::op);
+    Standing standing{key, "'" + transfer->name + "'", {}};
+    if (key.second >= 0) standing.transfer += fmt::format(" of microbatch {}", key.second);
+    for (const auto& [other, at] : starts_.at(key)) {
+      if (!next_[other] || *next_[other] <= at) standing.missing.push_back(other);
+    }
+    return standing;
   }
 
   /// The action that a device is in, and the one that it will do next.
@@ -122,13 +134,15 @@ class Stall {
 
   const std::vector<Program>& programs_;
   const std::vector<std::optional<std::size_t>>& next_;
+  const std::vector<std::optional<transfer::OperationKey>>& collectives_;
   std::map<Key, std::vector<std::pair<std::size_t, std::size_t>>> starts_;  ///< Who starts a transfer, and where.
 };
 
 }  // namespace
 
-std::string explain_stall(const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next) {
-  return Stall(programs, next).text();
+std::string explain_stall(const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
+                          const std::vector<std::optional<transfer::OperationKey>>& collectives) {
+  return Stall(programs, next, collectives).text();
 }
 
 }  // namespace weft::mesh

@@ -8,7 +8,9 @@
 #include <variant>
 
 #include "core/base/check.h"
+#include "core/base/error.h"
 #include "core/base/units.h"
+#include "mesh/runtime/internal/collective_step.h"
 #include "mesh/runtime/internal/detached_step.h"
 #include "mesh/runtime/internal/notice.h"
 
@@ -35,9 +37,17 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
   for (const Instruction& instruction : program_.instructions) {
     if (const auto* begin = std::get_if<Begin>(&instruction)) microbatches_ = std::max(microbatches_, begin->microbatch + 1);
   }
-  if (resources.copies == nullptr) return;
+  if (resources.copies == nullptr) {
+    WEFT_CHECK(program.collective_order.empty(), "{} computes inside its calls", program.device_name);
+    return;
+  }
   device_ = std::make_unique<DetachedStep>(*resources.copies, resources.stream, program.num_handles, inbox_, wake_);
   timeline_.compute(begun_);
+  if (program.collective_order.empty()) return;
+  if (resources.collectives == nullptr)
+    throw_error(ErrorCode::kFailedPrecondition, "'{}' needs device collectives, and {} has none", program.name,
+                program.device_name);
+  collectives_ = std::make_unique<CollectiveStep>(*resources.collectives, program, *device_);
 }
 
 Interpreter::~Interpreter() {
@@ -54,6 +64,12 @@ bool Interpreter::wait_quiescent(Nanoseconds limit) const {
   return inbox_->idle.wait_for(lock, limit, [&] { return inbox_->under_way == 0; });
 }
 
+bool Interpreter::wants_polling() const { return collectives_ && collectives_->busy(); }
+
+std::optional<transfer::OperationKey> Interpreter::current_collective() const {
+  return collectives_ ? collectives_->current() : std::nullopt;
+}
+
 bool Interpreter::device_busy() const { return device_ && device_->under_way() > 0; }
 
 Interpreter::Progress Interpreter::advance() {
@@ -68,6 +84,7 @@ Interpreter::Progress Interpreter::advance() {
 Interpreter::Progress Interpreter::go_on() {
   take_messages();
   throw_failure();
+  if (collectives_) collectives_->poll();
   while (next_ < program_.instructions.size()) {
     const bool executed = std::visit(
         [&](const auto& instruction) {
@@ -125,18 +142,32 @@ void Interpreter::take_messages() {
     if (device_ && device_->land(handle, report)) continue;  // It has arrived when it has landed.
     timeline_.transferred(transfer, start.microbatch, report);
   }
-  for (const Notice& notice : notices) {
-    const auto landed = device_->take(notice, timeline_);
-    if (!notice.at.ok()) {
-      const Error& error = notice.at.error();
-      if (!failure_) failure_ = Error(error.code(), fmt::format("{} (on the device, at {})", error.message(), position()));
-      continue;
-    }
-    if (landed) {
+  for (const Notice& notice : notices) take_notice(notice);
+}
+
+void Interpreter::take_notice(const Notice& notice) {
+  const auto landed = device_->take(notice, timeline_);
+  if (!notice.at.ok()) {
+    const Error& error = notice.at.error();
+    if (!failure_) failure_ = Error(error.code(), fmt::format("{} (on the device, at {})", error.message(), position()));
+    return;
+  }
+  if (landed) {
+    const Start& start = *start_of_handle_[notice.index];
+    timeline_.transferred(program_.transfers[start.transfer], start.microbatch, *landed);
+  }
+  switch (notice.kind) {
+    case Notice::Kind::kCopiedOut:
+      if (!failure_) begin_transfer(notice.index, device_->host_buffers(notice.index));
+      break;
+    case Notice::Kind::kCollectiveBegun: collectives_->began(notice.index, notice.at.value()); break;
+    case Notice::Kind::kCollectiveDone: {
       const Start& start = *start_of_handle_[notice.index];
-      timeline_.transferred(program_.transfers[start.transfer], start.microbatch, *landed);
+      handles_[notice.index] = Handle::kDone;
+      timeline_.transferred(program_.transfers[start.transfer], start.microbatch, collectives_->report(start, notice.at.value()));
+      break;
     }
-    if (notice.kind == Notice::Kind::kCopiedOut && !failure_) begin_transfer(notice.index, device_->host_buffers(notice.index));
+    default: break;
   }
 }
 
@@ -207,6 +238,10 @@ bool Interpreter::execute(const Start& start) {
     return all.first(std::min(size, all.size()));
   };
   const HostBuffers buffers{bytes_of(start.source, part.source_bytes()), bytes_of(start.destination, part.destination_bytes())};
+  if (transfer.path == transfer::PathChoice::Path::kCollectives) {
+    collectives_->start(start, buffers.source, buffers.destination, resources_.stream);
+    return true;
+  }
   if (in_device_memory(start.source) || in_device_memory(start.destination)) {
     device_->stage(start.handle, buffers.source, buffers.destination);
     // One with a source begins when that has come.
@@ -244,7 +279,19 @@ void Interpreter::begin_transfer(std::uint32_t handle, const HostBuffers& buffer
   }
 }
 
+/// The host goes on; compute waits.
+bool Interpreter::await_collective(const Wait& wait) {
+  if (collectives_->done(wait.handle)) return true;
+  const Start& start = *start_of_handle_[wait.handle];
+  reach({Mark::Kind::kStandStill});
+  collectives_->await(wait.handle, resources_.stream);
+  reach({Mark::Kind::kGoOn, {}, &program_.transfers[start.transfer], start.microbatch});
+  return true;
+}
+
 bool Interpreter::execute(const Wait& wait) {
+  const Transfer& awaited = program_.transfers[start_of_handle_[wait.handle]->transfer];
+  if (awaited.path == transfer::PathChoice::Path::kCollectives) return await_collective(wait);
   if (handles_[wait.handle] != Handle::kDone) {
     take_messages();
     throw_failure();
@@ -343,6 +390,10 @@ std::string Interpreter::position() const {
   }
   if (const auto& action = timeline_.action()) {
     text += fmt::format("in {} ", to_string(Action{action->stage, action->kind, action->microbatch}));
+  }
+  if (collectives_) {
+    if (const std::string under_way = collectives_->under_way(); !under_way.empty())
+      text += fmt::format("with device collectives at {}, ", under_way);
   }
   return text + fmt::format("of '{}', run {}, {} (instruction {} of {})", program_.name, request_.run, program_.device_name,
                             next_, program_.instructions.size());

@@ -12,6 +12,7 @@
 #include "core/device/device.h"
 #include "mesh/program/program.h"
 #include "mesh/runtime/batch_source.h"
+#include "mesh/runtime/collective_engine.h"
 #include "mesh/runtime/copy_engine.h"
 #include "mesh/runtime/step.h"
 #include "mesh/runtime/step_timeline.h"
@@ -20,9 +21,11 @@
 
 namespace weft::mesh {
 
+class CollectiveStep;
 class DetachedStep;
 struct HostBuffers;
 struct Inbox;
+struct Notice;
 
 /// What an interpreter works with; owned by the device actor.
 struct Resources {
@@ -35,6 +38,8 @@ struct Resources {
   Nanoseconds transfer_timeout = std::chrono::minutes(5);
   /// Of a device that runs by itself in memory that the host cannot touch; null for others.
   CopyEngine* copies = nullptr;
+  /// Of one whose library reaches other devices, with the communicators that programs need; null for others.
+  CollectiveEngine* collectives = nullptr;
 };
 
 /// Runs one execution of a program: a state machine that never blocks.
@@ -49,7 +54,8 @@ struct Resources {
 /// A device whose memory is the host's computes inside its calls; advance() blocks at a Wait whose transfer is under way, and
 /// nowhere else. Another device is given its work ahead of time, by at most two actions, and its streams wait for each other:
 /// advance() then blocks at a Wait until the bytes are on the host, at the third action ahead, at the norm of the gradients, and
-/// at the end.
+/// at the end. Transfers by device collectives block it nowhere; while some are under way it wants to be called from time to
+/// time, as nobody wakes for a peer that has died.
 class Interpreter final {
  public:
   enum class Progress : std::uint8_t { kBlocked, kDone };
@@ -68,6 +74,10 @@ class Interpreter final {
   bool quiescent() const;
   /// The device is at work, and will wake whoever waits.
   bool device_busy() const;
+  /// Device collectives are under way: advance() is to be called again within a second or so, woken or not.
+  bool wants_polling() const;
+  /// The transfer that the device's collectives stand at.
+  std::optional<transfer::OperationKey> current_collective() const;
   /// Blocks until quiescent(), at most so long; whether it is. Only with an engine that has its own thread.
   bool wait_quiescent(Nanoseconds limit) const;
   /// The report of a done execution.
@@ -91,6 +101,8 @@ class Interpreter final {
   void reach(const Mark& mark);
   void begin_transfer(std::uint32_t handle, const HostBuffers& buffers);
   void take_messages();
+  void take_notice(const Notice& notice);
+  bool await_collective(const Wait& wait);
   void throw_failure() const;
   bool in_device_memory(std::int32_t buffer) const;
   static std::span<std::byte> bytes(const TensorRef& tensor) { return {tensor.data, tensor.type.bytes()}; }
@@ -113,7 +125,8 @@ class Interpreter final {
   std::optional<TimePoint> waiting_since_;
   StepTimeline timeline_;
   double grad_norm_ = 0;
-  std::unique_ptr<DetachedStep> device_;  ///< Null for a device that computes inside its calls.
+  std::unique_ptr<DetachedStep> device_;         ///< Null for a device that computes inside its calls.
+  std::unique_ptr<CollectiveStep> collectives_;  ///< Null for a program without device collectives.
 };
 
 }  // namespace weft::mesh

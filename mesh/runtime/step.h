@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "core/trace/trace_event.h"
 #include "mesh/pipeline/action.h"
 #include "mesh/runtime/batch_source.h"
+#include "transfer/device_collective/operation_order.h"
 
 template <>
 struct weft::last_enumerator<weft::mesh::Split> {
@@ -48,8 +50,9 @@ struct ProgramPosition {
   std::uint64_t run = 0;
   std::uint64_t instruction = 0;  ///< The number of instructions when it is done.
   bool timed_out = false;         ///< It ended there by a deadline: what came after in other devices is a symptom.
-  static constexpr auto fields =
-      weft::fields(&ProgramPosition::program, &ProgramPosition::run, &ProgramPosition::instruction, &ProgramPosition::timed_out);
+  std::optional<transfer::OperationKey> collective;  ///< The transfer that its device collectives stood at.
+  static constexpr auto fields = weft::fields(&ProgramPosition::program, &ProgramPosition::run, &ProgramPosition::instruction,
+                                              &ProgramPosition::timed_out, &ProgramPosition::collective);
 };
 
 /// What one action of a stage took, on average over a step.

@@ -23,6 +23,7 @@
 #include "core/base/error.h"
 #include "core/device/device.h"
 #include "core/kernels_cpu/cpu_kernels.h"
+#include "tests/support/thread_stream.h"
 
 namespace weft::test {
 
@@ -156,7 +157,7 @@ class DetachedDevice::DetachedEvent final : public Event {
 };
 
 /// After a failure a stream runs nothing more, as a GPU's context does; its events are done at once and say why.
-class DetachedDevice::DetachedStream final : public Stream {
+class DetachedDevice::DetachedStream final : public Stream, public ThreadStream {
  public:
   DetachedStream(DetachedDevice& device, std::uint64_t seed)
       : device_(device), kernels_(detect_instruction_set()), random_(seed), shuffled_(seed != 0), thread_([this] { work(); }) {}
@@ -225,6 +226,9 @@ class DetachedDevice::DetachedStream final : public Stream {
     });
   }
   void synchronize() override { record()->synchronize(); }
+
+  void perform(std::function<void()> work) override { queue(std::move(work)); }
+  std::byte* real(const std::byte* address, std::size_t size) override { return own(address, size); }
 
   std::unique_ptr<Recording> record_work(const std::function<void()>& work) override {
     auto tape = std::make_unique<Tape>();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -17,12 +18,13 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/tensor/bfloat16.h"
-#include "transfer/device_collective/device_collectives.h"
+#include "tests/support/thread_stream.h"
+#include "transfer/collective_queue/device_collectives.h"
 
 namespace weft::test {
 
 /// GPUs that exchange bytes, without GPUs: every rank has a device in host memory, streams that go on while anybody looks, and
-/// communicators with the rules of NCCL. Any thread.
+/// communicators with the rules of NCCL. Its collectives work on any ThreadStream as well. Any thread.
 ///
 /// As there, a stream that stands at an operation whose other members have not come runs nothing else. Members whose operations
 /// on a communicator differ break the world: its error() says how. stuck() says who waits when nothing moves.
@@ -67,6 +69,7 @@ class FakeWorld {
     for (const auto& stream : streams_) {
       if (stream->rank == device) stream->tasks.clear();
     }
+    changed_.notify_all();
   }
   /// How many communicators were created, each counted once per member.
   std::size_t created() const {
@@ -122,8 +125,14 @@ class FakeWorld {
   inline void post(Group& group, int rank, const PostedCall& call);
   inline void complete_collective(Group& group, std::size_t index);
 
+  /// What a stream does of `device` until it is done; nothing behind it begins before. `attempt` runs under the lock.
+  inline void perform(Stream& stream, std::uint32_t device, std::string what, std::function<bool()> attempt);
+  /// Where the bytes at an address really lie, for a task of that stream.
+  static inline std::function<std::byte*(const std::byte*, std::size_t)> memory_of(Stream& stream);
+
   const Options options_{};
-  mutable std::mutex mutex_;
+  mutable std::recursive_mutex mutex_;
+  std::condition_variable_any changed_;                   // of what other members' tasks wait for
   std::vector<std::shared_ptr<StreamState>> streams_;     // this and all below: guarded by mutex_
   std::map<std::string, std::shared_ptr<Group>> groups_;  // by id
   std::set<std::uint32_t> dead_;
@@ -271,15 +280,20 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
       posted.push_back(std::make_shared<Posted>(Posted{call}));
       what += fmt::format(" {}({}, {})", to_string(call.kind), call.count, call.peer);
     }
-    dynamic_cast<FakeStream&>(stream).attempt(
-        what, [&world = world_, group = group_, rank = rank_, posted = std::move(posted), begun = false]() mutable {
-          if (group->aborted[static_cast<std::size_t>(rank)]) return true;
-          if (!begun) {
-            begun = true;
-            for (const PostedCall& call : posted) world.post(*group, rank, call);
-          }
-          return std::all_of(posted.begin(), posted.end(), [](const PostedCall& call) { return call->done; });
-        });
+    world_.perform(stream, device_, what,
+                   [&world = world_, group = group_, rank = rank_, posted = std::move(posted), real = memory_of(stream),
+                    begun = false]() mutable {
+                     if (group->aborted[static_cast<std::size_t>(rank)]) return true;
+                     if (!begun) {
+                       begun = true;
+                       for (const PostedCall& call : posted) {
+                         locate(call->call, group->size, real);
+                         world.post(*group, rank, call);
+                       }
+                       world.changed_.notify_all();
+                     }
+                     return std::all_of(posted.begin(), posted.end(), [](const PostedCall& call) { return call->done; });
+                   });
   }
 
   void finalize() override {
@@ -313,6 +327,11 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
   }
 
  private:
+  static void locate(transfer::DeviceCall& call, int size, const std::function<std::byte*(const std::byte*, std::size_t)>& real) {
+    const std::size_t bytes = call.count * size_of(call.dtype), all = bytes * static_cast<std::size_t>(size);
+    if (call.from != nullptr) call.from = real(call.from, call.kind == transfer::CallKind::kReduceScatter ? all : bytes);
+    if (call.to != nullptr) call.to = real(call.to, call.kind == transfer::CallKind::kAllGather ? all : bytes);
+  }
   /// Some peer of an operation of this rank has not come to one with it yet.
   bool connecting() const {
     return (group_->used.contains(rank_) && static_cast<int>(group_->used.size()) < group_->size) ||
@@ -322,6 +341,7 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
   }
   void let_go() {
     group_->aborted[static_cast<std::size_t>(rank_)] = true;
+    world_.changed_.notify_all();
     world_.progress();
   }
 
@@ -356,12 +376,25 @@ class FakeWorld::Collectives final : public transfer::DeviceCollectives {
   void copy(std::span<const transfer::DeviceCopy> copies, Stream& stream) override {
     for (const transfer::DeviceCopy& copy : copies) {
       const std::vector<transfer::StridedCopy::Dimension> outer(copy.outer.begin(), copy.outer.end());
-      dynamic_cast<FakeStream&>(stream).queue("copy", [copy, outer] { copy_box(copy.from, copy.to, copy.run_bytes, outer); });
+      world_.perform(stream, device_, "copy", [copy, outer, real = memory_of(stream)] {
+        std::size_t from_bytes = copy.run_bytes, to_bytes = copy.run_bytes;
+        for (const auto& dimension : outer) {
+          from_bytes += (dimension.count - 1) * dimension.from_stride;
+          to_bytes += (dimension.count - 1) * dimension.to_stride;
+        }
+        copy_box(real(copy.from, from_bytes), real(copy.to, to_bytes), copy.run_bytes, outer);
+        return true;
+      });
     }
   }
   void sum(const transfer::DeviceSum& sum, Stream& stream) override {
-    const std::vector<const std::byte*> terms(sum.terms.begin(), sum.terms.end());
-    dynamic_cast<FakeStream&>(stream).queue("sum", [sum, terms] { add_up(sum.dtype, sum.count, terms, sum.to); });
+    std::vector<const std::byte*> terms(sum.terms.begin(), sum.terms.end());
+    world_.perform(stream, device_, "sum", [sum, terms = std::move(terms), real = memory_of(stream)]() mutable {
+      const std::size_t bytes = sum.count * size_of(sum.dtype);
+      for (const std::byte*& term : terms) term = real(term, bytes);
+      add_up(sum.dtype, sum.count, terms, real(sum.to, bytes));
+      return true;
+    });
   }
 
   /// In the order of `terms`.
@@ -403,6 +436,21 @@ class FakeWorld::Collectives final : public transfer::DeviceCollectives {
   FakeWorld& world_;
   const std::uint32_t device_;
 };
+
+inline void FakeWorld::perform(Stream& stream, std::uint32_t device, std::string what, std::function<bool()> attempt) {
+  if (auto* const looked_at = dynamic_cast<FakeStream*>(&stream)) return looked_at->attempt(std::move(what), std::move(attempt));
+  dynamic_cast<ThreadStream&>(stream).perform([this, device, attempt = std::move(attempt)] {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return dead_.contains(device) || attempt(); });
+  });
+}
+
+inline std::function<std::byte*(const std::byte*, std::size_t)> FakeWorld::memory_of(Stream& stream) {
+  if (auto* const by_itself = dynamic_cast<ThreadStream*>(&stream)) {
+    return [by_itself](const std::byte* address, std::size_t size) { return by_itself->real(address, size); };
+  }
+  return [](const std::byte* address, std::size_t) { return const_cast<std::byte*>(address); };
+}
 
 inline void FakeWorld::post(Group& group, int rank, const PostedCall& call) {
   using transfer::CallKind;

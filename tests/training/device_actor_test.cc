@@ -4,10 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <thread>
+
 #include "actors/system/system.h"
 #include "core/ops/graph_builder.h"
+#include "mesh/group/open_collectives.h"
 #include "mesh/in_process/in_process_training.h"
 #include "mesh/program/stall.h"
+#include "tests/support/detached_device.h"
+#include "tests/support/fake_collectives.h"
+#include "tests/support/gpu_places.h"
 #include "tests/training/hand_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -15,45 +22,49 @@
 namespace weft::test {
 namespace {
 
-using Actor = mesh::DeviceActor<RandomBatches>;
-
 /// The driver and one process per mesh, all in this process, joined by real sockets and UCX.
-class ActorTraining {
+template <typename Actor>
+class ActorTrainingOf {
  public:
-  explicit ActorTraining(const mesh::TrainingPlan& plan, mesh::DeviceKind kind = mesh::DeviceKind::kCpu)
+  explicit ActorTrainingOf(const mesh::TrainingPlan& plan, mesh::DeviceKind kind = mesh::DeviceKind::kCpu)
       : plan_(plan), driver_(options("driver")) {
     std::vector<mesh::PeerAddress> addresses;
     for (const mesh::DeviceMesh& mesh : plan.partition.meshes) {
       std::vector<actors::ProcessRef> processes;
       for (int rank = 0; rank < mesh.size(); ++rank) {
         systems_.push_back(std::make_unique<actors::System>(options(mesh::device_name(mesh, rank))));
-        systems_.back()->provide<Actor>();
+        systems_.back()->template provide<Actor>();
         processes.push_back(driver_.connect(systems_.back()->listen({"127.0.0.1", 0})));
       }
       std::vector<actors::MeshShape::Axis> shape;
       for (const mesh::MeshAxis& axis : mesh.axes()) shape.push_back({axis.name, axis.size});
-      meshes_.push_back(driver_.spawn_mesh<Actor>(mesh.name(), actors::MeshShape(shape), processes,
-                                                  RandomBatches::Config{kRows, kVocabulary, 11}));
+      meshes_.push_back(driver_.template spawn_mesh<Actor>(mesh.name(), actors::MeshShape(shape), processes,
+                                                           RandomBatches::Config{kRows, kVocabulary, 11}));
       std::vector<mesh::DeviceSetup> setups;
       for (const transfer::DeviceId device : mesh.devices())
         setups.push_back({device, plan.topology.host_of(device), 1, 1, "", kind});
-      const auto opened = meshes_.back().scatter<&Actor::open>(setups).get();
+      const auto opened = meshes_.back().template scatter<&Actor::open>(setups).get();
       for (std::size_t i = 0; i < opened.size(); ++i) addresses.push_back({setups[i].device, setups[i].host, opened[i]});
     }
-    for (auto& mesh : meshes_) mesh.call<&Actor::connect>(addresses).get();
+    for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
+    mesh::open_communicators(meshes_, plan, ledger_);
     for (const mesh::Program& program : plan.train.programs) {
       for (std::size_t m = 0; m < meshes_.size(); ++m) {
         if (const auto rank = plan.partition.meshes[m].rank_of(program.device))
-          meshes_[m].rank(*rank).call<&Actor::install>(program).get();
+          meshes_[m].rank(*rank).template call<&Actor::install>(program).get();
       }
     }
-    for (auto& mesh : meshes_) mesh.call<&Actor::initialize>(std::uint64_t{7}).get();
+    for (auto& mesh : meshes_) mesh.template call<&Actor::initialize>(std::uint64_t{7}).get();
   }
 
   actors::Future<std::vector<mesh::StepReport>> start(std::size_t mesh, const mesh::StepRequest& request) {
-    return meshes_[mesh].call<&Actor::run>(request);
+    return meshes_[mesh].template call<&Actor::run>(request);
   }
-  mesh::ProgramPosition position(std::size_t mesh) { return meshes_[mesh].rank(0).call<&Actor::position>().get(); }
+  mesh::ProgramPosition position(std::size_t mesh) { return meshes_[mesh].rank(0).template call<&Actor::position>().get(); }
+
+  void cancel_collectives(std::size_t mesh, const std::string& why) {
+    meshes_[mesh].template call<&Actor::cancel_collectives>(why).get();
+  }
 
   mesh::StepResult run(const mesh::StepRequest& request) {
     std::vector<actors::Future<std::vector<mesh::StepReport>>> futures;
@@ -76,7 +87,10 @@ class ActorTraining {
   std::vector<std::unique_ptr<actors::System>> systems_;
   actors::System driver_;
   std::vector<actors::ActorMesh<Actor>> meshes_;
+  transfer::CommunicatorLedger ledger_;
 };
+
+using ActorTraining = ActorTrainingOf<mesh::DeviceActor<RandomBatches>>;
 
 class DeviceActors : public testing::TestWithParam<Case> {};
 
@@ -155,6 +169,86 @@ TEST(EmulatedDevices, RunTheProgramsOfASyntheticModelWithSkipEdges) {
     const mesh::StepResult result = training.run(train_step(step));
     EXPECT_EQ(result.loss, 0);
     EXPECT_GT(result.reshard_bytes, 0u);
+  }
+}
+
+/// GPUs of this process, without GPUs: every device actor has one.
+FakeWorld*& fake_world() {
+  static FakeWorld* world = nullptr;
+  return world;
+}
+
+mesh::Hardware fake_gpus() {
+  return {[](const mesh::DeviceSetup&) { return std::make_unique<DetachedDevice>(); },
+          [](const mesh::DeviceSetup& setup) {
+            mesh::DeviceLibrary library;
+            library.place = gpu_places(setup.device.value() + 1).back();
+            library.collectives = std::make_unique<FakeWorld::Collectives>(*fake_world(), setup.device.value());
+            return library;
+          }};
+}
+
+using GpuActor = mesh::DeviceActor<RandomBatches, fake_gpus>;
+
+mesh::TrainingPlan plan_for_gpus(const Case& c) {
+  mesh::LayoutConfig layout = layout_of(c, "eager-1f1b", transfer::Strategy::kWeft);
+  layout.device_places = gpu_places(8);
+  return mesh::make_training_plan(layout, small_gpt(), places_of(c));
+}
+
+TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
+  const mesh::TrainingPlan plan = plan_for_gpus(GetParam());
+  ASSERT_FALSE(plan.collectives.groups.empty());
+  const mesh::TrainingPlan through_host = plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kWeft);
+  RandomBatches batches({kRows, kVocabulary, 11});
+  mesh::InProcessTraining reference(through_host, batches, 7);
+  FakeWorld world;
+  fake_world() = &world;
+  ActorTrainingOf<GpuActor> training(plan);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    const mesh::StepResult expected = reference.run(train_step(step)), result = training.run(train_step(step));
+    EXPECT_EQ(result.loss, expected.loss) << "step " << step;
+    EXPECT_EQ(result.grad_norm, expected.grad_norm) << "step " << step;
+  }
+  EXPECT_GT(world.created(), 0u);
+  EXPECT_EQ(world.error(), "");
+}
+
+TEST(DeviceActor, SeesThatAPeerOfItsCollectivesHasDied) {
+  const mesh::TrainingPlan plan = plan_for_gpus(master_cases()[1]);
+  FakeWorld world;
+  fake_world() = &world;
+  ActorTrainingOf<GpuActor> training(plan);
+  training.run(train_step(0));
+  auto first = training.start(0, train_step(1));
+  while (!training.position(0).collective) std::this_thread::yield();
+  const mesh::ProgramPosition at = training.position(0);
+  EXPECT_NE(mesh::explain_stall(plan.train.programs, {at.instruction, 0}, {at.collective, std::nullopt}).find("waits for '"),
+            std::string::npos);
+  world.kill(1);
+  try {
+    first.get();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kPeerDied) << error.describe();
+    EXPECT_NE(error.message().find("the device stands at '"), std::string::npos) << error.message();
+  }
+}
+
+TEST(DeviceActor, IsToldToEndCollectivesThatWaitForADeadDevice) {
+  const mesh::TrainingPlan plan = plan_for_gpus(master_cases()[1]);
+  FakeWorld world({.sees_death = false});
+  fake_world() = &world;
+  ActorTrainingOf<GpuActor> training(plan);
+  auto first = training.start(0, train_step(0));
+  while (!training.position(0).collective) std::this_thread::yield();
+  training.cancel_collectives(0, "device 1 is gone");
+  try {
+    first.get();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled) << error.describe();
+    EXPECT_NE(error.message().find("device 1 is gone"), std::string::npos) << error.message();
   }
 }
 

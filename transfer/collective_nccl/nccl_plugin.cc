@@ -11,7 +11,7 @@
 #include "transfer/collective_nccl/internal/launch.h"
 #include "transfer/collective_nccl/internal/nccl_check.h"
 #include "transfer/collective_nccl/internal/nccl_communicator.h"
-#include "transfer/device_collective/collectives_plugin.h"
+#include "transfer/collective_queue/collectives_plugin.h"
 
 namespace weft::transfer {
 namespace {

@@ -1,11 +1,7 @@
 #include "transfer/device_collective/device_path.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdlib>
-#include <fstream>
 #include <map>
 
 namespace weft::transfer {
@@ -29,16 +25,6 @@ PathChoice choose_path(std::span<const DevicePlace> places) {
     }
   }
   return {PathChoice::Path::kCollectives, {}};
-}
-
-std::string collective_host_name() {
-  // Read once when the process starts, before there are other threads; nothing sets variables.
-  if (const char* id = std::getenv("NCCL_HOSTID"); id != nullptr) return id;  // NOLINT(concurrency-mt-unsafe)
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return std::string(name.data()) + " " + boot;
 }
 
 }  // namespace weft::transfer

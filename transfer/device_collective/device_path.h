@@ -37,9 +37,6 @@ struct PathChoice {
 /// no two of them are one GPU in what the library takes for one host (which it refuses as a duplicate).
 PathChoice choose_path(std::span<const DevicePlace> places);
 
-/// What NCCL 2.28 derives its host from: NCCL_HOSTID if that is set, else the host's name with the kernel's boot id.
-std::string collective_host_name();
-
 }  // namespace weft::transfer
 
 template <>

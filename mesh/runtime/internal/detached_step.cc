@@ -20,14 +20,13 @@ DetachedStep::DetachedStep(CopyEngine& copies, Stream& compute, std::size_t hand
                            std::function<void()> wake)
     : copies_(copies), compute_(compute), inbox_(std::move(inbox)), wake_(std::move(wake)), staged_(handles) {}
 
-std::shared_ptr<const Event> DetachedStep::watch(Stream& stream, EventWatch& watch, Notice::Kind kind, std::uint32_t index) {
-  std::shared_ptr<const Event> event = stream.record();
+void DetachedStep::watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind, std::uint32_t index) {
   {
     const std::lock_guard lock(inbox_->mutex);
     ++inbox_->under_way;
   }
   ++under_way_;
-  watch.watch(event, [inbox = inbox_, wake = wake_, kind, index](const Outcome<TimePoint>& at) {
+  watch.watch(std::move(event), [inbox = inbox_, wake = wake_, kind, index](const Outcome<TimePoint>& at) {
     {
       const std::lock_guard lock(inbox->mutex);
       inbox->notices.push_back({kind, index, at});
@@ -35,6 +34,12 @@ std::shared_ptr<const Event> DetachedStep::watch(Stream& stream, EventWatch& wat
     }
     wake();
   });
+}
+
+std::shared_ptr<const Event> DetachedStep::watch(Stream& stream, EventWatch& watch_of_it, Notice::Kind kind,
+                                                 std::uint32_t index) {
+  std::shared_ptr<const Event> event = stream.record();
+  watch(event, watch_of_it, kind, index);
   return event;
 }
 
@@ -129,6 +134,8 @@ std::optional<transfer::TransferReport> DetachedStep::take(const Notice& notice,
       return report;
     }
     case Notice::Kind::kCopiedOut:
+    case Notice::Kind::kCollectiveBegun:
+    case Notice::Kind::kCollectiveDone:
     case Notice::Kind::kSealed: break;
   }
   return std::nullopt;

@@ -33,6 +33,9 @@ class DetachedStep final {
   DetachedStep(CopyEngine& copies, Stream& compute, std::size_t handles, std::shared_ptr<Inbox> inbox,
                std::function<void()> wake);
 
+  /// A notice will come when the event is done; `watch` watches the events of its stream.
+  void watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind, std::uint32_t index);
+
   /// Marks the point that the compute stream's queue has come to.
   void mark(const Mark& mark);
   /// How many actions have been queued that the device has not begun.

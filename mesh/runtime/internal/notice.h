@@ -15,12 +15,14 @@ namespace weft::mesh {
 /// An event on a device's stream that was waited for.
 struct Notice {
   enum class Kind : std::uint8_t {
-    kMark,       ///< The compute stream has reached the next mark.
-    kUploaded,   ///< A batch was copied to the device; `index` of its block.
-    kSquares,    ///< The sums of squares are on the host.
-    kCopiedOut,  ///< The source of transfer `index` is on the host.
-    kLanded,     ///< The destination of transfer `index` is on the device.
-    kSealed,     ///< A stream has ended what it had when the execution failed.
+    kMark,             ///< The compute stream has reached the next mark.
+    kUploaded,         ///< A batch was copied to the device; `index` of its block.
+    kSquares,          ///< The sums of squares are on the host.
+    kCopiedOut,        ///< The source of transfer `index` is on the host.
+    kLanded,           ///< The destination of transfer `index` is on the device.
+    kCollectiveBegun,  ///< The stream of device collectives has come to transfer `index`,
+    kCollectiveDone,   ///< and has done it.
+    kSealed,           ///< A stream has ended what it had when the execution failed.
   };
   Kind kind = Kind::kMark;
   std::uint32_t index = 0;

@@ -56,6 +56,19 @@ TEST(Stall, ATransferThatAllHaveBegunIsOnItsWay) {
       "their way, or stuck");
 }
 
+TEST(Stall, TheHostGoesOnPastATransferThatTheDeviceStandsAt) {
+  const transfer::OperationKey there{0, 0}, back{1, 0};
+  EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {3, 1}, {back, std::nullopt}),
+            "\n  front[0] is in 0B0 (next 0F1): waits for 'back' of microbatch 0, which back[0] has not begun"
+            "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
+            "\n  all hangs on back[0]");
+  EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 1}, {there, std::nullopt}),
+            "\n  front[0] is in 0B1 (next the end of the step): waits for 'there' of microbatch 0, which back[0] has not begun"
+            "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
+            "\n  all hangs on back[0]")
+      << "at its end";
+}
+
 TEST(Stall, WhoHasFinishedIsNotListed) { EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 12}), ""); }
 
 }  // namespace

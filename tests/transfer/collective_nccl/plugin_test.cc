@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
 #include "core/cuda_support/open_plugin.h"
-#include "transfer/device_collective/open_collectives.h"
+#include "transfer/collective_queue/open_collectives.h"
 
 namespace weft::transfer {
 namespace {

@@ -16,9 +16,9 @@
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
 #include "core/tensor/bfloat16.h"
-#include "transfer/device_collective/collective_queue.h"
+#include "transfer/collective_queue/collective_queue.h"
+#include "transfer/collective_queue/open_collectives.h"
 #include "transfer/device_collective/lower.h"
-#include "transfer/device_collective/open_collectives.h"
 
 extern char** environ;
 

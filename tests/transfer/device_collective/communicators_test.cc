@@ -118,7 +118,6 @@ TEST(DevicePath, TheLibraryCarriesWhatIsBetweenDifferentGpusOnly) {
   EXPECT_EQ(choose().reason, "device 1 has no collectives: libnccl.so.2 was not found");
   other.is_gpu = false;
   EXPECT_EQ(choose().reason, "device 1 is not a GPU");
-  EXPECT_FALSE(collective_host_name().empty());
 }
 
 }  // namespace

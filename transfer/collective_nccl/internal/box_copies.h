@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "transfer/collective_nccl/internal/launch.h"
-#include "transfer/device_collective/device_collectives.h"
+#include "transfer/collective_queue/device_collectives.h"
 
 namespace weft::transfer {
 

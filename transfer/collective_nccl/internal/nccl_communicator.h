@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "transfer/device_collective/device_collectives.h"
+#include "transfer/collective_queue/device_collectives.h"
 
 namespace weft::transfer {
 

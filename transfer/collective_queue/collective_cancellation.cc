@@ -1,4 +1,4 @@
-#include "transfer/device_collective/collective_cancellation.h"
+#include "transfer/collective_queue/collective_cancellation.h"
 
 #include <utility>
 

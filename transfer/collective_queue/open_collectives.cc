@@ -1,4 +1,4 @@
-#include "transfer/device_collective/open_collectives.h"
+#include "transfer/collective_queue/open_collectives.h"
 
 #include "core/base/error.h"
 #include "core/cuda_support/open_plugin.h"

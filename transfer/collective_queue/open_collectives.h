@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "core/cuda_support/plugin_search.h"
-#include "transfer/device_collective/collectives_plugin.h"
+#include "transfer/collective_queue/collectives_plugin.h"
 
 namespace weft::transfer {
 

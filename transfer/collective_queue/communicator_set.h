@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "transfer/device_collective/collective_cancellation.h"
+#include "transfer/collective_queue/collective_cancellation.h"
+#include "transfer/collective_queue/device_collectives.h"
 #include "transfer/device_collective/communicator_ledger.h"
-#include "transfer/device_collective/device_collectives.h"
 
 namespace weft::transfer {
 

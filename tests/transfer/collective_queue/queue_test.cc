@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "tests/support/gpu_cluster.h"
+#include "transfer/collective_queue/collective_host.h"
 
 namespace weft::transfer {
 namespace {
@@ -37,6 +38,8 @@ void start(test::GpuCluster& cluster, test::GpuOperation& operation, std::uint32
   const auto& parts = operation.lowered.parts;
   operation.start(*cluster.gpus[device], DeviceId(device), parts[0].device == DeviceId(device) ? parts[0] : parts[1]);
 }
+
+TEST(CollectiveHost, HasAName) { EXPECT_FALSE(collective_host_name().empty()); }
 
 TEST(CollectiveQueue, HoldsAnOperationBackUntilThoseBeforeItHaveGone) {
   test::GpuCluster cluster(2);
@@ -83,6 +86,25 @@ TEST(CollectiveQueue, OperationsThatDifferAreSeen) {
     }
   }
   EXPECT_EQ(cluster.world.error(), "rank 0 sends 64 elements to rank 1, which receives 32");
+}
+
+TEST(CollectiveQueue, NoStartWaitsForConnectionsThatWereMadeBefore) {
+  test::GpuCluster cluster(3, {.connects_lazily = true});
+  const std::vector<CommunicatorGroup> groups = {pair(0, 1), CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2)})};
+  cluster.open(1, groups);
+  const auto errors = cluster.on(cluster.all(), [&](std::uint32_t device) { cluster.gpus[device]->queue.connect(groups); });
+  EXPECT_TRUE(errors.empty());
+  test::GpuOperation operation = send(0, 0, 1);
+  cluster.gpus[0]->queue.begin({operation.key});
+  start(cluster, operation, 0);  // In this thread: would wait for device 1 for ever.
+  ASSERT_EQ(cluster.gpus[0]->queue.on_stream().size(), 1u);
+  EXPECT_EQ(cluster.gpus[0]->queue.current(), operation.key);
+  EXPECT_FALSE(cluster.gpus[0]->queue.passage(operation.key).done->done());
+  cluster.gpus[1]->queue.begin({operation.key});
+  start(cluster, operation, 1);
+  EXPECT_TRUE(cluster.gpus[0]->queue.passage(operation.key).done->done());
+  EXPECT_EQ(cluster.gpus[0]->queue.current(), std::nullopt);
+  EXPECT_EQ(cluster.world.error(), "");
 }
 
 TEST(CollectiveQueue, AMemberThatDoesNotComeIsADeadline) {

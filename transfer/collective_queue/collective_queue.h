@@ -10,7 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/device/device.h"
-#include "transfer/device_collective/communicator_set.h"
+#include "transfer/collective_queue/communicator_set.h"
 #include "transfer/device_collective/operation_order.h"
 
 namespace weft::transfer {
@@ -45,6 +45,10 @@ class CollectiveQueue final {
   }
   /// Ends and creates communicators, on all devices with equal `changes` (see CommunicatorLedger); waits for the other members.
   void open(std::uint64_t epoch, const CommunicatorChanges& changes, std::span<const CommunicatorId> ids);
+  /// Lets members of these communicators exchange a byte, all with all, and waits for it: what the library puts off to the first
+  /// use (connections, memory) is then done, and start() waits for nobody. All members call it with the same groups in the same
+  /// order; those that this device is no member of are passed over.
+  void connect(std::span<const CommunicatorGroup> groups);
   /// Goes on without devices that are dead: stops everything, as abort() does, but keeps what CommunicatorSet::shrink() can. All
   /// survivors call it.
   void shrink(std::uint64_t epoch, std::span<const DeviceId> dead);
@@ -63,6 +67,15 @@ class CollectiveQueue final {
   void wait(const OperationKey& key, weft::Stream& stream);
   /// Whether the operation has been done.
   bool done(const OperationKey& key) const;
+  /// What has gone to the stream of this execution, in order.
+  std::span<const OperationKey> on_stream() const { return std::span(order_).first(next_); }
+  /// When the stream comes to an operation that is there, and when it leaves it.
+  struct Passage {
+    std::shared_ptr<const Event> begun, done;  ///< Shared with those who watch them, who may see the end later.
+  };
+  const Passage& passage(const OperationKey& key) const { return queued_.at(key).passage; }
+  /// What the stream stands at, or has just left; nothing where all that was started is done, or held back.
+  std::optional<OperationKey> current() const;
   /// Nothing is under way.
   bool idle() const;
   /// To be called now and then while something is under way: throws the error of a communicator, of cancel(), or
@@ -85,13 +98,14 @@ class CollectiveQueue final {
   };
   struct UnderWay {
     std::unique_ptr<Event> ready;  ///< May be null.
-    std::unique_ptr<Event> done;
+    Passage passage;
   };
 
   void enqueue_startable();
   void enqueue(const OperationKey& key, Pending operation);
   std::byte* address(const BufferPlace& place, const Pending& operation) const;
   void stop_stream();
+  void exchange_bytes(const CommunicatorGroup& group);
   void forget_operations();
 
   const DeviceId self_;

@@ -1,4 +1,4 @@
-#include "transfer/device_collective/collective_queue.h"
+#include "transfer/collective_queue/collective_queue.h"
 
 #include <fmt/format.h>
 
@@ -35,6 +35,46 @@ void CollectiveQueue::open(std::uint64_t epoch, const CommunicatorChanges& chang
   epoch_ = epoch;
   forget_operations();
   communicators_.apply(epoch, changes, ids, options_.create_timeout);
+}
+
+void CollectiveQueue::exchange_bytes(const CommunicatorGroup& group) {
+  constexpr std::size_t kApart = 256;
+  const auto size = static_cast<std::size_t>(group.size());
+  const auto self = static_cast<std::size_t>(*group.rank_of(self_));
+  reserve_staging((size + 1) * kApart + size);
+  std::byte* const own = staging_.data();
+  const auto received = [&](std::size_t peer) { return own + (peer + 1) * kApart; };
+  DeviceCommunicator& communicator = communicators_.ready(group, options_.create_timeout);
+  const DeviceCall gather{CallKind::kAllGather, DType::kU8, ReduceOp::kSum, 0, 1, own, received(size)};
+  communicator.enqueue({&gather, 1}, *stream_);
+  communicators_.ready(group, options_.create_timeout);
+  std::vector<DeviceCall> calls;
+  for (std::size_t peer = 0; peer < size; ++peer) {
+    if (peer == self) continue;
+    const int rank = static_cast<int>(peer);
+    calls.push_back({CallKind::kSend, DType::kU8, ReduceOp::kSum, rank, 1, own, nullptr});
+    calls.push_back({CallKind::kReceive, DType::kU8, ReduceOp::kSum, rank, 1, nullptr, received(peer)});
+  }
+  communicator.enqueue(calls, *stream_);
+  communicators_.ready(group, options_.create_timeout);
+}
+
+void CollectiveQueue::connect(std::span<const CommunicatorGroup> groups) {
+  for (const CommunicatorGroup& group : groups) {
+    if (group.size() < 2 || !group.contains(self_)) continue;
+    exchange_bytes(group);
+    const auto done = stream_->record();
+    const TimePoint begun = clock_.now();
+    while (!done->done()) {
+      cancellation_.check(epoch_);
+      communicators_.check();
+      if (clock_.now() - begun > options_.create_timeout) {
+        throw_error(ErrorCode::kDeadlineExceeded, "device {}: the members of {} have not exchanged a byte within {}", self_,
+                    to_string(group), format_seconds(std::chrono::duration<double>(options_.create_timeout).count()));
+      }
+      cancellation_.pause(std::chrono::microseconds(50));
+    }
+  }
 }
 
 void CollectiveQueue::shrink(std::uint64_t epoch, std::span<const DeviceId> dead) {
@@ -113,6 +153,7 @@ void CollectiveQueue::enqueue(const OperationKey& key, Pending operation) {
   reserve_staging(part.staging_bytes);
   if (idle()) moved_ = clock_.now();
   if (operation.ready) stream_->wait(*operation.ready);
+  std::shared_ptr<const Event> begun = stream_->record();
   for (const OperationStep& step : part.steps) {
     if (const auto* copies = std::get_if<CopyStep>(&step)) {
       std::vector<DeviceCopy> list;
@@ -142,7 +183,7 @@ void CollectiveQueue::enqueue(const OperationKey& key, Pending operation) {
       library_.sum({sum.dtype, sum.count, terms, address(sum.to, operation)}, *stream_);
     }
   }
-  queued_[key] = {std::move(operation.ready), stream_->record()};
+  queued_[key] = {std::move(operation.ready), {std::move(begun), stream_->record()}};
 }
 
 void CollectiveQueue::wait(const OperationKey& key, weft::Stream& stream) {
@@ -152,23 +193,30 @@ void CollectiveQueue::wait(const OperationKey& key, weft::Stream& stream) {
     throw_error(ErrorCode::kInternal, "device {} waits for {}, but {} comes first in the order and was not started", self_,
                 to_string(key), next_ < order_.size() ? to_string(order_[next_]) : "nothing");
   }
-  stream.wait(*at->second.done);
+  stream.wait(*at->second.passage.done);
 }
 
 bool CollectiveQueue::done(const OperationKey& key) const {
   const auto at = queued_.find(key);
-  return at != queued_.end() && at->second.done->done();
+  return at != queued_.end() && at->second.passage.done->done();
 }
 
 bool CollectiveQueue::idle() const {
   // The stream works in order.
-  return next_ == 0 || queued_.at(order_[next_ - 1]).done->done();
+  return next_ == 0 || queued_.at(order_[next_ - 1]).passage.done->done();
+}
+
+std::optional<OperationKey> CollectiveQueue::current() const {
+  for (std::size_t i = oldest_; i < next_; ++i) {
+    if (!done(order_[i])) return order_[i];
+  }
+  return std::nullopt;
 }
 
 void CollectiveQueue::poll() {
   cancellation_.check(epoch_);
   communicators_.check();
-  while (oldest_ < next_ && queued_.at(order_[oldest_]).done->done()) {
+  while (oldest_ < next_ && queued_.at(order_[oldest_]).passage.done->done()) {
     ++oldest_;
     moved_ = clock_.now();
   }

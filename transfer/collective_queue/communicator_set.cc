@@ -1,4 +1,4 @@
-#include "transfer/device_collective/communicator_set.h"
+#include "transfer/collective_queue/communicator_set.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "core/base/clock.h"
+#include "core/device/device.h"
+#include "mesh/runtime/event_watch.h"
+#include "transfer/collective_queue/collective_queue.h"
+
+namespace weft::mesh {
+
+/// What executions on a device need whose transfers go by device collectives: the queue with its own stream, and somebody who
+/// waits for the events of that. Owned by whoever owns the device's streams; owner's thread only.
+struct CollectiveEngine {
+  /// All must outlive it.
+  CollectiveEngine(transfer::DeviceId self, transfer::DeviceCollectives& library, Device& device, const Clock& clock,
+                   transfer::CollectiveQueueOptions options = {})
+      : passed(clock), queue(self, library, device, clock, options) {}
+
+  EventWatch passed;  ///< Of the queue's stream. Ends after the queue, which ends what the events wait for.
+  transfer::CollectiveQueue queue;
+};
+
+}  // namespace weft::mesh

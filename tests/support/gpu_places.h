@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "transfer/device_collective/device_path.h"
+
+namespace weft::test {
+
+/// So many devices, each a GPU of its own that reaches all others.
+inline std::vector<transfer::DevicePlace> gpu_places(std::size_t devices) {
+  std::vector<transfer::DevicePlace> places;
+  for (std::uint32_t i = 0; i < devices; ++i)
+    places.push_back({transfer::DeviceId(i), true, "fake " + std::to_string(i), "host", "fake collectives", ""});
+  return places;
+}
+
+}  // namespace weft::test

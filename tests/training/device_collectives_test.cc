@@ -1,0 +1,208 @@
+// Training whose devices talk through their own library, here one in memory (FakeWorld): the bits of the path through host
+// memory, whatever the timing; and what a death in mid-step leaves behind.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "core/base/error.h"
+#include "mesh/in_process/in_process_training.h"
+#include "mesh/schedules/named_schedules.h"
+#include "tests/support/detached_device.h"
+#include "tests/support/fake_collectives.h"
+#include "tests/support/gpu_places.h"
+#include "tests/training/checkpoint_blocks.h"
+#include "tests/training/layouts.h"
+#include "tests/training/random_batches.h"
+
+namespace weft::test {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using transfer::DeviceId;
+using CollectivePath = transfer::PathChoice::Path;
+
+constexpr std::uint64_t kCollectiveSteps = 3;
+
+struct CollectiveCase {
+  Case layout;
+  std::string schedule;
+  mesh::Lowering lowering = mesh::Lowering::kLanes;
+  transfer::Strategy strategy = transfer::Strategy::kWeft;
+  DType precision = DType::kF32;
+};
+
+/// Every layout with every schedule; lowerings, strategies and precisions take turns.
+std::vector<CollectiveCase> collective_cases() {
+  std::vector<CollectiveCase> all;
+  const std::vector<Case> layouts = master_cases();
+  for (std::size_t l = 1; l < layouts.size(); ++l) {
+    for (const std::string& schedule : mesh::one_stage_schedule_names()) {
+      const std::size_t i = all.size();
+      all.push_back({layouts[l], schedule, i % 5 == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes,
+                     std::array{transfer::Strategy::kWeft, transfer::Strategy::kBroadcast, transfer::Strategy::kSendRecv}[i % 3],
+                     i % 4 == 1 ? DType::kBF16 : DType::kF32});
+    }
+  }
+  return all;
+}
+
+mesh::TrainingPlan plan_with_gpus(const CollectiveCase& c, const std::set<std::uint32_t>& cpus = {}) {
+  mesh::LayoutConfig layout = layout_of(c.layout, c.schedule, c.strategy);
+  layout.lowering = c.lowering;
+  std::size_t devices = 0;
+  for (const auto& [data, tensor] : c.layout.meshes) devices += static_cast<std::size_t>(data * tensor);
+  layout.device_places = gpu_places(devices);
+  for (const std::uint32_t cpu : cpus) layout.device_places[cpu].is_gpu = false;
+  return mesh::make_training_plan(layout, small_gpt(3, false, c.precision), places_of(c.layout));
+}
+
+mesh::InProcessCollectives collectives_of(FakeWorld& world, Nanoseconds operation_timeout = std::chrono::seconds(60)) {
+  return {[&world](DeviceId device) { return std::make_unique<FakeWorld::Collectives>(world, device.value()); },
+          {std::chrono::seconds(60), operation_timeout}};
+}
+
+std::size_t carried(const mesh::TrainingPlan& plan) {
+  std::size_t operations = 0;
+  for (const mesh::Program& program : plan.train.programs) operations += program.collective_order.size();
+  return operations;
+}
+
+void expect_the_bits_of_the_host_path(const mesh::TrainingPlan& plan, std::uint64_t seed, FakeWorld::Options options = {}) {
+  RandomBatches batches({kRows, kVocabulary, 11});
+  FakeWorld world(options);
+  DetachedDevice device({.shuffle_seed = seed});
+  transfer::LoopbackOptions shuffled;
+  shuffled.shuffle_seed = seed;
+  mesh::TrainingPlan through_host = plan;
+  for (mesh::Compiled* compiled : {&through_host.train, &through_host.validate}) {
+    for (mesh::Program& program : compiled->programs) {
+      program.collective_order.clear();
+      for (mesh::Transfer& transfer : program.transfers) transfer.path = CollectivePath::kStaged;
+    }
+  }
+  through_host.collectives = {};
+  mesh::InProcessTraining expected(through_host, batches, 7);
+  mesh::InProcessTraining training(plan, batches, 7, shuffled, &device, collectives_of(world));
+  for (std::uint64_t step = 0; step < kCollectiveSteps; ++step) {
+    const mesh::StepResult on_cpu = expected.run(train_step(step)), result = training.run(train_step(step));
+    EXPECT_EQ(result.loss, on_cpu.loss) << "step " << step;
+    EXPECT_EQ(result.grad_norm, on_cpu.grad_norm) << "step " << step;
+    EXPECT_EQ(result.reshard_bytes, on_cpu.reshard_bytes);
+    EXPECT_EQ(result.collective_bytes, on_cpu.collective_bytes);
+  }
+  mesh::StepRequest validation;
+  validation.program = "validate";
+  validation.run = 40;
+  validation.split = mesh::Split::kValidation;
+  EXPECT_EQ(training.run(validation).loss, expected.run(validation).loss);
+  EXPECT_EQ(gather(training, plan, 50), gather(expected, through_host, 50));
+  EXPECT_EQ(world.error(), "");
+}
+
+class CollectiveMaster : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(CollectiveMaster, GivesTheBitsOfTheHostPath) {
+  const CollectiveCase c = collective_cases()[GetParam()];
+  const mesh::TrainingPlan plan = plan_with_gpus(c);
+  EXPECT_GT(carried(plan), 0u);
+  expect_the_bits_of_the_host_path(plan, GetParam() + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CollectiveMaster, testing::Range(std::size_t{0}, collective_cases().size()), [](const auto& test) {
+  const CollectiveCase c = collective_cases()[test.param];
+  std::string name = c.layout.name + "_" + c.schedule;
+  for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+  return name;
+});
+
+TEST(DeviceCollectives, GoBesideTransfersThroughHostMemory) {
+  const Case layout = master_cases()[7];  // Devices 0 and 1, 2 and 3, 4 to 7.
+  for (const std::set<std::uint32_t>& cpus : {std::set<std::uint32_t>{2}, {4, 5, 6, 7}, {0, 7}}) {
+    for (const std::string schedule : {"eager-1f1b", "zb-h1"}) {
+      const mesh::TrainingPlan plan = plan_with_gpus({layout, schedule}, cpus);
+      EXPECT_GT(carried(plan), 0u);
+      EXPECT_FALSE(plan.collectives.staged[0].empty());
+      expect_the_bits_of_the_host_path(plan, 5);
+    }
+  }
+}
+
+TEST(DeviceCollectives, ConnectBeforeTheFirstStepSoThatNoStepWaitsForThat) {
+  expect_the_bits_of_the_host_path(plan_with_gpus({master_cases()[4], "1f1b"}), 3, {.connects_lazily = true});
+}
+
+TEST(DeviceCollectives, ARunGoesOnWithOtherProgramsAndKeepsTheCommunicatorsThatTheyShare) {
+  const mesh::TrainingPlan first = plan_with_gpus({master_cases()[4], "1f1b"});
+  const mesh::TrainingPlan second = plan_with_gpus({master_cases()[4], "gpipe", mesh::Lowering::kSafe});
+  RandomBatches batches({kRows, kVocabulary, 11});
+  FakeWorld world;
+  DetachedDevice device;
+  mesh::InProcessTraining expected(first, batches, 7, {}, &device, collectives_of(world));
+  const std::size_t before = world.created();
+  mesh::InProcessTraining training(first, batches, 7, {}, &device, collectives_of(world));
+  EXPECT_EQ(world.created(), 2 * before);
+  EXPECT_EQ(training.run(train_step(0)).loss, expected.run(train_step(0)).loss);
+  training.use(second);
+  EXPECT_EQ(world.created(), 2 * before) << "both need the same";
+  EXPECT_EQ(training.run(train_step(1)).loss, expected.run(train_step(1)).loss);
+}
+
+TEST(DeviceCollectives, APlanThatNeedsThemIsRefusedWithoutThem) {
+  RandomBatches batches({kRows, kVocabulary, 11});
+  DetachedDevice device;
+  const mesh::TrainingPlan plan = plan_with_gpus({master_cases()[1], "1f1b"});
+  EXPECT_THROW(mesh::InProcessTraining(plan, batches, 7, {}, &device), Error);
+}
+
+/// Calls something when a certain batch is read.
+class TellingBatches final : public mesh::BatchSource {
+ public:
+  explicit TellingBatches(std::function<void()> tell) : tell_(std::move(tell)) {}
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches, const Region& region,
+            std::span<std::byte> out) override {
+    if (step == 1 && microbatch == 2) tell_();
+    batches_.read(input, split, step, microbatch, microbatches, region, out);
+  }
+
+ private:
+  RandomBatches batches_{{kRows, kVocabulary, 11}};
+  const std::function<void()> tell_;
+};
+
+TEST(DeviceCollectives, ADeathInMidStepEndsItWithItsCauseAndNothingStaysUnderWay) {
+  for (const bool sees_death : {true, false}) {
+    for (std::size_t l = 1; l < master_cases().size(); ++l) {
+      for (const std::uint32_t victim : {0u, 1u}) {
+        SCOPED_TRACE(fmt::format("{} victim {} sees death {}", master_cases()[l].name, victim, sees_death));
+        const mesh::TrainingPlan plan = plan_with_gpus({master_cases()[l], "eager-1f1b"});
+        FakeWorld world({.sees_death = sees_death});
+        TellingBatches batches([&] { world.kill(victim); });
+        DetachedDevice device({.shuffle_seed = victim + 1});
+        mesh::InProcessTraining training(plan, batches, 7, {}, &device,
+                                         collectives_of(world, std::chrono::milliseconds(sees_death ? 60'000 : 200)));
+        training.run(train_step(0));
+        std::optional<Error> error;
+        try {
+          training.run(train_step(1));
+        } catch (const Error& thrown) {
+          error = thrown;
+        }
+        ASSERT_TRUE(error.has_value());
+        EXPECT_EQ(error->code(), sees_death ? ErrorCode::kPeerDied : ErrorCode::kDeadlineExceeded) << error->describe();
+        EXPECT_THAT(error->message(), sees_death ? HasSubstr("has died") : HasSubstr("has not come to its end"));
+        EXPECT_THAT(error->message(), AnyOf(HasSubstr("the device stands at '"), HasSubstr("has died")));
+        // The epoch is over: nothing begins in it again.
+        EXPECT_THROW(training.run(train_step(2)), Error);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::test
