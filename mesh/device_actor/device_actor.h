@@ -38,7 +38,13 @@ class DeviceActor final {
   }
   void connect(std::vector<PeerAddress> peers) { engine().connect(peers); }
   // Between connect() and install(), where the device's library reaches others; see DeviceEngine.
-  transfer::DevicePlace place() { return engine().place(); }
+  transfer::DevicePlace place() {
+    const transfer::DevicePlace& place = engine().place();
+    if (place.is_gpu && place.library.empty())
+      log_.warning("{}: what goes to other GPUs goes through host memory: {}", name_, place.library_absent);
+    else if (place.is_gpu) log_.info("{}: reaches other GPUs by {}", name_, place.library);
+    return place;
+  }
   std::vector<transfer::CommunicatorId> make_ids(std::vector<transfer::CommunicatorGroup> groups) {
     return engine().make_ids(groups);
   }

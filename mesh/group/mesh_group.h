@@ -188,7 +188,13 @@ class MeshGroup final {
   void cancel_collectives(const Error& why) {
     if (ledger_.size() == 0) return;
     for (auto& mesh : meshes_) {
-      mesh.within(kAnswerWithin).template call_collect<&Actor::cancel_collectives>("the run has failed: " + why.message()).get();
+      try {
+        mesh.within(kAnswerWithin)
+            .template call_collect<&Actor::cancel_collectives>("the run has failed: " + why.message())
+            .get();
+      } catch (const Error&) {
+        continue;  // Nobody of this mesh is there any more; `why` tells more.
+      }
     }
   }
 
