@@ -9,6 +9,13 @@
 #include "core/tensor/bfloat16.h"
 
 namespace weft {
+namespace {
+
+bool contains(const std::vector<ValueId>& values, ValueId value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
 
 Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results, std::vector<ValueId> accumulated)
     : device_(device), graph_(std::move(graph)), stream_(device.create_stream()) {
@@ -18,7 +25,7 @@ Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results
       throw_error(ErrorCode::kInvalidArgument, "the result %{} is not computed by the graph", result);
     }
   }
-  find_needed_nodes(results);
+  list_needed_ops(results, accumulated);
   place_values(device, results);
   prepare_calls(accumulated);
 }
@@ -32,16 +39,45 @@ Evaluation::~Evaluation() {
   }
 }
 
-void Evaluation::find_needed_nodes(const std::vector<ValueId>& results) {
+void Evaluation::list_needed_ops(const std::vector<ValueId>& results, const std::vector<ValueId>& accumulated) {
   std::vector<bool> needed(graph_.values().size(), false);
   for (const ValueId result : results) needed[result.value()] = true;
+  const auto numbers = [](const std::vector<ValueId>& values) {
+    std::vector<std::uint32_t> result;
+    for (const ValueId value : values) result.push_back(value.value());
+    return result;
+  };
   for (std::size_t i = graph_.nodes().size(); i-- > 0;) {
     const Node& node = graph_.nodes()[i];
     if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return needed[output.value()]; })) continue;
-    for (const ValueId input : node.inputs) needed[input.value()] = true;
-    nodes_.push_back(NodeId(static_cast<std::uint32_t>(i)));
+    for (const ValueId input : node.inputs) {
+      if (contains(accumulated, input)) {
+        throw_error(ErrorCode::kInvalidArgument, "'{}' cannot be accumulated: {} uses it", graph_.value(input).name,
+                    to_string(node.op));
+      }
+      needed[input.value()] = true;
+    }
+    const bool accumulates =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return contains(accumulated, output); });
+    ops_.push_back({&node.op, numbers(node.inputs), numbers(node.outputs), accumulates});
   }
-  std::reverse(nodes_.begin(), nodes_.end());
+  std::reverse(ops_.begin(), ops_.end());
+}
+
+void Evaluation::fuse_ops() {
+  const ListedTensors tensors{
+      [this](std::uint32_t value) -> const TensorType& { return graph_.value(ValueId(value)).type; },
+      [this](std::uint32_t value) { return static_cast<bool>(readable_[value]); },
+  };
+  for (Fusion& fusion : find_fusions(ops_, tensors)) {
+    fused_.push_back(std::move(fusion.op));
+    ops_[fusion.first].op = nullptr;
+    ListedOp& second = ops_[fusion.second];
+    second.op = &fused_.back();
+    second.inputs = std::move(fusion.inputs);
+    second.outputs = std::move(fusion.outputs);
+  }
+  std::erase_if(ops_, [](const ListedOp& listed) { return listed.op == nullptr; });
 }
 
 void Evaluation::place_values(Device& device, const std::vector<ValueId>& results) {
@@ -59,7 +95,8 @@ void Evaluation::place_values(Device& device, const std::vector<ValueId>& result
   for (const Parameter& parameter : graph_.parameters()) keep(parameter.value);
   for (const ValueId result : results) keep(result);
   for (const Input& input : graph_.inputs()) keep(input.value);
-  const MemoryPlan plan = plan_memory(graph_, nodes_, readable_);
+  fuse_ops();
+  const MemoryPlan plan = plan_memory(graph_, ops_, readable_);
   persistent_ = device.allocate(size);
   temporary_ = device.allocate(plan.size);
   stream_->fill_zero({persistent_.data(), persistent_.size()});
@@ -73,23 +110,12 @@ void Evaluation::place_values(Device& device, const std::vector<ValueId>& result
 }
 
 void Evaluation::prepare_calls(const std::vector<ValueId>& accumulated) {
-  const auto is_accumulated = [&](ValueId value) {
-    return std::find(accumulated.begin(), accumulated.end(), value) != accumulated.end();
-  };
-  for (const NodeId id : nodes_) {
-    const Node& node = graph_.node(id);
-    Call call{&node.op, {}, {}, {}};
-    for (const ValueId input : node.inputs) {
-      if (is_accumulated(input)) {
-        throw_error(ErrorCode::kInvalidArgument, "'{}' cannot be accumulated: {} uses it", graph_.value(input).name,
-                    to_string(node.op));
-      }
-      call.inputs.push_back({graph_.value(input).type, addresses_[input.value()]});
-    }
-    for (const ValueId output : node.outputs) {
-      call.outputs.push_back({graph_.value(output).type, addresses_[output.value()]});
-      call.accumulating.push_back(is_accumulated(output) ? OutputMode::kAccumulate : OutputMode::kWrite);
-      call.accumulates |= is_accumulated(output);
+  for (const ListedOp& listed : ops_) {
+    Call call{listed.op, {}, {}, {}, listed.accumulate};
+    for (const std::uint32_t input : listed.inputs) call.inputs.push_back({graph_.value(ValueId(input)).type, addresses_[input]});
+    for (const std::uint32_t output : listed.outputs) {
+      call.outputs.push_back({graph_.value(ValueId(output)).type, addresses_[output]});
+      call.accumulating.push_back(contains(accumulated, ValueId(output)) ? OutputMode::kAccumulate : OutputMode::kWrite);
     }
     calls_.push_back(std::move(call));
   }

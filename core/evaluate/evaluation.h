@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -8,6 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/device/device.h"
+#include "core/fusion/fusion.h"
 #include "core/graph/graph.h"
 
 namespace weft {
@@ -25,7 +27,7 @@ namespace weft {
 /// Where the host cannot touch the device's memory, write() and read() take the place of data(); they do on every device.
 ///
 /// Only nodes that the results need are run: inputs that matter to the loss alone need no content when logits
-/// are asked for. The third and later runs replay what the second recorded, on devices that record (a CUDA graph).
+/// are asked for. Pairs of ops run as one where core/fusion finds them. The third and later runs replay what the second recorded, on devices that record (a CUDA graph).
 class Evaluation final {
  public:
   /// `results` can be read after a run. `accumulated` are results too; a run can add to them instead of
@@ -87,7 +89,8 @@ class Evaluation final {
     std::vector<OutputMode> accumulating;  ///< kAccumulate for the outputs that are accumulated results.
     bool accumulates = false;
   };
-  void find_needed_nodes(const std::vector<ValueId>& results);
+  void list_needed_ops(const std::vector<ValueId>& results, const std::vector<ValueId>& accumulated);
+  void fuse_ops();
   void place_values(Device& device, const std::vector<ValueId>& results);
   void prepare_calls(const std::vector<ValueId>& accumulated);
   void queue(OutputMode accumulated);
@@ -102,7 +105,8 @@ class Evaluation final {
   Device& device_;
   Graph graph_;
   std::unique_ptr<Stream> stream_;
-  std::vector<NodeId> nodes_;
+  std::vector<ListedOp> ops_;  ///< On values of the graph.
+  std::deque<Op> fused_;       ///< Those of ops_ that are not nodes of the graph.
   DeviceMemory persistent_;
   DeviceMemory temporary_;
   std::vector<std::byte*> addresses_;  ///< By value; null for values that no result needs.

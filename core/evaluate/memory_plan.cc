@@ -39,44 +39,43 @@ std::size_t rounded_bytes(const TensorType& type) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Graph& graph, const std::vector<NodeId>& nodes, const std::vector<bool>& elsewhere) {
+MemoryPlan plan_memory(const Graph& graph, std::span<const ListedOp> ops, const std::vector<bool>& elsewhere) {
   std::vector<std::size_t> last_use(graph.values().size(), 0);
-  for (std::size_t position = 0; position < nodes.size(); ++position) {
-    const Node& node = graph.node(nodes[position]);
-    for (const ValueId input : node.inputs) last_use[input.value()] = position;
-    for (const ValueId output : node.outputs) last_use[output.value()] = position;
+  for (std::size_t position = 0; position < ops.size(); ++position) {
+    for (const std::uint32_t input : ops[position].inputs) last_use[input] = position;
+    for (const std::uint32_t output : ops[position].outputs) last_use[output] = position;
   }
   MemoryPlan plan{std::vector<std::optional<std::size_t>>(graph.values().size()), 0};
   Arena arena;
   std::vector<bool> taken_over(graph.values().size(), false);
-  const auto dies_at = [&](ValueId value, std::size_t position) {
-    return plan.offsets[value.value()] && last_use[value.value()] == position && !taken_over[value.value()];
+  const auto dies_at = [&](std::uint32_t value, std::size_t position) {
+    return plan.offsets[value] && last_use[value] == position && !taken_over[value];
   };
-  for (std::size_t position = 0; position < nodes.size(); ++position) {
-    const Node& node = graph.node(nodes[position]);
-    const int in_place = definition(node.op.kind).in_place_input;
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      const std::uint32_t output = node.outputs[i].value();
+  for (std::size_t position = 0; position < ops.size(); ++position) {
+    const ListedOp& listed = ops[position];
+    const int in_place = definition(listed.op->kind).in_place_input;
+    for (std::size_t i = 0; i < listed.outputs.size(); ++i) {
+      const std::uint32_t output = listed.outputs[i];
       if (elsewhere[output]) continue;
       if (i == 0 && in_place >= 0) {
-        const ValueId input = node.inputs[static_cast<std::size_t>(in_place)];
-        const bool once = std::count(node.inputs.begin(), node.inputs.end(), input) == 1;
+        const std::uint32_t input = listed.inputs[static_cast<std::size_t>(in_place)];
+        const bool once = std::count(listed.inputs.begin(), listed.inputs.end(), input) == 1;
         if (once && dies_at(input, position)) {
-          plan.offsets[output] = plan.offsets[input.value()];
-          taken_over[input.value()] = true;
+          plan.offsets[output] = plan.offsets[input];
+          taken_over[input] = true;
           continue;
         }
       }
-      plan.offsets[output] = arena.take(rounded_bytes(graph.value(node.outputs[i]).type));
+      plan.offsets[output] = arena.take(rounded_bytes(graph.value(ValueId(output)).type));
     }
-    std::vector<ValueId> dying = node.inputs;
-    dying.insert(dying.end(), node.outputs.begin(), node.outputs.end());
+    std::vector<std::uint32_t> dying = listed.inputs;
+    dying.insert(dying.end(), listed.outputs.begin(), listed.outputs.end());
     std::sort(dying.begin(), dying.end());
     dying.erase(std::unique(dying.begin(), dying.end()), dying.end());
-    for (const ValueId value : dying) {
+    for (const std::uint32_t value : dying) {
       if (!dies_at(value, position)) continue;
-      arena.give_back(*plan.offsets[value.value()]);
-      taken_over[value.value()] = true;  // given back once
+      arena.give_back(*plan.offsets[value]);
+      taken_over[value] = true;  // given back once
     }
   }
   plan.size = arena.high();

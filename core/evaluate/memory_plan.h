@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "core/fusion/fusion.h"
 #include "core/graph/graph.h"
 
 namespace weft {
@@ -15,9 +17,9 @@ struct MemoryPlan {
   std::size_t size = 0;
 };
 
-/// Places the outputs of `nodes` (run in this order) that are not in `elsewhere`. A value's bytes are free
+/// Places the outputs of `ops` (of values of the graph, run in this order) that are not in `elsewhere`. A value's bytes are free
 /// for others after its last use; an op that may work in place does so when its input is not needed any more.
 /// First fit; offsets are multiples of 4 KiB for large values and of 64 bytes for small ones. Pure.
-MemoryPlan plan_memory(const Graph& graph, const std::vector<NodeId>& nodes, const std::vector<bool>& elsewhere);
+MemoryPlan plan_memory(const Graph& graph, std::span<const ListedOp> ops, const std::vector<bool>& elsewhere);
 
 }  // namespace weft

@@ -50,6 +50,10 @@ std::string_view to_string(OpKind kind) {
     case OpKind::kSquaredErrorGrad: return "squared_error_grad";
     case OpKind::kToBF16: return "to_bf16";
     case OpKind::kToF32: return "to_f32";
+    case OpKind::kLinearGelu: return "linear_gelu";
+    case OpKind::kLinearAdd: return "linear_add";
+    case OpKind::kLinearInputGradGelu: return "linear_input_grad_gelu";
+    case OpKind::kLinearWeightGradSum: return "linear_weight_grad_sum";
   }
   return "?";
 }

@@ -56,6 +56,10 @@ enum class OpKind : std::uint8_t {
   kSquaredErrorGrad,
   kToBF16,  ///< rounds f32 to bf16
   kToF32,   ///< the other way, exact
+  kLinearGelu,           ///< gelu of a linear; these four stand for two ops each: core/fusion puts them into lists of ops
+  kLinearAdd,            ///< a linear and what is added to it
+  kLinearInputGradGelu,  ///< linear_input_grad, then gelu_grad
+  kLinearWeightGradSum,  ///< linear_weight_grad and the gradient of the bias
 };
 
 /// "linear", "layer_norm_input_grad", ...
@@ -82,5 +86,5 @@ std::string to_string(const Op& op);
 
 template <>
 struct weft::last_enumerator<weft::OpKind> {
-  static constexpr auto kValue = weft::OpKind::kToF32;
+  static constexpr auto kValue = weft::OpKind::kLinearWeightGradSum;
 };

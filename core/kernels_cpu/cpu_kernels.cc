@@ -22,6 +22,7 @@ bool accumulates_itself(OpKind kind) {
     case OpKind::kSumLeading:
     case OpKind::kLinearInputGrad:
     case OpKind::kLinearWeightGrad:
+    case OpKind::kLinearWeightGradSum:
     case OpKind::kLayerNormWeightGrad:
     case OpKind::kEmbeddingGrad:
     case OpKind::kGroupNormWeightGrad:
@@ -53,6 +54,10 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
     case OpKind::kLinear: return run_linear(context, run);
     case OpKind::kLinearInputGrad: return run_linear_input_grad(context, run);
     case OpKind::kLinearWeightGrad: return run_linear_weight_grad(context, run);
+    case OpKind::kLinearGelu: return run_linear_gelu(context, run);
+    case OpKind::kLinearAdd: return run_linear_add(context, run);
+    case OpKind::kLinearInputGradGelu: return run_linear_input_grad_gelu(context, run);
+    case OpKind::kLinearWeightGradSum: return run_linear_weight_grad_sum(context, run);
     case OpKind::kGelu: return vector.gelu(run.in(0), run.out(), size(0));
     case OpKind::kGeluGrad: return vector.gelu_grad(run.in(0), run.in(1), run.out(), size(0));
     case OpKind::kLayerNorm:

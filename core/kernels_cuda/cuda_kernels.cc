@@ -100,6 +100,7 @@ class CudaKernels::Impl final : public cuda::Backend {
   void multiply(const cuda::MatrixProduct& product) override {
     if (!products_.multiply(product, stream_)) cuda::matrix_product(stream_, product);
   }
+  bool multiply_fused(const cuda::MatrixProduct& product) override { return products_.multiply(product, stream_); }
   bool convolve(const cuda::Convolution& convolution) override { return graphs_.convolve(*this, convolution); }
   bool attend(DType type, const cuda::Attention& shape, const void* q, const void* k, const void* v, void* y) override {
     return graphs_.attend(*this, type, shape, q, k, v, y);
@@ -107,7 +108,11 @@ class CudaKernels::Impl final : public cuda::Backend {
   bool attend_grad(DType type, const cuda::Attention& shape, const cuda::AttentionGradTensors& tensors) override {
     return graphs_.attend_grad(*this, type, shape, tensors);
   }
-  const std::map<std::string, std::string>& refusals() const { return graphs_.refusals(); }
+  std::map<std::string, std::string> refusals() const {
+    std::map<std::string, std::string> all = graphs_.refusals();
+    all.insert(products_.refusals().begin(), products_.refusals().end());
+    return all;
+  }
 
  private:
   cuda::CublasLtProducts products_;

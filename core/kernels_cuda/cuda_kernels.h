@@ -48,7 +48,7 @@ class CudaKernels final {
   /// stream was synchronised.
   void check_faults();
 
-  /// What cuDNN refused to do so far, with its reasons: Weft's own kernels did it, slower.
+  /// What cuDNN and cuBLASLt refused to do so far, with the reasons: Weft's own kernels did it, or it was done in two parts.
   std::map<std::string, std::string> refusals() const;
 
  private:

@@ -49,6 +49,10 @@ const OpDefinition& definition(OpKind kind) {
     case OpKind::kSquaredErrorGrad: return kSquaredErrorGradDefinition;
     case OpKind::kToBF16: return kToBF16Definition;
     case OpKind::kToF32: return kToF32Definition;
+    case OpKind::kLinearGelu: return kLinearGeluDefinition;
+    case OpKind::kLinearAdd: return kLinearAddDefinition;
+    case OpKind::kLinearInputGradGelu: return kLinearInputGradGeluDefinition;
+    case OpKind::kLinearWeightGradSum: return kLinearWeightGradSumDefinition;
   }
   WEFT_CHECK(false, "op kind {}", static_cast<int>(kind));
 }

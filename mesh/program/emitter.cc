@@ -48,16 +48,20 @@ void Emitter::await_buffer(std::uint32_t buffer) {
   if (const auto found = filled_by_.find(buffer); found != filled_by_.end()) wait(found->second);
 }
 
+std::uint32_t Emitter::index_of(const Op& op) {
+  std::uint32_t index = 0;
+  while (index < program_.ops.size() && program_.ops[index] != op) ++index;
+  if (index == program_.ops.size()) program_.ops.push_back(op);
+  return index;
+}
+
 void Emitter::begin(int stage, ActionKind kind, int microbatch) { append(Begin{stage, kind, microbatch}); }
 
 void Emitter::run(const Op& op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs, bool accumulate) {
   for (const std::uint32_t buffer : inputs) await_buffer(buffer);
   for (const std::uint32_t buffer : inputs) use(buffer);
   for (const std::uint32_t buffer : outputs) use(buffer);
-  std::uint32_t index = 0;
-  while (index < program_.ops.size() && program_.ops[index] != op) ++index;
-  if (index == program_.ops.size()) program_.ops.push_back(op);
-  append(Run{index, std::move(inputs), std::move(outputs), accumulate});
+  append(Run{index_of(op), std::move(inputs), std::move(outputs), accumulate});
 }
 
 void Emitter::read(std::uint32_t input, std::uint32_t buffer, int microbatch) {
@@ -117,6 +121,7 @@ void Emitter::wait_for_all() {
 
 Program Emitter::finish() {
   WEFT_CHECK(pending_.empty(), "{} transfers are never waited for", pending_.size());
+  fuse_runs();
   std::vector<Lifetime> lives;
   std::vector<std::size_t> buffers;
   for (std::size_t i = 0; i < program_.buffers.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/fusion/fusion.h"
 #include "mesh/stage_costs/internal/step_order.h"
 
 namespace weft::mesh {
@@ -26,6 +27,7 @@ std::size_t mesh_of(const TrainingPlan& plan, const Program& program) {
 
 /// What a Run of a program belongs to.
 struct RunPlace {
+  OpKind kind = OpKind::kAdd;
   int stage = 0;
   Pass pass = Pass::kForward;
   bool again = false;  ///< It repeats what a forward did.
@@ -49,9 +51,12 @@ class RunPlaces {
     if (is_new) add_places(action);
   }
 
-  /// To be called for all of them in order.
-  const RunPlace& next() {
-    WEFT_CHECK(current_ != nullptr && next_ < current_->size(), "an action runs more than the steps of its stage");
+  /// To be called for all of them in order, with their ops. A step whose op is not found has become part of a later one of the
+  /// same pass (core/fusion).
+  const RunPlace& next(OpKind kind) {
+    WEFT_CHECK(current_ != nullptr, "a run outside of an action");
+    while (next_ < current_->size() && (*current_)[next_].kind != kind_in_place_of(kind)) ++next_;
+    WEFT_CHECK(next_ < current_->size(), "an action runs more than the steps of its stage");
     return (*current_)[next_++];
   }
 
@@ -66,8 +71,9 @@ class RunPlaces {
 
   void add(int stage, const std::vector<std::size_t>& steps, bool again) {
     for (const std::size_t step : steps) {
-      if (!std::holds_alternative<ComputeStep>(part_.steps[step].what)) continue;
-      current_->push_back({stage, part_.steps[step].pass, again});
+      const auto* compute = std::get_if<ComputeStep>(&part_.steps[step].what);
+      if (compute == nullptr) continue;
+      current_->push_back({plan_.partition.graph.node(compute->node).op.kind, stage, part_.steps[step].pass, again});
     }
   }
 
@@ -85,7 +91,7 @@ void for_each_run(const TrainingPlan& plan, const Program& program, const Visit&
   RunPlaces places(plan, program);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     if (const auto* begin = std::get_if<Begin>(&program.instructions[i])) places.begin(*begin);
-    if (std::holds_alternative<Run>(program.instructions[i])) visit(i, places.next());
+    if (const auto* run = std::get_if<Run>(&program.instructions[i])) visit(i, places.next(program.ops[run->op].kind));
   }
 }
 

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 /// Ops that give gradients of parameters, and losses.
 const std::set<OpKind> kF32Results{OpKind::kSumLeading,          OpKind::kLinearWeightGrad,    OpKind::kConvolutionWeightGrad,
                                    OpKind::kLayerNormWeightGrad, OpKind::kGroupNormWeightGrad, OpKind::kEmbeddingGrad,
-                                   OpKind::kCrossEntropy,        OpKind::kSquaredError};
+                                   OpKind::kCrossEntropy,        OpKind::kSquaredError,        OpKind::kLinearWeightGradSum};
 
 std::string message_of(const std::function<void()>& action) {
   try {

@@ -55,6 +55,13 @@ std::vector<Case> cases() {
        [](GraphBuilder& b) {
          return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}), parameter(b, "bias", {21}));
        }},
+      // Each product with what follows it is one op, forward and backward: see core/fusion.
+      {"linear_gelu_linear_add",
+       [](GraphBuilder& b) {
+         const ValueId x = parameter(b, "x", {3, 7, 19});
+         const ValueId h = b.linear(x, parameter(b, "w1", {19, 29}), parameter(b, "b1", {29}));
+         return b.add(x, b.linear(b.gelu(h), parameter(b, "w2", {29, 19}), parameter(b, "b2", {19})));
+       }},
       {"linear_packed",
        [](GraphBuilder& b) {
          return b.linear(parameter(b, "x", {2, 5, 9}), parameter(b, "w", {9, 3, 7}), parameter(b, "bias", {3, 7}));

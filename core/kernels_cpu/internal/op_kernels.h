@@ -41,6 +41,7 @@ struct OpRun {
 
 using OpKernel = void(CpuKernels::Context& context, const OpRun& run);
 OpKernel run_linear, run_linear_input_grad, run_linear_weight_grad;
+OpKernel run_linear_gelu, run_linear_add, run_linear_input_grad_gelu, run_linear_weight_grad_sum;
 OpKernel run_attention, run_attention_grad;
 OpKernel run_embedding, run_embedding_grad;
 OpKernel run_cross_entropy, run_cross_entropy_grad;

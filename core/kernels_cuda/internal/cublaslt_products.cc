@@ -4,10 +4,14 @@
 //   our b [k, n]               -> its A, n x k, not transposed        our b [n, k] (transpose_b) -> its A, k x n, transposed
 //   our a [m, k]               -> its B, k x m, not transposed        our a [k, m] (transpose_a) -> its B, m x k, transposed
 //   our c [m, n]               -> its C and D, n x m; the bias has an element per row of D
+//
+// Fused products are its epilogues: GELU (the tanh form) and its gradient with the auxiliary matrix, what is added as its C beside
+// another D, the sums of b's rows as the bias gradient of its A (BGRADA).
 #include "core/kernels_cuda/internal/cublaslt_products.h"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -63,7 +67,37 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
 }
 
 /// All that the choice of an algorithm depends on.
-using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, DType, bool, bool, bool, std::array<std::uint32_t, 3>>;
+using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, DType, bool, bool, cublasLtEpilogue_t, bool,
+                       std::array<std::uint32_t, 5>>;
+
+/// The library has no epilogue for other combinations than these; nothing asks for others.
+std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
+  const bool bias = p.bias != nullptr;
+  if (p.b_row_sums != nullptr) {
+    if (bias || p.epilogue != Epilogue::kNone || p.out != DType::kF32) return std::nullopt;
+    return CUBLASLT_EPILOGUE_BGRADA;
+  }
+  switch (p.epilogue) {
+    case Epilogue::kNone: return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::kGelu:
+      if (p.gelu_input == nullptr) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+      return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::kGeluGrad: return bias ? std::nullopt : std::optional(CUBLASLT_EPILOGUE_DGELU);
+  }
+  return std::nullopt;
+}
+
+bool is_fused(const MatrixProduct& p) {
+  return p.addend != nullptr || p.epilogue != Epilogue::kNone || p.b_row_sums != nullptr;
+}
+
+/// What the library demands of the auxiliary matrix: rows of a multiple of 8 elements, at a multiple of 16 bytes.
+bool suits_auxiliary(const MatrixProduct& p) {
+  return p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0;
+}
+
+/// The matrix that is added to the product: c itself where it accumulates.
+const void* added(const MatrixProduct& p) { return p.addend != nullptr ? p.addend : p.c; }
 
 struct Plan {
   Operation operation;
@@ -86,24 +120,46 @@ class CublasLtProducts::Impl {
   }
 
   bool multiply(const MatrixProduct& p, StreamHandle stream) {
-    Plan& plan = plan_for(p);
+    const std::optional<cublasLtEpilogue_t> epilogue = epilogue_of(p);
+    if (!epilogue || (p.gelu_input != nullptr && !suits_auxiliary(p))) return false;
+    Plan& plan = plan_for(p, *epilogue);
     if (!plan.algorithm) return false;
-    if (p.bias != nullptr) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-    const float one = 1, beta = p.accumulate ? 1 : 0;
-    check_cublas(cublasLtMatmul(handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, p.c,
-                                plan.c.get(), p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream),
-                 "cublasLtMatmul");
+    set_pointers(plan.operation, p);
+    const float one = 1, beta = p.accumulate || p.addend != nullptr ? 1 : 0;
+    const cublasStatus_t status = cublasLtMatmul(handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p),
+                                plan.c.get(), p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
+    if (is_fused(p) && (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)) {
+      plan.algorithm.reset();  // It was offered all the same.
+      refuse(p, *epilogue, "cublasLtMatmul does not support it");
+      return false;
+    }
+    check_cublas(status, "cublasLtMatmul");
     return true;
   }
 
+  const std::map<std::string, std::string>& refusals() const { return refusals_; }
+
  private:
-  Plan& plan_for(const MatrixProduct& p) {
-    const std::array<std::uint32_t, 3> alignments{alignment_of(p.a), alignment_of(p.b), alignment_of(p.c)};
-    const Key key{p.m, p.n, p.k, p.in, p.out, p.transpose_a, p.transpose_b, p.bias != nullptr, alignments};
+  void refuse(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* why) {
+    refusals_.try_emplace(fmt::format("product {} x {} x {} of {}, epilogue {}{}", p.m, p.n, p.k, to_string(p.in),
+                                      static_cast<int>(epilogue), p.addend != nullptr ? ", added to another" : ""),
+                          why);
+  }
+
+  static void set_pointers(const Operation& operation, const MatrixProduct& p) {
+    if (p.bias != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+    if (p.b_row_sums != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.b_row_sums);
+    if (p.gelu_input != nullptr) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.gelu_input);
+  }
+
+  Plan& plan_for(const MatrixProduct& p, cublasLtEpilogue_t epilogue) {
+    const std::array<std::uint32_t, 5> alignments{alignment_of(p.a), alignment_of(p.b), alignment_of(p.c), alignment_of(added(p)),
+                                                  alignment_of(p.gelu_input)};
+    const Key key{p.m, p.n, p.k, p.in, p.out, p.transpose_a, p.transpose_b, epilogue, p.addend != nullptr, alignments};
     const auto [at, is_new] = plans_.try_emplace(key);
     if (!is_new) return *at->second;
     try {
-      at->second = make_plan(p, alignments);
+      at->second = make_plan(p, epilogue, alignments);
     } catch (...) {
       plans_.erase(at);
       throw;
@@ -111,17 +167,21 @@ class CublasLtProducts::Impl {
     return *at->second;
   }
 
-  std::unique_ptr<Plan> make_plan(const MatrixProduct& p, const std::array<std::uint32_t, 3>& alignments) const {
+  std::unique_ptr<Plan> make_plan(const MatrixProduct& p, cublasLtEpilogue_t epilogue,
+                                  const std::array<std::uint32_t, 5>& alignments) {
     auto plan = std::make_unique<Plan>();
     const cublasComputeType_t compute = p.in == DType::kF32 ? f32_compute_ : CUBLAS_COMPUTE_32F;
     check_cublas(cublasLtMatmulDescCreate(plan->operation.address(), compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (p.bias != nullptr) {
-      set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.in));
-      set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+    set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (p.bias != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.in));
+    if (p.b_row_sums != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
+    if (p.gelu_input != nullptr) {
+      set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+      set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(p.out));
     }
+    set_pointers(plan->operation, p);
     const auto layout = [](Layout& to, DType type, std::int64_t rows, std::int64_t columns) {
       check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type), static_cast<std::uint64_t>(rows),
                                               static_cast<std::uint64_t>(columns), rows),
@@ -136,7 +196,7 @@ class CublasLtProducts::Impl {
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkSpaceBytes);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments[1]);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[0]);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[2]);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignments[3]);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignments[2]);
     // Parts of a sum over k that several blocks compute are added up in float, not in c's type.
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -148,6 +208,7 @@ class CublasLtProducts::Impl {
                                        preference.get(), 1, &best, &count);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     if (status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS) plan->algorithm = best.algo;
+    if (!plan->algorithm) refuse(p, epilogue, "no algorithm");
     return plan;
   }
 
@@ -155,10 +216,12 @@ class CublasLtProducts::Impl {
   cublasLtHandle_t handle_ = nullptr;
   void* work_space_ = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans_;
+  std::map<std::string, std::string> refusals_;
 };
 
 CublasLtProducts::CublasLtProducts(bool tf32) : impl_(std::make_unique<Impl>(tf32)) {}
 CublasLtProducts::~CublasLtProducts() = default;
+const std::map<std::string, std::string>& CublasLtProducts::refusals() const { return impl_->refusals(); }
 bool CublasLtProducts::multiply(const MatrixProduct& product, StreamHandle stream) { return impl_->multiply(product, stream); }
 
 }  // namespace weft::cuda

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "core/kernels_cuda/internal/backend.h"
 
@@ -17,6 +19,9 @@ class CublasLtProducts final {
 
   /// False, and nothing queued, if the library has no algorithm for the product.
   bool multiply(const MatrixProduct& product, StreamHandle stream);
+
+  /// The products that it had none for, with the reason.
+  const std::map<std::string, std::string>& refusals() const;
 
  private:
   class Impl;

@@ -133,6 +133,13 @@ void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, co
 
 // --- products ---
 
+/// What a fused product does with its sums before it writes them.
+enum class Epilogue : std::uint8_t {
+  kNone,
+  kGelu,      ///< c = gelu(sum); the sum goes to `gelu_input` unless that is null
+  kGeluGrad,  ///< c = gelu'(gelu_input) * sum
+};
+
 /// c[m, n] = a * b (+ bias[n]) (+ c). Matrices are dense and row-major: a is [m, k], or [k, m] where it is transposed; b is [k,
 /// n], or [n, k]. a, b and bias have one element type, c that or f32. Sums are float.
 struct MatrixProduct {
@@ -141,6 +148,12 @@ struct MatrixProduct {
   void* c = nullptr;
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false, accumulate = false;
+
+  // Of fused products (Backend::multiply_fused) alone.
+  const void* addend = nullptr;  ///< [m, n] as c; added to the sum. Not with `accumulate`.
+  Epilogue epilogue = Epilogue::kNone;
+  void* gelu_input = nullptr;     ///< [m, n] as c.
+  float* b_row_sums = nullptr;    ///< [n]: receives the sum of b's rows, where c is f32.
 };
 
 /// Weft's own kernel, for products that cuBLASLt does not do.

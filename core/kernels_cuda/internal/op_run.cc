@@ -26,6 +26,7 @@ bool accumulates_itself(OpKind kind) {
     case OpKind::kLinear:
     case OpKind::kLinearInputGrad:
     case OpKind::kLinearWeightGrad:
+    case OpKind::kLinearWeightGradSum:
     case OpKind::kConvolution:
     case OpKind::kConvolutionWeightGrad:
     case OpKind::kLayerNormWeightGrad:
@@ -130,6 +131,10 @@ void dispatch(Backend& backend, const OpRun& run) {
     case OpKind::kLinear: return run_linear(backend, run);
     case OpKind::kLinearInputGrad: return run_linear_input_grad(backend, run);
     case OpKind::kLinearWeightGrad: return run_linear_weight_grad(backend, run);
+    case OpKind::kLinearGelu: return run_linear_gelu(backend, run);
+    case OpKind::kLinearAdd: return run_linear_add(backend, run);
+    case OpKind::kLinearInputGradGelu: return run_linear_input_grad_gelu(backend, run);
+    case OpKind::kLinearWeightGradSum: return run_linear_weight_grad_sum(backend, run);
     case OpKind::kGelu: return run_map(backend, run, Map::kGelu);
     case OpKind::kGeluGrad: return run_map(backend, run, Map::kGeluGrad);
     case OpKind::kLayerNorm:

@@ -47,6 +47,10 @@ void run_op(Backend& backend, const Op& op, std::span<const ConstTensorRef> inpu
 void run_linear(Backend& backend, const OpRun& run);
 void run_linear_input_grad(Backend& backend, const OpRun& run);
 void run_linear_weight_grad(Backend& backend, const OpRun& run);
+void run_linear_gelu(Backend& backend, const OpRun& run);
+void run_linear_add(Backend& backend, const OpRun& run);
+void run_linear_input_grad_gelu(Backend& backend, const OpRun& run);
+void run_linear_weight_grad_sum(Backend& backend, const OpRun& run);
 void run_convolution(Backend& backend, const OpRun& run, ConvolutionPass pass);
 void run_attention(Backend& backend, const OpRun& run);
 void run_attention_grad(Backend& backend, const OpRun& run);

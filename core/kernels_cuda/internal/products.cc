@@ -86,48 +86,108 @@ void convolve_by_product(Backend& backend, const Convolution& c) {
   }
 }
 
+/// x w (+ bias) of the op's first inputs.
+MatrixProduct linear_product(const OpRun& run, const void* bias) {
+  const std::int64_t k = run.columns(0);
+  return {.in = run.type(0),
+          .out = run.type(0),
+          .a = run.in(0),
+          .b = run.in(1),
+          .bias = bias,
+          .c = run.out(),
+          .m = run.size(0) / k,
+          .n = run.size(1) / k,
+          .k = k,
+          .accumulate = run.accumulate[0]};
+}
+
+MatrixProduct linear_input_grad_product(const OpRun& run) {
+  const std::int64_t n = run.shape(1).front(), k = run.size(1) / n;
+  return {.in = run.type(0),
+          .out = run.type(0),
+          .a = run.in(0),
+          .b = run.in(1),
+          .c = run.out(),
+          .m = run.size(0) / k,
+          .n = n,
+          .k = k,
+          .transpose_b = true,
+          .accumulate = run.accumulate[0]};
+}
+
+MatrixProduct linear_weight_grad_product(const OpRun& run) {
+  const std::int64_t m = run.columns(0), k = run.size(0) / m;
+  return {.in = run.type(0),
+          .out = DType::kF32,
+          .a = run.in(0),
+          .b = run.in(1),
+          .c = run.out(),
+          .m = m,
+          .n = run.size(1) / k,
+          .k = k,
+          .transpose_a = true,
+          .accumulate = run.accumulate[0]};
+}
+
+/// Of f32 tensors GELU is Weft's own: its tanh is exact to a few roundings, which nobody promises of the library's.
+bool library_has_gelu(const OpRun& run) { return run.type(0) == DType::kBF16; }
+
 }  // namespace
 
 void run_linear(Backend& backend, const OpRun& run) {
-  const std::int64_t k = run.columns(0);
-  backend.multiply({.in = run.type(0),
-                    .out = run.type(0),
-                    .a = run.in(0),
-                    .b = run.in(1),
-                    .bias = run.inputs.size() == 3 ? run.in(2) : nullptr,
-                    .c = run.out(),
-                    .m = run.size(0) / k,
-                    .n = run.size(1) / k,
-                    .k = k,
-                    .accumulate = run.accumulate[0]});
+  backend.multiply(linear_product(run, run.inputs.size() == 3 ? run.in(2) : nullptr));
 }
 
-void run_linear_input_grad(Backend& backend, const OpRun& run) {
-  const std::int64_t n = run.shape(1).front(), k = run.size(1) / n;
-  backend.multiply({.in = run.type(0),
-                    .out = run.type(0),
-                    .a = run.in(0),
-                    .b = run.in(1),
-                    .c = run.out(),
-                    .m = run.size(0) / k,
-                    .n = n,
-                    .k = k,
-                    .transpose_b = true,
-                    .accumulate = run.accumulate[0]});
+void run_linear_input_grad(Backend& backend, const OpRun& run) { backend.multiply(linear_input_grad_product(run)); }
+
+void run_linear_weight_grad(Backend& backend, const OpRun& run) { backend.multiply(linear_weight_grad_product(run)); }
+
+void run_linear_gelu(Backend& backend, const OpRun& run) {
+  const DType type = run.type(0);
+  MatrixProduct product = linear_product(run, run.in(2));
+  MatrixProduct fused = product;
+  fused.epilogue = Epilogue::kGelu;
+  if (run.outputs.size() == 2) fused.gelu_input = product.c = run.out(1);
+  if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
+  backend.multiply(product);
+  map(backend.stream(), Map::kGelu, type, type, product.c, nullptr, run.out(), product.m * product.n, 0, false);
 }
 
-void run_linear_weight_grad(Backend& backend, const OpRun& run) {
-  const std::int64_t m = run.columns(0), k = run.size(0) / m;
-  backend.multiply({.in = run.type(0),
-                    .out = DType::kF32,
-                    .a = run.in(0),
-                    .b = run.in(1),
-                    .c = run.out(),
-                    .m = m,
-                    .n = run.size(1) / k,
-                    .k = k,
-                    .transpose_a = true,
-                    .accumulate = run.accumulate[0]});
+void run_linear_add(Backend& backend, const OpRun& run) {
+  const DType type = run.type(0);
+  MatrixProduct product = linear_product(run, run.inputs.size() == 4 ? run.in(3) : nullptr);
+  product.addend = run.in(2);
+  if (backend.multiply_fused(product)) return;
+  product.addend = nullptr;
+  backend.multiply(product);
+  map(backend.stream(), Map::kAdd, type, type, run.in(2), run.out(), run.out(), product.m * product.n, 0, false);
+}
+
+void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
+  const DType type = run.type(0);
+  const MatrixProduct product = linear_input_grad_product(run);
+  MatrixProduct fused = product;
+  fused.epilogue = Epilogue::kGeluGrad;
+  fused.gelu_input = const_cast<void*>(run.in(2));  // Read.
+  if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
+  backend.multiply(product);
+  map(backend.stream(), Map::kGeluGrad, type, type, run.in(2), run.out(), run.out(), product.m * product.n, 0, false);
+}
+
+void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
+  const MatrixProduct product = linear_weight_grad_product(run);
+  MatrixProduct fused = product;
+  // The library writes the sums and never adds to them.
+  fused.b_row_sums = run.accumulate[1] ? backend.allocate_of<float>(product.n) : run.out_floats(1);
+  if (backend.multiply_fused(fused)) {
+    if (!run.accumulate[1]) return;
+    map(backend.stream(), Map::kAdd, DType::kF32, DType::kF32, run.out(1), fused.b_row_sums, run.out(1), product.n, 0, false);
+    return;
+  }
+  backend.multiply(product);
+  auto* const workspace = backend.allocate_of<float>(column_sums_workspace(1, product.k, product.n, 1));
+  sum_rows(backend.stream(), run.type(1), DType::kF32, run.in(1), run.out(1), 1, product.k, product.n, run.accumulate[1],
+           workspace);
 }
 
 void run_convolution(Backend& backend, const OpRun& run, ConvolutionPass pass) {

@@ -11,6 +11,11 @@ extern const OpDefinition kSumLeadingDefinition;
 extern const OpDefinition kLinearDefinition;
 extern const OpDefinition kLinearInputGradDefinition;
 extern const OpDefinition kLinearWeightGradDefinition;
+// linear_fused.cc
+extern const OpDefinition kLinearGeluDefinition;
+extern const OpDefinition kLinearAddDefinition;
+extern const OpDefinition kLinearInputGradGeluDefinition;
+extern const OpDefinition kLinearWeightGradSumDefinition;
 // layer_norm.cc
 extern const OpDefinition kLayerNormDefinition;
 extern const OpDefinition kLayerNormInputGradDefinition;

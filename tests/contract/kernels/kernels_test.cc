@@ -99,6 +99,17 @@ std::vector<Case> cases() {
     add("linear_without_bias" + sizes, op_of(OpKind::kLinear), {{s}, {{s[2], 5}}}, 0, 0, 8);
     add("linear_input_grad" + sizes, op_of(OpKind::kLinearInputGrad), {{s}, {{6, s[2]}}}, 0, 0, 8);
     add("linear_weight_grad" + sizes, op_of(OpKind::kLinearWeightGrad), {{s}, {{s[0], s[1], 3, 2}}}, 0, 0, 8);
+    for (const std::int64_t keep : {0, 1}) {
+      const Op linear_gelu = op_of(OpKind::kLinearGelu, {{"keep", keep}});
+      add("linear_gelu" + sizes + (keep == 1 ? "_kept" : ""), linear_gelu, {{s}, {{s[2], 3, 8}}, {{3, 8}}}, 0, 0, 8);
+      add("linear_gelu_odd" + sizes + (keep == 1 ? "_kept" : ""), linear_gelu, {{s}, {{s[2], 13}}, {{13}}}, 0, 0, 8);
+    }
+    add("linear_add" + sizes, op_of(OpKind::kLinearAdd), {{s}, {{s[2], 3, 8}}, {{s[0], s[1], 3, 8}}, {{3, 8}}}, 0, 0, 8);
+    add("linear_add_without_bias" + sizes, op_of(OpKind::kLinearAdd), {{s}, {{s[2], 5}}, {{s[0], s[1], 5}}}, 0, 0, 8);
+    add("linear_input_grad_gelu" + sizes, op_of(OpKind::kLinearInputGradGelu), {{s}, {{16, s[2]}}, {{s[0], s[1], 16}}}, 0, 0, 8);
+    add("linear_input_grad_gelu_odd" + sizes, op_of(OpKind::kLinearInputGradGelu), {{s}, {{6, s[2]}}, {{s[0], s[1], 6}}}, 0, 0, 8);
+    add("linear_weight_grad_sum" + sizes, op_of(OpKind::kLinearWeightGradSum), {{s}, {{s[0], s[1], 3, 2}}}, 0, 0, 8);
+    add("linear_weight_grad_sum_of_8" + sizes, op_of(OpKind::kLinearWeightGradSum), {{s}, {{s[0], s[1], 8}}}, 0, 0, 8);
   }
   // Several splits of the rows, several tiles of the columns.
   add("sum_many_rows", op_of(OpKind::kSumLeading, {{"dimensions", std::int64_t{2}}}), {{{7, 101, 9}}}, 0, 0, 30);
@@ -213,6 +224,11 @@ std::vector<HostTensor> make_inputs(const Case& c, DType real, std::size_t offse
   return inputs;
 }
 
+/// Ops of two parts between which a GPU may round to bf16.
+bool of_two_parts(OpKind kind) {
+  return kind == OpKind::kLinearGelu || kind == OpKind::kLinearAdd || kind == OpKind::kLinearInputGradGelu;
+}
+
 bool fused(OpKind kind) {
   return kind == OpKind::kAttention || kind == OpKind::kAttentionGrad || kind == OpKind::kCrossAttention ||
          kind == OpKind::kCrossAttentionGrad || kind == OpKind::kConvolution;
@@ -284,7 +300,8 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
     }
     runner->run(c.op, in_refs, out_refs, modes);
     // A GPU's libraries round probabilities, and the sum that the bias is added to, to bf16.
-    const double library = GetParam().name == "cuda" && real == DType::kBF16 && fused(c.op.kind) ? 0.01 * c.size : 0;
+    const bool rounds_between = (GetParam().name == "cuda" && fused(c.op.kind)) || of_two_parts(c.op.kind);
+    const double library = real == DType::kBF16 && rounds_between ? 0.01 * c.size : 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       HostTensor& output = i == 0 ? *first_output : outputs[i];
       // cuDNN gives gradients of bf16 weights in bf16, which are then made f32.

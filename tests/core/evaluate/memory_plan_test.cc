@@ -9,10 +9,15 @@
 namespace weft {
 namespace {
 
-std::vector<NodeId> all_nodes(const Graph& graph) {
-  std::vector<NodeId> nodes;
-  for (std::uint32_t i = 0; i < graph.nodes().size(); ++i) nodes.emplace_back(i);
-  return nodes;
+std::vector<ListedOp> all_ops(const Graph& graph) {
+  const auto numbers = [](const std::vector<ValueId>& values) {
+    std::vector<std::uint32_t> result;
+    for (const ValueId value : values) result.push_back(value.value());
+    return result;
+  };
+  std::vector<ListedOp> ops;
+  for (const Node& node : graph.nodes()) ops.push_back({&node.op, numbers(node.inputs), numbers(node.outputs)});
+  return ops;
 }
 
 /// A random chain of element-wise ops with long-range uses.
@@ -37,7 +42,7 @@ TEST(MemoryPlan, ValuesThatAreNeededTogetherNeverShareBytes) {
     const Graph graph = random_graph(seed);
     std::vector<bool> elsewhere(graph.values().size(), false);
     for (std::size_t v = 0; v < graph.values().size(); ++v) elsewhere[v] = !graph.values()[v].producer;
-    const MemoryPlan plan = plan_memory(graph, all_nodes(graph), elsewhere);
+    const MemoryPlan plan = plan_memory(graph, all_ops(graph), elsewhere);
     // owner[value] of bytes: walk the nodes, write each output, and see that inputs have not been
     // overwritten.
     std::vector<int> owner(plan.size / 64, -1);
@@ -69,7 +74,7 @@ TEST(MemoryPlan, AChainWorksInPlace) {
   ValueId x = b.input("x", {DType::kF32, {64, 64}}, {"a", "b"});
   for (int i = 0; i < 10; ++i) x = b.gelu(x);
   const MemoryPlan plan =
-      plan_memory(b.graph(), all_nodes(b.graph()),
+      plan_memory(b.graph(), all_ops(b.graph()),
                   std::vector<bool>{true, false, false, false, false, false, false, false, false, false, false});
   EXPECT_EQ(plan.size, 64u * 64 * sizeof(float));
 }
