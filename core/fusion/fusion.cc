@@ -108,12 +108,10 @@ class Finder {
     for (const std::size_t first : uses_.at(dy)) {
       if (first >= second || !is(first, OpKind::kLinearWeightGrad) || list_[first].inputs[1] != dy) continue;
       const auto tokens = static_cast<std::int64_t>(tensors_.type(list_[first].inputs[0]).shape.size()) - 1;
-      if (sum.op->integer("dimensions") != tokens || list_[first].accumulate != sum.accumulate || !can_wait(first, second)) continue;
-      return Fusion{first,
-                    second,
-                    {OpKind::kLinearWeightGradSum, {}},
-                    list_[first].inputs,
-                    {list_[first].outputs[0], sum.outputs[0]}};
+      if (sum.op->integer("dimensions") != tokens || list_[first].accumulate != sum.accumulate || !can_wait(first, second))
+        continue;
+      return Fusion{
+          first, second, {OpKind::kLinearWeightGradSum, {}}, list_[first].inputs, {list_[first].outputs[0], sum.outputs[0]}};
     }
     return std::nullopt;
   }

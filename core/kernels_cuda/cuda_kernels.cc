@@ -102,8 +102,9 @@ class CudaKernels::Impl final : public cuda::Backend {
   }
   bool multiply_fused(const cuda::MatrixProduct& product) override { return products_.multiply(product, stream_); }
   bool convolve(const cuda::Convolution& convolution) override { return graphs_.convolve(*this, convolution); }
-  bool attend(DType type, const cuda::Attention& shape, const void* q, const void* k, const void* v, void* y) override {
-    return graphs_.attend(*this, type, shape, q, k, v, y);
+  bool attend(DType type, const cuda::Attention& shape, const void* q, const void* k, const void* v, void* y,
+              float* statistics) override {
+    return graphs_.attend(*this, type, shape, q, k, v, y, statistics);
   }
   bool attend_grad(DType type, const cuda::Attention& shape, const cuda::AttentionGradTensors& tensors) override {
     return graphs_.attend_grad(*this, type, shape, tensors);

@@ -1,9 +1,10 @@
 // attention(qkv[B,S,3,D]; head_dim): causal multi-head self-attention. Head h owns columns [h*head_dim,
 // (h+1)*head_dim) of D:
 //   y[b,i,h] = sum_{j<=i} softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h],   y[B,S,D]
+//   statistics[b,h,i] = log sum_{j<=i} exp(q[b,i,h] . k[b,j,h] / sqrt(head_dim)),     statistics[B, heads, S], f32
 // A device that holds a slice of D, cut between heads, runs the same op.
-// attention_grad(qkv, dy; head_dim) -> dqkv computes the probabilities again instead of keeping B*heads*S*S
-// of them per layer and microbatch in flight.
+// attention_grad(qkv, y, statistics, dy; head_dim) -> dqkv computes the probabilities again from the statistics instead of
+// keeping B*heads*S*S of them per layer and microbatch in flight.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -17,18 +18,24 @@ void require_packed_qkv(const Op& op, std::span<const TensorType> inputs) {
   require(head_dim > 0 && qkv[3] % head_dim == 0, op, inputs, "the width {} is not a multiple of head_dim {}", qkv[3], head_dim);
 }
 
+TensorType output_type(DType real, const Shape& qkv) { return {real, {qkv[0], qkv[1], qkv[3]}}; }
+TensorType statistics_type(const Op& op, const Shape& qkv) {
+  return {DType::kF32, {qkv[0], qkv[3] / op.integer("head_dim"), qkv[1]}};
+}
+
 std::vector<TensorType> infer_attention(const Op& op, std::span<const TensorType> inputs) {
   const DType real = require_inputs(op, inputs, {Element::kReal});
   require_packed_qkv(op, inputs);
-  const Shape& qkv = inputs[0].shape;
-  return {{real, {qkv[0], qkv[1], qkv[3]}}};
+  return {output_type(real, inputs[0].shape), statistics_type(op, inputs[0].shape)};
 }
 
 std::vector<TensorType> infer_attention_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {Element::kReal, Element::kReal});
+  const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kF32, Element::kReal});
   require_packed_qkv(op, inputs);
-  const Shape& qkv = inputs[0].shape;
-  require(inputs[1].shape == Shape{qkv[0], qkv[1], qkv[3]}, op, inputs, "dy must have the shape [batch, sequence, width]");
+  const TensorType y = output_type(real, inputs[0].shape);
+  require(inputs[1] == y && inputs[3] == y, op, inputs, "y and dy must have the shape [batch, sequence, width]");
+  require(inputs[2] == statistics_type(op, inputs[0].shape), op, inputs,
+          "the statistics must have the shape [batch, heads, sequence]");
   return {inputs[0]};
 }
 
@@ -49,13 +56,14 @@ FactorSignature attention_signature(const Op& op, std::span<const TensorType> in
                        {FactorKind::kWhole, qkv[2]},
                        {FactorKind::kParallel, qkv[3], op.integer("head_dim")}};
   const std::vector<int> packed{kBatch, kSequence, kThree, kWidth}, flat{kBatch, kSequence, kWidth};
+  const std::vector<int> statistics{kBatch, kWidth, kSequence};
   if (op.kind == OpKind::kAttention) {
     signature.inputs = {packed};
-    signature.outputs = {flat};
+    signature.outputs = {flat, statistics};
   } else {
-    signature.inputs = {packed, flat};
+    signature.inputs = {packed, flat, statistics, flat};
     signature.outputs = {packed};
-    signature.linear_in = {{1}};
+    signature.linear_in = {{3}};
   }
   return signature;
 }
@@ -63,7 +71,9 @@ FactorSignature attention_signature(const Op& op, std::span<const TensorType> in
 void differentiate_attention(GradientRule& rule) {
   if (!rule.needs_gradient(0)) return;
   const Op op{OpKind::kAttentionGrad, {{"head_dim", rule.node().op.integer("head_dim")}}};
-  rule.contribute(0, rule.emit(op, {rule.node().inputs[0], *rule.output_gradient()}, Pass::kInputGrad)[0]);
+  const Node& node = rule.node();
+  const std::vector<ValueId> inputs{node.inputs[0], node.outputs[0], node.outputs[1], *rule.output_gradient()};
+  rule.contribute(0, rule.emit(op, inputs, Pass::kInputGrad)[0]);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // cross_attention(q[B, Q..., D], k[B, K..., D], v[B, K..., D]; head_dim): multi-head attention of every query to all keys. Head h
 // owns columns [h*head_dim, (h+1)*head_dim) of D:
 //   y[b,i,h] = sum_j softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h],   y[B, Q..., D]
+//   statistics[b,h,i] = log sum_j exp(q[b,i,h] . k[b,j,h] / sqrt(head_dim)),      statistics[B, heads, Q...], f32
 // Q... and K... are any number of dimensions: the rows and columns of a picture are a sequence as they lie. With q, k, v of one
 // tensor it is self-attention. A device that holds a slice of D, cut between heads, runs the same op.
-// cross_attention_grad(q, k, v, dy; head_dim) -> dq, dk, dv computes the probabilities again, as attention_grad does.
+// cross_attention_grad(q, k, v, y, statistics, dy; head_dim) -> dq, dk, dv computes the probabilities again, as attention_grad
+// does.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -21,16 +23,25 @@ void require_separate_qkv(const Op& op, std::span<const TensorType> inputs) {
           head_dim);
 }
 
+TensorType cross_statistics_type(const Op& op, Shape q) {
+  const std::int64_t heads = q.back() / op.integer("head_dim");
+  q.pop_back();
+  q.insert(q.begin() + 1, heads);
+  return {DType::kF32, std::move(q)};
+}
+
 std::vector<TensorType> infer_cross_attention(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   require_separate_qkv(op, inputs);
-  return {inputs[0]};
+  return {inputs[0], cross_statistics_type(op, inputs[0].shape)};
 }
 
 std::vector<TensorType> infer_cross_attention_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal, Element::kReal});
+  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal, Element::kReal, Element::kF32, Element::kReal});
   require_separate_qkv(op, inputs);
-  require(inputs[3] == inputs[0], op, inputs, "dy must have q's shape");
+  require(inputs[3] == inputs[0] && inputs[5] == inputs[0], op, inputs, "y and dy must have q's shape");
+  require(inputs[4] == cross_statistics_type(op, inputs[0].shape), op, inputs,
+          "the statistics must have the shape [batch, heads, positions...]");
   return {inputs[0], inputs[1], inputs[2]};
 }
 
@@ -58,14 +69,15 @@ FactorSignature cross_attention_signature(const Op& op, std::span<const TensorTy
     return result;
   };
   const std::vector<int> queries = dimensions(inputs[0].shape), keys = dimensions(inputs[1].shape);
+  std::vector<int> statistics{kBatch, kWidth};
+  statistics.insert(statistics.end(), queries.begin() + 1, queries.end() - 1);
   if (op.kind == OpKind::kCrossAttention) {
     signature.inputs = {queries, keys, keys};
-    signature.outputs = {queries};
-    signature.linear_in = {{2}};
+    signature.outputs = {queries, statistics};
   } else {
-    signature.inputs = {queries, keys, keys, queries};
+    signature.inputs = {queries, keys, keys, queries, statistics, queries};
     signature.outputs = {queries, keys, keys};
-    signature.linear_in = {{3}};
+    signature.linear_in = {{5}};
   }
   return signature;
 }
@@ -74,7 +86,8 @@ void differentiate_cross_attention(GradientRule& rule) {
   if (!rule.needs_gradient(0) && !rule.needs_gradient(1) && !rule.needs_gradient(2)) return;
   const Op op{OpKind::kCrossAttentionGrad, {{"head_dim", rule.node().op.integer("head_dim")}}};
   std::vector<ValueId> inputs = rule.node().inputs;
-  inputs.push_back(*rule.output_gradient());
+  const std::vector<ValueId>& outputs = rule.node().outputs;
+  inputs.insert(inputs.end(), {outputs[0], outputs[1], *rule.output_gradient()});
   const std::vector<ValueId> gradients = rule.emit(op, inputs, Pass::kInputGrad);
   for (const std::size_t i : {0, 1, 2}) {
     if (rule.needs_gradient(i)) rule.contribute(i, gradients[i]);

@@ -17,7 +17,9 @@ enum class FactorKind : std::uint8_t {
 struct Factor {
   FactorKind kind = FactorKind::kParallel;
   std::int64_t size = 0;
-  std::int64_t granularity = 1;  ///< Slices begin and end at multiples of this (a head's width, for attention).
+  /// Slices begin and end at multiples of this (a head's width, for attention). A dimension may count these units instead of
+  /// elements (an attention's heads): then it has size / granularity.
+  std::int64_t granularity = 1;
 };
 
 /// How an op may be sharded such that running the same op on shards is correct without communication.

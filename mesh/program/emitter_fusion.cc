@@ -1,5 +1,5 @@
-// Pairs of an action's ops that become one. It happens when all instructions are there, as only then it is known who else uses what
-// the first of a pair makes, and before memory is assigned, as some of that need not exist.
+// Pairs of an action's ops that become one. It happens when all instructions are there, as only then it is known who else uses
+// what the first of a pair makes, and before memory is assigned, as some of that need not exist.
 #include <algorithm>
 #include <unordered_map>
 
@@ -9,8 +9,8 @@
 namespace weft::mesh {
 namespace {
 
-/// The buffers that an instruction reads and writes, as core/fusion is told of them. A Wait is nothing to it: whoever uses what was
-/// transferred comes after it, and stays there.
+/// The buffers that an instruction reads and writes, as core/fusion is told of them. A Wait is nothing to it: whoever uses what
+/// was transferred comes after it, and stays there.
 struct Touched {
   const Program& program;
 

@@ -53,12 +53,26 @@ std::vector<Tensor> run(const Op& op, const std::vector<Tensor>& inputs) {
   return outputs;
 }
 
+/// Random inputs; a gradient that reads what its forward has kept gets just that.
+std::vector<Tensor> random_inputs(const OpCase& c, PhiloxStream& random) {
+  std::vector<Tensor> inputs;
+  for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
+  if (const auto kept = test::kept_by_forward(c.op)) {
+    std::vector<Tensor> outputs =
+        run(kept->forward, {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(kept->inputs)});
+    std::ranges::move(outputs, inputs.begin() + static_cast<std::ptrdiff_t>(kept->inputs));
+  }
+  return inputs;
+}
+
 /// The part of a tensor that a shard [begin, end) of `factor` has: a slice where a dimension names the
-/// factor.
-Region shard_region(const TensorType& type, const std::vector<int>& dimensions, int factor, Interval range) {
+/// factor, by elements or by units of its granularity.
+Region shard_region(const TensorType& type, const std::vector<int>& dimensions, int number, const Factor& factor,
+                    Interval range) {
   std::vector<Interval> intervals;
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
-    intervals.push_back(dimensions[d] == factor ? range : Interval{0, type.shape[d]});
+    const std::int64_t unit = factor.size / type.shape[d];
+    intervals.push_back(dimensions[d] == number ? Interval{range.begin / unit, range.end / unit} : Interval{0, type.shape[d]});
   }
   return Region(intervals);
 }
@@ -103,11 +117,11 @@ void check_factor(const OpCase& c, const FactorSignature& signature, int factor,
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool once = std::ranges::count(signature.once_inputs, static_cast<int>(i)) > 0;
       if (f.kind == FactorKind::kReduction && once && !first) continue;
-      shard_inputs.push_back(slice(inputs[i], shard_region(inputs[i].type, signature.inputs[i], factor, range)));
+      shard_inputs.push_back(slice(inputs[i], shard_region(inputs[i].type, signature.inputs[i], factor, f, range)));
     }
     const std::vector<Tensor> part = run(c.op, shard_inputs);
     for (std::size_t o = 0; o < whole.size(); ++o) {
-      const Region region = shard_region(whole[o].type, signature.outputs[o], factor, range);
+      const Region region = shard_region(whole[o].type, signature.outputs[o], factor, f, range);
       ASSERT_EQ(part[o].type.shape, region.shape()) << where;
       if (f.kind == FactorKind::kReduction) {
         for (std::int64_t i = 0; i < part[o].type.elements(); ++i) combined[o].floats()[i] += part[o].floats()[i];
@@ -123,8 +137,7 @@ void check_factor(const OpCase& c, const FactorSignature& signature, int factor,
 TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
   PhiloxStream random(3);
   for (const OpCase& c : test::op_cases()) {
-    std::vector<Tensor> inputs;
-    for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
+    const std::vector<Tensor> inputs = random_inputs(c, random);
     const FactorSignature signature = factor_signature(c.op, c.inputs);
     const std::vector<Tensor> whole = run(c.op, inputs);
     for (std::size_t factor = 0; factor < signature.factors.size(); ++factor) {
@@ -143,7 +156,9 @@ TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
       for (std::size_t t = 0; t < types.size(); ++t) {
         ASSERT_EQ(tensors[t].size(), types[t].shape.size()) << to_string(c.op);
         for (std::size_t d = 0; d < tensors[t].size(); ++d) {
-          EXPECT_EQ(signature.factors[static_cast<std::size_t>(tensors[t][d])].size, types[t].shape[d]) << to_string(c.op);
+          const Factor& factor = signature.factors[static_cast<std::size_t>(tensors[t][d])];
+          EXPECT_TRUE(factor.size == types[t].shape[d] || factor.size == factor.granularity * types[t].shape[d])
+              << to_string(c.op);
         }
       }
     };
@@ -170,8 +185,7 @@ TEST(Signature, ReductionFactorsAppearInNoOutputAndParallelOnesInAll) {
 TEST(Signature, PartialInputsGivePartialOutputsWhereTheOpIsLinear) {
   PhiloxStream random(4);
   for (const OpCase& c : test::op_cases()) {
-    std::vector<Tensor> inputs;
-    for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
+    const std::vector<Tensor> inputs = random_inputs(c, random);
     const FactorSignature signature = factor_signature(c.op, c.inputs);
     const std::vector<Tensor> whole = run(c.op, inputs);
     for (const std::vector<int>& set : signature.linear_in) {

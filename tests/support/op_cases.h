@@ -2,6 +2,7 @@
 
 // Every op of a real model, small, in f32 and bf16: what tests run over that must hold for all of them. Without the conversions,
 // which have one input type each, and the emulated ops, which compute nothing.
+#include <optional>
 #include <vector>
 
 #include "core/graph/op.h"
@@ -39,7 +40,8 @@ inline std::vector<OpCase> op_cases() {
       {{OpKind::kLayerNormInputGrad, {{"epsilon", 1e-5}}}, {f32({4, 5, 16}), f32({16}), f32({4, 5, 16})}},
       {{OpKind::kLayerNormWeightGrad, {{"epsilon", 1e-5}}}, {f32({4, 5, 16}), f32({4, 5, 16})}},
       {{OpKind::kAttention, {{"head_dim", number(4)}}}, {f32({3, 9, 3, 16})}},
-      {{OpKind::kAttentionGrad, {{"head_dim", number(4)}}}, {f32({3, 9, 3, 16}), f32({3, 9, 16})}},
+      {{OpKind::kAttentionGrad, {{"head_dim", number(4)}}},
+       {f32({3, 9, 3, 16}), f32({3, 9, 16}), f32({3, 4, 9}), f32({3, 9, 16})}},
       {{OpKind::kEmbedding, {}}, {f32({7, 6}), i32({4, 5})}},
       {{OpKind::kEmbeddingGrad, {{"rows", number(7)}}}, {i32({4, 5}), f32({4, 5, 6})}},
       {{OpKind::kCrossEntropy, {{"scale", 0.1}}}, {f32({4, 5, 7}), i32({4, 5})}},
@@ -73,11 +75,29 @@ inline std::vector<OpCase> op_cases() {
       {{OpKind::kSumPositions, {}}, {f32({3, 4, 5, 6})}},
       {{OpKind::kCrossAttention, {{"head_dim", number(4)}}}, {f32({3, 3, 2, 16}), f32({3, 5, 16}), f32({3, 5, 16})}},
       {{OpKind::kCrossAttentionGrad, {{"head_dim", number(4)}}},
-       {f32({3, 3, 2, 16}), f32({3, 5, 16}), f32({3, 5, 16}), f32({3, 3, 2, 16})}},
+       {f32({3, 3, 2, 16}), f32({3, 5, 16}), f32({3, 5, 16}), f32({3, 3, 2, 16}), f32({3, 4, 3, 2}), f32({3, 3, 2, 16})}},
   };
 }
 
-/// Whether the op takes this input in bf16 when the model is bf16: targets and weights of a loss stay f32, ids i32.
+/// Of a gradient that reads what its forward op made: the forward op, whose inputs are the gradient's first ones and whose
+/// outputs are those after them.
+struct KeptByForward {
+  Op forward;
+  std::size_t inputs = 0;
+};
+inline std::optional<KeptByForward> kept_by_forward(const Op& op) {
+  if (op.kind == OpKind::kAttentionGrad) return KeptByForward{{OpKind::kAttention, op.attributes}, 1};
+  if (op.kind == OpKind::kCrossAttentionGrad) return KeptByForward{{OpKind::kCrossAttention, op.attributes}, 3};
+  return std::nullopt;
+}
+
+/// Whether the op gives this output in f32 whatever it takes, as it does all gradients of parameters and losses: statistics.
+inline bool is_statistics(const Op& op, std::size_t output) {
+  return output == 1 && (op.kind == OpKind::kAttention || op.kind == OpKind::kCrossAttention);
+}
+
+/// Whether the op takes this input in bf16 when the model is bf16: targets and weights of a loss and statistics stay f32, ids
+/// i32.
 inline bool follows_precision(const OpCase& c, std::size_t input) {
   if (c.inputs[input].dtype != DType::kF32) return false;
   switch (c.op.kind) {
@@ -85,6 +105,8 @@ inline bool follows_precision(const OpCase& c, std::size_t input) {
     case OpKind::kCrossEntropyGrad:
     case OpKind::kSquaredError:
     case OpKind::kSquaredErrorGrad: return input == 0;
+    case OpKind::kAttentionGrad: return input != 2;
+    case OpKind::kCrossAttentionGrad: return input != 4;
     default: return true;
   }
 }

@@ -31,7 +31,8 @@ void run_linear_weight_grad(CpuKernels::Context&, const OpRun& run) {
   gemm(Transpose::kYes, Transpose::kNo, k, n, m, run.in(0), k, run.in(1), n, run.accumulate[0] ? 1 : 0, run.out(), n);
 }
 
-// The ops of linear_fused.cc: the two that each stands for, one after the other, so that results are those of the two bit for bit.
+// The ops of linear_fused.cc: the two that each stands for, one after the other, so that results are those of the two bit for
+// bit.
 
 void run_linear_gelu(CpuKernels::Context& context, const OpRun& run) {
   float* const h = run.outputs.size() == 2 ? run.out(1) : run.out(0);

@@ -5,7 +5,7 @@
 //
 //             keys
 //          +--+--+--+--+       forward:  P = softmax(scale Q K^T); Y = P V
-//  queries |x |  |  |  |       backward: P again; dP = dY V^T; dS = scale P (dP - rowsum(P dP));
+//  queries |x |  |  |  |       backward: P = exp(scale Q K^T - statistics); dP = dY V^T; dS = scale P (dP - rowsum(Y dY));
 //          |x |x |  |  |                 dQ = dS K, by group of queries; then by group of keys, over all queries that see it:
 //          |x |x |x |  |                 dK = dS^T Q, dV = P^T dY
 //          |x |x |x |x |
@@ -29,9 +29,9 @@ WEFT_INLINE std::int64_t score_row(std::int64_t keys) { return (keys + 15) / 16 
 WEFT_INLINE std::int64_t round_up_to_lanes(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 /// Row r of `rows` has `first` + r * step valid scores of `columns`, whole vectors. Those become exp(scale * (x - max)), the rest
-/// 0. inverse_sums[r] = 1 / their sum.
+/// 0. inverse_sums[r] = 1 / their sum, statistics[r] = log sum exp(scale * x).
 void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first, std::int64_t step, float scale,
-                float* inverse_sums) {
+                float* inverse_sums, float* statistics) {
   for (int r = 0; r < rows; ++r, x += row) {
     const std::int64_t valid = first + r * step;
     Vector top = broadcast(kLowest);
@@ -43,15 +43,33 @@ void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std:
       store(x + c, e);
       sum += e;
     }
-    inverse_sums[r] = 1.0f / sum_lanes(sum);
+    const float total = sum_lanes(sum);
+    inverse_sums[r] = 1.0f / total;
+    statistics[r] = maximum * scale + __builtin_logf(total);
   }
 }
 
-/// The scores of `rows` queries from `first` on, which see the keys before `end`, as exponentials: see masked_exp.
-WEFT_INLINE void exponentials(const AttentionHead& h, const float* keys, std::int64_t row, std::int64_t first, int rows,
-                              std::int64_t columns, float* p, float* inverse_sums) {
+/// The same with the statistics known: x = exp(scale * x - statistics[r]), which are probabilities.
+void masked_probabilities(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first, std::int64_t step,
+                          float scale, const float* statistics) {
+  for (int r = 0; r < rows; ++r, x += row) {
+    const std::int64_t valid = first + r * step;
+    for (std::int64_t c = 0; c < columns; c += kLanes) {
+      store(x + c, first_lanes(exp(load(x + c) * scale - statistics[r]), valid - c, 0));
+    }
+  }
+}
+
+/// q . k of `rows` queries from `first` on and of the first `columns` keys.
+WEFT_INLINE void scores(const AttentionHead& h, const float* keys, std::int64_t row, std::int64_t first, int rows,
+                        std::int64_t columns, float* p) {
   matmul_rows(rows, columns, h.head_dim, {h.q + first * h.q_row, h.q_row, 1}, keys, row, p, row, false);
-  masked_exp(p, row, rows, columns, h.causal ? first + 1 : h.keys, h.causal ? 1 : 0, h.scale, inverse_sums);
+}
+
+float dot(const float* a, const float* b, std::int64_t size) {
+  Vector sum{};
+  for_vectors(size, [&](std::int64_t c, std::int64_t n) { sum += load_up_to(a + c, n) * load_up_to(b + c, n); });
+  return sum_lanes(sum);
 }
 
 void scale_rows(float* x, std::int64_t row, int rows, std::int64_t columns, const float* factors) {
@@ -61,17 +79,10 @@ void scale_rows(float* x, std::int64_t row, int rows, std::int64_t columns, cons
   }
 }
 
-/// p *= its row's factor; dp = scale * p * (dp - sum(p * dp)). `columns` are whole vectors.
-void softmax_grad(float* p, float* dp, std::int64_t row, int rows, std::int64_t columns, const float* factors, float scale) {
+/// dp = scale * p * (dp - the row's delta). `columns` are whole vectors.
+void softmax_grad(const float* p, float* dp, std::int64_t row, int rows, std::int64_t columns, const float* deltas, float scale) {
   for (int r = 0; r < rows; ++r, p += row, dp += row) {
-    Vector product{};
-    for (std::int64_t c = 0; c < columns; c += kLanes) {
-      const Vector probability = load(p + c) * factors[r];
-      store(p + c, probability);
-      product += probability * load(dp + c);
-    }
-    const float delta = sum_lanes(product);
-    for (std::int64_t c = 0; c < columns; c += kLanes) store(dp + c, load(p + c) * scale * (load(dp + c) - delta));
+    for (std::int64_t c = 0; c < columns; c += kLanes) store(dp + c, load(p + c) * scale * (load(dp + c) - deltas[r]));
   }
 }
 
@@ -83,8 +94,11 @@ void attention_head(const AttentionHead& h) {
   for (std::int64_t first = 0; first < h.queries; first += kTileRows) {
     const std::int64_t last = smaller(first + kTileRows, h.queries), end = h.causal ? last : h.keys;
     const int rows = static_cast<int>(last - first);
+    const std::int64_t columns = round_up_to_lanes(end);
     float inverse_sums[kTileRows];
-    exponentials(h, keys, row, first, rows, round_up_to_lanes(end), p, inverse_sums);
+    scores(h, keys, row, first, rows, columns, p);
+    masked_exp(p, row, rows, columns, h.causal ? first + 1 : h.keys, h.causal ? 1 : 0, h.scale, inverse_sums,
+               h.statistics + first);
     matmul_rows(rows, h.head_dim, end, {p, row, 1}, h.v, h.kv_row, h.y + first * h.y_row, h.y_row, false);
     scale_rows(h.y + first * h.y_row, h.y_row, rows, h.head_dim, inverse_sums);
   }
@@ -107,10 +121,13 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
       const int rows = static_cast<int>(last - first);
       float* p_rows = p + (first - block) * row;
       float* ds_rows = ds + (first - block) * row;
-      float inverse_sums[kTileRows];
-      exponentials(h, keys, row, first, rows, columns, p_rows, inverse_sums);
+      float deltas[kTileRows];
+      for (int r = 0; r < rows; ++r) deltas[r] = dot(d.y + (first + r) * h.y_row, d.dy + (first + r) * h.y_row, h.head_dim);
+      scores(h, keys, row, first, rows, columns, p_rows);
+      masked_probabilities(p_rows, row, rows, columns, h.causal ? first + 1 : h.keys, h.causal ? 1 : 0, h.scale,
+                           d.statistics + first);
       matmul_rows(rows, columns, h.head_dim, {d.dy + first * h.y_row, h.y_row, 1}, values, row, ds_rows, row, false);
-      softmax_grad(p_rows, ds_rows, row, rows, columns, inverse_sums, h.scale);
+      softmax_grad(p_rows, ds_rows, row, rows, columns, deltas, h.scale);
       matmul_rows(rows, h.head_dim, end, {ds_rows, row, 1}, h.k, h.kv_row, d.dq + first * h.q_row, h.q_row, false);
     }
     const bool accumulate = block != last_block;

@@ -17,7 +17,8 @@ struct AdamWConstants {
 /// One head of one batch entry: where its q, k, v and y lie. Rows are head_dim floats long and so many floats apart.
 struct AttentionHead {
   const float *q, *k, *v;
-  float* y;  ///< Unused by the gradient.
+  float* y;           ///< Written, as
+  float* statistics;  ///< log sum exp(scale * q . k) of every query; the gradient has its own.
   std::int64_t q_row, kv_row, y_row;
   std::int64_t queries, keys, head_dim;
   bool causal;  ///< Query i sees keys 0 to i only; there are as many queries as keys.
@@ -27,7 +28,7 @@ struct AttentionHead {
 
 /// The gradient's other addresses; rows are apart as those of q, k, v and y.
 struct AttentionHeadGrad {
-  const float* dy;
+  const float *y, *statistics, *dy;
   float *dq, *dk, *dv;
 };
 

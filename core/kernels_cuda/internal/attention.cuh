@@ -5,7 +5,7 @@
 // A block has (R/2)^2 threads, each makes 2 x 2 scores of a tile.
 //
 //   forward    a block per R queries and head: over all tiles of keys, running maximum and sum per query, y in shared memory.
-//   backward   1. forward again, which leaves log-sum-exp and delta = dy . y per query in the work space
+//   backward   1. delta = dy . y per query, into the work space
 //              2. dq: as forward, over tiles of keys.   3. dk, dv: a block per R keys, over tiles of queries. No atomic
 //              additions.
 //
@@ -121,11 +121,9 @@ __device__ __forceinline__ std::int64_t statistics_begin(const Attention& shape)
   return (static_cast<std::int64_t>(blockIdx.z) * shape.heads + blockIdx.y) * shape.queries;
 }
 
-/// y, or, with dy given, log-sum-exp and delta instead.
 template <typename T, int R>
 __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
-    attention_kernel(Attention shape, float scale, const T* q, const T* k, const T* v, T* y, const T* dy, float* log_sums,
-                     float* deltas) {
+    attention_kernel(Attention shape, float scale, const T* q, const T* k, const T* v, T* y, float* log_sums) {
   using Tile = AttentionTile<R>;
   const int head_dim = static_cast<int>(shape.head_dim), stride = Tile::row(head_dim);
   float* const qs = dynamic_shared<float>();
@@ -182,22 +180,28 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
     if (sums[row] > 0) ys[row * stride + e % head_dim] /= sums[row];
   }
   __syncthreads();
-  if (dy == nullptr) {
-    store_tile<R>(ys, head_of(y, shape, shape.y_batch, shape.y_row, shape.queries), first, head_dim, 1.0f);
-    return;
-  }
+  store_tile<R>(ys, head_of(y, shape, shape.y_batch, shape.y_row, shape.queries), first, head_dim, 1.0f);
+  if (thread < R && first + thread < shape.queries)
+    log_sums[statistics_begin(shape) + first + thread] = maxima[thread] + logf(sums[thread]);
+}
+
+constexpr int kDeltaThreads = 128;
+
+/// A warp per query.
+template <typename T>
+__global__ void __launch_bounds__(kDeltaThreads) attention_delta_kernel(Attention shape, const T* y, const T* dy, float* deltas) {
+  const int lane = static_cast<int>(threadIdx.x) % static_cast<int>(kWarp),
+            warp = static_cast<int>(threadIdx.x) / static_cast<int>(kWarp);
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (kDeltaThreads / static_cast<int>(kWarp)) + warp;
+  if (row >= shape.queries) return;
+  const auto y_head = head_of(y, shape, shape.y_batch, shape.y_row, shape.queries);
   const auto dy_head = head_of(dy, shape, shape.y_batch, shape.y_row, shape.queries);
-  for (int row = warp; row < R; row += Tile::kThreads / static_cast<int>(kWarp)) {
-    if (first + row >= shape.queries) continue;
-    float delta = 0;
-    for (int d = lane; d < head_dim; d += static_cast<int>(kWarp)) {
-      delta += ys[row * stride + d] * to_float(dy_head.base[(first + row) * dy_head.stride + d]);
-    }
-    delta = sum_lanes(delta);
-    if (lane != 0) continue;
-    deltas[statistics_begin(shape) + first + row] = delta;
-    log_sums[statistics_begin(shape) + first + row] = maxima[row] + logf(sums[row]);
+  float delta = 0;
+  for (std::int64_t d = lane; d < shape.head_dim; d += kWarp) {
+    delta += to_float(y_head.base[row * y_head.stride + d]) * to_float(dy_head.base[row * dy_head.stride + d]);
   }
+  delta = sum_lanes(delta);
+  if (lane == 0) deltas[statistics_begin(shape) + row] = delta;
 }
 
 /// Of the tile of `first_query` by `first_key`: probabilities p and ds = p * (dy . v - delta), into shared tiles. Either may be
@@ -332,27 +336,30 @@ LaunchShape attention_launch(const Attention& shape, std::int64_t rows, int tile
 inline float attention_scale(const Attention& shape) { return 1.0f / sqrtf(static_cast<float>(shape.head_dim)); }
 
 void attention(StreamHandle stream, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
-               std::size_t shared_bytes) {
+               float* statistics, std::size_t shared_bytes) {
   with_attention_tile(type, shape.head_dim, shared_bytes, [&](auto t, auto r) {
     using T = decltype(t);
     constexpr int kR = decltype(r)::value;
     launch(stream, "attention", attention_launch<kR>(shape, shape.queries, 4, 1, 3), attention_kernel<T, kR>, shape,
            attention_scale(shape), static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
-           static_cast<T*>(y), static_cast<const T*>(nullptr), static_cast<float*>(nullptr), static_cast<float*>(nullptr));
+           static_cast<T*>(y), statistics);
   });
 }
 
 void attention_grad(StreamHandle stream, DType type, const Attention& shape, const AttentionGradTensors& tensors,
                     float* workspace, std::size_t shared_bytes) {
-  float *const log_sums = workspace, *const deltas = log_sums + shape.batch * shape.heads * shape.queries;
+  const float* const log_sums = tensors.statistics;
+  float* const deltas = workspace;
   const float scale = attention_scale(shape);
   with_attention_tile(type, shape.head_dim, shared_bytes, [&](auto t, auto r) {
     using T = decltype(t);
     constexpr int kR = decltype(r)::value;
     const auto *const q = static_cast<const T*>(tensors.q), *const k = static_cast<const T*>(tensors.k),
                       *const v = static_cast<const T*>(tensors.v), *const dy = static_cast<const T*>(tensors.dy);
-    launch(stream, "attention_grad: statistics", attention_launch<kR>(shape, shape.queries, 4, 1, 3), attention_kernel<T, kR>,
-           shape, scale, q, k, v, static_cast<T*>(nullptr), dy, log_sums, deltas);
+    const dim3 delta_blocks(blocks_for(shape.queries, kDeltaThreads / static_cast<int>(kWarp)),
+                            static_cast<unsigned>(shape.heads), static_cast<unsigned>(shape.batch));
+    launch(stream, "attention_grad: deltas", LaunchShape{delta_blocks, kDeltaThreads, 0}, attention_delta_kernel<T>, shape,
+           static_cast<const T*>(tensors.y), dy, deltas);
     launch(stream, "attention_grad: queries", attention_launch<kR>(shape, shape.queries, 5, 1, 2),
            attention_query_grad_kernel<T, kR>, shape, scale, q, k, v, dy, log_sums, deltas, static_cast<T*>(tensors.dq));
     launch(stream, "attention_grad: keys", attention_launch<kR>(shape, shape.keys, 6, 2, 2), attention_key_grad_kernel<T, kR>,

@@ -50,15 +50,15 @@ Attention separate_shape(const OpRun& run) {
 }
 
 void attend(Backend& backend, const OpRun& run, const Attention& shape, const void* q, const void* k, const void* v) {
-  if (backend.attend(run.type(0), shape, q, k, v, run.out())) return;
+  if (backend.attend(run.type(0), shape, q, k, v, run.out(), run.out_floats(1))) return;
   check_head_dim(backend, run);
-  attention(backend.stream(), run.type(0), shape, q, k, v, run.out(), backend.shared_memory());
+  attention(backend.stream(), run.type(0), shape, q, k, v, run.out(), run.out_floats(1), backend.shared_memory());
 }
 
 void attend_grad(Backend& backend, const OpRun& run, const Attention& shape, const AttentionGradTensors& tensors) {
   if (backend.attend_grad(run.type(0), shape, tensors)) return;
   check_head_dim(backend, run);
-  auto* const workspace = backend.allocate_of<float>(2 * shape.batch * shape.heads * shape.queries);
+  auto* const workspace = backend.allocate_of<float>(shape.batch * shape.heads * shape.queries);
   attention_grad(backend.stream(), run.type(0), shape, tensors, workspace, backend.shared_memory());
 }
 
@@ -77,7 +77,9 @@ void run_attention_grad(Backend& backend, const OpRun& run) {
               {.q = run.in(0),
                .k = advance(run.in(0), width, type),
                .v = advance(run.in(0), 2 * width, type),
-               .dy = run.in(1),
+               .y = run.in(1),
+               .dy = run.in(3),
+               .statistics = run.floats(2),
                .dq = run.out(),
                .dk = advance(run.out(), width, type),
                .dv = advance(run.out(), 2 * width, type)});
@@ -88,9 +90,16 @@ void run_cross_attention(Backend& backend, const OpRun& run) {
 }
 
 void run_cross_attention_grad(Backend& backend, const OpRun& run) {
-  attend_grad(
-      backend, run, separate_shape(run),
-      {.q = run.in(0), .k = run.in(1), .v = run.in(2), .dy = run.in(3), .dq = run.out(0), .dk = run.out(1), .dv = run.out(2)});
+  attend_grad(backend, run, separate_shape(run),
+              {.q = run.in(0),
+               .k = run.in(1),
+               .v = run.in(2),
+               .y = run.in(3),
+               .dy = run.in(5),
+               .statistics = run.floats(4),
+               .dq = run.out(0),
+               .dk = run.out(1),
+               .dv = run.out(2)});
 }
 
 }  // namespace weft::cuda

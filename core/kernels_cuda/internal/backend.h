@@ -35,10 +35,12 @@ class Backend {
   virtual void fill_zero(void* memory, std::size_t bytes) = 0;
 
   virtual void multiply(const MatrixProduct& product) = 0;
-  /// A product with what belongs to fused ones. These compute nothing and return false where the library cannot: then Weft's own kernels do it.
+  /// A product with what belongs to fused ones. These compute nothing and return false where the library cannot: then Weft's own
+  /// kernels do it.
   virtual bool multiply_fused(const MatrixProduct& product) = 0;
   virtual bool convolve(const Convolution& convolution) = 0;
-  virtual bool attend(DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y) = 0;
+  virtual bool attend(DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
+                      float* statistics) = 0;
   virtual bool attend_grad(DType type, const Attention& shape, const AttentionGradTensors& tensors) = 0;
 
   template <typename T>

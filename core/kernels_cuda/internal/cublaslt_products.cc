@@ -5,8 +5,8 @@
 //   our a [m, k]               -> its B, k x m, not transposed        our a [k, m] (transpose_a) -> its B, m x k, transposed
 //   our c [m, n]               -> its C and D, n x m; the bias has an element per row of D
 //
-// Fused products are its epilogues: GELU (the tanh form) and its gradient with the auxiliary matrix, what is added as its C beside
-// another D, the sums of b's rows as the bias gradient of its A (BGRADA).
+// Fused products are its epilogues: GELU (the tanh form) and its gradient with the auxiliary matrix, what is added as its C
+// beside another D, the sums of b's rows as the bias gradient of its A (BGRADA).
 #include "core/kernels_cuda/internal/cublaslt_products.h"
 
 #include <cublasLt.h>
@@ -87,14 +87,10 @@ std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
   return std::nullopt;
 }
 
-bool is_fused(const MatrixProduct& p) {
-  return p.addend != nullptr || p.epilogue != Epilogue::kNone || p.b_row_sums != nullptr;
-}
+bool is_fused(const MatrixProduct& p) { return p.addend != nullptr || p.epilogue != Epilogue::kNone || p.b_row_sums != nullptr; }
 
 /// What the library demands of the auxiliary matrix: rows of a multiple of 8 elements, at a multiple of 16 bytes.
-bool suits_auxiliary(const MatrixProduct& p) {
-  return p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0;
-}
+bool suits_auxiliary(const MatrixProduct& p) { return p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0; }
 
 /// The matrix that is added to the product: c itself where it accumulates.
 const void* added(const MatrixProduct& p) { return p.addend != nullptr ? p.addend : p.c; }
@@ -126,8 +122,9 @@ class CublasLtProducts::Impl {
     if (!plan.algorithm) return false;
     set_pointers(plan.operation, p);
     const float one = 1, beta = p.accumulate || p.addend != nullptr ? 1 : 0;
-    const cublasStatus_t status = cublasLtMatmul(handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p),
-                                plan.c.get(), p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
+    const cublasStatus_t status =
+        cublasLtMatmul(handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p), plan.c.get(),
+                       p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
     if (is_fused(p) && (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)) {
       plan.algorithm.reset();  // It was offered all the same.
       refuse(p, *epilogue, "cublasLtMatmul does not support it");

@@ -73,16 +73,15 @@ std::string describe(const char* what, const Attention& s) {
 
 float scale_of(const Attention& shape) { return 1.0f / std::sqrt(static_cast<float>(shape.head_dim)); }
 
-std::unique_ptr<Graph> forward_graph(const Attention& shape, bool with_statistics) {
+std::unique_ptr<Graph> forward_graph(const Attention& shape) {
   auto graph = new_graph();
   const AttentionTensors t(shape);
-  auto options =
-      fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(with_statistics).set_attn_scale(scale_of(shape));
+  auto options = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true).set_attn_scale(scale_of(shape));
   options.set_causal_mask(shape.causal);
   const auto [y, statistics] = graph->sdpa(input(*graph, kQ, t.q, t.q_strides), input(*graph, kK, t.k, t.k_strides),
                                            input(*graph, kV, t.k, t.k_strides), options);
   output(y, kY, t.q, t.y_strides);
-  if (with_statistics) output(statistics, kStatistics, t.statistics, t.statistics_strides, fe::DataType_t::FLOAT);
+  output(statistics, kStatistics, t.statistics, t.statistics_strides, fe::DataType_t::FLOAT);
   return graph;
 }
 
@@ -165,17 +164,17 @@ class CudnnGraphs::Impl {
     cudnnDestroy(handle_);
   }
 
-  bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y) {
-    if (!suits(type, shape, {q, k, v, y})) return false;
-    const Plan& plan = plan_for(describe("attention", shape), [&] { return forward_graph(shape, false); });
+  bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
+              float* statistics) {
+    if (!suits(type, shape, {q, k, v, y, statistics})) return false;
+    const Plan& plan = plan_for(describe("attention", shape), [&] { return forward_graph(shape); });
     if (plan.graph == nullptr) return false;
-    execute(backend, plan, {{kQ, as_mutable(q)}, {kK, as_mutable(k)}, {kV, as_mutable(v)}, {kY, y}});
+    execute(backend, plan, {{kQ, as_mutable(q)}, {kK, as_mutable(k)}, {kV, as_mutable(v)}, {kY, y}, {kStatistics, statistics}});
     return true;
   }
 
-  /// The op keeps nothing of the forward pass: y and the statistics of the softmax are computed again.
   bool attend_grad(Backend& backend, DType type, const Attention& shape, const AttentionGradTensors& t) {
-    if (!suits(type, shape, {t.q, t.k, t.v, t.dy, t.dq, t.dk, t.dv})) return false;
+    if (!suits(type, shape, {t.q, t.k, t.v, t.y, t.dy, t.dq, t.dk, t.dv, t.statistics})) return false;
     const std::int64_t score_bytes = shape.heads * round_up(shape.queries, 64) * round_up(shape.keys, 128) * 2;
     const std::int64_t part = deterministic_ ? std::clamp<std::int64_t>(kScoreBytes / score_bytes, 1, shape.batch) : shape.batch;
     const std::int64_t parts[2] = {part, shape.batch % part};
@@ -183,22 +182,27 @@ class CudnnGraphs::Impl {
       if (size == 0) continue;
       Attention s = shape;
       s.batch = size;
-      if (forward_plan(s).graph == nullptr || backward_plan(s).graph == nullptr) return false;
+      if (backward_plan(s).graph == nullptr) return false;
     }
-    void* const y = backend.allocate(static_cast<std::size_t>(part * shape.y_batch) * 2);
-    void* const statistics = backend.allocate(static_cast<std::size_t>(part * shape.heads * shape.queries) * sizeof(float));
+    // Parts of the batch must begin where cuDNN wants tensors to begin.
+    const std::int64_t statistics_batch = shape.heads * shape.queries;
+    if (part < shape.batch && !aligned(t.statistics + part * statistics_batch)) return false;
     for (std::int64_t begin = 0; begin < shape.batch; begin += part) {
       Attention s = shape;
       s.batch = std::min(part, shape.batch - begin);
       const auto at = [&](const void* base, std::int64_t stride) {
         return static_cast<void*>(const_cast<char*>(static_cast<const char*>(base)) + begin * stride * 2);
       };
-      Pointers pointers{
-          {kQ, at(t.q, s.q_batch)}, {kK, at(t.k, s.k_batch)}, {kV, at(t.v, s.k_batch)}, {kY, y}, {kStatistics, statistics}};
-      execute(backend, forward_plan(s), pointers);
-      pointers.insert(
-          {{kDy, at(t.dy, s.y_batch)}, {kDq, at(t.dq, s.q_batch)}, {kDk, at(t.dk, s.k_batch)}, {kDv, at(t.dv, s.k_batch)}});
-      execute(backend, backward_plan(s), pointers);
+      execute(backend, backward_plan(s),
+              {{kQ, at(t.q, s.q_batch)},
+               {kK, at(t.k, s.k_batch)},
+               {kV, at(t.v, s.k_batch)},
+               {kY, at(t.y, s.y_batch)},
+               {kStatistics, const_cast<float*>(t.statistics) + begin * statistics_batch},
+               {kDy, at(t.dy, s.y_batch)},
+               {kDq, at(t.dq, s.q_batch)},
+               {kDk, at(t.dk, s.k_batch)},
+               {kDv, at(t.dv, s.k_batch)}});
     }
     return true;
   }
@@ -240,9 +244,6 @@ class CudnnGraphs::Impl {
            std::ranges::all_of(pointers, aligned);
   }
 
-  const Plan& forward_plan(const Attention& s) {
-    return plan_for(describe("attention with statistics", s), [&] { return forward_graph(s, true); });
-  }
   const Plan& backward_plan(const Attention& s) {
     return plan_for(describe("attention_grad", s), [&] { return backward_graph(s, deterministic_); });
   }
@@ -305,8 +306,8 @@ class CudnnGraphs::Impl {
 CudnnGraphs::CudnnGraphs(bool deterministic) : impl_(std::make_unique<Impl>(deterministic)) {}
 CudnnGraphs::~CudnnGraphs() = default;
 bool CudnnGraphs::attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v,
-                         void* y) {
-  return impl_->attend(backend, type, shape, q, k, v, y);
+                         void* y, float* statistics) {
+  return impl_->attend(backend, type, shape, q, k, v, y, statistics);
 }
 bool CudnnGraphs::attend_grad(Backend& backend, DType type, const Attention& shape, const AttentionGradTensors& tensors) {
   return impl_->attend_grad(backend, type, shape, tensors);

@@ -17,7 +17,8 @@ class CudnnGraphs final {
   explicit CudnnGraphs(bool deterministic);
   ~CudnnGraphs();
 
-  bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y);
+  bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
+              float* statistics);
   bool attend_grad(Backend& backend, DType type, const Attention& shape, const AttentionGradTensors& tensors);
   bool convolve(Backend& backend, const Convolution& convolution);
 

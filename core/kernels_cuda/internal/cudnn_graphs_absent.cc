@@ -11,7 +11,9 @@ class CudnnGraphs::Impl {
 
 CudnnGraphs::CudnnGraphs(bool) : impl_(std::make_unique<Impl>()) {}
 CudnnGraphs::~CudnnGraphs() = default;
-bool CudnnGraphs::attend(Backend&, DType, const Attention&, const void*, const void*, const void*, void*) { return false; }
+bool CudnnGraphs::attend(Backend&, DType, const Attention&, const void*, const void*, const void*, void*, float*) {
+  return false;
+}
 bool CudnnGraphs::attend_grad(Backend&, DType, const Attention&, const AttentionGradTensors&) { return false; }
 bool CudnnGraphs::convolve(Backend&, const Convolution&) { return false; }
 const std::map<std::string, std::string>& CudnnGraphs::refusals() const { return impl_->refusals; }

@@ -152,8 +152,8 @@ struct MatrixProduct {
   // Of fused products (Backend::multiply_fused) alone.
   const void* addend = nullptr;  ///< [m, n] as c; added to the sum. Not with `accumulate`.
   Epilogue epilogue = Epilogue::kNone;
-  void* gelu_input = nullptr;     ///< [m, n] as c.
-  float* b_row_sums = nullptr;    ///< [n]: receives the sum of b's rows, where c is f32.
+  void* gelu_input = nullptr;   ///< [m, n] as c.
+  float* b_row_sums = nullptr;  ///< [n]: receives the sum of b's rows, where c is f32.
 };
 
 /// Weft's own kernel, for products that cuBLASLt does not do.
@@ -162,21 +162,23 @@ void matrix_product(StreamHandle stream, const MatrixProduct& product);
 // --- attention ---
 
 /// y = softmax(scale * q k^T) v per batch entry and head. Element (b, row, head, d) of a tensor lies at b * batch_stride + row *
-/// row_stride + head * head_dim + d; k and v lie alike, and gradients lie as what they are the gradients of; dy lies as y.
+/// row_stride + head * head_dim + d; k and v lie alike, and gradients lie as what they are the gradients of; dy lies as y. The
+/// statistics, log sum exp(scale * q k^T) of each row, are dense floats [batch, heads, queries].
 struct Attention {
   std::int64_t batch = 0, heads = 0, queries = 0, keys = 0, head_dim = 0;
   bool causal = false;  ///< Query i sees keys up to i.
   std::int64_t q_batch = 0, q_row = 0, k_batch = 0, k_row = 0, y_batch = 0, y_row = 0;
 };
 struct AttentionGradTensors {
-  const void *q = nullptr, *k = nullptr, *v = nullptr, *dy = nullptr;
+  const void *q = nullptr, *k = nullptr, *v = nullptr, *y = nullptr, *dy = nullptr;
+  const float* statistics = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
 /// The widest head that fits into `shared_bytes` of a block's shared memory.
 std::int64_t attention_max_head_dim(std::size_t shared_bytes);
 void attention(StreamHandle stream, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
-               std::size_t shared_bytes);
-/// Work space: 2 * batch * heads * queries floats.
+               float* statistics, std::size_t shared_bytes);
+/// Work space: batch * heads * queries floats.
 void attention_grad(StreamHandle stream, DType type, const Attention& shape, const AttentionGradTensors& tensors,
                     float* workspace, std::size_t shared_bytes);
 

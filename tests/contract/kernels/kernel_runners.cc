@@ -25,7 +25,7 @@ class HostBackend final : public cuda::Backend {
   void multiply(const cuda::MatrixProduct& product) override { cuda::matrix_product(nullptr, product); }
   bool multiply_fused(const cuda::MatrixProduct&) override { return false; }
   bool convolve(const cuda::Convolution&) override { return false; }
-  bool attend(DType, const cuda::Attention&, const void*, const void*, const void*, void*) override { return false; }
+  bool attend(DType, const cuda::Attention&, const void*, const void*, const void*, void*, float*) override { return false; }
   bool attend_grad(DType, const cuda::Attention&, const cuda::AttentionGradTensors&) override { return false; }
 
   void free_work_space() { blocks_.clear(); }

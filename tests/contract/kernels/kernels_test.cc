@@ -13,6 +13,7 @@
 #include "core/ops/op_definition.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/contract/kernels/kernel_runners.h"
+#include "tests/support/op_cases.h"
 
 namespace weft::test {
 namespace {
@@ -107,7 +108,8 @@ std::vector<Case> cases() {
     add("linear_add" + sizes, op_of(OpKind::kLinearAdd), {{s}, {{s[2], 3, 8}}, {{s[0], s[1], 3, 8}}, {{3, 8}}}, 0, 0, 8);
     add("linear_add_without_bias" + sizes, op_of(OpKind::kLinearAdd), {{s}, {{s[2], 5}}, {{s[0], s[1], 5}}}, 0, 0, 8);
     add("linear_input_grad_gelu" + sizes, op_of(OpKind::kLinearInputGradGelu), {{s}, {{16, s[2]}}, {{s[0], s[1], 16}}}, 0, 0, 8);
-    add("linear_input_grad_gelu_odd" + sizes, op_of(OpKind::kLinearInputGradGelu), {{s}, {{6, s[2]}}, {{s[0], s[1], 6}}}, 0, 0, 8);
+    add("linear_input_grad_gelu_odd" + sizes, op_of(OpKind::kLinearInputGradGelu), {{s}, {{6, s[2]}}, {{s[0], s[1], 6}}}, 0, 0,
+        8);
     add("linear_weight_grad_sum" + sizes, op_of(OpKind::kLinearWeightGradSum), {{s}, {{s[0], s[1], 3, 2}}}, 0, 0, 8);
     add("linear_weight_grad_sum_of_8" + sizes, op_of(OpKind::kLinearWeightGradSum), {{s}, {{s[0], s[1], 8}}}, 0, 0, 8);
   }
@@ -159,14 +161,15 @@ std::vector<Case> cases() {
        std::vector<std::pair<Shape, std::int64_t>>{{{2, 5, 3, 6}, 3}, {{1, 37, 3, 32}, 16}, {{1, 70, 3, 8}, 8}}) {
     const Shape y{s[0], s[1], s[3]};
     const std::string sizes = "_" + std::to_string(s[1]) + "_" + std::to_string(head);
+    const InputShape statistics{{s[0], s[3] / head, s[1]}, Input::kF32};
     const Op op = op_of(OpKind::kAttention, {{"head_dim", head}}), grad = op_of(OpKind::kAttentionGrad, {{"head_dim", head}});
     add("attention" + sizes, op, {{s}});
-    add("attention_grad" + sizes, grad, {{s}, {y}}, 0, 0, 4);
+    add("attention_grad" + sizes, grad, {{s}, {y}, statistics, {y}}, 0, 0, 4);
   }
   // Heads so wide that tiles of 32 do not fit.
   add("attention_wide", op_of(OpKind::kAttention, {{"head_dim", std::int64_t{300}}}), {{{1, 18, 3, 300}}}, 0, 0, 1);
   add("attention_grad_wide", op_of(OpKind::kAttentionGrad, {{"head_dim", std::int64_t{300}}}),
-      {{{1, 18, 3, 300}}, {{1, 18, 300}}}, 0, 0, 8);
+      {{{1, 18, 3, 300}}, {{1, 18, 300}}, {{1, 1, 18}, Input::kF32}, {{1, 18, 300}}}, 0, 0, 8);
   for (const auto& [q, k] :
        std::vector<std::pair<Shape, Shape>>{{{2, 3, 4, 6}, {2, 5, 6}}, {{1, 40, 16}, {1, 7, 5, 16}}, {{2, 1, 8}, {2, 70, 8}}}) {
     const std::int64_t head = q.back() / 2;
@@ -174,7 +177,10 @@ std::vector<Case> cases() {
     const Op op = op_of(OpKind::kCrossAttention, {{"head_dim", head}}),
              grad = op_of(OpKind::kCrossAttentionGrad, {{"head_dim", head}});
     add("cross_attention" + sizes, op, {{q}, {k}, {k}});
-    add("cross_attention_grad" + sizes, grad, {{q}, {k}, {k}, {q}}, 0, 0, 4);
+    InputShape statistics{q, Input::kF32};
+    statistics.shape.pop_back();
+    statistics.shape.insert(statistics.shape.begin() + 1, 2);
+    add("cross_attention_grad" + sizes, grad, {{q}, {k}, {k}, {q}, statistics, {q}}, 0, 0, 4);
   }
 
   struct ConvolutionSizes {
@@ -220,6 +226,13 @@ std::vector<HostTensor> make_inputs(const Case& c, DType real, std::size_t offse
       tensor.set(
           e, kind == Input::kId ? std::min(ids - 1, std::floor(std::abs(number) * 0.3 * ids)) : number + (i == 0 ? c.shift : 0));
     }
+  }
+  if (const auto kept = kept_by_forward(c.op)) {
+    std::vector<ConstTensorRef> in;
+    std::vector<TensorRef> out;
+    for (std::size_t i = 0; i < kept->inputs; ++i) in.push_back(inputs[i].ref());
+    for (std::size_t i = 0; i < 2; ++i) out.push_back(inputs[kept->inputs + i].ref());
+    CpuKernels(detect_instruction_set()).run(kept->forward, in, out, {});
   }
   return inputs;
 }

@@ -68,7 +68,7 @@ TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
 TEST(FactorSignature, AttentionSplitsTheWidthOnlyBetweenHeads) {
   const std::vector<TensorType> inputs{{DType::kF32, {2, 5, 3, 12}}};
   const FactorSignature signature = factor_signature({OpKind::kAttention, {{"head_dim", std::int64_t{4}}}}, inputs);
-  EXPECT_EQ(to_string(signature), "(a,B,C,d)->(a,B,d)");
+  EXPECT_EQ(to_string(signature), "(a,B,C,d)->(a,B,d)(a,d,B)");
   EXPECT_EQ(signature.factors[3].granularity, 4);
 }
 
