@@ -48,6 +48,11 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
       "device", config.device,
       EnumNames<DeviceChoice>{{"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}, {"auto", DeviceChoice::kAuto}});
   section.read("share_gpu", config.share_gpu);
+  section.read("deterministic", config.deterministic);
+  if (!config.deterministic && config.device == DeviceChoice::kCpu) {
+    section.at("deterministic")
+        .note("cluster.deterministic: false lets GPUs add up in any order; with `device: cpu` there is nothing to gain");
+  }
   if (const auto hosts = section.find("hosts")) {
     config.hosts.clear();
     std::set<std::string> names;

@@ -23,7 +23,8 @@ class GroupRunner final : public PlanRunner {
                {.seed = config.seed,
                 .threads_per_device = static_cast<int>(config.cluster.threads_per_device),
                 .device = device_kind(config.cluster.device),
-                .share_gpu = config.cluster.share_gpu}) {}
+                .share_gpu = config.cluster.share_gpu,
+                .deterministic = config.cluster.deterministic}) {}
 
   const mesh::TrainingPlan& plan() const override { return group_.plan(); }
   mesh::StepResult run(const mesh::StepRequest& request) override { return group_.run(request); }

@@ -32,9 +32,11 @@ struct DeviceSetup {
   double flops_per_second = 0;  ///< Of an emulated device, for ops that state no seconds; 0: they take no time.
   int slot = 0;                 ///< Which of its machine's devices this is, over all hosts there: its GPU.
   bool share_gpu = false;       ///< Whether slots beyond the number of GPUs begin with the first again.
+  bool deterministic = true;    ///< Whether a GPU must give equal results for equal inputs; see CudaDeviceOptions.
   static constexpr auto fields =
       weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::threads, &DeviceSetup::interfaces,
-                   &DeviceSetup::kind, &DeviceSetup::flops_per_second, &DeviceSetup::slot, &DeviceSetup::share_gpu);
+                   &DeviceSetup::kind, &DeviceSetup::flops_per_second, &DeviceSetup::slot, &DeviceSetup::share_gpu,
+                   &DeviceSetup::deterministic);
 };
 
 /// How to reach a device of the run.

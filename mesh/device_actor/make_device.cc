@@ -19,6 +19,7 @@ std::unique_ptr<Device> make_gpu(const DeviceSetup& setup, const PluginSearch& s
   }
   CudaDeviceOptions options;
   options.gpu = gpu_for_slot(setup.slot, support.gpus.size(), setup.share_gpu);
+  options.deterministic = setup.deterministic;
   return make_cuda_device(options, search);
 }
 

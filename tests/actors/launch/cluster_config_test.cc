@@ -38,6 +38,12 @@ TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
   const auto gpus = ConfigDocument::parse("cluster: {device: auto, share_gpu: true}\n", "f", {});
   EXPECT_EQ(parse_cluster(gpus.root().at("cluster")).device, DeviceChoice::kAuto);
   EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).share_gpu);
+  EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).deterministic);
+  const auto any_order = ConfigDocument::parse("cluster: {device: cuda, deterministic: false}\n", "f", {});
+  EXPECT_FALSE(parse_cluster(any_order.root().at("cluster")).deterministic);
+  const auto of_the_cpu = ConfigDocument::parse("cluster: {deterministic: false}\n", "f", {});
+  EXPECT_THAT(error_of([&] { parse_cluster(of_the_cpu.root().at("cluster")); }),
+              HasSubstr("with `device: cpu` there is nothing"));
   const auto wrong = ConfigDocument::parse("cluster: {device: gpu}\n", "f", {});
   EXPECT_EQ(error_of([&] { parse_cluster(wrong.root().at("cluster")); }),
             "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cpu'?");
