@@ -25,9 +25,13 @@ CollectiveStep::CollectiveStep(CollectiveEngine& engine, const Program& program,
 
 void CollectiveStep::start(const Start& start, std::span<const std::byte> source, std::span<std::byte> destination,
                            Stream& compute) {
-  // What was queued before may still write the source, and read or write where the destination lies.
-  engine_.queue.start(key_of_handle_[start.handle], program_.transfers[start.transfer].operations, {&source, 1},
-                      {&destination, 1}, compute.record());
+  try {
+    // What was queued before may still write the source, and read or write where the destination lies.
+    engine_.queue.start(key_of_handle_[start.handle], program_.transfers[start.transfer].operations, {&source, 1},
+                        {&destination, 1}, compute.record());
+  } catch (const Error& error) {
+    throw named(error, fmt::format("begins '{}'", program_.transfers[start.transfer].name));
+  }
   const auto on_stream = engine_.queue.on_stream();
   for (; watched_ < on_stream.size(); ++watched_) {
     const auto& passage = engine_.queue.passage(on_stream[watched_]);
@@ -58,13 +62,18 @@ std::string CollectiveStep::under_way() const {
   return text;
 }
 
+Error CollectiveStep::named(const Error& error, const std::string& otherwise) const {
+  const std::string what = under_way();
+  const std::string where = what.empty() ? otherwise : "stands at " + what;
+  if (where.empty()) return error;
+  return Error(error.code(), fmt::format("{} (the device {})", error.message(), where)).at(error.where());
+}
+
 void CollectiveStep::poll() {
   try {
     engine_.queue.poll();
   } catch (const Error& error) {
-    const std::string what = under_way();
-    if (what.empty()) throw;
-    throw Error(error.code(), fmt::format("{} (the device stands at {})", error.message(), what)).at(error.where());
+    throw named(error, "");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
 #include "mesh/program/program.h"
 #include "mesh/runtime/collective_engine.h"
 #include "mesh/runtime/internal/detached_step.h"
@@ -45,6 +46,9 @@ class CollectiveStep final {
   std::string under_way() const;
 
  private:
+  /// The error of the queue, which knows no names, with what the device is at; `otherwise` where nothing is under way.
+  Error named(const Error& error, const std::string& otherwise) const;
+
   CollectiveEngine& engine_;
   const Program& program_;
   DetachedStep& device_;
