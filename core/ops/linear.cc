@@ -4,6 +4,7 @@
 // linear_weight_grad(x, dy):  dw[k, n...] = sum_t x[t..., k] * dy[t..., n...], f32
 // The bias's gradient is sum_leading(dy).
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/linear_factors.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -59,29 +60,6 @@ double linear_input_grad_flops(const Op&, std::span<const TensorType> inputs) {
 }
 double linear_weight_grad_flops(const Op&, std::span<const TensorType> inputs) {
   return 2.0 * static_cast<double>(inputs[1].elements()) * static_cast<double>(inputs[0].shape.back());
-}
-
-/// Factors of the three products, in the order tokens, k, features.
-struct LinearFactors {
-  std::vector<Factor> factors;
-  std::vector<int> token_k;         ///< x
-  std::vector<int> k_features;      ///< w
-  std::vector<int> features;        ///< bias
-  std::vector<int> token_features;  ///< y
-};
-
-LinearFactors linear_factors(std::span<const std::int64_t> tokens, std::int64_t k, std::span<const std::int64_t> features,
-                             FactorKind token_kind, FactorKind k_kind, FactorKind feature_kind) {
-  LinearFactors result;
-  for (const std::int64_t size : tokens) result.factors.push_back({token_kind, size});
-  result.factors.push_back({k_kind, k});
-  for (const std::int64_t size : features) result.factors.push_back({feature_kind, size});
-  result.token_k = factor_range(0, tokens.size() + 1);
-  result.k_features = factor_range(tokens.size(), features.size() + 1);
-  result.features = factor_range(tokens.size() + 1, features.size());
-  result.token_features = factor_range(0, tokens.size());
-  result.token_features.insert(result.token_features.end(), result.features.begin(), result.features.end());
-  return result;
 }
 
 FactorSignature linear_signature(const Op&, std::span<const TensorType> inputs) {

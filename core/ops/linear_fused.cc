@@ -7,6 +7,7 @@
 // linear_input_grad_gelu(dy, w, h) -> gelu_grad(h, linear_input_grad(dy, w))
 // linear_weight_grad_sum(x, dy) -> linear_weight_grad(x, dy), sum_leading(dy) over the dimensions of x but the last; f32
 #include "core/ops/internal/definitions.h"
+#include "core/ops/internal/linear_factors.h"
 #include "core/ops/internal/type_check.h"
 
 namespace weft {
@@ -65,41 +66,21 @@ double linear_weight_grad_sum_flops(const Op&, std::span<const TensorType> input
   return product_flops(OpKind::kLinearWeightGrad, inputs) + static_cast<double>(inputs[1].elements());
 }
 
-/// Factors of tokens, k and features, in this order, of x[tokens..., k] and w[k, features...].
-struct ProductFactors {
-  std::vector<Factor> factors;
-  std::vector<int> token_k, k_features, features, token_features;
-};
-
-ProductFactors product_factors(std::span<const std::int64_t> tokens, std::int64_t k, std::span<const std::int64_t> features,
-                               FactorKind token_kind, FactorKind k_kind, FactorKind feature_kind) {
-  ProductFactors result;
-  for (const std::int64_t size : tokens) result.factors.push_back({token_kind, size});
-  result.factors.push_back({k_kind, k});
-  for (const std::int64_t size : features) result.factors.push_back({feature_kind, size});
-  result.token_k = factor_range(0, tokens.size() + 1);
-  result.k_features = factor_range(tokens.size(), features.size() + 1);
-  result.features = factor_range(tokens.size() + 1, features.size());
-  result.token_features = factor_range(0, tokens.size());
-  result.token_features.insert(result.token_features.end(), result.features.begin(), result.features.end());
-  return result;
-}
-
-ProductFactors forward_factors(std::span<const TensorType> inputs) {
+LinearFactors forward_factors(std::span<const TensorType> inputs) {
   const Shape &x = inputs[0].shape, &w = inputs[1].shape;
-  return product_factors(std::span(x).first(x.size() - 1), w[0], std::span(w).subspan(1), FactorKind::kParallel,
-                         FactorKind::kWhole, FactorKind::kParallel);
+  return linear_factors(std::span(x).first(x.size() - 1), w[0], std::span(w).subspan(1), FactorKind::kParallel,
+                        FactorKind::kWhole, FactorKind::kParallel);
 }
 
 FactorSignature linear_gelu_signature(const Op& op, std::span<const TensorType> inputs) {
-  const ProductFactors f = forward_factors(inputs);
+  const LinearFactors f = forward_factors(inputs);
   FactorSignature signature{f.factors, {f.token_k, f.k_features, f.features}, {f.token_features}, {}, {}};
   if (op.integer("keep") != 0) signature.outputs.push_back(f.token_features);
   return signature;
 }
 
 FactorSignature linear_add_signature(const Op&, std::span<const TensorType> inputs) {
-  const ProductFactors f = forward_factors(inputs);
+  const LinearFactors f = forward_factors(inputs);
   FactorSignature signature{f.factors, {f.token_k, f.k_features, f.token_features}, {f.token_features}, {}, {}};
   if (inputs.size() == 4) signature.inputs.push_back(f.features);
   return signature;
@@ -107,16 +88,16 @@ FactorSignature linear_add_signature(const Op&, std::span<const TensorType> inpu
 
 FactorSignature linear_input_grad_gelu_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape &dy = inputs[0].shape, &w = inputs[1].shape;
-  const ProductFactors f = product_factors(std::span(dy).first(dy.size() + 1 - w.size()), w[0], std::span(w).subspan(1),
-                                           FactorKind::kParallel, FactorKind::kParallel, FactorKind::kWhole);
+  const LinearFactors f = linear_factors(std::span(dy).first(dy.size() + 1 - w.size()), w[0], std::span(w).subspan(1),
+                                         FactorKind::kParallel, FactorKind::kParallel, FactorKind::kWhole);
   return {f.factors, {f.token_features, f.k_features, f.token_k}, {f.token_k}, {}, {{0}, {1}}};
 }
 
 FactorSignature linear_weight_grad_sum_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape& x = inputs[0].shape;
   const std::size_t tokens = x.size() - 1;
-  const ProductFactors f = product_factors(std::span(x).first(tokens), x[tokens], std::span(inputs[1].shape).subspan(tokens),
-                                           FactorKind::kReduction, FactorKind::kWhole, FactorKind::kParallel);
+  const LinearFactors f = linear_factors(std::span(x).first(tokens), x[tokens], std::span(inputs[1].shape).subspan(tokens),
+                                         FactorKind::kReduction, FactorKind::kWhole, FactorKind::kParallel);
   return {f.factors, {f.token_k, f.token_features}, {f.k_features, f.features}, {}, {{1}}};
 }
 

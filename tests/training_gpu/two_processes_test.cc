@@ -1,11 +1,7 @@
-// Training by two processes on one GPU, which different NCCL_HOSTID make two hosts for NCCL: the same programs with tensors going
+// Training by two processes on one GPU, two hosts for NCCL (see run_two_ranks): the same programs with tensors going
 // from GPU to GPU by NCCL and through host memory give the same bits, and about the losses of the CPU. Each rank is this program
 // again, told by WEFT_TRAINING_RANK to run its part; a socket joins the two, in place of a driver.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -19,16 +15,14 @@
 #include "mesh/device_actor/device_engine.h"
 #include "mesh/in_process/in_process_training.h"
 #include "mesh/runtime/step_result.h"
+#include "tests/support/two_ranks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 #include "transfer/device_collective/communicator_ledger.h"
 
-extern char** environ;
-
 namespace weft::test {
 namespace {
 
-constexpr int kSocketOfRank = 3;
 constexpr std::uint64_t kStepsOfRank = 3;
 
 /// The other rank.
@@ -54,7 +48,7 @@ class Peer {
   static void write_all(const void* data, std::size_t size) {
     const auto* const bytes = static_cast<const std::byte*>(data);
     for (std::size_t at = 0; at < size;) {
-      const ssize_t n = ::write(kSocketOfRank, bytes + at, size - at);
+      const ssize_t n = ::write(kRankSocket, bytes + at, size - at);
       if (n <= 0) throw_error(ErrorCode::kUnavailable, "the other rank is gone");
       at += static_cast<std::size_t>(n);
     }
@@ -62,7 +56,7 @@ class Peer {
   static void read_all(void* data, std::size_t size) {
     auto* const bytes = static_cast<std::byte*>(data);
     for (std::size_t at = 0; at < size;) {
-      const ssize_t n = ::read(kSocketOfRank, bytes + at, size - at);
+      const ssize_t n = ::read(kRankSocket, bytes + at, size - at);
       if (n <= 0) throw_error(ErrorCode::kUnavailable, "the other rank is gone");
       at += static_cast<std::size_t>(n);
     }
@@ -233,44 +227,8 @@ TEST(TrainingRank, DISABLED_Work) {
   }
 }
 
-pid_t spawn_training(std::uint32_t rank, const std::string& device, int socket) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, socket, kSocketOfRank);
-  std::vector<std::string> variables = {fmt::format("WEFT_TRAINING_RANK={}", rank), "WEFT_TRAINING_DEVICE=" + device,
-                                        fmt::format("NCCL_HOSTID=weft-rank-{}", rank), "NCCL_SOCKET_IFNAME=lo",
-                                        "NCCL_IB_DISABLE=1"};
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
-  std::vector<char*> environment;
-  for (std::string& variable : variables) environment.push_back(variable.data());
-  environment.push_back(nullptr);
-  std::string program = "/proc/self/exe", filter = "--gtest_filter=TrainingRank.DISABLED_Work",
-              disabled = "--gtest_also_run_disabled_tests";
-  std::array<char*, 4> arguments = {program.data(), filter.data(), disabled.data(), nullptr};
-  pid_t child = -1;
-  EXPECT_EQ(posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environment.data()), 0);
-  posix_spawn_file_actions_destroy(&actions);
-  return child;
-}
-
 void run_two_processes(const std::string& device) {
-  std::array<int, 2> sockets{};
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
-  for (int& socket : sockets) {
-    // Above kSocketOfRank: dup2 onto itself would keep close-on-exec.
-    const int moved = ::fcntl(socket, F_DUPFD_CLOEXEC, 10);
-    ::close(socket);
-    socket = moved;
-  }
-  std::array<pid_t, 2> children{};
-  for (std::uint32_t rank = 0; rank < 2; ++rank) children[rank] = spawn_training(rank, device, sockets[rank]);
-  for (const int socket : sockets) ::close(socket);
-  for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(children[rank], &status, 0), children[rank]);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        << "rank " << rank << ": " << (WIFSIGNALED(status) ? "signal" : "exit");
-  }
+  run_two_ranks("TrainingRank.DISABLED_Work", "WEFT_TRAINING_RANK", {"WEFT_TRAINING_DEVICE=" + device});
 }
 
 TEST(TwoProcesses, TrainOnTheCpu) { run_two_processes("cpu"); }

@@ -1,11 +1,7 @@
 // NCCL between two processes on one GPU, which different NCCL_HOSTID make two hosts for it: everything goes over sockets, and
 // their kernels take turns on the GPU. Slow, and the same calls as between real GPUs. Each rank is this program again, told by
 // WEFT_NCCL_RANK to run the test of one rank; a socket joins the two.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,16 +12,14 @@
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
 #include "core/tensor/bfloat16.h"
+#include "tests/support/two_ranks.h"
 #include "transfer/collective_queue/collective_queue.h"
 #include "transfer/collective_queue/open_collectives.h"
 #include "transfer/device_collective/lower.h"
 
-extern char** environ;
-
 namespace weft::transfer {
 namespace {
 
-constexpr int kSocket = 3;
 constexpr std::uint32_t kRanks = 2;
 using Bytes = std::vector<std::byte>;
 
@@ -54,11 +48,11 @@ class Rank {
     const CommunicatorChanges changes{{}, {group()}};
     auto ids = queue_->make_ids(changes.create);
     if (self_ == 0) {
-      ASSERT_EQ(::write(kSocket, ids.at(0).id.data(), ids.at(0).id.size()), static_cast<ssize_t>(ids.at(0).id.size()));
+      ASSERT_EQ(::write(test::kRankSocket, ids.at(0).id.data(), ids.at(0).id.size()), static_cast<ssize_t>(ids.at(0).id.size()));
     } else {
       Bytes id(128);
       for (std::size_t at = 0; at < id.size();) {
-        const ssize_t n = ::read(kSocket, id.data() + at, id.size() - at);
+        const ssize_t n = ::read(test::kRankSocket, id.data() + at, id.size() - at);
         ASSERT_GT(n, 0) << "rank 0 is gone";
         at += static_cast<std::size_t>(n);
       }
@@ -69,8 +63,8 @@ class Rank {
 
   void barrier() {
     char byte = 'b';
-    ASSERT_EQ(::write(kSocket, &byte, 1), 1);
-    ASSERT_EQ(::read(kSocket, &byte, 1), 1) << "the other rank is gone";
+    ASSERT_EQ(::write(test::kRankSocket, &byte, 1), 1);
+    ASSERT_EQ(::read(test::kRankSocket, &byte, 1), 1) << "the other rank is gone";
   }
 
   static CommunicatorGroup group() { return CommunicatorGroup::of({DeviceId(0), DeviceId(1)}); }
@@ -274,45 +268,10 @@ TEST(NcclRank, DISABLED_Work) {
   step("barrier", [](Rank& r) { r.barrier(); });
 }
 
-pid_t spawn_rank(std::uint32_t rank, int socket) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, socket, kSocket);
-  std::vector<std::string> variables = {fmt::format("WEFT_NCCL_RANK={}", rank), fmt::format("NCCL_HOSTID=weft-rank-{}", rank),
-                                        "NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1"};
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
-  std::vector<char*> environment;
-  for (std::string& variable : variables) environment.push_back(variable.data());
-  environment.push_back(nullptr);
-  std::string program = "/proc/self/exe", filter = "--gtest_filter=NcclRank.DISABLED_Work",
-              disabled = "--gtest_also_run_disabled_tests";
-  std::array<char*, 4> arguments = {program.data(), filter.data(), disabled.data(), nullptr};
-  pid_t child = -1;
-  EXPECT_EQ(posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environment.data()), 0);
-  posix_spawn_file_actions_destroy(&actions);
-  return child;
-}
-
 TEST(TwoRanksOnOneGpu, BroadcastSumReshardAbortAndBeginAgain) {
   if (const std::string missing = cuda_support(plugin_search(plugin_places())).missing; !missing.empty())
     GTEST_SKIP() << "skipped: " << missing;
-  std::array<int, 2> sockets{};
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
-  for (int& socket : sockets) {
-    // Above kSocket: dup2 onto itself would keep close-on-exec.
-    const int moved = ::fcntl(socket, F_DUPFD_CLOEXEC, 10);
-    ::close(socket);
-    socket = moved;
-  }
-  std::array<pid_t, kRanks> children{};
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank) children[rank] = spawn_rank(rank, sockets[rank]);
-  for (const int socket : sockets) ::close(socket);
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(children[rank], &status, 0), children[rank]);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        << "rank " << rank << ": " << (WIFSIGNALED(status) ? "signal" : "exit");
-  }
+  test::run_two_ranks("NcclRank.DISABLED_Work", "WEFT_NCCL_RANK");
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+extern char** environ;
+
+namespace weft::test {
+
+/// What joins the two processes of run_two_ranks(): each has its end under this number.
+inline constexpr int kRankSocket = 3;
+
+/// This program again, with these variables: runs its test `test`, which is DISABLED_ so that nothing else does, and which must
+/// end by itself (alarm()). Different NCCL_HOSTID make the ranks two hosts for NCCL, which lets them share a GPU.
+inline pid_t spawn_rank(std::uint32_t rank, const std::string& test, std::vector<std::string> variables, int socket) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, socket, kRankSocket);
+  variables.insert(variables.end(),
+                   {fmt::format("NCCL_HOSTID=weft-rank-{}", rank), "NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1"});
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+  std::vector<char*> environment;
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
+  std::string program = "/proc/self/exe", filter = "--gtest_filter=" + test, disabled = "--gtest_also_run_disabled_tests";
+  std::array<char*, 4> arguments = {program.data(), filter.data(), disabled.data(), nullptr};
+  pid_t child = -1;
+  EXPECT_EQ(posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environment.data()), 0);
+  posix_spawn_file_actions_destroy(&actions);
+  return child;
+}
+
+/// Two of them, joined by a socket; `rank_variable` tells each which it is. Expects both to pass.
+inline void run_two_ranks(const std::string& test, const std::string& rank_variable,
+                          const std::vector<std::string>& variables = {}) {
+  std::array<int, 2> sockets{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()), 0);
+  for (int& socket : sockets) {
+    // Above kRankSocket: dup2 onto itself would keep close-on-exec.
+    const int moved = ::fcntl(socket, F_DUPFD_CLOEXEC, 10);
+    ::close(socket);
+    socket = moved;
+  }
+  std::array<pid_t, 2> children{};
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    std::vector<std::string> own = variables;
+    own.push_back(fmt::format("{}={}", rank_variable, rank));
+    children[rank] = spawn_rank(rank, test, std::move(own), sockets[rank]);
+  }
+  for (const int socket : sockets) ::close(socket);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(children[rank], &status, 0), children[rank]);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << "rank " << rank << ": " << (WIFSIGNALED(status) ? "signal" : "exit");
+  }
+}
+
+}  // namespace weft::test
