@@ -51,7 +51,9 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
   section.read("deterministic", config.deterministic);
   if (!config.deterministic && config.device == DeviceChoice::kCpu) {
     section.at("deterministic")
-        .note("cluster.deterministic: false lets GPUs add up in any order; with `device: cpu` there is nothing to gain: leave it out");
+        .note(
+            "cluster.deterministic: false lets GPUs add up in any order; with `device: cpu` there is nothing to gain: leave it "
+            "out");
   }
   if (const auto hosts = section.find("hosts")) {
     config.hosts.clear();
