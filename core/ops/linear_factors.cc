@@ -1,6 +1,6 @@
 #include "core/ops/internal/linear_factors.h"
 
-#include "core/ops/internal/definitions.h"
+#include "core/ops/internal/type_check.h"
 
 namespace weft {
 
