@@ -15,32 +15,17 @@
 namespace weft {
 namespace {
 
-/// Memory for one op at a time: one block that has grown to what any op so far needed. What does not fit is allocated in the
-/// stream's order, and makes the block larger from the next op on; while a graph is captured it stays as it is.
+/// Memory for one op at a time: one block that has grown to what any op so far needed. What does not fit is allocated beside it
+/// in the stream's order and freed behind the op, so that a recorded graph frees what it allocates, and the block grows. While
+/// the stream records, it stays as it is; and one whose address graphs have is kept until the end.
 class WorkSpace {
  public:
   WorkSpace() = default;
   WorkSpace(const WorkSpace&) = delete;
   WorkSpace& operator=(const WorkSpace&) = delete;
   ~WorkSpace() {
-    for (void* const block : beside_) cudaFree(block);
+    for (void* const block : kept_) cudaFree(block);
     cudaFree(block_);
-  }
-
-  /// What was allocated is free again for work queued from now on.
-  void begin_op(cudaStream_t stream) {
-    used_ = 0;
-    if (beside_.empty()) return;
-    for (void* const block : beside_) cuda::check_cuda(cudaFreeAsync(block, stream), "freeing work space");
-    beside_.clear();
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    cuda::check_cuda(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
-    if (capture != cudaStreamCaptureStatusNone) return;
-    if (block_ != nullptr) cuda::check_cuda(cudaFreeAsync(block_, stream), "freeing work space");
-    block_ = nullptr;
-    size_ = 0;
-    cuda::check_cuda(cudaMallocAsync(&block_, wanted_, stream), "allocating work space");
-    size_ = wanted_;
   }
 
   void* allocate(std::size_t bytes, cudaStream_t stream) {
@@ -57,10 +42,51 @@ class WorkSpace {
     return result;
   }
 
+  /// What was allocated is free again for work queued from now on.
+  void end_op(cudaStream_t stream) {
+    const bool used = used_ > 0;
+    used_ = 0;
+    while (!beside_.empty()) {
+      void* const block = beside_.back();
+      beside_.pop_back();
+      cuda::check_cuda(cudaFreeAsync(block, stream), "freeing work space");
+    }
+    if (!used) return;
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cuda::check_cuda(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+    if (capture != cudaStreamCaptureStatusNone) {
+      recorded_ = true;
+    } else if (wanted_ > size_) {
+      grow(stream);
+    }
+  }
+
+  /// As end_op, where queueing failed: what was allocated for a graph that is not made has no address to be freed by.
+  void abandon_op(cudaStream_t stream) noexcept {
+    used_ = 0;
+    for (void* const block : beside_) cudaFreeAsync(block, stream);
+    beside_.clear();
+    cudaGetLastError();
+  }
+
  private:
+  void grow(cudaStream_t stream) {
+    if (recorded_) {
+      kept_.push_back(block_);
+    } else if (block_ != nullptr) {
+      cuda::check_cuda(cudaFreeAsync(block_, stream), "freeing work space");
+    }
+    block_ = nullptr;
+    size_ = 0;
+    recorded_ = false;
+    cuda::check_cuda(cudaMallocAsync(&block_, wanted_, stream), "allocating work space");
+    size_ = wanted_;
+  }
+
   void* block_ = nullptr;
   std::size_t size_ = 0, used_ = 0, wanted_ = 0;
-  std::vector<void*> beside_;
+  bool recorded_ = false;  ///< Whether a graph may have block_'s address.
+  std::vector<void*> beside_, kept_;
 };
 
 int current_device() {
@@ -85,9 +111,17 @@ class CudaKernels::Impl final : public cuda::Backend {
   }
   ~Impl() override { cudaFreeHost(const_cast<std::uint64_t*>(fault_)); }
 
-  void begin_op(cudaStream_t stream) {
+  /// Queues an op, which may allocate.
+  template <typename QueueOp>
+  void queue(cudaStream_t stream, const QueueOp& queue_op) {
     stream_ = stream;
-    work_space_.begin_op(stream);
+    try {
+      queue_op();
+      work_space_.end_op(stream);
+    } catch (...) {
+      work_space_.abandon_op(stream);
+      throw;
+    }
   }
 
   cuda::StreamHandle stream() const override { return stream_; }
@@ -129,9 +163,8 @@ CudaKernels::~CudaKernels() = default;
 
 void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
                       std::span<const OutputMode> modes, CudaStreamHandle stream) {
-  impl_->begin_op(stream);
   try {
-    cuda::run_op(*impl_, op, inputs, outputs, modes);
+    impl_->queue(stream, [&] { cuda::run_op(*impl_, op, inputs, outputs, modes); });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kFailedPrecondition)
       throw;  // They name the op.
@@ -159,9 +192,10 @@ void CudaKernels::adamw(const AdamW& step, std::span<const OptimizedParameter> p
 void CudaKernels::sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results,
                                   CudaStreamHandle stream) {
   WEFT_CHECK(tensors.size() == results.size(), "{} tensors, {} results", tensors.size(), results.size());
-  impl_->begin_op(stream);
-  auto* const workspace = impl_->allocate_of<double>(cuda::sums_of_squares_workspace(tensors));
-  cuda::sums_of_squares(stream, tensors, results.data(), workspace);
+  impl_->queue(stream, [&] {
+    auto* const workspace = impl_->allocate_of<double>(cuda::sums_of_squares_workspace(tensors));
+    cuda::sums_of_squares(stream, tensors, results.data(), workspace);
+  });
 }
 
 std::map<std::string, std::string> CudaKernels::refusals() const { return impl_->refusals(); }

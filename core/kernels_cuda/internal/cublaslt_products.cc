@@ -6,7 +6,7 @@
 //   our c [m, n]               -> its C and D, n x m; the bias has an element per row of D
 //
 // Fused products are its epilogues: GELU (the tanh form) and its gradient with the auxiliary matrix, what is added as its C
-// beside another D, the sums of b's rows as the bias gradient of its A (BGRADA).
+// beside another D, the sums of b's rows as the bias gradient of its A (BGRADA). What it refuses, Weft's own kernels do.
 #include "core/kernels_cuda/internal/cublaslt_products.h"
 
 #include <cublasLt.h>
@@ -68,11 +68,12 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
 
 /// All that the choice of an algorithm depends on.
 using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, DType, bool, bool, cublasLtEpilogue_t, bool,
-                       std::array<std::uint32_t, 5>>;
+                       std::array<std::uint32_t, 6>>;
 
 /// The library has no epilogue for other combinations than these; nothing asks for others.
 std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
   const bool bias = p.bias != nullptr;
+  if (bias && p.in != p.out) return std::nullopt;  // It is of D's type.
   if (p.b_row_sums != nullptr) {
     if (bias || p.epilogue != Epilogue::kNone || p.out != DType::kF32) return std::nullopt;
     return CUBLASLT_EPILOGUE_BGRADA;
@@ -87,13 +88,19 @@ std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
   return std::nullopt;
 }
 
-bool is_fused(const MatrixProduct& p) { return p.addend != nullptr || p.epilogue != Epilogue::kNone || p.b_row_sums != nullptr; }
-
 /// What the library demands of the auxiliary matrix: rows of a multiple of 8 elements, at a multiple of 16 bytes.
 bool suits_auxiliary(const MatrixProduct& p) { return p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0; }
 
 /// The matrix that is added to the product: c itself where it accumulates.
 const void* added(const MatrixProduct& p) { return p.addend != nullptr ? p.addend : p.c; }
+
+/// The vector with an element per row of D. None has both.
+const void* bias_or_sums(const MatrixProduct& p) { return p.bias != nullptr ? p.bias : p.b_row_sums; }
+
+/// The library's ways to say that it cannot, where the call is right.
+bool is_refusal(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE || status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
 
 struct Plan {
   Operation operation;
@@ -125,9 +132,9 @@ class CublasLtProducts::Impl {
     const cublasStatus_t status =
         cublasLtMatmul(handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p), plan.c.get(),
                        p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
-    if (is_fused(p) && (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)) {
+    if (is_refusal(status)) {
       plan.algorithm.reset();  // It was offered all the same.
-      refuse(p, *epilogue, "cublasLtMatmul does not support it");
+      refuse(p, *epilogue, "cublasLtMatmul", status);
       return false;
     }
     check_cublas(status, "cublasLtMatmul");
@@ -137,21 +144,24 @@ class CublasLtProducts::Impl {
   const std::map<std::string, std::string>& refusals() const { return refusals_; }
 
  private:
-  void refuse(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* why) {
-    refusals_.try_emplace(fmt::format("product {} x {} x {} of {}, epilogue {}{}", p.m, p.n, p.k, to_string(p.in),
-                                      static_cast<int>(epilogue), p.addend != nullptr ? ", added to another" : ""),
-                          why);
+  void refuse(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* call, cublasStatus_t status) {
+    refusals_.try_emplace(
+        fmt::format("product {} x {} x {}{}{} of {} to {}, epilogue {}{}", p.m, p.n, p.k, p.transpose_a ? ", a transposed" : "",
+                    p.transpose_b ? ", b transposed" : "", to_string(p.in), to_string(p.out), static_cast<int>(epilogue),
+                    p.addend != nullptr ? ", added to another" : ""),
+        fmt::format("{}: {}", call, status == CUBLAS_STATUS_SUCCESS ? "no algorithm" : cublasLtGetStatusName(status)));
   }
 
   static void set_pointers(const Operation& operation, const MatrixProduct& p) {
-    if (p.bias != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
-    if (p.b_row_sums != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.b_row_sums);
+    if (const void* const vector = bias_or_sums(p); vector != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
     if (p.gelu_input != nullptr) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.gelu_input);
   }
 
   Plan& plan_for(const MatrixProduct& p, cublasLtEpilogue_t epilogue) {
-    const std::array<std::uint32_t, 5> alignments{alignment_of(p.a), alignment_of(p.b), alignment_of(p.c), alignment_of(added(p)),
-                                                  alignment_of(p.gelu_input)};
+    // Of the last two the library learns from the pointers themselves.
+    const std::array<std::uint32_t, 6> alignments{alignment_of(p.a),          alignment_of(p.b),
+                                                  alignment_of(p.c),          alignment_of(added(p)),
+                                                  alignment_of(p.gelu_input), alignment_of(bias_or_sums(p))};
     const Key key{p.m, p.n, p.k, p.in, p.out, p.transpose_a, p.transpose_b, epilogue, p.addend != nullptr, alignments};
     const auto [at, is_new] = plans_.try_emplace(key);
     if (!is_new) return *at->second;
@@ -165,19 +175,15 @@ class CublasLtProducts::Impl {
   }
 
   std::unique_ptr<Plan> make_plan(const MatrixProduct& p, cublasLtEpilogue_t epilogue,
-                                  const std::array<std::uint32_t, 5>& alignments) {
+                                  const std::array<std::uint32_t, 6>& alignments) {
     auto plan = std::make_unique<Plan>();
     const cublasComputeType_t compute = p.in == DType::kF32 ? f32_compute_ : CUBLAS_COMPUTE_32F;
     check_cublas(cublasLtMatmulDescCreate(plan->operation.address(), compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    if (p.bias != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.in));
-    if (p.b_row_sums != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
-    if (p.gelu_input != nullptr) {
-      set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
-      set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, cuda_type(p.out));
-    }
+    // Bias, sums and auxiliary matrix are of D's type, which is the default.
+    if (p.gelu_input != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
     set_pointers(plan->operation, p);
     const auto layout = [](Layout& to, DType type, std::int64_t rows, std::int64_t columns) {
       check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type), static_cast<std::uint64_t>(rows),
@@ -203,9 +209,9 @@ class CublasLtProducts::Impl {
     const cublasStatus_t status =
         cublasLtMatmulAlgoGetHeuristic(handle_, plan->operation.get(), plan->a.get(), plan->b.get(), plan->c.get(), plan->c.get(),
                                        preference.get(), 1, &best, &count);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (!is_refusal(status)) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     if (status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS) plan->algorithm = best.algo;
-    if (!plan->algorithm) refuse(p, epilogue, "no algorithm");
+    if (!plan->algorithm) refuse(p, epilogue, "cublasLtMatmulAlgoGetHeuristic", status);
     return plan;
   }
 

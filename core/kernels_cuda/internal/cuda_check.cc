@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include "core/base/error.h"
-#include "core/kernels_cuda/internal/launch_shape.cuh"
 
 namespace weft::cuda {
 
@@ -21,15 +20,6 @@ void check_cublas(int cublas_status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw_error(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kResourceExhausted : ErrorCode::kInternal, "{}: {} ({})", what,
               cublasLtGetStatusString(status), cublasLtGetStatusName(status));
-}
-
-void throw_launch_failure(const char* kernel, const LaunchShape& shape, int cuda_error) {
-  const auto error = static_cast<cudaError_t>(cuda_error);
-  cudaGetLastError();
-  throw_error(error == cudaErrorMemoryAllocation ? ErrorCode::kResourceExhausted : ErrorCode::kInternal,
-              "kernel {} of {} x {} x {} blocks of {} x {} threads with {} bytes of shared memory: {} ({})", kernel, shape.grid.x,
-              shape.grid.y, shape.grid.z, shape.block.x, shape.block.y, shape.shared_bytes, cudaGetErrorString(error),
-              cudaGetErrorName(error));
 }
 
 }  // namespace weft::cuda
