@@ -162,6 +162,7 @@ std::unique_ptr<KernelRunner> cuda_on_host(HostOrder order) { return std::make_u
 std::vector<KindOfRunner> kernel_runners() {
   std::vector<KindOfRunner> kinds{
       {"cuda_on_host", [] { return cuda_on_host(HostOrder::kForward); }},
+      {"cublaslt_on_host", cublaslt_on_host},
   };
   for (const KindOfDevice& kind : device_kinds()) {
     if (kind.name == "detached") continue;  // The CPU's kernels in another thread.

@@ -30,10 +30,14 @@ struct KindOfRunner {
   std::function<std::unique_ptr<KernelRunner>()> make;
 };
 
-/// Every device, and Weft's own CUDA kernels on the CPU ("cuda_on_host").
+/// Every device; Weft's own CUDA kernels on the CPU ("cuda_on_host"); and CudaKernels with a cuBLASLt for the CPU
+/// ("cublaslt_on_host").
 std::vector<KindOfRunner> kernel_runners();
 
-/// The latter, with the threads of a block in this order.
+/// The second, with the threads of a block in this order.
 std::unique_ptr<KernelRunner> cuda_on_host(HostOrder order);
+
+/// The third, of cublaslt_on_host.cc, or of cublaslt_on_host_absent.cc where the build found no header of cuBLASLt.
+std::unique_ptr<KernelRunner> cublaslt_on_host();
 
 }  // namespace weft::test

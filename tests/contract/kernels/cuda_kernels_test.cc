@@ -1,0 +1,90 @@
+// CudaKernels whole, on doubles of CUDA's run time and cuBLASLt: its work space, while work is recorded as a graph and after.
+#include "core/kernels_cuda/cuda_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/base/error.h"
+#include "tests/contract/kernels/cublaslt_double.h"
+#include "tests/contract/kernels/cuda_runtime_double.h"
+
+namespace weft::test {
+namespace {
+
+class CudaKernelsOnHost : public testing::Test {
+ protected:
+  /// An op whose work space grows with `rows`.
+  void run(std::int64_t rows) {
+    const TensorType x{DType::kF32, {rows, 8}}, sum{DType::kF32, {8}};
+    std::vector<float> in(static_cast<std::size_t>(rows) * 8, 1), dgamma(8), dbeta(8);
+    const auto bytes = [](std::vector<float>& floats) { return reinterpret_cast<std::byte*>(floats.data()); };
+    const ConstTensorRef inputs[] = {{x, bytes(in)}, {x, bytes(in)}};
+    const TensorRef outputs[] = {{sum, bytes(dgamma)}, {sum, bytes(dbeta)}};
+    kernels_->run({OpKind::kLayerNormWeightGrad, {{"epsilon", 1e-5}}}, inputs, outputs, {}, nullptr);
+    EXPECT_EQ(dbeta, std::vector<float>(8, static_cast<float>(rows)));
+  }
+  void record(std::int64_t rows) {
+    cuda_runtime_double.begin_recording();
+    run(rows);
+    EXPECT_TRUE(cuda_runtime_double.end_recording()) << "the graph keeps memory";
+  }
+
+  std::unique_ptr<CudaKernels> kernels_ = std::make_unique<CudaKernels>(CudaKernelsOptions{});
+};
+
+TEST_F(CudaKernelsOnHost, WorkSpaceGrowsToTheLargestOp) {
+  run(100);
+  const auto blocks = cuda_runtime_double.blocks.size();
+  run(1000);
+  run(10);
+  EXPECT_EQ(cuda_runtime_double.blocks.size(), blocks);
+}
+
+TEST_F(CudaKernelsOnHost, ARecordingMayBeginAfterAnOpThatNeededMore) {
+  run(1000);
+  record(1000);
+  record(10);
+}
+
+TEST_F(CudaKernelsOnHost, ARecordedOpThatNeedsMoreFreesItInTheGraph) {
+  run(10);
+  record(1000);
+  run(10);
+}
+
+TEST_F(CudaKernelsOnHost, TheWorkSpaceThatAGraphKnowsStays) {
+  run(10);
+  record(10);
+  const auto known = cuda_runtime_double.blocks;
+  run(1000);  // Another program on the same stream.
+  record(1000);
+  run(2000);
+  for (const auto& [memory, block] : known) EXPECT_TRUE(cuda_runtime_double.blocks.contains(memory));
+}
+
+TEST_F(CudaKernelsOnHost, AnOpThatFailsWhileItIsRecordedLeavesNothing) {
+  constexpr std::int64_t kTooWide = 100'000;
+  std::vector<float> qkv(3 * kTooWide), y(kTooWide), statistics(1);
+  const auto bytes = [](std::vector<float>& floats) { return reinterpret_cast<std::byte*>(floats.data()); };
+  const ConstTensorRef inputs[] = {{{DType::kF32, {1, 1, 3, kTooWide}}, bytes(qkv)}};
+  const TensorRef outputs[] = {{{DType::kF32, {1, 1, kTooWide}}, bytes(y)}, {{DType::kF32, {1, 1, 1}}, bytes(statistics)}};
+  const OutputMode modes[] = {OutputMode::kAccumulate, OutputMode::kWrite};  // To be added: computed in work space first.
+  run(10);
+  cuda_runtime_double.begin_recording();
+  EXPECT_THROW(kernels_->run({OpKind::kAttention, {{"head_dim", kTooWide}}}, inputs, outputs, modes, nullptr), Error);
+  EXPECT_TRUE(cuda_runtime_double.abandon_recording());
+  run(10);
+}
+
+TEST_F(CudaKernelsOnHost, LeavesNothingBehind) {
+  run(10);
+  record(10);
+  run(100);
+  kernels_.reset();
+  EXPECT_TRUE(cuda_runtime_double.blocks.empty());
+  EXPECT_EQ(cublaslt_double.objects, 0);
+}
+
+}  // namespace
+}  // namespace weft::test
