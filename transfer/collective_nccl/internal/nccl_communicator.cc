@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <utility>
 #include <vector>
 
 #include "core/base/check.h"
@@ -38,13 +39,12 @@ NcclCommunicator::NcclCommunicator(int gpu, const ncclUniqueId& id, int size, in
   throw Error(error);
 }
 
-NcclCommunicator::NcclCommunicator(const NcclCommunicator& parent, std::span<const int> excluded_ranks)
-    : gpu_(parent.gpu_), name_(parent.name_ + " without dead ranks"), parent_(parent.communicator_) {
+NcclCommunicator::NcclCommunicator(const NcclCommunicator& parent, Slot slot, std::span<const int> excluded_ranks)
+    : gpu_(parent.gpu_), name_(parent.name_ + " without dead ranks"), parent_(parent.communicator_), made_(std::move(slot)) {
   use_gpu(gpu_);
   std::vector<int> excluded(excluded_ranks.begin(), excluded_ranks.end());
-  // NCCL writes communicator_ when the parent is no longer busy.
   check_nccl(
-      ncclCommShrink(parent_, excluded.data(), static_cast<int>(excluded.size()), &communicator_, nullptr, NCCL_SHRINK_DEFAULT),
+      ncclCommShrink(parent_, excluded.data(), static_cast<int>(excluded.size()), made_.get(), nullptr, NCCL_SHRINK_DEFAULT),
       fmt::format("making '{}'", name_), parent_);
 }
 
@@ -68,6 +68,7 @@ DeviceCommunicator::State NcclCommunicator::poll() {
   if (parent_ != nullptr) {
     if (state_of(parent_) == State::kBusy) return State::kBusy;
     parent_ = nullptr;
+    communicator_ = std::exchange(*made_, nullptr);
   }
   if (communicator_ == nullptr) throw_error(ErrorCode::kFailedPrecondition, "the communicator '{}' was aborted", name_);
   const State state = state_of(communicator_);
@@ -131,10 +132,13 @@ void NcclCommunicator::abort() noexcept {
   cudaSetDevice(gpu_);
   ncclCommAbort(communicator_);
   communicator_ = nullptr;
+  // One that was still being made when its owner gave it up.
+  if (shrunk_ != nullptr && *shrunk_ != nullptr) ncclCommAbort(std::exchange(*shrunk_, nullptr));
 }
 
 std::unique_ptr<DeviceCommunicator> NcclCommunicator::shrink(std::span<const int> excluded_ranks) {
-  return std::unique_ptr<DeviceCommunicator>(new NcclCommunicator(*this, excluded_ranks));
+  shrunk_ = std::make_shared<ncclComm_t>(nullptr);
+  return std::unique_ptr<DeviceCommunicator>(new NcclCommunicator(*this, shrunk_, excluded_ranks));
 }
 
 }  // namespace weft::transfer

@@ -2,6 +2,7 @@
 
 #include <nccl.h>
 
+#include <memory>
 #include <string>
 
 #include "transfer/collective_queue/device_collectives.h"
@@ -25,15 +26,20 @@ class NcclCommunicator final : public DeviceCommunicator {
   std::unique_ptr<DeviceCommunicator> shrink(std::span<const int> excluded_ranks) override;
 
  private:
+  /// Where NCCL writes a communicator when it has been made.
+  using Slot = std::shared_ptr<ncclComm_t>;
+
   /// What will be left of `parent`.
-  NcclCommunicator(const NcclCommunicator& parent, std::span<const int> excluded_ranks);
+  NcclCommunicator(const NcclCommunicator& parent, Slot slot, std::span<const int> excluded_ranks);
   State state_of(ncclComm_t communicator) const;
   ncclResult_t issue(const DeviceCall& call, void* stream) const;
 
   const int gpu_;
   const std::string name_;
   ncclComm_t communicator_ = nullptr;  ///< Null after abort(), and until a shrunk one has been made.
-  ncclComm_t parent_ = nullptr;        ///< While a shrunk one is being made.
+  ncclComm_t parent_ = nullptr;        ///< While a shrunk one is being made,
+  Slot made_;                          ///< here.
+  Slot shrunk_;                        ///< A shrunk one's made_: NCCL may write there for as long as this one lives.
   bool created_ = false;
   bool finalizing_ = false;
   bool finalized_ = false;
