@@ -47,7 +47,7 @@ inline constexpr const char* kCudaPluginEntry = "weft_cuda_plugin";
 
 /// Changes with what program and plugin must agree on: raise `kVersion` when a virtual function changes.
 constexpr std::uint64_t cuda_plugin_stamp() {
-  constexpr std::uint64_t kVersion = 1;
+  constexpr std::uint64_t kVersion = 2;
   std::uint64_t stamp = kVersion;
   for (const std::size_t part : {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op), sizeof(TensorType),
                                  sizeof(AdamW), sizeof(OptimizedParameter), sizeof(CudaDeviceOptions), sizeof(CudaSupport)}) {

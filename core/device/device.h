@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/device/optimizer.h"
 #include "core/device/tensor_ref.h"
@@ -115,6 +116,9 @@ class Device {
   virtual std::unique_ptr<Stream> create_stream() = 0;
   /// Whether the host may read and write the memory directly.
   virtual bool is_host_memory() const = 0;
+  /// What turned out so far about how it computes, for people, each once, the newest last: an op that a library refused, which
+  /// then took a slower way. Only ever grows. Any thread.
+  virtual std::vector<std::string> notes() const { return {}; }
 
  private:
   friend class DeviceMemory;

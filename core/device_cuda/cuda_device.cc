@@ -146,6 +146,16 @@ void CudaDevice::release(std::byte* data, std::size_t) noexcept {
   cudaGetLastError();
 }
 
+std::vector<std::string> CudaDevice::notes() const {
+  const std::lock_guard lock(mutex_);
+  return notes_;
+}
+
+void CudaDevice::note(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(notes_, text) == notes_.end()) notes_.push_back(text);
+}
+
 std::unique_ptr<Stream> CudaDevice::create_stream() {
   make_current();
   return std::make_unique<CudaStream>(*this);

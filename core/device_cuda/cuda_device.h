@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/cuda_support/cuda_plugin.h"
 #include "core/device/device.h"
@@ -32,6 +33,9 @@ class CudaDevice final : public Device {
   DeviceMemory allocate_staging(std::size_t bytes) override;
   std::unique_ptr<Stream> create_stream() override;
   bool is_host_memory() const override { return false; }
+  std::vector<std::string> notes() const override;
+  /// For notes(), unless it is there already. Any thread.
+  void note(const std::string& text);
 
   const CudaDeviceOptions& options() const { return options_; }
   const std::shared_ptr<EventPool>& events() const { return events_; }
@@ -61,8 +65,9 @@ class CudaDevice final : public Device {
   CUstream_st* allocations_ = nullptr;  ///< Orders the pool's blocks.
   std::shared_ptr<EventPool> events_;   ///< Shared with events, which may end last.
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<std::byte*, Block> blocks_;  // guarded by mutex_
+  std::vector<std::string> notes_;                // guarded by mutex_
 };
 
 }  // namespace weft

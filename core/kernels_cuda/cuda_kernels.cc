@@ -99,7 +99,8 @@ int current_device() {
 
 class CudaKernels::Impl final : public cuda::Backend {
  public:
-  explicit Impl(const CudaKernelsOptions& options) : products_(options.tf32), graphs_(options.deterministic) {
+  explicit Impl(const CudaKernelsOptions& options)
+      : products_(options.tf32, options.note), graphs_(options.deterministic, options.note) {
     int bytes = 0;
     cuda::check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
                      "cudaDeviceGetAttribute");
@@ -142,11 +143,6 @@ class CudaKernels::Impl final : public cuda::Backend {
   }
   bool attend_grad(DType type, const cuda::Attention& shape, const cuda::AttentionGradTensors& tensors) override {
     return graphs_.attend_grad(*this, type, shape, tensors);
-  }
-  std::map<std::string, std::string> refusals() const {
-    std::map<std::string, std::string> all = graphs_.refusals();
-    all.insert(products_.refusals().begin(), products_.refusals().end());
-    return all;
   }
 
  private:
@@ -197,8 +193,6 @@ void CudaKernels::sums_of_squares(std::span<const std::span<const float>> tensor
     cuda::sums_of_squares(stream, tensors, results.data(), workspace);
   });
 }
-
-std::map<std::string, std::string> CudaKernels::refusals() const { return impl_->refusals(); }
 
 void CudaKernels::check_faults() { cuda::check_fault(*impl_->fault()); }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +21,9 @@ struct CudaKernelsOptions {
   /// Equal inputs give equal results, bit for bit. Without it cuDNN may add up gradients of attention in any order: faster, and
   /// no work space for scores.
   bool deterministic = true;
+  /// Is told what cuDNN and cuBLASLt refuse, with the reasons, in the call that finds out: Weft's own kernels do it, or it is
+  /// done in two parts. Tells some more than once.
+  std::function<void(const std::string&)> note = [](const std::string&) {};
 };
 
 /// Every op on the memory of one GPU, with the libraries' handles, plans and work space that they need. Calls queue work on the
@@ -47,9 +50,6 @@ class CudaKernels final {
   /// Throws Error(kInvalidArgument) if work that is done found its data wrong, as an id outside its table. Call it when the
   /// stream was synchronised.
   void check_faults();
-
-  /// What cuDNN and cuBLASLt refused to do so far, with the reasons: Weft's own kernels did it, or it was done in two parts.
-  std::map<std::string, std::string> refusals() const;
 
  private:
   class Impl;

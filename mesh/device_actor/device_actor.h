@@ -90,6 +90,7 @@ class DeviceActor final {
     }
     position_.instruction = interpreter->instruction();
     position_.collective = interpreter->current_collective();
+    for (const std::string& note : engine().take_notes()) log_.info("{}: {}", name_, note);
     if (failure) {
       position_.timed_out = failure->code() == ErrorCode::kDeadlineExceeded;
       log_.error("{}: program '{}' failed in step {}: {}: {}", name_, request.program, request.step, interpreter->position(),

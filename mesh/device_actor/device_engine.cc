@@ -107,6 +107,13 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std
   return std::make_unique<Interpreter>(program->second, request, resources_, std::move(wake));
 }
 
+std::vector<std::string> DeviceEngine::take_notes() {
+  std::vector<std::string> notes = device_->notes();
+  notes.erase(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(notes_taken_));
+  notes_taken_ += notes.size();
+  return notes;
+}
+
 void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
   transfers_->cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
   if (collectives_) {

@@ -43,6 +43,8 @@ class DeviceEngine final {
   /// See Storage::block.
   std::span<std::byte> block(const std::string& name) { return storage_.block(name); }
   std::string description() const { return device_->description(); }
+  /// What the device has noted since the last call; see Device::notes.
+  std::vector<std::string> take_notes();
 
  private:
   CollectiveEngine& collectives();
@@ -59,6 +61,7 @@ class DeviceEngine final {
   std::unique_ptr<transfer::TransferEngine> transfers_;
   Resources resources_;
   std::map<std::string, Program> programs_;
+  std::size_t notes_taken_ = 0;
 };
 
 }  // namespace weft::mesh

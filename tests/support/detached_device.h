@@ -30,6 +30,7 @@ namespace weft::test {
 struct DetachedOptions {
   /// Before some of its work a stream then takes a while, by chance; 0: never.
   std::uint64_t shuffle_seed = 0;
+  std::vector<std::string> notes = {};  ///< See Device::notes.
 };
 
 /// A device as a GPU is seen from the host: streams run by themselves, each in a thread of its own, and memory faults at the
@@ -43,6 +44,7 @@ class DetachedDevice final : public Device {
 
   std::string description() const override { return "detached (CPU kernels on threads)"; }
   bool is_host_memory() const override { return false; }
+  std::vector<std::string> notes() const override { return options_.notes; }
 
   DeviceMemory allocate(std::size_t bytes) override {
     const std::size_t reserved = std::max<std::size_t>(bytes, 1);

@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "actors/system/system.h"
+#include "core/log/log.h"
 #include "core/ops/graph_builder.h"
 #include "mesh/group/open_collectives.h"
 #include "mesh/in_process/in_process_training.h"
@@ -26,8 +29,9 @@ namespace {
 template <typename Actor>
 class ActorTrainingOf {
  public:
-  explicit ActorTrainingOf(const mesh::TrainingPlan& plan, mesh::DeviceKind kind = mesh::DeviceKind::kCpu)
-      : plan_(plan), driver_(options("driver")) {
+  explicit ActorTrainingOf(const mesh::TrainingPlan& plan, mesh::DeviceKind kind = mesh::DeviceKind::kCpu,
+                           Log log = Log::standard_error(LogLevel::kInfo))
+      : plan_(plan), log_(std::move(log)), driver_(options("driver")) {
     std::vector<mesh::PeerAddress> addresses;
     for (const mesh::DeviceMesh& mesh : plan.partition.meshes) {
       std::vector<actors::ProcessRef> processes;
@@ -77,13 +81,15 @@ class ActorTrainingOf {
   }
 
  private:
-  static actors::SystemOptions options(const std::string& name) {
+  actors::SystemOptions options(const std::string& name) const {
     actors::SystemOptions result;
     result.name = name;
+    result.log = log_;
     return result;
   }
 
   const mesh::TrainingPlan& plan_;
+  const Log log_;
   std::vector<std::unique_ptr<actors::System>> systems_;
   actors::System driver_;
   std::vector<actors::ActorMesh<Actor>> meshes_;
@@ -250,6 +256,35 @@ TEST(DeviceActor, IsToldToEndCollectivesThatWaitForADeadDevice) {
     EXPECT_EQ(error.code(), ErrorCode::kCancelled) << error.describe();
     EXPECT_NE(error.message().find("device 1 is gone"), std::string::npos) << error.message();
   }
+}
+
+mesh::Hardware noting_devices() {
+  return {[](const mesh::DeviceSetup&) {
+            return std::make_unique<DetachedDevice>(
+                DetachedOptions{.shuffle_seed = 0, .notes = {"a library refuses this", "and that"}});
+          },
+          [](const mesh::DeviceSetup&) { return mesh::DeviceLibrary(); }};
+}
+
+TEST(DeviceActor, LogsOnceWhatItsDeviceNotes) {
+  const mesh::TrainingPlan plan = plan_of(master_cases()[1], "1f1b", transfer::Strategy::kWeft);
+  std::mutex mutex;
+  std::map<std::string, int> lines;
+  const Log log(LogLevel::kInfo, [&](LogLevel level, const std::string& line) {
+    const std::lock_guard lock(mutex);
+    if (level == LogLevel::kInfo) ++lines[line];
+  });
+  {
+    ActorTrainingOf<mesh::DeviceActor<RandomBatches, noting_devices>> training(plan, mesh::DeviceKind::kCpu, log);
+    for (std::uint64_t step = 0; step < 3; ++step) training.run(train_step(step));
+  }
+  int notes = 0;
+  for (const auto& [line, count] : lines) {
+    if (!line.ends_with(": a library refuses this") && !line.ends_with(": and that")) continue;
+    EXPECT_EQ(count, 1) << line;
+    ++notes;
+  }
+  EXPECT_EQ(notes, 4) << "two of each device";
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, DeviceActors, testing::Values(master_cases()[1], master_cases()[4], master_cases()[7]),

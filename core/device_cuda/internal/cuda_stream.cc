@@ -53,7 +53,9 @@ CudaStream::~CudaStream() {
 CudaKernels& CudaStream::kernels() {
   if (kernels_ == nullptr) {
     kernels_ = std::make_unique<CudaKernels>(
-        CudaKernelsOptions{.tf32 = device_.options().tf32, .deterministic = device_.options().deterministic});
+        CudaKernelsOptions{.tf32 = device_.options().tf32,
+                           .deterministic = device_.options().deterministic,
+                           .note = [&device = device_](const std::string& text) { device.note(text); }});
   }
   return *kernels_;
 }

@@ -18,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "core/kernels_cuda/internal/cuda_check.h"
 
@@ -112,7 +113,8 @@ struct Plan {
 
 class CublasLtProducts::Impl {
  public:
-  explicit Impl(bool tf32) : f32_compute_(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F) {
+  Impl(bool tf32, std::function<void(const std::string&)> note)
+      : f32_compute_(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F), note_(std::move(note)) {
     check_cublas(cublasLtCreate(&handle_), "cublasLtCreate");
     check_cuda(cudaMalloc(&work_space_, kWorkSpaceBytes), "the work space of matrix products");
   }
@@ -141,15 +143,12 @@ class CublasLtProducts::Impl {
     return true;
   }
 
-  const std::map<std::string, std::string>& refusals() const { return refusals_; }
-
  private:
   void refuse(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* call, cublasStatus_t status) {
-    refusals_.try_emplace(
-        fmt::format("product {} x {} x {}{}{} of {} to {}, epilogue {}{}", p.m, p.n, p.k, p.transpose_a ? ", a transposed" : "",
-                    p.transpose_b ? ", b transposed" : "", to_string(p.in), to_string(p.out), static_cast<int>(epilogue),
-                    p.addend != nullptr ? ", added to another" : ""),
-        fmt::format("{}: {}", call, status == CUBLAS_STATUS_SUCCESS ? "no algorithm" : cublasLtGetStatusName(status)));
+    note_(fmt::format("cuBLASLt refuses a product of {} x {} x {}{}{} of {} to {} with epilogue {}{}: {}: {}", p.m, p.n, p.k,
+                      p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "", to_string(p.in),
+                      to_string(p.out), static_cast<int>(epilogue), p.addend != nullptr ? ", added to another" : "", call,
+                      status == CUBLAS_STATUS_SUCCESS ? "no algorithm" : cublasLtGetStatusName(status)));
   }
 
   static void set_pointers(const Operation& operation, const MatrixProduct& p) {
@@ -219,12 +218,12 @@ class CublasLtProducts::Impl {
   cublasLtHandle_t handle_ = nullptr;
   void* work_space_ = nullptr;
   std::map<Key, std::unique_ptr<Plan>> plans_;
-  std::map<std::string, std::string> refusals_;
+  const std::function<void(const std::string&)> note_;
 };
 
-CublasLtProducts::CublasLtProducts(bool tf32) : impl_(std::make_unique<Impl>(tf32)) {}
+CublasLtProducts::CublasLtProducts(bool tf32, std::function<void(const std::string&)> note)
+    : impl_(std::make_unique<Impl>(tf32, std::move(note))) {}
 CublasLtProducts::~CublasLtProducts() = default;
-const std::map<std::string, std::string>& CublasLtProducts::refusals() const { return impl_->refusals(); }
 bool CublasLtProducts::multiply(const MatrixProduct& product, StreamHandle stream) { return impl_->multiply(product, stream); }
 
 }  // namespace weft::cuda

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,14 +14,13 @@ namespace weft::cuda {
 class CublasLtProducts final {
  public:
   /// With `tf32`, factors of f32 products may be rounded to 10 bits of mantissa.
-  explicit CublasLtProducts(bool tf32);
+  /// `note` is told which products the library has no algorithm for, and why.
+  explicit CublasLtProducts(
+      bool tf32, std::function<void(const std::string&)> note = [](const std::string&) {});
   ~CublasLtProducts();
 
   /// False, and nothing queued, if the library has no algorithm for the product.
   bool multiply(const MatrixProduct& product, StreamHandle stream);
-
-  /// The products that it had none for, with the reason.
-  const std::map<std::string, std::string>& refusals() const;
 
  private:
   class Impl;

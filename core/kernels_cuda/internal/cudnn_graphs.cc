@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -154,7 +155,7 @@ std::unique_ptr<Graph> convolution_graph(const Convolution& c) {
 
 class CudnnGraphs::Impl {
  public:
-  explicit Impl(bool deterministic) : deterministic_(deterministic) {
+  Impl(bool deterministic, std::function<void(const std::string&)> note) : deterministic_(deterministic), note_(std::move(note)) {
     if (const cudnnStatus_t status = cudnnCreate(&handle_); status != CUDNN_STATUS_SUCCESS) {
       throw_error(ErrorCode::kInternal, "cudnnCreate: {}", cudnnGetErrorString(status));
     }
@@ -233,8 +234,6 @@ class CudnnGraphs::Impl {
     return true;
   }
 
-  const std::map<std::string, std::string>& refusals() const { return refusals_; }
-
  private:
   static void* as_mutable(const void* pointer) { return const_cast<void*>(pointer); }
   static std::int64_t round_up(std::int64_t size, std::int64_t to) { return (size + to - 1) / to * to; }
@@ -270,7 +269,7 @@ class CudnnGraphs::Impl {
     const auto step = [&](fe::error_t status, const char* what) {
       if (status.is_good()) return true;
       const std::string reason = status.get_message();
-      refusals_.try_emplace(name, fmt::format("{}: {}", what, reason.substr(0, std::min<std::size_t>(reason.find('\n'), 300))));
+      note_(fmt::format("cuDNN refuses {}: {}: {}", name, what, reason.substr(0, std::min<std::size_t>(reason.find('\n'), 300))));
       return false;
     };
     if (!step(graph->validate(), "validate") || !step(graph->build_operation_graph(handle_), "build_operation_graph") ||
@@ -300,10 +299,11 @@ class CudnnGraphs::Impl {
   bool deterministic_;
   cudnnHandle_t handle_ = nullptr;
   std::unordered_map<std::string, Plan> plans_;
-  std::map<std::string, std::string> refusals_;
+  const std::function<void(const std::string&)> note_;
 };
 
-CudnnGraphs::CudnnGraphs(bool deterministic) : impl_(std::make_unique<Impl>(deterministic)) {}
+CudnnGraphs::CudnnGraphs(bool deterministic, std::function<void(const std::string&)> note)
+    : impl_(std::make_unique<Impl>(deterministic, std::move(note))) {}
 CudnnGraphs::~CudnnGraphs() = default;
 bool CudnnGraphs::attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v,
                          void* y, float* statistics) {
@@ -313,6 +313,5 @@ bool CudnnGraphs::attend_grad(Backend& backend, DType type, const Attention& sha
   return impl_->attend_grad(backend, type, shape, tensors);
 }
 bool CudnnGraphs::convolve(Backend& backend, const Convolution& convolution) { return impl_->convolve(backend, convolution); }
-const std::map<std::string, std::string>& CudnnGraphs::refusals() const { return impl_->refusals(); }
 
 }  // namespace weft::cuda

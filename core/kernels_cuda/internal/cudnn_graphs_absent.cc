@@ -3,19 +3,18 @@
 
 namespace weft::cuda {
 
-class CudnnGraphs::Impl {
- public:
-  const std::map<std::string, std::string> refusals{
-      {"all", "built without the headers of cudnn-frontend (pip install nvidia-cudnn-frontend, then configure again)"}};
-};
+class CudnnGraphs::Impl {};
 
-CudnnGraphs::CudnnGraphs(bool) : impl_(std::make_unique<Impl>()) {}
+CudnnGraphs::CudnnGraphs(bool, std::function<void(const std::string&)> note) {
+  note(
+      "cuDNN does nothing: built without the headers of cudnn-frontend (pip install nvidia-cudnn-frontend, then configure "
+      "again)");
+}
 CudnnGraphs::~CudnnGraphs() = default;
 bool CudnnGraphs::attend(Backend&, DType, const Attention&, const void*, const void*, const void*, void*, float*) {
   return false;
 }
 bool CudnnGraphs::attend_grad(Backend&, DType, const Attention&, const AttentionGradTensors&) { return false; }
 bool CudnnGraphs::convolve(Backend&, const Convolution&) { return false; }
-const std::map<std::string, std::string>& CudnnGraphs::refusals() const { return impl_->refusals; }
 
 }  // namespace weft::cuda

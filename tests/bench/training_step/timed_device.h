@@ -22,6 +22,7 @@ class TimedDevice final : public Device {
   DeviceMemory allocate(std::size_t bytes) override { return device_.allocate(bytes); }
   std::unique_ptr<Stream> create_stream() override { return std::make_unique<TimedStream>(*this, device_.create_stream()); }
   bool is_host_memory() const override { return device_.is_host_memory(); }
+  std::vector<std::string> notes() const override { return device_.notes(); }
 
   void clear() { entries_.clear(); }
   /// A line per kind of work: milliseconds per step, share, GFLOP/s, GB/s.

@@ -121,7 +121,8 @@ int print_losses(const test::StepModel& model, const Options& options) {
                               {"model", model.name},
                               {"device", device->description()},
                               {"precision", to_string(options.precision)},
-                              {"losses", losses}};
+                              {"losses", losses},
+                              {"notes", device->notes()}};
   fmt::print("{}\n", record.dump());
   return 0;
 }
@@ -164,7 +165,8 @@ int time_steps(const test::StepModel& model, const Options& options) {
                                       {"items_per_second", model.items / time},
                                       {"gflops", achieved * 1e-9},
                                       {"matmul_gflops", rate * 1e-9},
-                                      {"share_of_matmul_rate", achieved / rate}}
+                                      {"share_of_matmul_rate", achieved / rate},
+                                      {"notes", device->notes()}}
                            .dump());
   } else {
     fmt::print("{}, {}, on {}: {:.1f} ms/step (median of {}), {:.0f} {}/s, {:.1f} GFLOP/s = {:.2f} of the matmul rate {:.1f}\n",
@@ -173,6 +175,7 @@ int time_steps(const test::StepModel& model, const Options& options) {
     fmt::print("memory: {:.1f} MiB persistent, {:.1f} MiB temporary\n",
                static_cast<double>(trainer.evaluation().persistent_bytes()) / 0x1p20,
                static_cast<double>(trainer.evaluation().temporary_bytes()) / 0x1p20);
+    for (const std::string& note : device->notes()) fmt::print("note: {}\n", note);
   }
   if (options.per_op) timed.print(options.steps);
   return 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -290,6 +291,22 @@ TEST_P(DeviceContract, AnOpWithTensorsThatDoNotFitFailsBySynchronizeAtLatest) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.message();
   }
+}
+
+TEST_P(DeviceContract, NotesAreThereOnceEachAndStay) {
+  std::vector<std::string> before = device->notes();
+  const Floats a(*device, 5), b(*device, 5), sum(*device, 5);
+  upload(counting(5), a);
+  upload(counting(5), b);
+  const std::vector<ConstTensorRef> inputs{a.tensor(), b.tensor()};
+  const std::vector<TensorRef> outputs{sum.tensor()};
+  stream->run({OpKind::kAdd, {}}, inputs, outputs);
+  stream->synchronize();
+  std::vector<std::string> after = device->notes();
+  ASSERT_GE(after.size(), before.size());
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), after.begin()));
+  std::ranges::sort(after);
+  EXPECT_EQ(std::ranges::adjacent_find(after), after.end());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceContract, testing::ValuesIn(device_kinds()),

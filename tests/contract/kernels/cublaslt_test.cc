@@ -211,7 +211,7 @@ class CublasLtProducts : public testing::Test {
 };
 
 TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
-  cuda::CublasLtProducts products(false);
+  cuda::CublasLtProducts products(false, [](const std::string& refusal) { ADD_FAILURE() << refusal; });
   int done = 0;
   for (int round = 0; round < 600; ++round) {
     MatrixProduct p;
@@ -299,7 +299,6 @@ TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
     for (const auto& buffer : {&a, &b, &c, &bias, &sums, &addend, &aux}) EXPECT_TRUE((*buffer)->surroundings_are_whole());
   }
   EXPECT_GT(done, 400);
-  EXPECT_TRUE(products.refusals().empty()) << products.refusals().begin()->first << ": " << products.refusals().begin()->second;
 }
 
 TEST_F(CublasLtProducts, AnAlgorithmServesOnlyTheAlignmentsThatItWasFoundFor) {
