@@ -26,7 +26,7 @@ std::int32_t draw(std::span<const float> logits, double temperature, std::int64_
 }
 
 std::string generate(Device& device, const GptShape& shape, const std::vector<ParameterState>& parameters,
-                     const Tokenizer& tokenizer, const SampleConfig& sample, std::uint64_t seed) {
+                     const Tokenizer& tokenizer, const SampleConfig& sample, std::uint64_t seed, const std::stop_token& stop) {
   GptShape one = shape;
   one.batch = 1;
   one.precision = DType::kF32;  // the optimizer's values, not their rounded copies
@@ -34,15 +34,16 @@ std::string generate(Device& device, const GptShape& shape, const std::vector<Pa
   Evaluation evaluation(device, gpt.graph, {gpt.logits});
   set_parameters(evaluation, parameters);
   std::vector<std::int32_t> ids = tokenizer.encode(sample.prompt);
-  const std::span<std::int32_t> window = evaluation.data<std::int32_t>(gpt.tokens);
+  std::vector<std::int32_t> window(static_cast<std::size_t>(one.sequence));
   const std::size_t vocabulary = static_cast<std::size_t>(shape.vocabulary);
   PhiloxStream random(seed, fnv1a("sample", 6));
-  for (std::int64_t i = 0; i < sample.tokens; ++i) {
+  for (std::int64_t i = 0; i < sample.tokens && !stop.stop_requested(); ++i) {
     const std::size_t used = std::min(ids.size(), window.size());
     std::ranges::fill(window, 0);  // later positions: the model does not look ahead
     std::copy(ids.end() - static_cast<std::ptrdiff_t>(used), ids.end(), window.begin());
+    evaluation.write(gpt.tokens, window);
     evaluation.run();
-    const std::span<const float> logits = evaluation.data<float>(gpt.logits).subspan((used - 1) * vocabulary, vocabulary);
+    const auto logits = evaluation.read_part<float>(gpt.logits, (used - 1) * vocabulary, vocabulary);
     const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;
     ids.push_back(draw(logits, sample.temperature, sample.top_k, uniform));
   }

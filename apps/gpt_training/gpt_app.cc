@@ -12,7 +12,6 @@
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
-#include "core/device_cpu/cpu_device.h"
 
 namespace weft::apps {
 
@@ -58,12 +57,10 @@ PreparedData GptApp::prepare() {
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},
-          .show = [shape = shape_, sample = sample_, seed = seed_, dataset](const std::vector<ParameterState>& parameters,
-                                                                            const std::filesystem::path&) {
+          .show = [shape = shape_, sample = sample_, seed = seed_, dataset](const ShowRequest& request) {
             Showing showing{.title = "the model writes"};
             if (sample.tokens == 0) return showing;
-            CpuDevice device;
-            showing.text = generate(device, shape, parameters, *dataset->tokenizer, sample, seed);
+            showing.text = generate(request.device, shape, request.parameters, *dataset->tokenizer, sample, seed, request.stop);
             return showing;
           }};
 }

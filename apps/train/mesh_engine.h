@@ -23,6 +23,8 @@ class PlanRunner {
   virtual std::span<float> driver_block(const std::string& name) = 0;
   /// What was traced since the last take, by device.
   virtual std::vector<DeviceTrace> take_traces() = 0;
+  /// Ends the devices where they are this runner's to end; the last call.
+  virtual void release() {}
 };
 
 /// Carries out training steps by the programs of a plan. The driver's thread only; borrows the runner.
@@ -35,6 +37,7 @@ class MeshEngine final : public TrainingEngine {
   std::vector<ParameterState> gather() override;
   void restore(const std::vector<ParameterState>& parameters, std::int64_t steps_done) override;
   std::vector<DeviceTrace> take_traces() override { return runner_.take_traces(); }
+  void release() override { runner_.release(); }
 
  private:
   PlanRunner& runner_;

@@ -7,7 +7,14 @@
 namespace weft::apps {
 namespace {
 
-std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+/// What the optimizer keeps, where the host can use it.
+std::vector<float> to_host(OneDeviceTrainer& trainer, std::span<const float> kept) {
+  std::vector<float> values(kept.size());
+  Stream& stream = trainer.evaluation().stream();
+  stream.copy(std::as_bytes(kept), std::as_writable_bytes(std::span(values)));
+  stream.synchronize();
+  return values;
+}
 
 }  // namespace
 
@@ -35,13 +42,14 @@ StepOutcome OneDeviceEngine::step(const StepOrder& order) {
 double OneDeviceEngine::validate(std::int64_t batches) {
   Evaluation evaluation(device_, graph_.graph, {graph_.loss});
   const auto parameters = graph_.graph.parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) evaluation.set_parameter(parameters[i].value, trainer_.value(i));
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    evaluation.set_parameter(parameters[i].value, to_host(trainer_, trainer_.value(i)));
   double sum = 0;
   for (std::int64_t batch = 0; batch < batches; ++batch)
     for (int microbatch = 0; microbatch < microbatches_; ++microbatch) {
       feed_(true, batch, microbatch, evaluation);
       evaluation.run();
-      sum += evaluation.data<float>(graph_.loss)[0];
+      sum += evaluation.read<float>(graph_.loss)[0];
     }
   return sum / static_cast<double>(batches);
 }
@@ -53,9 +61,9 @@ std::vector<ParameterState> OneDeviceEngine::gather() {
     const Value& value = graph_.graph.value(parameters[i].value);
     result.push_back({.name = value.name,
                       .shape = value.type.shape,
-                      .values = copy(trainer_.value(i)),
-                      .first_moment = copy(trainer_.first_moment(i)),
-                      .second_moment = copy(trainer_.second_moment(i))});
+                      .values = to_host(trainer_, trainer_.value(i)),
+                      .first_moment = to_host(trainer_, trainer_.first_moment(i)),
+                      .second_moment = to_host(trainer_, trainer_.second_moment(i))});
   }
   return result;
 }
@@ -68,11 +76,16 @@ void OneDeviceEngine::restore(const std::vector<ParameterState>& states, std::in
     fits = states[i].name == value.name && states[i].shape == value.type.shape;
   }
   if (!fits) throw_error(ErrorCode::kIncompatible, "the checkpoint's parameters are not those of this model");
+  Stream& stream = trainer_.evaluation().stream();
+  const auto to_device = [&](const std::vector<float>& values, std::span<float> kept) {
+    stream.copy(std::as_bytes(std::span(values)), std::as_writable_bytes(kept));
+  };
   for (std::size_t i = 0; i < states.size(); ++i) {
-    std::ranges::copy(states[i].values, trainer_.value(i).begin());
-    std::ranges::copy(states[i].first_moment, trainer_.first_moment(i).begin());
-    std::ranges::copy(states[i].second_moment, trainer_.second_moment(i).begin());
+    to_device(states[i].values, trainer_.value(i));
+    to_device(states[i].first_moment, trainer_.first_moment(i));
+    to_device(states[i].second_moment, trainer_.second_moment(i));
   }
+  stream.synchronize();
   trainer_.resume_after(steps_done);
 }
 

@@ -13,7 +13,7 @@ namespace weft::apps {
 /// training loop with. The driver's thread only; borrows device and clock.
 class OneDeviceEngine final : public TrainingEngine {
  public:
-  /// Writes the inputs of one microbatch of a step into an evaluation of the graph.
+  /// Writes the inputs of one microbatch of a step into an evaluation of the graph: by Evaluation::write() on any device.
   using Feed = std::function<void(bool validation, std::int64_t step, int microbatch, Evaluation& evaluation)>;
 
   /// `graph`'s loss is a microbatch's share of the mean loss of a batch.

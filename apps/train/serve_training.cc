@@ -8,6 +8,7 @@
 #include "actors/launch/process_end.h"
 #include "apps/report/progress_display.h"
 #include "apps/run_directory/run_directory.h"
+#include "apps/train/driver_device.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
@@ -83,6 +84,25 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
   return json;
 }
 
+/// What the app shows, on the device that this machine has for it; empty if it shows nothing. Borrows everything.
+std::function<Showing(const std::vector<ParameterState>&, const std::filesystem::path&)> show_of(const actors::AppRun& run,
+                                                                                                 const RunConfig& config,
+                                                                                                 const PreparedData& data,
+                                                                                                 const Screen& screen) {
+  if (!data.show) return {};
+  return [&](const std::vector<ParameterState>& parameters, const std::filesystem::path& folder) {
+    return show_on(
+        driver_devices(config.cluster),
+        [&](Device& device) {
+          return data.show({device, parameters, folder, run.stop});
+        },
+        [&](const std::string& line) {
+          fmt::print(screen.out, "  {}\n", line);
+          std::fflush(screen.out);
+        });
+  };
+}
+
 /// Other hosts may have what this machine lacks.
 void note_missing_gpus(const actors::ClusterConfig& cluster) {
   if (cluster.device != actors::DeviceChoice::kCuda) return;
@@ -141,7 +161,7 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
                              .model_digest = data.digest,
                              .baseline = data.baseline,
                              .subtitle = pipeline_text(config.layout),
-                             .show = data.show,
+                             .show = show_of(run, config, data, screen),
                              .started = started};
   const RunSummary summary =
       train(training, engine, {.directory = directory, .screen = screen, .clock = clock, .stop = run.stop});

@@ -19,22 +19,29 @@ template <typename Source>
 class GroupRunner final : public PlanRunner {
  public:
   GroupRunner(actors::Cluster& cluster, const RunConfig& config, const typename Source::Config& source)
-      : group_(cluster, config.layout, config.model.graphs, source,
-               {.seed = config.seed,
-                .threads_per_device = static_cast<int>(config.cluster.threads_per_device),
-                .device = device_kind(config.cluster.device),
-                .share_gpu = config.cluster.share_gpu,
-                .deterministic = config.cluster.deterministic}) {}
+      : group_(std::make_unique<Group>(cluster, config.layout, config.model.graphs, source, options_of(config))) {}
 
-  const mesh::TrainingPlan& plan() const override { return group_.plan(); }
-  mesh::StepResult run(const mesh::StepRequest& request) override { return group_.run(request); }
-  void gather() override { group_.gather(); }
-  void scatter() override { group_.scatter(); }
-  std::span<float> driver_block(const std::string& name) override { return group_.driver_block(name); }
-  std::vector<DeviceTrace> take_traces() override { return group_.take_traces(); }
+  const mesh::TrainingPlan& plan() const override { return group_->plan(); }
+  mesh::StepResult run(const mesh::StepRequest& request) override { return group_->run(request); }
+  void gather() override { group_->gather(); }
+  void scatter() override { group_->scatter(); }
+  std::span<float> driver_block(const std::string& name) override { return group_->driver_block(name); }
+  std::vector<DeviceTrace> take_traces() override { return group_->take_traces(); }
+  /// The device processes have ended when it returns.
+  void release() override { group_.reset(); }
 
  private:
-  mesh::MeshGroup<Source> group_;
+  using Group = mesh::MeshGroup<Source>;
+  static mesh::GroupOptions options_of(const RunConfig& config) {
+    mesh::GroupOptions options;
+    options.seed = config.seed;
+    options.threads_per_device = static_cast<int>(config.cluster.threads_per_device);
+    options.device = device_kind(config.cluster.device);
+    options.share_gpu = config.cluster.share_gpu;
+    options.deterministic = config.cluster.deterministic;
+    return options;
+  }
+  std::unique_ptr<Group> group_;
 };
 
 /// Starts device actors for a run whose data are ready.

@@ -5,12 +5,14 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "apps/checkpoint/checkpoint.h"
 #include "apps/report/run_summary.h"
 #include "core/config/config_node.h"
+#include "core/device/device.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/runtime/batch_source.h"
 
@@ -30,14 +32,22 @@ struct ModelDescription {
   std::string unit = "tokens";
 };
 
+/// What an app shows its trained model with. Borrows all of it for the call.
+struct ShowRequest {
+  Device& device;  ///< To compute on; may be a GPU.
+  const std::vector<ParameterState>& parameters;
+  const std::filesystem::path& folder;  ///< The run's, for files that people may like.
+  std::stop_token stop = {};            ///< Nobody waits for it any more: end with what there is, or throw Error(kCancelled).
+};
+
 /// A model's data, ready to be read.
 struct PreparedData {
   std::string text;                ///< For people: "the King James Version, 1.2 M tokens".
   std::vector<std::byte> batches;  ///< What open_batches() takes, in any process of this binary.
   std::string digest;              ///< Hash of what must not change when a run is resumed.
   Baseline baseline = {};          ///< What the model has to beat.
-  /// What a model with these parameters can do; leaves files in the run's folder if it likes. May be empty.
-  std::function<Showing(const std::vector<ParameterState>&, const std::filesystem::path& folder)> show;
+  /// What the trained model can do. Called again, on another device, if one fails. May be empty.
+  std::function<Showing(const ShowRequest&)> show;
 };
 
 /// An app of this library: its model, its data, and the sections of the run file that describe them. Everything else, from the

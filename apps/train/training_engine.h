@@ -43,6 +43,8 @@ class TrainingEngine {
   virtual void restore(const std::vector<ParameterState>& parameters, std::int64_t steps_done) = 0;
   /// What was traced since the last take, a trace per device.
   virtual std::vector<DeviceTrace> take_traces() = 0;
+  /// Gives back the devices, with their memory, which others may want now. The last call.
+  virtual void release() {}
 };
 
 }  // namespace weft::apps

@@ -64,11 +64,9 @@ class Loop {
       }
       const std::vector<ParameterState> parameters = last_state();
       progress_.finish();
-      if (run_.show && summary_.outcome == "done") {
-        summary_.showing = run_.show(parameters, around_.directory.path());
-        const Showing& showing = summary_.showing;
-        std::ofstream(showing.prose ? around_.directory.sample() : around_.directory.scores()) << showing.text << "\n";
-      }
+      if (num_traced_ > 0 && num_traced_ < kNumTraced) write_traces();
+      engine_.release();
+      if (run_.show && summary_.outcome == "done") show(parameters);
     } catch (...) {
       summary_.outcome = "failed: " + current_error().message();
       progress_.finish();
@@ -133,6 +131,17 @@ class Loop {
     return run_.show ? engine_.gather() : std::vector<ParameterState>();
   }
 
+  void show(const std::vector<ParameterState>& parameters) {
+    try {
+      summary_.showing = run_.show(parameters, around_.directory.path());
+    } catch (...) {
+      progress_.note("  the run is done, but what the model can do could not be shown: " + current_error().message());
+      return;
+    }
+    const Showing& showing = summary_.showing;
+    std::ofstream(showing.prose ? around_.directory.sample() : around_.directory.scores()) << showing.text << "\n";
+  }
+
   void write_traces() {
     const std::vector<DeviceTrace> traces = engine_.take_traces();
     const std::int64_t shown = typical_step(traces);
@@ -144,7 +153,6 @@ class Loop {
   }
 
   void leave_reports() {
-    if (num_traced_ > 0 && num_traced_ < kNumTraced && !summary_.outcome.starts_with("failed")) write_traces();
     summarize(metrics_.steps(), summary_);
     draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss").write(around_.directory.loss_plot());
     std::ofstream(around_.directory.summary()) << to_json(summary_);

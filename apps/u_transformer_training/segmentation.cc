@@ -6,6 +6,7 @@
 
 #include "apps/train/model_parameters.h"
 #include "core/base/check.h"
+#include "core/base/error.h"
 #include "core/evaluate/evaluation.h"
 
 namespace weft::apps {
@@ -56,7 +57,7 @@ Picture coloured(const BrainSlice& slice, const Segmentation& regions, int heigh
 }  // namespace
 
 std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape, const std::vector<ParameterState>& parameters,
-                                  const std::vector<BrainSlice>& slices) {
+                                  const std::vector<BrainSlice>& slices, const std::stop_token& stop) {
   UTransformerShape one = shape;
   one.batch = 1;
   one.precision = DType::kF32;  // the optimizer's values, not their rounded copies
@@ -65,9 +66,12 @@ std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape
   set_parameters(evaluation, parameters);
   std::vector<Segmentation> result;
   for (const BrainSlice& slice : slices) {
-    std::ranges::copy(slice.pixels, evaluation.data<float>(model.pixels).begin());
+    if (stop.stop_requested())
+      throw_error(ErrorCode::kCancelled, "interrupted after {} of {} slices", result.size(), slices.size());
+    evaluation.write(model.pixels, slice.pixels);
     evaluation.run();
-    const std::span<const float> logits = evaluation.data<float>(model.logits);
+    const std::vector<float> all_logits = evaluation.read<float>(model.logits);
+    const std::span<const float> logits = all_logits;
     const auto classes = static_cast<std::size_t>(shape.classes);
     Segmentation& regions = result.emplace_back();
     for (std::size_t pixel = 0; pixel < slice.pixels.size(); ++pixel) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "apps/brain_data/brain_dataset.h"
@@ -17,9 +18,10 @@ namespace weft::apps {
 using Segmentation = std::vector<std::uint8_t>;
 
 /// What a U-Transformer of this shape with these parameters sees in each slice: the likeliest region of each pixel. On one
-/// device, slice by slice. Throws Error(kIncompatible) if the parameters are not those of the shape.
+/// device, slice by slice. Throws Error(kIncompatible) if the parameters are not those of the shape, Error(kCancelled) if asked
+/// to stop.
 std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape, const std::vector<ParameterState>& parameters,
-                                  const std::vector<BrainSlice>& slices);
+                                  const std::vector<BrainSlice>& slices, const std::stop_token& stop = {});
 
 /// How well two segmentations agree, region by region, over any number of slices: Dice's coefficient
 /// 2 |A and B| / (|A| + |B|), from 0 (nothing in common) to 1 (equal).

@@ -12,7 +12,6 @@
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
-#include "core/device_cpu/cpu_device.h"
 
 namespace weft::apps {
 namespace {
@@ -58,12 +57,10 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
 }
 
 /// Scores of the held-out slices, and a picture of each of them in `folder`.
-Showing show(const UTransformerShape& shape, const BrainDataset& dataset, const std::vector<ParameterState>& parameters,
-             const std::filesystem::path& folder) {
-  CpuDevice device;
-  const std::vector<Segmentation> seen = segment(device, shape, parameters, dataset.held_out);
+Showing show(const UTransformerShape& shape, const BrainDataset& dataset, const ShowRequest& request) {
+  const std::vector<Segmentation> seen = segment(request.device, shape, request.parameters, dataset.held_out, request.stop);
   const Segmentation usual = dataset.usual_regions();
-  std::filesystem::create_directories(folder / "pictures");
+  std::filesystem::create_directories(request.folder / "pictures");
   Scores scores;
   for (std::size_t i = 0; i < seen.size(); ++i) {
     const BrainSlice& slice = dataset.held_out[i];
@@ -71,9 +68,9 @@ Showing show(const UTransformerShape& shape, const BrainDataset& dataset, const 
     scores.usual.add(slice.regions, usual);
     scores.nearest.add(slice.regions, dataset.nearest_training_slice(slice).regions);
     write_png(side_by_side(slice, seen[i], dataset.height, dataset.width),
-              folder / "pictures" / fmt::format("slice-{:03}.png", slice.number));
+              request.folder / "pictures" / fmt::format("slice-{:03}.png", slice.number));
   }
-  write_scores(scores, folder / "dice.json");
+  write_scores(scores, request.folder / "dice.json");
   return {.title = "the regions of the held-out slices",
           .text = table(scores, seen.size()),
           .prose = false,
@@ -122,9 +119,7 @@ PreparedData UTransformerApp::prepare() {
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->frequency_loss(), "guessing by frequency"},
-          .show = [shape = shape_, dataset](const std::vector<ParameterState>& parameters, const std::filesystem::path& folder) {
-            return show(shape, *dataset, parameters, folder);
-          }};
+          .show = [shape = shape_, dataset](const ShowRequest& request) { return show(shape, *dataset, request); }};
 }
 
 std::unique_ptr<mesh::BatchSource> UTransformerApp::open_batches(std::span<const std::byte> batches) const {

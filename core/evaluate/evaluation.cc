@@ -153,9 +153,16 @@ void Evaluation::write(ValueId value, std::span<const std::byte> content) {
 }
 
 void Evaluation::read(ValueId value, std::span<std::byte> content) {
+  const TensorType type = tensor(value).type;
+  WEFT_CHECK(content.size() == type.bytes(), "{} bytes for {}", content.size(), to_string(type));
+  read_part(value, 0, content);
+}
+
+void Evaluation::read_part(ValueId value, std::size_t begin, std::span<std::byte> content) {
   const TensorRef from = tensor(value);
-  WEFT_CHECK(content.size() == from.type.bytes(), "{} bytes for {}", content.size(), to_string(from.type));
-  stream_->copy({from.data, content.size()}, content);
+  WEFT_CHECK(begin <= from.type.bytes() && content.size() <= from.type.bytes() - begin, "{} bytes from {} on of {}",
+             content.size(), begin, to_string(from.type));
+  stream_->copy({from.data + begin, content.size()}, content);
   stream_->synchronize();
 }
 

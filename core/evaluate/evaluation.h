@@ -24,7 +24,8 @@ namespace weft {
 ///   evaluation.run();
 ///   std::span<const float> logits = evaluation.data<float>(gpt.logits);
 ///
-/// Where the host cannot touch the device's memory, write() and read() take the place of data(); they do on every device.
+/// Where the host cannot touch the device's memory, write(), read() and read_part() take the place of data(); they do on every
+/// device.
 ///
 /// Only nodes that the results need are run: inputs that matter to the loss alone need no content when logits
 /// are asked for. Pairs of ops run as one where core/fusion finds them. The third and later runs replay what the second recorded,
@@ -64,6 +65,14 @@ class Evaluation final {
   std::vector<T> read(ValueId value) {
     std::vector<T> content(static_cast<std::size_t>(graph_.value(value).type.elements()));
     read(value, std::as_writable_bytes(std::span(content)));
+    return content;
+  }
+  /// A part of it: the bytes from `begin` on, or elements [first, first + count) of its rows one after the other.
+  void read_part(ValueId value, std::size_t begin, std::span<std::byte> content);
+  template <typename T>
+  std::vector<T> read_part(ValueId value, std::size_t first, std::size_t count) {
+    std::vector<T> content(count);
+    read_part(value, first * sizeof(T), std::as_writable_bytes(std::span(content)));
     return content;
   }
   /// Gives every parameter its initial values.

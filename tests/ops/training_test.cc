@@ -1,6 +1,8 @@
 // A GPT of two blocks on one device learns what can be learned, the same way every time.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "apps/gpt_model/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
@@ -107,6 +109,21 @@ TEST(OneDeviceTrainer, TwoThreadsAreDeterministicAndCloseToOne) {
   const std::vector<double> one = train(5, 2), two = train(5, 2, 2);
   EXPECT_EQ(two, train(5, 2, 2));
   for (std::size_t step = 0; step < one.size(); ++step) EXPECT_NEAR(two[step], one[step], 1e-5 * one[step]) << "step " << step;
+}
+
+TEST(Evaluation, APartOfAResultIsReadOnAnyDevice) {
+  const apps::GptGraph gpt = apps::gpt_graph(kShape, 1);
+  CpuDevice cpu;
+  test::DetachedDevice detached({.shuffle_seed = 1});
+  for (Device* const device : std::vector<Device*>{&cpu, &detached}) {
+    Evaluation evaluation(*device, gpt.graph, {gpt.logits});
+    evaluation.fill_parameters(1);
+    feed_counting(gpt, 1, 0, evaluation);
+    evaluation.run();
+    const std::vector<float> whole = evaluation.read<float>(gpt.logits);
+    EXPECT_EQ(evaluation.read_part<float>(gpt.logits, 33, 11), std::vector<float>(whole.begin() + 33, whole.begin() + 44));
+    EXPECT_EQ(evaluation.read_part<float>(gpt.logits, 0, whole.size()), whole);
+  }
 }
 
 TEST(OneDeviceTrainer, OfADeviceThatRunsByItselfAndReplaysIsBitIdentical) {

@@ -12,6 +12,7 @@
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
+#include "core/device_cpu/cpu_device.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
@@ -59,11 +60,17 @@ class RunFileTest : public ::testing::Test {
                           .model_digest = data.digest,
                           .baseline = data.baseline,
                           .subtitle = config.layout.schedule,
-                          .show = data.show};
+                          .show = [&](const std::vector<ParameterState>& parameters, const fs::path& folder) {
+                            EXPECT_TRUE(released_);
+                            CpuDevice device;
+                            return data.show({device, parameters, folder});
+                          }};
+    released_ = false;
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(std::tmpfile(), std::fclose);
     std::stop_source stop;
     struct StopAfter final : TrainingEngine {
-      StopAfter(MeshEngine& engine, std::stop_source& source, std::int64_t step) : inner(engine), stop(source), last(step) {}
+      StopAfter(MeshEngine& engine, std::stop_source& source, std::int64_t step, bool& flag)
+          : inner(engine), stop(source), last(step), released(flag) {}
       StepOutcome step(const StepOrder& order) override {
         if (order.step == last) stop.request_stop();
         return inner.step(order);
@@ -71,11 +78,16 @@ class RunFileTest : public ::testing::Test {
       double validate(std::int64_t batches) override { return inner.validate(batches); }
       std::vector<ParameterState> gather() override { return inner.gather(); }
       void restore(const std::vector<ParameterState>& p, std::int64_t steps) override { inner.restore(p, steps); }
-      std::vector<DeviceTrace> take_traces() override { return inner.take_traces(); }
+      std::vector<DeviceTrace> take_traces() override {
+        EXPECT_FALSE(released);
+        return inner.take_traces();
+      }
+      void release() override { released = true; }
       MeshEngine& inner;
       std::stop_source& stop;
       std::int64_t last;
-    } stopping(engine, stop, stop_after);
+      bool& released;
+    } stopping(engine, stop, stop_after, released_);
     RunSummary summary =
         train(run, stopping, {.directory = directory, .screen = {.out = screen.get()}, .clock = clock, .stop = stop.get_token()});
     shown_.clear();
@@ -101,7 +113,8 @@ class RunFileTest : public ::testing::Test {
 
   const test::ScratchFolder scratch_;
   const fs::path& root_ = scratch_.path();
-  std::string shown_;  ///< On the screen, by the last run.
+  std::string shown_;      ///< On the screen, by the last run.
+  bool released_ = false;  ///< The engine, by the last run.
 };
 
 TEST_F(RunFileTest, TheShippedOneIsAccepted) { EXPECT_EQ(refusal({}), "accepted"); }

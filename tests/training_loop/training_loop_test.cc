@@ -116,6 +116,18 @@ TEST_F(LoopTest, ARunLeavesEverythingItPromises) {
   EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run")).step, 12);
 }
 
+TEST_F(LoopTest, AModelThatCannotBeShownIsTrainedAllTheSame) {
+  run_.show = [](const std::vector<ParameterState>&, const std::filesystem::path&) -> Showing {
+    throw_error(ErrorCode::kResourceExhausted, "no memory for a sample");
+  };
+  const RunSummary summary = train_in(root_ / "run");
+  EXPECT_EQ(summary.outcome, "done");
+  EXPECT_EQ(summary.showing.text, "");
+  EXPECT_EQ(summary.checkpoint_step, 12);
+  EXPECT_GT(nlohmann::json::parse(read(root_ / "run" / "trace.json"))["traceEvents"].size(), 5u);
+  EXPECT_FALSE(fs::exists(root_ / "run" / "sample.txt"));
+}
+
 TEST_F(LoopTest, AnInterruptedRunGoesOnBitForBitInPlaceAndElsewhere) {
   train_in(root_ / "whole");
   stop_in_step_ = 6;

@@ -1,0 +1,103 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "apps/train/driver_device.h"
+#include "core/base/error.h"
+#include "core/cuda_support/cuda_support.h"
+#include "core/device_cpu/cpu_device.h"
+
+namespace weft::apps {
+namespace {
+using actors::DeviceChoice;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A GPU whose memory device processes hold.
+class FullDevice final : public Device {
+ public:
+  std::string description() const override { return "full"; }
+  DeviceMemory allocate(std::size_t bytes) override {
+    throw_error(ErrorCode::kResourceExhausted, "full has no {} bytes left", bytes);
+  }
+  std::unique_ptr<Stream> create_stream() override { return cpu_.create_stream(); }
+  bool is_host_memory() const override { return false; }
+
+ private:
+  void release(std::byte*, std::size_t) noexcept override {}
+  CpuDevice cpu_;
+};
+
+const DriverDevice kCpu{"the CPU", [] { return std::make_unique<CpuDevice>(); }};
+const DriverDevice kAbsent{
+    "GPU 0", []() -> std::unique_ptr<Device> { throw_error(ErrorCode::kFailedPrecondition, "there is no driver"); }};
+const DriverDevice kFull{"GPU 1", [] { return std::make_unique<FullDevice>(); }};
+
+Showing show_bytes(Device& device) {
+  const DeviceMemory memory = device.allocate(64);
+  return {.title = "bytes", .text = device.description() + " has 64"};
+}
+
+TEST(ShowOn, TheFirstDeviceThatCanDoesItAndTheOthersReasonsAreTold) {
+  std::vector<std::string> told;
+  const auto tell = [&](const std::string& line) { told.push_back(line); };
+  EXPECT_THAT(show_on({kCpu}, show_bytes, tell).text, HasSubstr("cpu"));
+  EXPECT_TRUE(told.empty());
+  EXPECT_THAT(show_on({kAbsent, kFull, kCpu}, show_bytes, tell).text, HasSubstr("cpu"));
+  EXPECT_THAT(told, ElementsAre("what the model shows is computed on GPU 1, not on GPU 0: there is no driver",
+                                "computing what the model shows on full",
+                                "what the model shows is computed on the CPU, not on GPU 1: full has no 64 bytes left"));
+}
+
+TEST(ShowOn, TheLastDevicesErrorIsTheCallers) {
+  std::vector<std::string> told;
+  EXPECT_THROW(show_on({kFull, kAbsent}, show_bytes, [&](const std::string& line) { told.push_back(line); }), Error);
+  EXPECT_EQ(told.size(), 2u);
+}
+
+TEST(ShowOn, WhoWasInterruptedDoesNotBeginAgainElsewhere) {
+  std::vector<std::string> told;
+  const auto interrupted = [](Device&) -> Showing { throw_error(ErrorCode::kCancelled, "interrupted"); };
+  EXPECT_THROW(show_on({kFull, kCpu}, interrupted, [&](const std::string& line) { told.push_back(line); }), Error);
+  EXPECT_THAT(told, ElementsAre("computing what the model shows on full"));
+}
+
+std::vector<std::string> names(DeviceChoice choice) {
+  actors::ClusterConfig cluster;
+  cluster.device = choice;
+  std::vector<std::string> result;
+  for (const DriverDevice& device : driver_devices(cluster)) result.push_back(device.name);
+  return result;
+}
+
+TEST(DriverDevices, AreGpusWhereTheRunsAreAndTheCpuLast) {
+  EXPECT_THAT(names(DeviceChoice::kCpu), ElementsAre("the CPU"));
+  const CudaSupport support = cuda_support(plugin_search(plugin_places()));
+  EXPECT_EQ(names(DeviceChoice::kAuto).size(), support.gpus.size() + 1);
+  EXPECT_EQ(names(DeviceChoice::kCuda).front(), "GPU 0");
+  EXPECT_EQ(names(DeviceChoice::kCuda).back(), "the CPU");
+}
+
+TEST(DriverDevices, AMachineWithoutAGpuSaysWhyAndShowsOnItsCpu) {
+  const CudaSupport support = cuda_support(plugin_search(plugin_places()));
+  if (support.missing.empty()) GTEST_SKIP() << "skipped: this machine has a GPU";
+  actors::ClusterConfig cluster;
+  cluster.device = DeviceChoice::kCuda;
+  std::vector<std::string> told;
+  const Showing showing = show_on(driver_devices(cluster), show_bytes, [&](const std::string& line) { told.push_back(line); });
+  EXPECT_THAT(showing.text, HasSubstr("cpu"));
+  EXPECT_THAT(told, ElementsAre(HasSubstr(support.missing)));
+}
+
+TEST(DriverDevices, AGpuThatIsThereShows) {
+  const CudaSupport support = cuda_support(plugin_search(plugin_places()));
+  if (!support.missing.empty()) GTEST_SKIP() << "skipped: " << support.missing;
+  actors::ClusterConfig cluster;
+  cluster.device = DeviceChoice::kAuto;
+  std::vector<std::string> told;
+  const Showing showing = show_on(driver_devices(cluster), show_bytes, [&](const std::string& line) { told.push_back(line); });
+  EXPECT_THAT(showing.text, HasSubstr("cuda"));
+  EXPECT_THAT(told, ElementsAre(HasSubstr("computing what the model shows on cuda")));
+}
+
+}  // namespace
+}  // namespace weft::apps

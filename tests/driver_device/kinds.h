@@ -1,0 +1,31 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "core/base/error.h"
+#include "tests/contract/device/device_kinds.h"
+
+namespace weft::test {
+
+/// A device of each kind, the CPU's among them; those that this machine lacks are skipped, with the reason.
+class EveryDevice : public testing::TestWithParam<KindOfDevice> {
+ protected:
+  void SetUp() override {
+    try {
+      device_ = GetParam().make();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kFailedPrecondition) throw;
+      GTEST_SKIP() << "skipped: " << error.message();
+    }
+  }
+  /// Whether it computes with the CPU's kernels, so that bits are equal.
+  bool is_exact() const { return GetParam().name != "cuda"; }
+
+  std::unique_ptr<Device> device_;
+};
+
+inline std::string name_of(const testing::TestParamInfo<KindOfDevice>& info) { return info.param.name; }
+
+}  // namespace weft::test
