@@ -44,6 +44,7 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
   const bool trains = document.attempt([&] { config.training = parse_training(root.at("training")); });
   for (const actors::HostSpec& host : config.cluster.hosts)
     if (host.link) config.layout.links[host.name] = *host.link;
+  config.layout.deterministic = config.cluster.deterministic;
   document.attempt([&] {
     if (const auto checkpoint = root.find("checkpoint")) config.checkpoint = parse_checkpoint(*checkpoint);
   });

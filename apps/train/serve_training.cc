@@ -50,6 +50,13 @@ void print_row(const Screen& screen, const char* what, const std::string& value)
   std::fflush(screen.out);
 }
 
+/// {"by": "NCCL 2.28.9"}, or {"by": "host memory", "reason": "device 3 is not a GPU"}.
+nlohmann::ordered_json path_json(const mesh::TrainingPlan& plan, std::uint32_t op) {
+  const transfer::PathChoice choice = mesh::path_of(plan, op);
+  if (choice.path == transfer::PathChoice::Path::kCollectives) return {{"by", plan.collectives.library}};
+  return {{"by", "host memory"}, {"reason", choice.reason}};
+}
+
 nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPlan& plan) {
   nlohmann::ordered_json json = {{"name", config.name},
                                  {"schedule", plan.schedule.name},
@@ -69,7 +76,8 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
                              {"from", plan.partition.meshes[static_cast<std::size_t>(edge.edge.from_mesh)].name()},
                              {"to", plan.partition.meshes[static_cast<std::size_t>(edge.edge.to_mesh)].name()},
                              {"flows", edge.plan.flows.size()},
-                             {"bytes_sent_per_microbatch", sent}});
+                             {"bytes_sent_per_microbatch", sent},
+                             {"path", path_json(plan, edge.op)}});
   }
   for (const mesh::Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;

@@ -141,7 +141,7 @@ CollectiveUse use_device_collectives(std::span<Compiled* const> steps, std::span
     return use;
   }
   use.groups = choice.groups;
-  const auto lowered = transfer::lower_program(transfers, choice);
+  const auto lowered = transfer::lower_program(transfers, choice, {.deterministic = options.deterministic});
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (Program& program : steps[s]->programs) {
       for (Transfer& transfer : program.transfers) {

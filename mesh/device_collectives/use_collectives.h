@@ -23,6 +23,7 @@ struct CollectiveUse {
 
 struct CollectiveUseOptions {
   std::size_t max_communicators = 12;  ///< Per device: each takes hundreds of MB.
+  bool deterministic = true;           ///< See LoweringOptions.
 };
 
 /// Gives every transfer between devices that choose_path() lets talk through their library over to that: its path and operations,

@@ -30,7 +30,6 @@ struct GroupOptions {
   int threads_per_device = 1;
   DeviceKind device = DeviceKind::kCpu;
   bool share_gpu = false;       ///< Whether devices on one machine may share GPUs; see DeviceSetup.
-  bool deterministic = true;    ///< Of GPUs; see DeviceSetup.
   double flops_per_second = 0;  ///< Of emulated devices; see DeviceSetup.
   Nanoseconds step_deadline = std::chrono::minutes(10);
   bool follow_network = true;  ///< See run(); false where the links are certainly what the layout says.
@@ -160,7 +159,7 @@ class MeshGroup final {
       for (const transfer::DeviceId device : plan_.partition.meshes[m].devices()) {
         setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device, interfaces,
                           options_.device, options_.flops_per_second, slots_[m][setups.size()], options_.share_gpu,
-                          options_.deterministic});
+                          plan_.layout.deterministic});
       }
       const std::vector<std::vector<std::byte>> opened = meshes_[m].template scatter<&Actor::open>(setups).get();
       for (std::size_t rank = 0; rank < opened.size(); ++rank)

@@ -61,6 +61,10 @@ struct LayoutConfig {
   /// Where the devices compute, by DeviceId; who knows fills it in. Empty: none is a GPU.
   std::vector<transfer::DevicePlace> device_places;
 
+  /// Whether GPUs give equal results for equal inputs: each of them, and what they add up among themselves, which is then added
+  /// in rank order, as through host memory. Who reads `cluster:` fills it in.
+  bool deterministic = true;
+
   /// Of a host that is not in `links`: 10 Gbit/s.
   static constexpr double kUnknownLink = 1.25e9;
 

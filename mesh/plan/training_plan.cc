@@ -127,7 +127,8 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
     plan.validate = compile(forward_only, forwards_of(schedule), plan.topology, validate_options);
     const std::array steps{&plan.train, &plan.validate};
     const bool through_host = layout.gpu_transfers == GpuTransfers::kHost;
-    plan.collectives = use_device_collectives(steps, through_host ? std::vector<transfer::DevicePlace>() : layout.device_places);
+    plan.collectives = use_device_collectives(steps, through_host ? std::vector<transfer::DevicePlace>() : layout.device_places,
+                                              {.deterministic = layout.deterministic});
     plan.schedule = std::move(schedule);
     if (!find_short_of_memory(plan)) return plan;
   }
@@ -216,9 +217,9 @@ bool has_gpus(const TrainingPlan& plan) {
 /// Of a transfer of a training step.
 std::string path_text(const TrainingPlan& plan, std::uint32_t op) {
   if (!has_gpus(plan) || plan.layout.gpu_transfers == GpuTransfers::kHost) return "";
-  const auto staged = plan.collectives.staged.front().find(op);
-  if (staged == plan.collectives.staged.front().end()) return ", by " + plan.collectives.library;
-  return ", through host memory: " + staged->second;
+  const transfer::PathChoice choice = path_of(plan, op);
+  if (choice.path == transfer::PathChoice::Path::kCollectives) return ", by " + plan.collectives.library;
+  return ", through host memory: " + choice.reason;
 }
 
 std::string gpu_transfers_text(const TrainingPlan& plan) {
@@ -253,6 +254,15 @@ std::string schedule_text(const TrainingPlan& plan) {
 }
 
 }  // namespace
+
+transfer::PathChoice path_of(const TrainingPlan& plan, std::uint32_t op) {
+  using Path = transfer::PathChoice::Path;
+  if (has_gpus(plan) && plan.layout.gpu_transfers == GpuTransfers::kHost)
+    return {Path::kStaged, "pipeline.gpu_transfers is host"};
+  const auto staged = plan.collectives.staged.front().find(op);
+  if (staged == plan.collectives.staged.front().end()) return {Path::kCollectives, ""};
+  return {Path::kStaged, staged->second};
+}
 
 std::string describe(const TrainingPlan& plan, bool programs) {
   std::string text = "meshes\n";

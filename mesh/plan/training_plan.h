@@ -71,6 +71,9 @@ std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan)
 /// places. Throws Error(kInvalidArgument) that names what differs.
 void check_same_places(const LayoutConfig& running, const LayoutConfig& other);
 
+/// The way that a transfer of a training step takes, by its number in `train`.
+transfer::PathChoice path_of(const TrainingPlan& plan, std::uint32_t op);
+
 /// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows, and, if asked
 /// for, every device's program.
 std::string describe(const TrainingPlan& plan, bool programs);

@@ -124,6 +124,11 @@ TEST_F(Quickstart, PlanPrintsStagesTransfersAndPrograms) {
   const auto parsed = nlohmann::json::parse(json.text());
   EXPECT_EQ(parsed["devices"].size(), 4u);
   EXPECT_GT(parsed["edges"][0]["bytes_sent_per_microbatch"].get<int>(), 0);
+  EXPECT_EQ(parsed["edges"][0]["path"]["by"], "host memory");
+  EXPECT_THAT(parsed["edges"][0]["path"]["reason"].get<std::string>(), HasSubstr("is not a GPU"));
+  auto& gpus = processes_.run("weft", {"plan", "cluster.yaml", "--json", "--set", "cluster.device=cuda"});
+  ASSERT_EQ(gpus.wait(), 0);
+  for (const auto& edge : nlohmann::json::parse(gpus.text())["edges"]) EXPECT_EQ(edge["path"], nlohmann::json({{"by", "NCCL"}}));
 }
 
 TEST_F(Quickstart, AnOlderRunIsMovedAsideAndAWrongFileMovesNothing) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <variant>
 
 #include "core/base/error.h"
 #include "mesh/in_process/in_process_training.h"
@@ -52,8 +53,9 @@ std::vector<CollectiveCase> collective_cases() {
   return all;
 }
 
-mesh::TrainingPlan plan_with_gpus(const CollectiveCase& c, const std::set<std::uint32_t>& cpus = {}) {
+mesh::TrainingPlan plan_with_gpus(const CollectiveCase& c, const std::set<std::uint32_t>& cpus = {}, bool deterministic = true) {
   mesh::LayoutConfig layout = layout_of(c.layout, c.schedule, c.strategy);
+  layout.deterministic = deterministic;
   layout.lowering = c.lowering;
   std::size_t devices = 0;
   for (const auto& [data, tensor] : c.layout.meshes) devices += static_cast<std::size_t>(data * tensor);
@@ -71,6 +73,18 @@ std::size_t carried(const mesh::TrainingPlan& plan) {
   std::size_t operations = 0;
   for (const mesh::Program& program : plan.train.programs) operations += program.collective_order.size();
   return operations;
+}
+
+/// Sums that devices take themselves, of what others sent.
+std::size_t sums(const mesh::TrainingPlan& plan) {
+  std::size_t found = 0;
+  for (const mesh::Program& program : plan.train.programs) {
+    for (const mesh::Transfer& transfer : program.transfers) {
+      for (const transfer::OperationStep& step : transfer.operations.steps)
+        found += std::holds_alternative<transfer::SumStep>(step);
+    }
+  }
+  return found;
 }
 
 void expect_the_bits_of_the_host_path(const mesh::TrainingPlan& plan, std::uint64_t seed, FakeWorld::Options options = {}) {
@@ -129,6 +143,25 @@ TEST(DeviceCollectives, GoBesideTransfersThroughHostMemory) {
       EXPECT_GT(carried(plan), 0u);
       EXPECT_FALSE(plan.collectives.staged[0].empty());
       expect_the_bits_of_the_host_path(plan, 5);
+    }
+  }
+}
+
+TEST(DeviceCollectives, SumsOfTheLibraryAreCloseToThoseInRankOrder) {
+  for (const std::size_t layout : {2, 4, 7}) {
+    const CollectiveCase c{master_cases()[layout], "1f1b"};
+    const mesh::TrainingPlan in_order = plan_with_gpus(c), in_any_order = plan_with_gpus(c, {}, false);
+    EXPECT_GT(sums(in_order), 0u);
+    EXPECT_EQ(sums(in_any_order), 0u) << "the library adds up";
+    RandomBatches batches({kRows, kVocabulary, 11});
+    DetachedDevice device;
+    FakeWorld world, other_world;
+    mesh::InProcessTraining expected(in_order, batches, 7, {}, &device, collectives_of(world));
+    mesh::InProcessTraining training(in_any_order, batches, 7, {}, &device, collectives_of(other_world));
+    for (std::uint64_t step = 0; step < kCollectiveSteps; ++step) {
+      const mesh::StepResult found = training.run(train_step(step)), wanted = expected.run(train_step(step));
+      EXPECT_NEAR(found.loss, wanted.loss, 1e-4 * wanted.loss);
+      EXPECT_NEAR(found.grad_norm, wanted.grad_norm, 1e-4 * wanted.grad_norm);
     }
   }
 }

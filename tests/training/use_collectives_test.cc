@@ -117,6 +117,8 @@ TEST(UseCollectives, ACpuAmongTheDevicesKeepsItsTransfersInHostMemory) {
     if (touches_cpu) {
       EXPECT_EQ(staged->second, "device 4 is not a GPU");
     }
+    EXPECT_EQ(path_of(plan, edge.op), touches_cpu ? (transfer::PathChoice{Path::kStaged, "device 4 is not a GPU"})
+                                                  : (transfer::PathChoice{kCollectives, ""}));
   }
   for (const transfer::CommunicatorGroup& group : plan.collectives.groups) EXPECT_FALSE(group.contains(DeviceId(4)));
   check_orders(plan.train.programs);
@@ -147,6 +149,7 @@ TEST(UseCollectives, TheHostPathCanBeForcedAndThePlanSaysWhichPathIsTaken) {
   EXPECT_NE(describe(forced, false).find("between GPUs\n  through host memory (pipeline.gpu_transfers: host)\n"),
             std::string::npos);
   EXPECT_TRUE(forced.collectives.groups.empty());
+  for (const PlannedEdge& edge : forced.train.edges) EXPECT_EQ(path_of(forced, edge.op).reason, "pipeline.gpu_transfers is host");
   EXPECT_EQ(device_memory(forced, DeviceId(0)) + collective_staging_bytes(plan.train.programs[0]),
             device_memory(plan, DeviceId(0)));
 }

@@ -31,6 +31,8 @@ struct PathChoice {
   };
   Path path = Path::kStaged;
   std::string reason;  ///< Why staged: "device 3 is not a GPU"; empty for kCollectives.
+
+  friend bool operator==(const PathChoice&, const PathChoice&) = default;
 };
 
 /// The library carries a transfer only if it can carry all of it: every device is a GPU with the same version of the library, and

@@ -27,10 +27,10 @@ std::string to_string(const LoweredTransfer& lowered);
 
 struct LoweringOptions {
   /// Carries what goes from one device to one other; must contain all devices of the plan. Empty: exactly those devices.
-  CommunicatorGroup point_to_point;
+  CommunicatorGroup point_to_point = {};
   /// Sets of a root and its receivers that have a communicator: flows among them are broadcasts, all others sends and receives
   /// along the flow's tree.
-  std::vector<CommunicatorGroup> broadcasts;
+  std::vector<CommunicatorGroup> broadcasts = {};
   /// Sums of collectives are taken in the plan's rank order, as engines do, so that all back ends give the same bits. Otherwise
   /// they are the library's own: about as many bytes, fewer kernels, and bits that depend on the library's algorithm.
   bool deterministic = true;
