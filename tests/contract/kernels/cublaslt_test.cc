@@ -315,6 +315,17 @@ TEST_F(CublasLtProducts, AnAlgorithmServesOnlyTheAlignmentsThatItWasFoundFor) {
   EXPECT_EQ(cublaslt_double.queries - before, 3);
 }
 
+TEST_F(CublasLtProducts, TellWhatTheLibraryRefusesWhenTheyFindOut) {
+  std::vector<std::string> told;
+  cuda::CublasLtProducts products(false, [&](const std::string& refusal) { told.push_back(refusal); });
+  const auto a = numbers(DType::kF32, 64), b = numbers(DType::kF32, 64), c = numbers(DType::kBF16, 64);
+  const MatrixProduct p{
+      .in = DType::kF32, .out = DType::kBF16, .a = a->data(), .b = b->data(), .c = c->data(), .m = 8, .n = 8, .k = 8};
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(products.multiply(p, some_stream()));
+  EXPECT_EQ(told, (std::vector<std::string>{"cuBLASLt refuses a product of 8 x 8 x 8 of f32 to bf16 with epilogue 1: "
+                                            "cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_NOT_SUPPORTED"}));
+}
+
 TEST_F(CublasLtProducts, LeaveNothingBehind) {
   const int before = cublaslt_double.objects;
   const std::size_t blocks = cuda_runtime_double.blocks.size();
