@@ -302,8 +302,8 @@ class CudnnGraphs::Impl {
   const std::function<void(const std::string&)> note_;
 };
 
-CudnnGraphs::CudnnGraphs(bool deterministic, std::function<void(const std::string&)> note)
-    : impl_(std::make_unique<Impl>(deterministic, std::move(note))) {}
+CudnnGraphs::CudnnGraphs(bool deterministic, const std::function<void(const std::string&)>& note)
+    : impl_(std::make_unique<Impl>(deterministic, note)) {}
 CudnnGraphs::~CudnnGraphs() = default;
 bool CudnnGraphs::attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v,
                          void* y, float* statistics) {

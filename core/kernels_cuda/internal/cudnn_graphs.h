@@ -15,7 +15,7 @@ class CudnnGraphs final {
  public:
   /// Results are the same in every run if `deterministic`; else gradients of attention are faster and need less work space.
   /// `note` is told which graphs cuDNN refuses, and why.
-  CudnnGraphs(bool deterministic, std::function<void(const std::string&)> note);
+  CudnnGraphs(bool deterministic, const std::function<void(const std::string&)>& note);
   ~CudnnGraphs();
 
   bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,

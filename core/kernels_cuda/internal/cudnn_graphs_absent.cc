@@ -5,7 +5,7 @@ namespace weft::cuda {
 
 class CudnnGraphs::Impl {};
 
-CudnnGraphs::CudnnGraphs(bool, std::function<void(const std::string&)> note) {
+CudnnGraphs::CudnnGraphs(bool, const std::function<void(const std::string&)>& note) {
   note(
       "cuDNN does nothing: built without the headers of cudnn-frontend (pip install nvidia-cudnn-frontend, then configure "
       "again)");
