@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -68,6 +69,16 @@ class DetachedDevice final : public Device {
   void hold() { set_held(true); }
   void go_on() { set_held(false); }
 
+  /// Of all its streams.
+  struct Recordings {
+    std::size_t made = 0, alive = 0, replays = 0;
+    friend bool operator==(const Recordings&, const Recordings&) = default;
+  };
+  Recordings recordings() {
+    const std::lock_guard lock(mutex_);
+    return recordings_;
+  }
+
  private:
   struct Free {
     void operator()(std::byte* data) const { std::free(data); }
@@ -124,6 +135,7 @@ class DetachedDevice final : public Device {
   bool held_ = false;                   // guarded by mutex_
   std::map<std::byte*, Block> blocks_;  // guarded by mutex_
   std::uint64_t streams_ = 0;           // guarded by mutex_
+  Recordings recordings_;               // guarded by mutex_
 };
 
 class DetachedDevice::DetachedEvent final : public Event {
@@ -164,6 +176,7 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   DetachedStream(DetachedDevice& device, std::uint64_t seed)
       : device_(device), kernels_(detect_instruction_set()), random_(seed), shuffled_(seed != 0), thread_([this] { work(); }) {}
   ~DetachedStream() override {
+    WEFT_CHECK(recordings_ == 0, "{} recordings outlive their stream", recordings_);
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
@@ -218,11 +231,13 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   }
 
   std::unique_ptr<Event> record() override {
+    WEFT_CHECK(tape_ == nullptr, "an event in recorded work");
     auto event = std::make_unique<DetachedEvent>();
     queue([this, state = event->state] { state->set(failure_); }, true);
     return event;
   }
   void wait(const Event& event) override {
+    WEFT_CHECK(tape_ == nullptr, "a wait in recorded work");
     queue([state = dynamic_cast<const DetachedEvent&>(event).state] {
       if (const auto failure = state->await()) throw *failure;
     });
@@ -233,21 +248,54 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   std::byte* real(const std::byte* address, std::size_t size) override { return own(address, size); }
 
   std::unique_ptr<Recording> record_work(const std::function<void()>& work) override {
-    auto tape = std::make_unique<Tape>();
+    auto tape = std::make_unique<Tape>(*this);
     tape_ = tape.get();
-    work();
+    try {
+      work();
+    } catch (...) {
+      tape_ = nullptr;
+      throw;
+    }
     tape_ = nullptr;
-    replay(*tape);
+    queue_tape(*tape);
+    const std::lock_guard lock(device_.mutex_);
+    ++device_.recordings_.made;
     return tape;
   }
   void replay(const Recording& recording) override {
-    for (const std::function<void()>& task : dynamic_cast<const Tape&>(recording).tasks) queue(task);
+    queue_tape(dynamic_cast<const Tape&>(recording));
+    const std::lock_guard lock(device_.mutex_);
+    ++device_.recordings_.replays;
   }
 
  private:
-  struct Tape final : Recording {
+  class Tape final : public Recording {
+   public:
+    explicit Tape(DetachedStream& of) : stream_(of) {
+      ++stream_.recordings_;
+      const std::lock_guard lock(stream_.device_.mutex_);
+      ++stream_.device_.recordings_.alive;
+    }
+    ~Tape() override {
+      WEFT_CHECK(*queued == 0, "recorded work ends while it is queued {} times", queued->load());
+      --stream_.recordings_;
+      const std::lock_guard lock(stream_.device_.mutex_);
+      --stream_.device_.recordings_.alive;
+    }
+    Tape(const Tape&) = delete;
+    Tape& operator=(const Tape&) = delete;
+
     std::vector<std::function<void()>> tasks;
+    const std::shared_ptr<std::atomic<int>> queued = std::make_shared<std::atomic<int>>(0);  // shared with queued work
+
+   private:
+    DetachedStream& stream_;
   };
+  void queue_tape(const Tape& tape) {
+    ++*tape.queued;
+    for (const std::function<void()>& task : tape.tasks) queue(task);
+    queue([queued = tape.queued] { --*queued; }, true);
+  }
   struct Task {
     std::function<void()> run;
     bool always = false;  ///< After a failure too.
@@ -296,6 +344,7 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   std::mt19937_64 random_;        // stream's thread only
   std::optional<Error> failure_;  // stream's thread only
   Tape* tape_ = nullptr;          ///< Of the recording under way; caller's thread only.
+  int recordings_ = 0;            // caller's thread only
   const bool shuffled_;
   std::mutex mutex_;
   std::condition_variable changed_;

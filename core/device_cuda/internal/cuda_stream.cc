@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "core/base/check.h"
@@ -15,8 +16,9 @@ namespace {
 /// A CUDA graph, ready to be launched.
 class CudaGraph final : public Recording {
  public:
-  explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}
+  CudaGraph(int gpu, cudaGraphExec_t graph) : gpu_(gpu), graph_(graph) {}
   ~CudaGraph() override {
+    cudaSetDevice(gpu_);
     cudaGraphExecDestroy(graph_);
     cudaGetLastError();
   }
@@ -25,6 +27,7 @@ class CudaGraph final : public Recording {
   cudaGraphExec_t graph() const { return graph_; }
 
  private:
+  const int gpu_;
   const cudaGraphExec_t graph_;
 };
 
@@ -151,12 +154,7 @@ void CudaStream::synchronize() {
   if (kernels_ != nullptr) kernels_->check_faults();
 }
 
-std::unique_ptr<Recording> CudaStream::record_work(const std::function<void()>& work) {
-  if (device_.options().check_every_op) {
-    work();
-    return nullptr;
-  }
-  device_.make_current();
+CUgraph_st* CudaStream::capture(const std::function<void()>& work) {
   // Calls of other threads do not disturb a recording, nor it them.
   check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording on " + device_.name());
   cudaGraph_t graph = nullptr;
@@ -171,11 +169,32 @@ std::unique_ptr<Recording> CudaStream::record_work(const std::function<void()>& 
   }
   recording_ = false;
   check_cuda(cudaStreamEndCapture(stream_, &graph), "recording on " + device_.name());
+  return graph;
+}
+
+std::unique_ptr<Recording> CudaStream::record_work(const std::function<void()>& work) {
+  if (device_.options().check_every_op) {
+    work();
+    return nullptr;
+  }
+  device_.make_current();
+  cudaGraph_t graph = capture(work);
   cudaGraphExec_t executable = nullptr;
-  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
+  std::unique_ptr<CudaGraph> recording;
+  if (status == cudaSuccess) {
+    recording = std::make_unique<CudaGraph>(device_.options().gpu, executable);
+    status = cudaGraphUpload(executable, stream_);
+  }
+  if (status == cudaErrorMemoryAllocation) {
+    // None of it has run; a GPU that is full goes on without recordings.
+    cudaGetLastError();
+    recording.reset();
+    work();
+    return nullptr;
+  }
   check_cuda(status, "preparing recorded work on " + device_.name());
-  auto recording = std::make_unique<CudaGraph>(executable);
   replay(*recording);
   return recording;
 }

@@ -45,6 +45,8 @@ class CudaStream final : public Stream {
   template <typename Work>
   void queue(std::string_view name, const Work& work);
   CudaKernels& kernels();
+  /// What `work` queues, as a graph that has not run.
+  CUgraph_st* capture(const std::function<void()>& work);
   /// What this stream's failure means, with the names of its last work.
   Error failure(cudaError_t status, std::string_view what) const;
 

@@ -1,15 +1,19 @@
 #include "core/kernels_cuda/internal/cudnn_graphs.h"
 
+#include <cuda_runtime_api.h>
 #include <cudnn_frontend.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/kernels_cuda/internal/cuda_check.h"
 
 namespace weft::cuda {
 namespace {
@@ -20,16 +24,51 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Pointers = std::unordered_map<fe::graph::Tensor_attributes::uid_t, void*>;
 
 /// The names of tensors in graphs.
-enum Uid : std::int64_t { kQ = 1, kK, kV, kY, kStatistics, kDy, kDq, kDk, kDv, kX, kW, kDx, kDw };
+enum Uid : std::int64_t { kQ = 1, kK, kV, kY, kStatistics, kDy, kDq, kDk, kDv, kX, kW, kDx, kDw, kQueryLengths, kKeyLengths };
 
 /// Deterministic gradients of attention keep a bf16 number per query and key; the batch is taken in parts that need no more than
 /// this.
 constexpr std::int64_t kScoreBytes = std::int64_t{256} << 20;
 
+/// The last version whose gradients of attention need a padding mask where the number of keys is no multiple of 128, although
+/// nothing is padded. cudnn-frontend adds one by itself where none is given, and copies the lengths to the GPU in every call from
+/// host memory that it then frees: that cannot be recorded.
+constexpr std::size_t kLastWithLengths = 91500;
+
+bool needs_lengths(const Attention& s) { return s.keys % 128 != 0 && cudnnGetVersion() <= kLastWithLengths; }
+
+struct FreeOnDevice {
+  void operator()(std::int32_t* memory) const { cudaFree(memory); }
+};
+
+/// The numbers of queries and of keys of each entry of a batch, on the GPU.
+class Lengths {
+ public:
+  Lengths() = default;
+  Lengths(const Attention& s, StreamHandle stream) : stride_((s.batch + 63) / 64 * 64) {
+    std::vector<std::int32_t> values(static_cast<std::size_t>(2 * stride_), static_cast<std::int32_t>(s.keys));
+    std::fill_n(values.begin(), stride_, static_cast<std::int32_t>(s.queries));
+    const std::size_t bytes = values.size() * sizeof(std::int32_t);
+    void* memory = nullptr;
+    check_cuda(cudaMalloc(&memory, bytes), "memory for the lengths of an attention");
+    memory_.reset(static_cast<std::int32_t*>(memory));
+    check_cuda(cudaMemcpyAsync(memory, values.data(), bytes, cudaMemcpyHostToDevice, stream), "copying lengths");
+    check_cuda(cudaStreamSynchronize(stream), "copying lengths");
+  }
+  bool there() const { return memory_ != nullptr; }
+  std::int32_t* queries() const { return memory_.get(); }
+  std::int32_t* keys() const { return memory_.get() + stride_; }
+
+ private:
+  std::int64_t stride_ = 0;
+  std::unique_ptr<std::int32_t, FreeOnDevice> memory_;
+};
+
 /// A graph that cuDNN has agreed to run; null if it refused.
 struct Plan {
   std::unique_ptr<Graph> graph;
   std::int64_t workspace = 0;
+  Lengths lengths;  ///< Where the graph has a padding mask.
 };
 
 bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
@@ -92,6 +131,14 @@ std::unique_ptr<Graph> backward_graph(const Attention& shape, bool deterministic
   auto options = fe::graph::SDPA_backward_attributes().set_name("attention_grad").set_attn_scale(scale_of(shape));
   options.set_causal_mask(shape.causal);
   options.set_deterministic_algorithm(deterministic);
+  if (needs_lengths(shape)) {
+    const auto lengths = [&](Uid uid) {
+      Tensor tensor = input(*graph, uid, {shape.batch, 1, 1, 1}, {1, 1, 1, 1});
+      tensor->set_data_type(fe::DataType_t::INT32);
+      return tensor;
+    };
+    options.set_padding_mask(true).set_seq_len_q(lengths(kQueryLengths)).set_seq_len_kv(lengths(kKeyLengths));
+  }
   const Tensor statistics = input(*graph, kStatistics, t.statistics, t.statistics_strides);
   statistics->set_data_type(fe::DataType_t::FLOAT);
   const auto [dq, dk, dv] = graph->sdpa_backward(input(*graph, kQ, t.q, t.q_strides), input(*graph, kK, t.k, t.k_strides),
@@ -183,7 +230,7 @@ class CudnnGraphs::Impl {
       if (size == 0) continue;
       Attention s = shape;
       s.batch = size;
-      if (backward_plan(s).graph == nullptr) return false;
+      if (backward_plan(backend, s).graph == nullptr) return false;
     }
     // Parts of the batch must begin where cuDNN wants tensors to begin.
     const std::int64_t statistics_batch = shape.heads * shape.queries;
@@ -194,16 +241,18 @@ class CudnnGraphs::Impl {
       const auto at = [&](const void* base, std::int64_t stride) {
         return static_cast<void*>(const_cast<char*>(static_cast<const char*>(base)) + begin * stride * 2);
       };
-      execute(backend, backward_plan(s),
-              {{kQ, at(t.q, s.q_batch)},
-               {kK, at(t.k, s.k_batch)},
-               {kV, at(t.v, s.k_batch)},
-               {kY, at(t.y, s.y_batch)},
-               {kStatistics, const_cast<float*>(t.statistics) + begin * statistics_batch},
-               {kDy, at(t.dy, s.y_batch)},
-               {kDq, at(t.dq, s.q_batch)},
-               {kDk, at(t.dk, s.k_batch)},
-               {kDv, at(t.dv, s.k_batch)}});
+      const Plan& plan = backward_plan(backend, s);
+      Pointers pointers{{kQ, at(t.q, s.q_batch)},
+                        {kK, at(t.k, s.k_batch)},
+                        {kV, at(t.v, s.k_batch)},
+                        {kY, at(t.y, s.y_batch)},
+                        {kStatistics, const_cast<float*>(t.statistics) + begin * statistics_batch},
+                        {kDy, at(t.dy, s.y_batch)},
+                        {kDq, at(t.dq, s.q_batch)},
+                        {kDk, at(t.dk, s.k_batch)},
+                        {kDv, at(t.dv, s.k_batch)}};
+      if (plan.lengths.there()) pointers.insert({{kQueryLengths, plan.lengths.queries()}, {kKeyLengths, plan.lengths.keys()}});
+      execute(backend, plan, std::move(pointers));
     }
     return true;
   }
@@ -243,8 +292,10 @@ class CudnnGraphs::Impl {
            std::ranges::all_of(pointers, aligned);
   }
 
-  const Plan& backward_plan(const Attention& s) {
-    return plan_for(describe("attention_grad", s), [&] { return backward_graph(s, deterministic_); });
+  const Plan& backward_plan(Backend& backend, const Attention& s) {
+    Plan& plan = plan_for(describe("attention_grad", s), [&] { return backward_graph(s, deterministic_); });
+    if (plan.graph != nullptr && needs_lengths(s) && !plan.lengths.there()) plan.lengths = Lengths(s, backend.stream());
+    return plan;
   }
 
   /// cuDNN has gradients of bf16 weights in bf16 alone, summed in float; they are converted as they are turned.
@@ -259,7 +310,7 @@ class CudnnGraphs::Impl {
 
   /// The plan of that name, built from the graph if it is new.
   template <typename MakeGraph>
-  const Plan& plan_for(const std::string& name, MakeGraph make_graph) {
+  Plan& plan_for(const std::string& name, MakeGraph make_graph) {
     const auto [at, is_new] = plans_.try_emplace(name);
     if (is_new) at->second = build(name, make_graph());
     return at->second;

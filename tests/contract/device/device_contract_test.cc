@@ -36,6 +36,29 @@ struct Floats {
   DeviceMemory memory;
 };
 
+/// The gradients of a layer norm's parameters: an op that takes work space, by the number of rows.
+class NormGradient {
+ public:
+  NormGradient(Device& device, std::int64_t rows)
+      : x(device, static_cast<std::size_t>(rows * kColumns)),
+        dy(device, x.span().size()),
+        gamma(device, kColumns),
+        beta(device, kColumns),
+        rows_(rows) {}
+  void queue(Stream& stream) const {
+    const TensorType type{DType::kF32, {rows_, kColumns}}, row{DType::kF32, {kColumns}};
+    const std::vector<ConstTensorRef> inputs{{type, x.memory.data()}, {type, dy.memory.data()}};
+    const std::vector<TensorRef> outputs{{row, gamma.memory.data()}, {row, beta.memory.data()}};
+    stream.run({OpKind::kLayerNormWeightGrad, {{"epsilon", 1e-5}}}, inputs, outputs);
+  }
+
+  Floats x, dy, gamma, beta;
+
+ private:
+  static constexpr std::int64_t kColumns = 33;
+  std::int64_t rows_;
+};
+
 class DeviceContract : public testing::TestWithParam<KindOfDevice> {
  protected:
   void SetUp() override {
@@ -265,6 +288,61 @@ TEST_P(DeviceContract, RecordedWorkIsQueuedAgainOnTheSameMemory) {
   if (recording != nullptr) stream->replay(*recording);
   else work();
   EXPECT_EQ(download(a)[7], 7);
+}
+
+TEST_P(DeviceContract, RecordedWorkStaysRightWhenOtherWorkNeedsMoreMemoryAndIsRecordedToo) {
+  const NormGradient small(*device, 40), large(*device, 20000);
+  std::vector<std::unique_ptr<Recording>> recordings;
+  const auto again = [&](const NormGradient& norm, std::size_t recording) {
+    stream->fill_zero(norm.gamma.bytes());
+    if (recordings[recording] != nullptr) stream->replay(*recordings[recording]);
+    else norm.queue(*stream);
+  };
+  std::vector<std::vector<float>> expected;
+  for (const NormGradient* norm : {&small, &large}) {
+    upload(counting(norm->x.span().size(), -600), norm->x);
+    upload(counting(norm->dy.span().size(), -300), norm->dy);
+    norm->queue(*stream);
+    expected.push_back(download(norm->gamma));
+    stream->fill_zero(norm->gamma.bytes());
+    recordings.push_back(stream->record_work([&] { norm->queue(*stream); }));
+    EXPECT_EQ(download(norm->gamma), expected.back());
+  }
+  // What was given back lies where these do, if anything was.
+  std::vector<Floats> others;
+  for (const std::size_t size : {100, 1000, 10000, 100000}) {
+    others.emplace_back(*device, size);
+    upload(counting(size), others.back());
+  }
+  for (int round = 0; round < 3; ++round) {
+    again(small, 0);
+    EXPECT_EQ(download(small.gamma), expected[0]);
+    again(large, 1);
+    EXPECT_EQ(download(large.gamma), expected[1]);
+  }
+  for (const Floats& other : others) EXPECT_EQ(download(other), counting(other.span().size()));
+  recordings[0].reset();
+  again(large, 1);
+  EXPECT_EQ(download(large.gamma), expected[1]);
+}
+
+TEST_P(DeviceContract, WorkThatCannotBeRecordedToItsEndLeavesTheStreamAsItWas) {
+  const Floats a(*device, 8), b(*device, 8);
+  upload(counting(8), b);
+  stream->fill_zero(a.bytes());
+  stream->add(b.span(), a.span());
+  stream->synchronize();
+  if (device->is_host_memory()) return;  // What is queued is done at once there, and no part of it is left out.
+  EXPECT_THROW(stream->record_work([&] {
+    stream->add(b.span(), a.span());
+    throw Error(ErrorCode::kInternal, "on purpose");
+  }),
+               Error);
+  EXPECT_EQ(download(a)[7], 7);
+  stream->add(b.span(), a.span());
+  EXPECT_EQ(download(a)[7], 14);
+  const auto recording = stream->record_work([&] { stream->add(b.span(), a.span()); });
+  EXPECT_EQ(download(a)[7], 21);
 }
 
 TEST_P(DeviceContract, MoreMemoryThanThereIsIsSaidAndTheDeviceGoesOn) {

@@ -71,10 +71,14 @@ class HostRunner final : public KernelRunner {
   HostBackend backend_;
 };
 
+/// Whether an op's results are those of its first run, or of its third, as a replay of the second.
+enum class Queueing : std::uint8_t { kOnce, kRecorded };
+
 /// A device: copies there and back.
 class DeviceRunner final : public KernelRunner {
  public:
-  explicit DeviceRunner(std::unique_ptr<Device> device) : device_(std::move(device)), stream_(device_->create_stream()) {}
+  DeviceRunner(std::unique_ptr<Device> device, Queueing queueing)
+      : device_(std::move(device)), stream_(device_->create_stream()), queueing_(queueing) {}
   ~DeviceRunner() override { there_.clear(); }
 
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
@@ -90,7 +94,20 @@ class DeviceRunner final : public KernelRunner {
       }
       out.push_back({output.type, memory != nullptr ? memory : send(output.data, output.type.bytes())});
     }
-    stream_->run(op, in, out, modes);
+    const auto work = [&] { stream_->run(op, in, out, modes); };
+    work();
+    std::unique_ptr<Recording> recording;
+    if (queueing_ == Queueing::kRecorded) {
+      const auto restore = [&] {
+        for (std::size_t i = 0; i < outputs.size(); ++i)
+          stream_->copy({outputs[i].data, outputs[i].type.bytes()}, {out[i].data, outputs[i].type.bytes()});
+      };
+      restore();
+      recording = stream_->record_work(work);
+      restore();
+      if (recording != nullptr) stream_->replay(*recording);
+      else work();
+    }
     for (std::size_t i = 0; i < outputs.size(); ++i) receive(out[i].data, outputs[i].data, outputs[i].type.bytes());
     finish();
   }
@@ -152,6 +169,7 @@ class DeviceRunner final : public KernelRunner {
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
+  const Queueing queueing_;
   std::vector<DeviceMemory> there_;
 };
 
@@ -166,7 +184,9 @@ std::vector<KindOfRunner> kernel_runners() {
   };
   for (const KindOfDevice& kind : device_kinds()) {
     if (kind.name == "detached") continue;  // The CPU's kernels in another thread.
-    kinds.push_back({kind.name, [make = kind.make] { return std::make_unique<DeviceRunner>(make()); }});
+    kinds.push_back({kind.name, [make = kind.make] { return std::make_unique<DeviceRunner>(make(), Queueing::kOnce); }});
+    kinds.push_back(
+        {kind.name + "_recorded", [make = kind.make] { return std::make_unique<DeviceRunner>(make(), Queueing::kRecorded); }});
   }
   return kinds;
 }

@@ -313,7 +313,8 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
     }
     runner->run(c.op, in_refs, out_refs, modes);
     // A GPU's libraries round probabilities, and the sum that the bias is added to, to bf16.
-    const bool rounds_between = (GetParam().name == "cuda" && fused(c.op.kind)) || of_two_parts(c.op.kind);
+    const bool gpu = GetParam().name == "cuda" || GetParam().name == "cuda_recorded";
+    const bool rounds_between = (gpu && fused(c.op.kind)) || of_two_parts(c.op.kind);
     const double library = real == DType::kBF16 && rounds_between ? 0.01 * c.size : 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       HostTensor& output = i == 0 ? *first_output : outputs[i];
