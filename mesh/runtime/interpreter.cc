@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -42,6 +41,7 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
     return;
   }
   device_ = std::make_unique<DetachedStep>(*resources.copies, resources.stream, program.num_handles, inbox_, wake_);
+  graphs_ = &resources.storage.graphs().of(program);
   timeline_.compute(begun_);
   if (program.collective_order.empty()) return;
   if (resources.collectives == nullptr)
@@ -86,6 +86,7 @@ Interpreter::Progress Interpreter::go_on() {
   throw_failure();
   if (collectives_) collectives_->poll();
   while (next_ < program_.instructions.size()) {
+    if (queue_stretch()) continue;
     const bool executed = std::visit(
         [&](const auto& instruction) {
           const bool waits = std::is_same_v<std::decay_t<decltype(instruction)>, Wait>;
@@ -185,20 +186,6 @@ bool Interpreter::execute(const Begin& begin) {
     if (device_->actions_ahead() >= kActionsAhead) return false;
   }
   reach({Mark::Kind::kBegin, begin});
-  return true;
-}
-
-bool Interpreter::execute(const Run& run) {
-  // An op has few operands; these keep their memory from one call to the next.
-  thread_local std::vector<ConstTensorRef> inputs;
-  thread_local std::vector<TensorRef> outputs;
-  thread_local std::vector<OutputMode> modes;
-  inputs.clear();
-  outputs.clear();
-  for (const std::uint32_t buffer : run.inputs) inputs.push_back(tensors_[buffer]);
-  for (const std::uint32_t buffer : run.outputs) outputs.push_back(tensors_[buffer]);
-  modes.assign(outputs.size(), run.accumulate ? OutputMode::kAccumulate : OutputMode::kWrite);
-  resources_.stream.run(program_.ops[run.op], inputs, outputs, modes);
   return true;
 }
 
@@ -307,76 +294,6 @@ bool Interpreter::execute(const Wait& wait) {
   const Start& start = *start_of_handle_[wait.handle];
   reach({Mark::Kind::kGoOn, {}, &program_.transfers[start.transfer], start.microbatch});
   waiting_since_.reset();
-  return true;
-}
-
-bool Interpreter::execute(const Accumulate& accumulate) {
-  const TensorRef& from = tensors_[accumulate.source];
-  const TensorRef& to = tensors_[accumulate.destination];
-  if (accumulate.first) {
-    resources_.stream.copy(bytes(from), bytes(to));
-  } else {
-    resources_.stream.add(from.as<float>(), to.as<float>());
-  }
-  return true;
-}
-
-bool Interpreter::execute(const Norm& norm) {
-  std::vector<std::span<const float>> gradients;
-  std::vector<std::uint32_t> parameters;
-  for (const ProgramParameter& parameter : program_.parameters) {
-    if (!parameter.counts_in_norm) continue;
-    gradients.emplace_back(tensors_[parameter.gradient].as<float>());
-    parameters.push_back(parameter.index);
-  }
-  if (!device_ || !device_->squares_queued()) reach({Mark::Kind::kLeaveActions});
-  std::vector<double> squares(gradients.size());
-  if (device_) {
-    const auto ready = device_->sums_of_squares(gradients);
-    if (!ready) return false;
-    std::ranges::copy(*ready, squares.begin());
-  } else {
-    resources_.stream.sums_of_squares(gradients, squares);
-    resources_.stream.synchronize();
-  }
-  const auto row = tensors_[norm.destination].as<double>();
-  std::fill(row.begin(), row.end(), 0.0);
-  for (std::size_t i = 0; i < squares.size(); ++i) row[parameters[i]] = squares[i];
-  return true;
-}
-
-bool Interpreter::execute(const Update& update) {
-  // Added by parameter, then by device: an order that does not depend on how the model is cut into stages.
-  const TensorRef& norms = tensors_[update.norms];
-  const auto devices = static_cast<std::size_t>(norms.type.shape[0]), parameters = static_cast<std::size_t>(norms.type.shape[1]);
-  const auto squares = norms.as<double>();
-  double sum = 0;
-  for (std::size_t p = 0; p < parameters; ++p) {
-    double of_parameter = 0;
-    for (std::size_t d = 0; d < devices; ++d) of_parameter += squares[d * parameters + p];
-    sum += of_parameter;
-  }
-  grad_norm_ = std::sqrt(sum);
-  const OptimizerStep& optimizer = request_.optimizer;
-  AdamW step;
-  step.learning_rate = optimizer.learning_rate;
-  step.beta1 = optimizer.beta1;
-  step.beta2 = optimizer.beta2;
-  step.epsilon = optimizer.epsilon;
-  step.step = optimizer.number;
-  step.weight_decay = optimizer.weight_decay;
-  step.gradient_scale = clip_factor(grad_norm_, optimizer.clip_norm);
-  std::vector<OptimizedParameter> parameters_to_update;
-  for (const ProgramParameter& parameter : program_.parameters) {
-    parameters_to_update.push_back(
-        {.gradient = tensors_[parameter.gradient].as<float>(),
-         .value = tensors_[parameter.value].as<float>(),
-         .first_moment = tensors_[parameter.first_moment].as<float>(),
-         .second_moment = tensors_[parameter.second_moment].as<float>(),
-         .decay = parameter.decay,
-         .working = parameter.working < 0 ? TensorRef{} : tensors_[static_cast<std::size_t>(parameter.working)]});
-  }
-  resources_.stream.adamw(step, parameters_to_update);
   return true;
 }
 

@@ -15,6 +15,7 @@
 #include "mesh/runtime/collective_engine.h"
 #include "mesh/runtime/copy_engine.h"
 #include "mesh/runtime/step.h"
+#include "mesh/runtime/step_graphs.h"
 #include "mesh/runtime/step_timeline.h"
 #include "mesh/runtime/storage.h"
 #include "transfer/execute/transfer_engine.h"
@@ -98,6 +99,8 @@ class Interpreter final {
   bool execute(const Accumulate& accumulate);
   bool execute(const Norm& norm);
   bool execute(const Update& update);
+  /// Queues all of the stretch that begins at the next instruction, if one does; whether it did.
+  bool queue_stretch();
   void reach(const Mark& mark);
   void begin_transfer(std::uint32_t handle, const HostBuffers& buffers);
   void take_messages();
@@ -126,6 +129,7 @@ class Interpreter final {
   StepTimeline timeline_;
   double grad_norm_ = 0;
   std::unique_ptr<DetachedStep> device_;         ///< Null for a device that computes inside its calls.
+  StepGraphs::Graphs* graphs_ = nullptr;         ///< Of a device that runs by itself.
   std::unique_ptr<CollectiveStep> collectives_;  ///< Null for a program without device collectives.
 };
 

@@ -8,6 +8,7 @@
 namespace weft::mesh {
 
 void Storage::provide(const Program& program, Stream& stream) {
+  graphs_.forget(program.name);
   for (const Persistent& persistent : program.persistents) {
     const auto found = blocks_.find(persistent.name);
     if (found != blocks_.end()) {
@@ -24,6 +25,7 @@ void Storage::provide(const Program& program, Stream& stream) {
     blocks_.emplace(persistent.name, Block{std::move(memory), persistent.place});
   }
   if (arena_.size() < program.arena_bytes) {
+    graphs_.forget_all();
     arena_ = DeviceMemory();
     arena_ = device_.allocate(program.arena_bytes);
     stream.fill_zero({arena_.data(), arena_.size()});

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "mesh/in_process/in_process_training.h"
+#include "mesh/program/stretches.h"
 #include "mesh/runtime/initialize.h"
 #include "mesh/schedules/named_schedules.h"
 #include "tests/support/detached_device.h"
@@ -48,6 +49,20 @@ std::vector<Combination> combinations() {
   return all;
 }
 
+/// What the devices of a plan should have recorded after two steps or more.
+DetachedDevice::Recordings recordings_after(std::uint64_t steps, const mesh::TrainingPlan& plan) {
+  DetachedDevice::Recordings expected;
+  for (const mesh::Program& program : plan.train.programs) {
+    const std::vector<mesh::Stretch> stretches = mesh::find_stretches(program);
+    std::set<std::uint32_t> works;
+    for (const mesh::Stretch& stretch : stretches) works.insert(stretch.work);
+    expected.made += works.size();
+    expected.replays += steps * stretches.size() - 2 * works.size();
+  }
+  expected.alive = expected.made;
+  return expected;
+}
+
 class DetachedMaster : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(DetachedMaster, GivesTheBitsOfTheCpu) {
@@ -66,6 +81,7 @@ TEST_P(DetachedMaster, GivesTheBitsOfTheCpu) {
     EXPECT_EQ(result.reshard_bytes, on_cpu.reshard_bytes);
     EXPECT_EQ(result.collective_bytes, on_cpu.collective_bytes);
   }
+  EXPECT_EQ(device.recordings(), recordings_after(kDetachedSteps, plan));
   EXPECT_EQ(gather(training, plan, kCheckpointRun), gather(expected, plan, kCheckpointRun));
 }
 

@@ -1,0 +1,69 @@
+#include "mesh/runtime/step_graphs.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+
+namespace weft::mesh {
+
+StepGraphs::Graphs::Graphs(StepGraphs& all, const Program& program)
+    : all_(all), instructions_(program.instructions.size()), stretches_(find_stretches(program)) {
+  for (const Stretch& stretch : stretches_) {
+    if (stretch.work >= recorded_.size()) recorded_.resize(stretch.work + 1);
+  }
+}
+
+const Stretch* StepGraphs::Graphs::beginning_at(std::size_t instruction) const {
+  const auto at = std::ranges::lower_bound(stretches_, instruction, {}, &Stretch::begin);
+  return at != stretches_.end() && at->begin == instruction ? &*at : nullptr;
+}
+
+void StepGraphs::Graphs::queue(const Stretch& stretch, Stream& stream, const std::function<void()>& work) {
+  Recorded& recorded = recorded_[stretch.work];
+  if (recorded.recording != nullptr) return stream.replay(*recorded.recording);
+  const std::size_t instructions = stretch.end - stretch.begin;
+  if (!recorded.queued_before || !all_.records_ || instructions > all_.room_) {
+    work();
+    recorded.queued_before = true;
+    return;
+  }
+  WEFT_CHECK(all_.stream_ == nullptr || all_.stream_ == &stream);
+  recorded.recording = stream.record_work(work);
+  if (recorded.recording == nullptr) {
+    all_.records_ = false;
+    return;
+  }
+  all_.stream_ = &stream;
+  recorded.instructions = instructions;
+  all_.room_ -= instructions;
+}
+
+StepGraphs::~StepGraphs() {
+  try {
+    forget_all();
+  } catch (...) {
+    // Work that failed no longer uses what was recorded; whoever wanted its results has been told.
+    static_cast<void>(current_error());
+  }
+}
+
+StepGraphs::Graphs& StepGraphs::of(const Program& program) {
+  Graphs& graphs = programs_.try_emplace(program.name, *this, program).first->second;
+  WEFT_CHECK(graphs.instructions_ == program.instructions.size(), "'{}' has changed unknown to its storage", program.name);
+  return graphs;
+}
+
+void StepGraphs::forget(const std::string& program) {
+  const auto found = programs_.find(program);
+  if (found == programs_.end()) return;
+  if (stream_ != nullptr) stream_->synchronize();
+  for (const Graphs::Recorded& recorded : found->second.recorded_) room_ += recorded.instructions;
+  programs_.erase(found);
+}
+
+void StepGraphs::forget_all() {
+  while (!programs_.empty()) forget(std::string(programs_.begin()->first));
+}
+
+}  // namespace weft::mesh
