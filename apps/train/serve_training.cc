@@ -157,6 +157,7 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
   print_row(screen, "pipeline", pipeline_text(config.layout));
 
   const std::unique_ptr<PlanRunner> devices = start_devices(config, data);
+  if (const std::string gpus = mesh::describe_gpu_transfers(devices->plan()); !gpus.empty()) print_row(screen, "GPUs", gpus);
   MeshEngine engine(*devices);
   const TrainingRun training{.name = config.name,
                              .app = app.name(),

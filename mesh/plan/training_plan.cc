@@ -223,20 +223,10 @@ std::string path_text(const TrainingPlan& plan, std::uint32_t op) {
 }
 
 std::string gpu_transfers_text(const TrainingPlan& plan) {
-  if (!has_gpus(plan)) return "";
-  std::string text = "\nbetween GPUs\n";
-  if (plan.layout.gpu_transfers == GpuTransfers::kHost) return text + "  through host memory (pipeline.gpu_transfers: host)\n";
-  std::size_t carried = 0, all = 0;
-  std::set<std::uint32_t> seen;
-  for (const Program& program : plan.train.programs) {
-    for (const Transfer& transfer : program.transfers) {
-      if (transfer.kind == TransferKind::kNorm || !seen.insert(transfer.op).second) continue;
-      ++all;
-      carried += transfer.path == transfer::PathChoice::Path::kCollectives ? 1 : 0;
-    }
-  }
-  text += fmt::format("  {} of {} transfers of a training step by {}\n", carried, all,
-                      carried == 0 ? "the GPUs' own library" : plan.collectives.library);
+  const std::string line = describe_gpu_transfers(plan);
+  if (line.empty()) return "";
+  std::string text = fmt::format("\nbetween GPUs\n  {}\n", line);
+  if (plan.layout.gpu_transfers == GpuTransfers::kHost) return text;
   if (!plan.collectives.groups.empty()) {
     text += "  communicators:";
     for (const transfer::CommunicatorGroup& group : plan.collectives.groups) text += " " + transfer::to_string(group);
@@ -262,6 +252,23 @@ transfer::PathChoice path_of(const TrainingPlan& plan, std::uint32_t op) {
   const auto staged = plan.collectives.staged.front().find(op);
   if (staged == plan.collectives.staged.front().end()) return {Path::kCollectives, ""};
   return {Path::kStaged, staged->second};
+}
+
+std::string describe_gpu_transfers(const TrainingPlan& plan) {
+  if (!has_gpus(plan)) return "";
+  if (plan.layout.gpu_transfers == GpuTransfers::kHost) return "through host memory (pipeline.gpu_transfers: host)";
+  std::size_t carried = 0, all = 0;
+  std::set<std::uint32_t> seen;
+  for (const Program& program : plan.train.programs) {
+    for (const Transfer& transfer : program.transfers) {
+      if (transfer.kind == TransferKind::kNorm || !seen.insert(transfer.op).second) continue;
+      ++all;
+      carried += transfer.path == transfer::PathChoice::Path::kCollectives ? 1 : 0;
+    }
+  }
+  if (all == 0) return "";
+  return fmt::format("{} of {} transfers of a training step by {}", carried, all,
+                     carried == 0 ? "the GPUs' own library" : plan.collectives.library);
 }
 
 std::string describe(const TrainingPlan& plan, bool programs) {

@@ -78,4 +78,7 @@ transfer::PathChoice path_of(const TrainingPlan& plan, std::uint32_t op);
 /// for, every device's program.
 std::string describe(const TrainingPlan& plan, bool programs);
 
+/// How tensors go from GPU to GPU in a training step, in a line; empty where none does.
+std::string describe_gpu_transfers(const TrainingPlan& plan);
+
 }  // namespace weft::mesh
