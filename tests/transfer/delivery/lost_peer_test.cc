@@ -14,8 +14,8 @@
 namespace weft::transfer {
 namespace {
 
-/// Sends by tcp to one peer, which ends after the first payload: the wire knows it at once, and tells the ends of sends that it
-/// had noted before first, as Wire allows.
+/// Sends by tcp to one peer, which ends after the first payload, or when a test says so: the wire knows it at once, and tells it
+/// after the ends of sends that it had noted before, as Wire allows.
 class DyingPeerWire final : public Wire {
  public:
   DeviceId self() const override { return DeviceId(0); }
@@ -46,33 +46,74 @@ class DyingPeerWire final : public Wire {
   void wait(Nanoseconds) override {}
   void wake() override {}
 
+  void end_peer() { connected_ = false; }
+
  private:
   WireEvents* events_ = nullptr;
   bool connected_ = false;
   std::deque<std::pair<Token, std::size_t>> sent_;
 };
 
-TEST(LostPeer, MoreIsSentInTheEndOfASendThatIsToldAfterThePeerIsGone) {
-  ManualClock clock;
-  EngineOptions options;
-  options.mode = EngineOptions::Mode::kStepped;
-  TransferEngine engine(std::make_unique<DyingPeerWire>(), clock, options);
-  engine.connect(DeviceId(1), HostId(1), {});
+/// Device 0, with an engine that the test steps, and a tensor for device 1.
+class LostPeer : public testing::Test {
+ protected:
+  LostPeer() {
+    EngineOptions options;
+    options.mode = EngineOptions::Mode::kStepped;
+    auto wire = std::make_unique<DyingPeerWire>();
+    wire_ = wire.get();
+    engine_.emplace(std::move(wire), clock_, options);
+    engine_->connect(DeviceId(1), HostId(1), {});
+    const Shape shape = {4 << 20};
+    const Region whole = Region::whole(shape);
+    part_ = plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
+                         Topology::dense({1, 1}), Strategy::kBroadcast)
+                .device_part(DeviceId(0));
+    source_.resize(part_.tensors.front().source_bytes());
+  }
 
-  const Shape shape = {4 << 20};
-  const Region whole = Region::whole(shape);
-  const DevicePart part = plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
-                                       Topology::dense({1, 1}), Strategy::kBroadcast)
-                              .device_part(DeviceId(0));
-  const std::vector<std::byte> source(part.tensors.front().source_bytes());
-  const std::span<const std::byte> sources[] = {source};
-  const std::span<std::byte> destinations[] = {{}};
-  std::optional<Outcome<void>> outcome;
-  engine.start(part, {1, 1, 1, 1}, sources, destinations, {std::chrono::hours(1)},
-               [&](const TransferReport& report) { outcome = report.outcome; });
-  for (int i = 0; i < 1000 && !outcome; ++i) engine.poll();
-  ASSERT_TRUE(outcome && !outcome->ok());
-  EXPECT_EQ(outcome->error().code(), ErrorCode::kPeerDied);
+  void start(std::uint64_t step) {
+    const std::span<const std::byte> sources[] = {source_};
+    const std::span<std::byte> destinations[] = {{}};
+    engine_->start(part_, {1, step, 1, 1}, sources, destinations, {std::chrono::hours(1)},
+                   [this](const TransferReport& report) { outcome_ = report.outcome; });
+  }
+  /// How the transfer ends that was started last.
+  ErrorCode end() {
+    outcome_.reset();
+    for (int i = 0; i < 1000 && !outcome_; ++i) engine_->poll();
+    WEFT_CHECK(outcome_ && !outcome_->ok(), "a transfer to a lost device did not end, or not as it should");
+    return outcome_->error().code();
+  }
+
+  ManualClock clock_;
+  DevicePart part_;
+  std::vector<std::byte> source_;
+  DyingPeerWire* wire_ = nullptr;
+  std::optional<Outcome<void>> outcome_;
+  std::optional<TransferEngine> engine_;
+};
+
+TEST_F(LostPeer, MoreIsSentInTheEndOfASendThatIsToldAfterThePeerIsGone) {
+  start(1);
+  EXPECT_EQ(end(), ErrorCode::kPeerDied);
+}
+
+TEST_F(LostPeer, ATransferStartsWhenTheWireKnowsAndHasNotTold) {
+  wire_->end_peer();
+  start(1);
+  EXPECT_EQ(end(), ErrorCode::kPeerDied);
+}
+
+TEST_F(LostPeer, OneThatWasCutFromHereIsToBeConnectedAgain) {
+  start(1);
+  engine_->cancel_all(Error(ErrorCode::kCancelled, "enough"));
+  EXPECT_EQ(end(), ErrorCode::kCancelled);
+  start(2);
+  EXPECT_EQ(end(), ErrorCode::kFailedPrecondition);
+  engine_->connect(DeviceId(1), HostId(1), {});
+  start(3);
+  EXPECT_EQ(end(), ErrorCode::kPeerDied);
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ std::string EngineCore::name_of(DeviceId peer) const {
 void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> address) {
   hosts_[peer] = host;
   lost_.erase(peer);
+  cut_.erase(peer);
   try {
     wire_.connect(peer, host, address);
   } catch (const Error& error) {
@@ -80,11 +81,13 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   }
   for (const DeviceId peer : part.peers()) {
     if (const auto lost = lost_.find(peer); lost != lost_.end()) return refuse(lost->second);
-    if (!wire_.is_connected(peer)) {
-      return refuse(
-          Error(ErrorCode::kFailedPrecondition,
-                fmt::format("transfer {} needs {}, which is not connected; connect it first", to_string(id), name_of(peer))));
+    if (wire_.is_connected(peer)) continue;
+    if (hosts_.contains(peer) && !cut_.contains(peer)) {  // peer_lost() is on its way
+      return refuse(Error(ErrorCode::kPeerDied, fmt::format("lost the connection to {}", name_of(peer))));
     }
+    return refuse(
+        Error(ErrorCode::kFailedPrecondition,
+              fmt::format("transfer {} needs {}, which is not connected; connect it first", to_string(id), name_of(peer))));
   }
   failed_.erase(id);
   std::unique_ptr<ActiveTransfer> owned;
@@ -116,11 +119,11 @@ void EngineCore::cancel_all(const Error& error) {
   early_.clear();
   for (auto& [id, transfer] : transfers_) transfer->fail(error, ActiveTransfer::Tell::kNobody);
   for (auto& [id, transfer] : transfers_) transfer->drop_busy_peers();
-  for (const DeviceId peer : waiting) wire_.drop(peer);
+  for (const DeviceId peer : waiting) drop(peer);
 }
 
 void EngineCore::peer_died(DeviceId peer, const Error& error) {
-  wire_.drop(peer);
+  drop(peer);
   lose(peer, error);
 }
 
@@ -282,7 +285,10 @@ void EngineCore::send_abort(DeviceId peer, const TransferId& id, const Error& er
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }
 
-void EngineCore::drop(DeviceId peer) { wire_.drop(peer); }
+void EngineCore::drop(DeviceId peer) {
+  cut_.insert(peer);
+  wire_.drop(peer);
+}
 
 void EngineCore::message_arrived(const Message& message) {
   const auto header = ChunkHeader::parse(message.header);

@@ -131,6 +131,7 @@ class EngineCore final : public WireEvents {
   std::set<DeviceId> neighbours_;    // on this host
   std::set<DeviceId> over_network_;  // by tcp
   std::map<DeviceId, Error> lost_;
+  std::set<DeviceId> cut_;  // from here, since they were connected
   std::vector<Ending> finished_;
   std::uint64_t epoch_ = 0;
   TimePoint next_check_ = TimePoint::max();
