@@ -37,8 +37,9 @@ struct ClusterConfig {
   std::uint32_t threads_per_device = 1;
   DeviceChoice device = DeviceChoice::kCpu;
   bool share_gpu = false;  ///< whether several devices may compute on one GPU: slower than one, and without NCCL between them
-  bool deterministic =
-      true;  ///< whether GPUs give equal results for equal inputs; without it, backward attention in bf16 is faster
+  /// Whether GPUs give equal results for equal inputs; without it, backward attention in bf16 is faster, and so are sums between
+  /// GPUs, which the library then adds up in its own order.
+  bool deterministic = true;
 };
 
 /// Throws Error(kInvalidConfig) with all problems of the section.
