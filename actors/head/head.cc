@@ -34,7 +34,7 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       config_(std::move(config)),
       events_(std::move(events)),
       started_(clock_.now()),
-      store_(config_.state_directory),
+      store_(config_.state_directory, events_.on_warning),
       book_(clock_) {
   event(fmt::format("head is up: cluster {}, term {}, at {}", store_.cluster_id().substr(0, 12), store_.term(),
                     to_string(config_.address)));
@@ -43,18 +43,17 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
 void Head::event(std::string text) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const ClusterEvent event{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), std::move(text)};
-  store_.add_event(event);
   events_.on_event(event);
+  store_.add_event(event);
 }
 
 Joined Head::join(HostOffer offer) {
   if (offer.devices == 0) throw_error(ErrorCode::kInvalidArgument, "host '{}' offers no devices; give --devices N", offer.name);
   placement_.add_host(offer.name, offer.devices);
   const ProcessRef agent = context_.caller();
+  hosts_[offer.name] = {offer, agent, clock_.now()};
   event(fmt::format("host {} joined: {} device{}, {}, agent pid {} at {}", offer.name, offer.devices,
                     offer.devices == 1 ? "" : "s", offer.instruction_set, offer.pid, to_string(agent.address)));
-  const std::string name = offer.name;
-  hosts_[name] = {std::move(offer), agent, clock_.now()};
   return {store_.cluster_id(), store_.term()};
 }
 
@@ -70,8 +69,8 @@ void Head::leave() {
 
 Joined Head::own(OwnerOffer offer) {
   const ProcessRef caller = context_.caller();
+  owners_[caller.id] = {offer, caller};
   event(fmt::format("{} (pid {}) is here", offer.name, offer.pid));
-  owners_[caller.id] = {std::move(offer), caller};
   return {store_.cluster_id(), store_.term()};
 }
 
@@ -191,7 +190,7 @@ task<void> Head::peer_lost(ProcessId peer) {
   }
   const auto owner = owners_.find(peer);
   if (owner == owners_.end()) co_return;
-  event(fmt::format("{} (pid {}) is gone", owner->second.offer.name, owner->second.offer.pid));
+  const OwnerOffer gone = owner->second.offer;
   owners_.erase(owner);
   std::vector<MeshKey> orphans;
   for (auto& [key, mesh] : meshes_) {
@@ -199,6 +198,7 @@ task<void> Head::peer_lost(ProcessId peer) {
     mesh.failed = true;  // nobody is left to wait for an orderly end
     orphans.push_back(key);
   }
+  event(fmt::format("{} (pid {}) is gone", gone.name, gone.pid));
   co_await release_all(std::move(orphans));
 }
 
@@ -209,12 +209,12 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence, co
   hosts_.erase(found);
   placement_.remove_host(name);
   if (stopping_) return event(fmt::format("host {} has ended", name));
-  std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
-  event(fmt::format("host {} is gone: {}", name, note));
+  const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
   for (auto& [key, mesh] : meshes_) {
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
       if (mesh.places[rank].host == name) fail(key, mesh, rank, evidence, note);
   }
+  event(fmt::format("host {} is gone: {}", name, note));
 }
 
 void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
@@ -285,8 +285,8 @@ ClusterStatus Head::status() {
 std::vector<std::string> Head::incidents() { return store_.incidents(); }
 
 task<void> Head::stop(std::string reason) {
-  event("the cluster stops: " + reason);
   stopping_ = true;
+  event("the cluster stops: " + reason);
   // The owners first: they must hear why before their devices' last errors reach them.
   std::vector<Future<void>> told;
   for (const auto& [id, owner] : owners_) {

@@ -28,6 +28,7 @@ struct HeadConfig {
 
 struct HeadEvents {
   std::function<void(const ClusterEvent&)> on_event;       ///< for the log
+  std::function<void(const std::string&)> on_warning;      ///< for the log
   std::function<void(const std::string& reason)> on_stop;  ///< the process should end now
 };
 
@@ -97,6 +98,7 @@ class Head final {
   /// Takes the mesh out, and tells its hosts to end its processes. The devices stay taken.
   std::vector<Future<void>> stop_processes(const MeshKey& key);
   task<void> release_all(std::vector<MeshKey> keys);
+  /// For the log and the books; never throws. Comes last: first those are told who wait.
   void event(std::string text);
 
   Context& context_;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,11 +67,11 @@ class StateStore::Statement {
   int bound_ = 0;
 };
 
-StateStore::StateStore(const std::filesystem::path& directory) : path_(directory / "head.db") {
+StateStore::StateStore(const std::filesystem::path& directory, Warn warn) : path_(directory / "head.db"), warn_(std::move(warn)) {
   std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
+  if (std::filesystem::create_directories(directory, failed)) ::chmod(directory.c_str(), 0700);
   const std::string lock_path = (directory / "head.lock").string();
-  lock_ = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  lock_ = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_ < 0)
     throw_error(ErrorCode::kFailedPrecondition, "the head cannot write its state directory {}: {}; give another with --state",
                 directory.string(), ::strerror(errno));
@@ -96,13 +97,7 @@ StateStore::StateStore(const std::filesystem::path& directory) : path_(directory
       "CREATE TABLE IF NOT EXISTS incidents (term INTEGER NOT NULL, mesh TEXT NOT NULL, epoch INTEGER NOT "
       "NULL, text TEXT NOT NULL, "
       "PRIMARY KEY (term, mesh, epoch))");
-  {
-    Statement found(database_.get(), "SELECT id, term FROM cluster");
-    if (found.step()) {
-      cluster_id_ = found.text(0);
-      term_ = static_cast<std::uint64_t>(found.integer(1));
-    }
-  }
+  read();
   if (cluster_id_.empty()) {
     cluster_id_ = random_id();
     Statement(database_.get(), "INSERT INTO cluster VALUES (?, 0)").bind(cluster_id_).step();
@@ -112,6 +107,7 @@ StateStore::StateStore(const std::filesystem::path& directory) : path_(directory
 }
 
 StateStore::~StateStore() {
+  if (failing_) save();
   database_.reset();
   ::close(lock_);
 }
@@ -122,48 +118,103 @@ void StateStore::execute(const std::string& sql) {
   }
 }
 
+void StateStore::read() {
+  if (Statement found(database_.get(), "SELECT id, term FROM cluster"); found.step()) {
+    cluster_id_ = found.text(0);
+    term_ = static_cast<std::uint64_t>(found.integer(1));
+  }
+  Statement epochs(database_.get(), "SELECT mesh, epoch FROM mesh_epochs");
+  while (epochs.step()) epochs_[epochs.text(0)] = static_cast<std::uint64_t>(epochs.integer(1));
+  Statement events(database_.get(), "SELECT unix_ms, text FROM events ORDER BY rowid DESC LIMIT ?");
+  events.bind(static_cast<std::int64_t>(kEvents));
+  while (events.step()) events_.push_front({events.integer(0), events.text(1)});
+}
+
+void StateStore::save() {
+  try {
+    execute("BEGIN IMMEDIATE");
+    write_rows();
+    execute("COMMIT");
+  } catch (const Error& error) {
+    // Some failures have ended the transaction already.
+    if (::sqlite3_get_autocommit(database_.get()) == 0) ::sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+    failing_ = true;
+    if (const auto held_back = warnings_.admit(); held_back && warn_)
+      warn_(fmt::format("{}: {}; the cluster goes on, and what happens is kept in memory until there is space again",
+                        path_.string(), error.message()));
+    return;
+  }
+  unwritten_epochs_.clear();
+  unwritten_events_ = 0;
+  for (IncidentRow& row : incidents_) row.written = true;
+  if (std::exchange(failing_, false) && warn_) warn_(fmt::format("{} is written again", path_.string()));
+}
+
+void StateStore::write_rows() {
+  const auto term = static_cast<std::int64_t>(term_);
+  for (const std::string& mesh : unwritten_epochs_)
+    Statement(database_.get(), "INSERT OR REPLACE INTO mesh_epochs VALUES (?, ?)")
+        .bind(mesh)
+        .bind(static_cast<std::int64_t>(epochs_.at(mesh)))
+        .step();
+  for (std::size_t i = events_.size() - unwritten_events_; i < events_.size(); ++i)
+    Statement(database_.get(), "INSERT INTO events VALUES (?, ?, ?)")
+        .bind(term)
+        .bind(events_[i].unix_ms)
+        .bind(events_[i].text)
+        .step();
+  for (const IncidentRow& row : incidents_) {
+    if (row.written) continue;
+    Statement(database_.get(), "INSERT OR REPLACE INTO incidents VALUES (?, ?, ?, ?)")
+        .bind(term)
+        .bind(row.mesh)
+        .bind(static_cast<std::int64_t>(row.epoch))
+        .bind(row.text)
+        .step();
+  }
+  Statement(database_.get(), "DELETE FROM events WHERE rowid <= (SELECT max(rowid) FROM events) - ?")
+      .bind(static_cast<std::int64_t>(kEvents))
+      .step();
+  Statement(database_.get(), "DELETE FROM incidents WHERE rowid <= (SELECT max(rowid) FROM incidents) - ?")
+      .bind(static_cast<std::int64_t>(kIncidents))
+      .step();
+}
+
 std::uint64_t StateStore::next_mesh_epoch(const std::string& mesh) {
-  Statement statement(database_.get(),
-                      "INSERT INTO mesh_epochs VALUES (?, 1) ON CONFLICT (mesh) DO UPDATE SET epoch = epoch "
-                      "+ 1 RETURNING epoch");
-  statement.bind(mesh);
-  statement.step();
-  const auto epoch = static_cast<std::uint64_t>(statement.integer(0));
-  statement.step();  // to its end, which commits
+  const std::uint64_t epoch = ++epochs_[mesh];
+  unwritten_epochs_.insert(mesh);
+  save();
   return epoch;
 }
 
 void StateStore::add_event(const ClusterEvent& event) {
-  Statement(database_.get(), "INSERT INTO events VALUES (?, ?, ?)")
-      .bind(static_cast<std::int64_t>(term_))
-      .bind(event.unix_ms)
-      .bind(event.text)
-      .step();
+  events_.push_back(event);
+  if (events_.size() > kEvents) events_.pop_front();
+  unwritten_events_ = std::min(unwritten_events_ + 1, events_.size());
+  save();
 }
 
 void StateStore::add_incident(const Incident& incident) {
-  Statement(database_.get(), "INSERT OR REPLACE INTO incidents VALUES (?, ?, ?, ?)")
-      .bind(static_cast<std::int64_t>(term_))
-      .bind(incident.mesh)
-      .bind(static_cast<std::int64_t>(incident.epoch))
-      .bind(incident.describe())
-      .step();
+  const auto known = std::find_if(incidents_.begin(), incidents_.end(), [&](const IncidentRow& row) {
+    return row.mesh == incident.mesh && row.epoch == incident.epoch;
+  });
+  if (known != incidents_.end()) {
+    known->text = incident.describe();
+    known->written = false;
+  } else {
+    incidents_.push_back({incident.mesh, incident.epoch, incident.describe(), false});
+    if (incidents_.size() > kIncidents) incidents_.pop_front();
+  }
+  save();
 }
 
-std::vector<ClusterEvent> StateStore::last_events(std::size_t count) {
-  Statement statement(database_.get(), "SELECT unix_ms, text FROM events ORDER BY rowid DESC LIMIT ?");
-  statement.bind(static_cast<std::int64_t>(count));
-  std::vector<ClusterEvent> events;
-  while (statement.step()) events.push_back({statement.integer(0), statement.text(1)});
-  std::reverse(events.begin(), events.end());
-  return events;
+std::vector<ClusterEvent> StateStore::last_events(std::size_t count) const {
+  return {events_.end() - static_cast<std::ptrdiff_t>(std::min(count, events_.size())), events_.end()};
 }
 
-std::vector<std::string> StateStore::incidents() {
-  Statement statement(database_.get(), "SELECT text FROM incidents WHERE term = ? ORDER BY rowid");
-  statement.bind(static_cast<std::int64_t>(term_));
+std::vector<std::string> StateStore::incidents() const {
   std::vector<std::string> texts;
-  while (statement.step()) texts.push_back(statement.text(0));
+  for (const IncidentRow& row : incidents_) texts.push_back(row.text);
   return texts;
 }
 

@@ -1,12 +1,20 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "actors/head/cluster_messages.h"
+#include "core/base/clock.h"
+#include "core/log/log_limit.h"
 
 struct sqlite3;
 
@@ -17,10 +25,19 @@ namespace weft::actors {
 ///
 /// One SQLite database in WAL mode, `head.db` in the state directory. Owned by the head; one thread at a
 /// time. Two heads on one directory: the second throws Error(kFailedPrecondition).
+///
+/// Once it is open nothing throws: answers come from memory, and what cannot be written (a full disk) is kept there until the
+/// next write that succeeds. Memory and file hold the last events and incidents only (kEvents, kIncidents): a head runs for
+/// months.
 class StateStore {
  public:
-  /// Opens or creates it, and begins a new term. `directory` is created.
-  explicit StateStore(const std::filesystem::path& directory);
+  static constexpr std::size_t kEvents = 10'000;
+  static constexpr std::size_t kIncidents = 1'000;
+  /// Told at most once a minute while the state cannot be written, and once when it can again.
+  using Warn = std::function<void(const std::string&)>;
+
+  /// Opens or creates it, and begins a new term. `directory` is created, for this user alone.
+  explicit StateStore(const std::filesystem::path& directory, Warn warn = {});
   ~StateStore();
   StateStore(const StateStore&) = delete;
   StateStore& operator=(const StateStore&) = delete;
@@ -31,15 +48,26 @@ class StateStore {
   /// 1, 2, 3, ... for each name, across terms.
   std::uint64_t next_mesh_epoch(const std::string& mesh);
   void add_event(const ClusterEvent& event);
+  /// Replaces what is known of the same mesh and epoch.
   void add_incident(const Incident& incident);
   /// The last `count` events, oldest first.
-  std::vector<ClusterEvent> last_events(std::size_t count);
-  /// Texts of all incidents of this term, oldest first.
-  std::vector<std::string> incidents();
+  std::vector<ClusterEvent> last_events(std::size_t count) const;
+  /// Texts of the incidents of this term, oldest first.
+  std::vector<std::string> incidents() const;
 
  private:
   class Statement;
+  struct IncidentRow {
+    std::string mesh;
+    std::uint64_t epoch = 0;
+    std::string text;
+    bool written = false;
+  };
   void execute(const std::string& sql);
+  void read();
+  /// Writes what is not written yet, all or nothing.
+  void save();
+  void write_rows();
 
   struct Close {
     void operator()(sqlite3* database) const;
@@ -49,6 +77,16 @@ class StateStore {
   std::unique_ptr<sqlite3, Close> database_;
   std::string cluster_id_;
   std::uint64_t term_ = 0;
+
+  std::map<std::string, std::uint64_t> epochs_;
+  std::set<std::string> unwritten_epochs_;
+  std::deque<ClusterEvent> events_;
+  std::size_t unwritten_events_ = 0;   // the newest so many
+  std::deque<IncidentRow> incidents_;  // of this term
+  const SteadyClock clock_;
+  const Warn warn_;
+  LogLimit warnings_{clock_, std::chrono::minutes(1)};
+  bool failing_ = false;
 };
 
 }  // namespace weft::actors

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,8 @@ void write_whole(const std::string& path, const std::string& text) {
 }  // namespace
 
 int serve_head(const HeadRole& role) {
+  // A limit on the size of files is an error of a write, as a full disk is: the head outlives both.
+  ::signal(SIGXFSZ, SIG_IGN);
   ProcessEnd end;
   const SignalWatch signals([&end](int) { end.set(0, "stopped by a signal"); });
   SystemOptions options;
@@ -37,6 +40,7 @@ int serve_head(const HeadRole& role) {
   });
   const Address address = system.listen(role.listen);
   const HeadEvents events{[log](const ClusterEvent& event) { log.info("{}", event.text); },
+                          [log](const std::string& warning) { log.warning("{}", warning); },
                           [&end](const std::string& reason) { end.set(0, reason); }};
   system.host_made<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(context, HeadConfig{address, role.state_directory}, events);

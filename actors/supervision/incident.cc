@@ -41,6 +41,10 @@ IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
       incident.first_cause = last;
     return {incident, false};
   }
+  if (incidents_.size() == kKept) {
+    incidents_.erase(incidents_.begin());
+    began_.erase(began_.begin());
+  }
   Incident incident{casualty.mesh, casualty.epoch, {}, 0};
   incident.casualties.push_back(std::move(casualty));
   incidents_.push_back(std::move(incident));

@@ -53,19 +53,20 @@ struct Incident {
 ///
 /// Deaths within the quiescence window of the first one compete for being its cause: being killed by a signal
 /// beats an exit status, which beats a lost connection, as ranks that merely lost a peer tend to exit by
-/// themselves. Later ones are only attached.
+/// themselves. Later ones are only attached. The last kKept incidents are kept: the head lives for months.
 class IncidentBook {
  public:
+  static constexpr std::size_t kKept = 1'000;
   explicit IncidentBook(const Clock& clock, Nanoseconds window = std::chrono::milliseconds(200))
       : clock_(clock), window_(window) {}
 
-  /// The incident that the casualty belongs to, and whether it is new.
+  /// The incident that the casualty belongs to, valid until the next call, and whether it is new.
   struct Recorded {
     const Incident& incident;
     bool is_new;
   };
   Recorded record(Casualty casualty);
-  /// All, in the order they began.
+  /// The last ones, in the order they began.
   const std::vector<Incident>& incidents() const { return incidents_; }
 
  private:

@@ -1,6 +1,7 @@
 // What an operator types in separate terminals, and what an author's own program does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 
@@ -70,6 +71,35 @@ TEST(ByHand, DeathOfTheHeadEndsJoinedHosts) {
   EXPECT_EQ(host.wait(), 1);
   EXPECT_THAT(host.text(), HasSubstr("host alpha ends: the head at " + address + " is gone"));
   head.wait();
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
+  RealProcesses processes("full_disk");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  const std::vector<std::string> join = {"join", address, "--name", "alpha"};
+  auto& agent = processes.start("weft", join);
+  agent.word_after("has joined cluster");
+  const rlimit full{1, RLIM_INFINITY};  // no write of the head succeeds from here on
+  ASSERT_EQ(::prlimit(head.pid, RLIMIT_FSIZE, &full, nullptr), 0);
+  processes.write("run.yaml",
+                  "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: alpha}]}\n"
+                  "work: {actors: 1, seconds: 60}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--head", address});
+  run.word_after("working");
+  ::kill(agent.pid, SIGKILL);
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.text(), HasSubstr("on alpha device 0 (pid "));
+  EXPECT_THAT(run.text(), HasSubstr(fmt::format("is lost: its agent (pid {}) died", agent.pid)));
+  auto& again = processes.start("weft", join);
+  again.word_after("has joined cluster");
+  const auto status = nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
+  EXPECT_EQ(status["hosts"][0]["agent_pid"], again.pid);
+  EXPECT_THAT(status["events"].dump(), HasSubstr("host alpha is gone"));
+  auto& stop = processes.run("weft", {"stop", "--head", address});
+  EXPECT_EQ(stop.wait(), 0) << stop.text();
+  EXPECT_EQ(head.wait(), 0);
   EXPECT_TRUE(processes.none_left());
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/base/error.h"
@@ -45,6 +47,62 @@ TEST_F(StateStoreTest, KeepsOneTextPerIncident) {
   incident.casualties[0].actor = "front[tensor=1]";
   store.add_incident(incident);
   EXPECT_THAT(store.incidents(), ::testing::ElementsAre(::testing::HasSubstr("front[tensor=1]")));
+}
+
+/// While it lives no file of this process can grow: every write fails, as on a full disk.
+class FullDisk {
+ public:
+  FullDisk() {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{1, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(StateStoreTest, AFullDiskStopsNothingAndIsMadeUpForLater) {
+  std::vector<std::string> warnings;
+  {
+    StateStore store(directory_, [&](const std::string& text) { warnings.push_back(text); });
+    EXPECT_EQ(store.next_mesh_epoch("front"), 1u);
+    store.add_event({1, "before"});
+    {
+      const FullDisk full;
+      store.add_event({2, "while it is full"});
+      store.add_incident(Incident{"front", 1, {Casualty{}}, 0});
+      EXPECT_EQ(store.next_mesh_epoch("front"), 2u);
+      EXPECT_EQ(store.next_mesh_epoch("back"), 1u);
+    }
+    EXPECT_EQ(store.last_events(2).at(1).text, "while it is full");
+    EXPECT_EQ(store.incidents().size(), 1u);
+    EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr("the cluster goes on"))) << "one line, not one per write";
+    store.add_event({3, "there is space again"});
+    EXPECT_THAT(warnings.back(), ::testing::HasSubstr("is written again"));
+  }
+  StateStore store(directory_);
+  std::vector<std::string> texts;
+  for (const ClusterEvent& event : store.last_events(10)) texts.push_back(event.text);
+  EXPECT_THAT(texts, ::testing::ElementsAre("before", "while it is full", "there is space again"));
+  EXPECT_EQ(store.next_mesh_epoch("front"), 3u);
+  EXPECT_EQ(store.next_mesh_epoch("back"), 2u);
+}
+
+TEST_F(StateStoreTest, KeepsTheLastEventsAndIncidents) {
+  {
+    StateStore store(directory_);
+    for (std::size_t i = 0; i < StateStore::kEvents + 20; ++i) store.add_event({static_cast<std::int64_t>(i), "event"});
+    for (std::uint64_t i = 0; i < StateStore::kIncidents + 5; ++i) store.add_incident(Incident{"front", i, {Casualty{}}, 0});
+    EXPECT_EQ(store.last_events(StateStore::kEvents * 2).size(), StateStore::kEvents);
+    EXPECT_EQ(store.incidents().size(), StateStore::kIncidents);
+  }
+  StateStore store(directory_);
+  const auto events = store.last_events(StateStore::kEvents * 2);
+  EXPECT_EQ(events.size(), StateStore::kEvents);
+  EXPECT_EQ(events.front().unix_ms, 20);
 }
 
 TEST_F(StateStoreTest, SecondHeadOnOneDirectoryIsRefused) {

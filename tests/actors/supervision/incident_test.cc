@@ -53,6 +53,18 @@ TEST(IncidentBook, ASignalInTheWindowIsTheFirstCauseAndNotOneAfterIt) {
   EXPECT_EQ(book.record(late).incident.first_cause, 1u);
 }
 
+TEST(IncidentBook, KeepsTheLastOnes) {
+  ManualClock clock;
+  IncidentBook book(clock);
+  for (std::uint64_t epoch = 1; epoch <= IncidentBook::kKept + 3; ++epoch) {
+    Casualty casualty;
+    casualty.epoch = epoch;
+    EXPECT_TRUE(book.record(casualty).is_new);
+  }
+  EXPECT_EQ(book.incidents().size(), IncidentBook::kKept);
+  EXPECT_EQ(book.incidents().front().epoch, 4u);
+}
+
 TEST(IncidentBook, BetterEvidenceOfTheSameDeathReplacesTheWorse) {
   ManualClock clock;
   IncidentBook book(clock);
