@@ -2,10 +2,13 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include "tests/support/real_processes.h"
@@ -67,17 +70,25 @@ class Sink {
   }
   ~Sink() { ::close(socket_); }
   int port() const { return ntohs(own_.sin_port); }
-  /// Bytes of one connection, up to its end.
-  std::uint64_t take() const {
+  /// Bytes of one connection, up to its end. Nothing when nobody connects or nothing comes for `within`.
+  std::optional<std::uint64_t> take(std::chrono::milliseconds within = 20s) const {
+    if (!readable(socket_, within)) return std::nullopt;
     const int connection = ::accept(socket_, nullptr, nullptr);
     std::vector<char> buffer(1 << 16);
     std::uint64_t total = 0;
-    for (ssize_t got = 0; (got = ::read(connection, buffer.data(), buffer.size())) > 0;) total += static_cast<std::uint64_t>(got);
+    ssize_t got = -1;
+    while (readable(connection, within) && (got = ::read(connection, buffer.data(), buffer.size())) > 0)
+      total += static_cast<std::uint64_t>(got);
     ::close(connection);
-    return total;
+    return got == 0 ? std::optional(total) : std::nullopt;
   }
 
  private:
+  static bool readable(int socket, std::chrono::milliseconds within) {
+    pollfd waiting{socket, POLLIN, 0};
+    return ::poll(&waiting, 1, static_cast<int>(within.count())) == 1;
+  }
+
   int socket_;
   sockaddr_in own_{};
 };
@@ -92,13 +103,16 @@ TEST_F(Hosts, HaveTheirOwnNamesProcessesAndInterfaces) {
   EXPECT_THAT(again.text(), HasSubstr("is up already"));
 }
 
+TEST(Sink, GivesUpWhenNobodyConnects) { EXPECT_EQ(Sink().take(10ms), std::nullopt); }
+
 TEST_F(Hosts, BytesPassTheShapedLinkAndAreCounted) {
   ASSERT_EQ(hosts({"up", "2", "--rate", "80mbit"}).wait(), 0);
   const Sink sink;
   auto& sender =
       start({"run", "0", "bash", "-c", fmt::format("head -c 3000000 /dev/zero > /dev/tcp/{}/{}", address("outer"), sink.port())});
-  EXPECT_EQ(sink.take(), 3'000'000u);
+  const std::optional<std::uint64_t> taken = sink.take();
   EXPECT_EQ(sender.wait(), 0) << sender.text();
+  EXPECT_EQ(taken, 3'000'000u) << sender.text();
   EXPECT_GE(sent("0"), 3'000'000u);
   EXPECT_LE(sent("0"), 3'300'000u);
   EXPECT_LE(sent("1"), 100'000u);

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
@@ -88,6 +89,8 @@ Listening listen_on_loopback() {
   sockaddr_in address = loopback(0);
   WEFT_CHECK(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
   WEFT_CHECK(::listen(socket, 4) == 0);
+  const timeval within{20, 0};  // of accept(): a client that failed must not hold this process
+  WEFT_CHECK(::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof(within)) == 0);
   socklen_t size = sizeof(address);
   ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   return {socket, ntohs(address.sin_port)};
@@ -95,6 +98,7 @@ Listening listen_on_loopback() {
 
 void serve_raw(int listening_socket, HandOver hand_over) {
   const int socket = ::accept(listening_socket, nullptr, nullptr);
+  WEFT_CHECK(socket >= 0);
   no_delay(socket);
   Message message;
   if (hand_over == HandOver::kNone) {

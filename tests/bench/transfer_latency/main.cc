@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,10 +170,13 @@ int tcp_pair(int port_channel, bool listens) {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
+    const timeval within{20, 0};  // of accept(): the other side may have failed
+    WEFT_CHECK(::setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof(within)) == 0);
     WEFT_CHECK(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 && ::listen(listener, 1) == 0);
     ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
     write_all(port_channel, &address, sizeof(address));
     const int connection = ::accept(listener, nullptr, nullptr);
+    WEFT_CHECK(connection >= 0);
     ::close(listener);
     return connection;
   }
