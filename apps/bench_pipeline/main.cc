@@ -1,5 +1,5 @@
 // weft bench pipeline: training steps under schedules, resharding strategies and ways of overlap, on hosts with real (shaped)
-// links, beside the bound that no schedule can beat.
+// links, beside what is left when all transfers are hidden, and the bound that no runtime can beat.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -105,8 +105,9 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
 
 int parse_and_run(int argc, char** argv) {
   BenchOptions options;
-  CLI::App app("Training steps on hosts with shaped links: schedules, resharding and overlap, beside the bound.",
-               "weft bench pipeline");
+  CLI::App app(
+      "Training steps on hosts with shaped links: schedules, resharding and overlap, beside the reference and the bound.",
+      "weft bench pipeline");
   app.get_formatter()->column_width(34);
   app.add_option("--cases", options.cases, "Cases or groups of them; see --list")->delimiter(',')->type_name("NAME,...");
   app.add_option("--schedules", options.schedules, "Schedules to compare")

@@ -14,7 +14,7 @@ using mesh::Lowering;
 using mesh::Payload;
 using transfer::Strategy;
 
-/// Schedules without their own copy of the signals for each: one bound is enough.
+/// Schedules without their own copy of the signals for each: one reference is enough.
 std::vector<Arm> with_one_signal(const std::vector<std::string>& schedules, bool baseline) {
   std::vector<Arm> arms;
   if (baseline) arms.push_back(baseline_arm());

@@ -70,9 +70,9 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
   const double top = kTop + legend_height(names.size()) + 14;
   double high = 1;
   for (const WorkloadResult& result : results) {
-    if (result.reference() == nullptr) continue;
-    if (result.bound_seconds() > 0) high = std::max(high, result.reference()->median() / result.bound_seconds());
-    for (const ArmResult& arm : result.arms) high = std::max(high, result.reference()->median() / arm.median());
+    if (result.baseline() == nullptr) continue;
+    if (result.reference_seconds() > 0) high = std::max(high, result.baseline()->median() / result.reference_seconds());
+    for (const ArmResult& arm : result.arms) high = std::max(high, result.baseline()->median() / arm.median());
   }
   high *= 1.06;
   Svg svg(kLeft + width + kRight, top + kPlotHeight + 40);
@@ -85,21 +85,21 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
     const double left = kLeft + group * static_cast<double>(w) + kGroupGap / 2;
     for (const ArmResult& arm : result.arms) {
       if (arm.arm.is_signal()) continue;
-      const double speed = result.reference()->median() / arm.median();
+      const double speed = result.baseline()->median() / arm.median();
       svg.rect(left + kBar * static_cast<double>(position(arm.arm)), y_of(speed), kBar - 2, top + kPlotHeight - y_of(speed),
                fmt::format("fill='{}'", colour(position(arm.arm))),
                fmt::format("{}, {}: {:.2f}, step {:.1f} ms", result.name, to_string(arm.arm), speed, 1e3 * arm.median()));
     }
     const double right = left + group - kGroupGap;
-    if (result.bound_seconds() > 0) {
-      const double y = y_of(result.reference()->median() / result.bound_seconds());
+    if (result.reference_seconds() > 0) {
+      const double y = y_of(result.baseline()->median() / result.reference_seconds());
       svg.line(left - 4, y, right + 2, y, "stroke='#000000' stroke-width='1.1' stroke-dasharray='5 3'");
     }
     svg.text((left + right) / 2, top + kPlotHeight + 18, result.name + (result.emulated ? " (emulated)" : ""),
              Svg::Anchor::kMiddle, "font-size='12'");
   }
   svg.line(kLeft, y_of(0), kLeft + width, y_of(0), "stroke='#000000' stroke-width='1.1'");
-  svg.text(kLeft, top + kPlotHeight + 34, "dashed: the bound, signals only plus the first and the last transfers",
+  svg.text(kLeft, top + kPlotHeight + 34, "dashed: the reference, signals only plus the first and the last transfers",
            Svg::Anchor::kStart, "font-size='11' fill='#57606a'");
   return svg;
 }

@@ -8,7 +8,8 @@
 
 namespace weft::apps {
 
-/// A group of bars per workload, one bar per arm: speed against the reference arm, with a line where the bound is.
+/// A group of bars per workload, one bar per arm: speed against the baseline, with a line where the reference is (see
+/// WorkloadResult).
 Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& title);
 
 /// For workloads that differ in their transfer ratio only: time of a step over that of the fastest one with signals only, against

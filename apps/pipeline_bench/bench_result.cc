@@ -33,16 +33,17 @@ std::string row(const std::vector<std::string>& cells, const std::vector<std::si
 
 std::vector<std::string> cells_of(const WorkloadResult& result, const ArmResult& arm) {
   const double median = arm.median();
-  const double bound = result.bound_seconds();
+  const double reference = result.reference_seconds(), bound = result.bound_seconds();
   const bool signal = arm.arm.is_signal();
-  const ArmResult* reference = result.reference();
+  const ArmResult* baseline = result.baseline();
   return {arm.arm.schedule,
           signal ? "-" : std::string(transfer::to_string(arm.arm.strategy)),
           transfers_of(arm.arm),
           fmt::format("{:.1f}", 1e3 * median),
           fmt::format("{:.1f}", 1e3 * (arm.maximum() - arm.minimum())),
           arm.predicted_seconds > 0 ? fmt::format("{:+.1f} %", 100 * arm.prediction_error()) : "-",
-          signal || reference == nullptr ? "-" : fmt::format("{:.2f}", reference->median() / median),
+          signal || baseline == nullptr ? "-" : fmt::format("{:.2f}", baseline->median() / median),
+          signal || reference <= 0 ? "-" : fmt::format("{:.3f}", reference / median),
           signal || bound <= 0 ? "-" : fmt::format("{:.3f}", bound / median),
           result.signal() == nullptr ? "-" : fmt::format("{:.3f}", result.signal()->median() / median),
           signal ? "-" : percent(arm.hidden_share),
@@ -70,17 +71,22 @@ std::string closing_of(const WorkloadResult& result) {
     return text;
   }
   const ArmResult* best = result.best();
-  const ArmResult* reference = result.reference();
+  const ArmResult* baseline = result.baseline();
   if (best == nullptr) return text;
-  if (reference != nullptr && reference != best) {
+  if (baseline != nullptr && baseline != best) {
     text += fmt::format("  best of Weft ({}): {:.2f} times as fast as {}", best->arm.schedule,
-                        reference->median() / best->median(), to_string(reference->arm));
-    if (const double bound = result.bound_seconds(); bound > 0) {
-      text += fmt::format("; {:.3f} of the bound {} (signals {} + first and last transfers {}), {:.3f} of signals alone",
-                          bound / best->median(), format_seconds(bound), format_seconds(result.signal()->median()),
-                          format_seconds(result.unavoidable_seconds), result.signal()->median() / best->median());
+                        baseline->median() / best->median(), to_string(baseline->arm));
+    if (const double reference = result.reference_seconds(); reference > 0) {
+      text +=
+          fmt::format("; {:.3f} of the reference {} (Weft's signals {} + first and last transfers {}), {:.3f} of signals alone",
+                      reference / best->median(), format_seconds(reference), format_seconds(result.signal()->median()),
+                      format_seconds(result.unavoidable_seconds), result.signal()->median() / best->median());
     }
     text += "\n";
+  }
+  if (const double bound = result.bound_seconds(); bound > 0) {
+    text += fmt::format("  {:.3f} of the bound {} (the busiest device computes, or the busiest direction of a link is busy)\n",
+                        bound / best->median(), format_seconds(bound));
   }
   const double step = best->median() * result.time_scale;
   if (result.rows_per_step > 0) {
@@ -106,7 +112,7 @@ double ArmResult::median() const { return weft::median(seconds); }
 double ArmResult::minimum() const { return *std::min_element(seconds.begin(), seconds.end()); }
 double ArmResult::maximum() const { return *std::max_element(seconds.begin(), seconds.end()); }
 
-const ArmResult* WorkloadResult::reference() const {
+const ArmResult* WorkloadResult::baseline() const {
   for (const ArmResult& result : arms)
     if (result.arm == baseline_arm()) return &result;
   return arms.empty() ? nullptr : &arms.front();
@@ -120,12 +126,23 @@ const ArmResult* WorkloadResult::signal() const {
   return fastest(arms, [](const Arm& arm) { return arm.is_signal(); });
 }
 
-double WorkloadResult::bound_seconds() const { return signal() == nullptr ? 0 : signal()->median() + unavoidable_seconds; }
+double WorkloadResult::reference_seconds() const { return signal() == nullptr ? 0 : signal()->median() + unavoidable_seconds; }
+
+double WorkloadResult::bound_seconds() const {
+  double least = 0;
+  for (const ArmResult& result : arms) {
+    if (result.arm.is_signal()) continue;
+    const double seconds = std::max(result.busiest_seconds, result.link_seconds);
+    if (least == 0 || seconds < least) least = seconds;
+  }
+  return least;
+}
 
 std::string to_table(const WorkloadResult& result) {
-  std::vector<std::vector<std::string>> rows = {{"schedule", "resharding", "transfers", "step", "spread", "simulator", "speed-",
-                                                 "bound/", "signals/", "hidden", "bubble", "peak", ""},
-                                                {"", "", "", "ms", "ms", "off by", "up", "step", "step", "", "", "memory", ""}};
+  std::vector<std::vector<std::string>> rows = {
+      {"schedule", "resharding", "transfers", "step", "spread", "simulator", "speed-", "ref./", "bound/", "signals/", "hidden",
+       "bubble", "peak", ""},
+      {"", "", "", "ms", "ms", "off by", "up", "step", "step", "step", "", "", "memory", ""}};
   for (const ArmResult& arm : result.arms) rows.push_back(cells_of(result, arm));
   std::vector<std::size_t> widths(rows.front().size(), 0);
   for (const auto& cells : rows) {
@@ -150,6 +167,7 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
                                     {"time_scale", result.time_scale},
                                     {"byte_scale", result.byte_scale},
                                     {"unavoidable_seconds", result.unavoidable_seconds},
+                                    {"reference_seconds", result.reference_seconds()},
                                     {"bound_seconds", result.bound_seconds()}};
     if (result.transfer_ratio) entry["transfer_ratio"] = *result.transfer_ratio;
     entry["arms"] = nlohmann::ordered_json::array();
@@ -162,11 +180,12 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
                                {"steps", arm.seconds},
                                {"predicted_seconds", arm.predicted_seconds},
                                {"busiest_device_compute_seconds", arm.busiest_seconds},
+                               {"busiest_link_seconds", arm.link_seconds},
                                {"bubble", arm.bubble()},
                                {"hidden_share", arm.hidden_share},
                                {"peak_bytes", arm.peak_bytes},
                                {"actions_of_busiest_device", arm.actions},
-                               {"speed_up", result.reference()->median() / arm.median()},
+                               {"speed_up", result.baseline()->median() / arm.median()},
                                {"note", arm.note}});
     }
     entry["peers"] = nlohmann::ordered_json::array();

@@ -15,6 +15,7 @@ struct ArmResult {
   std::vector<double> seconds;   ///< By measured step, of the slowest device.
   double predicted_seconds = 0;  ///< By the simulator; 0: not predicted.
   double busiest_seconds = 0;    ///< Computing, on the device that computes most: median over steps.
+  double link_seconds = 0;       ///< For which the busiest direction of a link is busy in a step; 0: links are not shaped.
   double hidden_share = 1;       ///< Of the time in which resharded bytes arrived; see StepResult::hidden_share.
   std::uint64_t peak_bytes = 0;  ///< Memory of the device that needs most: activations, buffers, parameters, gradients.
   std::int64_t actions = 0;      ///< Of the device that has most.
@@ -57,13 +58,17 @@ struct WorkloadResult {
   std::vector<ArmResult> arms;
   std::vector<PeerResult> peers;
 
-  /// The arm that all speed-ups refer to: the baseline, or the first one. Null without arms.
-  const ArmResult* reference() const;
+  /// The arm that all speed-ups refer to: send_recv, blocking, 1f1b if it was run, else the first one. Null without arms.
+  const ArmResult* baseline() const;
   /// The fastest arm with Weft's resharding and real tensors; null if there is none.
   const ArmResult* best() const;
   /// The fastest one with signals only; null if there is none.
   const ArmResult* signal() const;
-  /// Of a step: the fastest one with signals plus what cannot be hidden; 0 if unknown.
+  /// What to expect of a step whose transfers are all hidden: Weft's own fastest arm with signals plus what cannot be hidden; 0
+  /// if unknown. Not a bound: the runtime's overhead and the bubbles of that arm's schedule are in it.
+  double reference_seconds() const;
+  /// No schedule and no runtime can be faster with these kernels, links and plans: computing of the busiest device, or the
+  /// busiest direction of a link, whichever takes longer, in the arm with tensors in which that is least. 0 if unknown.
   double bound_seconds() const;
 };
 

@@ -14,6 +14,7 @@
 #include "mesh/schedules/named_schedules.h"
 #include "mesh/simulation/simulate.h"
 #include "mesh/stage_costs/plan_costs.h"
+#include "mesh/stage_costs/program_seconds.h"
 
 namespace weft::apps {
 namespace {
@@ -178,6 +179,7 @@ ArmResult PipelineRun::run(const Arm& arm) {
   install(arm, schedule);
   result.predicted_seconds = model_.emulated ? emulated_step(group_.plan()) : measured_step(group_.plan(), measured());
   result.peak_bytes = peak_bytes(group_.plan());
+  if (options_.link_bits > 0) result.link_seconds = mesh::busiest_link_seconds(group_.plan());
   for (const auto& actions : schedule.actors) result.actions = std::max<std::int64_t>(result.actions, std::ssize(actions));
   take_steps(1);
   const std::vector<mesh::StepResult> steps = take_steps(options_.steps);

@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 #include <utility>
+#include <variant>
 
 #include "transfer/flow/egress_rule.h"
 #include "transfer/flow/simulate.h"
@@ -169,6 +170,30 @@ class TrafficMaker {
 
 Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network) {
   return TrafficMaker(topology, network).run(programs);
+}
+
+double busiest_link_seconds(const std::vector<Program>& programs, const transfer::Topology& topology,
+                            const transfer::Network& network) {
+  std::vector<double> egress(network.num_hosts(), 0), ingress(network.num_hosts(), 0);
+  for (const Program& program : programs) {
+    const transfer::HostId here = topology.host_of(program.device);
+    for (const Instruction& instruction : program.instructions) {
+      const Start* start = std::get_if<Start>(&instruction);
+      if (start == nullptr) continue;
+      for (const transfer::Stream& stream : program.transfers.at(start->transfer).part.streams) {
+        for (const transfer::DeviceId child : stream.children) {
+          const transfer::HostId there = topology.host_of(child);
+          if (there == here) continue;
+          egress.at(here.value()) += static_cast<double>(stream.bytes);
+          ingress.at(there.value()) += static_cast<double>(stream.bytes);
+        }
+      }
+    }
+  }
+  double most = 0;
+  for (std::size_t h = 0; h < network.num_hosts(); ++h)
+    most = std::max({most, egress[h] / network.hosts[h].egress(), ingress[h] / network.hosts[h].ingress()});
+  return most;
 }
 
 }  // namespace weft::mesh

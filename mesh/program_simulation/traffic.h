@@ -62,4 +62,9 @@ struct Traffic {
 /// little. Throws Error(kInvalidArgument) if the network lacks a host.
 Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network);
 
+/// Seconds for which the busiest direction of a host's link is busy in one step: the bytes that the programs' transfers send
+/// through it, over its rate. No order of the same transfers makes a step shorter. Throws what traffic_of() throws.
+double busiest_link_seconds(const std::vector<Program>& programs, const transfer::Topology& topology,
+                            const transfer::Network& network);
+
 }  // namespace weft::mesh

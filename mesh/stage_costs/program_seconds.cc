@@ -148,4 +148,8 @@ ProgramSimulation simulate_step(const TrainingPlan& plan, const InstructionSecon
   return simulate_programs(plan.train.programs, seconds, traffic_of(plan.train.programs, plan.topology, plan.network));
 }
 
+double busiest_link_seconds(const TrainingPlan& plan) {
+  return busiest_link_seconds(plan.train.programs, plan.topology, plan.network);
+}
+
 }  // namespace weft::mesh

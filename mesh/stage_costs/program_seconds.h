@@ -19,4 +19,7 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
 /// One training step of the plan, its transfers over the network that it counts on.
 ProgramSimulation simulate_step(const TrainingPlan& plan, const InstructionSeconds& seconds);
 
+/// See busiest_link_seconds() of programs: of the plan's training step, over the network that it counts on.
+double busiest_link_seconds(const TrainingPlan& plan);
+
 }  // namespace weft::mesh

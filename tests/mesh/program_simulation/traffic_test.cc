@@ -92,5 +92,15 @@ TEST(Traffic, ASenderIsDoneBeforeItsReceiverWantsWhatThatPassesOn) {
               testing::ElementsAre(at(10), at(0), at(10), at(10)));
 }
 
+TEST(Traffic, TheBusiestLinkIsBusyForWhatEveryTransferSendsThroughIt) {
+  const transfer::Network network = transfer::Network::uniform(2, kRate);
+  // A copy of 512 KiB crosses once under broadcast and twice under send_recv, and each transfer is started three times.
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 3), topology(), network), 1.5);
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kSendRecv), 3), topology(), network), 3);
+  transfer::Network slow_receiver = network;
+  slow_receiver.hosts[1].nics[0].ingress = kRate / 4;
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 1), topology(), slow_receiver), 2);
+}
+
 }  // namespace
 }  // namespace weft::mesh
