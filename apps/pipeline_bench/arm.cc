@@ -27,10 +27,15 @@ std::string transfers_of(const Arm& arm) {
   return arm.lowering == Lowering::kSafe ? "blocking" : "overlapped";
 }
 
+std::string schedule_of(const Arm& arm) {
+  return arm.memory_of.empty() ? arm.schedule : fmt::format("{} in {}'s memory", arm.schedule, arm.memory_of);
+}
+
 std::string to_string(const Arm& arm) {
   const std::string early = arm.reductions == Reductions::kEarly ? ", early reductions" : "";
-  return arm.is_signal() ? fmt::format("signals only, {}{}", arm.schedule, early)
-                         : fmt::format("{}, {}, {}{}", transfer::to_string(arm.strategy), transfers_of(arm), arm.schedule, early);
+  return arm.is_signal()
+             ? fmt::format("signals only, {}{}", schedule_of(arm), early)
+             : fmt::format("{}, {}, {}{}", transfer::to_string(arm.strategy), transfers_of(arm), schedule_of(arm), early);
 }
 
 std::string paper_name(const Arm& arm) {

@@ -19,6 +19,8 @@ struct Arm {
   mesh::Lowering lowering = mesh::Lowering::kLanes;
   mesh::Payload payload = mesh::Payload::kTensors;
   Reductions reductions = Reductions::kAtTheEnd;
+  /// Of "auto": the named schedule whose memory it may hold; empty: what the most demanding of those beside it needs.
+  std::string memory_of = {};
 
   bool is_signal() const { return payload == mesh::Payload::kSignals; }
   friend bool operator==(const Arm&, const Arm&) = default;
@@ -26,6 +28,8 @@ struct Arm {
 
 /// "blocking" (safe mode), "overlapped", or "signals only".
 std::string transfers_of(const Arm& arm);
+/// "zb-h1", or "auto in eager-1f1b's memory".
+std::string schedule_of(const Arm& arm);
 /// "send_recv, blocking, 1f1b"
 std::string to_string(const Arm& arm);
 /// What the resharding paper (arXiv 2211.05322, section 5) calls this bundle: "Send/Recv", "Alpa", "Broadcast", "Overlap",

@@ -14,6 +14,9 @@ using mesh::Lowering;
 using mesh::Payload;
 using transfer::Strategy;
 
+/// What PyTorch's schedules hold, about: `auto` is also measured in no more memory than this one needs.
+constexpr const char* kFrugal = "eager-1f1b";
+
 /// Schedules without their own copy of the signals for each: one reference is enough.
 std::vector<Arm> with_one_signal(const std::vector<std::string>& schedules, bool baseline) {
   std::vector<Arm> arms;
@@ -41,7 +44,7 @@ void append_papers(std::vector<PipelineCase>& cases, const BenchOptions& options
 }
 
 void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) {
-  // Peers have it, and `auto` may hold as much as they.
+  // Peers have it, and `auto` may hold as much as it.
   std::vector<std::string> schedules = options.schedules;
   if (std::find(schedules.begin(), schedules.end(), "gpipe") == schedules.end()) schedules.insert(schedules.begin(), "gpipe");
   for (const std::string model : {"gpt-real", "u-transformer-real"}) {
@@ -52,6 +55,11 @@ void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) 
       one.model.microbatches = options.microbatches;
       one.transfer_ratio = ratio;
       one.arms = with_one_signal(schedules, true);
+      if (std::find(schedules.begin(), schedules.end(), "auto") != schedules.end()) {
+        Arm frugal{"auto", Strategy::kWeft, Lowering::kLanes};
+        frugal.memory_of = kFrugal;
+        one.arms.insert(one.arms.end() - 1, frugal);
+      }
       one.with_peer = model == "gpt-real";
       cases.push_back(std::move(one));
     }

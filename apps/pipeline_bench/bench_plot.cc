@@ -56,8 +56,6 @@ void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
   }
 }
 
-std::string schedule_of(const Arm& arm) { return arm.schedule; }
-
 }  // namespace
 
 Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& title) {
@@ -138,7 +136,7 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
     std::vector<std::pair<double, double>> line;
     for (const WorkloadResult& result : results) {
       for (const ArmResult& arm : result.arms) {
-        if (arm.arm.is_signal() || arm.arm.schedule != names[i] || arm.arm.strategy != transfer::Strategy::kWeft) continue;
+        if (arm.arm.is_signal() || schedule_of(arm.arm) != names[i] || arm.arm.strategy != transfer::Strategy::kWeft) continue;
         const double x = x_of(*result.transfer_ratio), signal = result.signal()->median();
         if (arm.predicted_seconds > 0) line.emplace_back(x, y_of(arm.predicted_seconds / signal));
         svg.circle(x, y_of(arm.median() / signal), 3.4, fmt::format("fill='{}'", colour(i)));

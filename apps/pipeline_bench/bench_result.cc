@@ -36,7 +36,7 @@ std::vector<std::string> cells_of(const WorkloadResult& result, const ArmResult&
   const double reference = result.reference_seconds(), bound = result.bound_seconds();
   const bool signal = arm.arm.is_signal();
   const ArmResult* baseline = result.baseline();
-  return {arm.arm.schedule,
+  return {schedule_of(arm.arm),
           signal ? "-" : std::string(transfer::to_string(arm.arm.strategy)),
           transfers_of(arm.arm),
           fmt::format("{:.1f}", 1e3 * median),
@@ -74,7 +74,7 @@ std::string closing_of(const WorkloadResult& result) {
   const ArmResult* baseline = result.baseline();
   if (best == nullptr) return text;
   if (baseline != nullptr && baseline != best) {
-    text += fmt::format("  best of Weft ({}): {:.2f} times as fast as {}", best->arm.schedule,
+    text += fmt::format("  best of Weft ({}): {:.2f} times as fast as {}", schedule_of(best->arm),
                         baseline->median() / best->median(), to_string(baseline->arm));
     if (const double reference = result.reference_seconds(); reference > 0) {
       text +=
@@ -98,9 +98,12 @@ std::string closing_of(const WorkloadResult& result) {
   double peer = 0;  // The best one.
   for (const PeerResult& other : result.peers)
     if (other.whole && (peer == 0 || other.seconds < peer)) peer = other.seconds;
+  const ArmResult* frugal = result.best_in_less_memory();
   for (const PeerResult& other : result.peers) {
     text += fmt::format("  {}: {}", other.name, format_seconds(other.seconds));
     if (other.whole) text += fmt::format(", Weft {:.2f} times as fast", other.seconds / best->median());
+    if (other.whole && frugal != nullptr)
+      text += fmt::format(" ({:.2f} in {}'s memory)", other.seconds / frugal->median(), frugal->arm.memory_of);
     text += other.whole && other.seconds == peer ? " as the best of them\n" : "\n";
   }
   return text;
@@ -120,6 +123,10 @@ const ArmResult* WorkloadResult::baseline() const {
 
 const ArmResult* WorkloadResult::best() const {
   return fastest(arms, [](const Arm& arm) { return !arm.is_signal() && arm.strategy == transfer::Strategy::kWeft; });
+}
+
+const ArmResult* WorkloadResult::best_in_less_memory() const {
+  return fastest(arms, [](const Arm& arm) { return !arm.memory_of.empty(); });
 }
 
 const ArmResult* WorkloadResult::signal() const {
@@ -186,6 +193,7 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
                                {"peak_bytes", arm.peak_bytes},
                                {"actions_of_busiest_device", arm.actions},
                                {"speed_up", result.baseline()->median() / arm.median()},
+                               {"memory_of", arm.arm.memory_of},
                                {"note", arm.note}});
     }
     entry["peers"] = nlohmann::ordered_json::array();

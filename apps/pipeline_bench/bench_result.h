@@ -62,6 +62,9 @@ struct WorkloadResult {
   const ArmResult* baseline() const;
   /// The fastest arm with Weft's resharding and real tensors; null if there is none.
   const ArmResult* best() const;
+  /// The fastest of those that may hold no more than a named schedule (Arm::memory_of): to be judged beside peers that hold as
+  /// little. Null if there is none.
+  const ArmResult* best_in_less_memory() const;
   /// The fastest one with signals only; null if there is none.
   const ArmResult* signal() const;
   /// What to expect of a step whose transfers are all hidden: Weft's own fastest arm with signals plus what cannot be hidden; 0

@@ -142,7 +142,7 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
   request.actor_of_stage = model_.layout.mesh_of_stage();
   request.microbatches = model_.layout.microbatches;
   request.memory_of_actor.assign(model_.layout.meshes.size(), 0);
-  std::vector<std::string> names = options_.schedules;
+  std::vector<std::string> names = arm.memory_of.empty() ? options_.schedules : std::vector{arm.memory_of};
   std::erase(names, kAuto);
   if (names.empty()) names.emplace_back("1f1b");
   for (const std::string& name : names) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "apps/pipeline_bench/arm.h"
@@ -69,6 +70,17 @@ TEST(WorkloadResult, TableSaysWhatCameOut) {
     EXPECT_NE(table.find(part), std::string::npos) << part << " is not in\n" << table;
 }
 
+TEST(WorkloadResult, PeersAreAlsoJudgedAtEqualMemory) {
+  WorkloadResult result = example();
+  Arm frugal{"auto", Strategy::kWeft, Lowering::kLanes};
+  frugal.memory_of = "eager-1f1b";
+  result.arms.push_back(measured(frugal, {1.25}));
+  EXPECT_EQ(result.best()->arm.schedule, "zb-h1");
+  const std::string table = to_table(result);
+  for (const char* part : {"auto in eager-1f1b's memory", "Weft 2.00 times as fast (1.62 in eager-1f1b's memory)"})
+    EXPECT_NE(table.find(part), std::string::npos) << part << " is not in\n" << table;
+}
+
 TEST(WorkloadResult, JsonHasEveryArm) {
   const auto document = nlohmann::json::parse(to_json({example()}));
   const auto& workload = document.at("workloads").at(0);
@@ -121,6 +133,7 @@ TEST(PipelineCases, AreFoundByNameAndGroup) {
   EXPECT_EQ(cases[0].model.name, "gpt-real");
   EXPECT_EQ(*cases[0].transfer_ratio, 0.5);
   EXPECT_TRUE(cases[0].with_peer);
+  EXPECT_TRUE(std::ranges::any_of(cases[0].arms, [](const Arm& arm) { return arm.memory_of == "eager-1f1b"; }));
   EXPECT_LT(all, all_pipeline_cases(options).size()) << "some are only run when asked for";
   options.cases = {"gpt-9b"};
   try {

@@ -101,7 +101,7 @@ def main():
     def make(parameters):
         groups = [{"params": [p for name, p in parameters if decays(name, p) == decayed], "weight_decay": 0.1 if decayed else 0.0}
                   for decayed in (True, False)]
-        return torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, fused=device == "cuda")
+        return torch.optim.AdamW(groups, lr=3e-4, betas=(0.9, 0.95), eps=1e-8, fused=True)
 
     optimizer = (MasterCopies if copies else Plain)(list(model.named_parameters()), make)
     forward = torch.compile(model) if arguments.compile else model
