@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -49,6 +50,8 @@ void put_in_place(const fs::path& from, const fs::path& to) {
   }
   throw_error(ErrorCode::kUnavailable, "cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
 }
+
+std::string name_of(std::int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
 
 bool is_complete(const fs::path& folder) { return fs::is_regular_file(folder / kDescription); }
 
@@ -101,6 +104,19 @@ Checkpoint read_description(const fs::path& folder) {
   }
 }
 
+/// "the second moment of 'h0.qkv.weight'": the first tensor with a value that is not finite; empty if there is none.
+std::string not_finite(const std::vector<ParameterState>& parameters) {
+  const auto finite = [](const std::vector<float>& values) {
+    return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+  };
+  for (const ParameterState& p : parameters) {
+    if (!finite(p.values)) return fmt::format("parameter '{}'", p.name);
+    if (!finite(p.first_moment)) return fmt::format("the first moment of '{}'", p.name);
+    if (!finite(p.second_moment)) return fmt::format("the second moment of '{}'", p.name);
+  }
+  return "";
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress)
@@ -118,8 +134,10 @@ void CheckpointStore::done(std::string_view point) const {
   if (progress_) progress_(point);
 }
 
-fs::path CheckpointStore::write(const Checkpoint& checkpoint) {
-  const std::string name = fmt::format("{}{:08}", kPrefix, checkpoint.step);
+fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) {
+  if (const std::string bad = not_finite(checkpoint.parameters); !bad.empty())
+    throw_error(ErrorCode::kFailedPrecondition, "{} is not finite after step {}", bad, checkpoint.step);
+  const std::string name = name_of(checkpoint.step);
   const fs::path building = folder_ / fmt::format("{}{}", kUnfinished, name);
   fs::path final_path = folder_ / name;
   try {
@@ -150,7 +168,7 @@ fs::path CheckpointStore::write(const Checkpoint& checkpoint) {
     fs::rename(link, folder_ / kLatest);
     done("link renamed");
     flush(folder_);
-    remove_old();
+    if (old_ones == OldOnes::kRemove) remove_old();
     done("old ones removed");
   } catch (const fs::filesystem_error& error) {
     throw_error(ErrorCode::kUnavailable, "cannot write the checkpoint {}: {}", final_path.string(), error.code().message());
@@ -172,6 +190,13 @@ void CheckpointStore::remove_old() const {
   for (const auto& entry : fs::directory_iterator(folder_))
     if (entry.path().filename().string().starts_with(kUnfinished)) replaced.push_back(entry.path());
   for (const fs::path& path : replaced) fs::remove_all(path, ignored);
+}
+
+std::optional<fs::path> CheckpointStore::newest_up_to(std::int64_t step) const {
+  const std::vector<fs::path> all = checkpoints_in(folder_);
+  const auto newer = std::ranges::upper_bound(all, folder_ / name_of(step));
+  if (newer == all.begin()) return std::nullopt;
+  return *std::prev(newer);
 }
 
 fs::path find_checkpoint(const fs::path& path) {
@@ -206,6 +231,10 @@ Checkpoint read_checkpoint(const fs::path& path) {
                                      .values = copy(tensor.values),
                                      .first_moment = moment("first_moment.", tensor),
                                      .second_moment = moment("second_moment.", tensor)});
+  if (const std::string bad = not_finite(checkpoint.parameters); !bad.empty())
+    throw_error(ErrorCode::kDataLoss,
+                "the checkpoint {} is of a run that had diverged: {} is not finite; resume from an older one", path.string(),
+                bad);
   return checkpoint;
 }
 

@@ -35,6 +35,9 @@ struct Checkpoint {
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
+/// What becomes of those that are more than to be kept when another has been written.
+enum class OldOnes : std::uint8_t { kRemove, kKeep };
+
 /// The checkpoints of one run, in a folder:
 ///
 ///   step-00000100/model.safetensors      parameters
@@ -53,9 +56,11 @@ class CheckpointStore {
   /// Keeps the newest `keep` (at least 1) checkpoints; removes what a crash left half-written.
   CheckpointStore(std::filesystem::path folder, int keep, Progress progress = {});
 
-  /// Returns the checkpoint's folder. Throws Error(kUnavailable) when the disk refuses; older checkpoints are
-  /// then intact.
-  std::filesystem::path write(const Checkpoint& checkpoint);
+  /// Returns the checkpoint's folder. Throws Error(kUnavailable) when the disk refuses, and Error(kFailedPrecondition) when a
+  /// value is not finite: training has diverged, and nothing is written. Older checkpoints are then intact.
+  std::filesystem::path write(const Checkpoint& checkpoint, OldOnes old_ones = OldOnes::kRemove);
+  /// The newest complete checkpoint of at most so many steps; nothing if there is none.
+  std::optional<std::filesystem::path> newest_up_to(std::int64_t step) const;
 
  private:
   void done(std::string_view point) const;
@@ -70,7 +75,7 @@ class CheckpointStore {
 /// folder. Throws Error(kNotFound) saying what was looked for.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
-/// Throws Error(kDataLoss) if a file is damaged.
+/// Throws Error(kDataLoss) if a file is damaged, or a value is not finite.
 Checkpoint read_checkpoint(const std::filesystem::path& checkpoint);
 
 }  // namespace weft::apps

@@ -41,6 +41,7 @@ StepMetrics parse(const Json& json) {
   m.transfer_seconds = json.at("transfer_seconds");
   m.exposed_transfer_seconds = json.at("exposed_transfer_seconds");
   m.resharded_bytes = json.at("resharded_bytes");
+  m.update_skipped = json.value("update_skipped", false);
   if (json.contains("validation_loss")) m.validation_loss = number_or_nan(json["validation_loss"]);
   return m;
 }
@@ -67,6 +68,7 @@ std::string to_json_line(const StepMetrics& m) {
                {"transfer_seconds", m.transfer_seconds},
                {"exposed_transfer_seconds", m.exposed_transfer_seconds},
                {"resharded_bytes", m.resharded_bytes}};
+  if (m.update_skipped) json["update_skipped"] = true;
   if (m.validation_loss) json["validation_loss"] = finite_or_null(*m.validation_loss);
   return json.dump();
 }

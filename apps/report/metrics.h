@@ -10,9 +10,10 @@ namespace weft::apps {
 
 /// What one training step came to: a line of metrics.jsonl. A value.
 struct StepMetrics {
-  std::int64_t step = 0;  ///< Counts from 1.
-  double loss = 0;        ///< Nats, mean over the step's tokens or pixels.
-  double grad_norm = 0;   ///< Before clipping.
+  std::int64_t step = 0;        ///< Counts from 1.
+  double loss = 0;              ///< Nats, mean over the step's tokens or pixels.
+  double grad_norm = 0;         ///< Before clipping.
+  bool update_skipped = false;  ///< The gradients were not finite, and the step has changed nothing.
   double learning_rate = 0;
   double seconds = 0;           ///< Wall time of the step at the driver.
   std::string unit = "tokens";  ///< What the model learns from, counted: "tokens", "slices".

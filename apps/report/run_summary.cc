@@ -44,6 +44,17 @@ std::string indented(const std::string& text, const std::string& margin) {
   return result;
 }
 
+/// NaN if none of the last steps' losses is finite.
+double mean_of_last_finite(const std::vector<StepMetrics>& steps) {
+  double sum = 0, count = 0;
+  for (std::size_t i = steps.size() - std::min(kLastSteps, steps.size()); i < steps.size(); ++i) {
+    if (!std::isfinite(steps[i].loss)) continue;
+    sum += steps[i].loss;
+    ++count;
+  }
+  return sum / count;
+}
+
 }  // namespace
 
 std::optional<double> RunSummary::hidden_share() const {
@@ -55,9 +66,8 @@ void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary) {
   if (steps.empty()) return;
   summary.steps = steps.back().step;
   summary.first_loss = steps.front().loss;
-  const std::size_t last = std::min(kLastSteps, steps.size());
-  summary.last_loss = 0;
-  for (std::size_t i = steps.size() - last; i < steps.size(); ++i) summary.last_loss += steps[i].loss / static_cast<double>(last);
+  summary.last_loss = mean_of_last_finite(steps);
+  summary.skipped_updates = std::ranges::count(steps, true, &StepMetrics::update_skipped);
   summary.first_validation_loss.reset();
   summary.seconds = summary.transfer_seconds = summary.exposed_transfer_seconds = 0;
   summary.resharded_bytes = 0;
@@ -96,6 +106,7 @@ std::string to_json(const RunSummary& s) {
                                        {"last_loss", number(s.last_loss)},
                                        {"first_validation_loss", number(s.first_validation_loss)},
                                        {"last_validation_loss", number(s.last_validation_loss)},
+                                       {"skipped_updates", s.skipped_updates},
                                        {"baseline_loss", s.baseline.loss > 0 ? number(s.baseline.loss) : number({})},
                                        {"baseline", s.baseline.name},
                                        {s.unit + "_per_second", s.units_per_second},
@@ -131,6 +142,8 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
     }
     text += row("validation loss", value);
   }
+  if (s.skipped_updates > 0)
+    text += row("updates skipped", fmt::format("{} of {}: their gradients were not finite", s.skipped_updates, s.steps));
   text += row("speed", fmt::format("{} {}/s", with_thousands(s.units_per_second), s.unit));
   if (s.resharded_bytes > 0) text += row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
   if (const auto hidden = s.hidden_share())

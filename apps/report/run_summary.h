@@ -37,7 +37,8 @@ struct RunSummary {
   double seconds = 0;                ///< Of this run's steps.
   double seconds_to_first_step = 0;  ///< From the start of the driver to the end of the first step.
   double first_loss = 0;
-  double last_loss = 0;  ///< Mean of the last steps, as steps differ by their data.
+  double last_loss = 0;              ///< Mean of the last steps, as steps differ by their data; of those that are finite.
+  std::int64_t skipped_updates = 0;  ///< Steps whose gradients were not finite.
   std::optional<double> first_validation_loss = {};
   std::optional<double> last_validation_loss = {};
   std::int64_t last_validation_step = 0;

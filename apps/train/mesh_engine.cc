@@ -18,9 +18,14 @@ StepOutcome MeshEngine::step(const StepOrder& order) {
                        .clip_norm = order.clip_norm,
                        .number = order.step};
   const mesh::StepResult result = runner_.run(request);
+  const auto name_of = [&](std::uint32_t parameter) {
+    const Graph& graph = runner_.plan().partition.graph;
+    return graph.value(graph.parameters()[parameter].value).name;
+  };
   const double devices = std::max(1, runner_.plan().num_devices());
   return {.loss = result.loss,
           .grad_norm = result.grad_norm,
+          .not_finite = result.first_not_finite ? name_of(*result.first_not_finite) : "",
           .transfer_seconds = result.transfer_seconds / devices,
           .exposed_transfer_seconds = result.exposed_transfer_seconds / devices,
           .resharded_bytes = result.reshard_bytes,

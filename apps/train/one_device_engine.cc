@@ -36,7 +36,10 @@ StepOutcome OneDeviceEngine::step(const StepOrder& order) {
   if (order.trace)
     trace_.events.push_back(
         {.name = "the whole step", .start_ns = begun, .end_ns = clock_.now().time_since_epoch().count(), .step = order.step});
-  return {.loss = report.loss, .grad_norm = report.gradient_norm};
+  StepOutcome outcome{.loss = report.loss, .grad_norm = report.gradient_norm};
+  if (report.first_not_finite)
+    outcome.not_finite = graph_.graph.value(graph_.graph.parameters()[*report.first_not_finite].value).name;
+  return outcome;
 }
 
 double OneDeviceEngine::validate(std::int64_t batches) {

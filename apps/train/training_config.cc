@@ -20,6 +20,7 @@ TrainingConfig parse_training(const ConfigNode& node) {
   node.read("beta2", c.beta2, {.min = 0.0, .max = 0.9999999});
   node.read("epsilon", c.epsilon, {.min = 1e-30});
   node.read("clip_norm", c.clip_norm, {.min = 0.0});
+  node.read("max_skipped_updates", c.max_skipped_updates, {.min = 1});
   node.read("validate_every", c.validate_every, {.min = 0});
   node.read("validation_batches", c.validation_batches, {.min = 1});
   node.finish();

@@ -20,7 +20,9 @@ struct TrainingConfig {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double clip_norm = 1.0;            ///< 0: gradients are not clipped.
+  double clip_norm = 1.0;  ///< 0: gradients are not clipped.
+  /// An update whose gradients are not finite is skipped; the run ends when so many steps in a row have come to that.
+  std::int64_t max_skipped_updates = 10;
   std::int64_t validate_every = 50;  ///< Also after the first and the last step. 0: never.
   std::int64_t validation_batches = 4;
 

@@ -20,8 +20,9 @@ struct StepOrder {
 
 /// What one training step came to. A value.
 struct StepOutcome {
-  double loss = 0;  ///< Nats, mean over the batch.
-  double grad_norm = 0;
+  double loss = 0;              ///< Nats, mean over the batch.
+  double grad_norm = 0;         ///< Not finite: the update was skipped, and nothing has changed.
+  std::string not_finite = {};  ///< The first parameter whose gradient is not finite.
   double transfer_seconds = 0;  ///< See StepMetrics.
   double exposed_transfer_seconds = 0;
   std::uint64_t resharded_bytes = 0;

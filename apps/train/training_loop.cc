@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <fstream>
@@ -29,6 +30,12 @@ void bring_metrics(const fs::path& checkpoint, const RunDirectory& directory) {
   if (!fs::exists(directory.metrics()) && fs::exists(theirs)) fs::copy_file(theirs, directory.metrics());
 }
 
+/// "1st", "2nd", "3rd", "11th".
+std::string ordinal(std::int64_t number) {
+  const std::int64_t last = number % 100 / 10 == 1 ? 0 : number % 10;
+  return fmt::format("{}{}", number, last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th");
+}
+
 class Loop {
  public:
   Loop(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around, std::int64_t steps_done)
@@ -36,6 +43,7 @@ class Loop {
         engine_(engine),
         around_(around),
         first_(steps_done + 1),
+        last_sound_(steps_done),
         metrics_(around.directory.metrics(), steps_done),
         store_(around.directory.checkpoints(), run.checkpoint.keep),
         progress_(around.screen, around.clock, steps_done, run.training.steps) {
@@ -97,6 +105,7 @@ class Loop {
     m.step = step;
     m.loss = outcome.loss;
     m.grad_norm = outcome.grad_norm;
+    m.update_skipped = !std::isfinite(outcome.grad_norm);
     m.learning_rate = order.optimizer.learning_rate;
     m.seconds = in_seconds(done - begun);
     m.unit = run_.unit;
@@ -109,25 +118,64 @@ class Loop {
     summary_.steps = step;
     progress_.step(m);
     if (!outcome.note.empty()) progress_.note("  " + outcome.note);
-    if (!std::isfinite(m.loss))
-      throw_error(
-          ErrorCode::kFailedPrecondition,
-          "the loss of step {} is {}: training has diverged. Lower training.learning_rate or training.clip_norm{}", step, m.loss,
-          summary_.checkpoint_step > 0 ? fmt::format(", and resume from the checkpoint of step {}", summary_.checkpoint_step)
-                                       : "");
-    if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0 && step < run_.training.steps) write_checkpoint(step);
+    look_for_divergence(m, outcome.not_finite);
+    if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
+    if (checkpoint_due_ && step < run_.training.steps) write_if_sound(m);
   }
 
-  std::vector<ParameterState> write_checkpoint(std::int64_t step) {
+  /// Counts steps that came to nothing, and ends the run after too many in a row.
+  void look_for_divergence(const StepMetrics& m, const std::string& parameter) {
+    if (!m.update_skipped && std::isfinite(m.loss)) {
+      last_sound_ = m.step;
+      return;
+    }
+    const std::int64_t in_a_row = m.step - last_sound_;
+    const std::string what = m.update_skipped ? fmt::format("its gradients are not finite (the first is that of '{}')", parameter)
+                                              : fmt::format("its loss is {}", m.loss);
+    if (in_a_row >= run_.training.max_skipped_updates)
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "training has diverged: step {} is the {} in a row that came to nothing, {}. {}", m.step, ordinal(in_a_row),
+                  what, remedy());
+    // The 1st, 2nd, 4th, 8th, ...: a run that skips now and then must not fill the screen.
+    if (m.update_skipped && std::has_single_bit(static_cast<std::uint64_t>(++skipped_)))
+      progress_.note(fmt::format("  step {}: {}; the update is skipped, the {} of this run", m.step, what, ordinal(skipped_)));
+  }
+
+  /// What to do about divergence. The state after `last_sound_` is what the bad gradients came from: only what is older is
+  /// advised.
+  std::string remedy() const {
+    const auto checkpoint = store_.newest_up_to(last_sound_ - 1);
+    return "Lower training.learning_rate or training.clip_norm, or look at the data of that step" +
+           (checkpoint ? fmt::format("; go on from before with --set checkpoint.resume={}", checkpoint->string())
+                       : std::string("; no checkpoint is from before it, so begin anew"));
+  }
+
+  /// Not while steps come to nothing or validation does: it would be the state that they come from, in the place of a good one.
+  void write_if_sound(const StepMetrics& m) {
+    if (last_sound_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
+      write_checkpoint(m.step, OldOnes::kRemove);
+    } else if (m.step % run_.checkpoint.every == 0) {
+      progress_.note(fmt::format("  no checkpoint of step {}: its loss, gradients or validation loss are not finite", m.step));
+    }
+  }
+
+  std::vector<ParameterState> write_checkpoint(std::int64_t step, OldOnes old_ones) {
     Checkpoint checkpoint{.step = step, .seed = run_.seed, .model_digest = run_.model_digest, .parameters = engine_.gather()};
-    store_.write(checkpoint);
+    try {
+      store_.write(checkpoint, old_ones);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kFailedPrecondition) throw;
+      throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}", error.message(), remedy());
+    }
     summary_.checkpoint_step = step;
+    checkpoint_due_ = false;
     return std::move(checkpoint.parameters);
   }
 
   /// The parameters at the end, and a checkpoint of them where the configuration wants any.
   std::vector<ParameterState> last_state() {
-    if (run_.checkpoint.every > 0) return write_checkpoint(summary_.steps);
+    if (run_.checkpoint.every > 0)
+      return write_checkpoint(summary_.steps, last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep);
     return run_.show ? engine_.gather() : std::vector<ParameterState>();
   }
 
@@ -163,6 +211,9 @@ class Loop {
   const Surroundings& around_;
   const std::int64_t first_;
   std::int64_t num_traced_ = 0;
+  std::int64_t last_sound_;   ///< The last step whose loss and gradients were finite; before the first, where the run began.
+  std::int64_t skipped_ = 0;  ///< Updates, by this process.
+  bool checkpoint_due_ = false;
   MetricsFile metrics_;
   CheckpointStore store_;
   ProgressDisplay progress_;

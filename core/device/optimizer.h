@@ -17,7 +17,7 @@ struct AdamW {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0;    ///< Of parameters that decay.
-  std::int64_t step = 1;      ///< Counts from 1.
+  std::int64_t step = 1;      ///< Counts steps from 1, those whose update was skipped among them.
   double gradient_scale = 1;  ///< The factor of gradient clipping.
 };
 
@@ -32,7 +32,8 @@ struct OptimizedParameter {
 };
 
 /// min(1, clip_norm / norm): the factor that limits the norm of all gradients together. No limit if clip_norm
-/// is 0.
+/// is 0. Only for a norm that is finite: with any other the caller skips the update, since no factor mends a gradient
+/// that is NaN or infinite.
 double clip_factor(double norm, double clip_norm);
 
 }  // namespace weft

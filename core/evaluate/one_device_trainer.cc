@@ -1,5 +1,6 @@
 #include "core/evaluate/one_device_trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -93,8 +94,13 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
   TrainingReport report;
   report.loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   report.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
-  optimizer.gradient_scale = clip_factor(report.gradient_norm, clip_norm);
   optimizer.step = ++steps_;
+  if (!std::isfinite(report.gradient_norm)) {
+    const auto bad = std::ranges::find_if(squares, [](double square) { return !std::isfinite(square); });
+    report.first_not_finite = static_cast<std::size_t>(bad - squares.begin());
+    return report;
+  }
+  optimizer.gradient_scale = clip_factor(report.gradient_norm, clip_norm);
   update(optimizer, gradients);
   return report;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,7 +13,9 @@ namespace weft {
 /// What one training step says about itself.
 struct TrainingReport {
   double loss = 0;
-  double gradient_norm = 0;  ///< Before clipping.
+  double gradient_norm = 0;  ///< Before clipping. Where it is not finite, the update was skipped.
+  /// The first parameter, in the graph's order, whose gradient is not finite; nothing when all are.
+  std::optional<std::size_t> first_not_finite = {};
 };
 
 /// Trains a graph on one device with AdamW: what every distributed run of the same graph is compared with.
@@ -25,8 +29,9 @@ class OneDeviceTrainer final {
 
   /// Writes the inputs of one microbatch into the evaluation.
   using Feed = std::function<void(int microbatch, Evaluation& evaluation)>;
-  /// One step: forward and backward of each microbatch, clipping to `clip_norm` (0: none), update.
-  /// `optimizer` gives the rates; its step count and gradient scale are set here.
+  /// One step: forward and backward of each microbatch, clipping to `clip_norm` (0: none), update. Gradients whose norm is not
+  /// finite change nothing; the step counts all the same. `optimizer` gives the rates; its step count and gradient scale are
+  /// set here.
   TrainingReport step(int microbatches, const Feed& feed, AdamW optimizer, double clip_norm);
 
   Evaluation& evaluation() { return evaluation_; }

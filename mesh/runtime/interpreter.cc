@@ -323,6 +323,7 @@ StepReport Interpreter::finish() {
   StepReport report = timeline_.finish();
   report.step_seconds = in_seconds(resources_.clock.now() - begun_);
   report.grad_norm = grad_norm_;
+  report.first_not_finite = first_not_finite_;
   report.egress_rate = resources_.engine.counters().egress_rate;
   if (program_.losses >= 0) {
     const auto losses = device_ ? device_->losses() : tensors_[static_cast<std::size_t>(program_.losses)].as<const float>();

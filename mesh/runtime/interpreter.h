@@ -128,9 +128,10 @@ class Interpreter final {
   std::optional<TimePoint> waiting_since_;
   StepTimeline timeline_;
   double grad_norm_ = 0;
-  std::unique_ptr<DetachedStep> device_;         ///< Null for a device that computes inside its calls.
-  StepGraphs::Graphs* graphs_ = nullptr;         ///< Of a device that runs by itself.
-  std::unique_ptr<CollectiveStep> collectives_;  ///< Null for a program without device collectives.
+  std::optional<std::uint32_t> first_not_finite_;  ///< See StepReport.
+  std::unique_ptr<DetachedStep> device_;           ///< Null for a device that computes inside its calls.
+  StepGraphs::Graphs* graphs_ = nullptr;           ///< Of a device that runs by itself.
+  std::unique_ptr<CollectiveStep> collectives_;    ///< Null for a program without device collectives.
 };
 
 }  // namespace weft::mesh

@@ -78,9 +78,13 @@ bool Interpreter::execute(const Update& update) {
   for (std::size_t p = 0; p < parameters; ++p) {
     double of_parameter = 0;
     for (std::size_t d = 0; d < devices; ++d) of_parameter += squares[d * parameters + p];
+    if (!first_not_finite_ && !std::isfinite(of_parameter)) first_not_finite_ = static_cast<std::uint32_t>(p);
     sum += of_parameter;
   }
   grad_norm_ = std::sqrt(sum);
+  // Every device reads the same table, so all of them skip the update or none does. Values, moments and working copies stay as
+  // they are: nothing is queued.
+  if (!std::isfinite(grad_norm_)) return true;
   const OptimizerStep& optimizer = request_.optimizer;
   AdamW step;
   step.learning_rate = optimizer.learning_rate;

@@ -25,8 +25,10 @@ struct OptimizerStep {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  double clip_norm = 0;     ///< 0: gradients are not clipped.
-  std::int64_t number = 1;  ///< Counts from 1; for the bias correction.
+  double clip_norm = 0;  ///< 0: gradients are not clipped.
+  /// For the bias correction. Counts steps from 1, those whose update was skipped among them: it follows from the step alone, so
+  /// a resumed run needs no other count. After skipped steps the correction is a little too small, and so are the first updates.
+  std::int64_t number = 1;
   static constexpr auto fields =
       weft::fields(&OptimizerStep::learning_rate, &OptimizerStep::beta1, &OptimizerStep::beta2, &OptimizerStep::epsilon,
                    &OptimizerStep::weight_decay, &OptimizerStep::clip_norm, &OptimizerStep::number);
@@ -77,7 +79,10 @@ struct EdgeTime {
 /// What a device has to say after a step.
 struct StepReport {
   std::vector<float> losses;  ///< Per microbatch; empty where another device reports them.
-  double grad_norm = 0;       ///< Of all gradients together, before clipping; equal on all devices.
+  /// Of all gradients together, before clipping; equal on all devices. Where it is not finite, the update was skipped.
+  double grad_norm = 0;
+  /// The first parameter, in the graph's order, whose gradient is not finite; equal on all devices.
+  std::optional<std::uint32_t> first_not_finite;
   double step_seconds = 0;
   double compute_seconds = 0;
   double wait_seconds = 0;               ///< The device stood still, for whatever reason (bubbles included).
@@ -90,10 +95,10 @@ struct StepReport {
   std::vector<EdgeTime> edge_times;      ///< Of the edges that end here.
   std::vector<TraceEvent> trace;
   static constexpr auto fields =
-      weft::fields(&StepReport::losses, &StepReport::grad_norm, &StepReport::step_seconds, &StepReport::compute_seconds,
-                   &StepReport::wait_seconds, &StepReport::transfer_seconds, &StepReport::exposed_transfer_seconds,
-                   &StepReport::reshard_bytes, &StepReport::collective_bytes, &StepReport::egress_rate, &StepReport::action_times,
-                   &StepReport::edge_times, &StepReport::trace);
+      weft::fields(&StepReport::losses, &StepReport::grad_norm, &StepReport::first_not_finite, &StepReport::step_seconds,
+                   &StepReport::compute_seconds, &StepReport::wait_seconds, &StepReport::transfer_seconds,
+                   &StepReport::exposed_transfer_seconds, &StepReport::reshard_bytes, &StepReport::collective_bytes,
+                   &StepReport::egress_rate, &StepReport::action_times, &StepReport::edge_times, &StepReport::trace);
 };
 
 }  // namespace weft::mesh

@@ -1,6 +1,7 @@
 #include "mesh/runtime/step_result.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace weft::mesh {
@@ -35,7 +36,9 @@ StepResult combine(const std::vector<StepReport>& reports) {
   std::size_t microbatches = 0;
   for (const StepReport& report : reports) {
     microbatches = std::max(microbatches, report.losses.size());
-    result.grad_norm = std::max(result.grad_norm, report.grad_norm);
+    // Written so that a NaN stays, which std::max() would drop.
+    if (!(report.grad_norm <= result.grad_norm) && !std::isnan(result.grad_norm)) result.grad_norm = report.grad_norm;
+    if (!result.first_not_finite) result.first_not_finite = report.first_not_finite;
     result.seconds = std::max(result.seconds, report.step_seconds);
     result.transfer_seconds += report.transfer_seconds;
     result.exposed_transfer_seconds += report.exposed_transfer_seconds;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,13 @@ namespace weft::mesh {
 
 /// A step as the driver sees it: the reports of all devices together.
 struct StepResult {
-  double loss = 0;  ///< Added by microbatch, then by rank.
-  double grad_norm = 0;
-  double seconds = 0;                   ///< Of the slowest device.
-  double transfer_seconds = 0;          ///< Sum over devices of the time in which resharded bytes were arriving.
-  double exposed_transfer_seconds = 0;  ///< The part of it in which the receiving device stood still.
-  double wait_seconds = 0;              ///< Sum over devices of the time they stood still, bubbles included.
+  double loss = 0;                                ///< Added by microbatch, then by rank.
+  double grad_norm = 0;                           ///< Not finite: no device has updated anything.
+  std::optional<std::uint32_t> first_not_finite;  ///< See StepReport.
+  double seconds = 0;                             ///< Of the slowest device.
+  double transfer_seconds = 0;                    ///< Sum over devices of the time in which resharded bytes were arriving.
+  double exposed_transfer_seconds = 0;            ///< The part of it in which the receiving device stood still.
+  double wait_seconds = 0;                        ///< Sum over devices of the time they stood still, bubbles included.
   std::uint64_t reshard_bytes = 0;
   std::uint64_t collective_bytes = 0;
   std::vector<double> egress_rates;  ///< By device: StepReport::egress_rate.

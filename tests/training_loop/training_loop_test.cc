@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "apps/checkpoint/checkpoint.h"
 #include "apps/data/token_windows.h"
@@ -26,6 +29,38 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 constexpr int kMicrobatches = 2;
+
+/// An engine some of whose steps come to nothing, as by gradients that are not finite, and whose second moments overflow at a
+/// step.
+class SpoiltEngine final : public TrainingEngine {
+ public:
+  SpoiltEngine(TrainingEngine& engine, const std::set<std::int64_t>& skipped, std::int64_t overflow_at)
+      : engine_(engine), skipped_(skipped), overflow_at_(overflow_at) {}
+
+  StepOutcome step(const StepOrder& order) override {
+    step_ = order.step;
+    StepOutcome outcome = engine_.step(order);
+    if (skipped_.contains(order.step)) {
+      outcome.grad_norm = std::numeric_limits<double>::quiet_NaN();
+      outcome.not_finite = "h0.qkv.weight";
+    }
+    return outcome;
+  }
+  double validate(std::int64_t batches) override { return engine_.validate(batches); }
+  std::vector<ParameterState> gather() override {
+    std::vector<ParameterState> states = engine_.gather();
+    if (overflow_at_ > 0 && step_ >= overflow_at_) states[1].second_moment[0] = std::numeric_limits<float>::infinity();
+    return states;
+  }
+  void restore(const std::vector<ParameterState>& states, std::int64_t steps) override { engine_.restore(states, steps); }
+  std::vector<DeviceTrace> take_traces() override { return engine_.take_traces(); }
+
+ private:
+  TrainingEngine& engine_;
+  const std::set<std::int64_t>& skipped_;
+  const std::int64_t overflow_at_;
+  std::int64_t step_ = 0;
+};
 
 /// A tiny GPT on random tokens with a pattern in them, trained in this process. Can be told to stop or to fail at a step.
 class LoopTest : public ::testing::Test {
@@ -72,11 +107,30 @@ class LoopTest : public ::testing::Test {
                        evaluation.data<std::int32_t>(gpt_.targets).subspan(static_cast<std::size_t>(row) * 8, 8));
       }
     };
-    OneDeviceEngine engine(device, clock, differentiate(gpt_.graph, gpt_.loss), kMicrobatches, 1, feed);
+    OneDeviceEngine trained(device, clock, differentiate(gpt_.graph, gpt_.loss), kMicrobatches, 1, feed);
+    SpoiltEngine engine(trained, skipped_, overflow_at_);
     const RunDirectory directory = RunDirectory::prepare(path, run_.checkpoint.resume);
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(std::tmpfile(), std::fclose);
+    shown_.clear();
+    const std::shared_ptr<std::FILE> screen(std::tmpfile(), [this](std::FILE* file) {
+      std::rewind(file);
+      for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) shown_ += static_cast<char>(c);
+      std::fclose(file);
+    });
     return train(run_, engine,
                  {.directory = directory, .screen = {.out = screen.get()}, .clock = clock, .stop = stop.get_token()});
+  }
+  std::string failure(const fs::path& path) {
+    try {
+      train_in(path);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "none";
+  }
+  std::set<std::string> checkpoints(const std::string& run) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(root_ / run / "checkpoints")) names.insert(entry.path().filename());
+    return names;
   }
   static std::string read(const fs::path& path) {
     std::ifstream in(path);
@@ -99,6 +153,9 @@ class LoopTest : public ::testing::Test {
   TrainingRun run_;
   std::int64_t stop_in_step_ = 0;
   std::int64_t fail_in_step_ = 0;
+  std::set<std::int64_t> skipped_;  ///< Steps whose gradients the engine calls NaN.
+  std::int64_t overflow_at_ = 0;    ///< From which step on a second moment is infinite; 0: never.
+  std::string shown_;               ///< On the screen, by the last run.
 };
 
 TEST_F(LoopTest, ARunLeavesEverythingItPromises) {
@@ -157,15 +214,60 @@ TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
   EXPECT_EQ(losses(root_ / "run"), losses(root_ / "whole"));
 }
 
-TEST_F(LoopTest, ARunThatDivergesSaysSoInsteadOfGoingOn) {
-  run_.training.learning_rate = 1e30;
-  try {
-    train_in(root_ / "run");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("training has diverged"));
+TEST_F(LoopTest, ASkippedUpdateIsToldAndCountedAndTheRunGoesOn) {
+  skipped_ = {4, 7};
+  const RunSummary summary = train_in(root_ / "run");
+  EXPECT_EQ(summary.outcome, "done");
+  EXPECT_EQ(summary.skipped_updates, 2);
+  EXPECT_TRUE(std::isfinite(summary.last_loss));
+  EXPECT_EQ(nlohmann::json::parse(read(root_ / "run" / "summary.json"))["skipped_updates"], 2);
+  const auto metrics = read_metrics(root_ / "run" / "metrics.jsonl");
+  ASSERT_EQ(metrics.size(), 12u);
+  for (const StepMetrics& m : metrics) {
+    EXPECT_EQ(m.update_skipped, skipped_.contains(m.step)) << m.step;
+    EXPECT_EQ(std::isnan(m.grad_norm), skipped_.contains(m.step)) << m.step;
   }
-  EXPECT_LT(read_metrics(root_ / "run" / "metrics.jsonl").size(), 12u);
+  EXPECT_THAT(shown_, HasSubstr("step 4: its gradients are not finite (the first is that of 'h0.qkv.weight')"));
+  // The checkpoint of step 4 waits for the next step that comes to something.
+  EXPECT_THAT(shown_, HasSubstr("no checkpoint of step 4"));
+  run_.checkpoint.keep = 10;
+  train_in(root_ / "all");
+  EXPECT_EQ(checkpoints("all"), (std::set<std::string>{"step-00000005", "step-00000008", "step-00000012", "latest"}));
+}
+
+TEST_F(LoopTest, TooManySkippedUpdatesInARowEndTheRunWithStepParameterAndRemedy) {
+  skipped_ = {3, 6, 7, 8};
+  run_.checkpoint = {.every = 1, .keep = 2};
+  run_.training.max_skipped_updates = 3;
+  const std::string said = failure(root_ / "run");
+  EXPECT_THAT(said, HasSubstr("training has diverged: step 8 is the 3rd in a row"));
+  EXPECT_THAT(said, HasSubstr("'h0.qkv.weight'"));
+  EXPECT_THAT(said, HasSubstr("Lower training.learning_rate or training.clip_norm"));
+  // The state after step 5 is what the bad gradients came from: the one before it is advised.
+  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "step-00000005", "latest"}));
+  EXPECT_THAT(said, HasSubstr("--set checkpoint.resume=" + (root_ / "run/checkpoints/step-00000004").string()));
+  EXPECT_EQ(read_metrics(root_ / "run" / "metrics.jsonl").size(), 8u);
+}
+
+TEST_F(LoopTest, ACheckpointThatIsNotFiniteReplacesNoneAndIsNotAdvised) {
+  overflow_at_ = 8;
+  run_.checkpoint.keep = 1;
+  const std::string said = failure(root_ / "run");
+  EXPECT_THAT(said, HasSubstr("training has diverged: the second moment of '"));
+  EXPECT_THAT(said, HasSubstr("is not finite after step 8, so no checkpoint of it was written"));
+  EXPECT_THAT(said, HasSubstr("step-00000004"));
+  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "latest"}));
+  EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run")).step, 4);
+}
+
+TEST_F(LoopTest, ARunThatDivergesSaysSoInsteadOfGoingOn) {
+  run_.training.learning_rate = 1e37;
+  run_.training.steps = 30;
+  run_.checkpoint = {.every = 1, .keep = 1};
+  EXPECT_THAT(failure(root_ / "run"), HasSubstr("training has diverged"));
+  const auto metrics = read_metrics(root_ / "run" / "metrics.jsonl");
+  EXPECT_LT(metrics.size(), 30u);
+  for (const StepMetrics& m : metrics) EXPECT_NE(m.grad_norm, 0) << "masked in step " << m.step;
 }
 
 TEST_F(LoopTest, CheckpointsOfOtherModelsAndFinishedRunsAreRefused) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "apps/checkpoint/safetensors.h"
@@ -90,6 +91,21 @@ TEST_F(CheckpointTest, AFlippedBitIsNoticed) {
     file.put('\x55');
   }
   EXPECT_THROW(read_checkpoint(written), Error);
+}
+
+TEST_F(CheckpointTest, OneThatIsNotFiniteIsNeitherWrittenNorRead) {
+  CheckpointStore store(root_, 1);
+  store.write(at_step(5));
+  Checkpoint diverged = at_step(10);
+  diverged.parameters[1].second_moment[1] = std::numeric_limits<float>::infinity();
+  try {
+    store.write(diverged);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_THAT(error.message(), HasSubstr("the second moment of 'h0/\"bias\"' is not finite after step 10"));
+  }
+  EXPECT_EQ(entries(), (std::vector<std::string>{"latest", "step-00000005"}));
 }
 
 TEST_F(CheckpointTest, MomentsOfAnotherShapeAreRefusedEvenIfTheHashesFit) {

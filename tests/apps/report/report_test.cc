@@ -27,6 +27,7 @@ StepMetrics metrics(std::int64_t step) {
   m.step = step;
   m.loss = 7.0 - 0.01 * static_cast<double>(step) + 1e-16;
   m.grad_norm = 0.1 + 0.2;
+  m.update_skipped = true;
   m.learning_rate = 1e-3;
   m.seconds = 0.5;
   m.units_per_second = 12345.6;

@@ -25,10 +25,11 @@ std::string refusal(const std::string& yaml) {
 }
 
 TEST(TrainingConfig, ReadsItsSectionAndKeepsDefaults) {
-  const TrainingConfig config = parse("{steps: 10, batch: 8, learning_rate: 3e-4, clip_norm: 0}");
+  const TrainingConfig config = parse("{steps: 10, batch: 8, learning_rate: 3e-4, clip_norm: 0, max_skipped_updates: 3}");
   EXPECT_EQ(config.steps, 10);
   EXPECT_DOUBLE_EQ(config.learning_rate, 3e-4);
   EXPECT_EQ(config.clip_norm, 0.0);
+  EXPECT_EQ(config.max_skipped_updates, 3);
   EXPECT_EQ(config.beta2, TrainingConfig{}.beta2);
 }
 

@@ -109,6 +109,7 @@ TEST(ClipFactor, LimitsTheNormAndNothingElse) {
   EXPECT_EQ(clip_factor(0.5, 1.0), 1.0);
   EXPECT_EQ(clip_factor(4.0, 1.0), 0.25);
   EXPECT_EQ(clip_factor(4.0, 0.0), 1.0);  // 0: no clipping
+  EXPECT_DEATH(clip_factor(std::numeric_limits<double>::quiet_NaN(), 1.0), "norm of the gradients is nan");
 }
 
 TEST(CpuKernels, RefusesWrongOutputTypesAndIdsOutsideTheTable) {
