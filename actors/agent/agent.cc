@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/name.h"
 #include "core/base/sha256.h"
 
 namespace weft::actors {
@@ -69,6 +70,7 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
 }
 
 task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
+  check_name("the name of a mesh", request.key.name);
   check_binary(request);
   std::vector<std::uint64_t> ids;
   std::optional<Error> failure;

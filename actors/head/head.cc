@@ -9,6 +9,7 @@
 #include "actors/head/cluster_watcher.h"
 #include "actors/system/system.h"
 #include "core/base/error.h"
+#include "core/base/name.h"
 
 namespace weft::actors {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 constexpr auto kLaunchWithin = std::chrono::seconds(30);
 constexpr auto kStopWithin = std::chrono::seconds(5);
 constexpr std::size_t kEventsInStatus = 20;
+constexpr std::uint32_t kMaxDevices = 1024;
 
 /// Waits for all of them. One that fails belongs to a process that is gone already, which is what was asked for.
 task<void> settle(std::vector<Future<void>> answers) {
@@ -48,7 +50,10 @@ void Head::event(std::string text) {
 }
 
 Joined Head::join(HostOffer offer) {
-  if (offer.devices == 0) throw_error(ErrorCode::kInvalidArgument, "host '{}' offers no devices; give --devices N", offer.name);
+  check_name("the name of a host (weft join --name)", offer.name);
+  if (offer.devices == 0 || offer.devices > kMaxDevices)
+    throw_error(ErrorCode::kInvalidArgument, "host '{}' offers {} devices; give --devices N, 1 to {}", offer.name, offer.devices,
+                kMaxDevices);
   placement_.add_host(offer.name, offer.devices);
   const ProcessRef agent = context_.caller();
   hosts_[offer.name] = {offer, agent, clock_.now()};
@@ -82,6 +87,8 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   const ProcessId owner = context_.caller().id;
   if (!owners_.contains(owner))
     throw_error(ErrorCode::kFailedPrecondition, "only a program that has called own() may spawn a mesh");
+  check_name("the name of a mesh", request.mesh);
+  for (const MeshShape::Axis& axis : request.shape.axes()) check_name("the name of an axis of mesh " + request.mesh, axis.name);
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
   std::vector<DevicePlace> places = placement_.take(request, key);
   Mesh& mesh = meshes_[key];

@@ -15,6 +15,7 @@
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
+#include "core/base/name.h"
 
 namespace weft::actors {
 namespace {
@@ -65,6 +66,7 @@ std::string machine_name() {
 int serve_agent(const AgentRole& role) {
   ProcessEnd end;
   const SignalWatch signals([&end](int) { end.set(0, "stopped by a signal"); });
+  check_name("the name of this host (--name)", role.name);
   std::filesystem::create_directories(role.log_directory);
   // Before the system: what the launcher reports must not come back to an actor that is gone.
   ForkLauncher launcher;

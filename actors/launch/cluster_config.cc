@@ -6,17 +6,11 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/name.h"
 #include "core/config/nearest.h"
 
 namespace weft::actors {
 namespace {
-
-bool good_name(const std::string& name) {
-  return !name.empty() && name.size() <= 100 &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == std::string::npos &&
-         name[0] != '.' && name[0] != '-';
-}
-constexpr const char* kNameRule = "a name of letters, digits, '_', '-' and '.'";
 
 std::vector<std::string> executables_in(const std::filesystem::path& directory) {
   std::vector<std::string> names;
@@ -63,8 +57,7 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
       item.require("name", host.name);
       item.read("devices", host.devices, {.min = 1, .max = 1024});
       if (double rate = 0; item.read_rate("link", rate)) host.link = rate;
-      if (!host.name.empty() && !good_name(host.name))
-        item.at("name").note(fmt::format("{}: expected {}, found '{}'", item.at("name").path(), kNameRule, host.name));
+      if (!host.name.empty() && !is_name(host.name)) item.at("name").note(name_problem(item.at("name").path(), host.name));
       if (!names.insert(host.name).second) item.at("name").note(fmt::format("host '{}' is listed twice", host.name));
       config.hosts.push_back(std::move(host));
     }
@@ -100,7 +93,7 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
   part([&] {
     const ConfigNode name = root.at("name");
     header.name = name.as<std::string>();
-    if (!good_name(header.name)) name.fail(fmt::format("name: expected {}, found '{}'", kNameRule, header.name));
+    if (!is_name(header.name)) name.fail(name_problem("name", header.name));
   });
   part([&] { header.app = find_app(root.at("app"), run_file, directory); });
   part([&] {

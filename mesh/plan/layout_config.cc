@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/name.h"
 #include "core/config/nearest.h"
 #include "mesh/pipeline/schedule_text.h"
 #include "mesh/schedules/named_schedules.h"
@@ -20,9 +21,13 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
   for (const auto& [name, mesh] : node.entries()) {
     MeshConfig config;
     config.name = name;
+    if (!is_name(name)) mesh.fail(name_problem("meshes: a mesh's name", name));
     mesh.read("hosts", config.hosts);
     const ConfigNode shape = mesh.at("shape");
-    for (const auto& [axis, size] : shape.entries()) config.axes.push_back({axis, size.as<int>({.min = 1, .max = 4096})});
+    for (const auto& [axis, size] : shape.entries()) {
+      config.axes.push_back({axis, size.as<int>({.min = 1, .max = 4096})});
+      if (!is_name(axis)) size.fail(name_problem(fmt::format("{}: an axis' name", shape.path()), axis));
+    }
     if (config.axes.empty()) shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
     mesh.finish();
     layout.meshes.push_back(std::move(config));

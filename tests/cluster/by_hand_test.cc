@@ -61,6 +61,16 @@ TEST(ByHand, SecondHeadOnTheSameStateIsRefused) {
   EXPECT_THAT(second.text(), HasSubstr("another head runs on the state directory"));
 }
 
+TEST(ByHand, ANameThatIsAPathIsRefused) {
+  RealProcesses processes("names");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  auto& join = processes.run("weft", {"join", address, "--name", "../../etc/x y"});
+  EXPECT_EQ(join.wait(), 2);
+  EXPECT_THAT(join.text(), HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
+  EXPECT_FALSE(std::filesystem::exists(processes.directory() / "weft-logs"));
+}
+
 TEST(ByHand, DeathOfTheHeadEndsJoinedHosts) {
   RealProcesses processes("head_dies");
   auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});

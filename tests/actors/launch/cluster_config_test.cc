@@ -71,7 +71,7 @@ TEST(RunHeader, FindsTheAppBesideTheProgramAndSaysWhenItIsMissing) {
 TEST(RunHeader, NameBecomesAFolderSoItMustBePlain) {
   const auto document = ConfigDocument::parse("name: ../x\napp: nothing_there\n", "f", {});
   EXPECT_THAT(error_of([&] { parse_run_header(document, "f", program_directory()); }),
-              ::testing::AllOf(HasSubstr("f:1:7: name: expected a name of letters"), HasSubstr("f:2:6: app:")));
+              ::testing::AllOf(HasSubstr("f:1:7: name: expected a name of at most 100 letters"), HasSubstr("f:2:6: app:")));
 }
 
 TEST(RoleArguments, ReadsBothSpellings) {

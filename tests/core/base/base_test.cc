@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/name.h"
 #include "core/base/outcome.h"
 #include "core/base/philox.h"
 #include "core/base/sha256.h"
@@ -47,6 +48,15 @@ TEST(Sha256, MatchesThePublishedVector) {
   const char* text = "abc";
   EXPECT_EQ(sha256(std::as_bytes(std::span(text, std::strlen(text)))),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Name, IsOnePlainPartOfAPath) {
+  for (const char* good : {"a", "worker-0", "Front_2.b", "0"}) EXPECT_TRUE(is_name(good)) << good;
+  for (const char* bad : {"", ".", "..", ".a", "-a", "a/b", "../../etc/x y", "a b", "a\n", "\xc3\xa4"})
+    EXPECT_FALSE(is_name(bad)) << bad;
+  EXPECT_TRUE(is_name(std::string(100, 'a')));
+  EXPECT_FALSE(is_name(std::string(101, 'a')));
+  EXPECT_THROW(check_name("a host", "../x"), Error);
 }
 
 TEST(Units, PickTheReadableUnit) {

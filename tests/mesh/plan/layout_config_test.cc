@@ -60,6 +60,14 @@ TEST(LayoutConfig, AnUnknownKeyIsNamedWithTheNearest) {
   EXPECT_THAT(error_of(kGood, "microbatches", "microbatchs"), HasSubstr("did you mean 'microbatches'?"));
 }
 
+TEST(LayoutConfig, NamesBecomePathsSoTheyMustBePlain) {
+  EXPECT_THAT(
+      error_of(kGood, "front: {hosts", "../../../esc: {hosts"),
+      HasSubstr("a mesh's name: expected a name of at most 100 letters, digits, '_', '-' and '.' that does not begin with "
+                "'-' or '.', found '../../../esc'"));
+  EXPECT_THAT(error_of(kGood, "data: 1", "da/ta: 1"), HasSubstr("an axis' name: expected a name of at most 100 letters"));
+}
+
 TEST(LayoutConfig, AnUnknownAxisIsNamed) {
   EXPECT_THAT(error_of(kGood, "batch: data", "batch: date"), HasSubstr("no mesh has an axis 'date'"));
 }
