@@ -13,6 +13,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "apps/checkpoint/internal/checkpoint_files.h"
 #include "apps/checkpoint/safetensors.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
@@ -22,67 +23,47 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kFormat = 1;
-constexpr std::string_view kPrefix = "step-";
-constexpr std::string_view kUnfinished = ".unfinished-";
-constexpr const char* kLatest = "latest";
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
-constexpr const char* kDescription = "checkpoint.json";
 
-/// Flushes a folder's entries, or a file, to the disk.
-void flush(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool flushed = fd >= 0 && ::fsync(fd) == 0;
-  const int reason = errno;
-  if (fd >= 0) ::close(fd);
-  if (!flushed) throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(), std::strerror(reason));
-}
-
-/// Renames `from` to `to`. If `to` exists (a resumed run comes by the same step again) both change names in
-/// one step, so that at no moment neither is there.
-void put_in_place(const fs::path& from, const fs::path& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), fs::exists(to) ? RENAME_EXCHANGE : 0) == 0) return;
-  if (errno == EINVAL || errno == ENOSYS) {  // a file system that cannot
-    fs::path aside = from;
-    fs::rename(to, aside += ".replaced");
-    fs::rename(from, to);
-    return;
+/// Renames `from` to `to`. If `to` exists, both change names in one step; where the file system cannot do that, `to` keeps a name
+/// under which it still counts until `from` has taken its place. So at no moment neither is there.
+void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by, const CheckpointStore::Progress& done) {
+  const bool exchange = replace_by == ReplaceBy::kExchange && fs::exists(to);
+  if (exchange || !fs::exists(to)) {
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), exchange ? RENAME_EXCHANGE : 0) == 0) return;
+    if (!exchange || (errno != EINVAL && errno != ENOSYS))
+      throw_error(ErrorCode::kUnavailable, "cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
   }
-  throw_error(ErrorCode::kUnavailable, "cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
+  fs::path replaced = to;
+  fs::rename(to, replaced += kReplacedSuffix);
+  if (done) done("old one of this step renamed");
+  fs::rename(from, to);
+  if (done) done("new one of this step renamed");
+  fs::rename(replaced, from);  // to be removed: half a checkpoint must not look like one
 }
 
-std::string name_of(std::int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
-
-bool is_complete(const fs::path& folder) { return fs::is_regular_file(folder / kDescription); }
-
-/// Complete checkpoints of a folder, the oldest first.
-std::vector<fs::path> checkpoints_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (entry.path().filename().string().starts_with(kPrefix) && is_complete(entry.path())) found.push_back(entry.path());
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-void write_description(const fs::path& path, const Checkpoint& checkpoint) {
+void write_description(const fs::path& path, const Checkpoint& checkpoint, const std::optional<ParentCheckpoint>& parent) {
+  const auto parent_json =
+      parent ? nlohmann::ordered_json{{"step", parent->step}, {"sha256", parent->sha256}} : nlohmann::ordered_json();
   const nlohmann::ordered_json description = {
       {"format", kFormat},
       {"step", checkpoint.step},
       {"seed", checkpoint.seed},
       {"model_digest", checkpoint.model_digest},
+      {"parent", parent_json},
       {"files",
        {{kModel, sha256_file(path.parent_path() / kModel)}, {kOptimizer, sha256_file(path.parent_path() / kOptimizer)}}}};
   std::ofstream out(path);
   out << description.dump(2) << "\n";
   out.close();
   if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
-  flush(path);
+  flush_to_disk(path);
 }
 
 /// What checkpoint.json says, after both files have proved to have the hashes that it states. Without parameters.
 Checkpoint read_description(const fs::path& folder) {
-  std::ifstream in(folder / kDescription);
+  std::ifstream in(folder / kDescriptionFile);
   if (!in) throw_error(ErrorCode::kNotFound, "there is no checkpoint in {}", folder.string());
   try {
     const auto description = nlohmann::json::parse(in);
@@ -99,7 +80,7 @@ Checkpoint read_description(const fs::path& folder) {
     checkpoint.model_digest = description.at("model_digest");
     return checkpoint;
   } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; resume from an older checkpoint", (folder / kDescription).string(),
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; resume from an older checkpoint", (folder / kDescriptionFile).string(),
                 error.what());
   }
 }
@@ -119,14 +100,25 @@ std::string not_finite(const std::vector<ParameterState>& parameters) {
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress)
-    : folder_(std::move(folder)), keep_(std::max(1, keep)), progress_(std::move(progress)) {
+CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress, ReplaceBy replace_by)
+    : folder_(std::move(folder)), keep_(std::max(1, keep)), progress_(std::move(progress)), replace_by_(replace_by) {
   std::error_code failed;
   fs::create_directories(folder_, failed);
   if (failed) throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", folder_.string(), failed.message());
+  // Those that a crash left under a name in between: back in place where the new one never came, else removed with the
+  // unfinished.
+  std::vector<fs::path> replaced;
+  for (const auto& entry : fs::directory_iterator(folder_))
+    if (entry.path().filename().string().ends_with(kReplacedSuffix)) replaced.push_back(entry.path());
+  for (const fs::path& path : replaced) {
+    const std::string name = path.filename().string();
+    const fs::path place = folder_ / name.substr(0, name.size() - kReplacedSuffix.size());
+    const bool comes_back = is_complete(path) && !is_complete(place);
+    fs::rename(path, comes_back ? place : folder_ / fmt::format("{}{}", kUnfinishedPrefix, name), failed);
+  }
   std::vector<fs::path> unfinished;
   for (const auto& entry : fs::directory_iterator(folder_))
-    if (entry.path().filename().string().starts_with(kUnfinished)) unfinished.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(kUnfinishedPrefix)) unfinished.push_back(entry.path());
   for (const fs::path& path : unfinished) fs::remove_all(path);
 }
 
@@ -137,8 +129,8 @@ void CheckpointStore::done(std::string_view point) const {
 fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) {
   if (const std::string bad = not_finite(checkpoint.parameters); !bad.empty())
     throw_error(ErrorCode::kFailedPrecondition, "{} is not finite after step {}", bad, checkpoint.step);
-  const std::string name = name_of(checkpoint.step);
-  const fs::path building = folder_ / fmt::format("{}{}", kUnfinished, name);
+  const std::string name = checkpoint_name(checkpoint.step);
+  const fs::path building = folder_ / fmt::format("{}{}", kUnfinishedPrefix, name);
   fs::path final_path = folder_ / name;
   try {
     fs::remove_all(building);
@@ -155,19 +147,20 @@ fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) 
     done("model written");
     write_safetensors(building / kOptimizer, moments, {{"format", "weft"}});
     done("optimizer written");
-    write_description(building / kDescription, checkpoint);
+    write_description(building / kDescriptionFile, checkpoint, parent_);
     done("description written");
-    flush(building);
-    put_in_place(building, final_path);
+    flush_to_disk(building);
+    put_in_place(building, final_path, replace_by_, progress_);
     done("renamed");
-    flush(folder_);
-    const fs::path link = folder_ / fmt::format("{}{}", kUnfinished, kLatest);
+    flush_to_disk(folder_);
+    const fs::path link = folder_ / fmt::format("{}{}", kUnfinishedPrefix, kLatestLink);
     fs::remove(link);
     fs::create_symlink(name, link);
     done("link created");
-    fs::rename(link, folder_ / kLatest);
+    fs::rename(link, folder_ / kLatestLink);
     done("link renamed");
-    flush(folder_);
+    flush_to_disk(folder_);
+    parent_ = identify(final_path);
     if (old_ones == OldOnes::kRemove) remove_old();
     done("old ones removed");
   } catch (const fs::filesystem_error& error) {
@@ -180,7 +173,7 @@ void CheckpointStore::remove_old() const {
   std::vector<fs::path> all = checkpoints_in(folder_);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < all.size(); ++i) {
     // Renamed first: half a checkpoint must not look like one.
-    const fs::path doomed = folder_ / fmt::format("{}{}", kUnfinished, all[i].filename().string());
+    const fs::path doomed = folder_ / fmt::format("{}{}", kUnfinishedPrefix, all[i].filename().string());
     fs::rename(all[i], doomed);
     done("old one renamed");
     fs::remove_all(doomed);
@@ -188,29 +181,27 @@ void CheckpointStore::remove_old() const {
   std::error_code ignored;
   std::vector<fs::path> replaced;
   for (const auto& entry : fs::directory_iterator(folder_))
-    if (entry.path().filename().string().starts_with(kUnfinished)) replaced.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(kUnfinishedPrefix)) replaced.push_back(entry.path());
   for (const fs::path& path : replaced) fs::remove_all(path, ignored);
 }
 
 std::optional<fs::path> CheckpointStore::newest_up_to(std::int64_t step) const {
   const std::vector<fs::path> all = checkpoints_in(folder_);
-  const auto newer = std::ranges::upper_bound(all, folder_ / name_of(step));
+  const auto newer = std::ranges::upper_bound(all, folder_ / checkpoint_name(step));
   if (newer == all.begin()) return std::nullopt;
   return *std::prev(newer);
 }
 
 fs::path find_checkpoint(const fs::path& path) {
   if (is_complete(path)) return fs::canonical(path);
-  const fs::path folder = path.filename() == kLatest ? path.parent_path() : path;
-  for (const fs::path& candidate : {folder, folder / "checkpoints"}) {
-    // The newest counts, not the link: a crash may have come between the two.
-    const std::vector<fs::path> all = checkpoints_in(candidate);
-    if (!all.empty()) return fs::canonical(all.back());
-  }
+  const fs::path folder = path.filename() == kLatestLink ? path.parent_path() : path;
+  // The newest counts, not the link: a crash may have come between the two.
+  for (const fs::path& candidate : {folder, folder / "checkpoints"})
+    if (const auto head = head_of_branch(candidate)) return fs::canonical(*head);
   throw_error(ErrorCode::kNotFound,
               "there is no complete checkpoint at {}: expected a checkpoint's folder (with {}), a folder of "
               "them, or a run's folder",
-              path.string(), kDescription);
+              path.string(), kDescriptionFile);
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/checkpoint/branch.h"
 #include "core/tensor/shape.h"
 
 namespace weft::apps {
@@ -35,6 +36,10 @@ struct Checkpoint {
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
+/// How a checkpoint takes the place of one of the same step: two names exchanged at once, where the file system can do that, or
+/// by two renames.
+enum class ReplaceBy : std::uint8_t { kExchange, kTwoRenames };
+
 /// What becomes of those that are more than to be kept when another has been written.
 enum class OldOnes : std::uint8_t { kRemove, kKeep };
 
@@ -42,8 +47,9 @@ enum class OldOnes : std::uint8_t { kRemove, kKeep };
 ///
 ///   step-00000100/model.safetensors      parameters
 ///   step-00000100/optimizer.safetensors  first_moment.NAME, second_moment.NAME
-///   step-00000100/checkpoint.json        step, seed, digest, hashes of both files
+///   step-00000100/checkpoint.json        step, seed, digest, the checkpoint that it has gone on from, hashes of both files
 ///   latest -> step-00000100
+///   branch.json                          which checkpoint the run has gone on from (see begin_branch()), if it was resumed
 ///
 /// A checkpoint is written under another name, flushed, then renamed; `latest` and the removal of old ones
 /// follow. So a crash at any point leaves the older checkpoint or the newer one, complete. The driver owns
@@ -54,7 +60,10 @@ class CheckpointStore {
   using Progress = std::function<void(std::string_view point)>;
 
   /// Keeps the newest `keep` (at least 1) checkpoints; removes what a crash left half-written.
-  CheckpointStore(std::filesystem::path folder, int keep, Progress progress = {});
+  CheckpointStore(std::filesystem::path folder, int keep, Progress progress = {}, ReplaceBy replace_by = ReplaceBy::kExchange);
+
+  /// The next checkpoint names this one as its parent; later ones the one before them.
+  void follow(const std::filesystem::path& checkpoint) { parent_ = identify(checkpoint); }
 
   /// Returns the checkpoint's folder. Throws Error(kUnavailable) when the disk refuses, and Error(kFailedPrecondition) when a
   /// value is not finite: training has diverged, and nothing is written. Older checkpoints are then intact.
@@ -69,10 +78,13 @@ class CheckpointStore {
   std::filesystem::path folder_;
   int keep_;
   Progress progress_;
+  ReplaceBy replace_by_;
+  std::optional<ParentCheckpoint> parent_;
 };
 
 /// The newest complete checkpoint that a user's path means: a checkpoint, a folder of them, or a run's
-/// folder. Throws Error(kNotFound) saying what was looked for.
+/// folder. Where a run was going to leave a branch, and a crash ended that, the one that it was going on from. Throws
+/// Error(kNotFound) saying what was looked for.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
 /// Throws Error(kDataLoss) if a file is damaged, or a value is not finite.

@@ -56,6 +56,11 @@ void write_fully(int fd, const std::string& text, const fs::path& path) {
   }
 }
 
+void flush_fully(int fd, const fs::path& path) {
+  if (::fsync(fd) != 0)
+    throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(), std::strerror(errno));
+}
+
 }  // namespace
 
 std::string to_json_line(const StepMetrics& m) {
@@ -104,12 +109,33 @@ MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done) : path_(std::mo
   for (const StepMetrics& m : steps_) text += to_json_line(m) + "\n";
   try {
     write_fully(fd_, text, temporary);
+    flush_fully(fd_, temporary);
     fs::rename(temporary, path_);
   } catch (...) {
     ::close(fd_);
     throw;
   }
 }
+
+void copy_metrics(const fs::path& from, const fs::path& to) {
+  std::ifstream in(from, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  fs::path temporary = to;
+  temporary += ".new";
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  try {
+    write_fully(fd, text, temporary);
+    flush_fully(fd, temporary);
+    fs::rename(temporary, to);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
+  ::close(fd);
+}
+
+void MetricsFile::flush() { flush_fully(fd_, path_); }
 
 MetricsFile::~MetricsFile() { ::close(fd_); }
 

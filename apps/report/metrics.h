@@ -33,6 +33,9 @@ std::string to_json_line(const StepMetrics& metrics);
 /// Throws Error(kDataLoss) naming the line if another one is damaged.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
 
+/// Copies a metrics file, on the disk when it returns; a crash leaves no half of it. Throws Error(kUnavailable).
+void copy_metrics(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// metrics.jsonl being written: each line is with the kernel when append() returns. One thread at a time.
 class MetricsFile {
  public:
@@ -44,6 +47,8 @@ class MetricsFile {
   ~MetricsFile();
 
   void append(const StepMetrics& metrics);
+  /// All lines are on the disk when it returns: before a checkpoint refers to their steps.
+  void flush();
   /// What the file holds, from step 1 on.
   const std::vector<StepMetrics>& steps() const { return steps_; }
 

@@ -88,6 +88,8 @@ RunDirectory RunDirectory::open(const fs::path& path) {
   return directory;
 }
 
+fs::path RunDirectory::next_abandoned() const { return aside_name(path_ / "abandoned"); }
+
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::move(other.path_)), moved_aside_(std::move(other.moved_aside_)), lock_(std::exchange(other.lock_, -1)) {}
 

@@ -34,6 +34,9 @@ class RunDirectory {
   std::filesystem::path scores() const { return path_ / "scores.txt"; }
   std::filesystem::path config() const { return path_ / "cluster.yaml"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  /// Where a run that goes on from an older checkpoint leaves what came after it: PATH/abandoned.1, then .2, ...; the first free
+  /// one.
+  std::filesystem::path next_abandoned() const;
   std::filesystem::path logs() const { return path_ / "logs"; }
 
   /// Where prepare() put the run that was here, if there was one. Tell the user.

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <optional>
 
+#include "apps/checkpoint/branch.h"
 #include "apps/checkpoint/checkpoint.h"
 #include "apps/report/loss_plot.h"
 #include "apps/report/metrics.h"
@@ -24,10 +26,27 @@ namespace {
 constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
 
-/// The metrics of the run that the checkpoint comes from, so that the loss curve is whole.
-void bring_metrics(const fs::path& checkpoint, const RunDirectory& directory) {
-  const fs::path theirs = checkpoint.parent_path().parent_path() / directory.metrics().filename();
-  if (!fs::exists(directory.metrics()) && fs::exists(theirs)) fs::copy_file(theirs, directory.metrics());
+/// The run owns its folder from the checkpoint's step on: what came after it moves aside, and metrics are those that lead to it.
+/// Gives where things went, if any did.
+std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step, const RunDirectory& directory) {
+  const fs::path own = directory.metrics();
+  const fs::path theirs = checkpoint.parent_path().parent_path() / own.filename();
+  const bool same = fs::exists(own) && fs::exists(theirs) && fs::equivalent(own, theirs);
+  const std::vector<StepMetrics> steps = read_metrics(own);
+  return begin_branch({.folder = directory.checkpoints(),
+                       .from = checkpoint,
+                       .aside = directory.next_abandoned(),
+                       .metrics_differ = !steps.empty() && (!same || steps.back().step > step),
+                       .keep_metrics =
+                           [&](const fs::path& aside) {
+                             // What a call that a crash ended has copied is whole, and older than what it then wrote here.
+                             if (!fs::exists(aside / own.filename())) copy_metrics(own, aside / own.filename());
+                           },
+                       .take_over_metrics =
+                           [&] {
+                             if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
+                             MetricsFile(own, step);  // drops the lines after it
+                           }});
 }
 
 /// "1st", "2nd", "3rd", "11th".
@@ -38,7 +57,8 @@ std::string ordinal(std::int64_t number) {
 
 class Loop {
  public:
-  Loop(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around, std::int64_t steps_done)
+  Loop(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around, std::int64_t steps_done,
+       const std::optional<fs::path>& resumed_from)
       : run_(run),
         engine_(engine),
         around_(around),
@@ -56,6 +76,7 @@ class Loop {
                 .unit = run.unit,
                 .checkpoint_step = steps_done};
     summary_.steps = steps_done;
+    if (resumed_from) store_.follow(*resumed_from);
   }
 
   RunSummary go() {
@@ -161,6 +182,7 @@ class Loop {
 
   std::vector<ParameterState> write_checkpoint(std::int64_t step, OldOnes old_ones) {
     Checkpoint checkpoint{.step = step, .seed = run_.seed, .model_digest = run_.model_digest, .parameters = engine_.gather()};
+    metrics_.flush();
     try {
       store_.write(checkpoint, old_ones);
     } catch (const Error& error) {
@@ -220,8 +242,13 @@ class Loop {
   RunSummary summary_;
 };
 
-std::int64_t resume(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
-  if (!run.checkpoint.resume) return 0;
+struct Resumed {
+  std::int64_t steps_done = 0;
+  std::optional<fs::path> from = {};
+};
+
+Resumed resume(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
+  if (!run.checkpoint.resume) return {};
   const fs::path path = find_checkpoint(*run.checkpoint.resume);
   const Checkpoint checkpoint = read_checkpoint(path);
   if (checkpoint.model_digest != run.model_digest)
@@ -234,16 +261,19 @@ std::int64_t resume(const TrainingRun& run, TrainingEngine& engine, const Surrou
                 "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N", path.string(),
                 checkpoint.step);
   engine.restore(checkpoint.parameters, checkpoint.step);
-  bring_metrics(path, around.directory);
-  std::fprintf(around.screen.out, "  resumed from %s, after step %lld\n", path.c_str(), static_cast<long long>(checkpoint.step));
-  return checkpoint.step;
+  const auto aside = take_over(path, checkpoint.step, around.directory);
+  fmt::print(around.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
+  if (aside)
+    fmt::print(around.screen.out, "  what this run had after step {} has moved to {}\n", checkpoint.step, aside->string());
+  std::fflush(around.screen.out);
+  return {checkpoint.step, path};
 }
 
 }  // namespace
 
 RunSummary train(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
-  const std::int64_t steps_done = resume(run, engine, around);
-  RunSummary summary = Loop(run, engine, around, steps_done).go();
+  const Resumed resumed = resume(run, engine, around);
+  RunSummary summary = Loop(run, engine, around, resumed.steps_done, resumed.from).go();
   std::fputs(summary_screen(summary, around.directory, around.screen.terminal).c_str(), around.screen.out);
   std::fflush(around.screen.out);
   return summary;

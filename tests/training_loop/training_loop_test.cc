@@ -214,6 +214,39 @@ TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
   EXPECT_EQ(losses(root_ / "run"), losses(root_ / "whole"));
 }
 
+/// The way that the program's own messages send users: an older checkpoint, another learning rate; and on from there.
+TEST_F(LoopTest, ARunResumedFromAnOlderCheckpointLeavesTheOldBranchForGood) {
+  run_.checkpoint.keep = 2;
+  run_.training.steps = 8;
+  train_in(root_ / "run");
+  const std::vector<double> old_losses = losses(root_ / "run");
+  run_.checkpoint.resume = root_ / "run/checkpoints/step-00000004";
+  run_.training.learning_rate = 3e-3;
+  run_.training.steps = 12;
+  stop_in_step_ = 6;
+  EXPECT_EQ(train_in(root_ / "run").outcome, "interrupted");
+  EXPECT_THAT(shown_, HasSubstr("what this run had after step 4 has moved to " + (root_ / "run/abandoned.1").string()));
+  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "step-00000006", "latest", "branch.json"}));
+  EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run/abandoned.1")).step, 8);
+  EXPECT_EQ(losses(root_ / "run/abandoned.1"), old_losses);
+
+  stop_in_step_ = 0;
+  run_.checkpoint.resume = root_ / "run";
+  EXPECT_EQ(train_in(root_ / "run").resumed_from, 6);
+  const auto metrics = read_metrics(root_ / "run" / "metrics.jsonl");
+  ASSERT_EQ(metrics.size(), 12u);
+  for (std::size_t i = 0; i < metrics.size(); ++i) EXPECT_EQ(metrics[i].step, static_cast<std::int64_t>(i + 1));
+  EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"), identify(root_ / "run/checkpoints/step-00000008"));
+
+  // Back on the old branch, its losses go on where they were.
+  run_.checkpoint.resume = root_ / "run/abandoned.1";
+  run_.training.learning_rate = 1e-2;
+  EXPECT_EQ(train_in(root_ / "run").resumed_from, 8);
+  const std::vector<double> back = losses(root_ / "run");
+  EXPECT_TRUE(std::equal(old_losses.begin(), old_losses.end() - 1, back.begin())) << "but for the last validation";
+  EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run/abandoned.2")).step, 12);
+}
+
 TEST_F(LoopTest, ASkippedUpdateIsToldAndCountedAndTheRunGoesOn) {
   skipped_ = {4, 7};
   const RunSummary summary = train_in(root_ / "run");

@@ -1,7 +1,9 @@
 #include "apps/checkpoint/checkpoint.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <limits>
 #include <sstream>
 
+#include "apps/checkpoint/branch.h"
 #include "apps/checkpoint/safetensors.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
@@ -132,13 +135,16 @@ TEST_F(CheckpointTest, MomentsOfAnotherShapeAreRefusedEvenIfTheHashesFit) {
 
 /// Runs a child that ends, as if killed, at the n-th point of writing step 10 over steps 5 and
 /// (optionally) 10. False when the writing has fewer points.
-bool write_and_die(const fs::path& root, int n, const Checkpoint& checkpoint) {
+bool write_and_die(const fs::path& root, int n, const Checkpoint& checkpoint, ReplaceBy replace_by = ReplaceBy::kExchange) {
   const pid_t child = ::fork();
   if (child == 0) {
     int points = 0;
-    CheckpointStore store(root, 1, [&](std::string_view) {
-      if (++points == n) ::_exit(137);
-    });
+    CheckpointStore store(
+        root, 1,
+        [&](std::string_view) {
+          if (++points == n) ::_exit(137);
+        },
+        replace_by);
     store.write(checkpoint);
     ::_exit(0);
   }
@@ -178,6 +184,145 @@ TEST_F(CheckpointTest, ACrashWhileAStepIsReplacedLosesNothingEvenWhenItIsTheOnly
     const Checkpoint found = read_checkpoint(find_checkpoint(folder));
     EXPECT_TRUE(found == at_step(10) || found == again) << "crash at point " << n;
     if (!died) break;
+  }
+}
+
+TEST_F(CheckpointTest, WhereNamesCannotBeExchangedACrashWhileAStepIsReplacedLosesNothingEither) {
+  Checkpoint again = at_step(10);
+  again.model_digest = "d2";
+  bool in_between = false;
+  for (int n = 1;; ++n) {
+    const fs::path folder = root_ / std::to_string(n);
+    CheckpointStore(folder, 1).write(at_step(10));
+    const bool died = write_and_die(folder, n, again, ReplaceBy::kTwoRenames);
+    in_between = in_between || !fs::exists(folder / "step-00000010");
+    const Checkpoint found = read_checkpoint(find_checkpoint(folder));
+    EXPECT_TRUE(found == at_step(10) || found == again) << "crash at point " << n;
+    const CheckpointStore next(folder, 1);
+    EXPECT_EQ(read_checkpoint(find_checkpoint(folder)), found) << "crash at point " << n;
+    if (!died) break;
+  }
+  EXPECT_TRUE(in_between) << "no crash came between the two renames";
+}
+
+/// A run's folder: checkpoints of steps 4, 8 and 12, and metrics.
+class BranchTest : public CheckpointTest {
+ protected:
+  static constexpr const char* kOldMetrics = "steps 1 to 12";
+  static constexpr const char* kNewMetrics = "steps 1 to 4";
+
+  void make_run(const fs::path& run) const {
+    CheckpointStore store(run / "checkpoints", 10);
+    for (int step : {4, 8, 12}) store.write(at_step(step));
+    std::ofstream(run / "metrics") << kOldMetrics;
+  }
+  static std::string text(const fs::path& path) {
+    std::ostringstream content;
+    content << std::ifstream(path).rdbuf();
+    return content.str();
+  }
+  /// Goes on from step 4, as the training loop does.
+  static std::optional<fs::path> leave(const fs::path& run, const fs::path& from,
+                                       std::function<void(std::string_view)> progress = {}) {
+    fs::path aside = run / "abandoned.1";
+    if (fs::exists(aside)) aside = run / "abandoned.2";
+    return begin_branch({.folder = run / "checkpoints",
+                         .from = from,
+                         .aside = aside,
+                         .metrics_differ = text(run / "metrics") == kOldMetrics,
+                         .keep_metrics =
+                             [&](const fs::path& kept) {
+                               fs::copy_file(run / "metrics", kept / "metrics", fs::copy_options::overwrite_existing);
+                             },
+                         .take_over_metrics = [&] { std::ofstream(run / "metrics") << kNewMetrics; },
+                         .progress = std::move(progress)});
+  }
+  static std::vector<std::string> steps(const fs::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with("step-")) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  using Names = std::vector<std::string>;
+};
+
+TEST_F(BranchTest, EachCheckpointNamesItsParent) {
+  make_run(root_);
+  const fs::path folder = root_ / "checkpoints";
+  EXPECT_FALSE(parent_of(folder / "step-00000004"));
+  EXPECT_EQ(parent_of(folder / "step-00000008"), identify(folder / "step-00000004"));
+  EXPECT_EQ(parent_of(folder / "step-00000012"), identify(folder / "step-00000008"));
+  CheckpointStore store(root_ / "elsewhere", 10);
+  store.follow(folder / "step-00000008");
+  EXPECT_EQ(parent_of(store.write(at_step(10))), identify(folder / "step-00000008"));
+}
+
+TEST_F(BranchTest, WhatCameLaterMovesAsideAndTheNextResumeIsFromTheNewBranch) {
+  make_run(root_);
+  const fs::path folder = root_ / "checkpoints";
+  const auto aside = leave(root_, folder / "step-00000004");
+  ASSERT_TRUE(aside);
+  EXPECT_EQ(steps(folder), (Names{"step-00000004"}));
+  EXPECT_EQ(steps(*aside / "checkpoints"), (Names{"step-00000008", "step-00000012"}));
+  EXPECT_EQ(text(*aside / "metrics"), kOldMetrics);
+  EXPECT_EQ(text(root_ / "metrics"), kNewMetrics);
+  EXPECT_EQ(fs::read_symlink(folder / "latest"), "step-00000004");
+  EXPECT_EQ(find_checkpoint(root_).filename(), "step-00000004");
+
+  CheckpointStore store(folder, 1);
+  store.follow(folder / "step-00000004");
+  store.write(at_step(6));
+  EXPECT_EQ(find_checkpoint(root_).filename(), "step-00000006");
+  EXPECT_EQ(steps(folder), (Names{"step-00000006"})) << "the one that was resumed from goes when a newer one is there";
+  EXPECT_FALSE(leave(root_, folder / "step-00000006")) << "nothing came later: nothing moves";
+}
+
+TEST_F(BranchTest, OneCanGoBackToTheBranchThatWasLeft) {
+  make_run(root_);
+  const fs::path folder = root_ / "checkpoints";
+  const fs::path aside = *leave(root_, folder / "step-00000004");
+  CheckpointStore store(folder, 10);
+  store.follow(folder / "step-00000004");
+  for (int step : {6, 10}) store.write(at_step(step));
+
+  const auto other = leave(root_, aside / "checkpoints" / "step-00000012");
+  ASSERT_TRUE(other);
+  EXPECT_EQ(steps(folder), (Names{"step-00000004"})) << "the one that leads to it stays";
+  EXPECT_EQ(steps(*other / "checkpoints"), (Names{"step-00000006", "step-00000010"}));
+  EXPECT_EQ(find_checkpoint(root_), fs::canonical(aside / "checkpoints" / "step-00000012"));
+  store.follow(aside / "checkpoints" / "step-00000012");
+  store.write(at_step(16));
+  EXPECT_EQ(find_checkpoint(root_).filename(), "step-00000016");
+}
+
+TEST_F(BranchTest, AKillInTheMiddleOfMovingAsideLosesNothingAndTheNextResumeEndsIt) {
+  for (int n = 1;; ++n) {
+    const fs::path run = root_ / std::to_string(n);
+    make_run(run);
+    const fs::path from = run / "checkpoints" / "step-00000004";
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int points = 0;
+      leave(run, from, [&](std::string_view) {
+        if (++points == n) ::kill(::getpid(), SIGKILL);
+      });
+      ::_exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    // The intention is the first thing on the disk: from then on this is the branch that goes on.
+    EXPECT_EQ(find_checkpoint(run).filename(), "step-00000004") << "kill at point " << n;
+    leave(run, find_checkpoint(run));
+    EXPECT_EQ(steps(run / "checkpoints"), (Names{"step-00000004"})) << "kill at point " << n;
+    EXPECT_EQ(steps(run / "abandoned.1" / "checkpoints"), (Names{"step-00000008", "step-00000012"})) << "kill at point " << n;
+    EXPECT_EQ(text(run / "abandoned.1" / "metrics"), kOldMetrics) << "kill at point " << n;
+    EXPECT_EQ(text(run / "metrics"), kNewMetrics) << "kill at point " << n;
+    EXPECT_FALSE(fs::exists(run / "abandoned.2")) << "kill at point " << n;
+    for (int step : {8, 12})
+      EXPECT_EQ(read_checkpoint(run / "abandoned.1" / "checkpoints" / fmt::format("step-{:08}", step)), at_step(step));
+    if (WIFEXITED(status)) break;
+    EXPECT_LT(n, 20);
   }
 }
 
