@@ -12,6 +12,9 @@
 namespace weft::apps {
 namespace {
 
+/// The planner looks at all pairs of regions.
+constexpr std::size_t kMaxDevices = 1 << 14;
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts(1);
   for (const char c : text) {
@@ -114,12 +117,20 @@ ReshardProblem parse_reshard_request(const ReshardRequest& request) {
   ReshardProblem problem;
   problem.task.type = {parse_dtype(request.dtype), parse_shape(request.shape)};
   const Shape& shape = problem.task.type.shape;
+  if (!problem.task.type.is_possible())
+    throw_error(ErrorCode::kInvalidArgument, "--shape {}: a tensor of {} would take more than {}, the most that one may have",
+                request.shape, request.dtype, format_bytes(kMaxTensorBytes));
   const Placement from = parse_placement("--from", request.from, shape.size());
   const Placement to = parse_placement("--to", request.to, shape.size());
   const auto first = request.to_first_host.value_or(static_cast<std::size_t>(from.hosts));
+  if (first >= kMaxDevices)
+    throw_error(ErrorCode::kInvalidArgument, "--to-first-host {}: expected at most {}", first, kMaxDevices);
   const std::size_t hosts = std::max(static_cast<std::size_t>(from.hosts), first + static_cast<std::size_t>(to.hosts));
-  if (hosts > 1 << 16) throw_error(ErrorCode::kInvalidArgument, "{} hosts are too many to draw and plan for one task", hosts);
   const std::int64_t per_host = std::max(from.devices, to.devices);
+  if (hosts * static_cast<std::size_t>(per_host) > kMaxDevices)
+    throw_error(ErrorCode::kInvalidArgument,
+                "--from {} --to {}: {} hosts of {} devices are too many to plan for one task; the most are {} devices",
+                request.from, request.to, hosts, per_host, kMaxDevices);
   problem.topology = transfer::Topology::dense(std::vector<int>(hosts, static_cast<int>(per_host)));
   problem.source = mesh_of("from", from, 0, per_host);
   problem.destination = mesh_of("to", to, first, per_host);

@@ -1,12 +1,19 @@
 #include "apps/train/run_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/config/config_document.h"
+#include "core/config/nearest.h"
+#include "mesh/partition/rules.h"
 
 namespace weft::apps {
 namespace {
@@ -22,6 +29,48 @@ std::vector<transfer::DevicePlace> expected_places(const actors::ClusterConfig& 
     }
   }
   return places;
+}
+
+/// A rule for an axis that no tensor has would change nothing, and say nothing.
+void check_sharding(const ConfigNode& root, const Graph& graph) {
+  const auto sharding = root.find("sharding");
+  if (!sharding) return;
+  const std::vector<std::string> known = mesh::axis_names(graph);
+  for (const auto& [axis, rule] : sharding->entries()) {
+    if (std::ranges::find(known, axis) == known.end())
+      sharding->note_key(axis, fmt::format("sharding.{}: no tensor of the model has such an axis, only {}{}", axis,
+                                           fmt::join(known, ", "), did_you_mean(axis, known)));
+  }
+  sharding->finish();
+}
+
+/// Who reads the model's section sees its sizes, not their product with the batch. So where the model is too large, one of a
+/// single row tells whose fault it is.
+ModelDescription read_model(const ConfigNode& root, const BatchShape& batch, const RunConfig& config, TrainingApp& app) {
+  try {
+    return app.read(root, batch, config.seed);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    try {
+      app.read(root, {1, batch.microbatches}, config.seed);
+    } catch (const Error&) {
+      root.at("model").fail("model: " + error.message());
+    }
+    root.at("training")
+        .at("batch")
+        .fail(fmt::format("training.batch: {} in {} microbatch{} is too large for this model: {}", config.training.batch,
+                          config.layout.microbatches, config.layout.microbatches == 1 ? "" : "es", error.message()));
+  }
+}
+
+/// Gives an error of the plan, which knows keys but no file, its place there.
+[[noreturn]] void fail_at_its_key(const ConfigNode& root, const Error& error) {
+  std::optional<ConfigNode> node = root;
+  std::istringstream keys(error.where());
+  for (std::string key; node && std::getline(keys, key, '.');) node = node->find(key);
+  if (node && !error.where().empty()) node->fail(error.where() + ": " + error.message());
+  if (error.code() == ErrorCode::kInvalidConfig) throw error;
+  root.at("meshes").fail(error.message());
 }
 
 }  // namespace
@@ -58,14 +107,14 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
   }
   // Where the batch is not known, the app's sections are still read, for their own errors.
   const BatchShape batch = sound ? config.batch() : BatchShape{};
-  sound = document.attempt([&] { config.model = app.read(root, batch, config.seed); }) && sound;
+  sound = document.attempt([&] { config.model = read_model(root, batch, config, app); }) && sound;
+  sound = sound && document.attempt([&] { check_sharding(root, config.model.graphs.train.graph); });
   if (sound) {
     document.attempt([&] {
       try {
         plan_of(config);
       } catch (const Error& error) {
-        if (error.code() == ErrorCode::kInvalidConfig) throw;
-        root.at("meshes").fail(error.message());
+        fail_at_its_key(root, error);
       }
     });
   }

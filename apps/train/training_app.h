@@ -56,8 +56,9 @@ class TrainingApp {
  public:
   virtual ~TrainingApp() = default;
   virtual std::string name() const = 0;
-  /// Reads the app's own sections of the run file's root; finishes them. Called once, before prepare(), in drivers, checks and
-  /// plans. Throws Error(kInvalidConfig).
+  /// Reads the app's own sections of the run file's root; finishes them. Called before prepare(), in drivers, checks and
+  /// plans; a second time, with other rows, only after the first has thrown kInvalidArgument. Throws Error(kInvalidConfig), and
+  /// what a graph throws that is too large.
   virtual ModelDescription read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) = 0;
   /// Finds or makes the data. In the driver only.
   virtual PreparedData prepare() = 0;

@@ -10,19 +10,21 @@ namespace weft::apps {
 
 TrainingConfig parse_training(const ConfigNode& node) {
   TrainingConfig c;
-  node.require("steps", c.steps, {.min = 1});
-  node.require("batch", c.batch, {.min = 1});
+  // Products of these, and of a model's sizes, stay within 64 bits.
+  constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40, kMaxRows = 1 << 30;
+  node.require("steps", c.steps, {.min = 1, .max = kMaxSteps});
+  node.require("batch", c.batch, {.min = 1, .max = kMaxRows});
   node.require("learning_rate", c.learning_rate, {.min = 0.0});
   const bool has_minimum = node.read("min_learning_rate", c.min_learning_rate, {.min = 0.0});
-  node.read("warmup_steps", c.warmup_steps, {.min = 0});
+  node.read("warmup_steps", c.warmup_steps, {.min = 0, .max = kMaxSteps});
   node.read("weight_decay", c.weight_decay, {.min = 0.0});
   node.read("beta1", c.beta1, {.min = 0.0, .max = 0.9999999});
   node.read("beta2", c.beta2, {.min = 0.0, .max = 0.9999999});
   node.read("epsilon", c.epsilon, {.min = 1e-30});
   node.read("clip_norm", c.clip_norm, {.min = 0.0});
-  node.read("max_skipped_updates", c.max_skipped_updates, {.min = 1});
-  node.read("validate_every", c.validate_every, {.min = 0});
-  node.read("validation_batches", c.validation_batches, {.min = 1});
+  node.read("max_skipped_updates", c.max_skipped_updates, {.min = 1, .max = kMaxSteps});
+  node.read("validate_every", c.validate_every, {.min = 0, .max = kMaxSteps});
+  node.read("validation_batches", c.validation_batches, {.min = 1, .max = kMaxRows});
   node.finish();
   if (!has_minimum) c.min_learning_rate = std::min(c.min_learning_rate, c.learning_rate);
   if (c.min_learning_rate > c.learning_rate)

@@ -39,7 +39,7 @@ std::optional<double> parse_rate(std::string_view text) {
     const std::string_view digits = text.substr(0, text.size() - unit.size());
     double number = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error == std::errc() && end == digits.data() + digits.size() && number > 0 && std::isfinite(number))
+    if (error == std::errc() && end == digits.data() + digits.size() && number > 0 && std::isfinite(number * bytes))
       return number * bytes;
   }
   return std::nullopt;

@@ -109,6 +109,12 @@ std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries() const {
 
 void ConfigNode::note(std::string text) const { tree_->note({value_->order, path(), fmt::format("{}: {}", where(), text)}); }
 
+void ConfigNode::note_key(std::string_view key, std::string text) const {
+  const auto* member = value_->member(key);
+  if (member == nullptr) return note(std::move(text));
+  tree_->note({member->order, member->value->path, fmt::format("{}: {}", member->where, text)});
+}
+
 void ConfigNode::fail(std::string text) const { throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: {}", where(), text)); }
 
 void ConfigNode::keep_current_error(std::string_view key) const {

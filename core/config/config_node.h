@@ -106,6 +106,8 @@ class ConfigNode {
 
   /// Notes a problem with this value, to be thrown by finish(): "FILE:LINE:COLUMN: <text>".
   void note(std::string text) const;
+  /// The same of one of this map's keys, at the key's own place.
+  void note_key(std::string_view key, std::string text) const;
   [[noreturn]] void fail(std::string text) const;
 
   /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it. Among them

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "core/base/units.h"
 
 namespace weft {
 
@@ -18,8 +19,20 @@ std::string_view to_string(Pass pass) {
   return "?";
 }
 
+namespace {
+
+/// Said here, where the tensor has its name, not where its bytes are first counted.
+void require_possible(const std::string& name, const TensorType& type) {
+  if (type.is_possible()) return;
+  throw_error(ErrorCode::kInvalidArgument, "tensor '{}' {} would take more than {}, the most that one may have", name,
+              to_string(type), format_bytes(kMaxTensorBytes));
+}
+
+}  // namespace
+
 ValueId Graph::add_input(std::string name, TensorType type, std::vector<std::string> axes) {
   WEFT_CHECK(axes.size() == type.shape.size(), "input {}", name);
+  require_possible(name, type);
   const ValueId id(static_cast<std::uint32_t>(values_.size()));
   values_.push_back({std::move(name), std::move(type), std::nullopt});
   inputs_.push_back({id, std::move(axes)});
@@ -32,6 +45,7 @@ ValueId Graph::add_parameter(std::string name, TensorType type, Initializer init
     throw_error(ErrorCode::kInvalidArgument, "parameter {} has {} dimensions but {} logical axis names", name, type.shape.size(),
                 axes.size());
   }
+  require_possible(name, type);
   for (const Parameter& other : parameters_) {
     if (value(other.value).name == name) throw_error(ErrorCode::kInvalidArgument, "two parameters are named '{}'", name);
   }
@@ -48,6 +62,7 @@ NodeId Graph::add_node(Op op, std::vector<ValueId> inputs, const std::vector<Ten
   const NodeId id(static_cast<std::uint32_t>(nodes_.size()));
   Node node{std::move(op), std::move(inputs), {}, block, pass};
   for (std::size_t i = 0; i < output_types.size(); ++i) {
+    require_possible(output_names[i], output_types[i]);
     node.outputs.emplace_back(static_cast<std::uint32_t>(values_.size()));
     values_.push_back({output_names[i], output_types[i], id});
   }

@@ -10,6 +10,12 @@
 
 namespace weft {
 
+Interval part_of(std::int64_t extent, std::int64_t part, std::int64_t parts) {
+  // floor(i e / n) without the product: e = q n + r, and r i is below n * n.
+  const auto cut = [&](std::int64_t i) { return i * (extent / parts) + i * (extent % parts) / parts; };
+  return {cut(part), cut(part + 1)};
+}
+
 Region::Region(std::vector<Interval> intervals) : intervals_(std::move(intervals)) {
   for (std::size_t i = 0; i < intervals_.size(); ++i) {
     if (intervals_[i].begin >= intervals_[i].end) {
@@ -35,7 +41,10 @@ Shape Region::shape() const {
 
 std::int64_t Region::num_elements() const {
   std::int64_t product = 1;
-  for (const Interval& interval : intervals_) product *= interval.size();
+  for (const Interval& interval : intervals_) {
+    if (__builtin_mul_overflow(product, interval.size(), &product))
+      throw_error(ErrorCode::kInvalidArgument, "a region {} has more than 2^63 - 1 elements", to_string(*this));
+  }
   return product;
 }
 

@@ -21,6 +21,10 @@ struct Interval {
   friend auto operator<=>(const Interval&, const Interval&) = default;
 };
 
+/// Part i of n of [0, extent): [floor(i * extent / n), floor((i + 1) * extent / n)). Sizes differ by one at most. n is below
+/// 2^31.
+Interval part_of(std::int64_t extent, std::int64_t part, std::int64_t parts);
+
 /// An axis-aligned box of a global tensor: what one device holds, or what one message carries.
 ///
 /// Regions never describe memory; the functions below address the bytes of a region inside a dense row-major

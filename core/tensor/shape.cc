@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/error.h"
+#include "core/base/units.h"
+
 namespace weft {
 
 std::int64_t num_elements(std::span<const std::int64_t> shape) {
   std::int64_t product = 1;
-  for (const std::int64_t extent : shape) product *= extent;
+  for (const std::int64_t extent : shape) {
+    if (__builtin_mul_overflow(product, extent, &product))
+      throw_error(ErrorCode::kInvalidArgument, "a tensor of shape [{}] has more than 2^63 - 1 elements", fmt::join(shape, ","));
+  }
   return product;
 }
 
@@ -18,6 +24,22 @@ std::vector<std::int64_t> row_major_strides(std::span<const std::int64_t> shape)
 }
 
 std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+bool TensorType::is_possible() const {
+  std::int64_t product = static_cast<std::int64_t>(size_of(dtype));
+  for (const std::int64_t extent : shape) {
+    if (__builtin_mul_overflow(product, extent, &product)) return false;
+  }
+  return product <= kMaxTensorBytes;
+}
+
+std::size_t TensorType::bytes() const {
+  if (!is_possible()) {
+    throw_error(ErrorCode::kInvalidArgument, "a tensor {} would take more than {}, the most that one may have", to_string(*this),
+                format_bytes(kMaxTensorBytes));
+  }
+  return static_cast<std::size_t>(elements()) * size_of(dtype);
+}
 
 std::string to_string(const TensorType& type) { return fmt::format("{}{}", to_string(type.dtype), to_string(type.shape)); }
 

@@ -1,5 +1,7 @@
 #include "mesh/partition/assignment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -118,12 +120,14 @@ std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
         const int f = signature.inputs[i][static_cast<std::size_t>(dim)];
         const Factor& factor = signature.factors[static_cast<std::size_t>(f)];
         if (factor.granularity > 1 && factor.size / factor.granularity % mesh.axes()[axis].size != 0) {
-          throw_error(
+          throw Error(
               ErrorCode::kInvalidConfig,
-              "{} works in units of {}: {} units cannot be split {} ways over axis '{}' of mesh {}; choose a number of heads "
-              "that divides",
-              op, factor.granularity, factor.size / factor.granularity, mesh.axes()[axis].size, mesh.axes()[axis].name,
-              to_string(mesh));
+              fmt::format(
+                  "{} works in units of {}: {} units cannot be split {} ways over axis '{}' of mesh {}; choose a number of heads "
+                  "that divides",
+                  op, factor.granularity, factor.size / factor.granularity, mesh.axes()[axis].size, mesh.axes()[axis].name,
+                  to_string(mesh)))
+              .at("sharding");
         }
         if (factor.kind != FactorKind::kWhole) seen.insert(f);
       }

@@ -1,5 +1,7 @@
 #include "mesh/partition/rules.h"
 
+#include <fmt/format.h>
+
 #include <set>
 
 #include "core/base/error.h"
@@ -31,6 +33,14 @@ std::vector<Labels> propagate_labels(const Graph& graph) {
   return labels;
 }
 
+std::vector<std::string> axis_names(const Graph& graph) {
+  std::set<std::string> names;
+  for (const Input& input : graph.inputs()) names.insert(input.axes.begin(), input.axes.end());
+  for (const Parameter& parameter : graph.parameters()) names.insert(parameter.axes.begin(), parameter.axes.end());
+  names.erase("");
+  return {names.begin(), names.end()};
+}
+
 Spec spec_for(const Labels& labels, const ShardingRules& rules, const DeviceMesh& mesh) {
   Spec spec = Spec::replicated(labels.size());
   std::set<int> used;
@@ -52,11 +62,12 @@ void check_divides(const std::string& what, const Shape& shape, const Labels& la
     std::int64_t ways = 1;
     for (const int axis : spec.dims[d]) ways *= mesh.axes()[static_cast<std::size_t>(axis)].size;
     if (shape[d] % ways != 0) {
-      throw_error(
+      throw Error(
           ErrorCode::kInvalidConfig,
-          "{} of shape {} is split {} ways along its axis '{}' of {} on mesh {}, which does not divide; change the model, the "
-          "mesh's shape or the sharding of '{}'",
-          what, weft::to_string(shape), ways, labels[d], shape[d], to_string(mesh), labels[d]);
+          fmt::format("{} of shape {} is split {} ways along its axis '{}' of {} on mesh {}, which does not divide; change "
+                      "the model, the mesh's shape or the sharding of '{}'",
+                      what, weft::to_string(shape), ways, labels[d], shape[d], to_string(mesh), labels[d]))
+          .at("sharding");
     }
   }
 }

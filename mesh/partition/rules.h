@@ -22,6 +22,9 @@ using Labels = std::vector<std::string>;
 /// One entry per value.
 std::vector<Labels> propagate_labels(const Graph& graph);
 
+/// The logical axis names that tensors of this graph have: all that a rule can be about. Sorted, each once.
+std::vector<std::string> axis_names(const Graph& graph);
+
 /// The spec that the rules give to a tensor on this mesh. Axes of size 1, and axes that the mesh lacks, are left out;
 /// an axis is used for the first dimension that wants it.
 Spec spec_for(const Labels& labels, const ShardingRules& rules, const DeviceMesh& mesh);

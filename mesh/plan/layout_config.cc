@@ -17,6 +17,8 @@
 namespace weft::mesh {
 namespace {
 
+constexpr std::int64_t kMaxDevices = 1 << 16;
+
 void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
   for (const auto& [name, mesh] : node.entries()) {
     MeshConfig config;
@@ -24,9 +26,12 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
     if (!is_name(name)) mesh.fail(name_problem("meshes: a mesh's name", name));
     mesh.read("hosts", config.hosts);
     const ConfigNode shape = mesh.at("shape");
+    std::int64_t devices = 1;
     for (const auto& [axis, size] : shape.entries()) {
       config.axes.push_back({axis, size.as<int>({.min = 1, .max = 4096})});
       if (!is_name(axis)) size.fail(name_problem(fmt::format("{}: an axis' name", shape.path()), axis));
+      if (devices *= config.axes.back().size; devices > kMaxDevices)
+        shape.fail(fmt::format("{}: a mesh has at most {} devices; its axes multiply to more", shape.path(), kMaxDevices));
     }
     if (config.axes.empty()) shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
     mesh.finish();

@@ -55,9 +55,10 @@ transfer::Network network_of(const LayoutConfig& layout, const std::vector<std::
 
 void check_layers(const LayoutConfig& layout, const Graph& graph) {
   if (layout.num_layers() == graph.num_blocks()) return;
-  throw_error(ErrorCode::kInvalidConfig,
-              "the stages have {} layers together, but the model has {}; change pipeline.stages or the model",
-              layout.num_layers(), graph.num_blocks());
+  throw Error(ErrorCode::kInvalidConfig,
+              fmt::format("the stages have {} layers together, but the model has {}; change pipeline.stages or the model",
+                          layout.num_layers(), graph.num_blocks()))
+      .at("pipeline.stages");
 }
 
 /// The schedule's forwards alone: what keeps every dependency that they have among themselves.
@@ -134,12 +135,15 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
   }
   const transfer::DeviceId device = *find_short_of_memory(plan);
   const std::uint64_t needed = device_memory(plan, device), activations = arena_bytes(plan, device);
-  throw_error(ErrorCode::kInvalidConfig,
-              "schedule '{}' needs {} on {} ({} of parameters, gradients and moments, {} of activations), but pipeline.memory is "
-              "{}; make that more, take smaller microbatches, compute activations twice (recompute: true), or {}",
-              plan.schedule.name, format_bytes(needed), plan.train.programs[device.value()].device_name,
-              format_bytes(needed - activations), format_bytes(activations), format_bytes(*layout.memory),
-              layout.schedule == LayoutConfig::kAuto ? "use more devices" : "take a schedule that holds fewer microbatches");
+  throw Error(
+      ErrorCode::kInvalidConfig,
+      fmt::format(
+          "schedule '{}' needs {} on {} ({} of parameters, gradients and moments, {} of activations), but pipeline.memory is "
+          "{}; make that more, take smaller microbatches, compute activations twice (recompute: true), or {}",
+          plan.schedule.name, format_bytes(needed), plan.train.programs[device.value()].device_name,
+          format_bytes(needed - activations), format_bytes(activations), format_bytes(*layout.memory),
+          layout.schedule == LayoutConfig::kAuto ? "use more devices" : "take a schedule that holds fewer microbatches"))
+      .at("pipeline.memory");
 }
 
 }  // namespace

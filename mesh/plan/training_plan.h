@@ -54,7 +54,7 @@ struct TrainingPlan {
 };
 
 /// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model, a shape does not divide, or a device would
-/// hold more than the layout's memory.
+/// hold more than the layout's memory; its where() is the key of the run file that it is about, if it is about one.
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places);
 /// The same plan for another network than the layout's: its transfers may take other ways, nothing else differs.
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,

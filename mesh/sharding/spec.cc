@@ -49,7 +49,7 @@ Region region_of(const Shape& shape, const Spec& spec, const DeviceMesh& mesh, i
       throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} cannot be split {} ways over {}", i, weft::to_string(shape),
                   chunks, to_string(mesh));
     }
-    intervals.push_back({index * shape[i] / chunks, (index + 1) * shape[i] / chunks});
+    intervals.push_back(part_of(shape[i], index, chunks));
   }
   return Region(std::move(intervals));
 }

@@ -1,9 +1,12 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 
 #include "apps/checkpoint/checkpoint.h"
 #include "apps/gpt_training/gpt_app.h"
@@ -18,6 +21,7 @@
 namespace weft::apps {
 namespace {
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// The shipped run file, shrunk and on a small text, with all devices in this process.
@@ -128,6 +132,80 @@ TEST_F(RunFileTest, MistakesAreRefusedBeforeAnythingStarts) {
   const std::string several = refusal(small({"training.steps=many", "model.heads=5"}));
   EXPECT_THAT(several, HasSubstr("steps"));
   EXPECT_THAT(several, HasSubstr("heads"));
+}
+
+TEST_F(RunFileTest, AShardingRuleForAnAxisThatNoTensorHasIsRefusedAtItsPlace) {
+  const fs::path file = root_ / "run.yaml";
+  std::ifstream shipped_file(shipped());
+  std::string text(std::istreambuf_iterator<char>(shipped_file), {});
+  text.replace(text.find("  batch: data"), 13, "  bathc: data");
+  std::ofstream(file) << text;
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("  bathc")), '\n');
+  GptApp app;
+  try {
+    read_run_config(file, small(), app);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), fmt::format("{}:{}:3: sharding.bathc: no tensor of the model has such an axis, only batch, embed, "
+                                           "heads, mlp, qkv, sequence, vocab; did you mean 'batch'?",
+                                           file.string(), line));
+  }
+  EXPECT_EQ(refusal(small({"sharding={batch: data, sequence: tensor, embed: [tensor]}"})).find("sharding"), std::string::npos);
+}
+
+TEST_F(RunFileTest, SizesAtTheEdgesOfIntegersAreRefusedByTheirKeyOrPlanned) {
+  constexpr std::int64_t k31 = std::int64_t{1} << 31, k32 = std::int64_t{1} << 32, k62 = std::int64_t{1} << 62,
+                         kMost = std::numeric_limits<std::int64_t>::max();
+  for (const char* key : {"training.batch",
+                          "training.steps",
+                          "training.warmup_steps",
+                          "training.validate_every",
+                          "training.validation_batches",
+                          "model.layers",
+                          "model.width",
+                          "model.heads",
+                          "model.sequence",
+                          "data.vocabulary",
+                          "pipeline.microbatches",
+                          "pipeline.credits",
+                          "pipeline.stages.0.layers",
+                          "meshes.front.shape.data",
+                          "cluster.threads_per_device",
+                          "cluster.hosts.0.devices",
+                          "sample.tokens",
+                          "sample.top_k",
+                          "checkpoint.every",
+                          "checkpoint.keep",
+                          "seed"}) {
+    for (const std::int64_t size : {k31 - 1, k31, k32 - 1, k32, k62 - 1, k62, kMost}) {
+      const std::string said = refusal({fmt::format("{}={}", key, size)});
+      const std::string last = std::string(key).substr(std::string(key).rfind('.') + 1);
+      EXPECT_TRUE(said == "accepted" || said.find(last) != std::string::npos) << key << "=" << size << ": " << said;
+    }
+  }
+}
+
+TEST_F(RunFileTest, ABatchTooLargeForTheModelIsNamed) {
+  const std::vector<std::string> whole = {"pipeline.microbatches=1", "meshes.back.shape={data: 1, tensor: 1}",
+                                          "model.width=1048576", "model.sequence=1048576"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), whole.begin(), whole.end());
+    return refusal(more);
+  };
+  EXPECT_THAT(with({"training.batch=1073741824"}),
+              AllOf(HasSubstr("--set training.batch=1073741824: training.batch: 1073741824 in 1 microbatch is too large for this "
+                              "model: tensor 'tokens' i32[1073741824,1048576]"),
+                    HasSubstr("would take more than 1 PiB")));
+  EXPECT_EQ(with({"training.batch=1"}), "accepted");
+}
+
+TEST_F(RunFileTest, APlanSaysRightNumbersOfSizesThatNoMachineHas) {
+  GptApp app;
+  const RunConfig config = read_run_config(shipped(), small({"training.batch=1073741824", "pipeline.microbatches=1"}), app);
+  const mesh::TrainingPlan plan = plan_of(config);
+  // What any device keeps of a row at the least: what attention reads, for its layers, in f32.
+  for (const mesh::Program& program : plan.train.programs)
+    EXPECT_GT(program.arena_bytes, std::uint64_t{1} << 42) << program.device_name;
 }
 
 TEST_F(RunFileTest, AnInterruptedRunGoesOnBitForBitAndOnAnotherMeshShapeWithinTolerance) {

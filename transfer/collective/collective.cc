@@ -92,7 +92,7 @@ Reduction reduction_alone(const Region& region, ReduceOp op, std::size_t element
 /// Piece i of n of a flat tensor, cut at multiples of 16 elements.
 Region flat_piece(std::int64_t elements, std::size_t i, std::size_t n) {
   const auto cut = [&](std::size_t k) {
-    return k == n ? elements : elements * static_cast<std::int64_t>(k) / static_cast<std::int64_t>(n) / 16 * 16;
+    return k == n ? elements : part_of(elements, static_cast<std::int64_t>(k), static_cast<std::int64_t>(n)).begin / 16 * 16;
   };
   return Region({{cut(i), cut(i + 1)}});
 }

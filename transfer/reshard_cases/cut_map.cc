@@ -28,7 +28,7 @@ ShardMap cut_map(const Shape& shape, const MeshCut& cut) {
         throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} has fewer elements than the {} parts it is cut into", d,
                     weft::to_string(shape), parts);
       }
-      intervals.push_back({part * shape[d] / parts, (part + 1) * shape[d] / parts});
+      intervals.push_back(part_of(shape[d], part, parts));
     }
     map.shards.push_back({DeviceId(cut.first_device + static_cast<std::uint32_t>(device)), Region(std::move(intervals))});
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -78,6 +79,33 @@ TEST(Region, CopyEqualsElementwiseCopyOnRandomBoxes) {
     copy_region(r, 4, f, std::as_bytes(std::span(from)), t, std::as_writable_bytes(std::span(to)));
     ASSERT_EQ(to, expected) << to_string(r) << " from " << to_string(f) << " to " << to_string(t);
   }
+}
+
+TEST(Region, PartsOfAnExtentMeetAndNeverOverflow) {
+  EXPECT_EQ(part_of(10, 1, 4), (Interval{2, 5}));
+  for (const std::int64_t extent : {std::int64_t{7}, std::int64_t{4096}, std::numeric_limits<std::int64_t>::max()}) {
+    for (const std::int64_t parts : {1, 2, 3, 1000}) {
+      std::int64_t end = 0;
+      for (std::int64_t i = 0; i < parts; ++i) {
+        const Interval part = part_of(extent, i, parts);
+        EXPECT_EQ(part.begin, end);
+        EXPECT_LE(part.size() - extent / parts, 1);
+        end = part.end;
+      }
+      EXPECT_EQ(end, extent);
+    }
+  }
+}
+
+TEST(TensorType, WhatDoesNotFitIsAnErrorAndNoSmallNumber) {
+  const TensorType wraps{DType::kF32, {std::int64_t{1} << 32, std::int64_t{1} << 32, 4}};
+  EXPECT_FALSE(wraps.is_possible());
+  EXPECT_THROW(wraps.bytes(), Error);
+  EXPECT_THROW(wraps.elements(), Error);
+  EXPECT_THROW(Region::whole(wraps.shape).num_elements(), Error);
+  const TensorType most{DType::kF32, {std::int64_t{1} << 48}};
+  EXPECT_EQ(most.bytes(), static_cast<std::size_t>(kMaxTensorBytes));
+  EXPECT_FALSE((TensorType{DType::kF32, {(std::int64_t{1} << 48) + 1}}).is_possible());
 }
 
 }  // namespace
