@@ -14,8 +14,6 @@ namespace {
 
 /// Messages over tcp that the wire takes to a receiver which does not want them yet (UcxWireOptions::tcp_eager_bytes).
 constexpr std::uint64_t kEagerChunk = 256 * 1024;
-/// What a device has of its host's link against the device before it on that host.
-constexpr double kNextDevice = 0.9;
 
 /// A transfer as all who take part in it see it.
 struct WholeTransfer {
@@ -61,7 +59,8 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
 
 class TrafficMaker {
  public:
-  TrafficMaker(const transfer::Topology& topology, const transfer::Network& network) : topology_(topology), network_(network) {
+  TrafficMaker(const transfer::Topology& topology, const transfer::Network& network, const TrafficOptions& options)
+      : topology_(topology), network_(network) {
     for (const transfer::Network::HostLinks& host : network.hosts) {
       traffic_.link_rates.push_back(host.egress());
       traffic_.link_rates.push_back(host.ingress());
@@ -72,7 +71,7 @@ class TrafficMaker {
       traffic_.queue_places.push_back(transfer::EgressRule().streams_of_each(devices[host]));
       double& next = next_weight_.try_emplace(host, 1).first->second;
       weights_.push_back(next);
-      next *= kNextDevice;
+      next *= options.next_device;
     }
   }
 
@@ -168,8 +167,9 @@ class TrafficMaker {
 
 }  // namespace
 
-Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network) {
-  return TrafficMaker(topology, network).run(programs);
+Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network,
+                   const TrafficOptions& options) {
+  return TrafficMaker(topology, network, options).run(programs);
 }
 
 double busiest_link_seconds(const std::vector<Program>& programs, const transfer::Topology& topology,

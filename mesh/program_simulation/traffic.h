@@ -53,14 +53,22 @@ struct Traffic {
   double eager_budget = static_cast<double>(transfer::Wire::kEagerBudget);
 };
 
+/// What is not known of a network by measurement.
+struct TrafficOptions {
+  /// What a device has of its host's link against the device before it on that host.
+  double next_device = 0.9;
+};
+
 /// The traffic of programs that were compiled together: a link each way per host (egress of host h: 2h, ingress: 2h + 1), a queue
 /// per device as the executor keeps it (transfer::EgressRule). Links inside hosts are free.
 ///
 /// The devices of a host do not share its link quite alike: each gets a tenth less than the one before it. TCP connections
 /// through one queue share by their windows, which differ and keep doing so. Were all alike, replicas would stay in step for
-/// ever, and wait for each other's transfers; real ones meet less from one microbatch to the next. How much less it is matters
-/// little. Throws Error(kInvalidArgument) if the network lacks a host.
-Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network);
+/// ever, and wait for each other's transfers; real ones meet less from one microbatch to the next. The tenth was fitted
+/// to measured steps; tests/bench/forecast_fit says how it does on steps that it was not fitted to. Throws
+/// Error(kInvalidArgument) if the network lacks a host.
+Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network,
+                   const TrafficOptions& options = {});
 
 /// Seconds for which the busiest direction of a host's link is busy in one step: the bytes that the programs' transfers send
 /// through it, over its rate. No order of the same transfers makes a step shorter. Throws what traffic_of() throws.
