@@ -1,6 +1,7 @@
 #include "actors/launch/app_main.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <memory>
 
 #include "actors/launch/internal/time_limits.h"
+#include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/role_arguments.h"
@@ -21,6 +23,9 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kHostsWithin = std::chrono::seconds(30);
+
+/// A file that may grow no more is an error of a write, as a full disk is, and no reason to die.
+void outlive_size_limits() { ::signal(SIGXFSZ, SIG_IGN); }
 
 /// SIGINT and SIGTERM: the first asks, the second ends the process at once (its children get the parent-death signal).
 class Interruption {
@@ -153,6 +158,7 @@ int AppMain::serve(const Drive& drive) {
 }
 
 int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
+  outlive_size_limits();
   const Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
@@ -166,11 +172,13 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   } catch (...) {
     failure = current_error();
   }
-  std::ofstream(run.out / "logs" / "last_words") << failure->message() << "\n";
-  return exit_status_of(*failure, interruption.requested());
+  const int status = exit_status_of(*failure, interruption.requested());
+  if (status != kInterrupted) leave_last_words(arguments.get_or("last-words", ""), failure->message());
+  return status;
 }
 
 int AppMain::serve_by_hand(const Drive& drive) {
+  outlive_size_limits();
   const std::string program = own_executable().filename().string();
   const RoleArguments arguments(arguments_, {"json", "help"});
   if (arguments.has("help")) return by_hand_usage(program);

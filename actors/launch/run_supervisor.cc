@@ -5,13 +5,12 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "actors/head/head.h"
 #include "actors/launch/happenings.h"
 #include "actors/launch/internal/time_limits.h"
+#include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
 #include "actors/launch/process_end.h"
 #include "actors/supervision/fork_launcher.h"
@@ -35,14 +34,6 @@ std::vector<std::string> app_command(const std::filesystem::path& app, const std
   return command;
 }
 
-std::string read_text(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  std::string content = text.str();
-  while (content.ends_with('\n')) content.pop_back();
-  return content;
-}
-
 /// One run, from its first process to its last.
 class RunSupervisor {
  public:
@@ -54,7 +45,6 @@ class RunSupervisor {
   int run() {
     adopt_orphans();
     std::filesystem::create_directories(request_.out / "logs");
-    std::filesystem::remove(last_words_file());
     int status = 1;
     try {
       start_cluster();
@@ -73,8 +63,6 @@ class RunSupervisor {
   }
 
  private:
-  std::filesystem::path last_words_file() const { return request_.out / "logs" / "last_words"; }
-
   void start_cluster() {
     if (request_.head.empty()) {
       const auto on_death = [this](const std::string& who, const ExitEvidence& evidence) {
@@ -131,8 +119,8 @@ class RunSupervisor {
   void start_driver() {
     ProcessSpec spec{
         "driver of " + header_.name, app_command(header_.app, "driver", request_.run_file, request_.overrides), {}, ""};
-    spec.command.insert(spec.command.end(),
-                        {"--head", request_.head, "--out", request_.out.string(), "--name", "run " + header_.name});
+    spec.command.insert(spec.command.end(), {"--head", request_.head, "--out", request_.out.string(), "--name",
+                                             "run " + header_.name, "--last-words", driver_said_.path()});
     ProcessEvents events;
     events.on_death = [this](const ExitEvidence& evidence) { happenings_.add({Happening::Kind::kDriverEnded, "", evidence}); };
     driver_ = launcher_.launch(spec, events);
@@ -168,7 +156,9 @@ class RunSupervisor {
   }
 
   int driver_ended(const ExitEvidence& evidence, bool interrupted, std::optional<std::string> first_cause) {
-    if (interrupted) return kInterrupted;
+    const std::string said = driver_said_.read();
+    // An interrupted driver has failed all the same if it says so: the last checkpoint could not be written.
+    if (interrupted && (said.empty() || evidence.violent())) return kInterrupted;
     if (evidence.orderly()) return 0;
     const SteadyClock clock;
     const TimePoint until = clock.now() + kBetterCauseWithin;
@@ -178,7 +168,6 @@ class RunSupervisor {
       if (happening->kind == Happening::Kind::kHeadDied && !happening->evidence.orderly())
         first_cause = head_cause(happening->evidence);
     }
-    const std::string said = read_text(last_words_file());
     const std::string how = evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause();
     if (first_cause) last_words_ = *first_cause;
     else if (!said.empty()) last_words_ = said;
@@ -200,6 +189,7 @@ class RunSupervisor {
   std::optional<LocalCluster> local_;
   std::optional<System> system_;
   ProcessRef head_process_;
+  LastWords driver_said_;
   pid_t driver_ = 0;
   std::string last_words_;
 };

@@ -98,6 +98,12 @@ std::string not_finite(const std::vector<ParameterState>& parameters) {
   return "";
 }
 
+/// What a disk that refused has taken so far: it would keep the disk full.
+void remove_half(const fs::path& building) {
+  std::error_code ignored;
+  fs::remove_all(building, ignored);
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress, ReplaceBy replace_by)
@@ -152,6 +158,7 @@ fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) 
     flush_to_disk(building);
     put_in_place(building, final_path, replace_by_, progress_);
     done("renamed");
+    parent_ = identify(final_path);
     flush_to_disk(folder_);
     const fs::path link = folder_ / fmt::format("{}{}", kUnfinishedPrefix, kLatestLink);
     fs::remove(link);
@@ -160,11 +167,14 @@ fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) 
     fs::rename(link, folder_ / kLatestLink);
     done("link renamed");
     flush_to_disk(folder_);
-    parent_ = identify(final_path);
     if (old_ones == OldOnes::kRemove) remove_old();
     done("old ones removed");
   } catch (const fs::filesystem_error& error) {
+    remove_half(building);
     throw_error(ErrorCode::kUnavailable, "cannot write the checkpoint {}: {}", final_path.string(), error.code().message());
+  } catch (...) {
+    remove_half(building);
+    throw;
   }
   return final_path;
 }

@@ -66,7 +66,7 @@ class CheckpointStore {
   void follow(const std::filesystem::path& checkpoint) { parent_ = identify(checkpoint); }
 
   /// Returns the checkpoint's folder. Throws Error(kUnavailable) when the disk refuses, and Error(kFailedPrecondition) when a
-  /// value is not finite: training has diverged, and nothing is written. Older checkpoints are then intact.
+  /// value is not finite: training has diverged. Then older checkpoints are intact, and nothing of the new one is left.
   std::filesystem::path write(const Checkpoint& checkpoint, OldOnes old_ones = OldOnes::kRemove);
   /// The newest complete checkpoint of at most so many steps; nothing if there is none.
   std::optional<std::filesystem::path> newest_up_to(std::int64_t step) const;

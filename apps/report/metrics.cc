@@ -111,6 +111,7 @@ MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done) : path_(std::mo
     write_fully(fd_, text, temporary);
     flush_fully(fd_, temporary);
     fs::rename(temporary, path_);
+    size_ = static_cast<std::int64_t>(text.size());
   } catch (...) {
     ::close(fd_);
     throw;
@@ -140,8 +141,16 @@ void MetricsFile::flush() { flush_fully(fd_, path_); }
 MetricsFile::~MetricsFile() { ::close(fd_); }
 
 void MetricsFile::append(const StepMetrics& metrics) {
-  write_fully(fd_, to_json_line(metrics) + "\n", path_);
   steps_.push_back(metrics);
+  unwritten_ += to_json_line(metrics) + "\n";
+  try {
+    write_fully(fd_, unwritten_, path_);
+  } catch (...) {
+    [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);  // half a line, which the next one would be glued to
+    throw;
+  }
+  size_ += static_cast<std::int64_t>(unwritten_.size());
+  unwritten_.clear();
 }
 
 }  // namespace weft::apps

@@ -46,6 +46,8 @@ class MetricsFile {
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
+  /// Throws Error(kUnavailable) when the disk refuses. The step counts in steps() all the same, and its line is tried again with
+  /// the next one: the file has whole lines only, and when there is room again no line is missing.
   void append(const StepMetrics& metrics);
   /// All lines are on the disk when it returns: before a checkpoint refers to their steps.
   void flush();
@@ -56,6 +58,8 @@ class MetricsFile {
   std::filesystem::path path_;
   std::vector<StepMetrics> steps_;
   int fd_ = -1;
+  std::int64_t size_ = 0;  ///< Of the whole lines in the file.
+  std::string unwritten_;  ///< Lines that the disk has refused.
 };
 
 }  // namespace weft::apps

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "apps/checkpoint/branch.h"
 #include "apps/checkpoint/checkpoint.h"
@@ -47,6 +50,14 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
                              if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
                              MetricsFile(own, step);  // drops the lines after it
                            }});
+}
+
+/// Throws Error(kUnavailable) if the disk does not take it all.
+void write_text(const fs::path& path, const std::string& text) {
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
 }
 
 /// "1st", "2nd", "3rd", "11th".
@@ -99,7 +110,7 @@ class Loop {
     } catch (...) {
       summary_.outcome = "failed: " + current_error().message();
       progress_.finish();
-      leave_reports();
+      leave_what_can_be();
       throw;
     }
     leave_reports();
@@ -135,7 +146,7 @@ class Loop {
     m.exposed_transfer_seconds = outcome.exposed_transfer_seconds;
     m.resharded_bytes = outcome.resharded_bytes;
     if (validates_after(run_.training, step)) m.validation_loss = engine_.validate(run_.training.validation_batches);
-    metrics_.append(m);
+    try_metrics([&] { metrics_.append(m); });
     summary_.steps = step;
     progress_.step(m);
     if (!outcome.note.empty()) progress_.note("  " + outcome.note);
@@ -174,30 +185,53 @@ class Loop {
   /// Not while steps come to nothing or validation does: it would be the state that they come from, in the place of a good one.
   void write_if_sound(const StepMetrics& m) {
     if (last_sound_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
-      write_checkpoint(m.step, OldOnes::kRemove);
+      write_checkpoint(m.step, OldOnes::kRemove, OnRefusal::kGoOn);
     } else if (m.step % run_.checkpoint.every == 0) {
       progress_.note(fmt::format("  no checkpoint of step {}: its loss, gradients or validation loss are not finite", m.step));
     }
   }
 
-  std::vector<ParameterState> write_checkpoint(std::int64_t step, OldOnes old_ones) {
+  /// What becomes of the run when the disk refuses a checkpoint.
+  enum class OnRefusal : std::uint8_t { kGoOn, kFail };
+
+  std::vector<ParameterState> write_checkpoint(std::int64_t step, OldOnes old_ones, OnRefusal on_refusal) {
+    checkpoint_due_ = false;
     Checkpoint checkpoint{.step = step, .seed = run_.seed, .model_digest = run_.model_digest, .parameters = engine_.gather()};
-    metrics_.flush();
+    try_metrics([&] { metrics_.flush(); });
     try {
       store_.write(checkpoint, old_ones);
+      summary_.checkpoint_step = step;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kFailedPrecondition) throw;
-      throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}", error.message(), remedy());
+      if (error.code() == ErrorCode::kFailedPrecondition)
+        throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}", error.message(), remedy());
+      const std::string newest =
+          summary_.checkpoint_step > 0 ? fmt::format("the newest is of step {}", summary_.checkpoint_step) : "there is none";
+      if (on_refusal == OnRefusal::kFail)
+        throw_error(error.code(), "the last checkpoint, of step {}, could not be written ({}): {}", step, newest,
+                    error.message());
+      progress_.note(fmt::format("  no checkpoint of step {} ({}): {}; training goes on, and the next one is tried after step {}",
+                                 step, newest, error.message(),
+                                 std::min((step / run_.checkpoint.every + 1) * run_.checkpoint.every, run_.training.steps)));
     }
-    summary_.checkpoint_step = step;
-    checkpoint_due_ = false;
     return std::move(checkpoint.parameters);
+  }
+
+  /// Metrics are not worth a run: when the disk refuses them it is told once, and lines are written when there is room again.
+  template <typename Write>
+  void try_metrics(const Write& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      if (!std::exchange(metrics_refused_, true))
+        progress_.note("  " + error.message() + "; training goes on, and its lines are written when that works again");
+    }
   }
 
   /// The parameters at the end, and a checkpoint of them where the configuration wants any.
   std::vector<ParameterState> last_state() {
     if (run_.checkpoint.every > 0)
-      return write_checkpoint(summary_.steps, last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep);
+      return write_checkpoint(summary_.steps, last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep,
+                              OnRefusal::kFail);
     return run_.show ? engine_.gather() : std::vector<ParameterState>();
   }
 
@@ -209,11 +243,24 @@ class Loop {
       return;
     }
     const Showing& showing = summary_.showing;
-    std::ofstream(showing.prose ? around_.directory.sample() : around_.directory.scores()) << showing.text << "\n";
+    try {
+      write_text(showing.prose ? around_.directory.sample() : around_.directory.scores(), showing.text + "\n");
+    } catch (const Error& error) {
+      progress_.note("  " + error.message());  // it is on the screen
+    }
   }
 
+  /// Pictures of a step are not worth a run.
   void write_traces() {
     const std::vector<DeviceTrace> traces = engine_.take_traces();
+    try {
+      write_pictures_of(traces);
+    } catch (const Error& error) {
+      progress_.note("  " + error.message());
+    }
+  }
+
+  void write_pictures_of(const std::vector<DeviceTrace>& traces) {
     const std::int64_t shown = typical_step(traces);
     if (shown == 0) return;
     write_chrome_trace(around_.directory.trace(), traces);
@@ -222,10 +269,19 @@ class Loop {
     draw_timeline(traces, shown, title).write(around_.directory.timeline());
   }
 
+  /// When the run has failed: why is worth more than why the reports could not be written, too.
+  void leave_what_can_be() {
+    try {
+      leave_reports();
+    } catch (const Error& error) {
+      progress_.note("  " + error.message());
+    }
+  }
+
   void leave_reports() {
     summarize(metrics_.steps(), summary_);
+    write_text(around_.directory.summary(), to_json(summary_));
     draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss").write(around_.directory.loss_plot());
-    std::ofstream(around_.directory.summary()) << to_json(summary_);
   }
 
   const TrainingRun& run_;
@@ -236,6 +292,7 @@ class Loop {
   std::int64_t last_sound_;   ///< The last step whose loss and gradients were finite; before the first, where the run began.
   std::int64_t skipped_ = 0;  ///< Updates, by this process.
   bool checkpoint_due_ = false;
+  bool metrics_refused_ = false;  ///< It has been told.
   MetricsFile metrics_;
   CheckpointStore store_;
   ProgressDisplay progress_;

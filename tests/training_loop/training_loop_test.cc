@@ -2,16 +2,22 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "apps/checkpoint/checkpoint.h"
 #include "apps/data/token_windows.h"
@@ -30,15 +36,34 @@ using ::testing::HasSubstr;
 
 constexpr int kMicrobatches = 2;
 
+/// While it lives, no file of this process grows beyond so many bytes: writes fail, as on a full disk.
+class FileSizeLimit final {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
 /// An engine some of whose steps come to nothing, as by gradients that are not finite, and whose second moments overflow at a
 /// step.
 class SpoiltEngine final : public TrainingEngine {
  public:
-  SpoiltEngine(TrainingEngine& engine, const std::set<std::int64_t>& skipped, std::int64_t overflow_at)
-      : engine_(engine), skipped_(skipped), overflow_at_(overflow_at) {}
+  SpoiltEngine(TrainingEngine& engine, const std::set<std::int64_t>& skipped, std::int64_t overflow_at,
+               std::function<void(std::int64_t step)> before_step)
+      : engine_(engine), skipped_(skipped), overflow_at_(overflow_at), before_step_(std::move(before_step)) {}
 
   StepOutcome step(const StepOrder& order) override {
     step_ = order.step;
+    if (before_step_) before_step_(order.step);
     StepOutcome outcome = engine_.step(order);
     if (skipped_.contains(order.step)) {
       outcome.grad_norm = std::numeric_limits<double>::quiet_NaN();
@@ -59,6 +84,7 @@ class SpoiltEngine final : public TrainingEngine {
   TrainingEngine& engine_;
   const std::set<std::int64_t>& skipped_;
   const std::int64_t overflow_at_;
+  const std::function<void(std::int64_t step)> before_step_;
   std::int64_t step_ = 0;
 };
 
@@ -108,13 +134,14 @@ class LoopTest : public ::testing::Test {
       }
     };
     OneDeviceEngine trained(device, clock, differentiate(gpt_.graph, gpt_.loss), kMicrobatches, 1, feed);
-    SpoiltEngine engine(trained, skipped_, overflow_at_);
+    SpoiltEngine engine(trained, skipped_, overflow_at_, before_step_);
     const RunDirectory directory = RunDirectory::prepare(path, run_.checkpoint.resume);
-    shown_.clear();
-    const std::shared_ptr<std::FILE> screen(std::tmpfile(), [this](std::FILE* file) {
-      std::rewind(file);
-      for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) shown_ += static_cast<char>(c);
+    char* memory = nullptr;
+    std::size_t size = 0;
+    const std::shared_ptr<std::FILE> screen(::open_memstream(&memory, &size), [&](std::FILE* file) {
       std::fclose(file);
+      shown_.assign(memory, size);
+      std::free(memory);
     });
     return train(run_, engine,
                  {.directory = directory, .screen = {.out = screen.get()}, .clock = clock, .stop = stop.get_token()});
@@ -155,7 +182,8 @@ class LoopTest : public ::testing::Test {
   std::int64_t fail_in_step_ = 0;
   std::set<std::int64_t> skipped_;  ///< Steps whose gradients the engine calls NaN.
   std::int64_t overflow_at_ = 0;    ///< From which step on a second moment is infinite; 0: never.
-  std::string shown_;               ///< On the screen, by the last run.
+  std::function<void(std::int64_t step)> before_step_;
+  std::string shown_;  ///< On the screen, by the last run.
 };
 
 TEST_F(LoopTest, ARunLeavesEverythingItPromises) {
@@ -210,6 +238,52 @@ TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
   run_.checkpoint.resume = root_ / "run" / "checkpoints";
   EXPECT_EQ(train_in(root_ / "run").resumed_from, 4);
   run_.checkpoint.resume.reset();
+  train_in(root_ / "whole");
+  EXPECT_EQ(losses(root_ / "run"), losses(root_ / "whole"));
+}
+
+TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) {
+  std::optional<FileSizeLimit> full;
+  before_step_ = [&](std::int64_t step) {
+    if (step == 6) full.emplace(10'000);  // metrics fit, checkpoints do not
+    if (step == 10) full.reset();
+  };
+  EXPECT_EQ(train_in(root_ / "run").outcome, "done");
+  EXPECT_THAT(shown_, HasSubstr("no checkpoint of step 8 (the newest is of step 4): cannot write "));
+  EXPECT_THAT(shown_, HasSubstr("File too large; training goes on, and the next one is tried after step 12"));
+  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "step-00000012", "latest"})) << "and no leftovers";
+  EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"), identify(root_ / "run/checkpoints/step-00000004"));
+}
+
+TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTold) {
+  std::optional<FileSizeLimit> full;
+  before_step_ = [&](std::int64_t step) {
+    if (step == 6) full.emplace(100);  // reports cannot be written, either
+  };
+  const std::string said = failure(root_ / "run");
+  full.reset();
+  EXPECT_THAT(said, HasSubstr("the last checkpoint, of step 12, could not be written (the newest is of step 4): cannot write "));
+  EXPECT_THAT(said, HasSubstr("File too large"));
+  EXPECT_THAT(shown_, HasSubstr("summary.json: File too large"));
+  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "latest"}));
+  EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run")).step, 4);
+
+  stop_in_step_ = 7;
+  EXPECT_THAT(failure(root_ / "interrupted"), HasSubstr("the last checkpoint, of step 7, could not be written"));
+}
+
+TEST_F(LoopTest, MetricsThatTheDiskRefusesAreToldOnceAndWrittenWhenThereIsRoomAgain) {
+  run_.checkpoint.every = 0;
+  std::optional<FileSizeLimit> full;
+  before_step_ = [&](std::int64_t step) {
+    if (step == 3) full.emplace(500);  // in the middle of a line
+    if (step == 7) full.reset();
+  };
+  EXPECT_EQ(train_in(root_ / "run").outcome, "done");
+  const auto told = shown_.find("metrics.jsonl: File too large; training goes on");
+  ASSERT_NE(told, std::string::npos) << shown_;
+  EXPECT_EQ(shown_.find("metrics.jsonl: File", told + 1), std::string::npos) << shown_;
+  before_step_ = {};
   train_in(root_ / "whole");
   EXPECT_EQ(losses(root_ / "run"), losses(root_ / "whole"));
 }

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+namespace weft::actors {
+
+/// Where a child leaves, for the terminal, what ended it: in the memory of its parent, since the disk may be what failed. The
+/// parent makes it, names it to the child by an argument, and reads it when the child has ended. One thread at a time.
+class LastWords final {
+ public:
+  /// Throws Error(kResourceExhausted).
+  LastWords();
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
+  ~LastWords();
+
+  /// What the child opens; while this object lives.
+  std::string path() const;
+  /// What was left there; empty if nothing was.
+  std::string read() const;
+
+ private:
+  int fd_;
+};
+
+/// In the child. Where the place is not there, or cannot be written to, on standard error.
+void leave_last_words(const std::string& path, const std::string& text);
+
+}  // namespace weft::actors

@@ -1,0 +1,79 @@
+// A run whose disk fills up: a tmpfs of the test's own, and real processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "apps/checkpoint/checkpoint.h"
+#include "apps/report/metrics.h"
+#include "tests/support/real_processes.h"
+
+namespace weft::test {
+namespace {
+namespace fs = std::filesystem;
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DiskFull : public ::testing::Test {
+ protected:
+  DiskFull() : processes_("disk_full"), disk_(processes_.directory() / "disk") {
+    std::string text;
+    for (int i = 0; i < 3000; ++i) text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
+    processes_.write("text.txt", text);
+    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml", processes_.directory() / "cluster.yaml");
+    fs::create_directory(disk_);
+  }
+  ~DiskFull() override {
+    if (mounted_) ::umount2(disk_.c_str(), MNT_DETACH);
+  }
+  /// Mounts it where only this process and its children see it. Why not; empty if it worked.
+  std::string mount_disk(std::int64_t kib) {
+    if (::geteuid() != 0) return "only root may mount a disk of 3 MiB to fill";
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+      return fmt::format("this machine gives no mount namespace: {}", std::strerror(errno));
+    if (::mount("tmpfs", disk_.c_str(), "tmpfs", 0, fmt::format("size={}k", kib).c_str()) != 0)
+      return fmt::format("cannot mount a tmpfs: {}", std::strerror(errno));
+    mounted_ = true;
+    return "";
+  }
+  static std::vector<std::string> run_on_disk() {
+    std::vector<std::string> arguments = {"run", "cluster.yaml", "--out", "disk/out"};
+    for (const char* setting :
+         {"model={layers: 4, width: 32, heads: 4, sequence: 16}", "data={text: text.txt, tokenizer: bytes, cache: cache}",
+          "training.steps=12", "training.warmup_steps=2", "training.validate_every=6", "checkpoint={every: 2, keep: 10}"}) {
+      arguments.push_back("--set");
+      arguments.push_back(setting);
+    }
+    return arguments;
+  }
+
+  RealProcesses processes_;
+  const fs::path disk_;
+  bool mounted_ = false;
+};
+
+TEST_F(DiskFull, TheRunGoesOnAndItsLastWordsReachTheTerminal) {
+  if (const std::string why = mount_disk(2200); !why.empty()) GTEST_SKIP() << why;
+  auto& run = processes_.run("weft", run_on_disk());
+  EXPECT_EQ(run.wait(), 1) << run.text();
+  EXPECT_THAT(run.text(), HasSubstr("No space left on device; training goes on, and the next one is tried after step"));
+  EXPECT_THAT(run.text(), HasSubstr("step 12/12"));
+  const std::string text = run.text();
+  const std::string last = text.substr(text.rfind("weft: run 'quickstart' failed: "));
+  EXPECT_THAT(last, HasSubstr("the last checkpoint, of step 12, could not be written (the newest is of step "));
+  EXPECT_THAT(last, HasSubstr("No space left on device"));
+  EXPECT_THAT(text, Not(HasSubstr("exit status 1")));
+  EXPECT_TRUE(processes_.none_left());
+  const apps::Checkpoint kept = apps::read_checkpoint(apps::find_checkpoint(disk_ / "out"));
+  EXPECT_GE(kept.step, 2);
+  for (const auto& entry : fs::directory_iterator(disk_ / "out" / "checkpoints"))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".unfinished")) << entry.path();
+}
+
+}  // namespace
+}  // namespace weft::test
