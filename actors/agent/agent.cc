@@ -53,8 +53,10 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
       (config_.log_directory / fmt::format("{}.{}.r{}.log", request.key.name, request.key.epoch, device.rank)).string();
   ProcessSpec spec;
   spec.label = device.label;
-  spec.command = {request.binary, "--weft-role=device", "--agent",  to_string(config_.address), "--slot", std::to_string(id),
-                  "--label",      device.label,         "--sha256", request.binary_sha256};
+  spec.command = {request.binary, "--weft-role=device",  "--agent",    to_string(config_.address),
+                  "--slot",       std::to_string(id),    "--label",    device.label,
+                  "--sha256",     request.binary_sha256, "--token-fd", std::to_string(kSecretDescriptor)};
+  spec.secret = config_.token;
   spec.environment = request.environment;
   spec.log_file = slot.log_file;
   auto poster = context_.poster();

@@ -13,6 +13,7 @@
 #include "actors/call/task.h"
 #include "actors/supervision/process_launcher.h"
 #include "actors/system/context.h"
+#include "core/base/secret.h"
 #include "core/net/address.h"
 
 namespace weft::actors {
@@ -21,6 +22,7 @@ struct AgentConfig {
   std::string name;
   Address address;  ///< where this process listens
   std::filesystem::path log_directory;
+  Secret token;  ///< for device processes
 };
 
 /// What an agent tells the outside. Called on the agent's thread.

@@ -72,6 +72,7 @@ int serve_agent(const AgentRole& role) {
   ForkLauncher launcher;
   SystemOptions options;
   options.name = role.name;
+  options.token = role.token;
   const Log log = Log::standard_output(role.log_level);
   options.log = log;
   System system(options);
@@ -90,7 +91,7 @@ int serve_agent(const AgentRole& role) {
   events.on_death = [head](const DeathReport& report) { head.tell<&Head::process_died>(report); };
   events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
   system.host_made<Agent>("agent", [&](Context& context) {
-    return std::make_unique<Agent>(context, AgentConfig{role.name, address, role.log_directory}, events, launcher);
+    return std::make_unique<Agent>(context, AgentConfig{role.name, address, role.log_directory, role.token}, events, launcher);
   });
   HostOffer offer{role.name, role.devices, ::getpid(), machine_name(), instruction_set(), role.has_parent, role.log_directory};
   const Joined joined = head.call<&Head::join>(offer).get();

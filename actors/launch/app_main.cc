@@ -14,6 +14,7 @@
 #include "actors/launch/process_end.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
+#include "actors/launch/token.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/signal_watch.h"
@@ -87,9 +88,10 @@ class Mourner {
 
 /// Runs `drive` against the cluster at run.head.
 int drive_cluster(const AppMain::Drive& drive, const AppRun& run, const ProcessConfig& config, const std::string& name,
-                  std::size_t hosts, Mourner& mourner) {
+                  std::size_t hosts, Mourner& mourner, const Secret& token) {
   SystemOptions options;
   options.name = name;
+  options.token = token;
   options.log = Log::standard_error(config.log_level);
   options.binary_hash = own_binary_sha256();
   options.binary_name = own_executable().filename().string();
@@ -111,7 +113,8 @@ int drive_cluster(const AppMain::Drive& drive, const AppRun& run, const ProcessC
 
 int by_hand_usage(const std::string& program) {
   fmt::print(
-      "usage: {0} [--head HOST:PORT] [--workers N] [--devices N] [--out DIR] [--config FILE [--set key=value]...]\n"
+      "usage: {0} [--head HOST:PORT [--token-file FILE]] [--workers N] [--devices N] [--out DIR] [--config FILE [--set "
+      "key=value]...]\n"
       "Without --head it starts a cluster of its own on this machine: --workers hosts (2) of --devices devices (1) each.\n",
       program);
   return 0;
@@ -162,12 +165,14 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   const Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
+  const Secret token = inherited_token(arguments);
   std::filesystem::create_directories(run.out / "logs");
   std::optional<Error> failure;
   try {
     const ProcessConfig config = process_config_of(run);
     Mourner nobody;  // the parent of head and agents is elsewhere
-    const int status = drive_cluster(drive, run, config, arguments.get_or("name", "driver"), config.cluster.hosts.size(), nobody);
+    const int status =
+        drive_cluster(drive, run, config, arguments.get_or("name", "driver"), config.cluster.hosts.size(), nobody, token);
     return status == 0 && interruption.requested() ? kInterrupted : status;
   } catch (...) {
     failure = current_error();
@@ -201,17 +206,20 @@ int AppMain::serve_by_hand(const Drive& drive) {
   std::optional<ForkLauncher> launcher;
   try {
     std::size_t expected = 1;
+    const Secret token = run.head.empty()
+                             ? Secret::random()
+                             : find_token(Address::parse(run.head), arguments.get_or("token-file", ""), internal::kConnectWithin);
     if (run.head.empty()) {
       adopt_orphans();
       launcher.emplace();
       const LocalCluster local(
           *launcher,
-          {own_executable(), hosts, run.out,
+          {own_executable(), hosts, run.out, token,
            [&mourner](const std::string& who, const ExitEvidence& evidence) { mourner.tell(who, evidence); }, config.log_level});
       run.head = to_string(local.head());
       expected = hosts.size();
     }
-    status = drive_cluster(drive, run, config, program, expected, mourner);
+    status = drive_cluster(drive, run, config, program, expected, mourner, token);
   } catch (...) {
     failure = current_error();
   }

@@ -8,6 +8,7 @@
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
+#include "actors/launch/token.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
 
@@ -20,6 +21,7 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const std::string& label = arguments.get("label");
   SystemOptions options;
   options.name = label;
+  options.token = inherited_token(arguments);
   const char* level = std::getenv(kLogLevelVariable);
   const Log log = Log::standard_output(level == nullptr ? LogLevel::kInfo : parse_log_level(level));
   options.log = log;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include "actors/head/head.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
+#include "actors/launch/token.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
 
@@ -25,12 +27,24 @@ void write_whole(const std::string& path, const std::string& text) {
 }  // namespace
 
 int serve_head(const HeadRole& role) {
+  // Many who connect and prove nothing must not use up what hosts and runs need.
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
   // A limit on the size of files is an error of a write, as a full disk is: the head outlives both.
   ::signal(SIGXFSZ, SIG_IGN);
   ProcessEnd end;
   const SignalWatch signals([&end](int) { end.set(0, "stopped by a signal"); });
   SystemOptions options;
   options.name = "head";
+  if (role.token.empty()) {
+    options.token = load_or_make_token(role.state_directory);
+  } else {
+    write_token(role.state_directory, role.token);
+    options.token = role.token;
+  }
   options.eof_grace = kEofGrace;
   const Log log = Log::standard_output(role.log_level);
   options.log = log;
@@ -45,7 +59,9 @@ int serve_head(const HeadRole& role) {
   system.host_made<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(context, HeadConfig{address, role.state_directory}, events);
   });
-  if (role.on_listening) role.on_listening(address);
+  const std::filesystem::path token_file = token_file_in(role.state_directory);
+  const TokenLink link(address.port, token_file, log);
+  if (role.on_listening) role.on_listening(address, token_file);
   if (!role.address_file.empty()) write_whole(role.address_file, to_string(address));
   const auto reason = end.wait();
   log.info("head ends: {}", reason.text);

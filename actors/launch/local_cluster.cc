@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "actors/launch/roles.h"
+#include "actors/launch/token.h"
 #include "core/base/error.h"
 
 namespace weft::actors {
@@ -18,6 +19,7 @@ constexpr auto kLookForAddressEvery = std::chrono::milliseconds(2);
 
 std::vector<std::string> command(const std::filesystem::path& executable, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), executable.string());
+  for (std::string& word : token_arguments()) arguments.push_back(std::move(word));
   return arguments;
 }
 
@@ -32,10 +34,11 @@ struct EarlyDeath {
 
 LocalCluster::LocalCluster(ProcessLauncher& launcher, Options options) : launcher_(launcher), options_(std::move(options)) {
   std::filesystem::create_directories(log_directory());
-  std::filesystem::create_directories(options_.directory / "state");
   start_head();
   for (const HostSpec& host : options_.hosts) start_agent(host);
 }
+
+LocalCluster::~LocalCluster() { TokenLink::remove(head_.port, token_file_in(options_.directory / "state")); }
 
 void LocalCluster::start_head() {
   HeadRole role;
@@ -44,7 +47,7 @@ void LocalCluster::start_head() {
   role.address_file = (options_.directory / "state" / "head.address").string();
   role.log_level = options_.log_level;
   std::filesystem::remove(role.address_file);
-  ProcessSpec spec{"head", command(options_.executable, to_arguments(role)), {}, log_directory() / "head.log"};
+  ProcessSpec spec{"head", command(options_.executable, to_arguments(role)), {}, log_directory() / "head.log", options_.token};
   auto early = std::make_shared<EarlyDeath>();  // shared with the launcher's thread, which may come later
   ProcessEvents events;
   events.on_death = [early, on_death = options_.on_death](const ExitEvidence& evidence) {
@@ -75,10 +78,11 @@ void LocalCluster::start_head() {
 }
 
 void LocalCluster::start_agent(const HostSpec& host) {
-  const AgentRole role{head_, host.name, host.devices, log_directory().string(), true, options_.log_level};
+  const AgentRole role{head_, {}, host.name, host.devices, log_directory().string(), true, options_.log_level};
   std::vector<std::string> words = command(options_.executable, to_arguments(role));
   if (options_.wrap) words = options_.wrap(host.name, std::move(words));
-  ProcessSpec spec{"agent of " + host.name, std::move(words), {}, log_directory() / ("agent." + host.name + ".log")};
+  ProcessSpec spec{
+      "agent of " + host.name, std::move(words), {}, log_directory() / ("agent." + host.name + ".log"), options_.token};
   ProcessEvents events;
   events.on_death = [name = host.name, on_death = options_.on_death](const ExitEvidence& evidence) {
     if (on_death) on_death(name, evidence);

@@ -8,6 +8,7 @@
 
 #include "actors/launch/cluster_config.h"
 #include "actors/supervision/process_launcher.h"
+#include "core/base/secret.h"
 #include "core/log/log.h"
 #include "core/net/address.h"
 
@@ -22,6 +23,7 @@ class LocalCluster final {
     std::filesystem::path executable;  ///< one that serves the roles head and agent
     std::vector<HostSpec> hosts;
     std::filesystem::path directory;  ///< gets state/ and logs/
+    Secret token;
     /// On the launcher's thread, when one of them ends unasked: "head", or the name of a host.
     std::function<void(const std::string& who, const ExitEvidence&)> on_death;
     LogLevel log_level = LogLevel::kInfo;
@@ -33,6 +35,9 @@ class LocalCluster final {
   /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws Error(kPeerDied) with evidence
   /// when the head ends, kDeadlineExceeded when it does not listen within ten seconds. The launcher must outlive this.
   LocalCluster(ProcessLauncher& launcher, Options options);
+  ~LocalCluster();
+  LocalCluster(const LocalCluster&) = delete;
+  LocalCluster& operator=(const LocalCluster&) = delete;
 
   const Address& head() const { return head_; }
   pid_t head_pid() const { return head_pid_; }

@@ -1,5 +1,7 @@
 #include "actors/launch/roles.h"
 
+#include "actors/launch/token.h"
+
 namespace weft::actors {
 
 std::vector<std::string> to_arguments(const HeadRole& role) {
@@ -33,11 +35,13 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     head.listen = Address::parse(given.get("listen"));
     head.state_directory = given.get("state");
     head.address_file = given.get("address-file");
+    head.token = inherited_token(given);
     head.log_level = parse_log_level(given.get("log-level"));
     return serve_head(head);
   }
   AgentRole agent;
   agent.head = Address::parse(given.get("head"));
+  agent.token = inherited_token(given);
   agent.name = given.get("name");
   agent.devices = static_cast<std::uint32_t>(given.number("devices"));
   agent.log_directory = given.get("logs");

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/launch/role_arguments.h"
+#include "core/base/secret.h"
 #include "core/log/log.h"
 #include "core/net/address.h"
 
@@ -17,14 +19,17 @@ struct HeadRole {
   Address listen{"127.0.0.1", 0};
   std::string state_directory;
   std::string address_file;  ///< gets "HOST:PORT" once it listens; may be empty
+  Secret token;              ///< of the parent's choice; none: the one in its state folder, which is made if there is none
   LogLevel log_level = LogLevel::kInfo;
-  std::function<void(const Address&)> on_listening = {};  ///< for what the person at the terminal should read
+  /// For what the person at the terminal should read.
+  std::function<void(const Address&, const std::filesystem::path& token_file)> on_listening = {};
 };
 /// Runs a head until it is told to stop or gets SIGINT or SIGTERM. Returns the exit status.
 int serve_head(const HeadRole& role);
 
 struct AgentRole {
   Address head;
+  Secret token;
   std::string name;
   std::uint32_t devices = 1;
   std::string log_directory;

@@ -13,6 +13,7 @@
 #include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
 #include "actors/launch/process_end.h"
+#include "actors/launch/token.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/signal_watch.h"
@@ -69,11 +70,16 @@ class RunSupervisor {
         happenings_.add({who == "head" ? Happening::Kind::kHeadDied : Happening::Kind::kHostDied, who, evidence});
       };
       const auto self = std::filesystem::read_symlink("/proc/self/exe");
-      local_.emplace(launcher_, LocalCluster::Options{self, header_.cluster.hosts, request_.out, on_death, header_.log_level});
+      token_ = Secret::random();
+      local_.emplace(launcher_,
+                     LocalCluster::Options{self, header_.cluster.hosts, request_.out, token_, on_death, header_.log_level});
       request_.head = to_string(local_->head());
+    } else {
+      token_ = find_token(Address::parse(request_.head), request_.token_file, internal::kConnectWithin);
     }
     SystemOptions options;
     options.name = "weft run";
+    options.token = token_;
     system_.emplace(options);
     head_process_ = system_->connect(Address::parse(request_.head), internal::kConnectWithin);
     wait_for_hosts();
@@ -121,6 +127,8 @@ class RunSupervisor {
         "driver of " + header_.name, app_command(header_.app, "driver", request_.run_file, request_.overrides), {}, ""};
     spec.command.insert(spec.command.end(), {"--head", request_.head, "--out", request_.out.string(), "--name",
                                              "run " + header_.name, "--last-words", driver_said_.path()});
+    for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
+    spec.secret = token_;
     ProcessEvents events;
     events.on_death = [this](const ExitEvidence& evidence) { happenings_.add({Happening::Kind::kDriverEnded, "", evidence}); };
     driver_ = launcher_.launch(spec, events);
@@ -186,6 +194,7 @@ class RunSupervisor {
   Happenings happenings_;
   const SignalWatch signals_;  // before any thread starts
   ForkLauncher launcher_;
+  Secret token_;
   std::optional<LocalCluster> local_;
   std::optional<System> system_;
   ProcessRef head_process_;

@@ -12,8 +12,9 @@ namespace weft::actors {
 struct RunRequest {
   std::filesystem::path run_file;
   std::vector<std::string> overrides;
-  std::string head;           ///< "HOST:PORT" of a cluster that runs; empty: the launcher of the run file starts one
-  std::filesystem::path out;  ///< empty: runs/NAME
+  std::string head;                       ///< "HOST:PORT" of a cluster that runs; empty: the launcher of the run file starts one
+  std::filesystem::path out;              ///< empty: runs/NAME
+  std::filesystem::path token_file = {};  ///< of the cluster at `head`; empty: it is looked up, see find_token()
 };
 
 /// Parent and supervisor of a run: starts head and agents (launcher local), then the app's driver, passes Ctrl-C on, and ends

@@ -1,38 +1,112 @@
 #include "actors/link/greeting.h"
 
+#include <algorithm>
+
+#include "actors/link/handshake.h"
+
 namespace weft::actors {
 
 namespace {
 constexpr auto kLimit = std::chrono::seconds(3);
-constexpr std::uint32_t kMaxBody = 64 * 1024;
 }  // namespace
 
-Greeting::Greeting(EventLoop& loop, std::shared_ptr<Connection> connection, Side side, Done done)
-    : connection_(std::move(connection)), side_(side), done_(std::move(done)), limit_(loop) {}
+Greeting::Greeting(EventLoop& loop, std::shared_ptr<Connection> connection, Side side, const Secret& token, Done done)
+    : connection_(std::move(connection)),
+      side_(side),
+      token_(token),
+      done_(std::move(done)),
+      limit_(loop),
+      expected_(side == Side::kAcceptor ? MessageKind::kHello : MessageKind::kChallenge) {}
 
 Greeting::~Greeting() {
   if (connection_) connection_->stop();
 }
 
-void Greeting::start(const Introduction& self) {
+void Greeting::start(Introduction self) {
+  self_ = std::move(self);
+  self_.nonce = Secret::random().bytes();
+  auto& own = side_ == Side::kDialler ? hello_ : challenge_;
+  const ByteSink keep = [&own](std::span<const std::byte> bytes) { own.assign(bytes.begin(), bytes.end()); };
+  if (side_ == Side::kDialler) encode_hello(self_, keep);
+  else encode_challenge(self_, keep);
+  if (own.size() > kMaxBody)
+    return finish(
+        Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} introduces itself with {} bytes and {} interfaces, more than the {} bytes that are read of "
+                          "somebody unknown; provide fewer interfaces",
+                          describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
   limit_.start_after(kLimit, [this] {
     finish(Error(ErrorCode::kUnavailable,
-                 fmt::format("{} accepted the connection but said nothing for 3 seconds; is it Weft, and is it alive?",
+                 fmt::format("{} accepted the connection but did not greet within 3 seconds; is it Weft, and is it alive?",
                              to_string(connection_->peer_address()))));
   });
   connection_->start(*this, kMaxBody);
   if (side_ == Side::kAcceptor) return;
-  encode_hello(self, [&](std::span<const std::byte> bytes) { append_message(*connection_, MessageKind::kHello, bytes); });
+  append_message(*connection_, MessageKind::kHello, hello_);
   connection_->flush();
 }
 
 void Greeting::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
   const auto kind = static_cast<MessageKind>(header.kind);
-  if (side_ == Side::kAcceptor && kind == MessageKind::kHello) return finish(decode_hello(body));
-  if (side_ == Side::kDialler && kind == MessageKind::kWelcome) return finish(decode_welcome(body));
-  if (side_ == Side::kDialler && kind == MessageKind::kReject) return finish(decode_reject(body));
-  throw_error(ErrorCode::kDataLoss, "{} began with a {} frame instead of a greeting", to_string(connection_->peer_address()),
-              to_string(kind));
+  if (!done_) return;  // it goes on although it is refused
+  if (kind == MessageKind::kReject && expected_ != MessageKind::kHello) return finish(decode_reject(body));
+  if (kind != expected_)
+    throw_error(ErrorCode::kDataLoss, "{} sent a {} frame in place of a {}", to_string(connection_->peer_address()),
+                to_string(kind), to_string(expected_));
+  switch (kind) {
+    case MessageKind::kHello: return on_hello(body);
+    case MessageKind::kChallenge: return on_challenge(body);
+    case MessageKind::kProof: return on_proof(body);
+    default: return finish(other_);  // Welcome
+  }
+}
+
+void Greeting::on_hello(std::span<const std::byte> body) {
+  other_ = decode_hello(body);
+  hello_.assign(body.begin(), body.end());
+  append_message(*connection_, MessageKind::kChallenge, challenge_);
+  send_proof();
+  expected_ = MessageKind::kProof;
+}
+
+void Greeting::on_challenge(std::span<const std::byte> body) {
+  other_ = decode_challenge(body);
+  challenge_.assign(body.begin(), body.end());
+  expected_ = MessageKind::kProof;
+}
+
+void Greeting::on_proof(std::span<const std::byte> body) {
+  const Side theirs = side_ == Side::kDialler ? Side::kAcceptor : Side::kDialler;
+  if (!equal_in_constant_time(body, proof_of(theirs))) {
+    refuse({ErrorCode::kFailedPrecondition, fmt::format("{} has another token than {}", describe(self_), describe(other_)),
+            kTokenHint, false, self_.process.id});
+    return finish(
+        Error(ErrorCode::kFailedPrecondition, fmt::format("{} at {} has another token than this process; {}", describe(other_),
+                                                          to_string(connection_->peer_address()), kTokenHint)));
+  }
+  if (side_ == Side::kAcceptor) return finish(other_);
+  send_proof();
+  expected_ = MessageKind::kWelcome;
+}
+
+Mac Greeting::proof_of(Side side) const {
+  return hmac_sha256(token_, side == Side::kDialler ? "weft 2 dialler" : "weft 2 acceptor", {hello_, challenge_});
+}
+
+void Greeting::send_proof() {
+  append_message(*connection_, MessageKind::kProof, proof_of(side_));
+  connection_->flush();
+}
+
+void Greeting::refuse(const Reject& reject) {
+  encode_reject(reject, [&](std::span<const std::byte> bytes) { append_message(*connection_, MessageKind::kReject, bytes); });
+  connection_->flush();
+}
+
+void Greeting::on_damaged(const Error& damage) {
+  // Whoever speaks another major version reads at least the version of this frame. Nobody else is answered.
+  if (side_ == Side::kAcceptor && damage.code() == ErrorCode::kIncompatible)
+    refuse({damage.code(), damage.message(), "", false, self_.process.id});
 }
 
 void Greeting::on_closed(const Error& reason) { finish(reason); }

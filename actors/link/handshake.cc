@@ -3,9 +3,20 @@
 #include <fmt/format.h>
 
 namespace weft::actors {
+namespace {
+
+/// Without what would move a terminal's cursor or end a line of a log.
+std::string printable(std::string text) {
+  for (char& each : text)
+    if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f) each = '?';
+  return text;
+}
+
+}  // namespace
 
 std::string describe(const Introduction& side) {
-  return fmt::format("{} ({}, pid {})", side.process.name, side.binary_name.empty() ? "weft" : side.binary_name, side.pid);
+  return printable(
+      fmt::format("{} ({}, pid {})", side.process.name, side.binary_name.empty() ? "weft" : side.binary_name, side.pid));
 }
 
 std::optional<Reject> find_incompatibility(const Introduction& self, const Introduction& other) {
@@ -38,7 +49,8 @@ std::optional<Reject> find_incompatibility(const Introduction& self, const Intro
 }
 
 Error to_error(const Reject& reject) {
-  return Error(reject.code, fmt::format("connection refused: {}{}{}", reject.text, reject.hint.empty() ? "" : "; ", reject.hint));
+  return Error(reject.code,
+               printable(fmt::format("connection refused: {}{}{}", reject.text, reject.hint.empty() ? "" : "; ", reject.hint)));
 }
 
 }  // namespace weft::actors

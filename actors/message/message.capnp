@@ -14,6 +14,8 @@ struct Process {
   binaryName @5 :Text;
   binaryHash @6 :Text; # SHA-256 of the app's executable; empty: not an app
   interfaces @7 :List(InterfaceVersion);
+  minor @8 :UInt8;     # of the protocol; both sides use the lower one
+  nonce @9 :Data;      # 32 random bytes, of this connection
 }
 
 struct InterfaceVersion {
@@ -27,8 +29,9 @@ struct Hello {
   process @0 :Process;
 }
 
-# The answer to Hello: either of these.
-struct Welcome {
+# The answer to Hello: this, and a proof (32 bytes without a schema) that its sender knows the cluster's token; or Reject. After the
+# dialler's own proof an empty Welcome, or Reject.
+struct Challenge {
   process @0 :Process;
 }
 struct Reject {

@@ -21,7 +21,7 @@ ActorId named_actor(std::string_view name) {
 std::string_view to_string(MessageKind kind) {
   switch (kind) {
     case MessageKind::kHello: return "hello";
-    case MessageKind::kWelcome: return "welcome";
+    case MessageKind::kChallenge: return "challenge";
     case MessageKind::kReject: return "reject";
     case MessageKind::kCall: return "call";
     case MessageKind::kReply: return "reply";
@@ -29,6 +29,8 @@ std::string_view to_string(MessageKind kind) {
     case MessageKind::kCancel: return "cancel";
     case MessageKind::kGoodbye: return "goodbye";
     case MessageKind::kBeat: return "beat";
+    case MessageKind::kProof: return "proof";
+    case MessageKind::kWelcome: return "welcome";
   }
   return "unknown";
 }
@@ -101,10 +103,10 @@ ErrorCode error_code(std::uint16_t code) {
 }
 
 std::size_t introduction_words(const Introduction& from) {
-  std::size_t bytes =
-      from.process.name.size() + from.process.address.host.size() + from.binary_name.size() + from.binary_hash.size();
+  std::size_t bytes = from.process.name.size() + from.process.address.host.size() + from.binary_name.size() +
+                      from.binary_hash.size() + from.nonce.size();
   for (const auto& entry : from.interfaces) bytes += entry.name.size();
-  return words_for(32 + 8 * from.interfaces.size(), bytes, 6 + from.interfaces.size());
+  return words_for(32 + 8 * from.interfaces.size(), bytes, 7 + from.interfaces.size());
 }
 
 void fill_introduction(wire::Process::Builder to, const Introduction& from) {
@@ -115,6 +117,8 @@ void fill_introduction(wire::Process::Builder to, const Introduction& from) {
   to.setPid(from.pid);
   to.setBinaryName(text_of(from.binary_name));
   to.setBinaryHash(text_of(from.binary_hash));
+  to.setMinor(from.minor);
+  to.setNonce(data_of(from.nonce));
   auto list = to.initInterfaces(static_cast<unsigned>(from.interfaces.size()));
   for (unsigned i = 0; i < list.size(); ++i) {
     list[i].setName(text_of(from.interfaces[i].name));
@@ -131,6 +135,11 @@ Introduction read_introduction(wire::Process::Reader from) {
   to.pid = from.getPid();
   to.binary_name = string_of(from.getBinaryName());
   to.binary_hash = string_of(from.getBinaryHash());
+  to.minor = from.getMinor();
+  if (to.process.id.value() == 0) throw_error(ErrorCode::kDataLoss, "a process without an id");
+  if (from.getNonce().size() != to.nonce.size())
+    throw_error(ErrorCode::kDataLoss, "a nonce of {} bytes instead of {}", from.getNonce().size(), to.nonce.size());
+  std::memcpy(to.nonce.data(), from.getNonce().begin(), to.nonce.size());
   for (const auto entry : from.getInterfaces())
     to.interfaces.push_back({string_of(entry.getName()), entry.getVersion(), entry.getFingerprint()});
   return to;
@@ -143,9 +152,9 @@ void encode_hello(const Introduction& introduction, const ByteSink& sink) {
                      [&](wire::Hello::Builder to) { fill_introduction(to.initProcess(), introduction); });
 }
 
-void encode_welcome(const Introduction& introduction, const ByteSink& sink) {
-  build<wire::Welcome>(introduction_words(introduction), sink,
-                       [&](wire::Welcome::Builder to) { fill_introduction(to.initProcess(), introduction); });
+void encode_challenge(const Introduction& introduction, const ByteSink& sink) {
+  build<wire::Challenge>(introduction_words(introduction), sink,
+                         [&](wire::Challenge::Builder to) { fill_introduction(to.initProcess(), introduction); });
 }
 
 void encode_reject(const Reject& reject, const ByteSink& sink) {
@@ -215,9 +224,9 @@ Introduction decode_hello(std::span<const std::byte> bytes) {
                             [](wire::Hello::Reader from) { return read_introduction(from.getProcess()); });
 }
 
-Introduction decode_welcome(std::span<const std::byte> bytes) {
-  return parse<wire::Welcome>(bytes, MessageKind::kWelcome,
-                              [](wire::Welcome::Reader from) { return read_introduction(from.getProcess()); });
+Introduction decode_challenge(std::span<const std::byte> bytes) {
+  return parse<wire::Challenge>(bytes, MessageKind::kChallenge,
+                                [](wire::Challenge::Reader from) { return read_introduction(from.getProcess()); });
 }
 
 Reject decode_reject(std::span<const std::byte> bytes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,7 +16,19 @@
 namespace weft::actors {
 
 /// The kinds of frames between two processes, as in message.capnp.
-enum class MessageKind : std::uint8_t { kHello = 1, kWelcome, kReject, kCall, kReply, kCredit, kCancel, kGoodbye, kBeat };
+enum class MessageKind : std::uint8_t {
+  kHello = 1,
+  kChallenge,
+  kReject,
+  kCall,
+  kReply,
+  kCredit,
+  kCancel,
+  kGoodbye,
+  kBeat,
+  kProof,    ///< A Mac, as it is.
+  kWelcome,  ///< Empty.
+};
 
 /// "call", "reply", ...
 std::string_view to_string(MessageKind kind);
@@ -28,13 +41,15 @@ struct InterfaceVersion {
   friend bool operator==(const InterfaceVersion&, const InterfaceVersion&) = default;
 };
 
-/// How a process introduces itself in Hello and Welcome.
+/// How a process introduces itself in Hello and Challenge.
 struct Introduction {
   ProcessRef process;
   std::int32_t pid = 0;
   std::string binary_name;
   std::string binary_hash;
   std::vector<InterfaceVersion> interfaces;
+  std::uint8_t minor = kProtocolMinor;  ///< Both sides use the lower one: what is newer is not sent.
+  std::array<std::byte, 32> nonce{};    ///< Random, of one connection: what the other side's proof is made for.
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
 
@@ -79,7 +94,7 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 
 /// Writes one flat Cap'n Proto segment.
 void encode_hello(const Introduction& introduction, const ByteSink& sink);
-void encode_welcome(const Introduction& introduction, const ByteSink& sink);
+void encode_challenge(const Introduction& introduction, const ByteSink& sink);
 void encode_reject(const Reject& reject, const ByteSink& sink);
 void encode_call(const Call& call, const ByteSink& sink);
 void encode_reply(const Reply& reply, const ByteSink& sink);
@@ -88,8 +103,9 @@ void encode_cancel(std::uint64_t id, const ByteSink& sink);
 void encode_goodbye(const std::string& reason, const ByteSink& sink);
 
 /// Each throws Error(kDataLoss) if the bytes are damaged. `bytes` starts at a multiple of 8.
+/// Nobody has the process id 0.
 Introduction decode_hello(std::span<const std::byte> bytes);
-Introduction decode_welcome(std::span<const std::byte> bytes);
+Introduction decode_challenge(std::span<const std::byte> bytes);
 Reject decode_reject(std::span<const std::byte> bytes);
 Call decode_call(std::span<const std::byte> bytes);
 Reply decode_reply(std::span<const std::byte> bytes);

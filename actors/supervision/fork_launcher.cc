@@ -44,8 +44,26 @@ std::vector<std::string> environment_with(const std::vector<std::string>& extra)
   return result;
 }
 
+/// The same above the numbers that a child uses.
+int move_up(int descriptor) {
+  const int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, kSecretDescriptor + 1);
+  if (moved < 0) return descriptor;
+  ::close(descriptor);
+  return moved;
+}
+
+/// A pipe that holds the secret.
+int readable(const Secret& secret) {
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw_error(ErrorCode::kResourceExhausted, "cannot make a pipe: {}", ::strerror(errno));
+  [[maybe_unused]] const auto written = ::write(ends[1], secret.bytes().data(), Secret::kBytes);  // an empty pipe has room
+  ::close(ends[1]);
+  return move_up(ends[0]);
+}
+
 /// In the child, between fork and exec: nothing but system calls. Never returns.
-[[noreturn]] void become(char* const* command, char* const* env, int log_fd, int null_fd, pid_t parent, int error_fd) {
+[[noreturn]] void become(char* const* command, char* const* env, int log_fd, int null_fd, pid_t parent, int error_fd,
+                         int secret_fd) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // it died before the line above
@@ -59,7 +77,8 @@ std::vector<std::string> environment_with(const std::vector<std::string>& extra)
     ::dup2(log_fd, STDERR_FILENO);
   }
   // Sockets of this process must not stay open in its children: others wait for their end of file.
-  ::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (secret_fd >= 0) ::dup2(secret_fd, kSecretDescriptor);
+  ::syscall(SYS_close_range, secret_fd >= 0 ? kSecretDescriptor + 1 : STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   ::execve(command[0], command, env);
   const int error = errno;
   [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);
@@ -136,12 +155,16 @@ pid_t ForkLauncher::fork_and_exec(const ProcessSpec& spec) {
   const int null_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   int failure[2] = {-1, -1};
   const bool piped = ::pipe2(failure, O_CLOEXEC) == 0;
+  // The child's end of it must not lie where its secret will.
+  if (piped) failure[1] = move_up(failure[1]);
+  const int secret_fd = spec.secret.empty() ? -1 : readable(spec.secret);
   const pid_t parent = ::getpid();
   const pid_t pid = piped ? ::fork() : -1;
-  if (pid == 0) become(argv.data(), envp.data(), log_fd, null_fd, parent, failure[1]);
+  if (pid == 0) become(argv.data(), envp.data(), log_fd, null_fd, parent, failure[1], secret_fd);
   const int fork_error = errno;
   if (log_fd >= 0) ::close(log_fd);
   if (null_fd >= 0) ::close(null_fd);
+  if (secret_fd >= 0) ::close(secret_fd);
   if (failure[1] >= 0) ::close(failure[1]);
   int exec_error = 0;
   // Ends at once: with an error, or by the descriptor closing at exec.

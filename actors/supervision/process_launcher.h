@@ -10,8 +10,12 @@
 
 #include "actors/supervision/exit_evidence.h"
 #include "core/base/clock.h"
+#include "core/base/secret.h"
 
 namespace weft::actors {
+
+/// Where a child reads its secret from, once: a pipe.
+inline constexpr int kSecretDescriptor = 3;
 
 /// What to start.
 struct ProcessSpec {
@@ -19,6 +23,7 @@ struct ProcessSpec {
   std::vector<std::string> command;      ///< command[0] is the path of the executable
   std::vector<std::string> environment;  ///< "KEY=VALUE", in addition to this process's own
   std::filesystem::path log_file;        ///< receives stdout and stderr; empty: both are inherited, stdin too
+  Secret secret = {};                    ///< if there is one: 32 bytes that the process reads from kSecretDescriptor
 };
 
 /// Called on the launcher's thread; must not block.

@@ -7,7 +7,11 @@
 namespace weft::actors {
 
 namespace {
-constexpr std::size_t kMaxGreetings = 256;
+/// Connections whose other side has not proven the token yet. When one more comes, the oldest goes: who proves itself at once
+/// gets in beside any number that do not.
+constexpr std::size_t kMaxUnproven = 256;
+/// A head lives for months; who died that long ago does not come back.
+constexpr std::size_t kTombstones = 4096;
 
 /// Where others reach a process that listens on every address: where its connection comes from.
 void complete_address(Introduction& other, const Connection& connection) {
@@ -75,25 +79,37 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
 
 void System::Impl::greet(std::shared_ptr<Connection> connection, Greeting::Side side,
                          std::function<void(Greeting&, Greeting::Answer)> done) {
-  if (side == Greeting::Side::kAcceptor && greetings.size() >= kMaxGreetings) return connection->stop();
+  auto& greetings = side == Greeting::Side::kAcceptor ? unproven : own_greetings;
+  if (side == Greeting::Side::kAcceptor && greetings.size() >= kMaxUnproven) {
+    const auto oldest = greetings.begin();
+    log_refusal(oldest->second->connection()->peer_address(),
+                fmt::format("it had not proven that it knows the token when {} others had not either", kMaxUnproven));
+    greetings.erase(oldest);
+  }
+  const std::uint64_t number = next_greeting++;
   // Its callback holds only a weak pointer: the greeting owns the callback.
   const auto itself = std::make_shared<std::weak_ptr<Greeting>>();
-  auto greeting = std::make_shared<Greeting>(loop, std::move(connection), side,
-                                             [this, itself, done = std::move(done)](Greeting::Answer answer) {
+  auto greeting = std::make_shared<Greeting>(loop, std::move(connection), side, options.token,
+                                             [this, itself, number, &greetings, done = std::move(done)](Greeting::Answer answer) {
                                                const std::shared_ptr<Greeting> finished = itself->lock();
-                                               greetings.erase(finished);
+                                               greetings.erase(number);
                                                done(*finished, std::move(answer));
                                                loop.post([finished] {});  // destroyed later: it is still at work
                                              });
   *itself = greeting;
-  greetings.insert(greeting);
+  greetings.emplace(number, greeting);
   greeting->start(introduce());
 }
 
 void System::Impl::refuse(Greeting& greeting, const Reject& reject) {
-  encode_reject(reject,
-                [&](std::span<const std::byte> bytes) { append_message(*greeting.connection(), MessageKind::kReject, bytes); });
-  greeting.connection()->flush();
+  if (!reject.duplicate) log_refusal(greeting.connection()->peer_address(), reject.text);
+  greeting.refuse(reject);
+}
+
+void System::Impl::log_refusal(const Address& from, const std::string& why) {
+  if (const auto held_back = refusals.admit())
+    options.log.warning("refused a connection from {}: {}{}", to_string(from), why,
+                        *held_back == 0 ? "" : fmt::format(" ({} more refusals since the last such line)", *held_back));
 }
 
 void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
@@ -132,12 +148,14 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
     const std::lock_guard lock(routes_mutex);
     existing = links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *this)).first->second;
   }
-  encode_welcome(me,
-                 [&](std::span<const std::byte> bytes) { append_message(*greeting.connection(), MessageKind::kWelcome, bytes); });
+  append_message(*greeting.connection(), MessageKind::kWelcome, {});
   adopt(existing, greeting, std::move(other), false);
 }
 
 void System::Impl::adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other, bool dialled_here) {
+  if (other.minor != kProtocolMinor)
+    options.log.info("{} speaks protocol {}.{}, this process {}.{}: both use the lower one", describe(other), kProtocolMajor,
+                     other.minor, kProtocolMajor, kProtocolMinor);
   auto connection = greeting.release();
   link->attach(connection, std::move(other), dialled_here);
   connection->flush();
@@ -174,7 +192,7 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   if (how != End::kEof) {
     if (how == End::kGoodbye) {
       const std::lock_guard lock(routes_mutex);
-      tombstones.emplace(link.peer_id(), reason);
+      bury(link.peer_id(), reason, false);
     }
     return lose(shared, reason);
   }
@@ -206,6 +224,16 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason) 
     if (was_connected && host->owner() == link->peer_id()) host->stop();
   }
   if (was_connected && peer_lost) peer_lost(link->peer(), reason);
+}
+
+void System::Impl::bury(ProcessId process, const Error& reason, bool better) {
+  const auto [tombstone, is_new] = tombstones.try_emplace(process, reason);
+  if (!is_new && better) tombstone->second = reason;
+  if (!is_new) return;
+  tombstone_order.push_back(process);
+  if (tombstone_order.size() <= kTombstones) return;
+  tombstones.erase(tombstone_order.front());
+  tombstone_order.pop_front();
 }
 
 void System::Impl::forget(ProcessId process, const Error& reason) {

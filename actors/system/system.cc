@@ -12,6 +12,8 @@ namespace weft::actors {
 
 namespace {
 
+constexpr auto kDialAgainAfter = std::chrono::milliseconds(50);
+
 ProcessId new_process_id() {
   std::random_device random;
   std::uint64_t id = 0;
@@ -58,6 +60,12 @@ void System::Impl::repeat(Nanoseconds interval, const std::shared_ptr<std::funct
   });
 }
 
+void System::Impl::require_token() const {
+  if (options.token.empty())
+    throw_error(ErrorCode::kFailedPrecondition, "{} has no token, and so cannot prove to others that it may talk to them; {}",
+                options.name, kTokenHint);
+}
+
 void System::Impl::shut_down() {
   std::vector<std::shared_ptr<ActorHost>> all;
   {
@@ -84,7 +92,8 @@ void System::Impl::shut_down() {
     deadline_timer.reset();
     for (auto& [id, cancel] : dials) cancel();
     dials.clear();
-    greetings.clear();
+    unproven.clear();
+    own_greetings.clear();
     {
       const std::lock_guard lock(routes_mutex);
       for (auto& [id, link] : links) open_links.push_back(link);
@@ -124,12 +133,13 @@ void System::use(InterfaceVersion interface) {
 }
 
 Address System::listen(const Address& address) {
+  impl_->require_token();
   auto listener = std::make_unique<Listener>(impl_->loop, address, [impl = impl_.get()](std::shared_ptr<Connection> connection) {
     impl->greet(std::move(connection), Greeting::Side::kAcceptor, [impl](Greeting& greeting, Greeting::Answer answer) {
       if (auto* other = std::get_if<Introduction>(&answer)) return impl->on_greeted(greeting, std::move(*other));
-      const Error& error = std::get<Error>(answer);
-      if (error.code() == ErrorCode::kIncompatible)
-        impl->refuse(greeting, Reject{error.code(), error.message(), "", false, impl->self.process.id});
+      const auto* reject = std::get_if<Reject>(&answer);
+      impl->log_refusal(greeting.connection()->peer_address(),
+                        reject != nullptr ? to_error(*reject).message() : std::get<Error>(answer).message());
     });
   });
   Address advertised = listener->address();
@@ -143,6 +153,7 @@ Address System::listen(const Address& address) {
 }
 
 ProcessRef System::connect(const Address& address, Nanoseconds within) {
+  impl_->require_token();
   const std::lock_guard one_at_a_time(impl_->connect_mutex);
   {
     const std::lock_guard lock(impl_->routes_mutex);
@@ -153,6 +164,7 @@ ProcessRef System::connect(const Address& address, Nanoseconds within) {
     std::promise<Outcome<ProcessRef>> promise;
     bool set = false;
     ProcessId dials_us;  // it is connecting to this process, and its connection stays
+    std::function<void()> dial_again;
     void give(Outcome<ProcessRef> outcome) {
       if (!std::exchange(set, true)) promise.set_value(std::move(outcome));
     }
@@ -160,11 +172,16 @@ ProcessRef System::connect(const Address& address, Nanoseconds within) {
   const TimePoint deadline = SteadyClock().now() + within;
   const auto result = std::make_shared<Result>();
   Impl* impl = impl_.get();
-  const auto on_connected = [impl, result, address](std::shared_ptr<Connection> connection) {
+  const auto on_connected = [impl, result, address, deadline](std::shared_ptr<Connection> connection) {
     impl->greet(
-        std::move(connection), Greeting::Side::kDialler, [impl, result, address](Greeting& greeting, Greeting::Answer answer) {
-          if (const auto* error = std::get_if<Error>(&answer))
+        std::move(connection), Greeting::Side::kDialler,
+        [impl, result, address, deadline](Greeting& greeting, Greeting::Answer answer) {
+          if (const auto* error = std::get_if<Error>(&answer)) {
+            // It had no room for one more that has proven nothing, or is just ending or starting.
+            if (error->code() == ErrorCode::kUnavailable && SteadyClock().now() + kDialAgainAfter < deadline)
+              return impl->schedule(kDialAgainAfter, [result] { result->dial_again(); });
             return result->give(Error(error->code(), fmt::format("cannot talk to {}: {}", to_string(address), error->message())));
+          }
           if (const auto* reject = std::get_if<Reject>(&answer)) {
             if (reject->duplicate) result->dials_us = reject->process;
             return result->give(to_error(*reject));
@@ -191,9 +208,13 @@ ProcessRef System::connect(const Address& address, Nanoseconds within) {
           result->give(peer);
         });
   };
-  dial(impl->loop, address, deadline, Retry::kUntilDeadline,
-       {on_connected, [result](const Error& error) { result->give(error); }});
+  result->dial_again = [impl, result, address, deadline, on_connected] {
+    dial(impl->loop, address, deadline, Retry::kUntilDeadline,
+         {on_connected, [result](const Error& error) { result->give(error); }});
+  };
+  result->dial_again();
   Outcome<ProcessRef> outcome = result->promise.get_future().get();
+  result->dial_again = nullptr;  // it holds itself
   if (outcome.ok() || result->dials_us == ProcessId()) return std::move(outcome).value();
   // It dials this process at the same time, and its connection is the one that stays.
   std::unique_lock lock(impl->routes_mutex);
@@ -223,7 +244,7 @@ void System::fail_peer(ProcessId process, const Error& error) {
     std::shared_ptr<Link> link;
     {
       const std::lock_guard lock(impl->routes_mutex);
-      impl->tombstones.insert_or_assign(process, error);
+      impl->bury(process, error, true);
       if (const auto found = impl->links.find(process); found != impl->links.end()) link = found->second;
     }
     if (link) impl->lose(link, error);

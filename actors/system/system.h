@@ -11,6 +11,7 @@
 #include "actors/system/actor_ref.h"
 #include "actors/system/context.h"
 #include "actors/system/provider.h"
+#include "core/base/secret.h"
 #include "core/log/log.h"
 
 namespace weft::actors {
@@ -18,6 +19,8 @@ namespace weft::actors {
 struct SystemOptions {
   /// For people: "driver", "worker0/device1".
   std::string name = "process";
+  /// What the processes of a cluster know, and prove to each other. None: neither listen() nor connect() works.
+  Secret token;
   /// The app's executable and its SHA-256. Two processes that both give a hash must give the same.
   std::string binary_name;
   std::string binary_hash;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/head/head.h"
+#include "actors/launch/token.h"
 #include "actors/system/system.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
@@ -21,22 +22,23 @@ using actors::ClusterStatus;
 /// A connection to a head, for one question.
 class Observer {
  public:
-  Observer(const std::string& address, const std::string& name) : system_(options(name)) {
+  Observer(const ClusterOptions& cluster, const std::string& name) : system_(options(cluster, name)) {
     try {
-      head_ = system_.connect(Address::parse(address), std::chrono::seconds(1));
+      head_ = system_.connect(Address::parse(cluster.head), std::chrono::seconds(1));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnavailable) throw;
       throw_error(ErrorCode::kUnavailable,
                   "no head answers at {}; give its address with --head HOST:PORT or in WEFT_HEAD, or start one: weft head",
-                  address);
+                  cluster.head);
     }
   }
   actors::ActorRef<actors::Head> head() { return system_.named<actors::Head>(head_, "head"); }
 
  private:
-  static actors::SystemOptions options(const std::string& name) {
+  static actors::SystemOptions options(const ClusterOptions& cluster, const std::string& name) {
     actors::SystemOptions options;
     options.name = name;
+    options.token = actors::find_token(Address::parse(cluster.head), cluster.token_file);
     return options;
   }
   actors::System system_;
@@ -103,7 +105,7 @@ void print(const ClusterStatus& status) {
 }  // namespace
 
 int run_status(const ClusterOptions& options) {
-  Observer observer(options.head, "weft status");
+  Observer observer(options, "weft status");
   const ClusterStatus status = observer.head().call<&actors::Head::status>().get();
   if (options.json) fmt::print("{}\n", to_json(status).dump(2));
   else print(status);
@@ -111,7 +113,7 @@ int run_status(const ClusterOptions& options) {
 }
 
 int run_stop(const ClusterOptions& options) {
-  Observer observer(options.head, "weft stop");
+  Observer observer(options, "weft stop");
   try {
     observer.head().within(std::chrono::seconds(10)).call<&actors::Head::stop>(std::string("weft stop")).get();
   } catch (const Error& error) {

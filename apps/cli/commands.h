@@ -18,11 +18,13 @@ struct JoinOptions {
   std::string name;
   std::uint32_t devices = 1;
   std::string logs;
+  std::string token_file;
 };
 struct FileOptions {
   std::string file;
   std::vector<std::string> overrides;
   std::string head;
+  std::string token_file;
   std::string out;
   bool json = false;
 };
@@ -43,6 +45,7 @@ struct ScheduleOptions {
 };
 struct ClusterOptions {
   std::string head = "127.0.0.1:7077";
+  std::string token_file;
   bool json = false;
 };
 

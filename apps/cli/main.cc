@@ -118,6 +118,11 @@ int parse_and_run(int argc, char** argv) {
   join_command->add_option("--logs", join.logs, "Folder for the logs of device processes; default: weft-logs/NAME")
       ->type_name("DIR");
 
+  const auto add_token_file = [](CLI::App* command, std::string& value) {
+    command->add_option("--token-file", value, "The cluster's token, for a head of another user or machine")->type_name("FILE");
+  };
+  add_token_file(join_command, join.token_file);
+
   FileOptions file;
   const auto add_file = [&file](CLI::App* command) {
     auto* option = command->add_option("file", file.file, "The run file (YAML)")->required()->type_name("FILE");
@@ -130,6 +135,7 @@ int parse_and_run(int argc, char** argv) {
   auto* run_command = app.add_subcommand("run", "Run what a file describes, from first process to last");
   add_file(run_command);
   run_command->add_option("--head", file.head, "Use a cluster that runs instead of starting one")->type_name("HOST:PORT");
+  add_token_file(run_command, file.token_file);
   run_command->add_option("--out", file.out, "Folder for the results; default: runs/NAME")->type_name("DIR");
   auto* check_command = app.add_subcommand("check", "Check a run file; starts nothing");
   add_file(check_command);
@@ -144,11 +150,12 @@ int parse_and_run(int argc, char** argv) {
   auto* schedule_command = add_schedule(app, schedule);
 
   ClusterOptions cluster;
-  const auto add_head = [&cluster](CLI::App* command) {
+  const auto add_head = [&](CLI::App* command) {
     command->add_option("--head", cluster.head, "Address of the head")
         ->type_name("HOST:PORT")
         ->capture_default_str()
         ->envname("WEFT_HEAD");
+    add_token_file(command, cluster.token_file);
   };
   auto* status_command = app.add_subcommand("status", "Show hosts, meshes and the last events of a cluster");
   add_head(status_command);

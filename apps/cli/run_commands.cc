@@ -1,9 +1,11 @@
 // weft run, weft check, weft plan.
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 
 #include "actors/launch/run_supervisor.h"
+#include "actors/launch/token.h"
 #include "apps/cli/commands.h"
 #include "apps/run_directory/run_directory.h"
 #include "core/base/error.h"
@@ -34,13 +36,14 @@ int run_run(const FileOptions& options) {
   if (const int status = run_app(options, "check"); status != 0) return status;
   const auto document = ConfigDocument::load(options.file, options.overrides);
   const auto header = actors::parse_run_header(document, options.file, actors::program_directory());
+  if (!options.head.empty()) (void)actors::find_token(Address::parse(options.head), options.token_file, std::chrono::seconds(10));
   const std::filesystem::path out =
       options.out.empty() ? std::filesystem::path("runs") / header.name : std::filesystem::path(options.out);
   const RunDirectory directory = RunDirectory::prepare(out, resume_path(document));
   if (directory.moved_aside())
     std::printf("%s held an older run: it is now %s\n", out.c_str(), directory.moved_aside()->filename().c_str());
   std::fflush(stdout);
-  return actors::run_and_supervise({options.file, options.overrides, options.head, out});
+  return actors::run_and_supervise({options.file, options.overrides, options.head, out, options.token_file});
 }
 
 int run_check(const FileOptions& options) { return run_app(options, "check"); }

@@ -2,11 +2,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 #include "actors/launch/roles.h"
+#include "actors/launch/token.h"
 #include "apps/cli/commands.h"
 
 namespace weft::apps {
@@ -16,20 +17,18 @@ bool is_loopback(const std::string& host) { return host.starts_with("127.") || h
 
 std::string state_directory(const HeadOptions& options, const Address& listen) {
   if (!options.state.empty()) return options.state;
-  const char* state_home = std::getenv("XDG_STATE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::filesystem::path base = state_home != nullptr
-                                         ? std::filesystem::path(state_home)
-                                         : std::filesystem::path(home != nullptr ? home : ".") / ".local" / "state";
-  return (base / "weft" / std::to_string(listen.port)).string();
+  return (actors::user_state_directory() / std::to_string(listen.port)).string();
 }
 
-void print_next_steps(const Address& address) {
+void print_next_steps(const Address& address, const std::filesystem::path& token_file) {
   const std::string at = to_string(address);
   fmt::print("Weft's head listens on {}\n", at);
   if (is_loopback(address.host))
     fmt::print("This is loopback only: hosts on other machines cannot join. --listen HOST:PORT changes that.\n");
-  else fmt::print("Anybody who reaches this address can join and use the cluster: there is no authentication yet.\n");
+  fmt::print(
+      "Its token is in {}. Commands of this user on this machine find it by the port;\n"
+      "elsewhere give a copy, readable by its owner alone, with --token-file FILE. Whoever has it can run programs here.\n",
+      token_file.string());
   fmt::print(
       "\nNext steps\n"
       "  add a host   weft join {0} --name worker0 --devices 2\n"
@@ -53,6 +52,7 @@ int run_head(const HeadOptions& options) {
 int run_join(const JoinOptions& options) {
   actors::AgentRole role;
   role.head = Address::parse(options.head);
+  role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10));
   role.devices = options.devices;
   role.name = options.name;
   if (role.name.empty()) {

@@ -22,6 +22,8 @@ TestCluster::TestCluster(const Options& options) {
   if (!options.hosts_tool.empty())
     test_hosts_.emplace(TestHosts::Options{options.hosts_tool, fmt::format("bench.{}", ::getpid()), options.hosts, options.nics});
   actors::LocalCluster::Options local;
+  const Secret token = Secret::random();
+  local.token = token;
   local.executable = options.executable;
   local.directory = options.directory;
   std::vector<std::string> names;
@@ -38,6 +40,7 @@ TestCluster::TestCluster(const Options& options) {
   processes_ = std::make_unique<actors::LocalCluster>(launcher_, std::move(local));
   actors::SystemOptions system;
   system.name = options.name;
+  system.token = token;
   system.log = Log::standard_error(LogLevel::kWarning);
   system.binary_hash = actors::own_binary_sha256();
   system.binary_name = options.executable.filename().string();

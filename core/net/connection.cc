@@ -68,6 +68,14 @@ void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const s
   header.flags = flags;
   header.length = static_cast<std::uint32_t>(body.size());
   header.sequence = next_output_++;
+  if (appended_.size() + writing_.size() - written_ + body.size() > kMaxUnsent) {
+    // The read that is under way ends, and tells.
+    overflowed_ = closed_ = true;
+    appended_.clear();
+    ::shutdown(fd_, SHUT_RDWR);
+    sent_.notify_all();
+    return;
+  }
   const auto packed = pack(header);
   appended_.insert(appended_.end(), packed.begin(), packed.end());
   appended_.insert(appended_.end(), body.begin(), body.end());
@@ -175,6 +183,8 @@ void Connection::read_more() {
                                   try {
                                     self->parse();
                                   } catch (const Error& damage) {
+                                    if (self->handler_) self->handler_->on_damaged(damage);
+                                    self->flush();
                                     return self->close(damage);
                                   }
                                   if (self->handler_) self->read_more();
@@ -195,10 +205,14 @@ void Connection::parse() {
   if (handler_) handler_->on_batch_end();
 }
 
-void Connection::close(const Error& reason) {
+void Connection::close(const Error& what) {
+  Error reason = what;
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
+    if (overflowed_)
+      reason = Error(ErrorCode::kResourceExhausted,
+                     fmt::format("the other side has left {} MiB unread; the connection is given up", kMaxUnsent >> 20));
     ::shutdown(fd_, SHUT_RDWR);
     sent_.notify_all();
   }

@@ -27,6 +27,8 @@ class FrameHandler {
   virtual void on_frame(const FrameHeader& header, std::span<const std::byte> body) = 0;
   /// All frames of one read have been handed over: the time to pass on what was batched.
   virtual void on_batch_end() {}
+  /// What came cannot be understood; on_closed() follows. What this appends still leaves.
+  virtual void on_damaged(const Error& /*damage*/) {}
   /// Exactly once, last; not after stop(). kUnavailable with "connection closed by the other side" is a plain EOF.
   virtual void on_closed(const Error& reason) = 0;
 };
@@ -54,6 +56,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   }
   /// No further callback. Closes the socket after what is appended has been written or cannot be. Loop's thread.
   void stop();
+
+  /// The most that may wait for the other side to read it. Beyond that the connection ends: its user's memory is worth more.
+  static constexpr std::size_t kMaxUnsent = std::size_t{256} << 20;
 
   /// Queues one frame. Any thread. Without effect once closed.
   void append(std::uint8_t kind, std::uint8_t flags, std::span<const std::byte> body);
@@ -92,6 +97,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool closed_ = false;
   bool stopping_ = false;  // shut the socket down once everything is written
   bool flushing_ = false;
+  bool overflowed_ = false;  // more than kMaxUnsent waited
   std::vector<std::byte> appended_;
   std::vector<std::byte> writing_;
   std::size_t written_ = 0;

@@ -49,7 +49,8 @@ TEST(ByHand, NoHeadIsSaidWithWhatToDo) {
   RealProcesses processes("no_head");
   auto& status = processes.run("weft", {"status", "--head", "127.0.0.1:1"});
   EXPECT_EQ(status.wait(), 1);
-  EXPECT_THAT(status.text(), HasSubstr("no head answers at 127.0.0.1:1; give its address with --head HOST:PORT"));
+  EXPECT_THAT(status.text(), AllOf(HasSubstr("no head answers at 127.0.0.1:1 that this user started on this machine"),
+                                   HasSubstr("Give its address with --head HOST:PORT"), HasSubstr("--token-file FILE")));
 }
 
 TEST(ByHand, SecondHeadOnTheSameStateIsRefused) {

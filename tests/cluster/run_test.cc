@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "actors/launch/cluster.h"
+#include "actors/launch/token.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {
@@ -135,7 +136,9 @@ TEST(Run, OtherBinaryThanTheDriversIsRefused) {
   const std::string address = head.word_after("Weft's head listens on ");
   processes.start("weft", {"join", address, "--name", "a"}).word_after("has joined cluster");
   const auto try_binary = [&](const std::string& binary) {
-    actors::System system({});
+    actors::SystemOptions of_driver;
+    of_driver.token = actors::read_token_file(processes.directory() / "state" / "token");
+    actors::System system(of_driver);
     actors::ClusterOptions options;
     options.binary = binary;
     actors::Cluster cluster(system, Address::parse(address), options);

@@ -51,9 +51,9 @@ Introduction introduction() {
   return it;
 }
 
-TEST(MessageFuzz, DamagedHelloAndWelcomeAreRefusedOrHarmless) {
+TEST(MessageFuzz, DamagedHelloAndChallengeAreRefusedOrHarmless) {
   survives_damage(bytes_of([](const ByteSink& sink) { encode_hello(introduction(), sink); }), decode_hello);
-  survives_damage(bytes_of([](const ByteSink& sink) { encode_welcome(introduction(), sink); }), decode_welcome);
+  survives_damage(bytes_of([](const ByteSink& sink) { encode_challenge(introduction(), sink); }), decode_challenge);
 }
 
 TEST(MessageFuzz, DamagedRejectIsRefusedOrHarmless) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -97,7 +98,8 @@ class RealProcesses final {
   };
 
   /// Starts build/bin/PROGRAM in the test's folder. The reference lives as long as this object.
-  Process& start(const std::string& name, const std::vector<std::string>& arguments) {
+  /// `user`: whose process it is, if not this one's.
+  Process& start(const std::string& name, const std::vector<std::string>& arguments, std::optional<uid_t> user = {}) {
     Process process;
     process.output = directory_ / fmt::format("{}.{}.out", name, started_.size());
     const std::string path = program(name).string();
@@ -108,6 +110,7 @@ class RealProcesses final {
       if (::getppid() != parent) ::_exit(126);
       ::setpgid(0, 0);
       ::putenv(const_cast<char*>(marker_.c_str()));
+      ::setenv("XDG_STATE_HOME", (directory_ / "user_state").c_str(), 1);  // where heads link their tokens
       [[maybe_unused]] const int moved = ::chdir(directory_.c_str());
       const int out = ::open(process.output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
       ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
@@ -116,6 +119,7 @@ class RealProcesses final {
       std::vector<char*> argv = {const_cast<char*>(path.c_str())};
       for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
       argv.push_back(nullptr);
+      if (user && (::setgroups(0, nullptr) != 0 || ::setgid(*user) != 0 || ::setuid(*user) != 0)) ::_exit(125);
       ::execv(path.c_str(), argv.data());
       ::_exit(126);
     }

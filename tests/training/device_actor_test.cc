@@ -15,6 +15,7 @@
 #include "mesh/group/open_collectives.h"
 #include "mesh/in_process/in_process_training.h"
 #include "mesh/program/stall.h"
+#include "tests/support/cluster_token.h"
 #include "tests/support/detached_device.h"
 #include "tests/support/fake_collectives.h"
 #include "tests/support/gpu_places.h"
@@ -84,6 +85,7 @@ class ActorTrainingOf {
   actors::SystemOptions options(const std::string& name) const {
     actors::SystemOptions result;
     result.name = name;
+    result.token = test::cluster_token();
     result.log = log_;
     return result;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "actors/system/actor_host.h"
 #include "actors/system/internal/pending_calls.h"
 #include "actors/system/system.h"
+#include "core/log/log_limit.h"
 
 namespace weft::actors {
 
@@ -82,9 +84,12 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void greet(std::shared_ptr<Connection> connection, Greeting::Side side, std::function<void(Greeting&, Greeting::Answer)> done);
   void on_greeted(Greeting& greeting, Introduction other);
   void refuse(Greeting& greeting, const Reject& reject);
+  void log_refusal(const Address& from, const std::string& why);
   void adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other, bool dialled_here);
   void lose(const std::shared_ptr<Link>& link, const Error& reason);
   void forget(ProcessId process, const Error& reason);
+  /// The process is dead for good: the first reason stays, unless this is `better` evidence. routes_mutex is held.
+  void bury(ProcessId process, const Error& reason, bool better);
   void beat();
   void repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback);
   Introduction introduce() const;
@@ -94,6 +99,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void on_credit_request(Link& link, ActorId actor) override;
   void on_ended(Link& link, End how, const Error& reason) override;
 
+  void require_token() const;
   void schedule(Nanoseconds delay, std::function<void()> callback);
   void shut_down();
 
@@ -117,10 +123,16 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   mutable std::mutex routes_mutex;  // guards links and tombstones; both are changed on the loop's thread only, but for a new link
   std::condition_variable link_attached;
   std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with replies under way
-  std::unordered_map<ProcessId, Error> tombstones;
+  std::unordered_map<ProcessId, Error> tombstones;             // of the last kTombstones processes that died
+  std::deque<ProcessId> tombstone_order;                       // the same, oldest first
 
   // The loop's thread.
-  std::set<std::shared_ptr<Greeting>> greetings;               // shared with the loop, which drops one after its last callback
+  // Shared with the loop, which drops one after its last callback. In the order in which they began.
+  std::map<std::uint64_t, std::shared_ptr<Greeting>> unproven;  // of those that connect to this process
+  std::map<std::uint64_t, std::shared_ptr<Greeting>> own_greetings;
+  std::uint64_t next_greeting = 0;
+  const SteadyClock clock;
+  LogLimit refusals{clock, std::chrono::seconds(10)};
   std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel
   std::set<std::shared_ptr<Timer>> timers;
   std::unique_ptr<Timer> deadline_timer;

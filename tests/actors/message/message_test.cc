@@ -49,7 +49,7 @@ Call call_of(std::size_t bytes) { return {9, ActorId(3), 0xfeedface, 2, true, 5'
 TEST(Message, EveryKindComesBackEqual) {
   EXPECT_EQ(decode_hello(Aligned(collect([](const ByteSink& sink) { encode_hello(introduction(), sink); })).bytes()),
             introduction());
-  EXPECT_EQ(decode_welcome(Aligned(collect([](const ByteSink& sink) { encode_welcome(introduction(), sink); })).bytes()),
+  EXPECT_EQ(decode_challenge(Aligned(collect([](const ByteSink& sink) { encode_challenge(introduction(), sink); })).bytes()),
             introduction());
   const Reject reject{ErrorCode::kIncompatible, "text", "hint", true, ProcessId(5)};
   EXPECT_EQ(decode_reject(Aligned(collect([&](const ByteSink& sink) { encode_reject(reject, sink); })).bytes()), reject);

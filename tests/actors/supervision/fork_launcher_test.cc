@@ -56,6 +56,20 @@ TEST(ForkLauncher, ReportsTheExitStatusAndTheLastLinesOfTheLog) {
   std::filesystem::remove(log);
 }
 
+TEST(ForkLauncher, AChildReadsItsSecretFromADescriptorAndNothingElseOfItsParent) {
+  const auto log = temporary("launcher_secret");
+  ForkLauncher launcher;
+  const Secret secret = Secret::random();
+  std::promise<ExitEvidence> reaped;
+  ProcessSpec spec{
+      "test child", {"/bin/sh", "-c", "od -An -v -tx1 <&3 | tr -d ' \\n'; echo; ls /proc/self/fd | tr '\\n' ' '"}, {}, log};
+  spec.secret = secret;
+  launcher.launch(spec, {{}, [&](const ExitEvidence& evidence) { reaped.set_value(evidence); }});
+  EXPECT_THAT(get(reaped).last_lines, ElementsAre(secret.hexadecimal(), HasSubstr("0 1 2 3 4")))  // 4: what ls reads
+      << "and no more";
+  std::filesystem::remove(log);
+}
+
 TEST(ForkLauncher, ReportsTheSignalOnce) {
   ForkLauncher launcher;
   Started child(launcher, "sleep 60");

@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
 #include "tests/support/thrown_error.h"
 
@@ -19,6 +20,7 @@ using test::eventually;
 SystemOptions named(const std::string& name) {
   SystemOptions options;
   options.name = name;
+  options.token = test::cluster_token();
   return options;
 }
 

@@ -18,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/statistics.h"
 #include "tests/bench/actor_call/raw_tcp.h"
+#include "tests/support/cluster_token.h"
 
 namespace weft {
 namespace {
@@ -121,6 +122,7 @@ int run(const Options& options) {
   const Server actor_server([](const auto& tell_port) {
     actors::SystemOptions server_options;
     server_options.name = "server";
+    server_options.token = test::cluster_token();
     actors::System system(server_options);
     (void)system.host<Echo>("echo");
     tell_port(system.listen({"127.0.0.1", 0}).port);
@@ -131,6 +133,7 @@ int run(const Options& options) {
   RawClient hand_over_client(hand_over_server.port(), HandOver::kThreads);
   actors::SystemOptions client_options;
   client_options.name = "client";
+  client_options.token = test::cluster_token();
   actors::System system(client_options);
   const auto echo = system.named<Echo>(system.connect({"127.0.0.1", actor_server.port()}), "echo");
 

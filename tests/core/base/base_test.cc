@@ -59,6 +59,33 @@ TEST(Name, IsOnePlainPartOfAPath) {
   EXPECT_THROW(check_name("a host", "../x"), Error);
 }
 
+// RFC 4231, test cases 2 and 6: a short key, and one longer than a block.
+TEST(Hmac, MatchesThePublishedVectors) {
+  const auto hex = [](const Mac& mac) { return Secret(mac).hexadecimal(); };
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
+  EXPECT_EQ(hex(hmac_sha256(bytes("Jefe"), bytes("what do ya want for nothing?"))),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hex(hmac_sha256(bytes(std::string(131, '\xaa')), bytes("Test Using Larger Than Block-Size Key - Hash Key First"))),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+  const Secret key = Secret::random();
+  EXPECT_NE(hmac_sha256(key, "a", {bytes("bc"), bytes("d")}), hmac_sha256(key, "a", {bytes("b"), bytes("cd")}));
+}
+
+TEST(Secret, ComesBackFromItsFileAndIsComparedWhole) {
+  const Secret secret = Secret::random();
+  EXPECT_FALSE(secret.empty());
+  EXPECT_TRUE(Secret().empty());
+  EXPECT_EQ(Secret::parse(secret.hexadecimal()).bytes(), secret.bytes());
+  for (const std::string& bad :
+       {std::string(), std::string(63, 'a'), std::string(64, 'g'), std::string(64, '0'), std::string(65, 'a')})
+    EXPECT_THROW(Secret::parse(bad), Error) << bad;
+  auto other = secret.bytes();
+  EXPECT_TRUE(equal_in_constant_time(other, secret.bytes()));
+  other[31] ^= std::byte{1};
+  EXPECT_FALSE(equal_in_constant_time(other, secret.bytes()));
+  EXPECT_FALSE(equal_in_constant_time(std::span(other).first(31), secret.bytes()));
+}
+
 TEST(Units, PickTheReadableUnit) {
   EXPECT_EQ(format_bytes(512), "512 B");
   EXPECT_EQ(format_bytes(1536), "1.5 KiB");

@@ -1,0 +1,163 @@
+#include "actors/launch/token.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+
+#include "actors/link/handshake.h"
+#include "actors/supervision/process_launcher.h"
+#include "core/base/error.h"
+
+namespace weft::actors {
+namespace {
+
+constexpr auto kLookForTokenEvery = std::chrono::milliseconds(20);
+
+std::filesystem::path link_of(std::uint16_t port) { return user_state_directory() / "tokens" / std::to_string(port); }
+
+/// Makes a folder, and the ones above it, for this user alone.
+void make_own_folder(const std::filesystem::path& folder) {
+  if (folder.empty() || ::access(folder.c_str(), F_OK) == 0) return;
+  make_own_folder(folder.parent_path());
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw_error(ErrorCode::kFailedPrecondition, "cannot make the folder {}: {}", folder.string(), ::strerror(errno));
+}
+
+/// The file's text, or nothing where there is no file.
+std::optional<std::string> read_own_file(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (file < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    throw_error(ErrorCode::kFailedPrecondition, "cannot read the token file {}: {}; {}", path.string(), ::strerror(errno),
+                kTokenHint);
+  }
+  struct stat about {};
+  ::fstat(file, &about);
+  char text[256];
+  const ssize_t got = ::read(file, text, sizeof text);
+  ::close(file);
+  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the token file {} is open to other users (mode {:04o}), so anybody may know the token: chmod 600 it, and if "
+                "others could read it stop the cluster, remove the token and start the head again",
+                path.string(), about.st_mode & 07777);
+  return std::string(text, got > 0 ? static_cast<std::size_t>(got) : 0);
+}
+
+Secret parse_token(const std::filesystem::path& path, std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  try {
+    return Secret::parse(text);
+  } catch (const Error& error) {
+    throw_error(ErrorCode::kFailedPrecondition, "the token file {} does not hold a token: {}; {}", path.string(), error.message(),
+                kTokenHint);
+  }
+}
+
+}  // namespace
+
+std::filesystem::path user_state_directory() {
+  const char* state_home = std::getenv("XDG_STATE_HOME");
+  if (state_home != nullptr && state_home[0] == '/') return std::filesystem::path(state_home) / "weft";
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : ".") / ".local" / "state" / "weft";
+}
+
+std::filesystem::path token_file_in(const std::filesystem::path& state_directory) {
+  return std::filesystem::absolute(state_directory / "token").lexically_normal();
+}
+
+void write_token(const std::filesystem::path& state_directory, const Secret& token) {
+  make_own_folder(std::filesystem::absolute(state_directory).lexically_normal());
+  const std::filesystem::path path = token_file_in(state_directory);
+  const std::filesystem::path part = path.string() + ".part";
+  ::unlink(part.c_str());
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const std::string text = token.hexadecimal() + "\n";
+  const bool written = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int problem = errno;
+  if (file >= 0) ::close(file);
+  if (!written || ::rename(part.c_str(), path.c_str()) != 0)
+    throw_error(ErrorCode::kFailedPrecondition, "the head cannot write its token {}: {}; give another folder with --state",
+                path.string(), ::strerror(written ? errno : problem));
+}
+
+Secret load_or_make_token(const std::filesystem::path& state_directory) {
+  const std::filesystem::path path = token_file_in(state_directory);
+  if (auto text = read_own_file(path)) return parse_token(path, std::move(*text));
+  const Secret token = Secret::random();
+  write_token(state_directory, token);
+  return token;
+}
+
+Secret read_token_file(const std::filesystem::path& file) {
+  if (auto text = read_own_file(file)) return parse_token(file, std::move(*text));
+  throw_error(ErrorCode::kFailedPrecondition, "there is no token file {}; {}", file.string(), kTokenHint);
+}
+
+Secret find_token(const Address& head, const std::filesystem::path& token_file, Nanoseconds within) {
+  if (!token_file.empty()) return read_token_file(token_file);
+  const std::filesystem::path link = link_of(head.port);
+  const SteadyClock clock;
+  const TimePoint give_up = clock.now() + within;
+  while (true) {
+    if (auto text = read_own_file(link)) return parse_token(link, std::move(*text));
+    if (clock.now() >= give_up) break;
+    std::this_thread::sleep_for(kLookForTokenEvery);
+  }
+  throw_error(
+      ErrorCode::kFailedPrecondition,
+      "no head answers at {} that this user started on this machine (there is no {}). Give its address with --head HOST:PORT "
+      "or in WEFT_HEAD, or start one: weft head. Is it another user's, or on another machine? Then {}",
+      to_string(head), link.string(), kTokenHint);
+}
+
+Secret inherited_token(const RoleArguments& arguments) {
+  const int descriptor = static_cast<int>(arguments.number("token-fd"));
+  Secret::Bytes bytes{};
+  std::size_t got = 0;
+  while (got < bytes.size()) {
+    const ssize_t count = ::read(descriptor, bytes.data() + got, bytes.size() - got);
+    if (count <= 0) break;
+    got += static_cast<std::size_t>(count);
+  }
+  ::close(descriptor);
+  if (got != bytes.size())
+    throw_error(ErrorCode::kInvalidArgument,
+                "--token-fd {}: there is no token to read; this role is for processes that Weft starts itself", descriptor);
+  return Secret(bytes);
+}
+
+std::vector<std::string> token_arguments() { return {"--token-fd", std::to_string(kSecretDescriptor)}; }
+
+TokenLink::TokenLink(std::uint16_t port, const std::filesystem::path& token_file, const Log& log)
+    : port_(port), token_file_(token_file) {
+  try {
+    const std::filesystem::path link = link_of(port);
+    make_own_folder(std::filesystem::absolute(link.parent_path()).lexically_normal());
+    const std::filesystem::path part = fmt::format("{}.{}", link.string(), ::getpid());
+    ::unlink(part.c_str());
+    if (::symlink(token_file.c_str(), part.c_str()) != 0 || ::rename(part.c_str(), link.c_str()) != 0)
+      throw_error(ErrorCode::kFailedPrecondition, "cannot make the link {}: {}", link.string(), ::strerror(errno));
+  } catch (const Error& error) {
+    log.warning("{}; commands will need --token-file {}", error.message(), token_file.string());
+  }
+}
+
+TokenLink::~TokenLink() { remove(port_, token_file_); }
+
+void TokenLink::remove(std::uint16_t port, const std::filesystem::path& token_file) {
+  const std::filesystem::path link = link_of(port);
+  std::error_code failed;
+  if (std::filesystem::read_symlink(link, failed) == token_file && !failed) ::unlink(link.c_str());
+}
+
+}  // namespace weft::actors

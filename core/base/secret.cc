@@ -1,0 +1,45 @@
+#include "core/base/secret.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "core/base/error.h"
+
+namespace weft {
+
+Secret Secret::random() {
+  Bytes bytes{};
+  while (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    if (errno != EINTR) throw_error(ErrorCode::kInternal, "getrandom: {}", ::strerror(errno));
+  return Secret(bytes);
+}
+
+Secret Secret::parse(std::string_view hexadecimal) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  Bytes bytes{};
+  bool good = hexadecimal.size() == 2 * kBytes;
+  for (std::size_t i = 0; good && i < hexadecimal.size(); ++i) {
+    const auto digit = kDigits.find(hexadecimal[i]);
+    good = digit != std::string_view::npos;
+    if (good) bytes[i / 2] = bytes[i / 2] << 4 | static_cast<std::byte>(digit);
+  }
+  if (!good || bytes == Bytes{})
+    throw_error(ErrorCode::kInvalidArgument, "expected {} hexadecimal digits, not all of them 0", 2 * kBytes);
+  return Secret(bytes);
+}
+
+std::string Secret::hexadecimal() const {
+  std::string text;
+  for (const std::byte each : bytes_) text += fmt::format("{:02x}", std::to_integer<unsigned>(each));
+  return text;
+}
+
+bool equal_in_constant_time(std::span<const std::byte> one, std::span<const std::byte> other) {
+  if (one.size() != other.size()) return false;
+  volatile unsigned char difference = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) difference = difference | std::to_integer<unsigned char>(one[i] ^ other[i]);
+  return difference == 0;
+}
+
+}  // namespace weft

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/base/secret.h"
+
+namespace weft::test {
+
+/// The token of a cluster whose processes a test plays itself.
+inline Secret cluster_token() {
+  Secret::Bytes bytes{};
+  bytes.fill(std::byte{42});
+  return Secret(bytes);
+}
+
+}  // namespace weft::test
