@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "actors/supervision/stopped_process.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
 #include "core/base/sha256.h"
@@ -64,7 +65,10 @@ void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLa
     slot.pid = launcher_.launch(
         spec,
         {[this, poster, id](const ExitEvidence& evidence) mutable { poster.post([this, id, evidence] { died(id, evidence); }); },
-         [this, poster, id](const ExitEvidence&) mutable { poster.post([this, id] { reaped(id); }); }});
+         [this, poster, id](const ExitEvidence&) mutable { poster.post([this, id] { reaped(id); }); },
+         [this, poster, id](const ExitEvidence& evidence) mutable {
+           poster.post([this, id, evidence] { died(id, evidence); });
+         }});
   } catch (...) {
     slots_.erase(id);
     throw;
@@ -98,8 +102,9 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
       }
       if (slot->second.death) {
         failure = Error(ErrorCode::kPeerDied,
-                        fmt::format("{} on {} (pid {}) ended before it was ready: {}{}", slot->second.device.label, config_.name,
-                                    slot->second.pid, slot->second.death->cause(), slot->second.death->log_note()));
+                        fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name, slot->second.pid,
+                                    slot->second.death->silence.empty() ? "ended before it was ready:" : "is not ready:",
+                                    slot->second.death->cause(), slot->second.death->log_note()));
         break;
       }
       ready += slot->second.process.has_value() ? 1 : 0;
@@ -136,9 +141,22 @@ std::uint32_t Agent::ready(std::uint64_t id) {
   return slot->second.device.device;
 }
 
+void Agent::process_silent(ProcessId process, std::int64_t silence_ns) {
+  for (const auto& [id, slot] : slots_) {
+    if (!slot.process || slot.process->id != process) continue;
+    ExitEvidence evidence;
+    evidence.known = true;
+    evidence.pid = slot.pid;
+    evidence.silence = describe_silence(Nanoseconds(silence_ns), slot.pid);
+    evidence.log_file = slot.log_file;
+    evidence.read_log();
+    return died(id, evidence);
+  }
+}
+
 void Agent::died(std::uint64_t id, const ExitEvidence& evidence) {
   const auto found = slots_.find(id);
-  if (found == slots_.end()) return;
+  if (found == slots_.end() || found->second.death) return;
   Slot& slot = found->second;
   slot.death = evidence;
   // Before that, launch() tells; when we stopped it there is nothing to tell.

@@ -27,7 +27,7 @@ struct AgentConfig {
 
 /// What an agent tells the outside. Called on the agent's thread.
 struct AgentEvents {
-  std::function<void(const DeathReport&)> on_death;
+  std::function<void(const DeathReport&)> on_death;  ///< Also of a device process that is stopped or silent: it counts as dead.
   std::function<void(const std::string& reason)> on_shut_down;
 };
 
@@ -47,15 +47,17 @@ class Agent final {
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// From the device process of that slot: it can be called. Returns its device index.
   std::uint32_t ready(std::uint64_t slot);
+  /// From the agent's own process: nothing has come from a process for so long.
+  void process_silent(ProcessId process, std::int64_t silence_ns);
   /// Ends the device processes of a mesh: SIGTERM, and SIGKILL two seconds later; of a mesh that failed, SIGKILL. Answers when
   /// they are reaped.
   task<void> stop_mesh(MeshKey key, bool failed);
   /// Ends everything on this host, the agent included.
   void shut_down(const std::string& reason);
 
-  static constexpr auto endpoints =
-      interface<"weft.agent", 1>(on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
-                                 on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::shut_down>("shut_down", urgent));
+  static constexpr auto endpoints = interface<"weft.agent", 1>(
+      on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent), on<&Agent::process_silent>("process_silent", urgent),
+      on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::shut_down>("shut_down", urgent));
 
  private:
   struct Slot {

@@ -28,6 +28,8 @@ class [[nodiscard]] Future final {
 
   bool ready() const { return pending_->done(); }
   void cancel() { pending_->cancel(); }
+  /// Waits at most so long for the end; whether it has come. Blocks.
+  bool wait_for(Nanoseconds within) const { return pending_->wait_until(SteadyClock().now() + within); }
 
   /// Waits for the end and returns the result or throws the error. Blocks: not in handlers, which co_await instead.
   R get() {

@@ -7,6 +7,7 @@
 
 #include "actors/agent/agent.h"
 #include "actors/head/cluster_watcher.h"
+#include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/error.h"
 #include "core/base/name.h"
@@ -27,6 +28,12 @@ task<void> settle(std::vector<Future<void>> answers) {
     } catch (const Error&) {
     }
   }
+}
+
+bool on_this_machine(const HostOffer& offer) {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return offer.machine == name;
 }
 
 }  // namespace
@@ -62,13 +69,13 @@ Joined Head::join(HostOffer offer) {
   return {store_.cluster_id(), store_.term()};
 }
 
-void Head::leave() {
+void Head::leave(const std::string& why) {
   for (const auto& [name, host] : hosts_) {
     if (host.agent.id != context_.caller().id) continue;
     ExitEvidence orderly;
     orderly.known = true;
     orderly.pid = host.offer.pid;
-    return remove_host(std::string(name), orderly, "has left");
+    return remove_host(std::string(name), orderly, "has left: " + why);
   }
 }
 
@@ -172,17 +179,29 @@ task<void> Head::release(MeshKey key) {
 void Head::process_died(const DeathReport& report) {
   const auto mesh = meshes_.find(report.key);
   if (mesh == meshes_.end()) return;
-  fail(report.key, mesh->second, report.rank, report.evidence, "");
+  fail(report.key, mesh->second, report.rank, report.evidence, "", false);
 }
 
 void Head::host_died(HostDeath death) {
   const auto host = hosts_.find(death.host);
   if (host == hosts_.end()) return;
   const ProcessRef agent = host->second.agent;
-  remove_host(death.host, death.evidence, "died: " + death.evidence.cause());
-  context_.system().fail_peer(
-      agent.id, Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) died: {}", death.host, death.evidence.pid,
-                                                        death.evidence.cause())));
+  remove_host(death.host, death.evidence, death.evidence.verdict());
+  context_.system().fail_peer(agent.id, Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) {}", death.host,
+                                                                                death.evidence.pid, death.evidence.verdict())));
+}
+
+void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) {
+  if (context_.caller().id != context_.system().self().id)
+    throw_error(ErrorCode::kInvalidArgument, "only the head's own process sees its connections");
+  for (const auto& [name, host] : hosts_) {
+    if (host.agent.id != peer) continue;
+    ExitEvidence evidence;
+    evidence.pid = host.offer.pid;
+    evidence.silence =
+        describe_silence(Nanoseconds(silence_ns), on_this_machine(host.offer) ? static_cast<pid_t>(host.offer.pid) : 0);
+    return remove_host(std::string(name), evidence, evidence.verdict());
+  }
 }
 
 task<void> Head::peer_lost(ProcessId peer) {
@@ -192,7 +211,7 @@ task<void> Head::peer_lost(ProcessId peer) {
     if (host.agent.id != peer) continue;
     ExitEvidence evidence;
     evidence.pid = host.offer.pid;
-    remove_host(std::string(name), evidence, "died: " + evidence.cause());
+    remove_host(std::string(name), evidence, evidence.verdict());
     co_return;
   }
   const auto owner = owners_.find(peer);
@@ -219,13 +238,13 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence, co
   const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
   for (auto& [key, mesh] : meshes_) {
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.places[rank].host == name) fail(key, mesh, rank, evidence, note);
+      if (mesh.places[rank].host == name) fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
   }
   event(fmt::format("host {} is gone: {}", name, note));
 }
 
 void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
-                const std::string& host_note) {
+                const std::string& host_note, bool local_log) {
   Casualty casualty;
   casualty.actor = actor_label(mesh.request, rank);
   casualty.mesh = key.name;
@@ -236,8 +255,10 @@ void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const 
   casualty.pid = rank < mesh.processes.size() ? mesh.processes[rank].pid : 0;
   casualty.evidence = evidence;
   casualty.host_note = host_note;
-  if (casualty.evidence.log_file.empty() && rank < mesh.processes.size())
+  if (casualty.evidence.log_file.empty() && rank < mesh.processes.size()) {
     casualty.evidence.log_file = mesh.processes[rank].log_file;
+    if (local_log) casualty.evidence.read_log();
+  }
   const auto [incident, is_new] = book_.record(casualty);
   meshes_.at(key).failed = true;
   // First the ones who wait, then the books.

@@ -42,8 +42,8 @@ class Head final {
 
   /// The caller is the agent of a host from here on. Throws kAlreadyExists for a name that is taken.
   Joined join(HostOffer offer);
-  /// From an agent that ends in good order. What runs on its host fails.
-  void leave();
+  /// From an agent that ends in good order, and why. What runs on its host fails.
+  void leave(const std::string& why);
   /// The caller owns meshes from here on: they end when it does.
   Joined own(OwnerOffer offer);
   /// Places the mesh, starts its device processes and waits until they can be called. The caller must be an owner.
@@ -60,6 +60,8 @@ class Head final {
   ClusterStatus status();
   /// Texts of what has gone wrong since the head started, oldest first.
   std::vector<std::string> incidents();
+  /// From the head's own process: nothing has come from a process for so long; peer_lost() follows.
+  void peer_silent(ProcessId peer, std::int64_t silence_ns);
   /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who only looked.
   task<void> peer_lost(ProcessId peer);
   /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
@@ -69,8 +71,8 @@ class Head final {
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent), on<&Head::own>("own", urgent),
       on<&Head::spawn>("spawn"), on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
       on<&Head::process_died>("process_died", urgent), on<&Head::host_died>("host_died", urgent),
-      on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent), on<&Head::peer_lost>("peer_lost", urgent),
-      on<&Head::stop>("stop", urgent));
+      on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent),
+      on<&Head::peer_silent>("peer_silent", urgent), on<&Head::peer_lost>("peer_lost", urgent), on<&Head::stop>("stop", urgent));
 
  private:
   struct Host {
@@ -92,9 +94,11 @@ class Head final {
   };
 
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
-  /// `why`: "died: SIGKILL", "has left".
+  /// `why`: "died: SIGKILL", "has left", "has been silent for 10.2 s: ...".
   void remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why);
-  void fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence, const std::string& host_note);
+  /// `local_log`: the log lies on this machine, and may be read here when the evidence has none.
+  void fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence, const std::string& host_note,
+            bool local_log);
   /// Takes the mesh out, and tells its hosts to end its processes. The devices stay taken.
   std::vector<Future<void>> stop_processes(const MeshKey& key);
   task<void> release_all(std::vector<MeshKey> keys);

@@ -14,6 +14,7 @@
 #include "actors/launch/roles.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/signal_watch.h"
+#include "actors/supervision/stopped_process.h"
 #include "actors/system/system.h"
 #include "core/base/name.h"
 
@@ -21,6 +22,7 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kDeviceStopGrace = std::chrono::seconds(2);
+constexpr auto kHeadHearsWithin = std::chrono::milliseconds(500);
 
 /// The address of this machine that the route to `peer` starts from: others reach us there. Sends nothing.
 std::string own_host_towards(const Address& peer) {
@@ -61,11 +63,20 @@ std::string machine_name() {
   return name;
 }
 
+/// Waits for the head, so that the owners of this host's meshes hear why before their devices end.
+void leave(const ActorRef<Head>& head, const std::string& why) {
+  try {
+    head.within(kHeadHearsWithin).call<&Head::leave>(why).get();
+  } catch (const Error&) {
+    // It is gone, or busy ending the cluster.
+  }
+}
+
 }  // namespace
 
 int serve_agent(const AgentRole& role) {
   ProcessEnd end;
-  const SignalWatch signals([&end](int) { end.set(0, "stopped by a signal"); });
+  const SignalWatch signals([&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });
   check_name("the name of this host (--name)", role.name);
   std::filesystem::create_directories(role.log_directory);
   // Before the system: what the launcher reports must not come back to an actor that is gone.
@@ -78,11 +89,15 @@ int serve_agent(const AgentRole& role) {
   System system(options);
   // A head that ends in good order says so first, by shut_down.
   std::atomic<std::uint64_t> head_id{0};
-  const auto gone = [&](const ProcessRef& peer) {
-    if (peer.id.value() == head_id) end.set(1, fmt::format("the head at {} is gone", to_string(role.head)));
+  const auto gone = [&](const ProcessRef& peer, const std::string& how) {
+    if (peer.id.value() == head_id) end.set(1, fmt::format("the head at {} {}", to_string(role.head), how));
   };
-  system.on_peer_suspect(gone);
-  system.on_peer_lost([gone](const ProcessRef& peer, const Error&) { gone(peer); });
+  system.on_peer_suspect([gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
+  system.on_peer_lost([gone](const ProcessRef& peer, const Error& error) { gone(peer, "is gone: " + error.message()); });
+  system.on_peer_silent([&system, gone](const ProcessRef& peer, Nanoseconds silence) {
+    gone(peer, describe_silence(silence, 0));
+    system.named<Agent>(system.self(), "agent").tell<&Agent::process_silent>(peer.id, std::int64_t{silence.count()});
+  });
   const Address address = system.listen({own_host_towards(role.head), 0});
   const ProcessRef head_process = system.connect(role.head, internal::kConnectWithin);
   head_id = head_process.id.value();
@@ -99,7 +114,7 @@ int serve_agent(const AgentRole& role) {
            joined.term, to_string(role.head), role.devices, role.devices == 1 ? "" : "s", role.log_directory);
   const auto reason = end.wait();
   log.info("host {} ends: {}", role.name, reason.text);
-  if (reason.status == 0) head.tell<&Head::leave>();
+  if (reason.status == 0) leave(head, reason.text);
   launcher.stop_all(reason.status == 0 ? Nanoseconds(kDeviceStopGrace) : Nanoseconds::zero());
   return reason.status;
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <mutex>
 
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/last_words.h"
@@ -14,6 +15,7 @@
 #include "actors/launch/process_end.h"
 #include "actors/launch/role_arguments.h"
 #include "actors/launch/roles.h"
+#include "actors/launch/run_events.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
@@ -24,21 +26,38 @@ namespace weft::actors {
 namespace {
 
 constexpr auto kHostsWithin = std::chrono::seconds(30);
+/// How long after a lost connection its cause may still be told.
+constexpr auto kCauseWithin = std::chrono::milliseconds(500);
 
 /// A file that may grow no more is an error of a write, as a full disk is, and no reason to die.
 void outlive_size_limits() { ::signal(SIGXFSZ, SIG_IGN); }
 
-/// SIGINT and SIGTERM: the first asks, the second ends the process at once (its children get the parent-death signal).
+/// SIGINT and SIGTERM: the first asks, and says what happens; the second, or the first where nothing would be lost, ends the
+/// process at once (its children get the parent-death signal).
 class Interruption {
  public:
   std::stop_token token() const { return source_.get_token(); }
   bool requested() const { return source_.stop_requested(); }
+  void doing(const std::string& text, IfInterrupted then) {
+    const std::lock_guard lock(mutex_);
+    doing_ = text;
+    then_ = then;
+  }
 
  private:
-  std::stop_source source_;
-  const SignalWatch signals_{[this](int) {
+  void interrupted() {
     if (!source_.request_stop()) ::_exit(kInterrupted);
-  }};
+    const std::lock_guard lock(mutex_);
+    const bool now = then_ == IfInterrupted::kEndsAtOnce;
+    if (!doing_.empty()) fmt::print(stderr, "\n  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
+    if (now) ::_exit(kInterrupted);
+  }
+
+  std::mutex mutex_;
+  std::string doing_ = "joining the cluster";        // guarded by mutex_
+  IfInterrupted then_ = IfInterrupted::kEndsAtOnce;  // guarded by mutex_
+  std::stop_source source_;
+  const SignalWatch signals_{[this](const ReceivedSignal&) { interrupted(); }};
 };
 
 std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }
@@ -87,8 +106,8 @@ class Mourner {
 };
 
 /// Runs `drive` against the cluster at run.head.
-int drive_cluster(const AppMain::Drive& drive, const AppRun& run, const ProcessConfig& config, const std::string& name,
-                  std::size_t hosts, Mourner& mourner, const Secret& token) {
+int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const AppRun& run, const ProcessConfig& config,
+                  const std::string& name, std::size_t hosts, Mourner& mourner, const Secret& token) {
   SystemOptions options;
   options.name = name;
   options.token = token;
@@ -101,6 +120,7 @@ int drive_cluster(const AppMain::Drive& drive, const AppRun& run, const ProcessC
   // Whatever library the kernels use, it must not start more threads than the run file grants.
   cluster_options.environment = {fmt::format("OMP_NUM_THREADS={}", config.cluster.threads_per_device),
                                  fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
+  cluster_options.on_incident = [events = RunEvents(run.out)](const Incident& incident) { events.add(RunEvent::of(incident)); };
   Cluster cluster(system, Address::parse(run.head), cluster_options);
   mourner.set(&cluster);
   const std::unique_ptr<Mourner, void (*)(Mourner*)> unset(&mourner, [](Mourner* told) { told->set(nullptr); });
@@ -108,7 +128,18 @@ int drive_cluster(const AppMain::Drive& drive, const AppRun& run, const ProcessC
   if (!run.config.empty())
     for (const HostSpec& host : config.cluster.hosts) names.push_back(host.name);
   cluster.wait_for_hosts(names, hosts, kHostsWithin);
-  return drive(cluster, run);
+  interruption.doing("", IfInterrupted::kFinishes);
+  std::optional<Error> failure;
+  try {
+    return drive(cluster, run);
+  } catch (const Error& error) {
+    failure = error;
+  }
+  // The app may have seen a symptom before its cause was told.
+  const bool symptom = failure->code() == ErrorCode::kPeerDied || failure->code() == ErrorCode::kUnavailable ||
+                       (failure->code() == ErrorCode::kCancelled && !interruption.requested());
+  if (auto cause = symptom ? cluster.failure(kCauseWithin) : std::nullopt) failure = std::move(cause);
+  throw std::move(*failure);
 }
 
 int by_hand_usage(const std::string& program) {
@@ -162,17 +193,18 @@ int AppMain::serve(const Drive& drive) {
 
 int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   outlive_size_limits();
-  const Interruption interruption;
+  Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
+  run.doing = [&interruption](const std::string& text, IfInterrupted then) { interruption.doing(text, then); };
   const Secret token = inherited_token(arguments);
   std::filesystem::create_directories(run.out / "logs");
   std::optional<Error> failure;
   try {
     const ProcessConfig config = process_config_of(run);
     Mourner nobody;  // the parent of head and agents is elsewhere
-    const int status =
-        drive_cluster(drive, run, config, arguments.get_or("name", "driver"), config.cluster.hosts.size(), nobody, token);
+    const int status = drive_cluster(drive, interruption, run, config, arguments.get_or("name", "driver"),
+                                     config.cluster.hosts.size(), nobody, token);
     return status == 0 && interruption.requested() ? kInterrupted : status;
   } catch (...) {
     failure = current_error();
@@ -187,9 +219,10 @@ int AppMain::serve_by_hand(const Drive& drive) {
   const std::string program = own_executable().filename().string();
   const RoleArguments arguments(arguments_, {"json", "help"});
   if (arguments.has("help")) return by_hand_usage(program);
-  const Interruption interruption;
+  Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
+  run.doing = [&interruption](const std::string& text, IfInterrupted then) { interruption.doing(text, then); };
   if (run.out.empty()) run.out = std::filesystem::path("runs") / program;
   std::filesystem::create_directories(run.out / "logs");
   const ProcessConfig config = process_config_of(run);
@@ -219,7 +252,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
       run.head = to_string(local.head());
       expected = hosts.size();
     }
-    status = drive_cluster(drive, run, config, program, expected, mourner, token);
+    status = drive_cluster(drive, interruption, run, config, program, expected, mourner, token);
   } catch (...) {
     failure = current_error();
   }
@@ -229,6 +262,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   }
   if (!failure) return status == 0 && interruption.requested() ? kInterrupted : status;
   fmt::print(stderr, "{} failed: {}\n", program, failure->message());
+  RunEvents(run.out).add({"failed", failure->message()});
   return exit_status_of(*failure, interruption.requested());
 }
 

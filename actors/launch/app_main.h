@@ -13,6 +13,12 @@ namespace weft::actors {
 
 class RoleArguments;
 
+/// What SIGINT or SIGTERM does to a driver at its present work.
+enum class IfInterrupted {
+  kFinishes,    ///< AppRun::stop is set, and the driver ends when it has done what it is doing
+  kEndsAtOnce,  ///< nothing would be lost: the process ends
+};
+
 /// What the person or `weft` has asked of the app.
 struct AppRun {
   std::filesystem::path config;        ///< the run file; empty when the app was started by hand without one
@@ -21,6 +27,8 @@ struct AppRun {
   bool json = false;
   std::string head;      ///< "HOST:PORT"; of a driver
   std::stop_token stop;  ///< SIGINT or SIGTERM: finish the step, save, return 130
+  /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May be empty.
+  std::function<void(const std::string& text, IfInterrupted then)> doing = {};
 };
 
 /// The main() of an app: one executable that serves every role it can be started in.

@@ -8,6 +8,7 @@
 
 #include "actors/head/head.h"
 #include "actors/launch/internal/time_limits.h"
+#include "actors/supervision/stopped_process.h"
 #include "core/base/sha256.h"
 
 namespace weft::actors {
@@ -17,6 +18,10 @@ constexpr auto kSpawnWithin = std::chrono::seconds(60);
 constexpr auto kReleaseWithin = std::chrono::seconds(5);
 /// An incident travels agent -> head -> owner; a lost connection can be seen earlier than it.
 constexpr auto kIncidentWithin = std::chrono::milliseconds(500);
+/// Agents count silence from another moment, and look at their processes twice a second.
+constexpr auto kAgentTellsWithin = std::chrono::milliseconds(1500);
+/// A device process ends two seconds before its agent, which is stopped, counts as gone.
+constexpr auto kExplainedWithin = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -29,12 +34,17 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
       ear_(std::make_shared<Ear>()),
       binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string() : options_.binary),
       binary_sha256_(own_binary_sha256()) {
-  const auto head_gone = [ear = ear_](const ProcessRef& peer) {
+  const auto head_gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
     std::lock_guard lock(ear->mutex);
-    if (ear->cluster != nullptr) ear->cluster->peer_gone(peer);
+    if (ear->cluster != nullptr) ear->cluster->peer_gone(peer, how);
   };
-  system_.on_peer_suspect(head_gone);
-  system_.on_peer_lost([head_gone](const ProcessRef& peer, const Error&) { head_gone(peer); });
+  system_.on_peer_suspect([head_gone](const ProcessRef& peer) { head_gone(peer, "is gone: connection lost"); });
+  system_.on_peer_lost(
+      [head_gone](const ProcessRef& peer, const Error& error) { head_gone(peer, "is gone: " + error.message()); });
+  system_.on_peer_silent([ear = ear_](const ProcessRef& peer, Nanoseconds silence) {
+    std::lock_guard lock(ear->mutex);
+    if (ear->cluster != nullptr) ear->cluster->peer_silent(peer, silence);
+  });
   head_process_ = system_.connect(head, internal::kConnectWithin);
   watcher_ = system_.host_made<ClusterWatcher>("watcher", [this](Context& context) {
     return std::make_unique<ClusterWatcher>(
@@ -63,10 +73,49 @@ Cluster::~Cluster() {
   // Meshes that are left are released by the head as soon as the connection ends.
 }
 
-void Cluster::peer_gone(const ProcessRef& peer) {
+void Cluster::peer_gone(const ProcessRef& peer, const std::string& how) {
   if (peer.id == head_process_.id)
-    lost(Error(ErrorCode::kPeerDied,
-               fmt::format("the head at {} is gone: connection lost; a cluster ends with its head", to_string(head_address_))));
+    return lost(Error(ErrorCode::kPeerDied,
+                      fmt::format("the head at {} {}; a cluster ends with its head", to_string(head_address_), how)));
+  std::lock_guard lock(mutex_);
+  unexplained_ = unexplained_ || is_device(peer.id);
+}
+
+bool Cluster::is_device(ProcessId process) const {
+  for (const auto& [key, members] : meshes_)
+    for (const DeviceProcess& member : members)
+      if (member.process.id == process && !failed_.contains(key)) return true;
+  return false;
+}
+
+void Cluster::peer_silent(const ProcessRef& peer, Nanoseconds silence) {
+  if (peer.id == head_process_.id) return peer_gone(peer, describe_silence(silence, 0));
+  {
+    std::lock_guard lock(mutex_);
+    unexplained_ = unexplained_ || is_device(peer.id);
+  }
+  system_.after(kAgentTellsWithin, [ear = ear_, id = peer.id, silence] {
+    std::lock_guard lock(ear->mutex);
+    if (ear->cluster != nullptr) ear->cluster->report_silent(id, silence);
+  });
+}
+
+void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
+  std::optional<DeathReport> report;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, members] : meshes_) {
+      for (const DeviceProcess& member : members) {
+        if (member.process.id != process || failed_.contains(key)) continue;
+        report = DeathReport{key, member.rank, member.place.device, {}};
+        report->evidence.known = true;
+        report->evidence.pid = member.pid;
+        report->evidence.silence = describe_silence(silence, 0);
+        report->evidence.log_file = member.log_file;
+      }
+    }
+  }
+  if (report) system_.named<Head>(head_process_, "head").tell<&Head::process_died>(*report);
 }
 
 ClusterStatus Cluster::status() { return system_.named<Head>(head_process_, "head").call<&Head::status>().get(); }
@@ -107,14 +156,16 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
   std::lock_guard lock(mutex_);
   for (const DeviceProcess& process : started.processes) {
     acquired.processes.push_back(process.process);
-    meshes_[started.key].push_back(process.process.id);
+    meshes_[started.key].push_back(process);
   }
   return acquired;
 }
 
 void Cluster::release(const MeshKey& key) {
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    // Of a mesh that is released nobody will say why its device is gone.
+    if (unexplained_) changed_.wait_for(lock, kExplainedWithin, [&] { return first_failure_.has_value(); });
     if (meshes_.erase(key) == 0 || lost_) return;
   }
   try {
@@ -133,13 +184,15 @@ void Cluster::report_host_death(const std::string& host, const ExitEvidence& evi
 }
 
 void Cluster::report_head_death(const ExitEvidence& evidence) {
-  lost(Error(ErrorCode::kPeerDied, fmt::format("the head at {} (pid {}) died: {}{}", to_string(head_address_), evidence.pid,
-                                               evidence.cause(), evidence.log_note())));
+  lost(Error(ErrorCode::kPeerDied, fmt::format("the head at {} (pid {}) {}{}", to_string(head_address_), evidence.pid,
+                                               evidence.verdict(), evidence.log_note())));
 }
 
 std::optional<Error> Cluster::failure(Nanoseconds within) const {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, within, [&] { return first_failure_.has_value(); });
+  const bool wait_longer = unexplained_ && within > Nanoseconds::zero();
+  changed_.wait_for(lock, wait_longer ? std::max(within, Nanoseconds(kExplainedWithin)) : within,
+                    [&] { return first_failure_.has_value(); });
   return first_failure_;
 }
 
@@ -160,8 +213,10 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
     std::lock_guard lock(mutex_);
     failed_.emplace(MeshKey{failure.incident.mesh, failure.incident.epoch}, error);
     if (!first_failure_) first_failure_ = error;
+    unexplained_ = false;
     changed_.notify_all();
   }
+  if (options_.on_incident) options_.on_incident(failure.incident);
   fail_meshes(error, options_.fate == ClusterOptions::Fate::kOneMesh ? &failure : nullptr);
 }
 
@@ -184,7 +239,8 @@ void Cluster::fail_meshes(const Error& error, const MeshFailure* only) {
     processes = only->processes;
   } else {
     std::lock_guard lock(mutex_);
-    for (const auto& [key, members] : meshes_) processes.insert(processes.end(), members.begin(), members.end());
+    for (const auto& [key, members] : meshes_)
+      for (const DeviceProcess& member : members) processes.push_back(member.process.id);
   }
   for (const ProcessId process : processes) system_.fail_peer(process, error);
 }

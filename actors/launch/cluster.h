@@ -30,6 +30,8 @@ struct ClusterOptions {
   std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
   /// What one dead process takes with it: every mesh of this owner (a training step couples them all), or its own mesh.
   enum class Fate { kAllMeshes, kOneMesh } fate = Fate::kAllMeshes;
+  /// A mesh has failed; called once per incident, on the watcher's thread. May be empty.
+  std::function<void(const Incident&)> on_incident = {};
   /// The head or the cluster is gone; called once, on some thread of the system. May be empty.
   std::function<void(const Error&)> on_lost = {};
 };
@@ -75,6 +77,7 @@ class Cluster final {
   void report_head_death(const ExitEvidence& evidence);
 
   /// The first thing that went wrong, if anything has, or does so within a time: a symptom may be seen before its cause is told.
+  /// With a time, waits longer where a device process is silent or gone and its agent, which knows more, has not told why.
   std::optional<Error> failure(Nanoseconds within = Nanoseconds::zero()) const;
 
  private:
@@ -86,7 +89,11 @@ class Cluster final {
   void release(const MeshKey& key);
   void mesh_failed(const MeshFailure& failure);
   void lost(const Error& error);
-  void peer_gone(const ProcessRef& peer);
+  void peer_gone(const ProcessRef& peer, const std::string& how);
+  /// A device process that its agent says nothing of is silent here: the head is told.
+  void peer_silent(const ProcessRef& peer, Nanoseconds silence);
+  void report_silent(ProcessId process, Nanoseconds silence);
+  bool is_device(ProcessId process) const;  ///< Of a mesh that has not failed. Under mutex_.
   void fail_meshes(const Error& error, const MeshFailure* only);
   /// Throws the incident of `key` in place of `error`, if there is one or one comes soon.
   [[noreturn]] void rethrow(const MeshKey& key, const Error& error);
@@ -119,10 +126,11 @@ class Cluster final {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::map<MeshKey, std::vector<ProcessId>> meshes_;  // guarded by mutex_
-  std::map<MeshKey, Error> failed_;                   // guarded by mutex_
-  std::optional<Error> first_failure_;                // guarded by mutex_
-  bool lost_ = false;                                 // guarded by mutex_
+  std::map<MeshKey, std::vector<DeviceProcess>> meshes_;  // guarded by mutex_
+  std::map<MeshKey, Error> failed_;                       // guarded by mutex_
+  std::optional<Error> first_failure_;                    // guarded by mutex_
+  bool lost_ = false;                                     // guarded by mutex_
+  bool unexplained_ = false;  // guarded by mutex_: a device process is silent or gone, and no incident has said why
 };
 
 /// SHA-256 of this process's executable.

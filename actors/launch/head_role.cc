@@ -2,8 +2,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "actors/head/head.h"
 #include "actors/launch/process_end.h"
@@ -36,7 +38,15 @@ int serve_head(const HeadRole& role) {
   // A limit on the size of files is an error of a write, as a full disk is: the head outlives both.
   ::signal(SIGXFSZ, SIG_IGN);
   ProcessEnd end;
-  const SignalWatch signals([&end](int) { end.set(0, "stopped by a signal"); });
+  // The first signal stops the cluster in good order, so that owners and hosts hear why; the second ends the process.
+  std::atomic<System*> running = nullptr;
+  std::atomic<bool> asked = false;
+  const SignalWatch signals([&](const ReceivedSignal& signal) {
+    const std::string reason = "the head was stopped by " + signal.describe();
+    System* const system = running;
+    if (system == nullptr || asked.exchange(true)) return end.set(0, reason);
+    system->named<Head>(system->self(), "head").tell<&Head::stop>(reason);
+  });
   SystemOptions options;
   options.name = "head";
   if (role.token.empty()) {
@@ -52,6 +62,9 @@ int serve_head(const HeadRole& role) {
   system.on_peer_lost([&system](const ProcessRef& peer, const Error&) {
     system.named<Head>(system.self(), "head").tell<&Head::peer_lost>(peer.id);
   });
+  system.on_peer_silent([&system](const ProcessRef& peer, Nanoseconds silence) {
+    system.named<Head>(system.self(), "head").tell<&Head::peer_silent>(peer.id, std::int64_t{silence.count()});
+  });
   const Address address = system.listen(role.listen);
   const HeadEvents events{[log](const ClusterEvent& event) { log.info("{}", event.text); },
                           [log](const std::string& warning) { log.warning("{}", warning); },
@@ -59,6 +72,9 @@ int serve_head(const HeadRole& role) {
   system.host_made<Head>("head", [&](Context& context) {
     return std::make_unique<Head>(context, HeadConfig{address, role.state_directory}, events);
   });
+  running = &system;
+  const std::unique_ptr<std::atomic<System*>, void (*)(std::atomic<System*>*)> stopped(
+      &running, [](std::atomic<System*>* ended) { *ended = nullptr; });
   const std::filesystem::path token_file = token_file_in(role.state_directory);
   const TokenLink link(address.port, token_file, log);
   if (role.on_listening) role.on_listening(address, token_file);

@@ -58,6 +58,7 @@ void LocalCluster::start_head() {
     early->changed.notify_all();
     if (on_death) on_death("head", evidence);
   };
+  events.on_stopped = events.on_death;
   head_pid_ = launcher_.launch(spec, events);
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + kListensWithin;
@@ -72,7 +73,7 @@ void LocalCluster::start_head() {
       throw_error(ErrorCode::kDeadlineExceeded, "the head does not listen after 10 s; log: {}", spec.log_file.string());
     std::unique_lock lock(early->mutex);
     if (early->changed.wait_for(lock, kLookForAddressEvery, [&] { return early->evidence.has_value(); }))
-      throw_error(ErrorCode::kPeerDied, "the head (pid {}) ended before it listened: {}{}", head_pid_, early->evidence->cause(),
+      throw_error(ErrorCode::kPeerDied, "the head (pid {}) {} before it listened{}", head_pid_, early->evidence->verdict(),
                   early->evidence->log_note());
   }
 }
@@ -87,6 +88,7 @@ void LocalCluster::start_agent(const HostSpec& host) {
   events.on_death = [name = host.name, on_death = options_.on_death](const ExitEvidence& evidence) {
     if (on_death) on_death(name, evidence);
   };
+  events.on_stopped = events.on_death;
   launcher_.launch(spec, events);
 }
 

@@ -4,7 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
 #include <optional>
 
 #include "actors/head/head.h"
@@ -13,6 +16,7 @@
 #include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
 #include "actors/launch/process_end.h"
+#include "actors/launch/run_events.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
@@ -27,6 +31,9 @@ constexpr auto kJoinWithin = std::chrono::seconds(20);
 constexpr auto kDriverGrace = std::chrono::seconds(2);
 /// A driver can notice the death of another process before its parent has reported it.
 constexpr auto kBetterCauseWithin = std::chrono::milliseconds(60);
+/// After the second Ctrl-C; what is left then gets the parent-death signal.
+constexpr auto kEndWithin = std::chrono::milliseconds(1500);
+constexpr auto kHeadToldWithin = std::chrono::milliseconds(500);
 
 std::vector<std::string> app_command(const std::filesystem::path& app, const std::string& role,
                                      const std::filesystem::path& run_file, const std::vector<std::string>& overrides) {
@@ -39,13 +46,15 @@ std::vector<std::string> app_command(const std::filesystem::path& app, const std
 class RunSupervisor {
  public:
   RunSupervisor(RunHeader header, RunRequest request)
-      : header_(std::move(header)), request_(std::move(request)), signals_([this](int) {
-          happenings_.add({Happening::Kind::kSignal, "", {}});
-        }) {}
+      : header_(std::move(header)),
+        request_(std::move(request)),
+        events_(request_.out),
+        signals_([this](const ReceivedSignal& signal) { interrupted(signal); }) {}
 
   int run() {
     adopt_orphans();
     std::filesystem::create_directories(request_.out / "logs");
+    const Launched launched(*this);
     int status = 1;
     try {
       start_cluster();
@@ -56,14 +65,56 @@ class RunSupervisor {
       last_words_ = error.message();
       if (error.code() == ErrorCode::kCancelled) status = kInterrupted;
     }
-    launcher_.stop_all(internal::kStopGrace);
-    end_orphans(internal::kStopGrace);
-    if (status == kInterrupted) fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
-    else if (status != 0) fmt::print(stderr, "weft: run '{}' failed: {}\n", header_.name, last_words_);
+    doing_ = "its processes are ending";
+    launcher_.stop_all(at_once() ? Nanoseconds::zero() : Nanoseconds(internal::kStopGrace));
+    end_orphans(at_once() ? Nanoseconds(kEndWithin) : Nanoseconds(internal::kStopGrace));
+    say_the_end(status);
     return status;
   }
 
  private:
+  /// While it lives, the second signal can kill all processes. Ends before the launcher.
+  class Launched final {
+   public:
+    explicit Launched(RunSupervisor& run) : run_(run) { set(true); }
+    ~Launched() { set(false); }
+    Launched(const Launched&) = delete;
+    Launched& operator=(const Launched&) = delete;
+
+   private:
+    void set(bool there) {
+      const std::lock_guard lock(run_.ending_mutex_);
+      run_.launched_ = there;
+      run_.ended_.notify_all();
+    }
+    RunSupervisor& run_;
+  };
+
+  bool at_once() const { return interruptions_ >= 2; }
+
+  /// On the signals' thread, whatever the run is at: says what happens, and the second time makes it happen.
+  void interrupted(const ReceivedSignal& signal) {
+    const int count = ++interruptions_;
+    events_.add({"interruption", fmt::format("{}{}", signal.describe(), count == 1 ? "" : ": everything ends at once")});
+    if (count == 1) fmt::print(stderr, "weft: {}: {}; Ctrl-C again ends at once\n", signal.describe(), doing_.load());
+    if (count == 2) fmt::print(stderr, "weft: {}: everything ends at once\n", signal.describe());
+    happenings_.add({Happening::Kind::kSignal, "", {}});
+    if (count != 2) return;
+    std::unique_lock lock(ending_mutex_);
+    if (!launched_) return;
+    launcher_.kill_all();
+    if (ended_.wait_for(lock, kEndWithin, [this] { return !launched_; })) return;
+    fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
+    ::_exit(kInterrupted);
+  }
+
+  void say_the_end(int status) const {
+    if (status == kInterrupted) fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
+    if (status == 0 || status == kInterrupted) return;
+    fmt::print(stderr, "weft: run '{}' failed: {}\n", header_.name, last_words_);
+    events_.add({"failed", last_words_});
+  }
+
   void start_cluster() {
     if (request_.head.empty()) {
       const auto on_death = [this](const std::string& who, const ExitEvidence& evidence) {
@@ -110,6 +161,11 @@ class RunSupervisor {
   [[noreturn]] void start_failed(const Happening& happening) {
     if (happening.kind == Happening::Kind::kSignal) throw_error(ErrorCode::kCancelled, "interrupted while the cluster came up");
     const std::string who = happening.kind == Happening::Kind::kHeadDied ? "the head" : "the agent of " + happening.host;
+    if (!happening.evidence.silence.empty()) {
+      launcher_.stop(static_cast<pid_t>(happening.evidence.pid), Nanoseconds::zero());
+      throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who, happening.evidence.pid,
+                  happening.evidence.silence, happening.evidence.log_note());
+    }
     throw_error(ErrorCode::kPeerDied, "{} (pid {}) died while the cluster came up: {}{}", who, happening.evidence.pid,
                 happening.evidence.cause(), happening.evidence.log_note());
   }
@@ -131,6 +187,10 @@ class RunSupervisor {
     spec.secret = token_;
     ProcessEvents events;
     events.on_death = [this](const ExitEvidence& evidence) { happenings_.add({Happening::Kind::kDriverEnded, "", evidence}); };
+    events.on_stopped = [this](const ExitEvidence& evidence) {
+      happenings_.add({Happening::Kind::kDriverStopped, "", evidence});
+    };
+    doing_ = "the driver ends what it is at";
     driver_ = launcher_.launch(spec, events);
   }
 
@@ -151,16 +211,41 @@ class RunSupervisor {
           launcher_.signal(driver_, interrupted ? SIGKILL : SIGINT);
           interrupted = true;
           break;
+        case Happening::Kind::kDriverStopped:
+          if (!first_cause)
+            first_cause =
+                fmt::format("its driver {} (pid {}) {}", header_.app.filename().string(), driver_, happening->evidence.silence);
+          launcher_.signal(driver_, SIGKILL);
+          break;
         case Happening::Kind::kHeadDied:
           if (!first_cause && !happening->evidence.orderly()) first_cause = head_cause(happening->evidence);
+          end_stopped(happening->evidence);
           driver_must_end = clock.now() + kDriverGrace;
           break;
-        case Happening::Kind::kHostDied:
-          system_->named<Head>(head_process_, "head").tell<&Head::host_died>(HostDeath{happening->host, happening->evidence});
-          break;
+        case Happening::Kind::kHostDied: host_died(*happening); break;
         case Happening::Kind::kDriverEnded: return driver_ended(happening->evidence, interrupted, std::move(first_cause));
       }
     }
+  }
+
+  void host_died(const Happening& happening) {
+    const auto head = system_->named<Head>(head_process_, "head").within(kHeadToldWithin);
+    const HostDeath death{happening.host, happening.evidence};
+    if (happening.evidence.silence.empty()) {
+      head.tell<&Head::host_died>(death);
+      return;
+    }
+    try {
+      head.call<&Head::host_died>(death).get();  // before the end of its connection tells less
+    } catch (const Error&) {
+      // The head has its own story.
+    }
+    end_stopped(happening.evidence);
+  }
+
+  /// Whoever is stopped does not end by itself.
+  void end_stopped(const ExitEvidence& evidence) {
+    if (!evidence.silence.empty()) launcher_.stop(static_cast<pid_t>(evidence.pid), Nanoseconds::zero());
   }
 
   int driver_ended(const ExitEvidence& evidence, bool interrupted, std::optional<std::string> first_cause) {
@@ -186,12 +271,18 @@ class RunSupervisor {
   }
 
   static std::string head_cause(const ExitEvidence& evidence) {
-    return fmt::format("the head (pid {}) died: {}{}", evidence.pid, evidence.cause(), evidence.log_note());
+    return fmt::format("the head (pid {}) {}{}", evidence.pid, evidence.verdict(), evidence.log_note());
   }
 
   const RunHeader header_;
   RunRequest request_;
+  const RunEvents events_;
   Happenings happenings_;
+  std::atomic<int> interruptions_ = 0;
+  std::atomic<const char*> doing_ = "the cluster, which is coming up, ends";
+  std::mutex ending_mutex_;
+  std::condition_variable ended_;
+  bool launched_ = false;      // guarded by ending_mutex_: the launcher is there
   const SignalWatch signals_;  // before any thread starts
   ForkLauncher launcher_;
   Secret token_;
@@ -208,7 +299,7 @@ class RunSupervisor {
 int run_app_role(const std::filesystem::path& app, const std::string& role, const std::filesystem::path& run_file,
                  const std::vector<std::string>& overrides, bool json) {
   Happenings happenings;
-  const SignalWatch signals([&](int) { happenings.add({Happening::Kind::kSignal, "", {}}); });
+  const SignalWatch signals([&](const ReceivedSignal&) { happenings.add({Happening::Kind::kSignal, "", {}}); });
   ForkLauncher launcher;
   ProcessSpec spec{role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
   if (json) spec.command.push_back("--json");
@@ -216,7 +307,10 @@ int run_app_role(const std::filesystem::path& app, const std::string& role, cons
   events.on_death = [&](const ExitEvidence& evidence) { happenings.add({Happening::Kind::kDriverEnded, "", evidence}); };
   const pid_t pid = launcher.launch(spec, events);
   const auto happening = happenings.next(std::nullopt);
-  if (happening->kind == Happening::Kind::kSignal) return kInterrupted;  // the launcher's destructor ends the app
+  if (happening->kind == Happening::Kind::kSignal) {
+    fmt::print(stderr, "weft: interrupted, '{}' ends\n", spec.label);
+    return kInterrupted;  // the launcher's destructor ends the app
+  }
   // Whoever read its output has read enough: `weft plan cluster.yaml | head`.
   if (happening->evidence.signal == SIGPIPE) return 0;
   if (happening->evidence.violent()) {

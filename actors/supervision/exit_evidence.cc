@@ -6,12 +6,23 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "core/base/units.h"
 
 namespace weft::actors {
 
+void ExitEvidence::read_log() {
+  constexpr std::size_t kLines = 20;
+  auto lines = log_file.empty() ? std::nullopt : last_lines_of(log_file, kLines);
+  log_read = lines.has_value();
+  if (lines) last_lines = std::move(*lines);
+}
+
+std::string ExitEvidence::verdict() const { return silence.empty() ? "died: " + cause() : silence; }
+
 std::string ExitEvidence::cause() const {
+  if (!silence.empty()) return silence;
   if (!known) return "connection lost";
   std::string text = signal != 0 ? signal_name(signal) : fmt::format("exit status {}", status);
   if (core_dumped) text += ", core dumped";
@@ -22,7 +33,7 @@ std::string ExitEvidence::cause() const {
 
 std::string ExitEvidence::log_note() const {
   if (log_file.empty()) return "";
-  if (last_lines.empty()) return fmt::format("; log: {} (empty)", log_file);
+  if (last_lines.empty()) return fmt::format("; log: {} ({})", log_file, log_read ? "empty" : "on that host; not read");
   return fmt::format("; log: {}, which ends with:\n  | {}", log_file, fmt::join(last_lines, "\n  | "));
 }
 
@@ -31,10 +42,10 @@ std::string signal_name(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
 }
 
-std::vector<std::string> last_lines_of(const std::string& path, std::size_t lines) {
+std::optional<std::vector<std::string>> last_lines_of(const std::string& path, std::size_t lines) {
   constexpr std::streamoff kMost = 32768;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return {};
+  if (!file) return std::nullopt;
   const std::streamoff size = file.tellg();
   file.seekg(std::max<std::streamoff>(0, size - kMost));
   if (size > kMost) {

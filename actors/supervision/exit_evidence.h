@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,10 +9,13 @@
 
 namespace weft::actors {
 
-/// What is known about why a process ended. A value; written by the parent of the process, travels to every
-/// waiting caller. Without a parent (`known` false) the only thing that can be said is "connection lost".
+/// What is known about why a process ended, or counts as ended because it is silent. A value; written by the parent of the
+/// process, travels to every waiting caller. Without a parent (`known` false) the only thing that can be said is "connection
+/// lost".
 struct ExitEvidence {
   bool known = false;
+  /// Of a process that lives, and with which nobody can work: "has been stopped (state T) for 10.2 s". Empty: it has ended.
+  std::string silence;
   std::int32_t signal = 0;  ///< that killed it, or 0
   std::int32_t status = 0;  ///< exit status, when no signal killed it
   bool core_dumped = false;
@@ -19,19 +23,25 @@ struct ExitEvidence {
   std::uint64_t rss_bytes = 0;  ///< resident memory as last seen alive, 0 if never seen
   std::uint64_t oom_kills = 0;  ///< by how much the kernel's OOM counter of the parent's cgroup grew meanwhile
   std::string log_file;         ///< empty when its output was not kept
+  bool log_read = false;        ///< Somebody has looked into it; without that, no last lines mean nothing.
   std::vector<std::string> last_lines;
 
+  /// Fills in the last lines of the log; nothing where it cannot be read.
+  void read_log();
   bool violent() const { return signal != 0; }
-  bool orderly() const { return known && signal == 0 && status == 0; }
-  /// "SIGKILL, kernel OOM counter +1, rss 61.8 GiB", "exit status 3", "connection lost".
+  bool orderly() const { return known && silence.empty() && signal == 0 && status == 0; }
+  /// "SIGKILL, kernel OOM counter +1, rss 61.8 GiB", "exit status 3", "connection lost"; of a silent one the silence.
   std::string cause() const;
-  /// "; log: runs/a/logs/front.0.log; its last lines:\n  | ..." or less where less is known.
+  /// "died: SIGKILL, rss 61.8 GiB", "has been stopped (state T) for 10.2 s".
+  std::string verdict() const;
+  /// "; log: runs/a/logs/front.0.log, which ends with:\n  | ..." or less where less is known.
   std::string log_note() const;
 
   friend bool operator==(const ExitEvidence&, const ExitEvidence&) = default;
-  static constexpr auto fields = weft::fields(&ExitEvidence::known, &ExitEvidence::signal, &ExitEvidence::status,
-                                              &ExitEvidence::core_dumped, &ExitEvidence::pid, &ExitEvidence::rss_bytes,
-                                              &ExitEvidence::oom_kills, &ExitEvidence::log_file, &ExitEvidence::last_lines);
+  static constexpr auto fields =
+      weft::fields(&ExitEvidence::known, &ExitEvidence::silence, &ExitEvidence::signal, &ExitEvidence::status,
+                   &ExitEvidence::core_dumped, &ExitEvidence::pid, &ExitEvidence::rss_bytes, &ExitEvidence::oom_kills,
+                   &ExitEvidence::log_file, &ExitEvidence::log_read, &ExitEvidence::last_lines);
 };
 
 /// "SIGKILL" for 9, "signal 34" for one without a name.
@@ -39,6 +49,6 @@ std::string signal_name(int signal);
 
 /// The last `lines` lines of a text file, each cut at 400 characters; nothing if it cannot be read. Reads at
 /// most 32 KiB.
-std::vector<std::string> last_lines_of(const std::string& path, std::size_t lines);
+std::optional<std::vector<std::string>> last_lines_of(const std::string& path, std::size_t lines);
 
 }  // namespace weft::actors

@@ -22,7 +22,6 @@ namespace weft::actors {
 namespace {
 
 constexpr int kLookForEndsEveryMs = 5;
-constexpr std::size_t kLogLines = 20;
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -143,6 +142,11 @@ void ForkLauncher::stop_all(Nanoseconds grace) {
   changed_.wait_for(lock, grace + std::chrono::seconds(10), [&] { return children_.empty(); });
 }
 
+void ForkLauncher::kill_all() {
+  std::lock_guard lock(mutex_);
+  for (const auto& [pid, child] : children_) ::kill(-pid, SIGKILL);
+}
+
 pid_t ForkLauncher::fork_and_exec(const ProcessSpec& spec) {
   std::vector<std::string> command = spec.command;
   std::vector<std::string> environment = environment_with(spec.environment);
@@ -192,15 +196,25 @@ ExitEvidence ForkLauncher::evidence(pid_t pid, const Child& child, int wait_stat
   evidence.rss_bytes = child.rss_bytes;
   evidence.oom_kills = read_oom_kills() - child.oom_kills_before;
   evidence.log_file = child.spec.log_file.string();
-  if (!evidence.log_file.empty()) evidence.last_lines = last_lines_of(evidence.log_file, kLogLines);
+  evidence.read_log();
   return evidence;
+}
+
+void ForkLauncher::look_for_stop(pid_t pid, Child& child) {
+  const TimePoint now = clock_.now();
+  if (!child.events.on_stopped || !child.stopped.due(now)) return;
+  auto silence = child.stopped.look(find_stopped_thread(pid), now);
+  if (!silence) return;
+  ExitEvidence stopped = evidence(pid, child, 0);
+  stopped.silence = std::move(*silence);
+  child.events.on_stopped(stopped);
 }
 
 void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
   const auto stat = read_proc_stat(pid);
   if (stat && !stat->exiting && !ended) {
     if (stat->rss_bytes != 0) child.rss_bytes = stat->rss_bytes;
-    return;
+    return look_for_stop(pid, child);
   }
   if (child.told) return;
   int wait_status = stat ? stat->wait_status : 0;

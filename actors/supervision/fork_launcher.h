@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "actors/supervision/process_launcher.h"
+#include "actors/supervision/stopped_process.h"
 #include "core/base/error.h"
 
 namespace weft::actors {
@@ -15,8 +16,8 @@ namespace weft::actors {
 ///
 /// One thread forks, watches and reaps. It lives as long as the launcher, because Linux sends the
 /// parent-death signal when the *thread* that forked ends. It learns of a death from the pidfd and, as that
-/// is late for a big process, from the exiting flag in /proc/PID/stat, which it reads every 5 ms. The
-/// destructor kills and reaps all children.
+/// is late for a big process, from the exiting flag in /proc/PID/stat, which it reads every 5 ms. Twice a second it looks whether
+/// a thread is stopped. The destructor kills and reaps all children.
 class ForkLauncher final : public ProcessLauncher {
  public:
   ForkLauncher();
@@ -26,6 +27,7 @@ class ForkLauncher final : public ProcessLauncher {
   void signal(pid_t pid, int signal) override;
   void stop(pid_t pid, Nanoseconds grace) override;
   void stop_all(Nanoseconds grace) override;
+  void kill_all() override;
 
  private:
   struct Child {
@@ -37,6 +39,7 @@ class ForkLauncher final : public ProcessLauncher {
     bool told = false;                 ///< on_death has been called
     int doubtful_looks = 0;            ///< seen exiting with status 0, which may just not be set yet
     std::optional<TimePoint> kill_at;  ///< end of the grace of stop()
+    StoppedTimer stopped;
   };
   struct Request {
     ProcessSpec spec;
@@ -49,6 +52,7 @@ class ForkLauncher final : public ProcessLauncher {
   void run();
   pid_t fork_and_exec(const ProcessSpec& spec);
   void look_at(pid_t pid, Child& child, bool ended);
+  void look_for_stop(pid_t pid, Child& child);
   ExitEvidence evidence(pid_t pid, const Child& child, int wait_status) const;
   void wake();
 

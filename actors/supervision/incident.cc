@@ -16,7 +16,7 @@ std::string Casualty::describe() const {
   std::string text =
       fmt::format("{} (mesh {}, rank {}) on {} device {} (pid {}, epoch {})", actor, mesh, rank, host, device, pid, epoch);
   if (!host_note.empty()) return fmt::format("{} is lost: {}{}", text, host_note, evidence.log_note());
-  return fmt::format("{} died: {}{}", text, evidence.cause(), evidence.log_note());
+  return fmt::format("{} {}{}", text, evidence.verdict(), evidence.log_note());
 }
 
 std::string Incident::describe() const {

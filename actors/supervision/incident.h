@@ -12,7 +12,7 @@
 
 namespace weft::actors {
 
-/// One process of a mesh that is gone. A value; travels.
+/// One process of a mesh that is gone, or counts as gone. A value; travels.
 struct Casualty {
   std::string actor;  ///< "front[data=0,tensor=1]"
   std::string mesh;
@@ -27,6 +27,8 @@ struct Casualty {
   /// "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3) died: SIGKILL,
   /// rss 61.8 MiB; log: ..."
   std::string describe() const;
+  /// The end of that alone: "died: SIGKILL, rss 61.8 MiB", or why its host is gone.
+  std::string cause() const { return host_note.empty() ? evidence.verdict() : host_note; }
 
   static constexpr auto fields =
       weft::fields(&Casualty::actor, &Casualty::mesh, &Casualty::epoch, &Casualty::rank, &Casualty::host, &Casualty::device,

@@ -65,9 +65,9 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   return stat;
 }
 
-std::optional<ProcStat> read_proc_stat(pid_t pid) {
-  char path[32];
-  *fmt::format_to(path, "/proc/{}/stat", pid) = '\0';
+namespace {
+
+std::optional<ProcStat> read_stat(const char* path) {
   const int file = ::open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   char text[1024];
@@ -75,6 +75,20 @@ std::optional<ProcStat> read_proc_stat(pid_t pid) {
   ::close(file);
   if (size <= 0) return std::nullopt;
   return parse_proc_stat({text, static_cast<std::size_t>(size)});
+}
+
+}  // namespace
+
+std::optional<ProcStat> read_proc_stat(pid_t pid) {
+  char path[32];
+  *fmt::format_to(path, "/proc/{}/stat", pid) = '\0';
+  return read_stat(path);
+}
+
+std::optional<ProcStat> read_thread_stat(pid_t pid, pid_t thread) {
+  char path[48];
+  *fmt::format_to(path, "/proc/{}/task/{}/stat", pid, thread) = '\0';
+  return read_stat(path);
 }
 
 std::uint64_t read_oom_kills() {

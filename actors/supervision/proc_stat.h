@@ -21,6 +21,8 @@ struct ProcStat {
 
 /// Nothing when there is no such process.
 std::optional<ProcStat> read_proc_stat(pid_t pid);
+/// Of one of its threads.
+std::optional<ProcStat> read_thread_stat(pid_t pid, pid_t thread);
 /// The same from the text of the file; exposed for its test.
 std::optional<ProcStat> parse_proc_stat(std::string_view text);
 

@@ -32,6 +32,9 @@ struct ProcessEvents {
   std::function<void(const ExitEvidence&)> on_death;
   /// It is reaped, and all of its process group killed: what it held is free.
   std::function<void(const ExitEvidence&)> on_reaped;
+  /// It lives, but it, or one of its threads, has been stopped for kSilenceLimit (the evidence has `silence`). Once. May be
+  /// empty.
+  std::function<void(const ExitEvidence&)> on_stopped = {};
 };
 
 /// Starts processes and tells, as their parent, when and why they end. Any thread.
@@ -44,10 +47,12 @@ class ProcessLauncher {
   virtual pid_t launch(const ProcessSpec& spec, ProcessEvents events) = 0;
   /// Sends `signal` to the process group; nothing when it has ended.
   virtual void signal(pid_t pid, int signal) = 0;
-  /// SIGTERM now, SIGKILL to the group after `grace`.
+  /// SIGTERM now, SIGKILL to the group after `grace`: SIGKILL is what ends a stopped process.
   virtual void stop(pid_t pid, Nanoseconds grace) = 0;
   /// stop() for all, and waits until all are reaped: at most `grace` and a moment.
   virtual void stop_all(Nanoseconds grace) = 0;
+  /// SIGKILL to all, now; does not wait.
+  virtual void kill_all() = 0;
 };
 
 }  // namespace weft::actors

@@ -1,5 +1,6 @@
 #include "actors/supervision/signal_watch.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -7,6 +8,9 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <fstream>
+
+#include "actors/supervision/exit_evidence.h"
 
 namespace weft::actors {
 namespace {
@@ -21,7 +25,18 @@ int block_and_open() {
 
 }  // namespace
 
-SignalWatch::SignalWatch(std::function<void(int)> on_signal) : stop_fd_(::eventfd(0, EFD_CLOEXEC)), signal_fd_(block_and_open()) {
+std::string ReceivedSignal::describe() const {
+  const std::string name = signal_name(number);
+  if (sender == 0) return name;
+  std::string program;
+  std::ifstream file(fmt::format("/proc/{}/comm", sender));
+  std::getline(file, program);
+  return program.empty() ? fmt::format("{} from pid {}", name, sender)
+                         : fmt::format("{} from pid {} ({})", name, sender, program);
+}
+
+SignalWatch::SignalWatch(std::function<void(const ReceivedSignal&)> on_signal)
+    : stop_fd_(::eventfd(0, EFD_CLOEXEC)), signal_fd_(block_and_open()) {
   thread_ = std::thread([this, on_signal = std::move(on_signal)] {
     pollfd polled[2] = {{stop_fd_, POLLIN, 0}, {signal_fd_, POLLIN, 0}};
     while (true) {
@@ -29,7 +44,7 @@ SignalWatch::SignalWatch(std::function<void(int)> on_signal) : stop_fd_(::eventf
       if (polled[0].revents != 0) return;
       signalfd_siginfo received{};
       if (polled[1].revents != 0 && ::read(signal_fd_, &received, sizeof received) == sizeof received)
-        on_signal(static_cast<int>(received.ssi_signo));
+        on_signal({static_cast<int>(received.ssi_signo), static_cast<pid_t>(received.ssi_pid)});
     }
   });
 }

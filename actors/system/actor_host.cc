@@ -247,6 +247,20 @@ bool ActorHost::ended() const {
   return ended_;
 }
 
+void ActorHost::on_report(std::function<std::vector<std::byte>()> report) {
+  const std::lock_guard lock(mutex_);
+  report_ = std::move(report);
+}
+
+std::optional<std::vector<std::byte>> ActorHost::report() const {
+  std::function<std::vector<std::byte>()> report;
+  {
+    const std::lock_guard lock(mutex_);
+    report = report_;
+  }
+  return report ? std::optional(report()) : std::nullopt;
+}
+
 void ActorHost::join() {
   if (!thread_.joinable()) return;
   if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();

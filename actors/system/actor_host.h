@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -54,6 +55,9 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   /// Runs `then` when the actor has ended; at once if it has.
   void when_ended(std::function<void()> then);
   bool ended() const;
+  /// See Context::on_report().
+  void on_report(std::function<std::vector<std::byte>()> report);
+  std::optional<std::vector<std::byte>> report() const;
   /// After it has ended. Not from the actor's thread.
   void join();
 
@@ -95,6 +99,7 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   bool ended_ = false;
   std::vector<std::shared_ptr<Frame>> running_;  // shared with cancel(), for the moment of cancelling
   std::vector<std::function<void()>> when_ended_;
+  std::function<std::vector<std::byte>()> report_;
 };
 
 }  // namespace weft::actors

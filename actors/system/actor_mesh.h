@@ -70,6 +70,10 @@ class MeshRef final {
   template <auto Member, typename Argument>
   Future<typename AllOf<ResultOf<Member>>::Result> scatter(const std::vector<Argument>& per_rank) const;
 
+  /// What the actors report of themselves (Context::on_report), per rank, or the error: answered by their I/O threads.
+  template <typename Report>
+  Future<std::vector<Outcome<Report>>> reports() const;
+
   /// Ends the actors. Done when all are gone; a rank that died already counts as gone.
   void stop() const;
   void stop(Nanoseconds within) const;

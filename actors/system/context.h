@@ -12,6 +12,7 @@
 #include "actors/call/task.h"
 #include "actors/call/wakeup.h"
 #include "core/base/clock.h"
+#include "core/codec/codec.h"
 #include "core/log/log.h"
 
 namespace weft::actors {
@@ -68,12 +69,20 @@ class Context final {
   bool post(std::function<void()> task) const { return poster().post(std::move(task)); }
   Poster poster() const;
   Wakeup make_wakeup() const;
+  /// Answers MeshRef::reports() from now on, on the I/O thread, whatever the actor is doing: for what must be known of an actor
+  /// that is busy or stuck. `report` must not block, and holds what it reads: it may run when the actor is gone.
+  template <typename Make>
+  void on_report(Make report) const {
+    set_report([report = std::move(report)] { return encode(report()); });
+  }
   /// Of this process. Name the actor in what you write: several share it.
   const Log& log() const;
   /// co_await context.sleep(10ms)
   Wakeup::Waiting sleep(Nanoseconds time) const { return make_wakeup().wait_for(time); }
 
  private:
+  void set_report(std::function<std::vector<std::byte>()> report) const;
+
   System& system_;
   ActorHost& host_;
   const ActorAddress self_;

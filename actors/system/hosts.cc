@@ -55,6 +55,13 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
       host->stop();
       return std::nullopt;
     }
+    if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kReport)) {
+      const auto host = find_host(decode<ActorId>(envelope.call.arguments));
+      auto report = host ? host->report() : std::nullopt;
+      if (!report) throw_error(ErrorCode::kNotFound, "{} has no such actor, or it reports nothing", self.process.name);
+      answer(std::move(*report));
+      return std::nullopt;
+    }
     const auto request = decode<SpawnRequest>(envelope.call.arguments);
     const auto provider = std::find_if(providers.begin(), providers.end(),
                                        [&](const Provider& each) { return each.interface.name == request.interface; });

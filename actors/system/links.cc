@@ -250,10 +250,11 @@ void System::Impl::beat() {
   for (const auto& link : all) {
     if (!link->attached()) continue;
     const Nanoseconds silent = now - link->beat();
-    if (silent > options.dead_after)
-      lose(link, Error(ErrorCode::kPeerDied,
-                       fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
-                                   describe(link->introduction()), std::chrono::duration<double>(silent).count())));
+    if (silent <= options.dead_after) continue;
+    if (peer_silent) peer_silent(link->peer(), silent);
+    lose(link,
+         Error(ErrorCode::kPeerDied, fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
+                                                 describe(link->introduction()), std::chrono::duration<double>(silent).count())));
   }
 }
 

@@ -88,6 +88,7 @@ void System::Impl::shut_down() {
   loop.run_and_wait([&] {
     peer_lost = nullptr;
     peer_suspect = nullptr;
+    peer_silent = nullptr;
     timers.clear();
     deadline_timer.reset();
     for (auto& [id, cancel] : dials) cancel();
@@ -256,6 +257,10 @@ void System::on_peer_lost(std::function<void(const ProcessRef&, const Error&)> c
   impl_->loop.run_and_wait([&] { impl_->peer_lost = std::move(callback); });
 }
 
+void System::on_peer_silent(std::function<void(const ProcessRef&, Nanoseconds)> callback) {
+  impl_->loop.run_and_wait([&] { impl_->peer_silent = std::move(callback); });
+}
+
 void System::on_peer_suspect(std::function<void(const ProcessRef&)> callback) {
   impl_->loop.run_and_wait([&] { impl_->peer_suspect = std::move(callback); });
 }
@@ -277,11 +282,20 @@ bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Metho
 }
 
 std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within) {
+  return call_system(target, static_cast<std::uint32_t>(SystemMethod::kStop), "stop", within);
+}
+
+std::shared_ptr<CallState> System::ask_report(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within) {
+  return call_system(target, static_cast<std::uint32_t>(SystemMethod::kReport), "report", within);
+}
+
+std::shared_ptr<CallState> System::call_system(const std::shared_ptr<const ActorAddress>& target, std::uint32_t method,
+                                               const char* name, Nanoseconds within) {
   Call call;
   call.urgent = true;
-  call.method = static_cast<std::uint32_t>(SystemMethod::kStop);
+  call.method = method;
   call.arguments = encode(target->actor);
-  return impl_->call(std::make_shared<const ActorAddress>(ActorAddress{target->process, ActorId(0), target->label}), "stop",
+  return impl_->call(std::make_shared<const ActorAddress>(ActorAddress{target->process, ActorId(0), target->label}), name,
                      std::move(call), within);
 }
 

@@ -114,6 +114,8 @@ class System final {
   /// These run on the I/O thread and must not block: tell() and Poster::post() are all right. Set before listen() and connect().
   /// A connected process is gone; its actors' callers have their errors.
   void on_peer_lost(std::function<void(const ProcessRef&, const Error&)> callback);
+  /// A peer has been silent for `dead_after` and counts as lost from here on; on_peer_lost follows.
+  void on_peer_silent(std::function<void(const ProcessRef&, Nanoseconds silence)> callback);
   /// A connection ended without a goodbye: fail_peer() within `eof_grace` can say why.
   void on_peer_suspect(std::function<void(const ProcessRef&)> callback);
   /// Runs `callback` again and again, as long as the system lives.
@@ -135,11 +137,16 @@ class System final {
   /// Ends when the actor has ended.
   std::shared_ptr<CallState> stop_actor(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within);
 
+  /// What the actor has given to Context::on_report(), from its process's I/O thread.
+  std::shared_ptr<CallState> ask_report(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within);
+
   struct Impl;
 
  private:
   void provide(Provider provider);
   void use(InterfaceVersion interface);
+  std::shared_ptr<CallState> call_system(const std::shared_ptr<const ActorAddress>& target, std::uint32_t method,
+                                         const char* name, Nanoseconds within);
   ActorAddress host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments);
   std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(const InterfaceVersion& interface, const std::string& name,
                                                                 const MeshShape& shape, const std::vector<ProcessRef>& processes,

@@ -103,6 +103,14 @@ Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(const std::
 }
 
 template <typename T>
+template <typename Report>
+Future<std::vector<Outcome<Report>>> MeshRef<T>::reports() const {
+  std::vector<std::shared_ptr<CallState>> calls;
+  for (const auto& actor : actors_) calls.push_back(system_->ask_report(actor, within_));
+  return future_of_each<Report>(std::move(calls));
+}
+
+template <typename T>
 void MeshRef<T>::stop() const {
   stop(system_->options().default_deadline);
 }

@@ -33,7 +33,7 @@ int run_bench_program(int argc, char** argv, const BenchProgram& program) {
 int run_interruptible(const std::function<int(const std::stop_token&)>& work) {
   std::stop_source stop;
   // The second signal ends the process at once; what it has started hangs on it and ends too.
-  const actors::SignalWatch signals([&stop](int) {
+  const actors::SignalWatch signals([&stop](const actors::ReceivedSignal&) {
     if (!stop.request_stop()) ::_exit(actors::kInterrupted);
   });
   try {

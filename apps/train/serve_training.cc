@@ -147,6 +147,12 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
 int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevices& start_devices) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
+  const auto doing = [&run](actors::IfInterrupted then) {
+    return [&run, then](const std::string& what) {
+      if (run.doing) run.doing(what, then);
+    };
+  };
+  doing(actors::IfInterrupted::kEndsAtOnce)("the run is starting");
   const Screen screen = Screen::standard_output();
   const RunConfig config = read(run, app);
   const RunDirectory directory = RunDirectory::open(run.out);
@@ -172,8 +178,12 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
                              .subtitle = pipeline_text(config.layout),
                              .show = show_of(run, config, data, screen),
                              .started = started};
-  const RunSummary summary =
-      train(training, engine, {.directory = directory, .screen = screen, .clock = clock, .stop = run.stop});
+  const RunSummary summary = train(training, engine,
+                                   {.directory = directory,
+                                    .screen = screen,
+                                    .clock = clock,
+                                    .stop = run.stop,
+                                    .doing = doing(actors::IfInterrupted::kFinishes)});
   return summary.outcome == "done" ? kDone : actors::kInterrupted;
 }
 

@@ -94,6 +94,7 @@ class Loop {
     try {
       summary_.outcome = "done";
       for (std::int64_t step = first_; step <= run_.training.steps; ++step) {
+        doing(fmt::format("finishing step {}{}", step, run_.checkpoint.every > 0 ? ", then a last checkpoint" : ""));
         do_step(step);
         if (around_.stop.stop_requested() && step < run_.training.steps) {
           summary_.outcome = "interrupted";
@@ -191,10 +192,15 @@ class Loop {
     }
   }
 
+  void doing(const std::string& what) const {
+    if (around_.doing) around_.doing(what);
+  }
+
   /// What becomes of the run when the disk refuses a checkpoint.
   enum class OnRefusal : std::uint8_t { kGoOn, kFail };
 
   std::vector<ParameterState> write_checkpoint(std::int64_t step, OldOnes old_ones, OnRefusal on_refusal) {
+    doing(fmt::format("writing the checkpoint of step {}", step));
     checkpoint_due_ = false;
     Checkpoint checkpoint{.step = step, .seed = run_.seed, .model_digest = run_.model_digest, .parameters = engine_.gather()};
     try_metrics([&] { metrics_.flush(); });
@@ -236,6 +242,7 @@ class Loop {
   }
 
   void show(const std::vector<ParameterState>& parameters) {
+    doing("the training is done and saved; showing what the model can do");
     try {
       summary_.showing = run_.show(parameters, around_.directory.path());
     } catch (...) {

@@ -41,6 +41,8 @@ struct Surroundings {
   Screen screen;
   const Clock& clock;
   std::stop_token stop;  ///< Asked after every step: an interrupted run writes a last checkpoint.
+  /// Told what the loop is at: "finishing step 37". May be empty.
+  std::function<void(const std::string&)> doing = {};
 };
 
 /// Trains from the checkpoint to resume, or from step 1, to the last step: metrics, progress, validation, checkpoints; then

@@ -68,7 +68,7 @@ class MeshGroup final {
   StepResult run(StepRequest request) {
     return guarded([&] {
       request.run = ++runs_;
-      std::vector<StepReport> reports = explained(request, [&] { return collect(start(request)); });
+      std::vector<StepReport> reports = explained(request, [&] { return start(request).get(); });
       remember_traces(reports);
       StepResult result = combine(reports);
       if (options_.follow_network && request.program == plan_.train.programs.front().name && ++steps_ == next_look_) {
@@ -109,7 +109,7 @@ class MeshGroup final {
 
  private:
   using Actor = DeviceActor<Source>;
-  using Reports = std::vector<actors::Future<std::vector<StepReport>>>;
+  using Reports = actors::Future<std::vector<StepReport>>;
 
   void spawn(const MeshConfig& mesh, const typename Source::Config& config) {
     std::vector<actors::MeshShape::Axis> shape;
@@ -276,18 +276,19 @@ class MeshGroup final {
     return offset;
   }
 
-  Reports start(const StepRequest& request) {
-    Reports futures;
-    for (auto& mesh : meshes_) futures.push_back(mesh.within(options_.step_deadline).template call<&Actor::run>(request));
-    return futures;
+  /// The devices of all meshes as one, by DeviceId: the first error of any ends a call of all.
+  actors::MeshRef<Actor> all_devices() const {
+    typename actors::MeshRef<Actor>::Addresses addresses;
+    for (const auto& mesh : meshes_) {
+      for (actors::ActorAddress& actor : mesh.addresses())
+        addresses.push_back(std::make_shared<const actors::ActorAddress>(std::move(actor)));
+    }
+    const auto size = static_cast<std::int64_t>(addresses.size());
+    return {cluster_.system(), "devices", actors::MeshShape{{"device", size}}, std::move(addresses)};
   }
 
-  std::vector<StepReport> collect(Reports futures) {
-    std::vector<StepReport> reports;
-    for (auto& future : futures) {
-      for (StepReport& report : future.get()) reports.push_back(std::move(report));
-    }
-    return reports;
+  Reports start(const StepRequest& request) {
+    return all_devices().within(options_.step_deadline).template call<&Actor::run>(request);
   }
 
   /// Runs `step`. When it ends by a deadline, the error tells where every device stands and who waits for whom.
@@ -341,15 +342,10 @@ class MeshGroup final {
       StepRequest request;
       request.program = program;
       request.run = ++runs_;
-      Reports futures = start(request);
-      driver_->run(request, [&] {
-        // A device that fails leaves its transfers undone: its error ends ours.
-        for (auto& future : futures) {
-          if (future.ready()) return true;
-        }
-        return false;
-      });
-      collect(std::move(futures));
+      Reports reports = start(request);
+      // A device that fails leaves its transfers undone: its error ends ours.
+      driver_->run(request, [&] { return reports.ready(); });
+      reports.get();
       return 0;
     });
   }

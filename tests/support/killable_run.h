@@ -20,13 +20,29 @@ class KillableRun final {
     processes_.write("run.yaml", fmt::format("name: killable\napp: cluster_app\ncluster: {{hosts: [{}]}}\n"
                                              "work: {{actors: {}, seconds: 60, resident: {}MiB, computes: {}}}\n",
                                              list, hosts, resident_mib, computes));
-    run_ = &processes_.start("weft", {"run", "run.yaml", "--out", "out"});
-    head_ = run_->word_after(" at ");
-    head_ = head_.substr(0, head_.find(": "));
+    start();
     driver_ = std::stoi(run_->word_after("driver pid "));
     run_->word_after("working");
-    const auto& status = processes_.run("weft", {"status", "--json", "--head", head_});
-    status_ = nlohmann::json::parse(status.text());
+    look();
+  }
+
+  /// `weft run` of a training that does not end by itself: two meshes, in this order in its run file, of a host with one device
+  /// each; tensors go from `front` to `back` and their gradients back. `more` is added to the run file's `training`.
+  enum class Order { kFrontFirst, kBackFirst };
+  KillableRun(const std::string& name, Order order, const std::string& more = "") : processes_(name) {
+    const std::string front = "  front: {hosts: [worker0], shape: {data: 1, tensor: 1}}\n";
+    const std::string back = "  back: {hosts: [worker1], shape: {data: 1, tensor: 1}}\n";
+    processes_.write(
+        "run.yaml",
+        fmt::format(
+            "name: killable\napp: {}\ncluster: {{hosts: [{{name: worker0, devices: 1}}, {{name: worker1, devices: 1}}]}}\n"
+            "meshes:\n{}{}pipeline:\n  stages: [{{mesh: front, layers: 2}}, {{mesh: back, layers: 1}}]\n"
+            "  schedule: 1f1b\n  microbatches: 4\ntraining: {{steps: 100000000{}}}\n",
+            RealProcesses::program("training_app").string(), order == Order::kFrontFirst ? front : back,
+            order == Order::kFrontFirst ? back : front, more));
+    start();
+    run_->word_after("step 2");
+    look();
   }
 
   RealProcesses& processes() { return processes_; }
@@ -35,6 +51,18 @@ class KillableRun final {
   pid_t driver() const { return driver_; }
   pid_t head() const { return status_["pid"]; }
   pid_t agent(int host) const { return status_["hosts"][static_cast<std::size_t>(host)]["agent_pid"]; }
+  /// Of a training: the device of `front` (0) or of `back` (1).
+  pid_t device_on(int host) const {
+    const std::string user = status_["hosts"][static_cast<std::size_t>(host)]["device_users"][0];
+    return std::stoi(user.substr(user.find(" pid ") + 5));
+  }
+  /// The lines of OUT/events.jsonl so far.
+  std::vector<nlohmann::json> events() const {
+    std::vector<nlohmann::json> lines;
+    std::istringstream text(read_file(processes_.directory() / "out" / "events.jsonl"));
+    for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
   pid_t device(int rank) { return std::stoi(run_->word_after(fmt::format("device {} pid ", rank))); }
 
   /// Sends SIGKILL and waits for the error at the driver. Nanoseconds from one to the other; nothing if the driver said none.
@@ -48,6 +76,16 @@ class KillableRun final {
   }
 
  private:
+  void start() {
+    run_ = &processes_.start("weft", {"run", "run.yaml", "--out", "out"});
+    head_ = run_->word_after(" at ");
+    head_ = head_.substr(0, head_.find(": "));
+  }
+  void look() {
+    const auto& status = processes_.run("weft", {"status", "--json", "--head", head_});
+    status_ = nlohmann::json::parse(status.text());
+  }
+
   RealProcesses processes_;
   RealProcesses::Process* run_ = nullptr;
   std::string head_;

@@ -33,7 +33,7 @@ struct SpawnRequest {
 };
 
 /// Calls that the system itself answers, of the actor with id 0.
-enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1 };
+enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1, kReport = 2 };
 
 /// The calls of this process to actors of this process: the same order, credit and encoding, without a socket.
 class LocalRoute final : public Route, public std::enable_shared_from_this<LocalRoute> {
@@ -111,6 +111,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
 
   std::function<void(const ProcessRef&, const Error&)> peer_lost;
   std::function<void(const ProcessRef&)> peer_suspect;
+  std::function<void(const ProcessRef&, Nanoseconds)> peer_silent;
 
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way

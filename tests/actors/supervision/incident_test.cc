@@ -30,6 +30,24 @@ TEST(Incident, WithoutAParentItSaysConnectionLost) {
   EXPECT_THAT(casualty(0, false, 0, 0).describe(), ::testing::HasSubstr("died: connection lost"));
 }
 
+TEST(Incident, OfAStoppedProcessSaysThatItLivesAndDoesNotRun) {
+  Casualty stopped = casualty(0, true, 0, 0);
+  stopped.evidence.silence = "has been stopped (state T) for 10.2 s";
+  EXPECT_THAT(stopped.describe(), ::testing::HasSubstr("(pid 4121, epoch 3) has been stopped (state T) for 10.2 s; log: "));
+  EXPECT_FALSE(stopped.evidence.orderly());
+}
+
+TEST(Incident, ALogThatNobodyHasReadIsNotCalledEmpty) {
+  ExitEvidence evidence;
+  evidence.log_file = "/tmp/there/is/no/such/folder/front.0.log";
+  EXPECT_EQ(evidence.log_note(), "; log: /tmp/there/is/no/such/folder/front.0.log (on that host; not read)");
+  evidence.read_log();
+  EXPECT_EQ(evidence.log_note(), "; log: /tmp/there/is/no/such/folder/front.0.log (on that host; not read)");
+  evidence.log_file = "/dev/null";
+  evidence.read_log();
+  EXPECT_EQ(evidence.log_note(), "; log: /dev/null (empty)");
+}
+
 TEST(IncidentBook, OneIncidentPerMeshAndEpoch) {
   ManualClock clock;
   IncidentBook book(clock);

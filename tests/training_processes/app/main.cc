@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <fstream>
 
 #include "actors/launch/app_main.h"
@@ -39,6 +40,10 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
       group.use_layout(changed);
     }
     const mesh::StepResult result = group.run(train_step(static_cast<std::uint64_t>(step)));
+    if (step < 3) {
+      fmt::print("step {}\n", step);
+      std::fflush(stdout);
+    }
     out << fmt::format("{}{{\"loss\": {:.17g}, \"grad_norm\": {:.17g}}}", step == 0 ? "" : ",\n", result.loss, result.grad_norm);
   }
   out << "]\n";

@@ -1,0 +1,49 @@
+#include "actors/launch/run_events.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <nlohmann/json.hpp>
+
+namespace weft::actors {
+
+RunEvent RunEvent::of(const Incident& incident) {
+  const Casualty& first = incident.casualties.at(incident.first_cause);
+  return {"incident", incident.describe(), first.host, first.mesh, first.rank, first.pid};
+}
+
+std::string to_json_line(const RunEvent& event, std::int64_t unix_ms) {
+  const time_t seconds = unix_ms / 1000;
+  tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  nlohmann::ordered_json line = {
+      {"time", fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                           utc.tm_hour, utc.tm_min, utc.tm_sec, unix_ms % 1000)},
+      {"kind", event.kind}};
+  if (!event.host.empty()) line["host"] = event.host;
+  if (!event.mesh.empty()) line["mesh"] = event.mesh;
+  if (event.rank) line["rank"] = *event.rank;
+  if (event.pid) line["pid"] = *event.pid;
+  line["cause"] = event.cause;
+  // What a log ends with need not be UTF-8.
+  return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+void RunEvents::add(const RunEvent& event) const noexcept {
+  try {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const std::string line = to_json_line(event, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file < 0) return;
+    [[maybe_unused]] const auto written = ::write(file, line.data(), line.size());
+    ::close(file);
+  } catch (const std::exception&) {
+    return;  // out of memory: see above
+  }
+}
+
+}  // namespace weft::actors

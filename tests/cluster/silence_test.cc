@@ -1,0 +1,225 @@
+// Nothing waits in silence: a process that is stopped is told like a death, with what its parent sees of it, and Ctrl-C ends a
+// run in every state. Times are printed; a stop is told within 12 s (the limit of silence is 10 s) and the run has ended within
+// 14 s.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/ptrace.h>
+
+#include <future>
+#include <thread>
+
+#include "tests/support/killable_run.h"
+
+namespace weft::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kTold = 12'000'000'000, kEnded = 14'000'000'000;
+
+/// Holds one thread of another process as a debugger does, until that process ends.
+class TracedThread final {
+ public:
+  explicit TracedThread(pid_t thread)
+      : thread_([this, thread] {
+          const bool attached =
+              ::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0 && ::ptrace(PTRACE_INTERRUPT, thread, 0, 0) == 0;
+          int status = 0;
+          stopped_.set_value(attached && ::waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status));
+          while (attached && ::waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status)) {
+          }
+        }) {}
+  ~TracedThread() { thread_.join(); }
+  TracedThread(const TracedThread&) = delete;
+  TracedThread& operator=(const TracedThread&) = delete;
+  bool stopped() { return stopped_.get_future().get(); }
+
+ private:
+  std::promise<bool> stopped_;
+  std::thread thread_;
+};
+
+/// The thread of a process whose name begins so; 0 if there is none.
+pid_t thread_named(pid_t pid, const std::string& prefix) {
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid)))
+    if (read_file(task.path() / "comm").starts_with(prefix)) return std::stoi(task.path().filename().string());
+  return 0;
+}
+
+void expect_told_and_ended(KillableRun& run, std::int64_t stopped, const std::string& who) {
+  const bool told = eventually([&] { return !run.events().empty(); }, std::chrono::seconds(20));
+  const std::int64_t told_after = monotonic_ns() - stopped;
+  ASSERT_TRUE(told) << who;
+  EXPECT_EQ(run.run().wait(), 1);
+  const std::int64_t ended_after = monotonic_ns() - stopped;
+  fmt::print("  {} stopped: told after {:.1f} s, ended after {:.1f} s\n", who, static_cast<double>(told_after) / 1e9,
+             static_cast<double>(ended_after) / 1e9);
+  EXPECT_LT(told_after, kTold);
+  EXPECT_LT(ended_after, kEnded);
+}
+
+struct StopCase {
+  KillableRun::Order order;
+  int host;  ///< 0: the device of `front`, 1: of `back`
+};
+
+class StopDevice : public ::testing::TestWithParam<StopCase> {
+ protected:
+  const std::string mesh = GetParam().host == 0 ? "front" : "back";
+};
+
+TEST_P(StopDevice, AStoppedProcessIsToldWhateverTheOrderOfMeshes) {
+  KillableRun run("stop_device", GetParam().order);
+  const pid_t victim = run.device_on(GetParam().host);
+  const std::int64_t stopped = monotonic_ns();
+  ::kill(victim, SIGSTOP);
+  expect_told_and_ended(run, stopped, "device of " + mesh);
+  EXPECT_THAT(run.run().text(),
+              AllOf(HasSubstr(fmt::format("{0}[data=0,tensor=0] (mesh {0}, rank 0) on worker{1} device 0 (pid {2}, "
+                                          "epoch 1) has been stopped (state T) for 1",
+                                          mesh, GetParam().host, victim)),
+                    HasSubstr(fmt::format("log: out/logs/{}.1.r0.log", mesh))));
+  const auto event = run.events().front();
+  EXPECT_EQ(event["kind"], "incident");
+  EXPECT_EQ(event["mesh"], mesh);
+  EXPECT_EQ(event["host"], fmt::format("worker{}", GetParam().host));
+  EXPECT_EQ(event["rank"], 0);
+  EXPECT_EQ(event["pid"], victim);
+  EXPECT_THAT(event["cause"].get<std::string>(), HasSubstr("stopped (state T)"));
+  EXPECT_TRUE(run.processes().none_left());
+}
+
+TEST_P(StopDevice, AStoppedThreadIsToldAlthoughItsProcessGivesSignsOfLife) {
+  KillableRun run("stop_thread", GetParam().order);
+  const pid_t victim = run.device_on(GetParam().host);
+  const pid_t thread = thread_named(victim, mesh + "[");
+  ASSERT_NE(thread, 0);
+  const std::int64_t stopped = monotonic_ns();
+  TracedThread traced(thread);
+  if (!traced.stopped()) GTEST_SKIP() << "this machine does not let a process trace another";
+  expect_told_and_ended(run, stopped, "thread of " + mesh);
+  EXPECT_THAT(run.run().text(),
+              AllOf(HasSubstr(fmt::format("(mesh {}, rank 0) on worker{} device 0 (pid {}, epoch 1) has had its "
+                                          "thread {} ({}[",
+                                          mesh, GetParam().host, victim, thread, mesh)),
+                    HasSubstr(") stopped (state t)")));
+  EXPECT_TRUE(run.processes().none_left());
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, StopDevice,
+                         ::testing::Values(StopCase{KillableRun::Order::kFrontFirst, 1},
+                                           StopCase{KillableRun::Order::kBackFirst, 0}),
+                         [](const auto& test) {
+                           return std::string(test.param.host == 0 ? "Front" : "Back") +
+                                  (test.param.order == KillableRun::Order::kFrontFirst ? "OfFrontAndBack" : "OfBackAndFront");
+                         });
+
+TEST(StopAgent, IsToldAsStoppedAndItsDevicesEnd) {
+  KillableRun run("stop_agent", KillableRun::Order::kFrontFirst);
+  const pid_t victim = run.agent(1);
+  const std::int64_t stopped = monotonic_ns();
+  ::kill(victim, SIGSTOP);
+  expect_told_and_ended(run, stopped, "agent");
+  EXPECT_THAT(run.run().text(), HasSubstr(fmt::format("its agent (pid {}) has been s", victim)));
+  EXPECT_TRUE(run.processes().none_left());
+}
+
+TEST(StopAgent, StartedByHandItsDevicesEndBeforeAnotherGetsThem) {
+  RealProcesses processes("stop_joined_agent");
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  auto& agent = processes.start("weft", {"join", address, "--name", "worker0"});
+  agent.word_after("has joined cluster");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, seconds: 60}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--head", address});
+  const int device = std::stoi(run.word_after("device 0 pid "));
+  run.word_after("working");
+  ::kill(agent.pid, SIGSTOP);
+  // The head counts the host as gone: from here on its name, and its devices, are anybody's.
+  EXPECT_TRUE(
+      eventually([&] { return head.text().find("host worker0 is gone") != std::string::npos; }, std::chrono::seconds(15)));
+  const auto left = actors::read_proc_stat(device);  // its agent cannot reap it
+  EXPECT_TRUE(!left || left->exiting) << "the device process lives on";
+  EXPECT_THAT(head.text(), HasSubstr(fmt::format("its agent (pid {}) has been silent for 1", agent.pid)));
+  EXPECT_THAT(head.text(), HasSubstr("it is stopped (state T)"));
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("has been silent for 1"), HasSubstr("stopped (state T)"),
+                                ::testing::Not(HasSubstr("(empty)")), ::testing::Not(HasSubstr("died"))));
+  ::kill(agent.pid, SIGKILL);
+}
+
+TEST(StopHead, OrderlyItIsToldThatItWasStoppedAndByWhom) {
+  KillableRun run("stop_head", 2);
+  ::kill(run.head(), SIGTERM);
+  EXPECT_EQ(run.run().wait(), 1);
+  EXPECT_THAT(run.run().text(), AllOf(HasSubstr(fmt::format("the head was stopped by SIGTERM from pid {} (", ::getpid())),
+                                      ::testing::Not(HasSubstr("connection lost"))));
+}
+
+TEST(StopAgent, OrderlyItIsToldThatItWasStoppedAndByWhom) {
+  KillableRun run("term_agent", 2);
+  ::kill(run.agent(1), SIGTERM);
+  EXPECT_EQ(run.run().wait(), 1);
+  EXPECT_THAT(run.run().text(),
+              HasSubstr(fmt::format("its agent (pid {}) has left: stopped by SIGTERM from pid {} (", run.agent(1), ::getpid())));
+}
+
+/// What Ctrl-C says, and how long the second takes to end a run that does not heed the first.
+void expect_second_interrupt_ends(KillableRun& run) {
+  ::kill(run.run().pid, SIGINT);
+  EXPECT_TRUE(eventually([&] { return run.run().text().find("Ctrl-C again ends at once") != std::string::npos; },
+                         std::chrono::seconds(1)));
+  const std::int64_t second = monotonic_ns();
+  ::kill(run.run().pid, SIGINT);
+  EXPECT_EQ(run.run().wait(), 130);
+  const auto took = static_cast<double>(monotonic_ns() - second) / 1e9;
+  fmt::print("  the second Ctrl-C ended the run within {:.2f} s\n", took);
+  EXPECT_LT(took, 2.0);
+  EXPECT_THAT(run.run().text(), HasSubstr("run 'killable' was interrupted"));
+  EXPECT_TRUE(run.processes().none_left());
+}
+
+TEST(CtrlC, TwiceEndsARunWhoseDeviceIsStopped) {
+  KillableRun run("interrupt_stopped", KillableRun::Order::kFrontFirst);
+  ::kill(run.device_on(1), SIGSTOP);
+  expect_second_interrupt_ends(run);
+  const auto events = run.events();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0]["kind"], "interruption");
+  EXPECT_EQ(events[0]["cause"], fmt::format("SIGINT from pid {} (tests_cluster)", ::getpid()));
+}
+
+TEST(CtrlC, TwiceEndsARunWhoseAgentIsStopped) {
+  KillableRun run("interrupt_stopped_agent", KillableRun::Order::kFrontFirst);
+  ::kill(run.agent(0), SIGSTOP);
+  expect_second_interrupt_ends(run);
+}
+
+TEST(CtrlC, TwiceEndsARunWhoseDriverAndHeadAreStopped) {
+  KillableRun run("interrupt_stopped_driver", 2);
+  ::kill(run.driver(), SIGSTOP);
+  ::kill(run.head(), SIGSTOP);
+  expect_second_interrupt_ends(run);
+}
+
+TEST(CtrlC, TwiceEndsARunWhoseDevicesCompute) {
+  KillableRun run("interrupt_computing", 2, 0, true);
+  expect_second_interrupt_ends(run);
+}
+
+TEST(CtrlC, WhileTheRunStartsEndsIt) {
+  RealProcesses processes("interrupt_start");
+  // Its host never joins: the run waits for it.
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, seconds: 60}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--head", address, "--out", "out"});
+  EXPECT_TRUE(eventually([&] { return thread_named(run.pid, "weft-io") != 0; }));  // it asks the head who has joined
+  ::kill(run.pid, SIGINT);
+  EXPECT_EQ(run.wait(std::chrono::seconds(2)), 130);
+  EXPECT_THAT(run.text(), HasSubstr("the cluster, which is coming up, ends"));
+}
+
+}  // namespace
+}  // namespace weft::test
