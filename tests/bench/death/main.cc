@@ -1,5 +1,6 @@
 // From SIGKILL of a process to the error at the caller that waits for it: real processes under `weft run`, beside the end of file
-// that a plain socket shows.
+// that a plain socket shows. And from SIGSTOP of a device of either mesh of a training, or of an agent, to its line in
+// events.jsonl and to the end of the run: a process counts as dead after 10 s of silence, which is the baseline.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -49,9 +50,11 @@ std::int64_t time_bare_eof(std::size_t bytes) {
 int run(int argc, char** argv) {
   int repeats = 11;
   int hosts = 2;
+  int stops = 3;
   std::vector<std::int64_t> resident = {0, 1024};
   CLI::App app("From SIGKILL to the error at the waiting caller");
   app.add_option("--repeats", repeats, "Kills of each kind")->capture_default_str();
+  app.add_option("--stops", stops, "SIGSTOPs of each kind; some 12 s each")->capture_default_str();
   app.add_option("--hosts", hosts, "Agents, with one device process each")->capture_default_str();
   app.add_option("--resident", resident, "MiB that a device process holds")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
@@ -81,6 +84,26 @@ int run(int argc, char** argv) {
   if (!agent.ms.empty()) fmt::print("agent killed                                       {}\n", agent.summary());
   Times head = measure(0, [](KillableRun& run) { return run.head(); });
   if (!head.ms.empty()) fmt::print("head killed                                        {}\n", head.summary());
+  const auto stop = [&](const std::string& what, KillableRun::Order order, const std::function<pid_t(KillableRun&)>& victim) {
+    Times told, ended;
+    for (int i = 0; i < stops; ++i) {
+      KillableRun run("bench_stop", order);
+      const std::int64_t stopped = monotonic_ns();
+      ::kill(victim(run), SIGSTOP);
+      const bool heard = eventually([&] { return !run.events().empty(); }, std::chrono::seconds(30));
+      if (heard) told.add(monotonic_ns() - stopped);
+      const bool over = run.run().wait() == 1;
+      if (over) ended.add(monotonic_ns() - stopped);
+      if (!heard || !over || !run.processes().none_left()) ++failures;
+    }
+    if (told.ms.empty() || ended.ms.empty()) return;
+    fmt::print("{:<40} told   {}  ({:.2f}x of the 10 s of silence)\n", what, told.summary(), told.median() / 10'000);
+    fmt::print("{:<40} ended  {}\n", "", ended.summary());
+  };
+  using Order = KillableRun::Order;
+  stop("device of the first mesh stopped", Order::kFrontFirst, [](KillableRun& run) { return run.device_on(0); });
+  stop("device of the second mesh stopped", Order::kFrontFirst, [](KillableRun& run) { return run.device_on(1); });
+  stop("agent stopped", Order::kFrontFirst, [](KillableRun& run) { return run.agent(1); });
   if (failures != 0) fmt::print("{} runs did not tell, or did not end as they should\n", failures);
   return failures == 0 ? 0 : 1;
 }
