@@ -115,7 +115,8 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
 HostTask ReshardBench::task_of(const BenchCase& bench, const transfer::Network& network, std::size_t host) const {
   std::string interfaces = cluster_.test_hosts() == nullptr ? "lo" : "eth0";
   for (std::size_t nic = 1; nic < bench.reshard.links[host].size(); ++nic) interfaces += fmt::format(",eth{}", nic);
-  return {bench.reshard.topology, bench.reshard.tasks, network, transfer::HostId(static_cast<std::uint32_t>(host)), interfaces};
+  return {bench.reshard.topology, bench.reshard.tasks, network, transfer::HostId(static_cast<std::uint32_t>(host)), interfaces,
+          secret_.bytes()};
 }
 
 void ReshardBench::load(const BenchCase& bench, const transfer::Network& network) {

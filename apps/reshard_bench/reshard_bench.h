@@ -10,6 +10,7 @@
 #include "apps/reshard_bench/bench_case.h"
 #include "apps/reshard_bench/bench_cluster.h"
 #include "apps/reshard_bench/bench_result.h"
+#include "core/base/secret.h"
 
 namespace weft::apps {
 
@@ -53,6 +54,7 @@ class ReshardBench final {
 
   BenchCluster& cluster_;
   const Options options_;
+  const Secret secret_ = Secret::random();                               // of the data connections
   std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> shaped_;  ///< Bits per second by (host, interface).
   std::map<std::vector<std::vector<std::uint64_t>>, transfer::Network> measured_;
   std::uint64_t runs_ = 0;

@@ -50,6 +50,7 @@ std::vector<EngineAddress> ReshardHost::load(HostTask task) {
   task_ = std::move(task);
   std::vector<EngineAddress> addresses;
   transfer::UcxOptions ucx;
+  ucx.secret = Secret(task_.secret);
   ucx.interfaces = task_.interfaces;
   for (std::uint32_t d = 0; d < task_.topology.num_devices(); ++d) {
     const transfer::DeviceId id(d);

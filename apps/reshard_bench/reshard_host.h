@@ -11,6 +11,7 @@
 #include "actors/system/context.h"
 #include "apps/reshard_bench/tcp_probe.h"
 #include "core/base/clock.h"
+#include "core/base/secret.h"
 #include "transfer/execute/transfer_engine.h"
 #include "transfer/flow/landed.h"
 #include "transfer/reshard/plan.h"
@@ -25,8 +26,9 @@ struct HostTask {
   transfer::Network network;  ///< As measured.
   transfer::HostId host;      ///< Which host of the case the receiver of this is.
   std::string interfaces;     ///< For UCX: "eth0,eth1".
-  static constexpr auto fields =
-      weft::fields(&HostTask::topology, &HostTask::tasks, &HostTask::network, &HostTask::host, &HostTask::interfaces);
+  Secret::Bytes secret = {};  ///< Of the hosts' data connections, see UcxOptions.
+  static constexpr auto fields = weft::fields(&HostTask::topology, &HostTask::tasks, &HostTask::network, &HostTask::host,
+                                              &HostTask::interfaces, &HostTask::secret);
 };
 
 struct EngineAddress {

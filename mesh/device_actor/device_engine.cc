@@ -13,6 +13,7 @@ namespace weft::mesh {
 namespace {
 transfer::UcxOptions ucx_options(const DeviceSetup& setup) {
   transfer::UcxOptions options;
+  options.secret = Secret(setup.secret);
   options.interfaces = setup.interfaces;
   return options;
 }

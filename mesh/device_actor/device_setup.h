@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/secret.h"
 #include "core/codec/codec.h"
 #include "transfer/collective_queue/communicator_set.h"
 #include "transfer/device_collective/communicator_ledger.h"
@@ -33,10 +34,12 @@ struct DeviceSetup {
   int slot = 0;                 ///< Which of its machine's devices this is, over all hosts there: its GPU.
   bool share_gpu = false;       ///< Whether slots beyond the number of GPUs begin with the first again.
   bool deterministic = true;    ///< Whether a GPU must give equal results for equal inputs; see CudaDeviceOptions.
+  /// Of the run's data connections, made by the driver; see UcxOptions. Travels in control messages only, to who knows the token.
+  Secret::Bytes secret = {};
   static constexpr auto fields =
       weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::threads, &DeviceSetup::interfaces,
                    &DeviceSetup::kind, &DeviceSetup::flops_per_second, &DeviceSetup::slot, &DeviceSetup::share_gpu,
-                   &DeviceSetup::deterministic);
+                   &DeviceSetup::deterministic, &DeviceSetup::secret);
 };
 
 /// How to reach a device of the run.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/launch/cluster.h"
+#include "core/base/secret.h"
 #include "core/trace/trace_event.h"
 #include "mesh/device_actor/device_actor.h"
 #include "mesh/group/driver_side.h"
@@ -140,7 +141,7 @@ class MeshGroup final {
     return result;
   }
 
-  /// Where all control connections stay on this machine, so does the data plane: its ports ask nobody for a proof.
+  /// Where all control connections stay on this machine, so does the data plane: UCX reads what anybody sends to its ports.
   std::string data_interfaces() const {
     for (const auto& mesh : meshes_) {
       for (const actors::ActorAddress& actor : mesh.addresses()) {
@@ -153,21 +154,23 @@ class MeshGroup final {
 
   void open() {
     const std::string interfaces = data_interfaces();
+    const Secret secret = Secret::random();  // of these meshes in this epoch: it ends with the group
     std::vector<PeerAddress> addresses;
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       std::vector<DeviceSetup> setups;
       for (const transfer::DeviceId device : plan_.partition.meshes[m].devices()) {
         setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device, interfaces,
                           options_.device, options_.flops_per_second, slots_[m][setups.size()], options_.share_gpu,
-                          plan_.layout.deterministic});
+                          plan_.layout.deterministic, secret.bytes()});
       }
       const std::vector<std::vector<std::byte>> opened = meshes_[m].template scatter<&Actor::open>(setups).get();
       for (std::size_t rank = 0; rank < opened.size(); ++rank)
         addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
       cluster_.describe(keys_[m], meshes_[m].template call<&Actor::description>().get());
     }
-    driver_ =
-        std::make_unique<DriverSide>(DeviceSetup{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1, interfaces});
+    DeviceSetup own{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1, interfaces};
+    own.secret = secret.bytes();
+    driver_ = std::make_unique<DriverSide>(own);
     addresses.push_back({plan_.driver(), plan_.topology.host_of(plan_.driver()), driver_->address()});
     driver_->connect(addresses);
     for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();

@@ -4,7 +4,7 @@
 
 namespace weft::test {
 
-/// The token of a cluster whose processes a test plays itself.
+/// The token of a cluster, or the secret of wires, whose processes a test plays itself.
 inline Secret cluster_token() {
   Secret::Bytes bytes{};
   bytes.fill(std::byte{42});

@@ -48,6 +48,7 @@ class ActorTrainingOf {
       std::vector<mesh::DeviceSetup> setups;
       for (const transfer::DeviceId device : mesh.devices())
         setups.push_back({device, plan.topology.host_of(device), 1, 1, "", kind});
+      for (mesh::DeviceSetup& setup : setups) setup.secret = test::cluster_token().bytes();
       const auto opened = meshes_.back().template scatter<&Actor::open>(setups).get();
       for (std::size_t i = 0; i < opened.size(); ++i) addresses.push_back({setups[i].device, setups[i].host, opened[i]});
     }

@@ -15,6 +15,7 @@
 #include "mesh/device_actor/device_engine.h"
 #include "mesh/in_process/in_process_training.h"
 #include "mesh/runtime/step_result.h"
+#include "tests/support/cluster_token.h"
 #include "tests/support/two_ranks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -131,6 +132,7 @@ class Rank {
     mesh::DeviceSetup setup{device, plan.topology.host_of(device), epoch, 1, "lo", kind};
     setup.slot = static_cast<int>(self);
     setup.share_gpu = true;
+    setup.secret = test::cluster_token().bytes();
     return setup;
   }
 

@@ -79,6 +79,7 @@ class UcxWire final : public Wire {
     auto owned = std::make_unique<Peer>();
     Peer& added = *owned;
     added.id = peer;
+    added.proof = proof_of_sender(options_.secret, self_, peer);
     added.wire = this;
     const bool near = host == host_ && workers_.shared_memory() != nullptr && !address.shm.empty();
     added.path = near ? Path::kSharedMemory : Path::kTcp;
@@ -290,7 +291,7 @@ class UcxWire final : public Wire {
       request->at_sender = payload.size();
       way.at_sender += payload.size();
     }
-    const Prefix prefix{Prefix::kMessage, self_.value(), 0};
+    const Prefix prefix{Prefix::kMessage, self_.value(), 0, to.proof};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     if (!header.empty()) std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
     post(*request, way.out, sizeof(prefix) + header.size(), payload, eager);
@@ -299,7 +300,7 @@ class UcxWire final : public Wire {
   void send_control(Peer& peer, Peer::Connection& connection, Prefix::Kind kind, std::uint64_t value) {
     Request* request = new_request(&peer, std::nullopt);
     if (kind == Prefix::kHello) request->hello = &connection;
-    const Prefix prefix{kind, self_.value(), value};
+    const Prefix prefix{kind, self_.value(), value, peer.proof};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
     post(*request, connection, sizeof(prefix), {}, true);
   }
@@ -461,10 +462,20 @@ class UcxWire final : public Wire {
                          "it closed the connection");
   }
 
+  /// Whether the message comes from the device that it names. The proofs of those who may send are few, and remembered.
+  bool is_proven(const Prefix& prefix) {
+    const DeviceId sender(prefix.sender);
+    const auto known = proofs_.find(sender);
+    const SenderProof expected = known != proofs_.end() ? known->second : proof_of_sender(options_.secret, sender, self_);
+    if (!equal_in_constant_time(expected, prefix.proof)) return false;
+    if (known == proofs_.end()) proofs_.emplace(sender, expected);
+    return true;
+  }
+
   ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
-    Prefix prefix;
-    if (header.size() < sizeof(prefix)) return UCS_OK;
-    std::memcpy(&prefix, header.data(), sizeof(prefix));
+    const std::optional<Prefix> parsed = Prefix::parse(header);
+    if (!parsed || header.size() > sizeof(Prefix) + kMaxHeaderBytes || !is_proven(*parsed)) return UCS_OK;  // dropped
+    const Prefix& prefix = *parsed;
     if (prefix.kind == Prefix::kHello) hello_arrived(DeviceId(prefix.sender), side.worker);
     if (ending_) return UCS_OK;
     if (prefix.kind != Prefix::kMessage) {
@@ -477,7 +488,7 @@ class UcxWire final : public Wire {
     incoming.sender = DeviceId(prefix.sender);
     incoming.side = &side;
     incoming.bytes = bytes;
-    Message message{id, incoming.sender, header.subspan(sizeof(prefix)), bytes, {}};
+    Message message{id, incoming.sender, header.subspan(sizeof(Prefix)), bytes, {}};
     if (rendezvous) {
       incoming.descriptor = data;
     } else {
@@ -507,7 +518,8 @@ class UcxWire final : public Wire {
   std::map<DeviceId, std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Peer>> retired_;
   std::vector<Peer*> lingering_;                                  // of those retired: with connections that are not closed yet
-  std::set<std::pair<DeviceId, const UcxWorker*>> early_hellos_;  // of devices that are not connected from here yet
+  std::set<std::pair<DeviceId, const UcxWorker*>> early_hellos_;  // of proven devices that are not connected from here yet
+  std::map<DeviceId, SenderProof> proofs_;                        // of those that have shown theirs
   std::unordered_map<MessageId, Incoming> incoming_;
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<Request*> free_requests_;
@@ -522,6 +534,8 @@ class UcxWire final : public Wire {
 };
 
 std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) {
+  if (options.secret.empty())
+    throw_error(ErrorCode::kInvalidArgument, "the wire of device {} has no secret, so anybody could send to it", self);
   return std::make_unique<UcxWire>(self, host, options);
 }
 

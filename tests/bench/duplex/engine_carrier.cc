@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/cluster_token.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
@@ -87,7 +88,7 @@ class Flow {
 EngineCarrier::EngineCarrier(std::uint32_t self, double bytes_per_second, const Channel& channel)
     : self_(self),
       bytes_per_second_(bytes_per_second),
-      engine_(make_ucx_wire(DeviceId(self), HostId(self), {.interfaces = "eth0"}), clock_) {
+      engine_(make_ucx_wire(DeviceId(self), HostId(self), {.secret = test::cluster_token(), .interfaces = "eth0"}), clock_) {
   engine_.connect(DeviceId(1 - self), HostId(1 - self), channel.exchange(engine_.address()));
 }
 

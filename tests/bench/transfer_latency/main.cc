@@ -20,6 +20,7 @@
 
 #include "core/base/check.h"
 #include "core/base/units.h"
+#include "tests/support/cluster_token.h"
 #include "transfer/collective/collective.h"
 #include "transfer/execute/transfer_engine.h"
 #include "transfer/reshard/plan.h"
@@ -105,7 +106,7 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
   const Topology topology = path == Path::kTcp ? Topology::dense({1, 1}) : Topology::dense({2});
   const DeviceId own(self), other(1 - self);
   SteadyClock clock;
-  TransferEngine engine(make_ucx_wire(own, topology.host_of(own), {.interfaces = "lo"}), clock);
+  TransferEngine engine(make_ucx_wire(own, topology.host_of(own), {.secret = test::cluster_token(), .interfaces = "lo"}), clock);
   const auto address = engine.address();
   std::uint64_t size = address.size();
   write_all(socket, &size, sizeof(size));

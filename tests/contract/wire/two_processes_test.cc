@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "tests/contract/wire/wire_worlds.h"
+#include "tests/support/cluster_token.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
 extern char** environ;
@@ -61,7 +62,8 @@ std::vector<std::byte> receive_address(int fd) {
 TEST(WireChild, DISABLED_Echo) {
   const char* host = std::getenv("WEFT_WIRE_CHILD");
   if (host == nullptr) GTEST_SKIP() << "only as the child of TwoProcesses";
-  test::Recorder own(make_ucx_wire(DeviceId(1), HostId(static_cast<std::uint32_t>(std::atoi(host))), {.interfaces = "lo"}));
+  test::Recorder own(make_ucx_wire(DeviceId(1), HostId(static_cast<std::uint32_t>(std::atoi(host))),
+                                   {.secret = test::cluster_token(), .interfaces = "lo"}));
   send_address(kChildSocket, own.wire->address());
   const auto address = receive_address(kChildSocket);
   ASSERT_FALSE(address.empty());
@@ -113,7 +115,8 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
     posix_spawn_file_actions_destroy(&actions);
     ::close(sockets[1]);
     if (child_end != sockets[1]) ::close(child_end);
-    own_ = std::make_unique<test::Recorder>(make_ucx_wire(DeviceId(0), HostId(0), {.interfaces = "lo"}));
+    own_ = std::make_unique<test::Recorder>(
+        make_ucx_wire(DeviceId(0), HostId(0), {.secret = test::cluster_token(), .interfaces = "lo"}));
     send_address(socket_, own_->wire->address());
     const auto address = receive_address(socket_);
     ASSERT_FALSE(address.empty());

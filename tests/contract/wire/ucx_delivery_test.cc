@@ -6,6 +6,7 @@
 #include <mutex>
 #include <random>
 
+#include "tests/support/cluster_token.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/random_sharding.h"
 #include "transfer/collective/collective.h"
@@ -23,7 +24,7 @@ class ThreadedCluster {
     for (std::uint32_t i = 0; i < topology.num_devices(); ++i) {
       const DeviceId device(i);
       // Not any interface: those of test hosts come and go.
-      auto wire = make_ucx_wire(device, topology.host_of(device), {.interfaces = "lo"});
+      auto wire = make_ucx_wire(device, topology.host_of(device), {.secret = test::cluster_token(), .interfaces = "lo"});
       engines.push_back(std::make_unique<TransferEngine>(std::move(wire), clock_));
     }
     for (auto& engine : engines) {

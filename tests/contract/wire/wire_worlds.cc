@@ -1,5 +1,6 @@
 #include "tests/contract/wire/wire_worlds.h"
 
+#include "tests/support/cluster_token.h"
 #include "transfer/wire_loopback/loopback_hub.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
@@ -19,6 +20,7 @@ class LoopbackWorld final : public WireWorld {
 class UcxWorld final : public WireWorld {
  public:
   explicit UcxWorld(bool one_host, std::string interfaces = "lo") : one_host_(one_host) {
+    options_.secret = cluster_token();
     options_.interfaces = std::move(interfaces);  // tests open no port to the network
   }
   std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override {

@@ -11,6 +11,7 @@
 
 #include "transfer/wire/wire.h"
 #include "transfer/wire_ucx/internal/eager_ledger.h"
+#include "transfer/wire_ucx/internal/prefix.h"
 #include "transfer/wire_ucx/internal/process_watch.h"
 #include "transfer/wire_ucx/internal/ucx_address.h"
 #include "transfer/wire_ucx/internal/ucx_worker.h"
@@ -57,6 +58,7 @@ struct Peer {
   enum class End { kNone, kFailed, kDropped };
 
   DeviceId id;
+  SenderProof proof{};  // that this device is who it says, for this peer
   UcxWire* wire = nullptr;
   std::vector<Way> ways;
   bool open = false;  // all connections are
