@@ -265,8 +265,11 @@ class RunSupervisor {
     if (first_cause) last_words_ = *first_cause;
     else if (!said.empty()) last_words_ = said;
     else
-      last_words_ = fmt::format("its driver {} (pid {}) {}; its output is above, the logs of the others in {}",
-                                header_.app.filename().string(), evidence.pid, how, (request_.out / "logs").string());
+      last_words_ = fmt::format(
+          "its driver {} (pid {}) {}; its output is above, the logs of the others in {}{}", header_.app.filename().string(),
+          evidence.pid, how, (request_.out / "logs").string(),
+          // Its output went to the terminal, so nobody has looked at it.
+          evidence.signal == SIGABRT ? fmt::format(". If an assertion in tcp_ep.c is there, it ended{}", kUcxStranger) : "");
     return evidence.signal == 0 && evidence.status == 2 ? 2 : 1;
   }
 

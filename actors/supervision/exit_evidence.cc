@@ -1,6 +1,7 @@
 #include "actors/supervision/exit_evidence.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <string.h>
 
 #include <algorithm>
@@ -11,6 +12,16 @@
 #include "core/base/units.h"
 
 namespace weft::actors {
+namespace {
+
+/// UCX 1.13 ends a process that reads bytes on a tcp port of its own which are not UCX's. Its last lines then hold the assertion,
+/// or the back trace that follows it.
+bool is_ucx_stranger(const std::string& line) {
+  return (line.find("tcp_ep.c:") != std::string::npos && line.find("Assertion") != std::string::npos) ||
+         line.find("uct_tcp_ep_") != std::string::npos;
+}
+
+}  // namespace
 
 void ExitEvidence::read_log() {
   constexpr std::size_t kLines = 20;
@@ -25,6 +36,7 @@ std::string ExitEvidence::cause() const {
   if (!silence.empty()) return silence;
   if (!known) return "connection lost";
   std::string text = signal != 0 ? signal_name(signal) : fmt::format("exit status {}", status);
+  if (signal == SIGABRT && std::any_of(last_lines.begin(), last_lines.end(), is_ucx_stranger)) text += kUcxStranger;
   if (core_dumped) text += ", core dumped";
   if (oom_kills != 0) text += fmt::format(", kernel OOM counter +{}", oom_kills);
   if (rss_bytes != 0) text += fmt::format(", rss {}", format_bytes(rss_bytes));

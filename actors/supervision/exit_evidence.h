@@ -9,6 +9,11 @@
 
 namespace weft::actors {
 
+/// What the text says of a process that UCX ended.
+inline constexpr const char* kUcxStranger =
+    " in UCX (something that does not speak UCX, a port scanner or a wrong address, has reached its data port, and UCX ends "
+    "the process; let nobody else reach these ports: README, \"Who can reach a cluster\")";
+
 /// What is known about why a process ended, or counts as ended because it is silent. A value; written by the parent of the
 /// process, travels to every waiting caller. Without a parent (`known` false) the only thing that can be said is "connection
 /// lost".

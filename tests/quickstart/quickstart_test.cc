@@ -1,8 +1,12 @@
 // What a user of the quickstart gets, with the shipped run file on real processes: made small, so that it takes seconds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "apps/checkpoint/checkpoint.h"
 #include "apps/report/metrics.h"
@@ -113,6 +117,79 @@ TEST_F(Quickstart, AKilledDeviceEndsTheRunWhichCanBeResumed) {
   auto& resumed = processes_.run("weft", run_into("out", {fmt::format("training.steps={}", step + 5), "checkpoint.resume=out"}));
   EXPECT_EQ(resumed.wait(), 0) << resumed.text();
   EXPECT_EQ(losses("out").size(), static_cast<std::size_t>(step + 5));
+}
+
+/// The tcp ports that a process listens on.
+std::vector<std::uint16_t> listening_ports(pid_t pid) {
+  std::vector<std::string> sockets;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), failed))
+    sockets.push_back(fs::read_symlink(entry.path(), failed).string());
+  std::vector<std::uint16_t> ports;
+  std::istringstream table(read_file("/proc/net/tcp"));
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::string number, local, remote, state, skip, inode;
+    words >> number >> local >> remote >> state;
+    for (int i = 0; i < 5; ++i) words >> skip;
+    words >> inode;
+    if (state == "0A" && std::find(sockets.begin(), sockets.end(), "socket:[" + inode + "]") != sockets.end())
+      ports.push_back(static_cast<std::uint16_t>(std::stoul(local.substr(local.find(':') + 1), nullptr, 16)));
+  }
+  return ports;
+}
+
+/// What UCX 1.13 reads as the header of a message of 2 GiB.
+void send_what_is_not_ucx(std::uint16_t port) {
+  std::vector<std::byte> bytes(13);
+  const std::uint64_t magic = 0xCAFEBABE12345678;
+  const std::uint32_t length = 0x7fffffff;
+  std::memcpy(bytes.data(), &magic, 8);
+  std::memcpy(bytes.data() + 9, &length, 4);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) {
+    (void)::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    ::shutdown(socket, SHUT_WR);
+    const timeval limit{2, 0};
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    char answer[64];
+    while (::recv(socket, answer, sizeof answer, 0) > 0) {
+    }
+  }
+  ::close(socket);
+}
+
+TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
+  for (const std::string& role : {std::string("device"), std::string("driver")}) {
+    auto& run = processes_.start("weft", run_into("out_" + role, {"training.steps=100000", "checkpoint.every=100000"}));
+    ASSERT_TRUE(has_steps("out_" + role, 2)) << run.text();
+    pid_t victim = 0;
+    for (const pid_t pid : processes_.left())
+      if (read_file(fmt::format("/proc/{}/cmdline", pid)).find("--weft-role=" + role) != std::string::npos) victim = pid;
+    ASSERT_NE(victim, 0);
+    const auto ports = listening_ports(victim);
+    ASSERT_FALSE(ports.empty());
+    for (const std::uint16_t port : ports) send_what_is_not_ucx(port);
+    const int status = run.wait(std::chrono::seconds(3));
+    if (status == -1) {
+      // Another UCX than Debian 12's, which survives it.
+      ::kill(run.pid, SIGINT);
+      EXPECT_EQ(run.wait(), 130) << run.text();
+      GTEST_SKIP() << "this UCX survives what is not UCX";
+    }
+    EXPECT_EQ(status, 1);
+    const std::string text = run.text();
+    const std::string words = text.substr(std::min(text.size(), text.rfind("weft: run ")));
+    EXPECT_THAT(
+        words, AllOf(HasSubstr("SIGABRT"), HasSubstr("something that does not speak UCX"), HasSubstr("Who can reach a cluster")));
+    EXPECT_TRUE(processes_.none_left());
+  }
 }
 
 TEST_F(Quickstart, PlanPrintsStagesTransfersAndPrograms) {

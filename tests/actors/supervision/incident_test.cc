@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 namespace weft::actors {
 namespace {
@@ -46,6 +47,19 @@ TEST(Incident, ALogThatNobodyHasReadIsNotCalledEmpty) {
   evidence.log_file = "/dev/null";
   evidence.read_log();
   EXPECT_EQ(evidence.log_note(), "; log: /dev/null (empty)");
+}
+
+TEST(ExitEvidence, NamesWhatDoesNotSpeakUcxWhereUcxEndedTheProcess) {
+  ExitEvidence evidence;
+  evidence.known = true;
+  evidence.signal = SIGABRT;
+  EXPECT_EQ(evidence.cause(), "SIGABRT");
+  evidence.last_lines = {
+      "[vm:5058 :0:5071]      tcp_ep.c:1404 Assertion `hdr->length <= (iface->config.rx_seg_size - sizeof(*hdr))' failed",
+      "==== backtrace (tid:   5071) ===="};
+  EXPECT_NE(evidence.cause().find("SIGABRT in UCX (something that does not speak UCX"), std::string::npos) << evidence.cause();
+  evidence.signal = SIGKILL;
+  EXPECT_EQ(evidence.cause(), "SIGKILL");
 }
 
 TEST(IncidentBook, OneIncidentPerMeshAndEpoch) {
