@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/checkpoint/internal/checkpoint_files.h"
@@ -43,7 +45,7 @@ void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by
   fs::rename(replaced, from);  // to be removed: half a checkpoint must not look like one
 }
 
-void write_description(const fs::path& path, const Checkpoint& checkpoint, const std::optional<ParentCheckpoint>& parent) {
+void write_description(const fs::path& path, const CheckpointHeading& checkpoint, const std::optional<ParentCheckpoint>& parent) {
   const auto parent_json =
       parent ? nlohmann::ordered_json{{"step", parent->step}, {"sha256", parent->sha256}} : nlohmann::ordered_json();
   const nlohmann::ordered_json description = {
@@ -62,7 +64,7 @@ void write_description(const fs::path& path, const Checkpoint& checkpoint, const
 }
 
 /// What checkpoint.json says, after both files have proved to have the hashes that it states. Without parameters.
-Checkpoint read_description(const fs::path& folder) {
+CheckpointHeading read_description(const fs::path& folder) {
   std::ifstream in(folder / kDescriptionFile);
   if (!in) throw_error(ErrorCode::kNotFound, "there is no checkpoint in {}", folder.string());
   try {
@@ -74,7 +76,7 @@ Checkpoint read_description(const fs::path& folder) {
       if (sha256_file(folder / file) != description.at("files").at(file))
         throw_error(ErrorCode::kDataLoss, "{} does not have the hash that its checkpoint.json states; resume from an older one",
                     (folder / file).string());
-    Checkpoint checkpoint;
+    CheckpointHeading checkpoint;
     checkpoint.step = description.at("step");
     checkpoint.seed = description.at("seed");
     checkpoint.model_digest = description.at("model_digest");
@@ -85,17 +87,38 @@ Checkpoint read_description(const fs::path& folder) {
   }
 }
 
-/// "the second moment of 'h0.qkv.weight'": the first tensor with a value that is not finite; empty if there is none.
-std::string not_finite(const std::vector<ParameterState>& parameters) {
-  const auto finite = [](const std::vector<float>& values) {
-    return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-  };
-  for (const ParameterState& p : parameters) {
-    if (!finite(p.values)) return fmt::format("parameter '{}'", p.name);
-    if (!finite(p.first_moment)) return fmt::format("the first moment of '{}'", p.name);
-    if (!finite(p.second_moment)) return fmt::format("the second moment of '{}'", p.name);
+/// "parameter 'h0.qkv.weight'", "the second moment of 'h0.qkv.weight'".
+std::string name_of(StateBlock block, const std::string& parameter) {
+  switch (block) {
+    case StateBlock::kValue: return fmt::format("parameter '{}'", parameter);
+    case StateBlock::kFirstMoment: return fmt::format("the first moment of '{}'", parameter);
+    case StateBlock::kSecondMoment: return fmt::format("the second moment of '{}'", parameter);
   }
-  return "";
+  return parameter;
+}
+
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+/// One of the three vectors of a parameter that is in memory.
+template <typename State>
+auto& block_of(State& state, StateBlock block) {
+  return block == StateBlock::kValue         ? state.values
+         : block == StateBlock::kFirstMoment ? state.first_moment
+                                             : state.second_moment;
+}
+
+constexpr std::array kBlocks{StateBlock::kValue, StateBlock::kFirstMoment, StateBlock::kSecondMoment};
+
+/// A parameter's moments stand one after the other in the optimizer's file.
+ParameterList moments_of(const ParameterList& parameters) {
+  ParameterList moments;
+  for (const TensorPlace& p : parameters) {
+    moments.push_back({"first_moment." + p.name, p.shape});
+    moments.push_back({"second_moment." + p.name, p.shape});
+  }
+  return moments;
 }
 
 /// What a disk that refused has taken so far: it would keep the disk full.
@@ -133,27 +156,39 @@ void CheckpointStore::done(std::string_view point) const {
 }
 
 fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) {
-  if (const std::string bad = not_finite(checkpoint.parameters); !bad.empty())
-    throw_error(ErrorCode::kFailedPrecondition, "{} is not finite after step {}", bad, checkpoint.step);
-  const std::string name = checkpoint_name(checkpoint.step);
+  CheckpointHeading heading{checkpoint.step, checkpoint.seed, checkpoint.model_digest, {}};
+  for (const ParameterState& p : checkpoint.parameters) heading.parameters.push_back({p.name, p.shape});
+  const auto fill = [&](const TakePiece& take) {
+    for (std::size_t i = 0; i < checkpoint.parameters.size(); ++i)
+      for (const StateBlock block : kBlocks) take({i, block, 0}, block_of(checkpoint.parameters[i], block));
+  };
+  return write(heading, fill, old_ones);
+}
+
+fs::path CheckpointStore::write(const CheckpointHeading& heading, const std::function<void(const TakePiece&)>& fill,
+                                OldOnes old_ones) {
+  const std::string name = checkpoint_name(heading.step);
   const fs::path building = folder_ / fmt::format("{}{}", kUnfinishedPrefix, name);
   fs::path final_path = folder_ / name;
   try {
     fs::remove_all(building);
     fs::create_directory(building);
     done("folder created");
-    std::vector<TensorView> parameters;
-    std::vector<TensorView> moments;
-    for (const ParameterState& p : checkpoint.parameters) {
-      parameters.push_back({p.name, p.shape, p.values});
-      moments.push_back({"first_moment." + p.name, p.shape, p.first_moment});
-      moments.push_back({"second_moment." + p.name, p.shape, p.second_moment});
-    }
-    write_safetensors(building / kModel, parameters, {{"format", "weft"}});
+    SafetensorsWriter model(building / kModel, heading.parameters, {{"format", "weft"}});
+    SafetensorsWriter optimizer(building / kOptimizer, moments_of(heading.parameters), {{"format", "weft"}});
+    done("room taken");
+    fill([&](const StatePiece& piece, std::span<const float> values) {
+      if (!all_finite(values))
+        throw_error(ErrorCode::kFailedPrecondition, "{} is not finite after step {}",
+                    name_of(piece.block, heading.parameters.at(piece.parameter).name), heading.step);
+      if (piece.block == StateBlock::kValue) model.write(piece.parameter, piece.first, values);
+      else optimizer.write(2 * piece.parameter + (piece.block == StateBlock::kSecondMoment ? 1 : 0), piece.first, values);
+    });
+    model.flush();
     done("model written");
-    write_safetensors(building / kOptimizer, moments, {{"format", "weft"}});
+    optimizer.flush();
     done("optimizer written");
-    write_description(building / kDescriptionFile, checkpoint, parent_);
+    write_description(building / kDescriptionFile, heading, parent_);
     done("description written");
     flush_to_disk(building);
     put_in_place(building, final_path, replace_by_, progress_);
@@ -214,28 +249,61 @@ fs::path find_checkpoint(const fs::path& path) {
               path.string(), kDescriptionFile);
 }
 
-Checkpoint read_checkpoint(const fs::path& path) {
-  Checkpoint checkpoint = read_description(path);
-  const SafetensorsFile model(path / kModel);
-  const SafetensorsFile optimizer(path / kOptimizer);
-  const auto copy = [](std::span<const float> values) { return std::vector<float>(values.begin(), values.end()); };
+fs::path model_file(const fs::path& checkpoint) { return checkpoint / kModel; }
+
+StoredCheckpoint::StoredCheckpoint(const fs::path& checkpoint)
+    : path_(checkpoint),
+      heading_(read_description(checkpoint)),
+      model_(checkpoint / kModel),
+      optimizer_(checkpoint / kOptimizer) {
+  std::map<std::string_view, const TensorView*> moments;
+  for (const TensorView& tensor : optimizer_.tensors()) moments[tensor.name] = &tensor;
   const auto moment = [&](const std::string& name, const TensorView& parameter) {
-    const TensorView& found = optimizer.tensor(name + parameter.name);
-    if (found.shape != parameter.shape)
-      throw_error(ErrorCode::kDataLoss, "{}: {} does not have the shape of its parameter", (path / kOptimizer).string(),
-                  found.name);
-    return copy(found.values);
+    const auto found = moments.find(name);
+    if (found == moments.end()) throw_error(ErrorCode::kDataLoss, "{} has no tensor '{}'", (path_ / kOptimizer).string(), name);
+    if (found->second->shape != parameter.shape)
+      throw_error(ErrorCode::kDataLoss, "{}: {} does not have the shape of its parameter", (path_ / kOptimizer).string(), name);
+    return found->second;
   };
-  for (const TensorView& tensor : model.tensors())
-    checkpoint.parameters.push_back({.name = tensor.name,
-                                     .shape = tensor.shape,
-                                     .values = copy(tensor.values),
-                                     .first_moment = moment("first_moment.", tensor),
-                                     .second_moment = moment("second_moment.", tensor)});
-  if (const std::string bad = not_finite(checkpoint.parameters); !bad.empty())
+  for (const TensorView& tensor : model_.tensors()) {
+    heading_.parameters.push_back({tensor.name, tensor.shape});
+    first_moments_.push_back(moment("first_moment." + tensor.name, tensor));
+    second_moments_.push_back(moment("second_moment." + tensor.name, tensor));
+  }
+}
+
+void StoredCheckpoint::read(const StatePiece& piece, std::span<float> values) const {
+  const TensorView& tensor = piece.block == StateBlock::kValue         ? model_.tensors().at(piece.parameter)
+                             : piece.block == StateBlock::kFirstMoment ? *first_moments_.at(piece.parameter)
+                                                                       : *second_moments_.at(piece.parameter);
+  const std::span<const float> stored = tensor.values.subspan(piece.first, values.size());
+  std::ranges::copy(stored, values.begin());
+  (piece.block == StateBlock::kValue ? model_ : optimizer_).forget(stored);
+  if (!all_finite(values))
     throw_error(ErrorCode::kDataLoss,
-                "the checkpoint {} is of a run that had diverged: {} is not finite; resume from an older one", path.string(),
-                bad);
+                "the checkpoint {} is of a run that had diverged: {} is not finite; resume from an older one", path_.string(),
+                name_of(piece.block, heading_.parameters.at(piece.parameter).name));
+}
+
+std::vector<TensorView> views_of(const std::vector<ParameterState>& parameters) {
+  std::vector<TensorView> views;
+  for (const ParameterState& p : parameters) views.push_back({p.name, p.shape, p.values});
+  return views;
+}
+
+Checkpoint read_checkpoint(const fs::path& path) {
+  const StoredCheckpoint stored(path);
+  Checkpoint checkpoint{stored.heading().step, stored.heading().seed, stored.heading().model_digest, {}};
+  for (std::size_t i = 0; i < stored.heading().parameters.size(); ++i) {
+    const auto& [name, shape] = stored.heading().parameters[i];
+    ParameterState& state = checkpoint.parameters.emplace_back();
+    state.name = name;
+    state.shape = shape;
+    for (const StateBlock block : kBlocks) {
+      block_of(state, block).resize(static_cast<std::size_t>(num_elements(shape)));
+      stored.read({i, block, 0}, block_of(state, block));
+    }
+  }
   return checkpoint;
 }
 

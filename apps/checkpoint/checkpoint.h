@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/checkpoint/branch.h"
+#include "apps/checkpoint/safetensors.h"
 #include "core/tensor/shape.h"
 
 namespace weft::apps {
@@ -24,7 +26,30 @@ struct ParameterState {
   friend bool operator==(const ParameterState&, const ParameterState&) = default;
 };
 
-/// All that training needs to go on as if it had never stopped. A value.
+/// Names and shapes of a model's parameters, in the graph's order.
+using ParameterList = std::vector<TensorPlace>;
+
+/// What a checkpoint holds of each parameter.
+enum class StateBlock : std::uint8_t { kValue, kFirstMoment, kSecondMoment };
+
+/// Consecutive elements of one block of a parameter, as they travel between devices and files.
+struct StatePiece {
+  std::size_t parameter = 0;  ///< In the ParameterList.
+  StateBlock block = StateBlock::kValue;
+  std::size_t first = 0;  ///< Element.
+};
+using TakePiece = std::function<void(const StatePiece& piece, std::span<const float> values)>;
+using GivePiece = std::function<void(const StatePiece& piece, std::span<float> values)>;
+
+/// A checkpoint without its values. A value.
+struct CheckpointHeading {
+  std::int64_t step = 0;
+  std::uint64_t seed = 0;
+  std::string model_digest = {};
+  ParameterList parameters = {};
+};
+
+/// All that training needs to go on as if it had never stopped, in memory: for models that fit there. A value.
 struct Checkpoint {
   std::int64_t step = 0;  ///< Steps done.
   std::uint64_t seed = 0;
@@ -67,6 +92,9 @@ class CheckpointStore {
 
   /// Returns the checkpoint's folder. Throws Error(kUnavailable) when the disk refuses, and Error(kFailedPrecondition) when a
   /// value is not finite: training has diverged. Then older checkpoints are intact, and nothing of the new one is left.
+  /// `fill` hands over every element of every block once, in pieces of any size and order; what it throws is thrown.
+  std::filesystem::path write(const CheckpointHeading& heading, const std::function<void(const TakePiece& take)>& fill,
+                              OldOnes old_ones = OldOnes::kRemove);
   std::filesystem::path write(const Checkpoint& checkpoint, OldOnes old_ones = OldOnes::kRemove);
   /// The newest complete checkpoint of at most so many steps; nothing if there is none.
   std::optional<std::filesystem::path> newest_up_to(std::int64_t step) const;
@@ -87,7 +115,29 @@ class CheckpointStore {
 /// Error(kNotFound) saying what was looked for.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
-/// Throws Error(kDataLoss) if a file is damaged, or a value is not finite.
+/// The parameters' values of a checkpoint, for SafetensorsFile.
+std::filesystem::path model_file(const std::filesystem::path& checkpoint);
+
+/// A checkpoint on the disk, read piece by piece: what has been read is not kept in memory. Any thread.
+class StoredCheckpoint final {
+ public:
+  /// Throws Error(kNotFound) if there is none, Error(kDataLoss) if a file is damaged.
+  explicit StoredCheckpoint(const std::filesystem::path& checkpoint);
+  const CheckpointHeading& heading() const { return heading_; }
+  /// Throws Error(kDataLoss) if a value is not finite.
+  void read(const StatePiece& piece, std::span<float> values) const;
+
+ private:
+  const std::filesystem::path path_;
+  CheckpointHeading heading_;
+  const SafetensorsFile model_, optimizer_;
+  std::vector<const TensorView*> first_moments_, second_moments_;  ///< By parameter.
+};
+
+/// Whole parameters as views of their values.
+std::vector<TensorView> views_of(const std::vector<ParameterState>& parameters);
+
+/// All of it in memory. Throws what StoredCheckpoint throws.
 Checkpoint read_checkpoint(const std::filesystem::path& checkpoint);
 
 }  // namespace weft::apps

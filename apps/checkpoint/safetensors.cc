@@ -11,6 +11,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/error.h"
@@ -20,39 +21,6 @@ namespace {
 
 constexpr std::size_t kAlignment = 8;
 constexpr std::uint64_t kLargestHeader = 100 << 20;  // the format's own limit
-
-/// A file being written; closed in any case.
-class OutputFile {
- public:
-  explicit OutputFile(const std::filesystem::path& path)
-      : path_(path), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) fail("create");
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-  ~OutputFile() { ::close(fd_); }
-
-  void write(const void* bytes, std::size_t size) {
-    const char* at = static_cast<const char*>(bytes);
-    while (size > 0) {
-      const ssize_t written = ::write(fd_, at, size);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) fail("write");
-      at += written;
-      size -= static_cast<std::size_t>(written);
-    }
-  }
-  void flush() {
-    if (::fsync(fd_) != 0) fail("flush");
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    throw_error(ErrorCode::kUnavailable, "cannot {} {}: {}", what, path_.string(), std::strerror(errno));
-  }
-  std::filesystem::path path_;
-  int fd_;
-};
 
 /// The bytes of an f32 tensor of that shape; nothing if an extent is negative or it has more than `most` bytes.
 std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t most) {
@@ -69,27 +37,72 @@ std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t most) {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::span<const TensorPlace> tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : path_(path) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::size_t offset = 0;
+  for (const TensorPlace& tensor : tensors) {
+    WEFT_CHECK(!header.contains(tensor.name), "two tensors are named {}", tensor.name);
+    const std::size_t end = missing_ + static_cast<std::size_t>(num_elements(tensor.shape)) * sizeof(float);
+    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {missing_, end}}};
+    begins_.push_back(std::exchange(missing_, end));
+  }
+  begins_.push_back(missing_);
+  std::string text = header.dump();
+  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  const std::uint64_t size = text.size();
+  text.insert(0, reinterpret_cast<const char*>(&size), sizeof size);
+  for (std::size_t& begin : begins_) begin += text.size();
+
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail("create");
+  try {
+    // A disk that has not enough room says so now, where it can.
+    if (::fallocate(fd_, 0, 0, static_cast<off_t>(begins_.back())) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("write");
+    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) fail("write");
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+SafetensorsWriter::~SafetensorsWriter() { ::close(fd_); }
+
+void SafetensorsWriter::fail(const char* what) const {
+  throw_error(ErrorCode::kUnavailable, "cannot {} {}: {}", what, path_.string(), std::strerror(errno));
+}
+
+void SafetensorsWriter::write(std::size_t tensor, std::size_t first, std::span<const float> values) {
+  std::size_t at = begins_[tensor] + first * sizeof(float);
+  WEFT_CHECK(at + values.size_bytes() <= begins_[tensor + 1], "{} values from {} on of tensor {}", values.size(), first, tensor);
+  const char* from = reinterpret_cast<const char*>(values.data());
+  for (std::size_t left = values.size_bytes(); left > 0;) {
+    const ssize_t written = ::pwrite(fd_, from, left, static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) fail("write");
+    from += written;
+    at += static_cast<std::size_t>(written);
+    left -= static_cast<std::size_t>(written);
+  }
+  missing_ -= values.size_bytes();
+}
+
+void SafetensorsWriter::flush() {
+  WEFT_CHECK(missing_ == 0, "{} bytes of {} were not written", missing_, path_.string());
+  if (::fsync(fd_) != 0) fail("flush");
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorPlace> places;
   for (const TensorView& tensor : tensors) {
     WEFT_CHECK(num_elements(tensor.shape) == static_cast<std::int64_t>(tensor.values.size()), "{}: {} values", tensor.name,
                tensor.values.size());
-    WEFT_CHECK(!header.contains(tensor.name), "two tensors are named {}", tensor.name);
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + tensor.values.size_bytes()}}};
-    offset += tensor.values.size_bytes();
+    places.push_back({tensor.name, tensor.shape});
   }
-  std::string text = header.dump();
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
-
-  OutputFile file(path);
-  const std::uint64_t size = text.size();
-  file.write(&size, sizeof size);
-  file.write(text.data(), text.size());
-  for (const TensorView& tensor : tensors) file.write(tensor.values.data(), tensor.values.size_bytes());
+  SafetensorsWriter file(path, places, metadata);
+  for (std::size_t i = 0; i < tensors.size(); ++i) file.write(i, 0, tensors[i].values);
   file.flush();
 }
 
@@ -149,6 +162,14 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
     damaged(error.what());
   }
   if (expected != body.size()) damaged("its tensors do not fill it");
+}
+
+void SafetensorsFile::forget(std::span<const float> values) const {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(values.data()) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(values.data() + values.size()) / page * page;
+  // Pages of a file that nobody writes to are read again when they are wanted.
+  if (end > begin) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 const TensorView& SafetensorsFile::tensor(const std::string& name) const {

@@ -18,6 +18,37 @@ struct TensorView {
   std::span<const float> values;
 };
 
+/// A tensor of a file that is being written.
+struct TensorPlace {
+  std::string name;
+  Shape shape;
+};
+
+/// A safetensors file of f32 tensors being written, part by part in any order. Replaces `path`, not atomically: write elsewhere
+/// and rename. One thread at a time.
+class SafetensorsWriter {
+ public:
+  /// Writes the header and takes the file's room on the disk. Throws Error(kUnavailable).
+  SafetensorsWriter(const std::filesystem::path& path, std::span<const TensorPlace> tensors,
+                    const std::map<std::string, std::string>& metadata = {});
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+  ~SafetensorsWriter();
+
+  /// Elements of the i-th tensor from `first` on. Throws Error(kUnavailable).
+  void write(std::size_t tensor, std::size_t first, std::span<const float> values);
+  /// All is on the disk when it returns. Every element must have been written.
+  void flush();
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+
+  const std::filesystem::path path_;
+  int fd_ = -1;
+  std::vector<std::size_t> begins_;  ///< Bytes from the start of the file; one more than there are tensors.
+  std::size_t missing_ = 0;          ///< Bytes that have not been written.
+};
+
 /// Writes a safetensors file: u64 header length | JSON header | tensors, little endian, in the given order.
 /// It is flushed to the disk before this returns. Replaces `path`, not atomically: write elsewhere and
 /// rename.
@@ -38,6 +69,8 @@ class SafetensorsFile {
   /// Throws Error(kNotFound) if there is no tensor of that name.
   const TensorView& tensor(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// Gives memory back that holds these values, for whom the file has been copied part by part; they may be read again.
+  void forget(std::span<const float> values) const;
 
  private:
   void parse(const std::filesystem::path& path);

@@ -25,8 +25,8 @@ std::int32_t draw(std::span<const float> logits, double temperature, std::int64_
   return order[std::min(static_cast<std::size_t>(chosen - sums.begin()), order.size() - 1)];
 }
 
-std::string generate(Device& device, const GptShape& shape, const std::vector<ParameterState>& parameters,
-                     const Tokenizer& tokenizer, const SampleConfig& sample, std::uint64_t seed, const std::stop_token& stop) {
+std::string generate(Device& device, const GptShape& shape, const std::vector<TensorView>& parameters, const Tokenizer& tokenizer,
+                     const SampleConfig& sample, std::uint64_t seed, const std::stop_token& stop) {
   GptShape one = shape;
   one.batch = 1;
   one.precision = DType::kF32;  // the optimizer's values, not their rounded copies

@@ -18,9 +18,8 @@ namespace weft::apps {
 ///
 /// The whole window is computed anew for every token, which is fast enough for a sample. Deterministic in the seed. Asked to
 /// stop, it gives the text so far. Throws Error(kIncompatible) if the parameters are not those of the shape.
-std::string generate(Device& device, const GptShape& shape, const std::vector<ParameterState>& parameters,
-                     const Tokenizer& tokenizer, const SampleConfig& sample, std::uint64_t seed,
-                     const std::stop_token& stop = {});
+std::string generate(Device& device, const GptShape& shape, const std::vector<TensorView>& parameters, const Tokenizer& tokenizer,
+                     const SampleConfig& sample, std::uint64_t seed, const std::stop_token& stop = {});
 
 /// The index that is drawn with `uniform` in [0, 1) from exp(logits / temperature), among the `top_k` largest (0: all).
 /// Temperature 0 gives the largest; equal ones, the first.

@@ -115,6 +115,7 @@ std::string to_json(const RunSummary& s) {
                                        {"exposed_transfer_seconds", s.exposed_transfer_seconds},
                                        {"hidden_transfer_share", number(s.hidden_share())},
                                        {"checkpoint_step", s.checkpoint_step},
+                                       {"checkpoint_seconds", s.checkpoint_seconds},
                                        {"sample", s.showing.text}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

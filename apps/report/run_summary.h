@@ -50,6 +50,7 @@ struct RunSummary {
   double exposed_transfer_seconds = 0;
   Showing showing = {};              ///< What the trained model can do.
   std::int64_t checkpoint_step = 0;  ///< The last checkpoint; 0: none.
+  double checkpoint_seconds = 0;     ///< How long training stood still for this run's checkpoints, all together.
 
   /// 1 - exposed / transfer time; nothing when there were no transfers.
   std::optional<double> hidden_share() const;

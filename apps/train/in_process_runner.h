@@ -13,9 +13,9 @@ class InProcessRunner final : public PlanRunner {
 
   const mesh::TrainingPlan& plan() const override { return plan_; }
   mesh::StepResult run(const mesh::StepRequest& request) override;
-  void gather() override { move("gather"); }
-  void scatter() override { move("scatter"); }
-  std::span<float> driver_block(const std::string& name) override { return training_.driver_block(name); }
+  void gather(const mesh::CheckpointBatch& batch) override { move(batch.gather.front().name); }
+  void scatter(const mesh::CheckpointBatch& batch) override { move(batch.scatter.front().name); }
+  std::span<float> checkpoint_buffer() override { return training_.driver_block(mesh::kCheckpointBuffer); }
   std::vector<DeviceTrace> take_traces() override;
 
  private:

@@ -2,9 +2,19 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
-
 namespace weft::apps {
+namespace {
+
+StatePiece state_piece(const mesh::CheckpointPiece& piece) {
+  return {piece.parameter, static_cast<StateBlock>(piece.block), static_cast<std::size_t>(piece.begin)};
+}
+
+std::span<float> part_of(std::span<float> buffer, const mesh::CheckpointPiece& piece) {
+  return buffer.subspan(piece.offset / sizeof(float), static_cast<std::size_t>(piece.count));
+}
+
+}  // namespace
+
 StepOutcome MeshEngine::step(const StepOrder& order) {
   mesh::StepRequest request;
   request.program = "train";
@@ -44,38 +54,27 @@ double MeshEngine::validate(std::int64_t batches) {
   return sum / static_cast<double>(batches);
 }
 
-std::vector<ParameterState> MeshEngine::gather() {
-  runner_.gather();
-  const auto copy = [&](const std::string& name) {
-    const std::span<const float> block = runner_.driver_block(name);
-    return std::vector<float>(block.begin(), block.end());
-  };
-  std::vector<ParameterState> states;
+ParameterList MeshEngine::parameters() const {
+  ParameterList list;
   for (const Parameter& parameter : runner_.plan().partition.graph.parameters()) {
     const Value& value = runner_.plan().partition.graph.value(parameter.value);
-    states.push_back({.name = value.name,
-                      .shape = value.type.shape,
-                      .values = copy("parameter/" + value.name),
-                      .first_moment = copy("first_moment/" + value.name),
-                      .second_moment = copy("second_moment/" + value.name)});
+    list.push_back({value.name, value.type.shape});
   }
-  return states;
+  return list;
 }
 
-void MeshEngine::restore(const std::vector<ParameterState>& states, std::int64_t /*steps_done*/) {
-  const auto parameters = runner_.plan().partition.graph.parameters();
-  bool fits = states.size() == parameters.size();
-  for (std::size_t i = 0; fits && i < states.size(); ++i) {
-    const Value& value = runner_.plan().partition.graph.value(parameters[i].value);
-    fits = states[i].name == value.name && states[i].shape == value.type.shape;
+void MeshEngine::gather(const TakePiece& take) {
+  for (const mesh::CheckpointBatch& batch : runner_.plan().checkpoint) {
+    runner_.gather(batch);
+    for (const mesh::CheckpointPiece& piece : batch.pieces) take(state_piece(piece), part_of(runner_.checkpoint_buffer(), piece));
   }
-  if (!fits) throw_error(ErrorCode::kIncompatible, "the checkpoint's parameters are not those of this model");
-  for (const ParameterState& state : states) {
-    std::ranges::copy(state.values, runner_.driver_block("parameter/" + state.name).begin());
-    std::ranges::copy(state.first_moment, runner_.driver_block("first_moment/" + state.name).begin());
-    std::ranges::copy(state.second_moment, runner_.driver_block("second_moment/" + state.name).begin());
+}
+
+void MeshEngine::restore(const GivePiece& give, std::int64_t /*steps_done*/) {
+  for (const mesh::CheckpointBatch& batch : runner_.plan().checkpoint) {
+    for (const mesh::CheckpointPiece& piece : batch.pieces) give(state_piece(piece), part_of(runner_.checkpoint_buffer(), piece));
+    runner_.scatter(batch);
   }
-  runner_.scatter();
 }
 
 }  // namespace weft::apps

@@ -6,6 +6,7 @@
 
 #include "apps/train/training_engine.h"
 #include "mesh/plan/training_plan.h"
+#include "mesh/program/checkpoint_programs.h"
 #include "mesh/runtime/step_result.h"
 
 namespace weft::apps {
@@ -17,10 +18,10 @@ class PlanRunner {
   virtual const mesh::TrainingPlan& plan() const = 0;
   /// Runs "train" or "validate" on all devices to its end; `request.run` is the runner's to fill in.
   virtual mesh::StepResult run(const mesh::StepRequest& request) = 0;
-  /// Parameters and moments from the devices to the driver's blocks, and back.
-  virtual void gather() = 0;
-  virtual void scatter() = 0;
-  virtual std::span<float> driver_block(const std::string& name) = 0;
+  /// A batch of parameters and moments of the plan from the devices to the driver's buffer, and back.
+  virtual void gather(const mesh::CheckpointBatch& batch) = 0;
+  virtual void scatter(const mesh::CheckpointBatch& batch) = 0;
+  virtual std::span<float> checkpoint_buffer() = 0;
   /// What was traced since the last take, by device.
   virtual std::vector<DeviceTrace> take_traces() = 0;
   /// Ends the devices where they are this runner's to end; the last call.
@@ -34,8 +35,9 @@ class MeshEngine final : public TrainingEngine {
 
   StepOutcome step(const StepOrder& order) override;
   double validate(std::int64_t batches) override;
-  std::vector<ParameterState> gather() override;
-  void restore(const std::vector<ParameterState>& parameters, std::int64_t steps_done) override;
+  ParameterList parameters() const override;
+  void gather(const TakePiece& take) override;
+  void restore(const GivePiece& give, std::int64_t steps_done) override;
   std::vector<DeviceTrace> take_traces() override { return runner_.take_traces(); }
   void release() override { runner_.release(); }
 

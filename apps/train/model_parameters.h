@@ -9,6 +9,6 @@ namespace weft::apps {
 
 /// Gives an evaluation's parameters the values of a trained model, by name.
 /// Throws Error(kIncompatible) if one is not among them, or has another shape.
-void set_parameters(Evaluation& evaluation, const std::vector<ParameterState>& states);
+void set_parameters(Evaluation& evaluation, const std::vector<TensorView>& states);
 
 }  // namespace weft::apps

@@ -1,8 +1,6 @@
 #include "apps/train/one_device_engine.h"
 
-#include <algorithm>
-
-#include "core/base/error.h"
+#include <utility>
 
 namespace weft::apps {
 namespace {
@@ -57,38 +55,37 @@ double OneDeviceEngine::validate(std::int64_t batches) {
   return sum / static_cast<double>(batches);
 }
 
-std::vector<ParameterState> OneDeviceEngine::gather() {
-  std::vector<ParameterState> result;
-  const auto parameters = graph_.graph.parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Value& value = graph_.graph.value(parameters[i].value);
-    result.push_back({.name = value.name,
-                      .shape = value.type.shape,
-                      .values = to_host(trainer_, trainer_.value(i)),
-                      .first_moment = to_host(trainer_, trainer_.first_moment(i)),
-                      .second_moment = to_host(trainer_, trainer_.second_moment(i))});
+ParameterList OneDeviceEngine::parameters() const {
+  ParameterList list;
+  for (const Parameter& parameter : graph_.graph.parameters()) {
+    const Value& value = graph_.graph.value(parameter.value);
+    list.push_back({value.name, value.type.shape});
   }
-  return result;
+  return list;
 }
 
-void OneDeviceEngine::restore(const std::vector<ParameterState>& states, std::int64_t steps_done) {
-  const auto parameters = graph_.graph.parameters();
-  bool fits = states.size() == parameters.size();
-  for (std::size_t i = 0; fits && i < states.size(); ++i) {
-    const Value& value = graph_.graph.value(parameters[i].value);
-    fits = states[i].name == value.name && states[i].shape == value.type.shape;
+void OneDeviceEngine::gather(const TakePiece& take) {
+  for (std::size_t i = 0; i < graph_.graph.parameters().size(); ++i) {
+    take({i, StateBlock::kValue, 0}, to_host(trainer_, trainer_.value(i)));
+    take({i, StateBlock::kFirstMoment, 0}, to_host(trainer_, trainer_.first_moment(i)));
+    take({i, StateBlock::kSecondMoment, 0}, to_host(trainer_, trainer_.second_moment(i)));
   }
-  if (!fits) throw_error(ErrorCode::kIncompatible, "the checkpoint's parameters are not those of this model");
+}
+
+void OneDeviceEngine::restore(const GivePiece& give, std::int64_t steps_done) {
   Stream& stream = trainer_.evaluation().stream();
-  const auto to_device = [&](const std::vector<float>& values, std::span<float> kept) {
+  std::vector<float> values;
+  const auto to_device = [&](const StatePiece& piece, std::span<float> kept) {
+    values.resize(kept.size());
+    give(piece, values);
     stream.copy(std::as_bytes(std::span(values)), std::as_writable_bytes(kept));
+    stream.synchronize();
   };
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    to_device(states[i].values, trainer_.value(i));
-    to_device(states[i].first_moment, trainer_.first_moment(i));
-    to_device(states[i].second_moment, trainer_.second_moment(i));
+  for (std::size_t i = 0; i < graph_.graph.parameters().size(); ++i) {
+    to_device({i, StateBlock::kValue, 0}, trainer_.value(i));
+    to_device({i, StateBlock::kFirstMoment, 0}, trainer_.first_moment(i));
+    to_device({i, StateBlock::kSecondMoment, 0}, trainer_.second_moment(i));
   }
-  stream.synchronize();
   trainer_.resume_after(steps_done);
 }
 

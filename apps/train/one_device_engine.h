@@ -21,8 +21,9 @@ class OneDeviceEngine final : public TrainingEngine {
 
   StepOutcome step(const StepOrder& order) override;
   double validate(std::int64_t batches) override;
-  std::vector<ParameterState> gather() override;
-  void restore(const std::vector<ParameterState>& parameters, std::int64_t steps_done) override;
+  ParameterList parameters() const override;
+  void gather(const TakePiece& take) override;
+  void restore(const GivePiece& give, std::int64_t steps_done) override;
   std::vector<DeviceTrace> take_traces() override;
 
  private:

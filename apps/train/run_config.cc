@@ -97,6 +97,7 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
   document.attempt([&] {
     if (const auto checkpoint = root.find("checkpoint")) config.checkpoint = parse_checkpoint(*checkpoint);
   });
+  config.layout.checkpoint_buffer = config.checkpoint.buffer;
   sound = sound && trains;
   if (sound && config.training.batch % config.layout.microbatches != 0) {
     sound = document.attempt([&] {

@@ -79,6 +79,8 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
                              {"bytes_sent_per_microbatch", sent},
                              {"path", path_json(plan, edge.op)}});
   }
+  json["driver"] = {{"checkpoint_buffer_bytes", mesh::checkpoint_buffer_bytes(plan.checkpoint)},
+                    {"checkpoint_parts", plan.checkpoint.size()}};
   for (const mesh::Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;
     for (const mesh::Persistent& block : program.persistents) persistent += block.bytes;
@@ -93,12 +95,12 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
 }
 
 /// What the app shows, on the device that this machine has for it; empty if it shows nothing. Borrows everything.
-std::function<Showing(const std::vector<ParameterState>&, const std::filesystem::path&)> show_of(const actors::AppRun& run,
-                                                                                                 const RunConfig& config,
-                                                                                                 const PreparedData& data,
-                                                                                                 const Screen& screen) {
+std::function<Showing(const std::vector<TensorView>&, const std::filesystem::path&)> show_of(const actors::AppRun& run,
+                                                                                             const RunConfig& config,
+                                                                                             const PreparedData& data,
+                                                                                             const Screen& screen) {
   if (!data.show) return {};
-  return [&](const std::vector<ParameterState>& parameters, const std::filesystem::path& folder) {
+  return [&](const std::vector<TensorView>& parameters, const std::filesystem::path& folder) {
     return show_on(
         driver_devices(config.cluster),
         [&](Device& device) {

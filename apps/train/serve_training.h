@@ -23,9 +23,9 @@ class GroupRunner final : public PlanRunner {
 
   const mesh::TrainingPlan& plan() const override { return group_->plan(); }
   mesh::StepResult run(const mesh::StepRequest& request) override { return group_->run(request); }
-  void gather() override { group_->gather(); }
-  void scatter() override { group_->scatter(); }
-  std::span<float> driver_block(const std::string& name) override { return group_->driver_block(name); }
+  void gather(const mesh::CheckpointBatch& batch) override { group_->gather(batch); }
+  void scatter(const mesh::CheckpointBatch& batch) override { group_->scatter(batch); }
+  std::span<float> checkpoint_buffer() override { return group_->checkpoint_buffer(); }
   std::vector<DeviceTrace> take_traces() override { return group_->take_traces(); }
   /// The device processes have ended when it returns.
   void release() override { group_.reset(); }

@@ -35,7 +35,7 @@ struct ModelDescription {
 /// What an app shows its trained model with. Borrows all of it for the call.
 struct ShowRequest {
   Device& device;  ///< To compute on; may be a GPU.
-  const std::vector<ParameterState>& parameters;
+  const std::vector<TensorView>& parameters;
   const std::filesystem::path& folder;  ///< The run's, for files that people may like.
   std::stop_token stop = {};            ///< Nobody waits for it any more: end with what there is, or throw Error(kCancelled).
 };

@@ -38,6 +38,7 @@ CheckpointConfig parse_checkpoint(const ConfigNode& node) {
   std::string resume;
   node.read("every", c.every, {.min = 0});
   node.read("keep", c.keep, {.min = 1, .max = 1000});
+  node.read_bytes("buffer", c.buffer, {.min = 1});
   node.read("resume", resume);
   node.finish();
   if (!resume.empty()) c.resume = resume;

@@ -38,10 +38,13 @@ class TrainingEngine {
   virtual StepOutcome step(const StepOrder& order) = 0;
   /// The mean loss of `batches` fixed batches of the held-out part.
   virtual double validate(std::int64_t batches) = 0;
-  /// Every parameter with its moments, whole, in the order of the graph.
-  virtual std::vector<ParameterState> gather() = 0;
-  /// Goes on from that state, after `steps_done` steps. Throws Error(kIncompatible) if names or shapes differ.
-  virtual void restore(const std::vector<ParameterState>& parameters, std::int64_t steps_done) = 0;
+  /// In the order of the graph.
+  virtual ParameterList parameters() const = 0;
+  /// Hands over every parameter with its moments, in pieces that are valid during the call. What `take` throws is thrown between
+  /// two transfers: the engine can go on.
+  virtual void gather(const TakePiece& take) = 0;
+  /// Goes on from that state, after `steps_done` steps.
+  virtual void restore(const GivePiece& give, std::int64_t steps_done) = 0;
   /// What was traced since the last take, a trace per device.
   virtual std::vector<DeviceTrace> take_traces() = 0;
   /// Gives back the devices, with their memory, which others may want now. The last call.

@@ -7,13 +7,18 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "apps/checkpoint/branch.h"
 #include "apps/checkpoint/checkpoint.h"
+#include "apps/checkpoint/safetensors.h"
 #include "apps/report/loss_plot.h"
 #include "apps/report/metrics.h"
 #include "apps/report/timeline_plot.h"
@@ -50,6 +55,21 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
                              if (!same && fs::exists(theirs)) copy_metrics(theirs, own);
                              MetricsFile(own, step);  // drops the lines after it
                            }});
+}
+
+bool same_parameters(const ParameterList& a, const ParameterList& b) {
+  return std::ranges::equal(a, b,
+                            [](const TensorPlace& x, const TensorPlace& y) { return x.name == y.name && x.shape == y.shape; });
+}
+
+/// What this machine could give to a process now; nothing where the system does not tell.
+std::optional<std::uint64_t> available_memory() {
+  std::ifstream in("/proc/meminfo");
+  for (std::string line; std::getline(in, line);) {
+    unsigned long long kib = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) return std::uint64_t{kib} << 10;
+  }
+  return std::nullopt;
 }
 
 /// Throws Error(kUnavailable) if the disk does not take it all.
@@ -90,6 +110,13 @@ class Loop {
     if (resumed_from) store_.follow(*resumed_from);
   }
 
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  ~Loop() {
+    std::error_code ignored;
+    if (!temporary_.empty()) fs::remove(temporary_, ignored);
+  }
+
   RunSummary go() {
     try {
       summary_.outcome = "done";
@@ -103,11 +130,11 @@ class Loop {
           break;
         }
       }
-      const std::vector<ParameterState> parameters = last_state();
+      const fs::path last = last_values();
       progress_.finish();
       if (num_traced_ > 0 && num_traced_ < kNumTraced) write_traces();
       engine_.release();
-      if (run_.show && summary_.outcome == "done") show(parameters);
+      if (run_.show && summary_.outcome == "done") show(last);
     } catch (...) {
       summary_.outcome = "failed: " + current_error().message();
       progress_.finish();
@@ -199,15 +226,30 @@ class Loop {
   /// What becomes of the run when the disk refuses a checkpoint.
   enum class OnRefusal : std::uint8_t { kGoOn, kFail };
 
-  std::vector<ParameterState> write_checkpoint(std::int64_t step, OldOnes old_ones, OnRefusal on_refusal) {
+  void write_checkpoint(std::int64_t step, OldOnes old_ones, OnRefusal on_refusal) {
     doing(fmt::format("writing the checkpoint of step {}", step));
     checkpoint_due_ = false;
-    Checkpoint checkpoint{.step = step, .seed = run_.seed, .model_digest = run_.model_digest, .parameters = engine_.gather()};
     try_metrics([&] { metrics_.flush(); });
+    const TimePoint begun = around_.clock.now();
+    bool refused = true;  // by the disk, not by the devices
+    const CheckpointHeading heading{step, run_.seed, run_.model_digest, engine_.parameters()};
     try {
-      store_.write(checkpoint, old_ones);
+      newest_ = store_.write(
+          heading,
+          [&](const TakePiece& take) {
+            refused = false;
+            engine_.gather([&](const StatePiece& piece, std::span<const float> values) {
+              refused = true;
+              take(piece, values);
+              refused = false;
+            });
+            refused = true;
+          },
+          old_ones);
       summary_.checkpoint_step = step;
+      summary_.checkpoint_seconds += in_seconds(around_.clock.now() - begun);
     } catch (const Error& error) {
+      if (!refused) throw;
       if (error.code() == ErrorCode::kFailedPrecondition)
         throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}", error.message(), remedy());
       const std::string newest =
@@ -219,7 +261,6 @@ class Loop {
                                  step, newest, error.message(),
                                  std::min((step / run_.checkpoint.every + 1) * run_.checkpoint.every, run_.training.steps)));
     }
-    return std::move(checkpoint.parameters);
   }
 
   /// Metrics are not worth a run: when the disk refuses them it is told once, and lines are written when there is room again.
@@ -233,21 +274,44 @@ class Loop {
     }
   }
 
-  /// The parameters at the end, and a checkpoint of them where the configuration wants any.
-  std::vector<ParameterState> last_state() {
-    if (run_.checkpoint.every > 0)
-      return write_checkpoint(summary_.steps, last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep,
-                              OnRefusal::kFail);
-    return run_.show ? engine_.gather() : std::vector<ParameterState>();
+  /// Writes the last checkpoint, or, where the configuration wants none and the app shows something, a file of values alone.
+  /// Gives the file that the model can be shown from when the devices are gone; empty if there is none.
+  fs::path last_values() {
+    if (run_.checkpoint.every > 0) {
+      write_checkpoint(summary_.steps, last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep, OnRefusal::kFail);
+      return model_file(newest_);
+    }
+    if (!run_.show || summary_.outcome != "done") return {};
+    temporary_ = around_.directory.path() / ".shown.safetensors";
+    try {
+      SafetensorsWriter values(temporary_, engine_.parameters());
+      engine_.gather([&](const StatePiece& piece, std::span<const float> part) {
+        if (piece.block == StateBlock::kValue) values.write(piece.parameter, piece.first, part);
+      });
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnavailable) throw;
+      not_shown(error.message());
+      return {};
+    }
+    return temporary_;
   }
 
-  void show(const std::vector<ParameterState>& parameters) {
+  void not_shown(const std::string& why) {
+    progress_.note("  the run is done, but what the model can do could not be shown: " + why);
+  }
+
+  void show(const fs::path& file) {
+    if (file.empty()) return;
     doing("the training is done and saved; showing what the model can do");
+    const std::uint64_t needed = static_cast<std::uint64_t>(run_.parameters) * sizeof(float);
+    if (const auto free = available_memory(); free && needed > *free)
+      return not_shown(fmt::format("its parameters take {}, and this machine has {} of memory free", format_bytes(needed),
+                                   format_bytes(*free)));
     try {
-      summary_.showing = run_.show(parameters, around_.directory.path());
+      const SafetensorsFile values(file);
+      summary_.showing = run_.show(values.tensors(), around_.directory.path());
     } catch (...) {
-      progress_.note("  the run is done, but what the model can do could not be shown: " + current_error().message());
-      return;
+      return not_shown(current_error().message());
     }
     const Showing& showing = summary_.showing;
     try {
@@ -299,6 +363,8 @@ class Loop {
   std::int64_t last_sound_;   ///< The last step whose loss and gradients were finite; before the first, where the run began.
   std::int64_t skipped_ = 0;  ///< Updates, by this process.
   bool checkpoint_due_ = false;
+  fs::path temporary_;            ///< Removed at the end.
+  fs::path newest_;               ///< Checkpoint, of this process.
   bool metrics_refused_ = false;  ///< It has been told.
   MetricsFile metrics_;
   CheckpointStore store_;
@@ -314,7 +380,8 @@ struct Resumed {
 Resumed resume(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
   if (!run.checkpoint.resume) return {};
   const fs::path path = find_checkpoint(*run.checkpoint.resume);
-  const Checkpoint checkpoint = read_checkpoint(path);
+  const StoredCheckpoint stored(path);
+  const CheckpointHeading& checkpoint = stored.heading();
   if (checkpoint.model_digest != run.model_digest)
     throw_error(
         ErrorCode::kIncompatible,
@@ -324,7 +391,9 @@ Resumed resume(const TrainingRun& run, TrainingEngine& engine, const Surrounding
     throw_error(ErrorCode::kFailedPrecondition,
                 "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N", path.string(),
                 checkpoint.step);
-  engine.restore(checkpoint.parameters, checkpoint.step);
+  if (!same_parameters(checkpoint.parameters, engine.parameters()))
+    throw_error(ErrorCode::kIncompatible, "the checkpoint's parameters are not those of this model");
+  engine.restore([&](const StatePiece& piece, std::span<float> values) { stored.read(piece, values); }, checkpoint.step);
   const auto aside = take_over(path, checkpoint.step, around.directory);
   fmt::print(around.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
   if (aside)

@@ -31,7 +31,7 @@ struct TrainingRun {
   std::string subtitle;  ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
   /// What the trained model can do; called when the engine's devices were given back. What it throws is told, and the run is done
   /// all the same. Empty: the app shows nothing.
-  std::function<Showing(const std::vector<ParameterState>&, const std::filesystem::path& folder)> show;
+  std::function<Showing(const std::vector<TensorView>&, const std::filesystem::path& folder)> show;
   TimePoint started = {};  ///< Of the driver, for the time to the first step.
 };
 

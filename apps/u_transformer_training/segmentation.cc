@@ -56,7 +56,7 @@ Picture coloured(const BrainSlice& slice, const Segmentation& regions, int heigh
 
 }  // namespace
 
-std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape, const std::vector<ParameterState>& parameters,
+std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape, const std::vector<TensorView>& parameters,
                                   const std::vector<BrainSlice>& slices, const std::stop_token& stop) {
   UTransformerShape one = shape;
   one.batch = 1;

@@ -20,7 +20,7 @@ using Segmentation = std::vector<std::uint8_t>;
 /// What a U-Transformer of this shape with these parameters sees in each slice: the likeliest region of each pixel. On one
 /// device, slice by slice. Throws Error(kIncompatible) if the parameters are not those of the shape, Error(kCancelled) if asked
 /// to stop.
-std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape, const std::vector<ParameterState>& parameters,
+std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape, const std::vector<TensorView>& parameters,
                                   const std::vector<BrainSlice>& slices, const std::stop_token& stop = {});
 
 /// How well two segmentations agree, region by region, over any number of slices: Dice's coefficient

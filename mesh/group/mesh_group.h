@@ -53,8 +53,7 @@ class MeshGroup final {
       plan_ = make_training_plan(layout, model_, places_);
       open();
       plan_gpu_transfers();
-      for (const auto* programs : {&plan_.train.programs, &plan_.validate.programs, &plan_.gather, &plan_.scatter})
-        install(*programs);
+      for (const auto* programs : plan_.all_programs()) install(*programs);
       initialize();
       return 0;
     });
@@ -95,11 +94,11 @@ class MeshGroup final {
     });
   }
 
-  /// Brings parameters and moments into the driver's blocks (see checkpoint_blocks()).
-  void gather() { move("gather"); }
-  /// Brings the driver's blocks to the devices.
-  void scatter() { move("scatter"); }
-  std::span<float> driver_block(const std::string& name) { return driver_->block(name); }
+  /// Brings a batch of parameters and moments into the driver's buffer.
+  void gather(const CheckpointBatch& batch) { move(batch.gather.front().name); }
+  /// Brings the driver's buffer to the devices.
+  void scatter(const CheckpointBatch& batch) { move(batch.scatter.front().name); }
+  std::span<float> checkpoint_buffer() { return driver_->block(kCheckpointBuffer); }
 
   /// What was traced since the last take, by device.
   std::vector<DeviceTrace> take_traces() {

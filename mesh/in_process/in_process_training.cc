@@ -128,7 +128,7 @@ void InProcessTraining::open_communicators(const TrainingPlan& plan) {
 
 void InProcessTraining::use(const TrainingPlan& plan) {
   open_communicators(plan);
-  for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
+  for (const auto* programs : plan.all_programs()) {
     for (const Program& program : *programs) sides_[program.device.value()]->install(program);
   }
 }

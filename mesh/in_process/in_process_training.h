@@ -43,7 +43,7 @@ class InProcessTraining final {
   StepResult run(const StepRequest& request);
   std::vector<StepReport> run_on_devices(const StepRequest& request);
 
-  /// A block of the driver after run({"gather"}), or to fill before run({"scatter"}).
+  /// A block of the driver: kCheckpointBuffer, after a batch was gathered, or to fill before it is scattered.
   std::span<float> driver_block(const std::string& name);
 
  private:

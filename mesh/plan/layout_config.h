@@ -53,6 +53,8 @@ struct LayoutConfig {
   Payload payload = Payload::kTensors;
   /// Bytes that a device may hold; absent: any number.
   std::optional<std::uint64_t> memory;
+  /// What the driver holds of a checkpoint at a time. Who reads `checkpoint:` fills it in.
+  std::uint64_t checkpoint_buffer = std::uint64_t{256} << 20;
   /// Runs instead of the named schedule, if there is one: `schedule: FILE.csv`, or made in C++. The actors' stages must be those
   /// of the meshes.
   std::optional<Schedule> own_schedule;

@@ -74,7 +74,7 @@ Schedule forwards_of(const Schedule& schedule) {
 /// Of the programs, which run one at a time.
 std::uint64_t arena_bytes(const TrainingPlan& plan, transfer::DeviceId device) {
   std::uint64_t most = 0;
-  for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
+  for (const auto* programs : plan.all_programs()) {
     for (const Program& program : *programs) {
       if (program.device == device) most = std::max(most, program.arena_bytes);
     }
@@ -117,8 +117,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
   options.network = plan.network;
   CompileOptions validate_options = options;
   validate_options.name = "validate";
-  plan.gather = compile_checkpoint(plan.partition, CheckpointDirection::kGather, plan.driver(), plan.topology);
-  plan.scatter = compile_checkpoint(plan.partition, CheckpointDirection::kScatter, plan.driver(), plan.topology);
+  plan.checkpoint = compile_checkpoint(plan.partition, plan.driver(), plan.topology, layout.checkpoint_buffer);
   request.graph = model.validate;
   request.loss = model.validate_loss;
   request.gradients.clear();
@@ -148,6 +147,12 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
 
 }  // namespace
 
+std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
+  std::vector<const std::vector<Program>*> all = {&train.programs, &validate.programs};
+  for (const CheckpointBatch& batch : checkpoint) all.insert(all.end(), {&batch.gather, &batch.scatter});
+  return all;
+}
+
 MeshPlaces plan_places(const LayoutConfig& layout, const std::vector<std::pair<std::string, std::uint32_t>>& hosts) {
   actors::Placement placement;
   for (const auto& [name, devices] : hosts) placement.add_host(name, devices);
@@ -167,7 +172,7 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 
 std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device) {
   std::map<std::string, std::uint64_t> blocks;
-  for (const auto* programs : {&plan.train.programs, &plan.validate.programs, &plan.gather, &plan.scatter}) {
+  for (const auto* programs : plan.all_programs()) {
     for (const Program& program : *programs) {
       if (program.device != device) continue;
       for (const Persistent& block : program.persistents) blocks[block.name] = block.bytes;
@@ -327,6 +332,9 @@ std::string describe(const TrainingPlan& plan, bool programs) {
                         plan.partition.meshes[static_cast<std::size_t>(term.to_mesh)].name());
   }
   text += gpu_transfers_text(plan);
+  text += fmt::format(
+      "\ndriver\n  {} for checkpoints (checkpoint.buffer), which pass through it in {} part{}; training stands still meanwhile\n",
+      format_bytes(checkpoint_buffer_bytes(plan.checkpoint)), plan.checkpoint.size(), plan.checkpoint.size() == 1 ? "" : "s");
   text += "\ndevices\n";
   for (const Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;

@@ -11,6 +11,7 @@
 #include "mesh/partition/partition.h"
 #include "mesh/pipeline/schedule.h"
 #include "mesh/plan/layout_config.h"
+#include "mesh/program/checkpoint_programs.h"
 #include "mesh/program/compile.h"
 #include "transfer/topology/network.h"
 
@@ -44,13 +45,14 @@ struct TrainingPlan {
   Schedule schedule;               ///< What `train` runs; of `auto` what it begins with.
   Compiled train;
   Compiled validate;
-  CollectiveUse collectives;     ///< Of `train` and `validate`.
-  std::vector<Program> gather;   ///< The last one is the driver's.
-  std::vector<Program> scatter;  ///< The last one is the driver's.
+  CollectiveUse collectives;                ///< Of `train` and `validate`.
+  std::vector<CheckpointBatch> checkpoint;  ///< Parameters and moments to the driver and back, a buffer's worth at a time.
 
   transfer::DeviceId driver() const { return transfer::DeviceId(static_cast<std::uint32_t>(topology.num_devices() - 1)); }
   /// Number of devices that compute.
   int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
+  /// Those of all programs: of steps and of checkpoints.
+  std::vector<const std::vector<Program>*> all_programs() const;
 };
 
 /// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model, a shape does not divide, or a device would

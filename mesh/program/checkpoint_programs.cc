@@ -1,6 +1,11 @@
 #include "mesh/program/checkpoint_programs.h"
 
-#include <array>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "mesh/program/emitter.h"
@@ -8,86 +13,282 @@
 namespace weft::mesh {
 namespace {
 
-/// Starts one side's part of a transfer on a block that stays. Gives its buffer.
-std::uint32_t start_part(Emitter& emitter, const transfer::ReshardPlan& plan, transfer::DeviceId device, const std::string& block,
-                         std::uint32_t op, const TensorType& type, bool is_source) {
-  transfer::DevicePart part = plan.device_part(device);
-  const std::uint32_t buffer = emitter.add_persistent_buffer(emitter.persistent(block, type.bytes()), 0, type);
-  if (part.empty()) return buffer;
-  const std::uint32_t transfer = emitter.add_transfer({block, TransferKind::kCheckpoint, op, std::move(part)});
-  const auto source = is_source ? std::optional(buffer) : std::nullopt;
-  const auto destination = is_source ? std::nullopt : std::optional(buffer);
-  emitter.start(transfer, -1, source, destination);
-  return buffer;
+constexpr std::uint64_t kAlignment = 64;
+/// Every part has a program on every device: beyond this the buffer grows.
+constexpr std::uint64_t kMostParts = 1024;
+
+enum class Direction : std::uint8_t { kGather, kScatter };
+
+std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::uint64_t bytes_of(const CheckpointPiece& piece) { return static_cast<std::uint64_t>(piece.count) * sizeof(float); }
+
+/// Where a parameter lies on a mesh.
+struct Placed {
+  std::size_t mesh = 0;
+  bool is_home = false;
+  const LocalValue* local = nullptr;
+};
+
+/// By parameter: the meshes that have it.
+std::vector<std::vector<Placed>> places_of_parameters(const Partition& partition) {
+  std::vector<std::vector<Placed>> places(partition.graph.parameters().size());
+  for (std::size_t m = 0; m < partition.meshes.size(); ++m) {
+    for (const LocalParameter& parameter : partition.per_mesh[m].parameters) {
+      places[static_cast<std::size_t>(parameter.parameter)].push_back(
+          {m, parameter.is_home, &partition.per_mesh[m].locals[parameter.value.value()]});
+    }
+  }
+  return places;
 }
 
-/// Rounds the copy of a shard that ops read, when `value` has arrived.
-void round_working_copy(Emitter& emitter, const std::string& parameter, const TensorType& type, std::uint32_t value) {
-  const std::int32_t block = emitter.persistent(block_that_ops_read(parameter, type.dtype), type.bytes());
-  emitter.run({OpKind::kToBF16, {}}, {value}, {emitter.add_persistent_buffer(block, 0, type)}, false);
+const Value& value_of(const Partition& partition, std::uint32_t parameter) {
+  return partition.graph.value(partition.graph.parameters()[parameter].value);
+}
+
+/// Elements of one step along the first dimension.
+std::int64_t row_elements(const Shape& shape) {
+  return shape.empty() || shape.front() == 0 ? 1 : num_elements(shape) / shape.front();
+}
+
+/// Fills batches in the graph's order. A tensor that fits the buffer is never cut.
+std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partition, std::uint64_t asked_bytes) {
+  std::uint64_t all = 0;
+  for (std::uint32_t p = 0; p < partition.graph.parameters().size(); ++p) {
+    const Value& value = value_of(partition, p);
+    all += static_cast<std::uint64_t>(value.type.elements()) * sizeof(float) * checkpoint_blocks(value.name).size();
+  }
+  const std::uint64_t buffer_bytes = std::max(asked_bytes, all / kMostParts);
+  std::vector<std::vector<CheckpointPiece>> batches(1);
+  std::uint64_t used = 0;
+  const auto add = [&](CheckpointPiece piece) {
+    if (!batches.back().empty() && used + bytes_of(piece) > buffer_bytes) {
+      batches.emplace_back();
+      used = 0;
+    }
+    piece.offset = used;
+    used = aligned(used + bytes_of(piece));
+    batches.back().push_back(piece);
+  };
+  for (std::uint32_t p = 0; p < partition.graph.parameters().size(); ++p) {
+    const Value& value = value_of(partition, p);
+    const std::int64_t elements = value.type.elements(), row = row_elements(value.type.shape);
+    const std::int64_t rows_that_fit = static_cast<std::int64_t>(buffer_bytes / sizeof(float)) / row;
+    const bool fits = static_cast<std::uint64_t>(elements) * sizeof(float) <= buffer_bytes;
+    const std::int64_t most = fits ? std::max<std::int64_t>(elements, 1) : std::max<std::int64_t>(rows_that_fit, 1) * row;
+    for (std::uint32_t block = 0; block < checkpoint_blocks(value.name).size(); ++block) {
+      for (std::int64_t begin = 0; begin < elements; begin += most) add({p, block, begin, std::min(most, elements - begin), 0});
+    }
+  }
+  return batches;
+}
+
+/// The rows of a piece, as a region of the whole parameter.
+Region rows_of(const CheckpointPiece& piece, const Shape& shape) {
+  const Region whole = Region::whole(shape);
+  if (shape.empty()) return whole;
+  std::vector<Interval> intervals(whole.intervals().begin(), whole.intervals().end());
+  const std::int64_t row = row_elements(shape);
+  intervals.front() = {piece.begin / row, (piece.begin + piece.count) / row};
+  return Region(std::move(intervals));
+}
+
+/// `region` as seen from the first row of `rows`.
+Region from_row(const Region& region, const Region& rows) {
+  std::vector<Interval> intervals(region.intervals().begin(), region.intervals().end());
+  if (intervals.empty()) return region;
+  intervals.front() = {intervals.front().begin - rows[0].begin, intervals.front().end - rows[0].begin};
+  return Region(std::move(intervals));
+}
+
+Shape shape_of(const Region& region) {
+  Shape shape;
+  for (const Interval& interval : region.intervals()) shape.push_back(interval.end - interval.begin);
+  return shape;
+}
+
+/// The rows of a piece on one device: part of its shard, without gaps.
+struct DeviceRows {
+  std::uint64_t begin = 0;  ///< Elements from the start of the shard.
+  Shape shape = {};
+};
+
+/// One piece between its mesh and the driver's buffer.
+struct PieceTransfer {
+  transfer::ReshardPlan plan;
+  std::map<transfer::DeviceId, DeviceRows> rows;  ///< Of the devices that have any.
+};
+
+PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piece, const Placed& place, Direction direction,
+                         transfer::DeviceId driver, const transfer::Topology& topology) {
+  const Shape& shape = value_of(partition, piece.parameter).type.shape;
+  const DeviceMesh& mesh = partition.meshes[place.mesh];
+  const Region rows = rows_of(piece, shape);
+  const TensorType type{DType::kF32, shape_of(rows)};
+  PieceTransfer result;
+  transfer::ShardMap shards{type.shape, {}};
+  for (const auto& shard : shard_map(shape, place.local->spec, mesh).shards) {
+    const auto own = shard.region.intersect(rows);
+    if (!own) continue;
+    shards.shards.push_back({shard.device, from_row(*own, rows)});
+    const Shape local = shape_of(shard.region);
+    const std::int64_t skipped = shape.empty() ? 0 : ((*own)[0].begin - shard.region[0].begin) * row_elements(local);
+    result.rows[shard.device] = {static_cast<std::uint64_t>(skipped), shape_of(*own)};
+  }
+  const transfer::ShardMap whole{type.shape, {{driver, Region::whole(type.shape)}}};
+  const bool gather = direction == Direction::kGather;
+  const transfer::ReshardTask task{type, gather ? shards : whole, gather ? whole : shards};
+  // All replicas are equal, and the plan takes the first; to the devices each byte leaves the driver once per host.
+  result.plan = transfer::plan_reshard(task, topology, gather ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
+  return result;
+}
+
+/// A value and its moments are cut alike, mostly: planned once.
+class PiecePlans {
+ public:
+  PiecePlans(const Partition& partition, Direction direction, transfer::DeviceId driver, const transfer::Topology& topology)
+      : partition_(partition), direction_(direction), driver_(driver), topology_(topology) {}
+
+  const PieceTransfer& of(const CheckpointPiece& piece, const Placed& place) {
+    const Key key{piece.parameter, place.mesh, piece.begin, piece.count};
+    const auto found = plans_.find(key);
+    if (found != plans_.end()) return found->second;
+    return plans_.emplace(key, plan_piece(partition_, piece, place, direction_, driver_, topology_)).first->second;
+  }
+
+ private:
+  using Key = std::tuple<std::uint32_t, std::size_t, std::int64_t, std::int64_t>;
+  const Partition& partition_;
+  const Direction direction_;
+  const transfer::DeviceId driver_;
+  const transfer::Topology& topology_;
+  std::map<Key, PieceTransfer> plans_;
+};
+
+/// Programs of one batch in one direction.
+class BatchCompiler {
+ public:
+  BatchCompiler(const Partition& partition, PiecePlans& plans, Direction direction, const std::string& name,
+                transfer::DeviceId driver, std::uint64_t buffer_bytes)
+      : partition_(partition),
+        plans_(plans),
+        direction_(direction),
+        driver_(driver),
+        buffer_bytes_(buffer_bytes),
+        driver_emitter_(name, driver, "driver") {
+    for (const DeviceMesh& mesh : partition.meshes) {
+      for (int rank = 0; rank < mesh.size(); ++rank) {
+        const transfer::DeviceId device = mesh.devices()[static_cast<std::size_t>(rank)];
+        emitter_of_.emplace(device, emitters_.size());
+        emitters_.emplace_back(name, device, device_name(mesh, rank));
+      }
+    }
+  }
+
+  void add(const CheckpointPiece& piece, const Placed& place) {
+    const bool gather = direction_ == Direction::kGather;
+    const Value& value = value_of(partition_, piece.parameter);
+    const std::string block = checkpoint_blocks(value.name)[piece.block];
+    const PieceTransfer& planned = plans_.of(piece, place);
+    const DeviceMesh& mesh = partition_.meshes[place.mesh];
+    for (int rank = 0; rank < mesh.size(); ++rank) {
+      const transfer::DeviceId device = mesh.devices()[static_cast<std::size_t>(rank)];
+      const std::uint64_t shard_elements =
+          static_cast<std::uint64_t>(num_elements(local_shape(value.type.shape, place.local->spec, mesh, rank)));
+      Emitter& emitter = emitters_[emitter_of_.at(device)];
+      const auto rows = planned.rows.find(device);
+      if (rows == planned.rows.end()) continue;
+      const std::uint32_t buffer =
+          emitter.add_persistent_buffer(emitter.persistent(block, shard_elements * sizeof(float)),
+                                        rows->second.begin * sizeof(float), {DType::kF32, rows->second.shape});
+      start(emitter, planned.plan.device_part(device), block, buffer, gather);
+      if (gather || piece.block != 0 || value.type.dtype == DType::kF32) continue;
+      const std::uint64_t element = size_of(value.type.dtype);
+      const std::int32_t working =
+          emitter.persistent(block_that_ops_read(value.name, value.type.dtype), shard_elements * element);
+      to_round_.push_back(
+          {emitter_of_.at(device), buffer,
+           emitter.add_persistent_buffer(working, rows->second.begin * element, {value.type.dtype, rows->second.shape})});
+    }
+    const std::uint32_t buffer =
+        driver_emitter_.add_persistent_buffer(driver_emitter_.persistent(kCheckpointBuffer, buffer_bytes_), piece.offset,
+                                              {DType::kF32, shape_of(rows_of(piece, value.type.shape))});
+    start(driver_emitter_, planned.plan.device_part(driver_), block, buffer, !gather);
+    ++op_;
+  }
+
+  std::vector<Program> finish() {
+    // When all is under way: the copies that ops read, from values that have arrived.
+    for (const WorkingCopy& copy : to_round_)
+      emitters_[copy.emitter].run({OpKind::kToBF16, {}}, {copy.value}, {copy.working}, false);
+    std::vector<Program> programs;
+    emitters_.push_back(std::move(driver_emitter_));
+    for (Emitter& emitter : emitters_) {
+      emitter.wait_for_all();
+      programs.push_back(emitter.finish());
+    }
+    validate(programs);
+    return programs;
+  }
+
+ private:
+  struct WorkingCopy {
+    std::size_t emitter = 0;
+    std::uint32_t value = 0, working = 0;
+  };
+
+  void start(Emitter& emitter, transfer::DevicePart part, const std::string& block, std::uint32_t buffer, bool is_source) {
+    if (part.empty()) return;
+    const std::uint32_t transfer = emitter.add_transfer({block, TransferKind::kCheckpoint, op_, std::move(part)});
+    const auto source = is_source ? std::optional(buffer) : std::nullopt;
+    const auto destination = is_source ? std::nullopt : std::optional(buffer);
+    emitter.start(transfer, -1, source, destination);
+  }
+
+  const Partition& partition_;
+  PiecePlans& plans_;
+  const Direction direction_;
+  const transfer::DeviceId driver_;
+  const std::uint64_t buffer_bytes_;
+  Emitter driver_emitter_;
+  std::vector<Emitter> emitters_;  ///< Mesh by mesh, rank by rank.
+  std::map<transfer::DeviceId, std::size_t> emitter_of_;
+  std::vector<WorkingCopy> to_round_;
+  std::uint32_t op_ = 0;
+};
+
+std::uint64_t end_of(const std::vector<CheckpointPiece>& pieces) {
+  return pieces.empty() ? 0 : aligned(pieces.back().offset + bytes_of(pieces.back()));
 }
 
 }  // namespace
 
-std::vector<Program> compile_checkpoint(const Partition& partition, CheckpointDirection direction, transfer::DeviceId driver,
-                                        const transfer::Topology& topology) {
-  const bool gather = direction == CheckpointDirection::kGather;
-  const std::string name = gather ? "gather" : "scatter";
-  Emitter driver_emitter(name, driver, "driver");
-  std::vector<Emitter> emitters;
-  struct WorkingCopy {
-    std::size_t emitter = 0;
-    std::string parameter;
-    TensorType type;
-    std::uint32_t value = 0;
-  };
-  std::vector<WorkingCopy> to_round;  ///< When all is under way.
-  std::uint32_t op = 0;
-  for (std::size_t m = 0; m < partition.meshes.size(); ++m) {
-    const DeviceMesh& mesh = partition.meshes[m];
-    const std::size_t first = emitters.size();
-    for (int rank = 0; rank < mesh.size(); ++rank) {
-      emitters.emplace_back(name, mesh.devices()[static_cast<std::size_t>(rank)], device_name(mesh, rank));
-    }
-    for (const LocalParameter& parameter : partition.per_mesh[m].parameters) {
-      if (gather && !parameter.is_home) continue;  // All copies are equal.
-      const LocalValue& local = partition.per_mesh[m].locals[parameter.value.value()];
-      const Value& value = partition.graph.value(local.value);
-      const transfer::ShardMap whole{value.type.shape, {{driver, Region::whole(value.type.shape)}}};
-      const transfer::ShardMap shards = shard_map(value.type.shape, local.spec, mesh);
-      const TensorType state{DType::kF32, value.type.shape};
-      const transfer::ReshardTask task{state, gather ? shards : whole, gather ? whole : shards};
-      const transfer::ReshardPlan plan =
-          transfer::plan_reshard(task, topology, gather ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
-      const auto shape = [&](int rank) { return local_shape(value.type.shape, local.spec, mesh, rank); };
-      std::vector<std::uint32_t> values;  // The first block, by rank.
-      for (const std::string& block : checkpoint_blocks(value.name)) {
-        for (int rank = 0; rank < mesh.size(); ++rank) {
-          values.push_back(start_part(emitters[first + static_cast<std::size_t>(rank)], plan,
-                                      mesh.devices()[static_cast<std::size_t>(rank)], block, op, {DType::kF32, shape(rank)},
-                                      gather));
-        }
-        start_part(driver_emitter, plan, driver, block, op, state, !gather);
-        ++op;
-      }
-      if (gather || value.type.dtype == DType::kF32) continue;
-      for (int rank = 0; rank < mesh.size(); ++rank) {
-        to_round.push_back({first + static_cast<std::size_t>(rank),
-                            value.name,
-                            {value.type.dtype, shape(rank)},
-                            values[static_cast<std::size_t>(rank)]});
+std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition, transfer::DeviceId driver,
+                                                const transfer::Topology& topology, std::uint64_t buffer_bytes) {
+  const std::vector<std::vector<Placed>> places = places_of_parameters(partition);
+  const std::vector<std::vector<CheckpointPiece>> filled = fill_batches(partition, buffer_bytes);
+  std::uint64_t most = 0;
+  for (const auto& pieces : filled) most = std::max(most, end_of(pieces));
+  PiecePlans gathers(partition, Direction::kGather, driver, topology), scatters(partition, Direction::kScatter, driver, topology);
+  std::vector<CheckpointBatch> batches;
+  for (std::size_t i = 0; i < filled.size(); ++i) {
+    BatchCompiler gather(partition, gathers, Direction::kGather, fmt::format("gather.{}", i), driver, most);
+    BatchCompiler scatter(partition, scatters, Direction::kScatter, fmt::format("scatter.{}", i), driver, most);
+    for (const CheckpointPiece& piece : filled[i]) {
+      for (const Placed& place : places[piece.parameter]) {
+        if (place.is_home) gather.add(piece, place);
+        scatter.add(piece, place);
       }
     }
+    batches.push_back({filled[i], gather.finish(), scatter.finish()});
   }
-  for (const WorkingCopy& copy : to_round) round_working_copy(emitters[copy.emitter], copy.parameter, copy.type, copy.value);
-  std::vector<Program> programs;
-  emitters.push_back(std::move(driver_emitter));
-  for (Emitter& emitter : emitters) {
-    emitter.wait_for_all();
-    programs.push_back(emitter.finish());
-  }
-  validate(programs);
-  return programs;
+  return batches;
+}
+
+std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches) {
+  std::uint64_t most = 0;
+  for (const CheckpointBatch& batch : batches) most = std::max(most, end_of(batch.pieces));
+  return most;
 }
 
 }  // namespace weft::mesh

@@ -1,20 +1,43 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "mesh/program/compile.h"
 #include "mesh/program/parameter_blocks.h"
 
 namespace weft::mesh {
 
-/// Which way parameters and moments travel.
-enum class CheckpointDirection : std::uint8_t {
-  kGather,   ///< From the first replica of each shard to the driver, which writes them.
-  kScatter,  ///< From the driver, which has read them, to every device.
+/// The driver's block that checkpoints pass through, on their way to a file or from it.
+inline constexpr const char* kCheckpointBuffer = "checkpoint";
+
+/// Some rows of one block of a parameter, and where the driver's buffer has them. A value.
+struct CheckpointPiece {
+  std::uint32_t parameter = 0;  ///< In the graph's list of parameters.
+  std::uint32_t block = 0;      ///< As checkpoint_blocks() lists them: value, first moment, second moment.
+  std::int64_t begin = 0;       ///< The first of its elements,
+  std::int64_t count = 0;       ///< and how many, row by row without gaps.
+  std::uint64_t offset = 0;     ///< Bytes from the start of the buffer.
 };
 
-/// Programs that move every parameter as the optimizer has it, in f32 with its two moments, between the meshes and the driver,
-/// which holds them whole (mesh/program/parameter_blocks.h). Scattering rounds the working copies of bf16 parameters. The last
-/// program is the driver's. `driver` must be in the topology. Named "gather" and "scatter".
-std::vector<Program> compile_checkpoint(const Partition& partition, CheckpointDirection direction, transfer::DeviceId driver,
-                                        const transfer::Topology& topology);
+/// What passes through the driver's buffer at a time.
+struct CheckpointBatch {
+  std::vector<CheckpointPiece> pieces;
+  std::vector<Program>
+      gather;  ///< "gather.0", ...: from the first replica of each shard to the driver, whose program is the last.
+  std::vector<Program>
+      scatter;  ///< "scatter.0", ...: from the driver to every device; rounds the working copies of bf16 parameters.
+};
+
+/// Programs that move every parameter as the optimizer has it, in f32 with its two moments, between the meshes and the driver, a
+/// batch after the other, so that the driver holds no more than `buffer_bytes` of them: tensors as they fit, larger ones in
+/// slices of rows (one row is the least); the buffer grows where there would be more than 1024 batches. Together they have every
+/// element of every block once. `driver` must be in the topology.
+std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition, transfer::DeviceId driver,
+                                                const transfer::Topology& topology, std::uint64_t buffer_bytes);
+
+/// What the driver's buffer takes under these batches.
+std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches);
 
 }  // namespace weft::mesh

@@ -7,6 +7,7 @@
 #include "core/base/philox.h"
 #include "core/device_cpu/cpu_device.h"
 #include "tests/driver_device/kinds.h"
+#include "tests/support/whole_state.h"
 
 namespace weft::apps {
 namespace {
@@ -54,15 +55,15 @@ TEST_P(EngineOnOneDevice, TrainsValidatesAndGoesOnFromItsState) {
       expect_same(outcome.grad_norm, on_cpu.grad_norm);
     }
     expect_same(engine.validate(2), expected.validate(2));
-    const std::vector<ParameterState> state = engine.gather();
+    const std::vector<ParameterState> state = test::whole_state(engine);
     if (is_exact()) {
-      EXPECT_EQ(state, expected.gather());
+      EXPECT_EQ(state, test::whole_state(expected));
     }
     OneDeviceEngine resumed = engine_on(*device_, clock, gpt);
-    resumed.restore(state, 4);
+    test::restore_whole(resumed, state, 4);
     EXPECT_EQ(resumed.validate(2), engine.validate(2));
     EXPECT_EQ(step_of(resumed, 5).loss, step_of(engine, 5).loss);
-    EXPECT_EQ(resumed.gather(), engine.gather());
+    EXPECT_EQ(test::whole_state(resumed), test::whole_state(engine));
   }
 }
 

@@ -41,10 +41,10 @@ TEST_P(TrainedModel, WritesTheSameText) {
   CpuDevice cpu;
   for (const double temperature : {0.0, 1.0}) {
     const SampleConfig sample{.prompt = "abc", .tokens = 30, .temperature = temperature};
-    const std::string text = generate(*device_, shape, parameters, *tokenizer, sample, 1);
+    const std::string text = generate(*device_, shape, views_of(parameters), *tokenizer, sample, 1);
     EXPECT_EQ(text.size(), 33u);
-    EXPECT_EQ(text, generate(*device_, shape, parameters, *tokenizer, sample, 1));
-    EXPECT_EQ(text, generate(cpu, shape, parameters, *tokenizer, sample, 1));
+    EXPECT_EQ(text, generate(*device_, shape, views_of(parameters), *tokenizer, sample, 1));
+    EXPECT_EQ(text, generate(cpu, shape, views_of(parameters), *tokenizer, sample, 1));
   }
 }
 
@@ -53,9 +53,10 @@ TEST_P(TrainedModel, EndsEarlyWhenItIsInterrupted) {
   const std::vector<ParameterState> parameters = some_parameters(gpt_graph(shape, 1.0).graph);
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(generate(*device_, shape, parameters, *byte_tokenizer(), {.prompt = "abc"}, 1, stop.get_token()), "abc");
+  EXPECT_EQ(generate(*device_, shape, views_of(parameters), *byte_tokenizer(), {.prompt = "abc"}, 1, stop.get_token()), "abc");
   const Graph graph = u_transformer_graph(test::kSmallUTransformer, 1.0).graph;
-  EXPECT_THROW(segment(*device_, test::kSmallUTransformer, some_parameters(graph), {BrainSlice()}, stop.get_token()), Error);
+  EXPECT_THROW(segment(*device_, test::kSmallUTransformer, views_of(some_parameters(graph)), {BrainSlice()}, stop.get_token()),
+               Error);
 }
 
 TEST_P(TrainedModel, SeesTheSameRegions) {
@@ -66,8 +67,8 @@ TEST_P(TrainedModel, SeesTheSameRegions) {
   for (std::size_t i = 0; i < slices.size() * pixels; ++i)
     slices[i / pixels].pixels.push_back(2 * std::sin(static_cast<float>(i * i % 1009)));
   CpuDevice cpu;
-  const std::vector<Segmentation> seen = segment(*device_, shape, parameters, slices);
-  const std::vector<Segmentation> expected = segment(cpu, shape, parameters, slices);
+  const std::vector<Segmentation> seen = segment(*device_, shape, views_of(parameters), slices);
+  const std::vector<Segmentation> expected = segment(cpu, shape, views_of(parameters), slices);
   ASSERT_EQ(seen.size(), slices.size());
   std::size_t others = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {

@@ -32,7 +32,7 @@ TEST_P(Resume, ContinuesTheLossCurve) {
 
   const mesh::TrainingPlan other_plan = plan_of(second, "1f1b", transfer::Strategy::kLocalAllgather);
   mesh::InProcessTraining resumed(other_plan, batches, 8);  // another seed: what it starts from must not matter
-  scatter(resumed, blocks, 1001);
+  scatter(resumed, other_plan, blocks, 1001);
   const auto continued = losses(resumed, 5, 10);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (GetParam().first == GetParam().second) {
@@ -58,7 +58,7 @@ TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
   mesh::InProcessTraining first(f32, batches, 7), second(bf16, batches, 8), third(f32, batches, 9), same(bf16, batches, 10);
   losses(first, 0, 5);
   const Blocks at_5 = gather(first, f32, 1000);
-  scatter(second, at_5, 1001);
+  scatter(second, bf16, at_5, 1001);
   EXPECT_EQ(gather(second, bf16, 1002), at_5) << "values come back as they went in, not rounded";
   const auto near = [](const std::vector<double>& values, const std::vector<double>& expected) {
     ASSERT_EQ(values.size(), expected.size());
@@ -66,12 +66,44 @@ TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
   };
   near(losses(second, 5, 8), losses(first, 5, 8));
   const Blocks at_8 = gather(second, bf16, 1003);
-  scatter(third, at_8, 1004);
-  scatter(same, at_8, 1005);
+  scatter(third, f32, at_8, 1004);
+  scatter(same, bf16, at_8, 1005);
   const auto in_bf16 = losses(second, 8, 11);
   near(losses(third, 8, 11), in_bf16);
   EXPECT_EQ(losses(same, 8, 11), in_bf16) << "working copies are rounded from the values that came";
 }
+
+class SmallBuffer : public testing::TestWithParam<std::pair<std::size_t, std::uint64_t>> {};
+
+/// Tensors that do not fit the driver's buffer pass through it in slices of rows, and come to the same bits on any mesh.
+TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
+  const auto [layout, bytes] = GetParam();
+  const Case c = master_cases()[layout];
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+    const mesh::TrainingPlan whole_plan = mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    config.checkpoint_buffer = bytes;
+    const mesh::TrainingPlan plan = mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    ASSERT_EQ(whole_plan.checkpoint.size(), 1u);
+    ASSERT_GT(plan.checkpoint.size(), 10u);
+    // A row of the widest tensor is the least.
+    EXPECT_LE(mesh::checkpoint_buffer_bytes(plan.checkpoint), std::max<std::uint64_t>(bytes, 4 * 61 * 3) + 64);
+    RandomBatches batches({kRows, kVocabulary, 11});
+    mesh::InProcessTraining training(plan, batches, 7), reference(whole_plan, batches, 7), resumed(plan, batches, 8);
+    EXPECT_EQ(losses(training, 0, 3), losses(reference, 0, 3));
+    const Blocks blocks = gather(training, plan, 1000);
+    EXPECT_EQ(blocks, gather(reference, whole_plan, 1000));
+    scatter(resumed, plan, blocks, 2000);
+    EXPECT_EQ(gather(resumed, plan, 3000), blocks);
+    EXPECT_EQ(losses(resumed, 3, 5), losses(training, 3, 5));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, SmallBuffer,
+                         testing::Values(std::pair(0, 4096), std::pair(4, 1500), std::pair(4, 1), std::pair(7, 700)),
+                         [](const auto& test) {
+                           return master_cases()[test.param.first].name + "_" + std::to_string(test.param.second);
+                         });
 
 TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
   const mesh::TrainingPlan plan = plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kBroadcast);

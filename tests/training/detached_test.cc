@@ -100,7 +100,7 @@ TEST(Detached, ResumesFromACheckpointOnOtherMeshes) {
   mesh::InProcessTraining first(plan, batches, 7, {}, &device), second(other, batches, 8, {}, &device);
   for (std::uint64_t step = 0; step < 2; ++step) first.run(train_step(step));
   const auto blocks = gather(first, plan, kCheckpointRun);
-  scatter(second, blocks, kCheckpointRun);
+  scatter(second, other, blocks, kCheckpointRun);
   EXPECT_EQ(gather(second, other, kCheckpointRun), blocks);
   const double expected = first.run(train_step(2)).loss;
   EXPECT_NEAR(second.run(train_step(2)).loss, expected, 2e-2 * expected) << "bf16, and other orders of sums";

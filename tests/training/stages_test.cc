@@ -15,6 +15,7 @@
 #include "mesh/program/checkpoint_programs.h"
 #include "mesh/schedules/named_schedules.h"
 #include "tests/support/detached_device.h"
+#include "tests/training/checkpoint_blocks.h"
 #include "tests/training/hand_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -323,7 +324,8 @@ TEST(SharedWeights, EachTermCrossesOncePerStepAndTheCheckpointHoldsTheParameterO
   EXPECT_EQ(crossings,
             (std::map<std::string, int>{{"gradient of embedding mesh0->mesh2", 1}, {"gradient of embedding mesh2->mesh0", 1}}));
   int saved = 0;
-  for (const mesh::Transfer& transfer : plan.gather.back().transfers) saved += transfer.name == "parameter/embedding" ? 1 : 0;
+  for (const mesh::Transfer& transfer : plan.checkpoint.front().gather.back().transfers)
+    saved += transfer.name == "parameter/embedding" ? 1 : 0;
   EXPECT_EQ(saved, 1);
 }
 
@@ -334,18 +336,7 @@ TEST(SharedWeights, ResumeFromACheckpointOnOtherMeshes) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining whole(first, batches, 7), resumed(second, batches, 8);
   for (std::uint64_t step = 0; step < 3; ++step) whole.run(train_step(step));
-  mesh::StepRequest move;
-  move.run = 1000;
-  move.program = "gather";
-  whole.run(move);
-  for (const Parameter& parameter : first.partition.graph.parameters()) {
-    for (const std::string& name : mesh::checkpoint_blocks(first.partition.graph.value(parameter.value).name)) {
-      const auto from = whole.driver_block(name), to = resumed.driver_block(name);
-      std::copy(from.begin(), from.end(), to.begin());
-    }
-  }
-  move.program = "scatter";
-  resumed.run(move);
+  scatter(resumed, second, gather(whole, first, 1000), 1001);
   for (std::uint64_t step = 3; step < kStagesSteps; ++step)
     EXPECT_EQ(resumed.run(train_step(step)).loss, whole.run(train_step(step)).loss);
 }

@@ -99,7 +99,7 @@ TEST(UseCollectives, GivesAllTransfersBetweenGpusOneOrderUnderEverySchedule) {
           }
           check_orders(*programs);
         }
-        for (const Program& program : plan.scatter) EXPECT_TRUE(program.collective_order.empty());
+        for (const Program& program : plan.checkpoint.front().scatter) EXPECT_TRUE(program.collective_order.empty());
       }
     }
   }

@@ -64,7 +64,7 @@ class RunFileTest : public ::testing::Test {
                           .model_digest = data.digest,
                           .baseline = data.baseline,
                           .subtitle = config.layout.schedule,
-                          .show = [&](const std::vector<ParameterState>& parameters, const fs::path& folder) {
+                          .show = [&](const std::vector<TensorView>& parameters, const fs::path& folder) {
                             EXPECT_TRUE(released_);
                             CpuDevice device;
                             return data.show({device, parameters, folder});
@@ -80,8 +80,9 @@ class RunFileTest : public ::testing::Test {
         return inner.step(order);
       }
       double validate(std::int64_t batches) override { return inner.validate(batches); }
-      std::vector<ParameterState> gather() override { return inner.gather(); }
-      void restore(const std::vector<ParameterState>& p, std::int64_t steps) override { inner.restore(p, steps); }
+      ParameterList parameters() const override { return inner.parameters(); }
+      void gather(const TakePiece& take) override { inner.gather(take); }
+      void restore(const GivePiece& give, std::int64_t steps) override { inner.restore(give, steps); }
       std::vector<DeviceTrace> take_traces() override {
         EXPECT_FALSE(released);
         return inner.take_traces();
@@ -210,9 +211,9 @@ TEST_F(RunFileTest, APlanSaysRightNumbersOfSizesThatNoMachineHas) {
 
 TEST_F(RunFileTest, AnInterruptedRunGoesOnBitForBitAndOnAnotherMeshShapeWithinTolerance) {
   train_in(root_ / "whole", small());
-  EXPECT_EQ(train_in(root_ / "part", small(), 5).outcome, "interrupted");
+  EXPECT_EQ(train_in(root_ / "part", small({"checkpoint.buffer=5KiB"}), 5).outcome, "interrupted");
   const std::string resume = "checkpoint.resume=" + (root_ / "part").string();
-  EXPECT_EQ(train_in(root_ / "same", small({resume})).resumed_from, 5);
+  EXPECT_EQ(train_in(root_ / "same", small({resume, "checkpoint.buffer=3KiB"})).resumed_from, 5);
   EXPECT_EQ(losses(root_ / "same"), losses(root_ / "whole"));
   train_in(root_ / "other", small({resume, "meshes.front.shape={data: 2, tensor: 1}", "meshes.back.shape={data: 1, tensor: 2}",
                                    "pipeline.schedule=gpipe", "pipeline.resharding=send_recv"}));

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "apps/checkpoint/checkpoint.h"
@@ -72,12 +73,16 @@ class SpoiltEngine final : public TrainingEngine {
     return outcome;
   }
   double validate(std::int64_t batches) override { return engine_.validate(batches); }
-  std::vector<ParameterState> gather() override {
-    std::vector<ParameterState> states = engine_.gather();
-    if (overflow_at_ > 0 && step_ >= overflow_at_) states[1].second_moment[0] = std::numeric_limits<float>::infinity();
-    return states;
+  ParameterList parameters() const override { return engine_.parameters(); }
+  void gather(const TakePiece& take) override {
+    engine_.gather([&](const StatePiece& piece, std::span<const float> values) {
+      std::vector<float> given(values.begin(), values.end());
+      if (overflow_at_ > 0 && step_ >= overflow_at_ && piece.parameter == 1 && piece.block == StateBlock::kSecondMoment)
+        given[0] = std::numeric_limits<float>::infinity();
+      take(piece, given);
+    });
   }
-  void restore(const std::vector<ParameterState>& states, std::int64_t steps) override { engine_.restore(states, steps); }
+  void restore(const GivePiece& give, std::int64_t steps) override { engine_.restore(give, steps); }
   std::vector<DeviceTrace> take_traces() override { return engine_.take_traces(); }
 
  private:
@@ -114,7 +119,7 @@ class LoopTest : public ::testing::Test {
     run_.units_per_step = 8 * run_.training.batch;
     run_.model_digest = "digest";
     run_.baseline = {2.7, "a unigram model"};
-    run_.show = [](const std::vector<ParameterState>& parameters, const std::filesystem::path&) {
+    run_.show = [](const std::vector<TensorView>& parameters, const std::filesystem::path&) {
       return Showing{.title = "the model has", .text = fmt::format("{} parameters", parameters.size())};
     };
   }
@@ -202,7 +207,7 @@ TEST_F(LoopTest, ARunLeavesEverythingItPromises) {
 }
 
 TEST_F(LoopTest, AModelThatCannotBeShownIsTrainedAllTheSame) {
-  run_.show = [](const std::vector<ParameterState>&, const std::filesystem::path&) -> Showing {
+  run_.show = [](const std::vector<TensorView>&, const std::filesystem::path&) -> Showing {
     throw_error(ErrorCode::kResourceExhausted, "no memory for a sample");
   };
   const RunSummary summary = train_in(root_ / "run");

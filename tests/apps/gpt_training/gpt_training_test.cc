@@ -170,13 +170,13 @@ TEST(Generate, ContinuesThePromptDeterministicallyBeyondTheWindow) {
   CpuDevice device;
   const auto tokenizer = byte_tokenizer();
   const SampleConfig sample{.prompt = "abc", .tokens = 30, .temperature = 1.0};
-  const std::string text = generate(device, shape, parameters, *tokenizer, sample, 1);
+  const std::string text = generate(device, shape, views_of(parameters), *tokenizer, sample, 1);
   EXPECT_EQ(text.size(), 33u);
   EXPECT_TRUE(text.starts_with("abc"));
-  EXPECT_EQ(generate(device, shape, parameters, *tokenizer, sample, 1), text);
-  EXPECT_NE(generate(device, shape, parameters, *tokenizer, sample, 2), text);
+  EXPECT_EQ(generate(device, shape, views_of(parameters), *tokenizer, sample, 1), text);
+  EXPECT_NE(generate(device, shape, views_of(parameters), *tokenizer, sample, 2), text);
   parameters.pop_back();
-  EXPECT_THROW(generate(device, shape, parameters, *tokenizer, sample, 1), Error);
+  EXPECT_THROW(generate(device, shape, views_of(parameters), *tokenizer, sample, 1), Error);
 }
 
 }  // namespace

@@ -99,9 +99,9 @@ TEST(Segmentation, AModelLearnsWhatBrightnessMeans) {
     const auto values = trainer.evaluation().data<float>(parameter.value);
     parameters.push_back({value.name, value.type.shape, {values.begin(), values.end()}, {}, {}});
   }
-  EXPECT_EQ(segment(device, shape, parameters, {slice})[0], slice.regions);
+  EXPECT_EQ(segment(device, shape, views_of(parameters), {slice})[0], slice.regions);
   parameters.pop_back();
-  EXPECT_THROW(segment(device, shape, parameters, {slice}), Error);
+  EXPECT_THROW(segment(device, shape, views_of(parameters), {slice}), Error);
 }
 
 }  // namespace
