@@ -3,14 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <optional>
-#include <thread>
 
 #include "actors/link/handshake.h"
 #include "actors/supervision/process_launcher.h"
@@ -19,7 +18,7 @@
 namespace weft::actors {
 namespace {
 
-constexpr auto kLookForTokenEvery = std::chrono::milliseconds(20);
+constexpr int kLookForTokenEveryMs = 20;
 
 std::filesystem::path link_of(std::uint16_t port) { return user_state_directory() / "tokens" / std::to_string(port); }
 
@@ -111,7 +110,7 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file, 
   while (true) {
     if (auto text = read_own_file(link)) return parse_token(link, std::move(*text));
     if (clock.now() >= give_up) break;
-    std::this_thread::sleep_for(kLookForTokenEvery);
+    ::poll(nullptr, 0, kLookForTokenEveryMs);  // nobody tells when a link appears in a folder that may not exist yet
   }
   throw_error(
       ErrorCode::kFailedPrecondition,
