@@ -120,7 +120,9 @@ TEST_P(DeviceActors, TrainAsInOneProcess) {
 TEST(DeviceActor, AProgramForAnotherDeviceIsRefused) {
   const mesh::TrainingPlan plan = plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
-  mesh::DeviceEngine engine({transfer::DeviceId(0), transfer::HostId(0), 1, 1}, batches);
+  mesh::DeviceSetup setup{transfer::DeviceId(0), transfer::HostId(0), 1, 1};
+  setup.secret = test::cluster_token().bytes();
+  mesh::DeviceEngine engine(setup, batches);
   EXPECT_THROW(engine.install(plan.train.programs[1]), Error);
   EXPECT_THROW(engine.initialize(1), Error);
 }
