@@ -80,6 +80,8 @@ struct DevicePart {
   std::vector<TensorCopy> copies;   ///< Without any message.
   std::vector<Stream> streams;      ///< Ascending by flow.
   std::vector<Reduction> reductions;
+  /// How many of the streams may send to other hosts at a time; 0: as many as the engine's EgressRule says.
+  std::uint32_t egress_places = 0;
 
   /// Nothing to send, receive or copy.
   bool empty() const { return copies.empty() && streams.empty() && reductions.empty(); }
@@ -92,8 +94,8 @@ struct DevicePart {
   std::vector<DeviceId> peers() const;
 
   friend bool operator==(const DevicePart&, const DevicePart&) = default;
-  static constexpr auto fields =
-      weft::fields(&DevicePart::device, &DevicePart::tensors, &DevicePart::copies, &DevicePart::streams, &DevicePart::reductions);
+  static constexpr auto fields = weft::fields(&DevicePart::device, &DevicePart::tensors, &DevicePart::copies,
+                                              &DevicePart::streams, &DevicePart::reductions, &DevicePart::egress_places);
 };
 
 /// A line per copy, stream and reduction.

@@ -13,6 +13,8 @@ namespace weft::transfer {
 struct SimulateOptions {
   /// As the executor keeps it.
   EgressRule egress = {};
+  /// Per device, how many flows it sends at a time; empty: as `egress` says.
+  std::vector<std::uint32_t> places = {};
   /// Events closer together than this are handled as one. 0: each on its own. The first are told apart more finely: symmetric
   /// flows need no more, and it is their start where a coarse step would do harm.
   double resolution_seconds = 0;
@@ -44,5 +46,34 @@ struct Simulation {
 /// little to send are done before a fluid would be.
 Simulation simulate(std::span<const Flow> flows, const Topology& topology, const Network& network,
                     const SimulateOptions& options = {});
+
+/// Bytes [begin, end) of a flow, sent in one go by `root`.
+struct FlowRun {
+  std::uint32_t flow = 0;  ///< Index.
+  DeviceId root;
+  double begin = 0, end = 0;
+};
+
+struct PreemptOptions {
+  double step_seconds = 0;     ///< How often the flows that are sent are chosen anew.
+  double smallest_bytes = 0;   ///< Shorter runs are not made, of flows that are longer.
+  double sharpness = 20;       ///< How much less a link counts that has less to do than others.
+  double depth_weight = 0.05;  ///< How much more a flow counts for each host that passes it on: those have a tail.
+};
+
+struct Schedule {
+  std::vector<FlowRun> runs;  ///< In the order of their starts.
+  std::uint64_t steps = 0;    ///< See Simulation.
+};
+
+/// Who sends what when: the flows, whatever their ids, cut where their roots had better go on with another one, in the order of
+/// their starts. Every device then sends as many at a time as `options` says and is never idle while it has something to send,
+/// as in simulate(), so that flows with ids in this order run as they do here.
+///
+/// Preemptive open-shop scheduling (Gonzalez and Sahni, 1976), in steps: what is sent at any time are flows
+/// between those links that have most left to do, so that no link that decides the time stands still. The busiest hosts choose
+/// first.
+Schedule preemptive_schedule(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots, const Topology& topology,
+                             const Network& network, const PreemptOptions& preempt, const SimulateOptions& options = {});
 
 }  // namespace weft::transfer

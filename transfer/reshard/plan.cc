@@ -50,6 +50,7 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
                const LimitSolution& solution) {
   internal::WeftPlan best = internal::plan_weft(demand, plan.topology, network, options, solution);
   plan.flows = std::move(best.flows);
+  plan.egress_places = std::move(best.egress_places);
   plan.predicted_seconds = best.predicted_seconds;
   if (!best.compare || plan.predicted_seconds <= plan.limit.seconds * kGoodEnough) return;
   const internal::Demand units = internal::gather(plan.tasks, plan.topology, kBundleBytes);
@@ -63,6 +64,7 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
     const double seconds = internal::predict(flows, plan.topology, network);
     if (seconds >= plan.predicted_seconds * kBetter || internal::wire_bytes(flows, plan.topology) > least_bytes) continue;
     plan.flows = std::move(flows);
+    plan.egress_places.clear();
     plan.predicted_seconds = seconds;
     plan.note = fmt::format("flows as {} places them: the simulator prefers that", to_string(other));
   }
@@ -125,6 +127,7 @@ DevicePart ReshardPlan::device_part(DeviceId device) const {
     if (copy.device == device) part.copies.push_back({copy.tensor, copy.region});
   }
   part.streams = streams_of(flows, device);
+  if (!egress_places.empty()) part.egress_places = egress_places.at(device.value());
   return part;
 }
 

@@ -44,11 +44,14 @@ struct ReshardPlan {
   Strategy strategy = Strategy::kWeft;
   std::vector<Flow> flows;  ///< In order of priority.
   std::vector<LocalCopy> copies;
+  /// Per device, how many flows it sends to other hosts at a time; empty: what EgressRule says. See Strategy::kWeft.
+  std::vector<std::uint32_t> egress_places;
   /// No plan for these tasks can send less between hosts.
   std::uint64_t minimum_between_hosts = 0;
-  Limit limit;                   ///< Of these tasks on the network that the plan was made for.
-  double predicted_seconds = 0;  ///< What simulate() says of `flows`; of more than 100,000 edges a bound by load and depth.
-  std::string note;              ///< What the planner found worth saying, or nothing.
+  Limit limit;  ///< Of these tasks on the network that the plan was made for.
+  double predicted_seconds =
+      0;  ///< What simulate() says of `flows` and `egress_places`; of more than 100,000 edges a bound by load and depth.
+  std::string note;  ///< What the planner found worth saying, or nothing.
 
   /// What `device` has to do; empty() if it takes no part.
   DevicePart device_part(DeviceId device) const;
@@ -60,7 +63,8 @@ struct ReshardPlan {
   friend bool operator==(const ReshardPlan&, const ReshardPlan&) = default;
   static constexpr auto fields =
       weft::fields(&ReshardPlan::tasks, &ReshardPlan::topology, &ReshardPlan::strategy, &ReshardPlan::flows, &ReshardPlan::copies,
-                   &ReshardPlan::minimum_between_hosts, &ReshardPlan::limit, &ReshardPlan::predicted_seconds, &ReshardPlan::note);
+                   &ReshardPlan::egress_places, &ReshardPlan::minimum_between_hosts, &ReshardPlan::limit,
+                   &ReshardPlan::predicted_seconds, &ReshardPlan::note);
 };
 
 /// A headline, limit and prediction, then a line per flow and per copy.

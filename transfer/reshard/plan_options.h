@@ -16,7 +16,7 @@ struct PlanOptions {
   /// kBroadcastSearch: how many partial schedules it looks at. A count, not a time: plans must not depend on a machine's speed.
   std::uint64_t search_nodes = 100'000;
   /// kWeft: how much simulating it may spend on comparing plans, in edges times events.
-  std::uint64_t simulate_steps = 200'000;
+  std::uint64_t simulate_steps = 1'500'000;
 
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
   static constexpr auto fields =

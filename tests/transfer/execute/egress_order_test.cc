@@ -25,6 +25,23 @@ TEST(EgressOrder, TheLowestThatWantGoFirstUpToTheLimit) {
   EXPECT_EQ(order.next(), (Key{1, 0})) << "a stream without a chunk holds no place";
 }
 
+TEST(EgressOrder, ATransferWhosePlanNamesMorePlacesGetsThemAndHoldsUpNoEarlierOne) {
+  EgressOrder order(1);
+  for (std::uint32_t stream = 0; stream < 5; ++stream) {
+    order.update({1, stream}, true, false, 4);
+    const std::optional<Key> next = order.next();
+    ASSERT_EQ(next.has_value(), stream < 4);
+    if (next) order.update(*next, false, true, 4);
+  }
+  order.update({0, 0}, true, false);
+  order.update({1, 2}, true, false, 4);
+  EXPECT_EQ(order.next(), (Key{0, 0})) << "three of four move";
+  order.update({0, 0}, false, true);
+  order.update({0, 1}, true, false);
+  order.update({1, 0}, false, false, 4);
+  EXPECT_EQ(order.next(), (Key{1, 2})) << "the earlier transfer has one place, which is taken";
+}
+
 TEST(EgressOrder, AHigherStreamMakesRoomWhenItsChunksEnd) {
   EgressOrder order(1);
   order.update({5, 0}, true, true);

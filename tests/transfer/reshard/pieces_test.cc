@@ -34,8 +34,8 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
     all += lead;
     for (std::size_t i = 0; i < weight.size(); ++i)
       degrees[i] = (i < holders ? weight[i] / lead : 0) + weight[i] / all * static_cast<double>(wanters - 1);
-    const bool pairs = random() % 2 == 0;
-    const std::vector<Fraction> fractions = sample(degrees, holders, pairs, 0);
+    const std::size_t together = 1 + random() % 2;
+    const std::vector<Fraction> fractions = sample(degrees, holders, together, 0);
     ASSERT_LE(fractions.size(), degrees.size());
     std::vector<double> average(degrees.size());
     for (std::size_t f = 0; f < fractions.size(); ++f) {
@@ -45,7 +45,7 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
         sum += fractions[f].degrees[i];
         leads += i < holders ? fractions[f].degrees[i] : 0;
         average[i] += length * fractions[f].degrees[i];
-        if (!pairs) {
+        if (together == 1) {
           ASSERT_LT(std::abs(fractions[f].degrees[i] - degrees[i]), 1 + 1e-9) << "rounded up or down";
         }
       }
@@ -54,10 +54,10 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
     }
     for (std::size_t i = 0; i < degrees.size(); ++i) ASSERT_NEAR(average[i], degrees[i], 1e-6);
     // With a tolerance there are few pieces, which are still forests.
-    for (const Fraction& fraction : sample(degrees, holders, pairs, 0.2)) {
+    for (const Fraction& fraction : sample(degrees, holders, together, 0.2)) {
       ASSERT_EQ(std::accumulate(fraction.degrees.begin(), fraction.degrees.end(), 0u), wanters);
     }
-    ASSERT_LE(sample(degrees, holders, pairs, 0.2).size(), 5u);
+    ASSERT_LE(sample(degrees, holders, together, 0.2).size(), 5u);
   }
 }
 

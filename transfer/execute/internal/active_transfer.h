@@ -56,6 +56,7 @@ class ActiveTransfer final {
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   std::uint64_t bytes_received() const { return bytes_received_; }
   const std::optional<Error>& error() const { return error_; }
+  std::size_t egress_places() const { return part_.egress_places; }
   /// See TransferReport.
   std::vector<LandedChunks> landed() const;
   std::function<void(const TransferReport&)> take_callback() { return std::move(callback_); }

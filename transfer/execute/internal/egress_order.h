@@ -8,8 +8,9 @@
 
 namespace weft::transfer {
 
-/// Decides which streams of a device send over the network: at most `max_streams` at a time, and of those that could, the lowest
-/// first, by (start of the transfer on this device, flow). More at once would only make all of them finish late.
+/// Decides which streams of a device send over the network: at most `max_streams` at a time, or as many as the plan of
+/// their transfer says (DevicePart::egress_places), and of those that could, the lowest first, by (start of the transfer on this
+/// device, flow). More at once would only make all of them finish late.
 ///
 /// A stream *moves* while one of its chunks is on its way to a receiver that takes it. A chunk whose receiver has said that it
 /// cannot take it yet (ChunkHeader::kHeld) is parked: it does not count. A stream takes part while it moves or *wants* to send,
@@ -26,7 +27,7 @@ namespace weft::transfer {
 class EgressOrder final {
  public:
   explicit EgressOrder(std::size_t max_streams) : max_streams_(max_streams) {}
-  /// More than that may move for a while after it has become smaller.
+  /// Of transfers that name no number of their own. More than that may move for a while after it has become smaller.
   void set_max_streams(std::size_t max_streams) { max_streams_ = max_streams; }
 
   struct Key {
@@ -34,8 +35,9 @@ class EgressOrder final {
     std::uint32_t stream = 0;    ///< Of the device's part: ascending by flow.
     friend auto operator<=>(const Key&, const Key&) = default;
   };
-  /// What a stream wants and does now. Neither: it takes no part.
-  void update(const Key& key, bool wants, bool moves);
+  /// What a stream wants and does now. Neither: it takes no part. `places`: how many its transfer lets send at a time; 0: as many
+  /// as any.
+  void update(const Key& key, bool wants, bool moves, std::size_t places = 0);
   /// A stream that may send a chunk now; the caller sends and then tells update().
   std::optional<Key> next() const;
   /// Forgets all streams of a transfer.
@@ -45,8 +47,10 @@ class EgressOrder final {
  private:
   struct State {
     bool wants, moves;
+    std::size_t places;
   };
   std::size_t max_streams_;
+  std::size_t most_places_ = 0;   // of any transfer
   std::map<Key, State> streams_;  // those that take part
   std::size_t moving_ = 0;
 };

@@ -238,7 +238,8 @@ void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const Pendi
 }
 
 void EngineCore::offer(const ActiveTransfer& transfer, std::uint32_t stream) {
-  egress_.update({transfer.order(), stream}, transfer.wants_network(stream), transfer.moves_network(stream));
+  egress_.update({transfer.order(), stream}, transfer.wants_network(stream), transfer.moves_network(stream),
+                 transfer.egress_places());
   send_what_may_be_sent();
 }
 
@@ -246,7 +247,7 @@ void EngineCore::send_what_may_be_sent() {
   while (const auto key = egress_.next()) {
     ActiveTransfer& transfer = *by_order_.at(key->transfer);
     transfer.send_over_network(key->stream);
-    egress_.update(*key, transfer.wants_network(key->stream), transfer.moves_network(key->stream));
+    egress_.update(*key, transfer.wants_network(key->stream), transfer.moves_network(key->stream), transfer.egress_places());
     peak_network_streams_ = std::max(peak_network_streams_, egress_.num_moving());
   }
 }

@@ -26,7 +26,9 @@ Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Networ
   std::vector<std::size_t> devices(topology.num_hosts());
   for (const HostId host : topology.host_of_device) ++devices[host.value()];
   for (std::size_t device = 0; device < devices_.size(); ++device) {
-    const std::size_t places = options.egress.streams_of_each(devices[topology.host_of_device[device].value()]);
+    const std::size_t places = options.places.empty()
+                                   ? options.egress.streams_of_each(devices[topology.host_of_device[device].value()])
+                                   : options.places.at(device);
     devices_[device].places = places == 0 ? std::numeric_limits<std::size_t>::max() : places;
   }
   result_.flow_seconds.resize(flows.size());
@@ -114,6 +116,9 @@ void Fluid::choose_active() {
     std::size_t places = device.places;
     for (const std::uint32_t stream : device.live) {
       if (places == 0) break;
+      const FluidEdge& first = edges_[device.streams[stream].edges.front()];
+      const bool is_chosen = scheduling_ && first.feeder == FluidEdge::kNone;
+      if (is_chosen && !chosen_[first.flow]) continue;
       bool busy = false;
       for (const std::uint32_t id : device.streams[stream].edges) {
         FluidEdge& edge = edges_[id];
@@ -125,7 +130,7 @@ void Fluid::choose_active() {
         edge.frozen = false;
         active_.push_back(id);
       }
-      if (busy) --places;
+      if (busy && !is_chosen) --places;
     }
   }
 }
@@ -237,20 +242,22 @@ void Fluid::advance(double seconds) {
   });
 }
 
-Simulation Fluid::run() {
+void Fluid::step(double until) {
+  choose_active();
+  allocate();
+  const double dt = std::min(next_event(), until - now_);
+  WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_, unfinished_);
+  // From a 64th of the resolution, doubled every so many events.
   const std::uint64_t fine_events = std::clamp<std::uint64_t>(65536 / (edges_.size() + 1), 8, 64);
-  while (unfinished_ > 0) {
-    choose_active();
-    allocate();
-    const double dt = next_event();
-    WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_, unfinished_);
-    // From a 64th of the resolution, doubled every so many events.
-    const std::uint64_t doublings = std::min<std::uint64_t>(6, result_.events / fine_events);
-    const double step = options_.resolution_seconds * std::exp2(static_cast<double>(doublings) - 6);
-    advance(std::max(dt, step));
-    ++result_.events;
-    result_.steps += active_.size() + devices_.size() / 4;
-  }
+  const std::uint64_t doublings = std::min<std::uint64_t>(6, result_.events / fine_events);
+  const double step = options_.resolution_seconds * std::exp2(static_cast<double>(doublings) - 6);
+  advance(std::max(dt, step));
+  ++result_.events;
+  result_.steps += active_.size() + devices_.size() / 4;
+}
+
+Simulation Fluid::run() {
+  while (unfinished_ > 0) step(kNever);
   for (const double seconds : result_.flow_seconds) result_.seconds = std::max(result_.seconds, seconds);
   return std::move(result_);
 }

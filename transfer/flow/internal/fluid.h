@@ -8,6 +8,8 @@
 
 namespace weft::transfer::internal {
 
+class RunChooser;
+
 /// One edge between hosts of one flow's tree, seen as a fluid. Edges inside hosts are free and left out: the edge that brings the
 /// flow to a device's host feeds what that device sends.
 struct FluidEdge {
@@ -37,6 +39,9 @@ class Fluid {
  public:
   Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network, const SimulateOptions& options);
   Simulation run();
+  /// See preemptive_schedule().
+  Schedule schedule(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots, const Topology& topology,
+                    const PreemptOptions& preempt);
 
  private:
   void add_flow(std::uint32_t index, const Flow& flow, const Topology& topology);
@@ -50,6 +55,11 @@ class Fluid {
   void start(std::uint32_t edge);
   /// What the sender has and could send; infinite where nothing more has to arrive first.
   double backlog(const FluidEdge& edge) const;
+  /// Lets time pass until something happens; `until` at the latest.
+  void step(double until);
+  // Of schedule().
+  void choose_runs(RunChooser& chooser, double smallest_bytes);
+  double sent_by_root(std::uint32_t flow) const;
 
   std::vector<FluidEdge> edges_;
   std::vector<std::vector<std::uint32_t>> fed_;  ///< Per edge, the edges that it feeds.
@@ -81,6 +91,13 @@ class Fluid {
   std::vector<std::vector<std::uint32_t>> users_of_;  ///< Per capacity, the active edges that share it.
   std::vector<std::uint32_t> used_;                   ///< Capacities that active edges share.
   Simulation result_;
+
+  // Of schedule(): what roots send is chosen, not taken in the order of ids.
+  bool scheduling_ = false;
+  std::vector<std::vector<std::uint32_t>> edges_of_;  ///< Per flow, those between hosts.
+  std::vector<bool> chosen_;                          ///< Per flow.
+  std::vector<std::size_t> run_of_;                   ///< Per flow that is chosen, index into runs_.
+  std::vector<FlowRun> runs_;
 };
 
 }  // namespace weft::transfer::internal

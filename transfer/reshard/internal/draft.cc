@@ -46,6 +46,7 @@ void Draft::add(const Bundle& bundle, ByteRange range, DeviceId root, std::vecto
   loads_.add(topology_, flow.edges, flow.bytes);
   flows_.push_back(std::move(flow));
   element_sizes_.push_back(bundle.element_size);
+  roots_.push_back(on_host(bundle.holders, topology_.host_of(root), topology_));
 }
 
 void Draft::add_local(const Bundle& bundle) {

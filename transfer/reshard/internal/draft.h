@@ -48,6 +48,9 @@ class Draft {
   /// add_local.
   void add_chain(const Bundle& bundle, HostId sender);
 
+  /// Per flow, the devices of its root's host that hold what it carries.
+  const std::vector<std::vector<DeviceId>>& roots() const { return roots_; }
+
   /// The flows in the order given, with ids and chunks. `limit_seconds`: the plan's limit, for the choice of chunks.
   std::vector<Flow> finish(double limit_seconds);
 
@@ -62,6 +65,7 @@ class Draft {
   Loads loads_;
   std::vector<Flow> flows_;
   std::vector<std::size_t> element_sizes_;
+  std::vector<std::vector<DeviceId>> roots_;
 };
 
 /// The bundles as balancing strategies take them: few holders first, since they have no choice; then the large ones.

@@ -3,84 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <tuple>
 
 namespace weft::transfer::internal {
-namespace {
-
-/// A flow as its hosts see it.
-struct HostFlow {
-  std::uint32_t root = 0;
-  double lead_seconds = 0;  ///< Of the root's egress.
-  struct Load {
-    std::uint32_t host;
-    double egress_seconds, ingress_seconds;
-  };
-  std::vector<Load> loads;
-};
-
-std::vector<HostFlow> host_flows(std::span<const Flow> flows, const Topology& topology, const Network& network) {
-  std::vector<HostFlow> result;
-  for (const Flow& flow : flows) {
-    HostFlow host_flow;
-    host_flow.root = topology.host_of(flow.root).value();
-    const auto bytes = static_cast<double>(flow.bytes);
-    for (const FlowEdge& edge : flow.edges) {
-      const HostId from = topology.host_of(edge.parent), to = topology.host_of(edge.child);
-      if (from == to) continue;
-      const double egress = bytes / network.host(from).egress();
-      if (from.value() == host_flow.root) host_flow.lead_seconds += egress;
-      host_flow.loads.push_back({from.value(), egress, 0});
-      host_flow.loads.push_back({to.value(), 0, bytes / network.host(to).ingress()});
-    }
-    result.push_back(std::move(host_flow));
-  }
-  return result;
-}
-
-}  // namespace
-
-std::vector<std::uint32_t> list_order(std::span<const Flow> flows, const Topology& topology, const Network& network,
-                                      PhiloxStream* random) {
-  const std::vector<HostFlow> work = host_flows(flows, topology, network);
-  const std::size_t hosts = network.num_hosts();
-  std::vector<double> egress_free(hosts), ingress_free(hosts), egress_left(hosts), ingress_left(hosts);
-  for (const HostFlow& flow : work) {
-    for (const HostFlow::Load& load : flow.loads) {
-      egress_left[load.host] += load.egress_seconds;
-      ingress_left[load.host] += load.ingress_seconds;
-    }
-  }
-  std::vector<std::uint32_t> left(flows.size()), order;
-  std::iota(left.begin(), left.end(), 0u);
-  while (!left.empty()) {
-    std::size_t best = 0;
-    double best_start = 0, best_work = -1;
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      const HostFlow& flow = work[left[i]];
-      double start = egress_free[flow.root], most = 0;
-      for (const HostFlow::Load& load : flow.loads) {
-        if (load.ingress_seconds > 0) start = std::max(start, ingress_free[load.host]);
-        most = std::max({most, egress_left[load.host], ingress_left[load.host]});
-      }
-      if (random != nullptr) most *= 0.7 + 0.6 * static_cast<double>(random->below(1024)) / 1024;
-      if (best_work >= 0 && std::tuple(start, -most) >= std::tuple(best_start, -best_work)) continue;
-      best = i;
-      best_start = start;
-      best_work = most;
-    }
-    const HostFlow& flow = work[left[best]];
-    egress_free[flow.root] = best_start + flow.lead_seconds;
-    for (const HostFlow::Load& load : flow.loads) {
-      if (load.ingress_seconds > 0) ingress_free[load.host] = best_start + load.ingress_seconds;
-      egress_left[load.host] -= load.egress_seconds;
-      ingress_left[load.host] -= load.ingress_seconds;
-    }
-    order.push_back(left[best]);
-    left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
-  }
-  return order;
-}
 
 std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topology& topology) {
   // Per flow its root host and the first receiver, then both as ranks among all roots and among that root's receivers.

@@ -4,17 +4,10 @@
 #include <span>
 #include <vector>
 
-#include "core/base/philox.h"
 #include "transfer/flow/flow.h"
-#include "transfer/topology/network.h"
+#include "transfer/topology/topology.h"
 
 namespace weft::transfer::internal {
-
-/// List scheduling: again and again the flow that can start first, that is whose root's egress and whose receivers' ingress are
-/// free; of several the one whose busiest host has most left to do. `random`, if any, blurs what "most" is. Takes time quadratic
-/// in the flows.
-std::vector<std::uint32_t> list_order(std::span<const Flow> flows, const Topology& topology, const Network& network,
-                                      PhiloxStream* random);
 
 /// Round robin: every root host begins with another receiver, the next one being the next host, and so do the devices of both. At
 /// any time a host then receives from few, which is what switches and sockets like. For any number of flows.

@@ -44,7 +44,7 @@ void place(const Datum& datum, const Network& network, SendPreference preference
   }
   send(leader, 1);
   auto left = static_cast<std::uint32_t>(datum.wanters.size() - 1);
-  const std::uint32_t step = datum.wanters.size() > shape.longest_chain ? 2 : 1;
+  const auto step = static_cast<std::uint32_t>(shape.together(datum.wanters.size()));
   std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
   for (std::size_t i = 0; i < hosts; ++i) queue.push(key(i, step));
   while (left > 0) {
@@ -87,11 +87,60 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data, std::span<const std
     const std::size_t x = data[pieces[a].datum].holders.size(), y = data[pieces[b].datum].holders.size();
     return x != y ? x < y : weight(a) > weight(b);
   });
+  // Holders have less time for further copies by what they must send of the data still to come.
   std::vector<double> load(network.num_hosts());
+  const auto reserve = [&](const Piece& piece, double sign) {
+    const Datum& datum = data[piece.datum];
+    const double share = sign * static_cast<double>(piece.bytes) / static_cast<double>(datum.holders.size());
+    for (const HostId host : datum.holders) load[host.value()] += share;
+  };
+  for (const Piece& piece : pieces) reserve(piece, 1);
   std::vector<Piece> result;
   for (const std::uint32_t i : order) {
+    reserve(pieces[i], -1);
     place(data[pieces[i].datum], network, preference, seconds, result.size(), shape, load, pieces[i]);
     result.push_back(std::move(pieces[i]));
+  }
+  return result;
+}
+
+std::vector<Piece> staircase_pieces(std::span<const Datum> data, const Network& network, const std::vector<Piece>& whole,
+                                    double seconds, std::uint64_t smallest) {
+  const auto is_cut = [&](const Piece& piece) {
+    return data[piece.datum].wanters.size() == 1 && data[piece.datum].holders.size() > 1;
+  };
+  std::vector<double> room(network.num_hosts());
+  for (std::size_t host = 0; host < room.size(); ++host) room[host] = network.hosts[host].egress() * seconds;
+  std::vector<Piece> result;
+  for (const Piece& piece : whole) {
+    if (is_cut(piece)) continue;
+    for (std::size_t i = 0; i < piece.degrees.size(); ++i)
+      room[host_at(data[piece.datum], i).value()] -= static_cast<double>(piece.bytes) * piece.degrees[i];
+    result.push_back(piece);
+  }
+  for (const Piece& piece : whole) {
+    if (!is_cut(piece)) continue;
+    const Datum& datum = data[piece.datum];
+    for (std::uint64_t begin = piece.begin, end = piece.begin + piece.bytes; begin < end;) {
+      // The holder that has least time left, but enough for a piece; if none has, the one that has most.
+      const auto least = static_cast<double>(std::min(smallest, end - begin));
+      std::size_t best = 0;
+      for (std::size_t i = 1; i < datum.holders.size(); ++i) {
+        const double a = room[datum.holders[i].value()], b = room[datum.holders[best].value()];
+        if (a >= least ? b < least || a < b : b < least && a > b) best = i;
+      }
+      double& left = room[datum.holders[best].value()];
+      std::uint64_t bytes = end - begin;
+      if (left >= least && left < static_cast<double>(bytes))
+        bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(left) / 64 * 64, 64);
+      if (end - begin - bytes < smallest)
+        bytes = left >= least && static_cast<double>(end - begin) > left * 1.01 ? bytes : end - begin;
+      Piece part{piece.datum, begin, bytes, std::vector<std::uint32_t>(piece.degrees.size())};
+      part.degrees[best] = 1;
+      left -= static_cast<double>(bytes);
+      begin += bytes;
+      result.push_back(std::move(part));
+    }
   }
   return result;
 }
@@ -107,7 +156,7 @@ double egress_seconds(std::span<const Datum> data, const Network& network, const
   return seconds;
 }
 
-std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders, bool pairs, double tolerance) {
+std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders, std::size_t together, double tolerance) {
   const std::size_t n = degrees.size() - num_holders;
   // The degrees lie end to end on a line of length n, the holders first. A piece samples it at one point of every stretch: the
   // stretch [0, 1) is the leader's, and lies within the holders.
@@ -115,9 +164,9 @@ std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_ho
     double begin, length;
   };
   std::vector<Stretch> stretches = {{0, 1}};
-  if (pairs && n % 2 == 0) stretches.push_back({1, 1});
+  if (const std::size_t odd = (n - 1) % together; odd > 0) stretches.push_back({1, static_cast<double>(odd)});
   while (stretches.back().begin + stretches.back().length < static_cast<double>(n) - 0.5)
-    stretches.push_back({stretches.back().begin + stretches.back().length, pairs ? 2.0 : 1.0});
+    stretches.push_back({stretches.back().begin + stretches.back().length, static_cast<double>(together)});
   std::vector<double> ends(degrees.size());
   std::partial_sum(degrees.begin(), degrees.end(), ends.begin());
   const double scale = static_cast<double>(n) / ends.back();
@@ -206,8 +255,7 @@ std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& net
     }
     const auto bytes = static_cast<double>(datum.bytes);
     const double tolerance = std::max({0.01, static_cast<double>(smallest) / bytes, 0.01 * busiest / bytes});
-    const std::vector<Fraction> fractions =
-        sample(wanted, datum.holders.size(), datum.wanters.size() > shape.longest_chain, tolerance);
+    const std::vector<Fraction> fractions = sample(wanted, datum.holders.size(), shape.together(datum.wanters.size()), tolerance);
     for (std::size_t i = 0; i < fractions.size(); ++i) {
       const std::uint64_t begin = at(datum, fractions[i].begin);
       const std::uint64_t end = i + 1 < fractions.size() ? at(datum, fractions[i + 1].begin) : datum.bytes;

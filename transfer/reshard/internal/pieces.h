@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,12 +18,19 @@ struct Piece {
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;
   std::vector<std::uint32_t> degrees;
+  friend bool operator==(const Piece&, const Piece&) = default;
 };
 
 /// When a datum travels down trees of two children, in two halves whose inner hosts are different ones, instead of a chain: with
 /// more wanters than this.
 struct TreeShape {
   std::size_t longest_chain = 16;
+  bool fans = false;  ///< Never a chain: one host sends to all others what it was sent first, another one in each piece.
+
+  /// How many copies a host sends.
+  std::size_t together(std::size_t wanters) const {
+    return fans ? std::max<std::size_t>(1, wanters - 1) : wanters > longest_chain ? 2 : 1;
+  }
 };
 
 /// Who sends the copies of a datum, of hosts that may.
@@ -44,15 +52,20 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data, std::span<const std
 std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& network, const std::vector<Piece>& pieces,
                                  double seconds, std::uint64_t smallest, TreeShape shape = {});
 
+/// Like `whole`, but what one host wants of several holders' is cut as a staircase: one holder after the other sends for as long
+/// as it has time, so that few send to more than one receiver, and few receive from more than two at a time.
+std::vector<Piece> staircase_pieces(std::span<const Datum> data, const Network& network, const std::vector<Piece>& whole,
+                                    double seconds, std::uint64_t smallest);
+
 /// The longest that a host sends.
 double egress_seconds(std::span<const Datum> data, const Network& network, const std::vector<Piece>& pieces);
 
 /// Averages of whole-numbered degrees: `degrees` (holders first, the holders' sum at least 1, all of them summing to the number
-/// of wanters) as pieces of [0, 1), by systematic sampling. With `pairs` as many copies as possible are sent by twos.
+/// of wanters) as pieces of [0, 1), by systematic sampling. As many copies as possible are sent by `together` at a time.
 struct Fraction {
   double begin = 0;
   std::vector<std::uint32_t> degrees;
 };
-std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders, bool pairs, double tolerance);
+std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders, std::size_t together, double tolerance);
 
 }  // namespace weft::transfer::internal

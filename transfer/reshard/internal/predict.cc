@@ -49,7 +49,8 @@ std::uint64_t wire_bytes(std::span<const Flow> flows, const Topology& topology) 
   return bytes;
 }
 
-double predict(std::span<const Flow> flows, const Topology& topology, const Network& network, std::uint64_t* steps) {
+double predict(std::span<const Flow> flows, const Topology& topology, const Network& network,
+               const std::vector<std::uint32_t>& places, std::uint64_t* steps) {
   std::size_t edges = 0, most_of_one = 0;
   std::vector<std::size_t> sends(topology.num_devices());
   for (const Flow& flow : flows) {
@@ -62,6 +63,7 @@ double predict(std::span<const Flow> flows, const Topology& topology, const Netw
   const double by_load = predict_by_load(flows, topology, network);
   if (edges > 100'000) return by_load;
   SimulateOptions options;
+  options.places = places;
   // Finer than what a device sends at a time, or all would seem to be late.
   options.resolution_seconds =
       by_load / static_cast<double>(edges > 2000 ? std::clamp<std::size_t>(8 * most_of_one, 150, 2000) : 2000);

@@ -1,9 +1,13 @@
 #include "transfer/reshard/internal/weft.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "core/base/philox.h"
+#include "transfer/flow/egress_rule.h"
+#include "transfer/flow/simulate.h"
 #include "transfer/reshard/internal/draft.h"
 #include "transfer/reshard/internal/flow_order.h"
 #include "transfer/reshard/internal/forest.h"
@@ -16,7 +20,13 @@ namespace {
 constexpr std::uint64_t kSmallestPiece = 256 * 1024;
 /// Cuts closer than this to the end of a bundle are moved there.
 constexpr std::uint64_t kSnap = 64 * 1024;
-constexpr std::size_t kMostFlowsToSchedule = 600;
+/// Flows are cut at multiples of this.
+constexpr std::uint64_t kCut = 16 * 1024;
+/// Chunks are not made smaller than this.
+constexpr std::uint64_t kFineChunk = 56 * 1024;
+/// Flows are not cut into shorter runs, as a rule.
+constexpr std::uint64_t kSmallestRun = 128 * 1024;
+constexpr std::size_t kMostFlowsToSchedule = 1500;
 constexpr std::size_t kMostPieces = 4096;
 constexpr double kFlowsUnderWay = 8;
 /// Making a flow takes about as long as simulating so many steps.
@@ -29,10 +39,12 @@ constexpr double kGoodEnough = 1.004;
 constexpr double kHoldersBusy = 0.85;
 /// A plan this close to the limit is not worth improving.
 constexpr double kGoodOrder = 1.015;
-/// What is regular gives way only to what is clearly faster: real links like it better than a simulation shows. So do orders, and
-/// more so the first way to place what is sent.
+/// And from here on not by drawing lots.
+constexpr double kFairOrder = 1.025;
+/// What is regular gives way only to what is clearly faster: real links like it better than a simulation shows.
 constexpr double kBetter = 0.99;
-constexpr double kMuchBetter = 0.97;
+/// What is not, to anything faster.
+constexpr double kSlightlyBetter = 0.999;
 
 /// Plans one demand. Lives for one call.
 class Weaver {
@@ -47,21 +59,40 @@ class Weaver {
       return whole_pieces(demand_.data, cuts, network_, preference, seconds, shape);
     };
     if (demand_.data.size() == 1) consider(one_chain(shape));
-    if (!best_.flows.empty() && !worth_more(kGoodOrder)) return std::move(best_);
+    if (!best_.flows.empty() && !worth_more(kGoodOrder)) return finish();
     const std::vector<Piece> whole = pieces(SendPreference::kHolders, limit_.seconds * kHoldersBusy);
     consider(whole);
-    if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough) {
+    if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough)
       consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece, shape));
-    }
+    if (worth_more(kGoodOrder))
+      consider(fitted_pieces(demand_.data, network_,
+                             staircase_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece),
+                             limit_.seconds * 1.0005, kSmallestPiece, shape));
     if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kHolders, limit_.seconds * 1.0005));
     if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kChains, limit_.seconds * 1.0005));
+    if (worth_more(kGoodOrder)) {
+      TreeShape fans;
+      fans.fans = true;
+      const std::vector<Piece> even =
+          whole_pieces(demand_.data, even_cuts(), network_, SendPreference::kEven, limit_.seconds, fans);
+      consider(even);
+      if (egress_seconds(demand_.data, network_, even) > limit_.seconds * kGoodEnough)
+        consider(fitted_pieces(demand_.data, network_, even, limit_.seconds * 1.0005, kSmallestPiece, fans));
+    }
     if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kEven, limit_.seconds));
     // Where latency counts: everything straight from holders.
     if (worth_more(1.1)) consider(pieces(SendPreference::kHolders, std::numeric_limits<double>::infinity()));
-    return std::move(best_);
+    for (std::size_t i = kFirstAttempts; i < kMostAttempts && worth_more(i < 5 ? kGoodOrder : kFairOrder); ++i)
+      attempt(best_, attempt_number(i));
+    return finish();
   }
 
  private:
+  WeftPlan finish() const {
+    return {parts_of(best_.flows, best_.order, best_.fine), best_.places, best_.seconds,
+            best_.flows.size() <= kMostFlowsToSchedule};
+  }
+
   /// Where a datum's bundles end, but for the last: trees of their own let other hosts come first in each.
   std::vector<std::vector<std::uint64_t>> cuts_between_bundles() const {
     std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
@@ -79,6 +110,17 @@ class Weaver {
     return cuts;
   }
 
+  /// As many pieces of each datum as it has hosts, as far as they are not too small.
+  std::vector<std::vector<std::uint64_t>> even_cuts() const {
+    std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
+    for (std::size_t k = 0; k < cuts.size(); ++k) {
+      const Datum& datum = demand_.data[k];
+      const std::size_t pieces = std::min<std::size_t>(datum.holders.size() + datum.wanters.size(), datum.bytes / kSmallestPiece);
+      for (std::size_t i = 1; i < pieces; ++i) cuts[k].push_back(datum.bytes / pieces * i / 64 * 64);
+    }
+    return cuts;
+  }
+
   /// All that the same hosts want down one chain of hosts: each then receives from one host and sends to one, and nothing
   /// collides.
   std::vector<Piece> one_chain(TreeShape shape) const {
@@ -87,7 +129,7 @@ class Weaver {
   }
 
   bool worth_more(double good_enough) const {
-    return steps_ <= options_.simulate_steps && best_.predicted_seconds > limit_.seconds * good_enough;
+    return steps_ <= options_.simulate_steps && best_.seconds > limit_.seconds * good_enough;
   }
 
   /// Chains of any length where their filling costs little: there are so many data that every host is once at every place, and
@@ -107,45 +149,203 @@ class Weaver {
     return shape;
   }
 
-  /// The flows of `pieces` in the best order found, if they are better than what there is.
-  void consider(const std::vector<Piece>& pieces) {
-    std::vector<Flow> flows = flows_of(pieces);
-    steps_ += flows.size() * kStepsPerFlow;
-    // Orders are tried on flows without what does not matter for them: segments, which may be many, and fan-out inside hosts.
-    std::vector<Flow> light;
-    for (const Flow& flow : flows) {
-      light.push_back({flow.id, flow.kind, {}, flow.root, {}, flow.bytes, flow.chunk_bytes, flow.window});
+  /// Bytes [begin, end) of a flow, sent by `root`.
+  struct FlowPart {
+    std::uint32_t flow;
+    DeviceId root;
+    std::uint64_t begin, end;
+  };
+
+  /// The flows of some pieces, and the best order found.
+  struct Candidate {
+    std::vector<Flow> flows;
+    std::vector<Flow> light;                   ///< Without what does not matter for orders: segments, and fan-out inside hosts.
+    std::vector<std::vector<DeviceId>> roots;  ///< Per flow, the devices that can begin it.
+    std::vector<FlowPart> order;
+    std::vector<std::uint32_t> places;
+    bool fine = false;  ///< Smaller chunks where they are passed on.
+    double seconds = std::numeric_limits<double>::infinity();
+    bool regular = true;    ///< The order.
+    bool hopeless = false;  ///< Some host sends for too long in any order.
+  };
+
+  Candidate candidate_of(const std::vector<Piece>& pieces) {
+    Candidate made;
+    made.flows = flows_of(pieces, made.roots);
+    steps_ += made.flows.size() * kStepsPerFlow;
+    for (const Flow& flow : made.flows) {
+      made.light.push_back({flow.id, flow.kind, {}, flow.root, {}, flow.bytes, flow.chunk_bytes, flow.window});
       for (const FlowEdge& edge : flow.edges) {
-        if (topology_.host_of(edge.parent) != topology_.host_of(edge.child)) light.back().edges.push_back(edge);
+        if (topology_.host_of(edge.parent) != topology_.host_of(edge.child)) made.light.back().edges.push_back(edge);
       }
     }
-    std::vector<std::uint32_t> best_order;
-    double best_seconds = 0;
-    const auto judge = [&](const std::vector<std::uint32_t>& order) {
-      std::vector<Flow> ordered;
-      for (const std::uint32_t i : order) ordered.push_back(light[i]);
-      const double seconds = predict(ordered, topology_, network_, &steps_);
-      if (!best_order.empty() && seconds >= best_seconds * kBetter) return;
-      best_order = order;
-      best_seconds = seconds;
-    };
-    const auto good = [&] { return best_seconds <= limit_.seconds * kGoodOrder; };
-    const bool few = flows.size() <= kMostFlowsToSchedule;
-    // Regular orders first: taking turns where nothing is passed on, so that no receiver is flooded; else the pieces as they were
-    // made, large ones first and equal ones in turns, and their hosts in turns.
-    const bool direct = std::all_of(light.begin(), light.end(), [](const Flow& flow) { return flow.edges.size() <= 1; });
-    judge(direct ? rotated_order(light, topology_) : interleaved_order(light, topology_));
-    PhiloxStream random(options_.seed);
-    for (std::uint32_t attempt = 0; few && attempt < 16; ++attempt) {
-      if (steps_ > options_.simulate_steps || good()) break;
-      if (attempt == 0) judge(direct ? interleaved_order(light, topology_) : rotated_order(light, topology_));
-      else judge(list_order(light, topology_, network_, attempt == 1 ? nullptr : &random));
-    }
-    if (!best_.flows.empty() && best_seconds >= best_.predicted_seconds * kMuchBetter) return;
-    best_ = {reordered(std::move(flows), best_order), best_seconds, few && steps_ <= options_.simulate_steps};
+    made.hopeless = egress_seconds(demand_.data, network_, pieces) > limit_.seconds * kGoodOrder;
+    return made;
   }
 
-  std::vector<Flow> flows_of(const std::vector<Piece>& pieces) {
+  /// The flows of `pieces` in a good order, if they are better than what there is.
+  void consider(const std::vector<Piece>& pieces) {
+    if (std::find(considered_.begin(), considered_.end(), pieces) != considered_.end()) return;
+    considered_.push_back(pieces);
+    Candidate made = candidate_of(pieces);
+    // Regular orders first: taking turns where nothing is passed on, so that no receiver is flooded; else the pieces as they were
+    // made, large ones first and equal ones in turns, and their hosts in turns.
+    const bool direct =
+        std::all_of(made.light.begin(), made.light.end(), [](const Flow& flow) { return flow.edges.size() <= 1; });
+    std::vector<FlowPart> whole;
+    for (const std::uint32_t i : direct ? rotated_order(made.light, topology_) : interleaved_order(made.light, topology_))
+      whole.push_back({i, made.light[i].root, 0, made.light[i].bytes});
+    judge(made, whole, egress_places(made.light, {}, EgressRule()), false);
+    for (std::size_t i = 0; i < kFirstAttempts; ++i) attempt(made, attempt_number(i));
+    if (made.seconds < best_.seconds * (best_.regular ? kBetter : kSlightlyBetter)) best_ = std::move(made);
+  }
+
+  void judge(Candidate& candidate, const std::vector<FlowPart>& order, const std::vector<std::uint32_t>& places, bool fine) {
+    const double seconds = predict(parts_of(candidate.light, order, fine), topology_, network_, places, &steps_);
+    if (seconds >= candidate.seconds * (candidate.regular ? kBetter : kSlightlyBetter)) return;
+    candidate.regular = candidate.order.empty();
+    candidate.order = order;
+    candidate.places = places;
+    candidate.fine = fine;
+    candidate.seconds = seconds;
+  }
+
+  /// Orders and cuts as a preemptive schedule finds them.
+  struct Attempt {
+    double steps = 0;      ///< In which the limit's time is divided.
+    double sharpness = 0;  ///< See PreemptOptions, as for the next.
+    double depth_weight = 0.05;
+    std::uint64_t smallest_run = kSmallestRun;
+    bool one_at_a_time = false;  ///< A device sends one flow at a time.
+    bool fine = false;           ///< Smaller chunks where they are passed on.
+    bool halves = false;         ///< Flows are cut in two first, so that a device can fill both its places with one receiver.
+  };
+  static constexpr std::size_t kFirstAttempts = 2, kMostAttempts = 32;
+
+  Attempt attempt_number(std::size_t i) {
+    switch (i) {
+      case 0: return {.steps = 32, .sharpness = 20};
+      case 1: return {.steps = 48, .sharpness = 10, .one_at_a_time = true};
+      case 2: return {.steps = 64, .sharpness = 10, .halves = true};
+      case 3: return {.steps = 64, .sharpness = 20, .fine = true};
+      case 4: return {.steps = 48, .sharpness = 5, .fine = true};
+      default: break;
+    }
+    return {.steps = static_cast<double>(24 + random_.below(80)),
+            .sharpness = static_cast<double>(3 + random_.below(30)),
+            .depth_weight = 0.05 * static_cast<double>(random_.below(8)),
+            .smallest_run = kSmallestRun * (1 + random_.below(4)) / 2,
+            .one_at_a_time = random_.below(3) == 0,
+            .fine = random_.below(2) == 0,
+            .halves = random_.below(2) == 0};
+  }
+
+  void attempt(Candidate& candidate, const Attempt& how) {
+    if (candidate.flows.size() > kMostFlowsToSchedule || candidate.hopeless || steps_ > options_.simulate_steps) return;
+    if (candidate.seconds <= limit_.seconds * kGoodOrder) return;
+    EgressRule rule;
+    if (how.one_at_a_time) rule.device_streams = 1;
+    SimulateOptions options;
+    options.places = egress_places(candidate.light, candidate.roots, rule);
+    if (how.one_at_a_time && options.places == egress_places(candidate.light, candidate.roots, EgressRule())) return;
+    std::vector<FlowPart> atoms;
+    for (std::uint32_t i = 0; i < candidate.light.size(); ++i) {
+      const Flow& flow = candidate.light[i];
+      const std::uint64_t half = how.halves && flow.bytes >= 4 * how.smallest_run ? flow.bytes / 2 / kCut * kCut : 0;
+      if (half > 0) atoms.push_back({i, flow.root, 0, half});
+      atoms.push_back({i, flow.root, half, flow.bytes});
+    }
+    std::vector<std::vector<DeviceId>> roots;
+    for (const FlowPart& atom : atoms) roots.push_back(candidate.roots[atom.flow]);
+    const PreemptOptions preempt{limit_.seconds / how.steps, static_cast<double>(how.smallest_run), how.sharpness,
+                                 how.depth_weight};
+    options.resolution_seconds = preempt.step_seconds / 4;
+    const Schedule schedule =
+        preemptive_schedule(parts_of(candidate.light, atoms, how.fine), roots, topology_, network_, preempt, options);
+    steps_ += schedule.steps;
+    judge(candidate, parts_of_runs(atoms, schedule.runs), options.places, how.fine);
+  }
+
+  /// `runs` of `atoms` as parts of the atoms' flows.
+  static std::vector<FlowPart> parts_of_runs(std::span<const FlowPart> atoms, std::span<const FlowRun> runs) {
+    std::vector<FlowPart> parts;
+    std::vector<FlowPart*> last(atoms.size());
+    parts.reserve(runs.size());
+    for (const FlowRun& run : runs) {
+      const FlowPart& atom = atoms[run.flow];
+      FlowPart part{atom.flow, run.root, atom.begin, atom.end};
+      if (FlowPart* before = last[run.flow]; before != nullptr) {
+        part.begin += static_cast<std::uint64_t>(run.begin) / kCut * kCut;
+        if (part.begin <= before->begin) continue;
+        before->end = part.begin;
+      }
+      last[run.flow] = &parts.emplace_back(part);
+    }
+    return parts;
+  }
+
+  /// To a third host.
+  bool is_passed_on(const Flow& flow) const {
+    return std::any_of(flow.edges.begin(), flow.edges.end(), [&](const FlowEdge& edge) {
+      const HostId from = topology_.host_of(edge.parent);
+      return from != topology_.host_of(flow.root) && from != topology_.host_of(edge.child);
+    });
+  }
+
+  std::vector<Flow> parts_of(const std::vector<Flow>& flows, std::span<const FlowPart> parts, bool fine) const {
+    std::vector<Flow> result;
+    result.reserve(parts.size());
+    for (const FlowPart& part : parts) {
+      const Flow& whole = flows[part.flow];
+      Flow flow = whole;
+      flow.id = FlowId(static_cast<std::uint32_t>(result.size()));
+      flow.bytes = part.end - part.begin;
+      for (FlowEdge& edge : flow.edges)
+        if (edge.parent == whole.root) edge.parent = part.root;
+      flow.root = part.root;
+      if (fine && flow.chunk_bytes > kFineChunk && !options_.chunks && is_passed_on(flow))
+        flow.chunk_bytes = std::max(kFineChunk, whole.chunk_bytes / 3 / 64 * 64);
+      flow.chunk_bytes = std::min(flow.chunk_bytes, flow.bytes);
+      if (flow.bytes != whole.bytes && !whole.segments.empty()) flow.segments = cut(whole.segments, part.begin, flow.bytes);
+      result.push_back(std::move(flow));
+    }
+    return result;
+  }
+
+  /// How many flows each device sends at a time. The devices of a host that send share its places; a host whose link is
+  /// faster than its receivers' needs more of them at a time.
+  std::vector<std::uint32_t> egress_places(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots,
+                                           const EgressRule& rule) const {
+    std::vector<bool> sends(topology_.num_devices());
+    std::vector<std::size_t> senders(topology_.num_hosts());
+    std::vector<double> slowest(topology_.num_hosts(), std::numeric_limits<double>::infinity());
+    const auto sender = [&](DeviceId device) {
+      if (!sends[device.value()]) ++senders[topology_.host_of(device).value()];
+      sends[device.value()] = true;
+    };
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      if (!roots.empty() && !flows[i].edges.empty()) std::for_each(roots[i].begin(), roots[i].end(), sender);
+      for (const FlowEdge& edge : flows[i].edges) {
+        const std::uint32_t host = topology_.host_of(edge.parent).value();
+        sender(edge.parent);
+        slowest[host] = std::min(slowest[host], network_.host(topology_.host_of(edge.child)).ingress());
+      }
+    }
+    std::vector<std::uint32_t> places;
+    for (std::uint32_t device = 0; device < sends.size(); ++device) {
+      const std::uint32_t host = topology_.host_of(DeviceId(device)).value();
+      std::size_t count = rule.streams_of_each(senders[host]);
+      const double needed = std::min(std::ceil(network_.hosts[host].egress() / slowest[host] - 0.1), 8.0);
+      if (needed > 1 && sends[device]) {
+        const std::size_t streams = std::max(rule.host_streams, static_cast<std::size_t>(needed));
+        count = std::max(count, std::min(rule.host_streams, (streams + senders[host] - 1) / senders[host]));
+      }
+      places.push_back(static_cast<std::uint32_t>(count));
+    }
+    return places;
+  }
+
+  std::vector<Flow> flows_of(const std::vector<Piece>& pieces, std::vector<std::vector<DeviceId>>& roots) {
     Draft draft(demand_, topology_, network_, options_);
     const std::vector<double> spare = spare_egress(pieces);
     for (std::size_t turn = 0; turn < pieces.size(); ++turn) {
@@ -153,6 +353,7 @@ class Weaver {
       for (const HostTree& tree : arrange(demand_.data[piece.datum], piece, network_, spare, turn)) add(draft, piece, tree);
     }
     for (const Bundle& bundle : demand_.bundles) draft.add_local(bundle);
+    roots = draft.roots();
     return draft.finish(limit_.seconds);
   }
 
@@ -199,8 +400,10 @@ class Weaver {
   const Network& network_;
   const PlanOptions& options_;
   const Limit& limit_;
+  std::vector<std::vector<Piece>> considered_;
+  PhiloxStream random_{options_.seed};
   std::uint64_t steps_ = 0;  ///< Spent on simulating.
-  WeftPlan best_;
+  Candidate best_;
 };
 
 }  // namespace

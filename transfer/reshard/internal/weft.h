@@ -9,6 +9,7 @@ namespace weft::transfer::internal {
 
 struct WeftPlan {
   std::vector<Flow> flows;
+  std::vector<std::uint32_t> egress_places;  ///< See ReshardPlan.
   double predicted_seconds = 0;
   /// Small enough that comparing it with other strategies costs little.
   bool compare = false;
