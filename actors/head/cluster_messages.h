@@ -78,7 +78,28 @@ struct MeshDevices {
   static constexpr auto fields = weft::fields(&MeshDevices::key, &MeshDevices::devices);
 };
 
+/// How far a program that owns meshes has come. For `weft status` only.
+struct RunProgress {
+  std::int64_t step = 0;
+  std::int64_t total_steps = 0;
+  double loss = 0;
+  double units_per_second = 0;
+  std::string unit;  ///< "tokens"
+  double seconds_left = 0;
+  static constexpr auto fields = weft::fields(&RunProgress::step, &RunProgress::total_steps, &RunProgress::loss,
+                                              &RunProgress::units_per_second, &RunProgress::unit, &RunProgress::seconds_left);
+};
+
 /// For `weft status`.
+struct RunStatus {
+  std::string name;  ///< "run quickstart"
+  std::int64_t pid = 0;
+  bool has_progress = false;  ///< It has said how far it is.
+  RunProgress progress;
+  double told_seconds = 0;  ///< How long ago.
+  static constexpr auto fields =
+      weft::fields(&RunStatus::name, &RunStatus::pid, &RunStatus::has_progress, &RunStatus::progress, &RunStatus::told_seconds);
+};
 struct HostStatus {
   HostOffer offer;
   std::string address;
@@ -109,10 +130,11 @@ struct ClusterStatus {
   double up_seconds = 0;
   std::vector<HostStatus> hosts;
   std::vector<MeshStatus> meshes;
+  std::vector<RunStatus> runs;
   std::vector<ClusterEvent> events;  ///< the last ones
-  static constexpr auto fields =
-      weft::fields(&ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address, &ClusterStatus::pid,
-                   &ClusterStatus::up_seconds, &ClusterStatus::hosts, &ClusterStatus::meshes, &ClusterStatus::events);
+  static constexpr auto fields = weft::fields(&ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address,
+                                              &ClusterStatus::pid, &ClusterStatus::up_seconds, &ClusterStatus::hosts,
+                                              &ClusterStatus::meshes, &ClusterStatus::runs, &ClusterStatus::events);
 };
 
 }  // namespace weft::actors

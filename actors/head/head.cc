@@ -277,6 +277,13 @@ void Head::describe(MeshDevices devices) {
   if (const auto mesh = meshes_.find(devices.key); mesh != meshes_.end()) mesh->second.devices = std::move(devices.devices);
 }
 
+void Head::progress(RunProgress progress) {
+  const auto owner = owners_.find(context_.caller().id);
+  if (owner == owners_.end()) return;
+  owner->second.progress = std::move(progress);
+  owner->second.told = clock_.now();
+}
+
 ClusterStatus Head::status() {
   ClusterStatus status;
   status.cluster = store_.cluster_id();
@@ -305,6 +312,14 @@ ClusterStatus Head::status() {
                              : mesh.processes.empty() ? "starting"
                                                       : "running",
                              mesh.places});
+  }
+  for (const auto& [id, owner] : owners_) {
+    RunStatus run{owner.offer.name, owner.offer.pid, owner.progress.has_value(), {}, 0};
+    if (owner.progress) {
+      run.progress = *owner.progress;
+      run.told_seconds = in_seconds(clock_.now() - owner.told);
+    }
+    status.runs.push_back(std::move(run));
   }
   status.events = store_.last_events(kEventsInStatus);
   return status;

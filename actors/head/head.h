@@ -53,6 +53,8 @@ class Head final {
   task<void> release(MeshKey key);
   /// From the owner of a mesh: what its devices are.
   void describe(MeshDevices devices);
+  /// From an owner: how far it is. Kept in memory; the last one counts.
+  void progress(RunProgress progress);
   /// From an agent: a process of a mesh is gone.
   void process_died(const DeathReport& report);
   /// From the parent of an agent: the agent is gone. Better evidence than the lost connection, and usually earlier.
@@ -70,8 +72,8 @@ class Head final {
   static constexpr auto endpoints = interface<"weft.head", 1>(
       on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent), on<&Head::own>("own", urgent),
       on<&Head::spawn>("spawn"), on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
-      on<&Head::process_died>("process_died", urgent), on<&Head::host_died>("host_died", urgent),
-      on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent),
+      on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
+      on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent),
       on<&Head::peer_silent>("peer_silent", urgent), on<&Head::peer_lost>("peer_lost", urgent), on<&Head::stop>("stop", urgent));
 
  private:
@@ -83,6 +85,8 @@ class Head final {
   struct Owner {
     OwnerOffer offer;
     ProcessRef process;
+    std::optional<RunProgress> progress = {};
+    TimePoint told = {};  // the progress
   };
   struct Mesh {
     MeshRequest request;

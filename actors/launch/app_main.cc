@@ -21,6 +21,7 @@
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/signal_watch.h"
 #include "core/base/error.h"
+#include "core/config/config_problem.h"
 
 namespace weft::actors {
 namespace {
@@ -68,6 +69,8 @@ AppRun make_run(const RoleArguments& arguments) {
   run.overrides = arguments.all("set");
   run.out = arguments.get_or("out", "");
   run.json = arguments.has("json");
+  run.quiet = arguments.has("quiet");
+  run.programs = arguments.get_or("programs", "");
   run.head = arguments.get_or("head", "");
   return run;
 }
@@ -167,7 +170,9 @@ int AppMain::run(const Drive& drive) {
     // Before a role has begun: a mistake in the arguments is a wrong usage.
     const Error error = current_error();
     const bool usage = error.code() == ErrorCode::kInvalidConfig || error.code() == ErrorCode::kInvalidArgument;
-    fmt::print(stderr, "{}: {}\n", own_executable().filename().string(), error.message());
+    // Lines about a file begin with their place.
+    const bool placed = error.code() == ErrorCode::kInvalidConfig;
+    fmt::print(stderr, "{}{}\n", placed ? "" : own_executable().filename().string() + ": ", error.message());
     return usage ? 2 : 1;
   }
 }
@@ -176,19 +181,29 @@ int AppMain::serve(const Drive& drive) {
   if (const auto status = serve_cluster_role(arguments_)) return *status;
   const auto role = role_of(arguments_);
   if (!role) return serve_by_hand(drive);
-  const RoleArguments arguments(arguments_, {"json"});
+  const RoleArguments arguments(arguments_, {"json", "quiet"});
   if (role == "device") {
     return serve_device(arguments, [this](System& system) {
       for (const auto& provide : provided_) provide(system);
     });
   }
-  if (role == "check") return check_ ? check_(make_run(arguments)) : 0;
+  if (role == "check") return serve_check(make_run(arguments));
   if (role == "plan") {
     if (plan_) return plan_(make_run(arguments));
     throw_error(ErrorCode::kInvalidArgument, "this app has no plan to show");
   }
   if (role == "driver") return serve_driver(drive, arguments);
   throw_error(ErrorCode::kInvalidArgument, "--weft-role={}: expected driver, device, check, plan, head or agent", *role);
+}
+
+int AppMain::serve_check(const AppRun& run) {
+  try {
+    return check_ ? check_(run) : 0;
+  } catch (const Error& error) {
+    if (!run.json || error.code() != ErrorCode::kInvalidConfig) throw;
+    fmt::print("{}", problems_json(run.config, problems_of(error, run.config, run.overrides)));
+    return exit_status_of(error, false);
+  }
 }
 
 int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
@@ -219,6 +234,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
   const std::string program = own_executable().filename().string();
   const RoleArguments arguments(arguments_, {"json", "help"});
   if (arguments.has("help")) return by_hand_usage(program);
+  arguments.check_known({"head", "token-file", "workers", "devices", "out", "config", "set", "json", "help"});
   Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();

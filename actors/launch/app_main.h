@@ -25,10 +25,14 @@ struct AppRun {
   std::vector<std::string> overrides;  ///< the values of --set
   std::filesystem::path out;           ///< where results go; it exists, and so does out/logs
   bool json = false;
+  bool quiet = false;    ///< of a check: say nothing unless something is wrong
+  std::string programs;  ///< of a plan: the device whose program to print, kAllPrograms, or nothing
   std::string head;      ///< "HOST:PORT"; of a driver
   std::stop_token stop;  ///< SIGINT or SIGTERM: finish the step, save, return 130
   /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May be empty.
   std::function<void(const std::string& text, IfInterrupted then)> doing = {};
+
+  static constexpr const char* kAllPrograms = "all";
 };
 
 /// The main() of an app: one executable that serves every role it can be started in.
@@ -58,6 +62,7 @@ class AppMain final {
   void provide() {
     provided_.push_back([](System& system) { system.provide<T>(); });
   }
+  /// It says what is right, as JSON if asked, or throws; mistakes are printed by the library.
   void on_check(Inspect check) { check_ = std::move(check); }
   void on_plan(Inspect plan) { plan_ = std::move(plan); }
   /// Serves the role and returns the exit status. `drive` is called for a driver only.
@@ -65,6 +70,7 @@ class AppMain final {
 
  private:
   int serve(const Drive& drive);
+  int serve_check(const AppRun& run);
   int serve_driver(const Drive& drive, const RoleArguments& arguments);
   int serve_by_hand(const Drive& drive);
 

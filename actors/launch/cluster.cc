@@ -179,6 +179,14 @@ void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
   system_.named<Head>(head_process_, "head").tell<&Head::describe>(MeshDevices{mesh, std::move(devices)});
 }
 
+void Cluster::report_progress(const RunProgress& progress) {
+  try {
+    system_.named<Head>(head_process_, "head").tell<&Head::progress>(progress);
+  } catch (const Error&) {
+    // That the head is gone is told elsewhere.
+  }
+}
+
 void Cluster::report_host_death(const std::string& host, const ExitEvidence& evidence) {
   system_.named<Head>(head_process_, "head").tell<&Head::host_died>(HostDeath{host, evidence});
 }

@@ -72,6 +72,9 @@ class Cluster final {
   /// For `weft status`: what the devices of a mesh are, by rank.
   void describe(const MeshKey& mesh, std::vector<std::string> devices);
 
+  /// For `weft status`: how far this program is. Nobody waits for it; call it once a second at most.
+  void report_progress(const RunProgress& progress);
+
   /// What the parent of an agent, or of the head, knows about its end; better than a lost connection.
   void report_host_death(const std::string& host, const ExitEvidence& evidence);
   void report_head_death(const ExitEvidence& evidence);

@@ -20,11 +20,10 @@ std::vector<std::string> executables_in(const std::filesystem::path& directory) 
   return names;
 }
 
-std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::path& run_file,
-                               const std::filesystem::path& directory) {
+std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::path& directory) {
   const std::string app = node.as<std::string>();
   const bool own = app.find('/') != std::string::npos;
-  const std::filesystem::path path = own ? run_file.parent_path() / app : directory / app;
+  const std::filesystem::path path = own ? node.as_path() : directory / app;
   if (std::filesystem::is_regular_file(path) && ::access(path.c_str(), X_OK) == 0)
     return std::filesystem::absolute(path).lexically_normal();
   node.fail(fmt::format("app: there is no executable {}{}{}", path.string(), own ? "" : " beside weft",
@@ -77,8 +76,7 @@ LogLevel parse_logs(const ConfigNode& section) {
   return level;
 }
 
-RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& run_file,
-                           const std::filesystem::path& directory) {
+RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& directory) {
   RunHeader header;
   const ConfigNode root = document.root();
   std::string problems;
@@ -95,7 +93,7 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
     header.name = name.as<std::string>();
     if (!is_name(header.name)) name.fail(name_problem("name", header.name));
   });
-  part([&] { header.app = find_app(root.at("app"), run_file, directory); });
+  part([&] { header.app = find_app(root.at("app"), directory); });
   part([&] {
     if (const auto cluster = root.find("cluster")) header.cluster = parse_cluster(*cluster);
   });

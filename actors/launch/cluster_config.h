@@ -57,11 +57,10 @@ struct RunHeader {
   LogLevel log_level = LogLevel::kInfo;
 };
 
-/// Reads `name`, `app`, `cluster` and `logs`. `app: gpt` is an executable in `program_directory`; one with a slash is relative to
-/// the run file. Throws Error(kInvalidConfig), also when there is no such executable. Keys that it does not know are left to
-/// others.
-RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& run_file,
-                           const std::filesystem::path& program_directory);
+/// Reads `name`, `app`, `cluster` and `logs`. `app: gpt` is an executable in `program_directory`; one with a slash is a path
+/// (ConfigNode::as_path). Throws Error(kInvalidConfig), also when there is no such executable. Keys that it does not know are
+/// left to others.
+RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& program_directory);
 
 /// Folder of this process's executable.
 std::filesystem::path program_directory();

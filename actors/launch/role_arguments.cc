@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "core/base/error.h"
+#include "core/config/nearest.h"
 
 namespace weft::actors {
 
@@ -17,6 +18,14 @@ RoleArguments::RoleArguments(const std::vector<std::string>& arguments, const st
     else if (std::find(flags.begin(), flags.end(), name) != flags.end()) values_[name].push_back("");
     else if (i + 1 < arguments.size()) values_[name].push_back(arguments[++i]);
     else throw_error(ErrorCode::kInvalidArgument, "--{} needs a value", name);
+  }
+}
+
+void RoleArguments::check_known(const std::vector<std::string>& names) const {
+  for (const auto& [name, values] : values_) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw_error(ErrorCode::kInvalidArgument, "there is no option --{}; --help shows those that there are{}", name,
+                  did_you_mean(name, names));
   }
 }
 

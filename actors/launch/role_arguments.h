@@ -13,6 +13,8 @@ class RoleArguments {
   /// Every argument is "--name value" or "--name=value", except the flags listed. Throws Error(kInvalidArgument) otherwise.
   RoleArguments(const std::vector<std::string>& arguments, const std::vector<std::string>& flags);
 
+  /// Throws Error(kInvalidArgument), with the nearest name, for one that is none of these.
+  void check_known(const std::vector<std::string>& names) const;
   bool has(const std::string& name) const { return values_.contains(name); }
   /// Throws Error(kInvalidArgument) when it is missing.
   const std::string& get(const std::string& name) const;

@@ -22,6 +22,7 @@
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/signal_watch.h"
 #include "actors/system/system.h"
+#include "core/base/terminal.h"
 
 namespace weft::actors {
 namespace {
@@ -174,7 +175,9 @@ class RunSupervisor {
     std::vector<std::string> hosts;
     for (const HostStatus& line : status.hosts)
       hosts.push_back(fmt::format("{} ({} device{})", line.offer.name, line.offer.devices, line.offer.devices == 1 ? "" : "s"));
-    fmt::print("cluster {} at {}: {}\n", status.cluster.substr(0, 12), status.address, fmt::join(hosts, ", "));
+    const std::string line =
+        fmt::format("cluster {} at {}: {}", status.cluster.substr(0, 12), status.address, fmt::join(hosts, ", "));
+    fmt::print("{}\n", wrap_lines(line, terminal_at(STDOUT_FILENO).columns, 2));
     std::fflush(stdout);
   }
 
@@ -300,12 +303,12 @@ class RunSupervisor {
 }  // namespace
 
 int run_app_role(const std::filesystem::path& app, const std::string& role, const std::filesystem::path& run_file,
-                 const std::vector<std::string>& overrides, bool json) {
+                 const std::vector<std::string>& overrides, const std::vector<std::string>& more) {
   Happenings happenings;
   const SignalWatch signals([&](const ReceivedSignal&) { happenings.add({Happening::Kind::kSignal, "", {}}); });
   ForkLauncher launcher;
   ProcessSpec spec{role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
-  if (json) spec.command.push_back("--json");
+  spec.command.insert(spec.command.end(), more.begin(), more.end());
   ProcessEvents events;
   events.on_death = [&](const ExitEvidence& evidence) { happenings.add({Happening::Kind::kDriverEnded, "", evidence}); };
   const pid_t pid = launcher.launch(spec, events);
@@ -325,13 +328,13 @@ int run_app_role(const std::filesystem::path& app, const std::string& role, cons
 
 int run_and_supervise(const RunRequest& request) {
   const auto document = ConfigDocument::load(request.run_file, request.overrides);
-  RunHeader header = parse_run_header(document, request.run_file, program_directory());
+  RunHeader header = parse_run_header(document, program_directory());
   if (request.head.empty() && header.cluster.launcher == LauncherKind::kManual)
     document.root()
         .at("cluster")
         .at("launcher")
         .fail("cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, or use launcher: local");
-  const int checked = run_app_role(header.app, "check", request.run_file, request.overrides, false);
+  const int checked = run_app_role(header.app, "check", request.run_file, request.overrides, {"--quiet"});
   if (checked != 0) return checked;
   RunRequest complete = request;
   if (complete.out.empty()) complete.out = std::filesystem::path("runs") / header.name;

@@ -22,8 +22,8 @@ struct RunRequest {
 /// Throws Error(kInvalidConfig) before anything is started when the run file is wrong.
 int run_and_supervise(const RunRequest& request);
 
-/// Runs `APP --weft-role=ROLE --config FILE --set ...` with the terminal of this process, and returns its exit status.
+/// Runs `APP --weft-role=ROLE --config FILE --set ... MORE..` with the terminal of this process, and returns its exit status.
 int run_app_role(const std::filesystem::path& app, const std::string& role, const std::filesystem::path& run_file,
-                 const std::vector<std::string>& overrides, bool json);
+                 const std::vector<std::string>& overrides, const std::vector<std::string>& more);
 
 }  // namespace weft::actors

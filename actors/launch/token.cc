@@ -112,6 +112,7 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file, 
     if (clock.now() >= give_up) break;
     ::poll(nullptr, 0, kLookForTokenEveryMs);  // nobody tells when a link appears in a folder that may not exist yet
   }
+  if (!is_known_host(head.host)) throw_error(ErrorCode::kNotFound, "there is no host of the name '{}'", head.host);
   throw_error(
       ErrorCode::kFailedPrecondition,
       "no head answers at {} that this user started on this machine (there is no {}). Give its address with --head HOST:PORT "

@@ -17,9 +17,9 @@ BrainDataConfig parse_brain_data(const ConfigNode& node) {
   node.read("augment", config.augment);
   node.finish();
   if (has_templates) {
+    config.templates = node.at("templates").as_path().string();
     if (!std::filesystem::is_directory(config.templates))
-      node.at("templates").fail("there is no folder " + std::filesystem::absolute(config.templates).string());
-    config.templates = std::filesystem::absolute(config.templates).string();
+      node.at("templates").fail("data.templates: there is no folder " + config.templates);
   }
   return config;
 }

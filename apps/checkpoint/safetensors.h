@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,7 +56,8 @@ class SafetensorsWriter {
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// A safetensors file of f32 tensors, mapped into memory. Any thread.
+/// A safetensors file, mapped into memory. Its f32, bf16 and f16 tensors are read, as f32; tensors of other types are there, and
+/// are refused when asked for. Any thread.
 class SafetensorsFile {
  public:
   /// Checks header, offsets and size. Throws Error(kNotFound), or Error(kDataLoss) with what is wrong.
@@ -64,20 +66,32 @@ class SafetensorsFile {
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
   ~SafetensorsFile();
 
-  /// In the order of the file; values are valid as long as this object.
-  const std::vector<TensorView>& tensors() const { return tensors_; }
-  /// Throws Error(kNotFound) if there is no tensor of that name.
-  const TensorView& tensor(const std::string& name) const;
+  /// Those that can be read, in the order of the header.
+  const std::vector<TensorView>& tensors() const;
+  /// Its values are valid as long as this object: in the file where it has them as f32, else a copy. Throws Error(kNotFound) if
+  /// there is no tensor of that name, Error(kIncompatible) if it has another type.
+  TensorView tensor(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Gives memory back that holds these values, for whom the file has been copied part by part; they may be read again.
   void forget(std::span<const float> values) const;
 
  private:
+  struct Entry {
+    std::string name;
+    std::string dtype;
+    Shape shape;
+    std::span<const std::byte> bytes;
+  };
   void parse(const std::filesystem::path& path);
+  TensorView read(const Entry& entry) const;
 
   std::span<const std::byte> mapped_;
-  std::vector<TensorView> tensors_;
+  std::vector<Entry> entries_;
   std::map<std::string, std::string> metadata_;
+  mutable std::once_flag views_made_;
+  mutable std::vector<TensorView> views_;  // made by the first tensors()
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::vector<float>> copies_;  // guarded by mutex_; by name
 };
 
 }  // namespace weft::apps

@@ -1,17 +1,22 @@
 // weft status, weft stop.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 
 #include "actors/head/head.h"
 #include "actors/launch/token.h"
 #include "actors/system/system.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 #include "core/base/units.h"
 
 namespace weft::apps {
@@ -26,7 +31,8 @@ class Observer {
     try {
       head_ = system_.connect(Address::parse(cluster.head), std::chrono::seconds(1));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kUnavailable) throw;
+      // Who accepts and says nothing, and a name that is none, are told as they are.
+      if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect")) throw;
       throw_error(ErrorCode::kUnavailable,
                   "no head answers at {}; give its address with --head HOST:PORT or in WEFT_HEAD, or start one: weft head",
                   cluster.head);
@@ -73,33 +79,65 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
                               {"state", mesh.state},
                               {"places", places}});
   }
+  json["runs"] = nlohmann::ordered_json::array();
+  for (const actors::RunStatus& run : status.runs) {
+    nlohmann::ordered_json one = {{"name", run.name}, {"pid", run.pid}, {"progress", nullptr}};
+    const actors::RunProgress& p = run.progress;
+    if (run.has_progress)
+      one["progress"] = {{"step", p.step},
+                         {"total_steps", p.total_steps},
+                         {"loss", std::isfinite(p.loss) ? nlohmann::ordered_json(p.loss) : nlohmann::ordered_json()},
+                         {p.unit + "_per_second", p.units_per_second},
+                         {"seconds_left", p.seconds_left},
+                         {"told_seconds_ago", run.told_seconds}};
+    json["runs"].push_back(std::move(one));
+  }
   json["events"] = nlohmann::ordered_json::array();
   for (const auto& event : status.events) json["events"].push_back({{"unix_ms", event.unix_ms}, {"text", event.text}});
   return json;
 }
 
-void print(const ClusterStatus& status) {
-  fmt::print("cluster {} at {}, head pid {}, term {}, up {}\n\n", status.cluster.substr(0, 12), status.address, status.pid,
-             status.term, format_seconds(status.up_seconds));
+/// "step 350/700, loss 3.830, 29,151 tokens/s, 24.0 s left".
+std::string progress_text(const actors::RunStatus& run) {
+  if (!run.has_progress) return "no step yet";
+  const actors::RunProgress& p = run.progress;
+  std::string text =
+      fmt::format("step {}/{}, loss {:.3f}, {:.0f} {}/s", p.step, p.total_steps, p.loss, p.units_per_second, p.unit);
+  text += p.step < p.total_steps ? fmt::format(", {} left", format_seconds(p.seconds_left)) : ", the last one is done";
+  // A step may be long; but then this is old news.
+  if (run.told_seconds > 10) text += fmt::format(" (told {} ago)", format_seconds(run.told_seconds));
+  return text;
+}
+
+std::string describe(const ClusterStatus& status) {
+  std::string text;
+  const auto line = [&text]<typename... Args>(fmt::format_string<Args...> format, Args&&... args) {
+    text += fmt::format(format, std::forward<Args>(args)...);
+  };
+  line("cluster {} at {}, head pid {}, term {}, up {}\n\n", status.cluster.substr(0, 12), status.address, status.pid, status.term,
+       format_seconds(status.up_seconds));
   std::size_t width = 4;
   for (const auto& host : status.hosts) width = std::max(width, host.offer.name.size());
-  fmt::print("{:<{}}  devices  free  agent    machine\n", "host", width);
+  line("{:<{}}  devices  free  agent    machine\n", "host", width);
   for (const auto& host : status.hosts) {
     const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
-    fmt::print("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({})\n", host.offer.name, width, host.offer.devices, free, host.offer.pid,
-               host.offer.machine, host.offer.instruction_set);
+    line("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({})\n", host.offer.name, width, host.offer.devices, free, host.offer.pid,
+         host.offer.machine, host.offer.instruction_set);
     for (std::size_t device = 0; device < host.device_users.size(); ++device)
-      if (!host.device_users[device].empty())
-        fmt::print("{:<{}}    device {}: {}\n", "", width, device, host.device_users[device]);
+      if (!host.device_users[device].empty()) line("{:<{}}    device {}: {}\n", "", width, device, host.device_users[device]);
   }
-  if (status.hosts.empty()) fmt::print("none has joined; add one: weft join {} --name worker0 --devices 2\n", status.address);
-  fmt::print("\nmeshes\n");
+  if (status.hosts.empty()) line("none has joined; add one: weft join {} --name worker0 --devices 2\n", status.address);
+  line("\nruns\n");
+  for (const actors::RunStatus& run : status.runs) line("  {} (pid {}): {}\n", run.name, run.pid, progress_text(run));
+  if (status.runs.empty()) line("  none\n");
+  line("\nmeshes\n");
   for (const auto& mesh : status.meshes)
-    fmt::print("  {} {} (epoch {}), {}, owned by {}\n", mesh.key.name, mesh.shape, mesh.key.epoch, mesh.state, mesh.owner);
-  if (status.meshes.empty()) fmt::print("  none\n");
-  fmt::print("\nlast events\n");
+    line("  {} {} (epoch {}), {}, owned by {}\n", mesh.key.name, mesh.shape, mesh.key.epoch, mesh.state, mesh.owner);
+  if (status.meshes.empty()) line("  none\n");
+  line("\nlast events\n");
   for (const auto& event : status.events)
-    fmt::print("  {:%H:%M:%S}  {}\n", fmt::localtime(static_cast<std::time_t>(event.unix_ms / 1000)), event.text);
+    line("  {:%H:%M:%S}  {}\n", fmt::localtime(static_cast<std::time_t>(event.unix_ms / 1000)), event.text);
+  return text;
 }
 
 }  // namespace
@@ -108,7 +146,12 @@ int run_status(const ClusterOptions& options) {
   Observer observer(options, "weft status");
   const ClusterStatus status = observer.head().call<&actors::Head::status>().get();
   if (options.json) fmt::print("{}\n", to_json(status).dump(2));
-  else print(status);
+  else {
+    // A pipe gets whole lines.
+    const std::string text = describe(status);
+    const Terminal terminal = terminal_at(STDOUT_FILENO);
+    fmt::print("{}", ::isatty(STDOUT_FILENO) == 1 ? wrap_lines(text, terminal.columns, 4) : text);
+  }
   return 0;
 }
 

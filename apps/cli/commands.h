@@ -26,6 +26,7 @@ struct FileOptions {
   std::string head;
   std::string token_file;
   std::string out;
+  std::string programs;  ///< plan: of which device, or of all
   bool json = false;
 };
 struct ReshardPlanOptions {

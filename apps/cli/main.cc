@@ -1,17 +1,20 @@
 // weft: the command line. Each command reads its options here and hands over to the library.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <string>
-#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "actors/launch/app_main.h"
 #include "actors/launch/roles.h"
 #include "apps/cli/commands.h"
 #include "core/base/error.h"
+#include "core/base/version.h"
 #include "core/config/nearest.h"
 
 namespace weft::apps {
@@ -26,7 +29,7 @@ void add_reshard(CLI::App* command, ReshardPlanOptions& options) {
     return command->add_option(name, value, text)->type_name(type)->group(group)->needs(flag);
   };
   add("--shape", options.request.shape, "Shape of the tensor, such as 1024x1024x512", "NxN..");
-  add("--dtype", options.request.dtype, "f32, i32, f64 or u8", "TYPE")->capture_default_str();
+  add("--dtype", options.request.dtype, "f32, i32, f64, u8 or bf16", "TYPE")->capture_default_str();
   add("--from", options.request.from,
       "Source mesh and spec, such as 2x4:S0,R,R (hosts x devices; R, S0, S1, S01, S10 per dimension)", "MESH:SPEC");
   add("--to", options.request.to, "Destination mesh and spec", "MESH:SPEC");
@@ -96,9 +99,41 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
   return command;
 }
 
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+/// Refuses a command or an option that there is not, with the nearest one.
+void check_words(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  std::string path = "weft";
+  for (const std::string& word : words) {
+    const std::vector<std::string> commands = names_of(*command);
+    if (!word.starts_with('-') && !commands.empty()) {
+      if (std::ranges::find(commands, word) == commands.end())
+        throw_error(ErrorCode::kInvalidArgument, "{} has no command '{}', only {}{}", path, word, fmt::join(commands, ", "),
+                    did_you_mean(word, commands));
+      command = command->get_subcommand(word);
+      path += " " + word;
+      if (word == "bench") return;  // the rest is the benchmark's own
+    } else if (word.starts_with("--") && word.size() > 2) {
+      std::vector<std::string> options;
+      for (const CLI::Option* option : command->get_options())
+        for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+      const std::string name = word.substr(0, word.find('='));
+      if (std::ranges::find(options, name) == options.end())
+        throw_error(
+            ErrorCode::kInvalidArgument, "{} has no option {}{}", path, name,
+            nearest_name(name, options) ? did_you_mean(name, options) : fmt::format("; it has {}", fmt::join(options, ", ")));
+    }
+  }
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Weft: a distributed actor framework for model-parallel training.", "weft");
-  app.set_version_flag("--version", "weft 0.1.0");
+  app.set_version_flag("--version", fmt::format("weft {}", kVersion));
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
 
@@ -143,6 +178,9 @@ int parse_and_run(int argc, char** argv) {
   auto* plan_command = app.add_subcommand("plan", "Show what a run, or one resharding, would do; starts nothing");
   add_file(plan_command)->required(false);
   plan_command->add_flag("--json", file.json, "Print JSON");
+  auto* programs =
+      plan_command->add_option("--programs", file.programs, "Print what this device does, or all; DEVICE as in front[0,1]");
+  programs->type_name("[DEVICE]")->expected(0, 1);
   ReshardPlanOptions reshard;
   add_reshard(plan_command, reshard);
 
@@ -171,21 +209,25 @@ int parse_and_run(int argc, char** argv) {
   bench_command->prefix_command();
   bench_command->set_help_flag();  // it is the benchmark's own
 
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end())
-    throw_error(ErrorCode::kInvalidArgument, "there is no command '{}'{}. The commands: {}; weft COMMAND --help tells more",
-                argv[1], did_you_mean(argv[1], names), fmt::join(names, ", "));
-  if (argc > 2 && std::string_view(argv[1]) == "schedule" && argv[2][0] != '-') {
-    std::vector<std::string> actions;
-    for (const CLI::App* action : schedule_command->get_subcommands({})) actions.push_back(action->get_name());
-    if (std::find(actions.begin(), actions.end(), argv[2]) == actions.end())
-      throw_error(ErrorCode::kInvalidArgument,
-                  "weft schedule cannot '{}'{}; it can {}, as in: weft schedule draw zb-h1 auto --stages 4", argv[2],
-                  did_you_mean(argv[2], actions), fmt::join(actions, ", "));
+  // CLI11 says what it did not expect, but not what was meant, nor an example.
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "help") {  // weft help run -> weft run --help
+    words.erase(words.begin());
+    words.emplace_back("--help");
   }
+  check_words(app, words);
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
-    app.parse(argc, argv);
+    app.parse(words);
+  } catch (const CLI::RequiredError& error) {
+    for (const auto& [command, example] :
+         {std::pair(run_command, "weft run cluster.yaml"), std::pair(check_command, "weft check cluster.yaml"),
+          std::pair(join_command, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
+          std::pair(schedule_command, "weft schedule draw zb-h1 auto --stages 4")})
+      if (command->parsed())
+        throw_error(ErrorCode::kInvalidArgument, "weft {}: {}; for example: {}", command->get_name(), error.what(), example);
+    throw_error(ErrorCode::kInvalidArgument, "which command? There are {}; weft help COMMAND tells more",
+                fmt::join(names_of(app), ", "));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
@@ -197,7 +239,11 @@ int parse_and_run(int argc, char** argv) {
     reshard.json = file.json;
     return run_plan_reshard(reshard);
   }
-  if (*plan_command) return run_plan(file);
+  if (*plan_command) {
+    if (*programs && file.programs.empty()) file.programs = actors::AppRun::kAllPrograms;
+    if (file.file.empty()) file.file = std::exchange(file.programs, actors::AppRun::kAllPrograms);  // --programs cluster.yaml
+    return run_plan(file);
+  }
   if (*schedule_command) return run_schedule(schedule);
   if (*status_command) return run_status(cluster);
   if (*gpus_command) return run_gpus(gpus_json);

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "actors/launch/run_supervisor.h"
 #include "actors/launch/token.h"
@@ -10,14 +12,16 @@
 #include "apps/run_directory/run_directory.h"
 #include "core/base/error.h"
 #include "core/config/config_document.h"
+#include "core/config/config_problem.h"
 
 namespace weft::apps {
 namespace {
 
-int run_app(const FileOptions& options, const std::string& role) {
+int run_app(const FileOptions& options, const std::string& role, std::vector<std::string> more) {
   const auto document = ConfigDocument::load(options.file, options.overrides);
-  const auto header = actors::parse_run_header(document, options.file, actors::program_directory());
-  return actors::run_app_role(header.app, role, options.file, options.overrides, options.json);
+  const auto header = actors::parse_run_header(document, actors::program_directory());
+  if (options.json) more.emplace_back("--json");
+  return actors::run_app_role(header.app, role, options.file, options.overrides, more);
 }
 
 /// The checkpoint to resume from, if the run file or --set names one: a run inside the folder of that checkpoint goes on in
@@ -26,16 +30,16 @@ std::optional<std::filesystem::path> resume_path(const ConfigDocument& document)
   const auto checkpoint = document.root().find("checkpoint");
   const auto resume = checkpoint ? checkpoint->find("resume") : std::nullopt;
   if (!resume) return std::nullopt;
-  return resume->as<std::string>();
+  return resume->as_path();
 }
 
 }  // namespace
 
 int run_run(const FileOptions& options) {
   // Everything that can be known beforehand is refused before an older run's folder is moved and before anything starts.
-  if (const int status = run_app(options, "check"); status != 0) return status;
+  if (const int status = run_app(options, "check", {"--quiet"}); status != 0) return status;
   const auto document = ConfigDocument::load(options.file, options.overrides);
-  const auto header = actors::parse_run_header(document, options.file, actors::program_directory());
+  const auto header = actors::parse_run_header(document, actors::program_directory());
   if (!options.head.empty()) (void)actors::find_token(Address::parse(options.head), options.token_file, std::chrono::seconds(10));
   const std::filesystem::path out =
       options.out.empty() ? std::filesystem::path("runs") / header.name : std::filesystem::path(options.out);
@@ -46,12 +50,25 @@ int run_run(const FileOptions& options) {
   return actors::run_and_supervise({options.file, options.overrides, options.head, out, options.token_file});
 }
 
-int run_check(const FileOptions& options) { return run_app(options, "check"); }
+int run_check(const FileOptions& options) {
+  try {
+    const int status = run_app(options, "check", {});
+    if (status == 0 && !options.json) std::printf("%s: no mistakes\n", options.file.c_str());
+    return status;
+  } catch (const Error& error) {
+    if (!options.json || error.code() != ErrorCode::kInvalidConfig) throw;
+    std::fputs(problems_json(options.file, problems_of(error, options.file, options.overrides)).c_str(), stdout);
+    return 2;
+  }
+}
+
 int run_plan(const FileOptions& options) {
   if (options.file.empty())
     throw_error(ErrorCode::kInvalidArgument,
                 "give a run file (weft plan cluster.yaml), or --reshard with --shape, --from and --to");
-  return run_app(options, "plan");
+  std::vector<std::string> more;
+  if (!options.programs.empty()) more = {"--programs", options.programs};
+  return run_app(options, "plan", more);
 }
 
 }  // namespace weft::apps

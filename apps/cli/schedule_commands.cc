@@ -1,6 +1,5 @@
 // weft schedule show|check|simulate|compare|draw.
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "apps/schedule_tool/timeline_drawing.h"
 #include "apps/schedule_tool/timeline_text.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 #include "mesh/pipeline/schedule_text.h"
 #include "mesh/schedules/named_schedules.h"
 
@@ -22,9 +22,9 @@ void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 TimelineStyle style_of_screen() {
   TimelineStyle style;
-  style.colour = ::isatty(STDOUT_FILENO) == 1;
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.columns = size.ws_col;
+  const Terminal terminal = terminal_at(STDOUT_FILENO);
+  style.colour = terminal.colour;
+  if (::isatty(STDOUT_FILENO) == 1) style.columns = terminal.columns;
   return style;
 }
 
@@ -96,8 +96,8 @@ int run_schedule(const ScheduleOptions& options) {
       if (i > 0) print("\n");
       if (options.action == ScheduleAction::kSimulate) print(describe_simulation(cases[i], simulations[i]));
       else
-        print(fmt::format("{}: makespan {:.6g}, bubble {:.1f} %\n", cases[i].label, simulations[i].makespan,
-                          100 * simulations[i].bubble_rate()) +
+        print(fmt::format("{}: makespan {:.6g}, bubble {:.1f} %\n{}\n", cases[i].label, simulations[i].makespan,
+                          100 * simulations[i].bubble_rate(), wrap_lines(cases[i].settings, style.columns, 2)) +
               draw_timeline(cases[i], simulations[i], style));
     }
   }

@@ -1,18 +1,8 @@
 #include "apps/data/text_data_config.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 namespace weft::apps {
-namespace {
-
-std::string expand_home(const std::string& path) {
-  const char* home = std::getenv("HOME");
-  return home && path.starts_with("~/") ? home + path.substr(1) : path;
-}
-
-}  // namespace
-
 TextDataConfig parse_text_data(const ConfigNode& node) {
   TextDataConfig config;
   std::string cache;
@@ -28,12 +18,13 @@ TextDataConfig parse_text_data(const ConfigNode& node) {
     if (sized && config.vocabulary != 256) node.at("vocabulary").fail("bytes have 256 values: leave `vocabulary` out");
     config.vocabulary = 256;
   }
-  config.text = expand_home(config.text);
-  if (config.text != "kjv" && !std::filesystem::is_regular_file(config.text))
-    node.at("text").fail("there is no text file " + std::filesystem::absolute(config.text).string() +
-                         "; expected a path, or kjv for the King James Version");
-  if (config.text != "kjv") config.text = std::filesystem::absolute(config.text).string();
-  if (!cache.empty()) config.cache = std::filesystem::absolute(expand_home(cache)).string();
+  if (config.text != "kjv") {
+    config.text = node.at("text").as_path().string();
+    if (!std::filesystem::is_regular_file(config.text))
+      node.at("text").fail("data.text: there is no text file " + config.text +
+                           "; expected a path, or kjv for the King James Version");
+  }
+  if (!cache.empty()) config.cache = node.at("cache").as_path().string();
   return config;
 }
 

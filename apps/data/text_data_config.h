@@ -23,8 +23,7 @@ struct TextDataConfig {
   friend bool operator==(const TextDataConfig&, const TextDataConfig&) = default;
 };
 
-/// Reads and finishes the section. Relative paths count from the working directory, "~/" from the home
-/// folder.
+/// Reads and finishes the section. Paths are absolute then: see ConfigNode::as_path.
 TextDataConfig parse_text_data(const ConfigNode& node);
 
 }  // namespace weft::apps

@@ -29,12 +29,16 @@ ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, s
   shape_.batch = batch.rows_per_microbatch;
   shape_.vocabulary = data_.vocabulary;
   const GptGraph gpt = gpt_graph(shape_, 1.0 / static_cast<double>(batch.microbatches * shape_.batch * shape_.sequence));
-  return {.graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss},
-          .text = fmt::format("GPT: {} layers, width {}, {} heads, sequence {}, {:.2f} M parameters, {}", shape_.layers,
-                              shape_.width, shape_.heads, shape_.sequence,
-                              static_cast<double>(gpt.graph.num_parameter_elements()) * 1e-6, to_string(shape_.precision)),
-          .units_per_row = shape_.sequence,
-          .unit = "tokens"};
+  return {
+      .graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss},
+      .text = fmt::format("GPT: {} layers, width {}, {} heads, sequence {}, {:.2f} M parameters, {}", shape_.layers, shape_.width,
+                          shape_.heads, shape_.sequence, static_cast<double>(gpt.graph.num_parameter_elements()) * 1e-6,
+                          to_string(shape_.precision)),
+      .data = fmt::format(
+          "{}, {}", data_.text == "kjv" ? "the King James Version" : data_.text,
+          data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : fmt::format("{} pieces", data_.vocabulary)),
+      .units_per_row = shape_.sequence,
+      .unit = "tokens"};
 }
 
 PreparedData GptApp::prepare() {

@@ -1,13 +1,13 @@
 #include "apps/report/progress_display.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
+
+#include "core/base/terminal.h"
 
 namespace weft::apps {
 namespace {
@@ -22,27 +22,26 @@ constexpr const char* kGreen = "\x1b[32m";
 constexpr const char* kDim = "\x1b[2m";
 constexpr const char* kPlain = "\x1b[0m";
 
-std::string bar(double done, int width) {
+std::string bar(double done, int width, bool colour) {
   const double cells = std::clamp(done, 0.0, 1.0) * width;
   const int full = static_cast<int>(cells);
   const bool half = cells - full >= 0.5 && full < width;
-  std::string text = kGreen;
+  std::string text = colour ? kGreen : "";
   for (int i = 0; i < full; ++i) text += "━";
   if (half) text += "╸";
-  text += kPlain;
-  text += kDim;
+  if (colour) text += std::string(kPlain) + kDim;
   for (int i = full + (half ? 1 : 0); i < width; ++i) text += "─";
-  return text + kPlain;
+  return colour ? text + kPlain : text;
 }
 
 }  // namespace
 
 Screen Screen::standard_output() {
   Screen screen;
-  const char* kind = std::getenv("TERM");
-  screen.terminal = ::isatty(STDOUT_FILENO) == 1 && kind && std::string(kind) != "dumb";
-  winsize size{};
-  if (screen.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) screen.columns = size.ws_col;
+  const Terminal terminal = terminal_at(STDOUT_FILENO);
+  screen.terminal = terminal.redraws;
+  screen.colour = terminal.colour;
+  screen.columns = terminal.columns;
   return screen;
 }
 
@@ -78,7 +77,8 @@ std::string ProgressDisplay::line(const StepMetrics& m, bool with_bar) const {
   if (!with_bar) return head + tail;
   const int width = std::min(40, screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 2);
   if (width < 5) return (head + tail).substr(0, static_cast<std::size_t>(std::max(1, screen_.columns - 1)));
-  return head + "  " + bar(static_cast<double>(m.step) / static_cast<double>(std::max<std::int64_t>(1, total_steps_)), width) +
+  return head + "  " +
+         bar(static_cast<double>(m.step) / static_cast<double>(std::max<std::int64_t>(1, total_steps_)), width, screen_.colour) +
          tail;
 }
 
@@ -116,7 +116,7 @@ void ProgressDisplay::step(const StepMetrics& m) {
 
 void ProgressDisplay::note(const std::string& text) {
   if (on_bar_) std::fputs("\r\x1b[K", screen_.out);
-  std::fprintf(screen_.out, "%s\n", text.c_str());
+  std::fprintf(screen_.out, "%s\n", screen_.terminal ? wrap_lines(text, screen_.columns, 2).c_str() : text.c_str());
   std::fflush(screen_.out);
   on_bar_ = false;
 }

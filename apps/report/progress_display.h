@@ -12,7 +12,8 @@ namespace weft::apps {
 /// Where progress is shown.
 struct Screen {
   std::FILE* out = stdout;  ///< Borrowed.
-  bool terminal = false;    ///< Redraw one line in colour; else plain lines, few.
+  bool terminal = false;    ///< Redraw one line; else plain lines, few.
+  bool colour = false;
   int columns = 80;
 
   /// Standard output: a terminal, with its width, or a pipe.
@@ -34,6 +35,10 @@ class ProgressDisplay {
   ~ProgressDisplay() { finish(); }
 
   void step(const StepMetrics& metrics);
+  /// Until the last step, at the speed of the last ones.
+  double seconds_left() const { return seconds_left(last_step_); }
+  /// Moving average.
+  double units_per_second() const { return units_per_second_; }
   /// A line of its own, above the bar.
   void note(const std::string& text);
   /// Leaves the last state on the screen and gives it back to others. Called once more by the destructor, to

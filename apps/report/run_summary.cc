@@ -8,30 +8,14 @@
 
 #include "apps/report/progress_display.h"
 #include "core/base/statistics.h"
+#include "core/base/terminal.h"
 #include "core/base/units.h"
 
 namespace weft::apps {
 namespace {
 
 constexpr std::size_t kLastSteps = 10;  // whose mean is "the last loss"
-
-/// Breaks text at spaces into lines of at most `width`, each after `margin`.
-std::string wrapped(const std::string& text, std::size_t width, const std::string& margin) {
-  std::string result;
-  for (std::size_t begin = 0; begin < text.size();) {
-    std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) end = text.size();
-    std::size_t next = end + 1;
-    if (end - begin > width) {
-      const std::size_t space = text.rfind(' ', begin + width);
-      end = space != std::string::npos && space > begin ? space : begin + width;
-      next = text[end] == ' ' ? end + 1 : end;
-    }
-    result += margin + text.substr(begin, end - begin) + "\n";
-    begin = next;
-  }
-  return result;
-}
+constexpr int kProseColumns = 104;
 
 /// Every line with a margin.
 std::string indented(const std::string& text, const std::string& margin) {
@@ -120,7 +104,7 @@ std::string to_json(const RunSummary& s) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string summary_screen(const RunSummary& s, const RunDirectory& directory, bool colours) {
+std::string summary_screen(const RunSummary& s, const RunDirectory& directory, bool colours, std::optional<int> columns) {
   const std::string bold = colours ? "\x1b[1m" : "";
   const std::string dim = colours ? "\x1b[2m" : "";
   const std::string green = colours ? "\x1b[32m" : "";
@@ -152,7 +136,8 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
                                                 format_seconds(s.exposed_transfer_seconds), format_seconds(s.transfer_seconds)));
   if (!s.showing.text.empty()) {
     text += fmt::format("\n  {}{}:{}\n{}", dim, s.showing.title, plain,
-                        s.showing.prose ? wrapped(s.showing.text, 100, "    ") : indented(s.showing.text, "    "));
+                        s.showing.prose ? wrap_lines(indented(s.showing.text, "    "), columns.value_or(kProseColumns), 0)
+                                        : indented(s.showing.text, "    "));
   }
 
   const auto here = std::filesystem::relative(directory.path()).string();
@@ -172,7 +157,7 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
     text += file("checkpoints/", fmt::format("the last one after step {}{}", s.checkpoint_step, more));
   }
   text += file("logs/", "what every process said");
-  return text;
+  return columns ? wrap_lines(text, *columns, 2) : text;
 }
 
 }  // namespace weft::apps

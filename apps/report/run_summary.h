@@ -63,6 +63,8 @@ void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary);
 std::string to_json(const RunSummary& summary);
 
 /// The last screen: losses, speed, transfers, the sample, and where everything lies. `colours` for terminals.
-std::string summary_screen(const RunSummary& summary, const RunDirectory& directory, bool colours);
+/// No line is wider than `columns`, unless a word is; without them, prose alone is broken into lines.
+std::string summary_screen(const RunSummary& summary, const RunDirectory& directory, bool colours,
+                           std::optional<int> columns = std::nullopt);
 
 }  // namespace weft::apps

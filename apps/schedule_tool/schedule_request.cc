@@ -210,6 +210,9 @@ std::vector<ScheduleCase> parse_schedule_request(const ScheduleRequest& request)
     ScheduleCase one = case_of(request, name);
     const int actors = static_cast<int>(one.schedule.actors.size());
     one.label = name;
+    one.settings = fmt::format("{} stage{} on {} actor{}, {} microbatches, F,I,W {}, transfer {}{}", one.schedule.stages,
+                               one.schedule.stages == 1 ? "" : "s", actors, actors == 1 ? "" : "s", one.schedule.microbatches,
+                               request.times, request.transfer, request.memory.empty() ? "" : ", memory for " + request.memory);
     one.limits = limits_of(request, actors);
     one.options.credits = request.credits;
     share_nics(request, actors, one.costs);

@@ -35,8 +35,9 @@ struct ScheduleRequest {
 
 /// A schedule with all that the other functions of this module ask for. A value.
 struct ScheduleCase {
-  std::string label;  ///< As typed.
-  std::string note;   ///< What it is: the summary of a named schedule, what `auto` found, what a file lacked.
+  std::string label;     ///< As typed.
+  std::string settings;  ///< "4 actors, 8 microbatches, F,I,W 1,1,1, transfer 0.5".
+  std::string note;      ///< What it is: the summary of a named schedule, what `auto` found, what a file lacked.
   mesh::Schedule schedule;
   mesh::ScheduleCosts costs;
   mesh::ScheduleLimits limits;

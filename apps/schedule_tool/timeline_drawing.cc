@@ -10,7 +10,7 @@ namespace {
 using mesh::ActionKind;
 
 constexpr double kWidth = 1240, kLeft = 56, kRight = 28, kTop = 58;
-constexpr double kRow = 22, kTransfer = 5, kGap = 3, kPanelHead = 40, kPanelGap = 26, kMemory = 26, kAxis = 34;
+constexpr double kRow = 22, kTransfer = 5, kGap = 3, kPanelHead = 40, kPanelGap = 26, kMemory = 26, kAxis = 50;
 
 /// Two shades per kind: the first and the other stages of an actor.
 const char* colour_of(ActionKind kind, bool first_chunk) {
@@ -79,10 +79,11 @@ class Drawing {
     const ScheduleCase& one = cases_[index];
     const mesh::Simulation& simulation = simulations_[index];
     svg_.text(kLeft, y + 16, one.label, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
-    svg_.text(kLeft, y + 32,
-              fmt::format("makespan {:.6g}, bubble {:.1f} %, exposed transfer {:.6g}, peak memory {:.6g}", simulation.makespan,
-                          100 * simulation.bubble_rate(), simulation.exposed, simulation.peak()),
-              Svg::Anchor::kStart, "font-size='12' fill='#57606a'");
+    svg_.text(
+        kLeft, y + 32,
+        fmt::format("makespan {:.6g}, bubble {:.1f} %, exposed transfer {:.6g}, peak memory {:.6g}; {}", simulation.makespan,
+                    100 * simulation.bubble_rate(), simulation.exposed, simulation.peak(), one.settings),
+        Svg::Anchor::kStart, "font-size='12' fill='#57606a'");
     y += kPanelHead;
     for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
       actor_row(one, simulation, actor, y);
@@ -165,6 +166,8 @@ class Drawing {
       svg_.line(x(tick), y, x(tick), y + 5, "stroke='#868e96'");
       svg_.text(x(tick), y + 18, tick_label(tick, spacing), Svg::Anchor::kMiddle, "font-size='11' fill='#57606a'");
     }
+    svg_.text((kLeft + kWidth - kRight) / 2, y + 34, "time, in the unit of F, I, W and transfers; a row per actor, memory below",
+              Svg::Anchor::kMiddle, "font-size='11' fill='#57606a'");
   }
 
   const std::vector<ScheduleCase>& cases_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 namespace weft::apps {
@@ -27,6 +28,16 @@ Look look_of(ActionKind kind, int chunk) {
   }
 }
 
+const char* name_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward: return "forward";
+    case ActionKind::kBackward: return "backward";
+    case ActionKind::kInputGrad: return "input gradient";
+    case ActionKind::kWeightGrad: return "weight gradient";
+    default: return "other";
+  }
+}
+
 class Timeline {
  public:
   Timeline(const ScheduleCase& one, const mesh::Simulation& simulation, const TimelineStyle& style)
@@ -46,9 +57,10 @@ class Timeline {
     width_ = static_cast<int>(std::lround(simulation.makespan * scale_));
   }
 
-  std::string draw() const {
+  std::string draw() {
     std::string text;
     for (std::size_t actor = 0; actor < simulation_.actors.size(); ++actor) text += label(actor) + row(actor) + "\n";
+    if (!nameless_.empty()) text += legend();
     const double peak = simulation_.peak();
     if (peak <= 0) return text;
     text += fmt::format("memory, of {:.6g}\n", peak);
@@ -62,7 +74,19 @@ class Timeline {
   int column(double time) const { return static_cast<int>(std::lround(time * scale_)); }
   std::string label(std::size_t actor) const { return fmt::format("{:>{}}  ", actor, label_width_ - 2); }
 
-  std::string row(std::size_t actor) const {
+  /// Of the kinds whose letter did not fit everywhere.
+  std::string legend() const {
+    std::string text = "numbers: microbatches;";
+    for (const ActionKind kind : nameless_) {
+      const Look look = look_of(kind, 0);
+      const std::string block = std::string(to_string(kind).substr(0, 1)) + std::string(2, look.fill);
+      text += fmt::format(" {} {}{}", style_.colour ? look.colour + block + "\x1b[0m" : block, name_of(kind),
+                          kind == *nameless_.rbegin() ? "" : ",");
+    }
+    return text + "\n";
+  }
+
+  std::string row(std::size_t actor) {
     std::string text;
     int at = 0;
     for (const mesh::SimulatedAction& one : simulation_.actors[actor].actions) {
@@ -73,8 +97,14 @@ class Timeline {
       const Look look = look_of(one.action.kind, chunk);
       std::string block = fmt::format("{}{}", has_microbatch(one.action.kind) ? to_string(one.action.kind).substr(0, 1) : "*",
                                       has_microbatch(one.action.kind) ? fmt::format("{}", one.action.microbatch) : "");
-      // Where the letter does not fit, the fill tells the kind.
-      if (static_cast<int>(block.size()) >= to - from) block = has_microbatch(one.action.kind) ? block.substr(1) : block;
+      // Where letter and number do not fit, the fill or the colour tells the kind; in a single column the letter does.
+      const int room = to - from;
+      if (static_cast<int>(block.size()) >= room && has_microbatch(one.action.kind)) {
+        const std::string number = block.substr(1);
+        const int needed = static_cast<int>(number.size()) + (style_.colour ? 0 : 1);
+        block = room > 1 && needed <= room ? number : block.substr(0, 1);
+        nameless_.insert(one.action.kind);
+      }
       block.resize(static_cast<std::size_t>(to - from), look.fill);
       text += style_.colour ? look.colour + block + "\x1b[0m" : block;
     }
@@ -107,6 +137,7 @@ class Timeline {
   int label_width_ = 3;
   double scale_ = 1;  ///< Columns per unit of time.
   int width_ = 0;
+  std::set<ActionKind> nameless_;  ///< Some of their blocks have no room for their letter.
 };
 
 }  // namespace

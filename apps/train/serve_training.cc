@@ -1,9 +1,14 @@
 #include "apps/train/serve_training.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "actors/launch/process_end.h"
 #include "apps/report/progress_display.h"
@@ -11,7 +16,9 @@
 #include "apps/train/driver_device.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 #include "core/base/units.h"
+#include "core/config/nearest.h"
 #include "core/cuda_support/cuda_support.h"
 
 namespace weft::apps {
@@ -25,16 +32,30 @@ RunConfig read(const actors::AppRun& run, TrainingApp& app) {
   return read_run_config(run.config, run.overrides, app);
 }
 
+/// "data 1 x tensor 2".
+std::string shape_text(const mesh::MeshConfig& mesh) {
+  std::string axes;
+  for (const mesh::MeshAxis& axis : mesh.axes) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
+  return axes;
+}
+
 /// "front (data 1 x tensor 2, 2 layers) -> back (data 2 x tensor 1, 2 layers)".
 std::string stages_text(const mesh::LayoutConfig& layout) {
   std::string text;
   for (const mesh::StageConfig& stage : layout.stages) {
     const mesh::MeshConfig& mesh = layout.meshes[static_cast<std::size_t>(stage.mesh)];
-    std::string axes;
-    for (const mesh::MeshAxis& axis : mesh.axes) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
-    text += fmt::format("{}{} ({}; {} {})", text.empty() ? "" : " -> ", mesh.name, axes, stage.layers,
+    text += fmt::format("{}{} ({}; {} {})", text.empty() ? "" : " -> ", mesh.name, shape_text(mesh), stage.layers,
                         stage.layers == 1 ? "layer" : "layers");
   }
+  return text;
+}
+
+/// "front on worker0, back on worker1".
+std::string meshes_text(const mesh::LayoutConfig& layout) {
+  std::string text;
+  for (const mesh::MeshConfig& mesh : layout.meshes)
+    text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", mesh.name,
+                        mesh.hosts.empty() ? "all hosts" : fmt::format("{}", fmt::join(mesh.hosts, " + ")));
   return text;
 }
 
@@ -45,9 +66,60 @@ std::string pipeline_text(const mesh::LayoutConfig& layout) {
 }
 
 void print_row(const Screen& screen, const char* what, const std::string& value) {
-  std::fprintf(screen.out, "  %s%-9s%s %s\n", screen.terminal ? "\x1b[2m" : "", what, screen.terminal ? "\x1b[0m" : "",
-               value.c_str());
+  const std::string line =
+      fmt::format("  {}{:<9}{} {}", screen.colour ? "\x1b[2m" : "", what, screen.colour ? "\x1b[0m" : "", value);
+  std::fprintf(screen.out, "%s\n", screen.terminal ? wrap_lines(line, screen.columns, 10).c_str() : line.c_str());
   std::fflush(screen.out);
+}
+
+/// The most that any device holds, and which: "9.2 MiB at most, on front[0,0]".
+std::string memory_text(const mesh::TrainingPlan& plan) {
+  const mesh::Program* most = nullptr;
+  for (const mesh::Program& program : plan.train.programs) {
+    if (most == nullptr || mesh::device_memory(plan, program.device) > mesh::device_memory(plan, most->device)) most = &program;
+  }
+  return fmt::format("{} a device at most, on {}", format_bytes(mesh::device_memory(plan, most->device)), most->device_name);
+}
+
+nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& config, const mesh::TrainingPlan& plan) {
+  nlohmann::ordered_json json = {{"file", run.config.string()},
+                                 {"valid", true},
+                                 {"problems", nlohmann::ordered_json::array()},
+                                 {"name", config.name},
+                                 {"model", config.model.text},
+                                 {"data", config.model.data},
+                                 {"parameters", config.model.graphs.train.graph.num_parameter_elements()}};
+  for (const mesh::MeshConfig& mesh : config.layout.meshes) {
+    nlohmann::ordered_json shape = nlohmann::ordered_json::object();
+    for (const mesh::MeshAxis& axis : mesh.axes) shape[axis.name] = axis.size;
+    json["meshes"].push_back({{"name", mesh.name}, {"hosts", mesh.hosts}, {"shape", shape}});
+  }
+  for (const mesh::StageConfig& stage : config.layout.stages)
+    json["stages"].push_back(
+        {{"mesh", config.layout.meshes[static_cast<std::size_t>(stage.mesh)].name}, {"layers", stage.layers}});
+  json["schedule"] = config.layout.searches() ? config.layout.schedule : plan.schedule.name;
+  json["microbatches"] = config.layout.microbatches;
+  json["steps"] = config.training.steps;
+  json["batch"] = config.training.batch;
+  std::uint64_t most = 0;
+  for (const mesh::Program& program : plan.train.programs) most = std::max(most, mesh::device_memory(plan, program.device));
+  json["device_bytes_at_most"] = most;
+  return json;
+}
+
+/// One device's program, or all.
+std::string programs_text(const mesh::TrainingPlan& plan, const std::string& which) {
+  std::string text;
+  std::vector<std::string> names;
+  for (const mesh::Program& program : plan.train.programs) {
+    names.push_back(program.device_name);
+    if (which == actors::AppRun::kAllPrograms || which == program.device_name) text += "\n" + to_string(program);
+  }
+  if (text.empty()) {
+    throw_error(ErrorCode::kInvalidArgument, "--programs {}: there is no such device, only {}{}", which, fmt::join(names, ", "),
+                did_you_mean(which, names));
+  }
+  return text;
 }
 
 /// {"by": "NCCL 2.28.9"}, or {"by": "host memory", "reason": "device 3 is not a GPU"}.
@@ -133,20 +205,45 @@ mesh::DeviceKind device_kind(actors::DeviceChoice choice) {
 }
 
 int check_training(const actors::AppRun& run, TrainingApp& app) {
-  note_missing_gpus(read(run, app).cluster);
+  const RunConfig config = read(run, app);
+  note_missing_gpus(config.cluster);
+  if (run.quiet) return kDone;
+  const mesh::TrainingPlan plan = plan_of(config);
+  if (run.json) {
+    fmt::print("{}\n", check_json(run, config, plan).dump(2));
+    return kDone;
+  }
+  const Screen screen = Screen::standard_output();
+  print_row(screen, "model", config.model.text);
+  if (!config.model.data.empty()) print_row(screen, "data", config.model.data);
+  print_row(screen, "meshes", meshes_text(config.layout));
+  print_row(screen, "stages", stages_text(config.layout));
+  print_row(screen, "pipeline", pipeline_text(config.layout));
+  print_row(screen, "memory", memory_text(plan));
+  print_row(screen, "training", fmt::format("{} steps of {} rows", config.training.steps, config.training.batch));
   return kDone;
 }
 
 int plan_training(const actors::AppRun& run, TrainingApp& app) {
   const RunConfig config = read(run, app);
   const mesh::TrainingPlan plan = plan_of(config);
-  const std::string text =
-      run.json ? plan_json(config, plan).dump(2) + "\n" : config.model.text + "\n\n" + mesh::describe(plan, true);
-  std::fputs(text.c_str(), stdout);
+  const std::string programs = run.programs.empty() ? "" : programs_text(plan, run.programs);
+  if (run.json) {
+    fmt::print("{}\n", plan_json(config, plan).dump(2));
+    return kDone;
+  }
+  std::string summary = config.model.text + "\n\n" + mesh::describe(plan);
+  if (programs.empty()) {
+    summary += fmt::format("\nwhat each device does, instruction by instruction: --programs, or --programs {}\n",
+                           plan.train.programs.front().device_name);
+  }
+  const Screen screen = Screen::standard_output();
+  fmt::print("{}{}", screen.terminal ? wrap_lines(summary, screen.columns, 4) : summary, programs);
   return kDone;
 }
 
-int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevices& start_devices) {
+int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevices& start_devices,
+                   const std::function<void(const actors::RunProgress&)>& tell) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
   const auto doing = [&run](actors::IfInterrupted then) {
@@ -185,7 +282,8 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
                                     .screen = screen,
                                     .clock = clock,
                                     .stop = run.stop,
-                                    .doing = doing(actors::IfInterrupted::kFinishes)});
+                                    .doing = doing(actors::IfInterrupted::kFinishes),
+                                    .tell = tell});
   return summary.outcome == "done" ? kDone : actors::kInterrupted;
 }
 

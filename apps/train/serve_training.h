@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "actors/head/cluster_messages.h"
 #include "actors/launch/app_main.h"
 #include "apps/train/app_batches.h"
 #include "apps/train/mesh_engine.h"
@@ -49,7 +50,8 @@ using StartDevices = std::function<std::unique_ptr<PlanRunner>(const RunConfig&,
 /// The roles of a training app, for serve_training(). Each returns an exit status or throws.
 int check_training(const actors::AppRun& run, TrainingApp& app);
 int plan_training(const actors::AppRun& run, TrainingApp& app);
-int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevices& start_devices);
+int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevices& start_devices,
+                   const std::function<void(const actors::RunProgress&)>& tell);
 
 /// The main() of a training app: serves every role that its executable can be started in.
 ///
@@ -69,9 +71,11 @@ int serve_training(int argc, char** argv) {
   });
   return main.run([](actors::Cluster& cluster, const actors::AppRun& run) {
     App app;
-    return drive_training(run, app, [&cluster](const RunConfig& config, const PreparedData& data) -> std::unique_ptr<PlanRunner> {
+    const StartDevices start = [&cluster](const RunConfig& config, const PreparedData& data) -> std::unique_ptr<PlanRunner> {
       return std::make_unique<GroupRunner<Source>>(cluster, config, typename Source::Config{data.batches});
-    });
+    };
+    return drive_training(run, app, start,
+                          [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); });
   });
 }
 

@@ -26,8 +26,9 @@ struct BatchShape {
 
 /// A model as its configuration describes it. Made without touching data or devices.
 struct ModelDescription {
-  mesh::ModelGraphs graphs;        ///< For one microbatch; the losses of all microbatches of a step add up to the mean.
-  std::string text;                ///< For people: "4 layers, width 128, 4 heads, sequence 64".
+  mesh::ModelGraphs graphs;  ///< For one microbatch; the losses of all microbatches of a step add up to the mean.
+  std::string text;          ///< For people: "4 layers, width 128, 4 heads, sequence 64".
+  std::string data = {};     ///< For people: what it will learn from, which nobody has looked at yet: "kjv, bpe, 1024 pieces".
   std::int64_t units_per_row = 1;  ///< For "30,132 tokens/s".
   std::string unit = "tokens";
 };

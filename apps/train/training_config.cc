@@ -35,13 +35,11 @@ TrainingConfig parse_training(const ConfigNode& node) {
 
 CheckpointConfig parse_checkpoint(const ConfigNode& node) {
   CheckpointConfig c;
-  std::string resume;
   node.read("every", c.every, {.min = 0});
   node.read("keep", c.keep, {.min = 1, .max = 1000});
   node.read_bytes("buffer", c.buffer, {.min = 1});
-  node.read("resume", resume);
+  if (const auto resume = node.find("resume"); resume && !resume->as<std::string>().empty()) c.resume = resume->as_path();
   node.finish();
-  if (!resume.empty()) c.resume = resume;
   return c;
 }
 

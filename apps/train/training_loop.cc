@@ -177,6 +177,7 @@ class Loop {
     try_metrics([&] { metrics_.append(m); });
     summary_.steps = step;
     progress_.step(m);
+    tell(m, done);
     if (!outcome.note.empty()) progress_.note("  " + outcome.note);
     look_for_divergence(m, outcome.not_finite);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
@@ -296,6 +297,13 @@ class Loop {
     return temporary_;
   }
 
+  /// For those who ask the head.
+  void tell(const StepMetrics& m, TimePoint now) {
+    if (!around_.tell || (told_ && now - *told_ < std::chrono::seconds(1) && m.step < run_.training.steps)) return;
+    told_ = now;
+    around_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit, progress_.seconds_left()});
+  }
+
   void not_shown(const std::string& why) {
     progress_.note("  the run is done, but what the model can do could not be shown: " + why);
   }
@@ -369,6 +377,7 @@ class Loop {
   MetricsFile metrics_;
   CheckpointStore store_;
   ProgressDisplay progress_;
+  std::optional<TimePoint> told_;  ///< Last time somebody else was told how far it is.
   RunSummary summary_;
 };
 
@@ -407,7 +416,9 @@ Resumed resume(const TrainingRun& run, TrainingEngine& engine, const Surrounding
 RunSummary train(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
   const Resumed resumed = resume(run, engine, around);
   RunSummary summary = Loop(run, engine, around, resumed.steps_done, resumed.from).go();
-  std::fputs(summary_screen(summary, around.directory, around.screen.terminal).c_str(), around.screen.out);
+  const Screen& screen = around.screen;
+  const auto columns = screen.terminal ? std::optional(screen.columns) : std::nullopt;
+  std::fputs(summary_screen(summary, around.directory, screen.colour, columns).c_str(), screen.out);
   std::fflush(around.screen.out);
   return summary;
 }

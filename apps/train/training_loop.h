@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/head/cluster_messages.h"
 #include "apps/report/progress_display.h"
 #include "apps/report/run_summary.h"
 #include "apps/run_directory/run_directory.h"
@@ -43,6 +44,8 @@ struct Surroundings {
   std::stop_token stop;  ///< Asked after every step: an interrupted run writes a last checkpoint.
   /// Told what the loop is at: "finishing step 37". May be empty.
   std::function<void(const std::string&)> doing = {};
+  /// Told how far the run is, after the first step, then once a second at most. May be empty.
+  std::function<void(const actors::RunProgress&)> tell = {};
 };
 
 /// Trains from the checkpoint to resume, or from step 1, to the last step: metrics, progress, validation, checkpoints; then

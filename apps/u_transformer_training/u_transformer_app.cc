@@ -97,6 +97,7 @@ ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape&
               "U-Transformer: {} levels from {} channels, {} x {} pixels, {} of {} skips attended, {:.2f} M parameters, {}",
               shape_.levels, shape_.channels, shape_.height, shape_.width, shape_.attended_skips, shape_.levels,
               static_cast<double>(model.graph.num_parameter_elements()) * 1e-6, to_string(shape_.precision)),
+          .data = fmt::format("slices of the heads in {}", data_.templates),
           .units_per_row = 1,
           .unit = "slices"};
 }

@@ -26,6 +26,7 @@ ConfigDocument ConfigDocument::load(const std::filesystem::path& path, std::span
 ConfigDocument ConfigDocument::parse(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
   auto tree = std::make_unique<internal::ConfigTree>();
   tree->name = name;
+  tree->folder = std::filesystem::absolute(name).parent_path();
   tree->root = internal::parse_yaml(text, name, "");
   if (!tree->root || tree->root->kind == ConfigNode::Kind::kNull)
     throw_error(ErrorCode::kInvalidConfig, "{}:1:1: the document is empty; expected 'key: value' lines", name);
@@ -34,6 +35,23 @@ ConfigDocument ConfigDocument::parse(const std::string& text, const std::string&
   for (const std::string& assignment : overrides) internal::apply_override(*tree, assignment);
   internal::assign_paths(*tree->root, "");
   return ConfigDocument(std::move(tree));
+}
+
+namespace {
+void collect_keys(const internal::ConfigValue& value, const std::string& where, std::vector<std::string>& keys) {
+  if (value.where == where && !value.path.empty()) keys.push_back(value.path);
+  for (const internal::ConfigValue::Member& member : value.members) {
+    if (member.where == where && member.value->where != where) keys.push_back(member.value->path);
+    collect_keys(*member.value, where, keys);
+  }
+  for (const auto& element : value.elements) collect_keys(*element, where, keys);
+}
+}  // namespace
+
+std::vector<std::string> ConfigDocument::keys_at(const std::string& where) const {
+  std::vector<std::string> keys;
+  collect_keys(*tree_->root, where, keys);
+  return keys;
 }
 
 ConfigNode ConfigDocument::root() const { return ConfigNode(tree_.get(), tree_->root.get()); }

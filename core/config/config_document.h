@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/config/config_node.h"
 
@@ -25,7 +26,7 @@ class ConfigDocument {
   /// "{data: 2}") and a number in the path is an index into a list ("cluster.hosts.0.devices=4"). Missing
   /// maps on the way are made.
   static ConfigDocument load(const std::filesystem::path& path, std::span<const std::string> overrides = {});
-  /// The same from text; `name` stands for the file in messages.
+  /// The same from text; `name` stands for the file in messages, and its folder for that of paths.
   static ConfigDocument parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
 
   ConfigDocument(ConfigDocument&&) noexcept;
@@ -33,6 +34,8 @@ class ConfigDocument {
   ~ConfigDocument();
 
   ConfigNode root() const;
+  /// Paths of the keys and values that stand at "FILE:LINE:COLUMN", outermost first.
+  std::vector<std::string> keys_at(const std::string& where) const;
   /// Runs `read_section`; an Error(kInvalidConfig) is kept for finish() instead of thrown. False if there was
   /// one.
   bool attempt(const std::function<void()>& read_section) const;

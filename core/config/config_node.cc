@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <sstream>
 
 #include "core/base/error.h"
@@ -168,6 +169,15 @@ bool ConfigNode::as_bool() const {
 }
 
 std::string ConfigNode::as_string() const { return scalar("text").text; }
+
+std::filesystem::path ConfigNode::as_path() const {
+  const std::string& text = scalar("a path").text;
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && text.starts_with("~/")) return std::filesystem::path(home) / text.substr(2);
+  // What --set has changed stands in no file.
+  const bool in_file = !where().starts_with("command line: ");
+  return ((in_file ? tree_->folder : std::filesystem::current_path()) / text).lexically_normal();
+}
 
 Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
   static const std::vector<std::pair<std::string_view, double>> kUnits = {{"ns", 1},  {"us", 1e3},   {"ms", 1e6},

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
@@ -96,6 +97,9 @@ class ConfigNode {
     for (const auto& [name, value] : names) spellings.push_back(name);
     return names[choice(spellings)].second;
   }
+  /// A path, absolute. In a file a relative one counts from the file's folder, in --set from the working directory; "~/" is the
+  /// home folder.
+  std::filesystem::path as_path() const;
   std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
   double as_rate() const;
 

@@ -1,6 +1,7 @@
 #include "core/net/address.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 
 #include <charconv>
 
@@ -26,6 +27,13 @@ Address Address::parse(std::string_view text) {
 std::string to_string(const Address& address) {
   if (address.host.find(':') != std::string::npos) return fmt::format("[{}]:{}", address.host, address.port);
   return fmt::format("{}:{}", address.host, address.port);
+}
+
+bool is_known_host(const std::string& host) {
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (found != nullptr) ::freeaddrinfo(found);
+  return error != EAI_NONAME;
 }
 
 }  // namespace weft

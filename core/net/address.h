@@ -25,4 +25,7 @@ struct Address {
 /// "127.0.0.1:7077"; "[::1]:7077".
 std::string to_string(const Address& address);
 
+/// False if the machine's resolver knows no host of that name. Waits for the resolver, which may ask others.
+bool is_known_host(const std::string& host);
+
 }  // namespace weft

@@ -50,6 +50,7 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
         address_.host, std::to_string(address_.port),
         [self = shared_from_this()](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
           if (self->done_) return;
+          if (error == asio::error::host_not_found || error == asio::error::no_data) return self->no_such_host();
           if (error) return self->again(error.message());
           self->connect(*results.begin());
         });
@@ -74,11 +75,20 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
     next_pause_ = std::min<Nanoseconds>(next_pause_ * 2, std::chrono::milliseconds(500));
   }
 
+  void no_such_host() {
+    end(Error(ErrorCode::kNotFound,
+              fmt::format("cannot connect to {}: there is no host of the name '{}'", to_string(address_), address_.host)));
+  }
+
   void fail(const std::string& reason) {
-    if (done_) return;
-    const auto on_failed = std::move(callbacks_.on_failed);
     const Error error(ErrorCode::kUnavailable, fmt::format("cannot connect to {}: {}{}", to_string(address_), reason,
                                                            last_reason_.empty() ? "" : " (last attempt: " + last_reason_ + ")"));
+    end(error);
+  }
+
+  void end(const Error& error) {
+    if (done_) return;
+    const auto on_failed = std::move(callbacks_.on_failed);
     finish();
     on_failed(error);
   }

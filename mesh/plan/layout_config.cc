@@ -88,12 +88,9 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
 }
 
 Schedule read_schedule_file(const ConfigNode& node) {
-  const std::string path = node.as<std::string>();
+  const std::string path = node.as_path().string();
   std::ifstream file(path);
-  if (!file) {
-    node.fail(fmt::format("there is no schedule file {}; weft schedule show NAME --csv prints one to start from",
-                          std::filesystem::absolute(path).string()));
-  }
+  if (!file) node.fail(fmt::format("there is no schedule file {}; weft schedule show NAME --csv prints one to start from", path));
   return read_schedule(std::string(std::istreambuf_iterator<char>(file), {}), path).schedule;
 }
 

@@ -280,7 +280,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
                      carried == 0 ? "the GPUs' own library" : plan.collectives.library);
 }
 
-std::string describe(const TrainingPlan& plan, bool programs) {
+std::string describe(const TrainingPlan& plan) {
   std::string text = "meshes\n";
   for (const DeviceMesh& mesh : plan.partition.meshes) {
     text += fmt::format("  {}:", to_string(mesh));
@@ -342,9 +342,6 @@ std::string describe(const TrainingPlan& plan, bool programs) {
     text += fmt::format("  {:<16} {} instructions a step, {} parameters, gradients and moments, {} activations\n",
                         program.device_name, program.instructions.size(), format_bytes(persistent),
                         format_bytes(program.arena_bytes));
-  }
-  if (programs) {
-    for (const Program& program : plan.train.programs) text += "\n" + to_string(program);
   }
   return text;
 }

@@ -76,9 +76,8 @@ void check_same_places(const LayoutConfig& running, const LayoutConfig& other);
 /// The way that a transfer of a training step takes, by its number in `train`.
 transfer::PathChoice path_of(const TrainingPlan& plan, std::uint32_t op);
 
-/// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows, and, if asked
-/// for, every device's program.
-std::string describe(const TrainingPlan& plan, bool programs);
+/// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows.
+std::string describe(const TrainingPlan& plan);
 
 /// How tensors go from GPU to GPU in a training step, in a line; empty where none does.
 std::string describe_gpu_transfers(const TrainingPlan& plan);

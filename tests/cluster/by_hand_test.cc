@@ -53,6 +53,38 @@ TEST(ByHand, NoHeadIsSaidWithWhatToDo) {
                                    HasSubstr("Give its address with --head HOST:PORT"), HasSubstr("--token-file FILE")));
 }
 
+TEST(ByHand, AHostNameThatIsNoneAndAHeadThatIsSilentAreSaid) {
+  RealProcesses processes("no_host");
+  auto& unknown = processes.run("weft", {"status", "--head", "no-such-host.invalid:7077"});
+  EXPECT_EQ(unknown.wait(), 1);
+  EXPECT_THAT(unknown.text(), HasSubstr("there is no host of the name 'no-such-host.invalid'"));
+  auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
+  const std::string address = head.word_after("Weft's head listens on ");
+  ::kill(head.pid, SIGSTOP);
+  auto& silent = processes.run("weft", {"status", "--head", address});
+  EXPECT_EQ(silent.wait(), 1);
+  EXPECT_THAT(silent.text(), HasSubstr("accepted the connection but did not greet within 3 seconds"));
+}
+
+TEST(ByHand, MistypedWordsGetTheNearestAndMissingOnesAnExample) {
+  RealProcesses processes("mistyped");
+  const auto said = [&](const std::vector<std::string>& words) {
+    auto& weft = processes.run("weft", words);
+    EXPECT_EQ(weft.wait(), 2) << weft.text();
+    return weft.text();
+  };
+  EXPECT_THAT(said({"rnu"}), HasSubstr("weft has no command 'rnu'"));
+  EXPECT_THAT(said({"rnu"}), HasSubstr("did you mean 'run'?\n"));
+  EXPECT_THAT(said({"--hlp"}), HasSubstr("weft has no option --hlp; did you mean '--help'?\n"));
+  EXPECT_THAT(said({"plan", "--reshrd"}), HasSubstr("weft plan has no option --reshrd; did you mean '--reshard'?\n"));
+  EXPECT_THAT(said({"schedule", "drw"}), HasSubstr("did you mean 'draw'?\n"));
+  EXPECT_THAT(said({"run"}), HasSubstr("for example: weft run cluster.yaml"));
+  auto& help = processes.run("weft", {"help", "run"});
+  EXPECT_EQ(help.wait(), 0);
+  EXPECT_THAT(help.text(), HasSubstr("Usage: weft run"));
+  EXPECT_EQ(processes.run("weft", {"help"}).wait(), 0);
+}
+
 TEST(ByHand, SecondHeadOnTheSameStateIsRefused) {
   RealProcesses processes("two_heads");
   auto& first = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
@@ -99,6 +131,10 @@ TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
                   "work: {actors: 1, seconds: 60}\n");
   auto& run = processes.start("weft", {"run", "run.yaml", "--head", address});
   run.word_after("working");
+  EXPECT_TRUE(eventually([&] {
+    return processes.run("weft", {"status", "--head", address}).text().find("step 3/10, loss 1.500, 100 tokens/s, 7.0 s left") !=
+           std::string::npos;
+  }));
   ::kill(agent.pid, SIGKILL);
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.text(), HasSubstr("on alpha device 0 (pid "));
@@ -162,6 +198,14 @@ TEST(HelloMesh, JoinsACluster) {
   auto& hello = processes.run("hello_mesh", {"--head", address});
   EXPECT_EQ(hello.wait(), 0) << hello.text();
   expect_hello(hello);
+}
+
+TEST(HelloMesh, AMistypedOptionIsRefusedWithTheNearest) {
+  RealProcesses processes("hello_mistyped");
+  auto& hello = processes.run("hello_mesh", {"--wrokers", "3"});
+  EXPECT_EQ(hello.wait(), 2);
+  EXPECT_THAT(hello.text(),
+              HasSubstr("there is no option --wrokers; --help shows those that there are; did you mean 'workers'?"));
 }
 
 TEST(HelloMesh, MeshThatDoesNotFitGetsATable) {

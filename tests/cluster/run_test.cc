@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "actors/launch/cluster.h"
@@ -46,7 +47,17 @@ TEST(Run, WrongFileIsRefusedBeforeAnythingStarts) {
   EXPECT_FALSE(std::filesystem::exists(processes.directory() / "runs"));
   auto& check = processes.run("weft", {"check", "run.yaml", "--set", "cluster.hosts=[{name: a}]", "--set", "work.actors=1"});
   EXPECT_EQ(check.wait(), 0) << check.text();
-  EXPECT_EQ(check.text(), "");
+  EXPECT_EQ(check.text(), "run.yaml: no mistakes\n");
+  auto& json = processes.run("weft", {"check", "run.yaml", "--json", "--set", "cluster.hosts=[{name: a}]"});
+  EXPECT_EQ(json.wait(), 2);
+  const auto problem = nlohmann::json::parse(json.text()).at("problems").at(0);
+  EXPECT_EQ(problem.at("file"), "run.yaml");
+  EXPECT_EQ(problem.at("line"), 4);
+  EXPECT_EQ(problem.at("column"), 16);
+  EXPECT_EQ(problem.at("key"), "work.actors");
+  auto& early = processes.run("weft", {"check", "run.yaml", "--json"});
+  EXPECT_EQ(early.wait(), 2);
+  EXPECT_EQ(nlohmann::json::parse(early.text()).at("problems").at(0).at("nearest"), "devices");
   auto& missing = processes.run("weft", {"run", "nothing.yaml"});
   EXPECT_EQ(missing.wait(), 2);
   EXPECT_THAT(missing.text(), HasSubstr("nothing.yaml: cannot be read"));
@@ -74,7 +85,7 @@ TEST(Run, UnknownCommandsAndOptionsAreUsageErrors) {
   RealProcesses processes("usage");
   auto& unknown = processes.run("weft", {"chek"});
   EXPECT_EQ(unknown.wait(), 2);
-  EXPECT_THAT(unknown.text(), HasSubstr("there is no command 'chek'; did you mean 'check'?"));
+  EXPECT_THAT(unknown.text(), AllOf(HasSubstr("has no command 'chek'"), HasSubstr("did you mean 'check'?")));
   EXPECT_EQ(processes.run("weft", {"run"}).wait(), 2);
   EXPECT_EQ(processes.run("weft", {"join", "nonsense"}).wait(), 2);
   EXPECT_EQ(processes.run("weft", {"--help"}).wait(), 0);

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -192,10 +193,20 @@ TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
   }
 }
 
-TEST_F(Quickstart, PlanPrintsStagesTransfersAndPrograms) {
+TEST_F(Quickstart, PlanEndsAfterItsSummaryAndPrintsProgramsIfAsked) {
   auto& plan = processes_.run("weft", {"plan", "cluster.yaml"});
   ASSERT_EQ(plan.wait(), 0) << plan.text();
   EXPECT_THAT(plan.text(), AllOf(HasSubstr("eager-1f1b"), HasSubstr("resharding (weft)"), HasSubstr("front"), HasSubstr("back")));
+  EXPECT_LT(std::ranges::count(plan.text(), '\n'), 100);
+  auto& program = processes_.run("weft", {"plan", "cluster.yaml", "--programs", "back[1,0]"});
+  ASSERT_EQ(program.wait(), 0);
+  EXPECT_THAT(program.text(), HasSubstr("update 2"));
+  auto& unknown = processes_.run("weft", {"plan", "cluster.yaml", "--programs", "back[1,1]"});
+  EXPECT_EQ(unknown.wait(), 2);
+  EXPECT_THAT(unknown.text(), HasSubstr("did you mean 'back["));
+  auto& check = processes_.run("weft", {"check", "cluster.yaml", "--json"});
+  ASSERT_EQ(check.wait(), 0);
+  EXPECT_EQ(nlohmann::json::parse(check.text()).at("meshes").size(), 2u);
   auto& json = processes_.run("weft", {"plan", "cluster.yaml", "--json"});
   ASSERT_EQ(json.wait(), 0);
   const auto parsed = nlohmann::json::parse(json.text());

@@ -132,7 +132,7 @@ TEST(UseCollectives, WithoutGpusNothingChanges) {
     EXPECT_TRUE(program.collective_order.empty());
     for (const Transfer& transfer : program.transfers) EXPECT_EQ(transfer.path, Path::kStaged);
   }
-  EXPECT_EQ(describe(plan, true).find("GPU"), std::string::npos);
+  EXPECT_EQ(describe(plan).find("GPU"), std::string::npos);
 }
 
 TEST(UseCollectives, TheHostPathCanBeForcedAndThePlanSaysWhichPathIsTaken) {
@@ -140,10 +140,10 @@ TEST(UseCollectives, TheHostPathCanBeForcedAndThePlanSaysWhichPathIsTaken) {
   LayoutConfig layout = test::layout_of(c, "1f1b", transfer::Strategy::kWeft);
   layout.device_places = test::gpu_places(devices_of(c));
   const TrainingPlan plan = make_training_plan(layout, test::small_gpt(), test::places_of(c));
-  EXPECT_NE(describe(plan, false).find("flows, by fake collectives\n"), std::string::npos);
-  EXPECT_NE(describe(plan, false).find("transfers of a training step by fake collectives\n  communicators: {"), std::string::npos)
-      << describe(plan, false);
-  EXPECT_NE(describe(plan, true).find("by device collectives"), std::string::npos);
+  EXPECT_NE(describe(plan).find("flows, by fake collectives\n"), std::string::npos);
+  EXPECT_NE(describe(plan).find("transfers of a training step by fake collectives\n  communicators: {"), std::string::npos)
+      << describe(plan);
+  EXPECT_NE(to_string(plan.train.programs.front()).find("by device collectives"), std::string::npos);
   layout.gpu_transfers = GpuTransfers::kHost;
   const TrainingPlan forced = make_training_plan(layout, test::small_gpt(), test::places_of(c));
   EXPECT_NE(describe(forced, false).find("between GPUs\n  through host memory (pipeline.gpu_transfers: host)\n"),

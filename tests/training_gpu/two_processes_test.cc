@@ -182,7 +182,7 @@ void train_on_a_gpu(std::uint32_t self, Peer& peer) {
       const bool by_nccl = transfers == mesh::GpuTransfers::kAuto;
       std::printf("rank %u: %s %s\n", self, layout.name.c_str(), by_nccl ? "by NCCL" : "through host memory");
       std::fflush(stdout);
-      EXPECT_EQ(rank.plan().collectives.library.starts_with("NCCL"), by_nccl) << mesh::describe(rank.plan(), false);
+      EXPECT_EQ(rank.plan().collectives.library.starts_with("NCCL"), by_nccl) << mesh::describe(rank.plan());
       results[by_nccl ? 1 : 0] = train_as(rank);
       peer.exchange(self, 0);
     }

@@ -15,8 +15,8 @@ ConfigValue::Member* ConfigValue::member(std::string_view key) {
   return nullptr;
 }
 
-void ConfigTree::note(ConfigProblem problem) {
-  for (const ConfigProblem& known : problems)
+void ConfigTree::note(NotedProblem problem) {
+  for (const NotedProblem& known : problems)
     if (known.message == problem.message) return;
   problems.push_back(std::move(problem));
 }
@@ -45,8 +45,8 @@ void ConfigTree::note_unread(const ConfigValue& value) {
 }
 
 void ConfigTree::throw_problems(std::string_view path) {
-  std::vector<ConfigProblem> found;
-  for (const ConfigProblem& problem : problems) {
+  std::vector<NotedProblem> found;
+  for (const NotedProblem& problem : problems) {
     const bool below = path.empty() || problem.path == path ||
                        (problem.path.starts_with(path) && (problem.path[path.size()] == '.' || problem.path[path.size()] == '['));
     if (below) found.push_back(problem);
@@ -55,7 +55,7 @@ void ConfigTree::throw_problems(std::string_view path) {
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
   std::vector<std::string> lines;
   lines.reserve(found.size());
-  for (const ConfigProblem& problem : found) lines.push_back(problem.message);
+  for (const NotedProblem& problem : found) lines.push_back(problem.message);
   throw Error(ErrorCode::kInvalidConfig, fmt::format("{}", fmt::join(lines, "\n")));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,7 +35,8 @@ struct ConfigValue {
   Member* member(std::string_view key);
 };
 
-struct ConfigProblem {
+/// What is wrong with a value, where it will be told.
+struct NotedProblem {
   int order = 0;
   std::string path;
   std::string message;
@@ -42,11 +44,12 @@ struct ConfigProblem {
 
 struct ConfigTree {
   std::string name;
+  std::filesystem::path folder;  ///< From which paths count.
   std::unique_ptr<ConfigValue> root;
-  std::vector<ConfigProblem> problems;
+  std::vector<NotedProblem> problems;
 
   /// Keeps a problem unless the same message is there already.
-  void note(ConfigProblem problem);
+  void note(NotedProblem problem);
   /// Notes every key below `value` that nobody has asked for.
   void note_unread(const ConfigValue& value);
   /// Throws the problems at or below `path` ("" for all), sorted.

@@ -62,15 +62,15 @@ TEST(ClusterConfig, ReportsAllProblemsAtOnce) {
 
 TEST(RunHeader, FindsTheAppBesideTheProgramAndSaysWhenItIsMissing) {
   const auto document = ConfigDocument::parse("name: x\napp: test_actors_lunch\nmodel: {}\n", "f", {});
-  EXPECT_THAT(error_of([&] { parse_run_header(document, "f", program_directory()); }),
+  EXPECT_THAT(error_of([&] { parse_run_header(document, program_directory()); }),
               ::testing::AllOf(HasSubstr("f:2:6: app: there is no executable"), HasSubstr("did you mean 'test_actors_launch'?")));
   const auto good = ConfigDocument::parse("name: x\napp: test_actors_launch\nmodel: {}\n", "f", {});
-  EXPECT_EQ(parse_run_header(good, "f", program_directory()).app, program_directory() / "test_actors_launch");
+  EXPECT_EQ(parse_run_header(good, program_directory()).app, program_directory() / "test_actors_launch");
 }
 
 TEST(RunHeader, NameBecomesAFolderSoItMustBePlain) {
   const auto document = ConfigDocument::parse("name: ../x\napp: nothing_there\n", "f", {});
-  EXPECT_THAT(error_of([&] { parse_run_header(document, "f", program_directory()); }),
+  EXPECT_THAT(error_of([&] { parse_run_header(document, program_directory()); }),
               ::testing::AllOf(HasSubstr("f:1:7: name: expected a name of at most 100 letters"), HasSubstr("f:2:6: app:")));
 }
 

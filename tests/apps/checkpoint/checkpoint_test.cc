@@ -384,7 +384,41 @@ TEST_F(CheckpointTest, DamagedSafetensorsAreRefusedWithAReason) {
   EXPECT_THAT(refused(good + "more"), HasSubstr("do not fill"));
   std::string other_type = good;
   other_type.replace(other_type.find("F32"), 3, "F16");
-  EXPECT_THAT(refused(other_type), HasSubstr("not F32"));
+  EXPECT_THAT(refused(other_type), HasSubstr("impossible offsets"));
+}
+
+TEST_F(CheckpointTest, SafetensorsOfOthersAreReadAsF32) {
+  // Half types, a type that is not read, an f32 tensor off its alignment behind it, and offsets that do not ascend.
+  std::string header = R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[11,19]},)"
+                       R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
+                       R"("mask":{"dtype":"BOOL","shape":[3],"data_offsets":[4,7]},)"
+                       R"("f":{"dtype":"F32","shape":[1],"data_offsets":[7,11]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(header.size() & 0xff);
+  bytes[1] = static_cast<char>(header.size() >> 8);
+  bytes += header;
+  bytes += std::string("\x80\x3f\x20\xc0", 4);                  // 1, -2.5 in bf16
+  bytes += std::string("\1\0\1", 3);                            // the mask
+  bytes += std::string("\0\0\x40\x40", 4);                      // 3
+  bytes += std::string("\x00\x3c\x01\x80\xff\x7b\x00\xfc", 8);  // 1, -2^-24, 65504, -infinity in f16
+  const fs::path path = root_ / "other.safetensors";
+  std::ofstream(path, std::ios::binary) << bytes;
+  const SafetensorsFile file(path);
+  const auto values = [&](const char* name) {
+    const auto view = file.tensor(name).values;
+    return std::vector<float>(view.begin(), view.end());
+  };
+  EXPECT_EQ(values("b"), (std::vector<float>{1.0f, -2.5f}));
+  EXPECT_EQ(values("f"), (std::vector<float>{3.0f}));
+  EXPECT_EQ(values("h"), (std::vector<float>{1.0f, -0x1p-24f, 65504.0f, -std::numeric_limits<float>::infinity()}));
+  EXPECT_EQ(file.tensors().size(), 3u);
+  try {
+    file.tensor("mask");
+    FAIL() << "read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "tensor 'mask' is BOOL; F32, BF16 and F16 can be read");
+  }
 }
 
 }  // namespace

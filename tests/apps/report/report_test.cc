@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -195,6 +197,23 @@ TEST_F(ReportTest, TheLastScreenSaysWhetherTheUnigramModelIsBeaten) {
   s.checkpoint_step = 20;
   EXPECT_THAT(summary_screen(s, directory, false),
               HasSubstr("the last one after step 20; go on with --set checkpoint.resume=" + directory.path().string()));
+}
+
+TEST_F(ReportTest, NoLineOfTheLastScreenIsWiderThanTheTerminalUnlessAWordIs) {
+  const RunDirectory directory = RunDirectory::prepare(root_ / "run");
+  RunSummary s = summary_of(20);
+  for (int i = 0; i < 60; ++i) s.showing.text += "and the Lord said ";
+  s.showing.title = "the model writes";
+  std::istringstream lines(summary_screen(s, directory, true, 80));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(directory.path().string()) != std::string::npos) continue;
+    std::string seen;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '\x1b') i = line.find('m', i);
+      else seen += line[i];
+    }
+    EXPECT_LE(seen.size(), 80u) << seen;
+  }
 }
 
 TEST(Svg, TicksAreRoundAndTextIsEscaped) {

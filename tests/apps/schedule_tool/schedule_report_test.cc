@@ -84,6 +84,20 @@ TEST(TimelineText, ShowsActionsInTimeAndMemoryUnderThem) {
             "1      ▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄          1\n");
 }
 
+TEST(TimelineText, WhereBlocksAreNarrowLettersOrALegendTellTheKinds) {
+  ScheduleRequest request;
+  request.schedules = {"zb-h1"};
+  request.stages = 8;
+  request.microbatches = 16;
+  const ScheduleCase one = parse_schedule_request(request).front();
+  const std::string text = draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
+  EXPECT_THAT(text, HasSubstr("7         FIFIFIFI"));
+  EXPECT_THAT(text, HasSubstr("F-- forward, I~~ input gradient, W.. weight gradient\n"));
+  EXPECT_THAT(draw_schedules({one}, {mesh::simulate(one.schedule, one.costs)}).str(),
+              testing::AllOf(HasSubstr("8 stages on 8 actors, 16 microbatches, F,I,W 1,1,1, transfer 0"),
+                             HasSubstr("time, in the unit of")));
+}
+
 TEST(TimelineText, FitsTheScreen) {
   ScheduleRequest request;
   request.schedules = {"zb-v"};

@@ -50,7 +50,7 @@ Work read_work(const actors::AppRun& run) {
   const auto document = ConfigDocument::load(run.config, run.overrides);
   Work work;
   document.attempt([&] {
-    for (const auto& host : actors::parse_run_header(document, run.config, actors::program_directory()).cluster.hosts)
+    for (const auto& host : actors::parse_run_header(document, actors::program_directory()).cluster.hosts)
       work.hosts.push_back(host.name);
   });
   document.attempt([&] {
@@ -91,6 +91,8 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   const auto patient = mesh.within(actors::kNoDeadline);
   auto waiting = work.computes ? patient.call<&Worker::compute>(work.seconds) : patient.call<&Worker::work>(work.seconds);
   const std::stop_callback on_stop(run.stop, [&waiting] { waiting.cancel(); });
+  cluster.report_progress(
+      {.step = 3, .total_steps = 10, .loss = 1.5, .units_per_second = 100, .unit = "tokens", .seconds_left = 7});
   say("working");
   try {
     waiting.get();

@@ -1,0 +1,77 @@
+#include "core/base/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <string_view>
+
+namespace weft {
+namespace {
+
+/// Columns that a word takes.
+std::size_t width_of(std::string_view word) {
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    if (word[i] == '\x1b') {
+      while (i + 1 < word.size() && word[i] != 'm' && word[i] != 'K') ++i;
+    } else if ((static_cast<unsigned char>(word[i]) & 0xc0) != 0x80) {  // not the rest of a UTF-8 character
+      ++width;
+    }
+  }
+  return width;
+}
+
+std::string wrap_line(std::string_view line, std::size_t columns, std::size_t hang) {
+  const std::size_t margin = std::min(line.find_first_not_of(' '), line.size());
+  if (width_of(line) <= columns) return std::string(line);
+  std::string text;
+  std::size_t at = 0;  // columns of the current line that are taken
+  for (std::size_t begin = 0; begin < line.size();) {
+    const std::size_t word = std::min(line.find_first_not_of(' ', begin), line.size());
+    const std::size_t end = std::min(line.find(' ', word), line.size());
+    const std::string_view next = line.substr(word, end - word);
+    const std::size_t width = width_of(next);
+    if (at > margin + hang && at + (word - begin) + width > columns) {
+      text += "\n" + std::string(margin + hang, ' ');
+      at = margin + hang;
+    } else {
+      text.append(word - begin, ' ');
+      at += word - begin;
+    }
+    text += next;
+    at += width;
+    begin = end;
+  }
+  return text;
+}
+
+}  // namespace
+
+Terminal terminal_at(int descriptor) {
+  Terminal terminal;
+  const char* kind = std::getenv("TERM");
+  const char* no_colour = std::getenv("NO_COLOR");
+  terminal.redraws = ::isatty(descriptor) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+  terminal.colour = terminal.redraws && (no_colour == nullptr || *no_colour == '\0');
+  winsize size{};
+  if (::isatty(descriptor) == 1 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) terminal.columns = size.ws_col;
+  return terminal;
+}
+
+std::string wrap_lines(const std::string& text, int columns, int hang) {
+  std::string result;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    result += wrap_line(std::string_view(text).substr(begin, end - begin), static_cast<std::size_t>(columns),
+                        static_cast<std::size_t>(hang));
+    if (end == text.size()) break;
+    result += '\n';
+    begin = end + 1;
+  }
+  return result;
+}
+
+}  // namespace weft
