@@ -123,7 +123,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   // Whatever library the kernels use, it must not start more threads than the run file grants.
   cluster_options.environment = {fmt::format("OMP_NUM_THREADS={}", config.cluster.threads_per_device),
                                  fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
-  cluster_options.on_incident = [events = RunEvents(run.out)](const Incident& incident) { events.add(RunEvent::of(incident)); };
+  cluster_options.on_event = [events = RunEvents(run.out)](const RunEvent& event) { events.add(event); };
   Cluster cluster(system, Address::parse(run.head), cluster_options);
   mourner.set(&cluster);
   const std::unique_ptr<Mourner, void (*)(Mourner*)> unset(&mourner, [](Mourner* told) { told->set(nullptr); });

@@ -175,6 +175,28 @@ void Cluster::release(const MeshKey& key) {
   }
 }
 
+std::string Cluster::whereabouts(const MeshKey& mesh, std::uint32_t rank) const {
+  std::lock_guard lock(mutex_);
+  const auto found = meshes_.find(mesh);
+  if (found == meshes_.end() || rank >= found->second.size()) return "a device that is gone";
+  const DeviceProcess& device = found->second[rank];
+  return fmt::format("{} device {} (pid {})", device.place.host, device.place.device, device.pid);
+}
+
+void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank, const std::string& text) const {
+  system_.options().log.warning("{}", text);
+  RunEvent event{kind, text, "", mesh.name, rank};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = meshes_.find(mesh);
+    if (found != meshes_.end() && rank < found->second.size()) {
+      event.host = found->second[rank].place.host;
+      event.pid = found->second[rank].pid;
+    }
+  }
+  if (options_.on_event) options_.on_event(event);
+}
+
 void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
   system_.named<Head>(head_process_, "head").tell<&Head::describe>(MeshDevices{mesh, std::move(devices)});
 }
@@ -224,7 +246,7 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
     unexplained_ = false;
     changed_.notify_all();
   }
-  if (options_.on_incident) options_.on_incident(failure.incident);
+  if (options_.on_event) options_.on_event(RunEvent::of(failure.incident));
   fail_meshes(error, options_.fate == ClusterOptions::Fate::kOneMesh ? &failure : nullptr);
 }
 

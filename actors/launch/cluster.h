@@ -13,6 +13,7 @@
 
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_watcher.h"
+#include "actors/launch/run_events.h"
 #include "actors/system/system.h"
 #include "core/net/address.h"
 
@@ -30,8 +31,8 @@ struct ClusterOptions {
   std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
   /// What one dead process takes with it: every mesh of this owner (a training step couples them all), or its own mesh.
   enum class Fate { kAllMeshes, kOneMesh } fate = Fate::kAllMeshes;
-  /// A mesh has failed; called once per incident, on the watcher's thread. May be empty.
-  std::function<void(const Incident&)> on_incident = {};
+  /// A mesh has failed, or what report() says; on the thread that learns of it. May be empty.
+  std::function<void(const RunEvent&)> on_event = {};
   /// The head or the cluster is gone; called once, on some thread of the system. May be empty.
   std::function<void(const Error&)> on_lost = {};
 };
@@ -68,6 +69,11 @@ class Cluster final {
       return mesh;
     });
   }
+
+  /// "worker1 device 0 (pid 4121)".
+  std::string whereabouts(const MeshKey& mesh, std::uint32_t rank) const;
+  /// Tells the operator what the owner of a mesh has seen of a device: a warning in the log, and ClusterOptions::on_event.
+  void report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank, const std::string& text) const;
 
   /// For `weft status`: what the devices of a mesh are, by rank.
   void describe(const MeshKey& mesh, std::vector<std::string> devices);

@@ -42,6 +42,8 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
       EnumNames<DeviceChoice>{{"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}, {"auto", DeviceChoice::kAuto}});
   section.read("share_gpu", config.share_gpu);
   section.read("deterministic", config.deterministic);
+  section.read("no_progress", config.no_progress, {.min = std::chrono::milliseconds(100)});
+  section.read("longest_op", config.longest_op);
   if (!config.deterministic && config.device == DeviceChoice::kCpu) {
     section.at("deterministic")
         .note(

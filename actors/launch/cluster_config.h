@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/config/config_document.h"
 #include "core/log/log.h"
 
@@ -40,6 +42,10 @@ struct ClusterConfig {
   /// Whether GPUs give equal results for equal inputs; without it, backward attention in bf16 is faster, and so are sums between
   /// GPUs, which the library then adds up in its own order.
   bool deterministic = true;
+  /// A run in which nothing moves anywhere for so long is told of, again and again.
+  Nanoseconds no_progress = std::chrono::seconds(60);
+  /// A run of which an op takes longer ends. Nothing: an op may take for ever.
+  std::optional<Nanoseconds> longest_op = {};
 };
 
 /// Throws Error(kInvalidConfig) with all problems of the section.

@@ -39,6 +39,7 @@ class GroupRunner final : public PlanRunner {
     options.threads_per_device = static_cast<int>(config.cluster.threads_per_device);
     options.device = device_kind(config.cluster.device);
     options.share_gpu = config.cluster.share_gpu;
+    options.progress = {config.cluster.no_progress, config.cluster.longest_op};
     return options;
   }
   std::unique_ptr<Group> group_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -28,11 +29,14 @@ class DeviceActor final {
   using Arguments = std::tuple<typename Source::Config>;
 
   DeviceActor(actors::Context& context, typename Source::Config config)
-      : batches_(std::move(config)), wakeup_(context.make_wakeup()), name_(context.name()), log_(context.log()) {}
+      : batches_(std::move(config)), wakeup_(context.make_wakeup()), name_(context.name()), log_(context.log()) {
+    context.on_report([board = board_] { return board->read(SteadyClock().now()); });
+  }
 
   /// Makes the device reachable; gives its address on the data plane. Comes first.
   std::vector<std::byte> open(DeviceSetup setup) {
-    engine_.emplace(setup, batches_, kHardware());
+    const InHandler inside(*board_, "open");
+    engine_.emplace(setup, batches_, kHardware(), board_);
     log_.info("{}: device {} on host {} of the run: {}", name_, setup.device, setup.host, engine_->description());
     return engine_->address();
   }
@@ -49,6 +53,7 @@ class DeviceActor final {
     return engine().make_ids(groups);
   }
   void open_communicators(CommunicatorSetup setup) {
+    const InHandler inside(*board_, "open_communicators");
     engine().open_communicators(setup);
     if (!setup.changes.create.empty()) log_.info("{}: {} communicators of the run are new", name_, setup.changes.create.size());
   }
@@ -59,40 +64,35 @@ class DeviceActor final {
     wakeup_.notify();
   }
   void install(Program program) {
+    const InHandler inside(*board_, "install");
     const std::string text = fmt::format("program '{}' with {} instructions, {} of activations", program.name,
                                          program.instructions.size(), format_bytes(program.arena_bytes));
     engine().install(std::move(program));
     log_.info("{}: installed {}", name_, text);
   }
-  void initialize(std::uint64_t seed) { engine().initialize(seed); }
+  void initialize(std::uint64_t seed) {
+    const InHandler inside(*board_, "initialize");
+    engine().initialize(seed);
+  }
   /// What the device is: "cpu (avx2, 1 thread)".
   std::string description() { return engine().description(); }
   /// Nanoseconds of this process's steady clock, to align traces.
   std::int64_t clock() { return SteadyClock().now().time_since_epoch().count(); }
 
-  /// Answers while run() waits: for whoever wants to know why a step does not end.
-  ProgramPosition position() { return position_; }
-
   /// Runs a program once. After an error the mesh is of no more use: others may have done half a step.
   actors::task<StepReport> run(StepRequest request) {
     const auto interpreter = engine().begin(request, [wakeup = wakeup_] { wakeup.notify(); });
-    position_ = {request.program, request.run, 0, false, std::nullopt};
     std::optional<Error> failure;
     try {
       while (interpreter->advance() == Interpreter::Progress::kBlocked) {
-        position_.instruction = interpreter->instruction();
-        position_.collective = interpreter->current_collective();
         if (interpreter->wants_polling()) co_await wakeup_.wait_for(kPoll);
         else co_await wakeup_.wait();
       }
     } catch (...) {
       failure = current_error();
     }
-    position_.instruction = interpreter->instruction();
-    position_.collective = interpreter->current_collective();
     for (const std::string& note : engine().take_notes()) log_.info("{}: {}", name_, note);
     if (failure) {
-      position_.timed_out = failure->code() == ErrorCode::kDeadlineExceeded;
       log_.error("{}: program '{}' failed in step {}: {}: {}", name_, request.program, request.step, interpreter->position(),
                  failure->describe());
       engine().abandon(*interpreter, *failure);
@@ -109,7 +109,7 @@ class DeviceActor final {
       actors::on<&DeviceActor::cancel_collectives>("cancel_collectives", actors::urgent),
       actors::on<&DeviceActor::install>("install"), actors::on<&DeviceActor::initialize>("initialize"),
       actors::on<&DeviceActor::description>("description"), actors::on<&DeviceActor::clock>("clock"),
-      actors::on<&DeviceActor::run>("run"), actors::on<&DeviceActor::position>("position", actors::urgent));
+      actors::on<&DeviceActor::run>("run"));
 
  private:
   /// How often device collectives under way are looked after.
@@ -124,7 +124,7 @@ class DeviceActor final {
   actors::Wakeup wakeup_;
   const std::string name_;
   const Log log_;
-  ProgramPosition position_;
+  const std::shared_ptr<ProgressBoard> board_ = std::make_shared<ProgressBoard>();  // shared with reports on the I/O thread
   std::optional<DeviceEngine> engine_;
 };
 

@@ -28,15 +28,19 @@ transfer::EngineOptions engine_options(Device& device) {
 }
 }  // namespace
 
-DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware)
+DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware,
+                           std::shared_ptr<ProgressBoard> board)
     : setup_(setup),
       hardware_(hardware),
       device_(hardware.make_device(setup)),
       stream_(device_->create_stream()),
       storage_(*device_),
-      transfers_(std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
+      board_(std::move(board)),
+      transfers_(std::make_shared<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
                                                             clock_, engine_options(*device_))),
       resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch} {
+  resources_.board = board_.get();
+  board_->count(transfers_);
   if (device_->is_host_memory()) return;
   copies_.emplace(*device_, clock_);
   resources_.copies = &*copies_;
@@ -105,6 +109,7 @@ std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std
   if (program == programs_.end()) {
     throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", request.program, setup_.device);
   }
+  board_->begin(request.program, request.run);
   return std::make_unique<Interpreter>(program->second, request, resources_, std::move(wake));
 }
 

@@ -18,7 +18,8 @@ namespace weft::mesh {
 /// (for checkpoints) each own one. Owner's thread only.
 class DeviceEngine final {
  public:
-  DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware = machine_hardware());
+  DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware = machine_hardware(),
+               std::shared_ptr<ProgressBoard> board = std::make_shared<ProgressBoard>());
   ~DeviceEngine();
 
   std::vector<std::byte> address() const { return transfers_->address(); }
@@ -43,6 +44,7 @@ class DeviceEngine final {
   /// See Storage::block.
   std::span<std::byte> block(const std::string& name) { return storage_.block(name); }
   std::string description() const { return device_->description(); }
+  DeviceProgress progress() const { return board_->read(clock_.now()); }
   /// What the device has noted since the last call; see Device::notes.
   std::vector<std::string> take_notes();
 
@@ -57,8 +59,9 @@ class DeviceEngine final {
   std::unique_ptr<Stream> stream_;
   std::optional<CopyEngine> copies_;  ///< Of a device whose memory is not the host's.
   Storage storage_;
-  std::optional<CollectiveEngine> collectives_;  ///< Since there are communicators.
-  std::unique_ptr<transfer::TransferEngine> transfers_;
+  std::optional<CollectiveEngine> collectives_;          ///< Since there are communicators.
+  std::shared_ptr<ProgressBoard> board_;                 // shared with whoever reports
+  std::shared_ptr<transfer::TransferEngine> transfers_;  // shared with a report under way, for a moment
   Resources resources_;
   std::map<std::string, Program> programs_;
   std::size_t notes_taken_ = 0;

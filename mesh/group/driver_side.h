@@ -24,9 +24,11 @@ class DriverSide final {
   void install(Program program) { engine_.install(std::move(program)); }
   std::span<float> block(const std::string& name);
 
-  /// Runs a program to its end; waits. When `others_ended` says that devices have ended their part, ours gets five more seconds:
-  /// theirs may have failed, and then it never ends by itself. Throws what the transfers throw.
-  void run(const StepRequest& request, const std::function<bool()>& others_ended);
+  DeviceProgress progress() const { return engine_.progress(); }
+
+  /// Runs a program to its end; waits, and calls `look` while it does, some times a second. Throws what the transfers throw, and
+  /// what `look` throws: where a device has failed, or nothing moves, our part never ends by itself.
+  void run(const StepRequest& request, const std::function<void()>& look);
 
  private:
   /// The driver reads no data.

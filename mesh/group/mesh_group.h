@@ -11,15 +11,16 @@
 #include <vector>
 
 #include "actors/launch/cluster.h"
+#include "core/base/clock.h"
 #include "core/base/secret.h"
 #include "core/trace/trace_event.h"
 #include "mesh/device_actor/device_actor.h"
 #include "mesh/group/driver_side.h"
 #include "mesh/group/machine_slots.h"
 #include "mesh/group/open_collectives.h"
+#include "mesh/group/progress_watch.h"
 #include "mesh/plan/observed_network.h"
 #include "mesh/plan/training_plan.h"
-#include "mesh/program/stall.h"
 #include "mesh/runtime/step_result.h"
 #include "mesh/schedule_tuning/schedule_tuner.h"
 
@@ -32,7 +33,7 @@ struct GroupOptions {
   DeviceKind device = DeviceKind::kCpu;
   bool share_gpu = false;       ///< Whether devices on one machine may share GPUs; see DeviceSetup.
   double flops_per_second = 0;  ///< Of emulated devices; see DeviceSetup.
-  Nanoseconds step_deadline = std::chrono::minutes(10);
+  ProgressLimits progress = {};
   bool follow_network = true;  ///< See run(); false where the links are certainly what the layout says.
 };
 
@@ -68,7 +69,10 @@ class MeshGroup final {
   StepResult run(StepRequest request) {
     return guarded([&] {
       request.run = ++runs_;
-      std::vector<StepReport> reports = explained(request, [&] { return start(request).get(); });
+      const std::vector<Program>& programs =
+          request.program == plan_.train.programs.front().name ? plan_.train.programs : plan_.validate.programs;
+      std::vector<StepReport> reports =
+          watched(start(request), watch(request, fmt::format("step {} of '{}'", request.step, request.program), &programs));
       remember_traces(reports);
       StepResult result = combine(reports);
       if (options_.follow_network && request.program == plan_.train.programs.front().name && ++steps_ == next_look_) {
@@ -95,9 +99,9 @@ class MeshGroup final {
   }
 
   /// Brings a batch of parameters and moments into the driver's buffer.
-  void gather(const CheckpointBatch& batch) { move(batch.gather.front().name); }
+  void gather(const CheckpointBatch& batch) { move(batch.gather); }
   /// Brings the driver's buffer to the devices.
-  void scatter(const CheckpointBatch& batch) { move(batch.scatter.front().name); }
+  void scatter(const CheckpointBatch& batch) { move(batch.scatter); }
   std::span<float> checkpoint_buffer() { return driver_->block(kCheckpointBuffer); }
 
   /// What was traced since the last take, by device.
@@ -134,6 +138,7 @@ class MeshGroup final {
       std::vector<int>& of_mesh = slots_.emplace_back();
       for (const actors::DevicePlace& place : newest->places)
         of_mesh.push_back(slots[place.host] + static_cast<int>(place.device));
+      for (std::uint32_t rank = 0; rank < newest->places.size(); ++rank) members_.emplace_back(keys_.size(), rank);
       epoch_ = std::max(epoch_, newest->key.epoch);
       keys_.push_back(newest->key);
     }
@@ -250,7 +255,8 @@ class MeshGroup final {
   }
 
   void initialize() {
-    for (auto& mesh : meshes_) mesh.template call<&Actor::initialize>(options_.seed).get();
+    watched(all_devices().within(actors::kNoDeadline).template call<&Actor::initialize>(options_.seed),
+            watch(StepRequest{}, "the initialisation", nullptr));
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank)
         clock_offsets_.push_back(measure_clock(meshes_[m].rank(rank)));
@@ -290,48 +296,40 @@ class MeshGroup final {
   }
 
   Reports start(const StepRequest& request) {
-    return all_devices().within(options_.step_deadline).template call<&Actor::run>(request);
+    return all_devices().within(actors::kNoDeadline).template call<&Actor::run>(request);
   }
 
-  /// Runs `step`. When it ends by a deadline, the error tells where every device stands and who waits for whom.
-  template <typename F>
-  auto explained(const StepRequest& request, F&& step) {
-    std::optional<Error> error;
-    try {
-      return step();
-    } catch (const Error& thrown) {
-      error = thrown;
-    }
-    // A device that gives up cuts its connections, so others may be the first to say something. Death has its own story.
-    const bool late = error->code() == ErrorCode::kDeadlineExceeded;
-    if (!late && (!is_symptom(*error) || cluster_.failure(kCauseWithin))) throw *error;
-    const std::vector<ProgramPosition> positions = ask_positions();
-    if (!late && std::none_of(positions.begin(), positions.end(), [](const ProgramPosition& at) { return at.timed_out; })) {
-      throw *error;
-    }
-    const std::vector<Program>& programs = request.program == "train" ? plan_.train.programs : plan_.validate.programs;
-    std::vector<std::optional<std::size_t>> next;
-    std::vector<std::optional<transfer::OperationKey>> collectives;
-    for (const ProgramPosition& at : positions) {
-      const bool begun = at.program == request.program && at.run == request.run;
-      next.push_back(at.program.empty() ? std::nullopt : std::optional(begun ? static_cast<std::size_t>(at.instruction) : 0));
-      collectives.push_back(begun ? at.collective : std::nullopt);
-    }
-    Error told(ErrorCode::kDeadlineExceeded,
-               fmt::format("step {} of '{}' does not end: {}; its devices:{}", request.step, request.program, error->message(),
-                           explain_stall(programs, next, collectives)));
-    throw std::move(told).at(error->where()).from(error->node(), error->actor());
-  }
-
-  /// Where each device stands; no program for one that does not answer in time.
-  std::vector<ProgramPosition> ask_positions() {
-    std::vector<ProgramPosition> positions;
-    for (auto& mesh : meshes_) {
-      for (const auto& answer : mesh.within(kAnswerWithin).template call_collect<&Actor::position>().get()) {
-        positions.push_back(answer.ok() ? answer.value() : ProgramPosition());
+  /// Who looks after an execution; `programs` as ProgressWatch::Devices has them.
+  ProgressWatch watch(const StepRequest& request, std::string what, const std::vector<Program>* programs) {
+    ProgressWatch::Devices devices;
+    for (std::size_t m = 0; m < meshes_.size(); ++m) {
+      for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank) {
+        const auto at = static_cast<std::uint32_t>(rank);
+        devices.names.push_back(device_name(plan_.partition.meshes[m], static_cast<int>(rank)) + " on " +
+                                cluster_.whereabouts(keys_[m], at));
       }
     }
-    return positions;
+    devices.names.push_back("the driver");
+    devices.programs = programs;
+    devices.ask = [this] { return all_devices().within(kAnswerWithin).template reports<DeviceProgress>(); };
+    devices.on_still = [this](std::size_t device, const std::string& line) {
+      const auto [mesh, rank] = device < members_.size() ? members_[device] : members_.front();
+      cluster_.report("no progress", keys_[mesh], rank, line);
+    };
+    if (programs != nullptr && programs->size() > members_.size()) devices.driver = [this] { return driver_->progress(); };
+    return {options_.progress, request.run, std::move(what), std::move(devices), clock_};
+  }
+
+  /// Waits for the end of a call of all devices for as long as they get on.
+  template <typename Result>
+  Result watched(actors::Future<Result> future, ProgressWatch watch) {
+    try {
+      while (!future.wait_for(watch.interval())) watch.look();
+    } catch (...) {
+      future.cancel();
+      throw;
+    }
+    return future.get();
   }
 
   static bool is_symptom(const Error& error) {
@@ -339,15 +337,28 @@ class MeshGroup final {
            error.code() == ErrorCode::kUnavailable;
   }
 
-  void move(const std::string& program) {
+  void move(const std::vector<Program>& programs) {
     guarded([&] {
       StepRequest request;
-      request.program = program;
+      request.program = programs.front().name;
       request.run = ++runs_;
       Reports reports = start(request);
-      // A device that fails leaves its transfers undone: its error ends ours.
-      driver_->run(request, [&] { return reports.ready(); });
-      reports.get();
+      ProgressWatch progress = watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs);
+      bool ended = false;
+      const auto look = [&] {
+        progress.look();
+        // A device that fails leaves its transfers undone: its error ends ours.
+        if (ended || !reports.ready()) return;
+        ended = true;
+        reports.get();
+      };
+      try {
+        driver_->run(request, look);
+      } catch (...) {
+        if (!ended) reports.cancel();
+        throw;
+      }
+      if (!ended) watched(std::move(reports), std::move(progress));
       return 0;
     });
   }
@@ -393,8 +404,10 @@ class MeshGroup final {
   const GroupOptions options_;
   const ModelGraphs model_;
   MeshPlaces places_;
+  const SteadyClock clock_;
   std::vector<actors::MeshKey> keys_;
-  std::vector<std::vector<int>> slots_;  ///< By mesh and rank; see DeviceSetup.
+  std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.
+  std::vector<std::vector<int>> slots_;                         ///< By mesh and rank; see DeviceSetup.
   std::vector<actors::ActorMesh<Actor>> meshes_;
   TrainingPlan plan_;
   transfer::CommunicatorLedger ledger_;

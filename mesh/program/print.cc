@@ -66,6 +66,12 @@ std::uint64_t collective_staging_bytes(const Program& program) {
   return most;
 }
 
+std::string describe_instruction(const Program& program, std::size_t instruction) {
+  if (instruction >= program.instructions.size()) return "the end of the step";
+  const std::string text = std::visit(Printer{program}, program.instructions[instruction]);
+  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+}
+
 std::string to_string(const Program& program) {
   std::uint64_t persistent = 0;
   for (const Persistent& block : program.persistents) persistent += block.bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -168,6 +169,9 @@ struct Program {
 
 /// Device memory that its transfers by collectives pack into.
 std::uint64_t collective_staging_bytes(const Program& program);
+
+/// "run matmul(...)", without its indentation; of the end "the end of the step".
+std::string describe_instruction(const Program& program, std::size_t instruction);
 
 /// One line per instruction: "start 3 recv 'h1.out front->back' microbatch 2 -> %14 f32[4,64,128]".
 std::string to_string(const Program& program);

@@ -74,11 +74,21 @@ bool Interpreter::device_busy() const { return device_ && device_->under_way() >
 
 Interpreter::Progress Interpreter::advance() {
   try {
-    return go_on();
+    const Progress progress = go_on();
+    leave_word();
+    return progress;
   } catch (...) {
     if (device_) device_->seal();
+    leave_word();
     throw;
   }
+}
+
+/// Work that is pending on the device counts as an op that takes its time, unless it is a collective that waits for others.
+void Interpreter::leave_word() const {
+  if (resources_.board == nullptr) return;
+  const auto collective = current_collective();
+  resources_.board->leave(next_, collective, device_busy() && !collective);
 }
 
 Interpreter::Progress Interpreter::go_on() {
@@ -86,7 +96,11 @@ Interpreter::Progress Interpreter::go_on() {
   throw_failure();
   if (collectives_) collectives_->poll();
   while (next_ < program_.instructions.size()) {
-    if (queue_stretch()) continue;
+    if (resources_.board != nullptr) resources_.board->enter(next_, resources_.clock.now());
+    if (queue_stretch()) {
+      if (resources_.board != nullptr) resources_.board->finished();
+      continue;
+    }
     const bool executed = std::visit(
         [&](const auto& instruction) {
           const bool waits = std::is_same_v<std::decay_t<decltype(instruction)>, Wait>;
@@ -96,6 +110,7 @@ Interpreter::Progress Interpreter::go_on() {
         program_.instructions[next_]);
     if (!executed) return Progress::kBlocked;
     ++next_;
+    if (resources_.board != nullptr) resources_.board->finished();
   }
   if (device_) return settle();
   reach({Mark::Kind::kEnd});
@@ -147,6 +162,7 @@ void Interpreter::take_messages() {
 }
 
 void Interpreter::take_notice(const Notice& notice) {
+  if (resources_.board != nullptr) resources_.board->device_came_further(resources_.clock.now());
   const auto landed = device_->take(notice, timeline_);
   if (!notice.at.ok()) {
     const Error& error = notice.at.error();
@@ -250,7 +266,7 @@ void Interpreter::begin_transfer(std::uint32_t handle, const HostBuffers& buffer
   }
   const transfer::TransferId id{resources_.epoch, request_.run, transfer.op, static_cast<std::uint32_t>(start.microbatch + 1)};
   try {
-    resources_.engine.start(transfer.part, id, {&buffers.source, 1}, {&buffers.destination, 1}, {resources_.transfer_timeout},
+    resources_.engine.start(transfer.part, id, {&buffers.source, 1}, {&buffers.destination, 1}, {},
                             [inbox = inbox_, handle, wake = wake_](const transfer::TransferReport& report) {
                               {
                                 const std::lock_guard lock(inbox->mutex);

@@ -14,6 +14,7 @@
 #include "mesh/runtime/batch_source.h"
 #include "mesh/runtime/collective_engine.h"
 #include "mesh/runtime/copy_engine.h"
+#include "mesh/runtime/progress_board.h"
 #include "mesh/runtime/step.h"
 #include "mesh/runtime/step_graphs.h"
 #include "mesh/runtime/step_timeline.h"
@@ -36,11 +37,11 @@ struct Resources {
   BatchSource& batches;
   const Clock& clock;
   std::uint64_t epoch = 0;
-  Nanoseconds transfer_timeout = std::chrono::minutes(5);
   /// Of a device that runs by itself in memory that the host cannot touch; null for others.
   CopyEngine* copies = nullptr;
   /// Of one whose library reaches other devices, with the communicators that programs need; null for others.
   CollectiveEngine* collectives = nullptr;
+  ProgressBoard* board = nullptr;  ///< Where it leaves word of what it is at; null: nobody asks.
 };
 
 /// Runs one execution of a program: a state machine that never blocks.
@@ -88,6 +89,7 @@ class Interpreter final {
   enum class Handle : std::uint8_t { kIdle, kStarted, kDone };
 
   Progress go_on();
+  void leave_word() const;
   /// The end of a program on a device that runs by itself.
   Progress settle();
   // False: not yet; call it again after a wake.

@@ -46,15 +46,14 @@ struct StepRequest {
                                               &StepRequest::optimizer, &StepRequest::trace);
 };
 
-/// Where a device stands, or stood when its last execution failed.
+/// Where a device stands, or stood when its last execution ended.
 struct ProgramPosition {
   std::string program;  ///< Empty before the first execution.
   std::uint64_t run = 0;
-  std::uint64_t instruction = 0;  ///< The number of instructions when it is done.
-  bool timed_out = false;         ///< It ended there by a deadline: what came after in other devices is a symptom.
+  std::uint64_t instruction = 0;                     ///< The number of instructions when it is done.
   std::optional<transfer::OperationKey> collective;  ///< The transfer that its device collectives stood at.
-  static constexpr auto fields = weft::fields(&ProgramPosition::program, &ProgramPosition::run, &ProgramPosition::instruction,
-                                              &ProgramPosition::timed_out, &ProgramPosition::collective);
+  static constexpr auto fields =
+      weft::fields(&ProgramPosition::program, &ProgramPosition::run, &ProgramPosition::instruction, &ProgramPosition::collective);
 };
 
 /// What one action of a stage took, on average over a step.

@@ -66,7 +66,10 @@ class ActorTrainingOf {
   actors::Future<std::vector<mesh::StepReport>> start(std::size_t mesh, const mesh::StepRequest& request) {
     return meshes_[mesh].template call<&Actor::run>(request);
   }
-  mesh::ProgramPosition position(std::size_t mesh) { return meshes_[mesh].rank(0).template call<&Actor::position>().get(); }
+  /// As its I/O thread reports it, whatever the device thread does.
+  mesh::ProgramPosition position(std::size_t mesh) {
+    return meshes_[mesh].ref().template reports<mesh::DeviceProgress>().get().at(0).value().position;
+  }
 
   void cancel_collectives(std::size_t mesh, const std::string& why) {
     meshes_[mesh].template call<&Actor::cancel_collectives>(why).get();

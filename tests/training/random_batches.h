@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/philox.h"
 #include "core/codec/codec.h"
 #include "mesh/runtime/batch_source.h"
@@ -21,20 +22,22 @@ class RandomBatches final : public mesh::BatchSource {
     std::int64_t sequences_per_microbatch = 1;
     std::int64_t vocabulary = 2;
     std::uint64_t seed = 0;
-    /// From this step on, reading targets takes half a minute: who does that looks stuck.
+    /// From this step on, reading the targets of its first microbatch takes so long: who does that looks stuck.
     std::uint64_t stuck_from = std::numeric_limits<std::uint64_t>::max();
-    static constexpr auto fields =
-        weft::fields(&Config::sequences_per_microbatch, &Config::vocabulary, &Config::seed, &Config::stuck_from);
+    Nanoseconds stuck_for = std::chrono::seconds(30);
+    static constexpr auto fields = weft::fields(&Config::sequences_per_microbatch, &Config::vocabulary, &Config::seed,
+                                                &Config::stuck_from, &Config::stuck_for);
   };
   explicit RandomBatches(const Config& config)
       : sequences_(config.sequences_per_microbatch),
         vocabulary_(config.vocabulary),
         seed_(config.seed),
-        stuck_from_(config.stuck_from) {}
+        stuck_from_(config.stuck_from),
+        stuck_for_(config.stuck_for) {}
 
   void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int /*microbatches*/,
             const Region& region, std::span<std::byte> out) override {
-    if (input == "targets" && step >= stuck_from_) std::this_thread::sleep_for(std::chrono::seconds(30));
+    if (input == "targets" && step >= stuck_from_ && microbatch == 0) std::this_thread::sleep_for(stuck_for_);
     const std::int64_t shift = input == "targets" ? 1 : 0;
     std::vector<std::int32_t> ids;
     for (std::int64_t row = region[0].begin; row < region[0].end; ++row) {
@@ -61,6 +64,7 @@ class RandomBatches final : public mesh::BatchSource {
   const std::int64_t vocabulary_;
   const std::uint64_t seed_;
   const std::uint64_t stuck_from_;
+  const Nanoseconds stuck_for_;
 };
 
 }  // namespace weft::test

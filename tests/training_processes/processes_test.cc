@@ -107,15 +107,35 @@ TEST(ChangedLayout, LossesStayAsTheyAreWhenScheduleAndReshardingChangeBetweenSte
   std::filesystem::remove_all(folder);
 }
 
-TEST(Stall, WhenAStepsDeadlinePassesTheDriverSaysWhoWaitsForWhom) {
+TEST(Stall, AnOpThatTakesLongerThanTheLongestIsToldWithItsDeviceAndSinceWhen) {
   const std::filesystem::path folder = make_folder("stall");
-  write_config(folder / "run.yaml", {1, "1f1b", transfer::Strategy::kBroadcast}, ", stuck_from: 2, deadline_seconds: 2");
+  // Its I/O thread beats on; nothing but longest_op ends it.
+  write_config(folder / "run.yaml", {1, "1f1b", transfer::Strategy::kBroadcast},
+               ", stuck_from: 2, no_progress: 1s, longest_op: 3s");
   const auto [status, log] = run_in(folder);
   EXPECT_NE(status, 0);
-  EXPECT_NE(log.find("step 2 of 'train' does not end"), std::string::npos) << log;
-  EXPECT_NE(log.find("mesh0[0,0] is in 0B0 (next 0F2): waits for"), std::string::npos) << log;
-  EXPECT_NE(log.find("mesh1[0,0] does not answer"), std::string::npos) << log;
-  EXPECT_NE(log.find("all hangs on mesh1[0,0]"), std::string::npos) << log;
+  EXPECT_NE(log.find("step 2 of 'train': nothing has moved for 1"), std::string::npos) << log;
+  EXPECT_NE(log.find("step 2 of 'train' does not end: mesh1[0,0] on host2 device 0 (pid "), std::string::npos) << log;
+  EXPECT_NE(log.find("has been inside 'read 'targets'"), std::string::npos) << log;
+  EXPECT_NE(log.find(" for 3"), std::string::npos) << log;
+  std::ifstream events(folder / "out" / "events.jsonl");
+  std::string line;
+  ASSERT_TRUE(std::getline(events, line));
+  const auto event = nlohmann::json::parse(line);
+  EXPECT_EQ(event["kind"], "no progress");
+  EXPECT_EQ(event["mesh"], "mesh1");
+  EXPECT_EQ(event["host"], "host2");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Stall, AnHonestOpManyTimesLongerThanTheTimeWithoutProgressPasses) {
+  const std::filesystem::path folder = make_folder("long_op");
+  const ProcessCase c{1, "1f1b", transfer::Strategy::kBroadcast};
+  write_config(folder / "run.yaml", c, ", stuck_from: 19, stuck_for: 3s, no_progress: 500ms");
+  const auto [status, log] = run_in(folder);
+  EXPECT_EQ(status, 0) << log;
+  EXPECT_NE(log.find("step 19 of 'train': nothing has moved for"), std::string::npos) << log;
+  expect_losses_as_in_one_process(folder, c);
   std::filesystem::remove_all(folder);
 }
 

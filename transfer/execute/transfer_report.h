@@ -47,6 +47,7 @@ struct EngineCounters {
   std::uint64_t peak_network_streams = 0;  ///< The most streams that sent to other hosts at once.
   /// What the network takes from this device, in bytes per second, while it has something to send (RateMeter); 0: not known.
   double egress_rate = 0;
+  std::uint64_t chunks_arriving = 0;  ///< Now: their receives are under way.
 
   std::uint64_t bytes_sent(Path path) const;
   std::uint64_t bytes_received(Path path) const;

@@ -24,7 +24,9 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   RandomBatches::Config batches{kRows, kVocabulary, 11};
   training.read("stuck_from", batches.stuck_from);
   mesh::GroupOptions options{.seed = 7};
-  if (training.has("deadline_seconds")) options.step_deadline = std::chrono::seconds(training.at("deadline_seconds").as<int>());
+  training.read("stuck_for", batches.stuck_for);
+  training.read("no_progress", options.progress.no_progress);
+  training.read("longest_op", options.progress.longest_op);
   std::string later;
   training.read("later", later);
   DType precision = DType::kF32;

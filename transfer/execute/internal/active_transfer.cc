@@ -269,14 +269,15 @@ void ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
                fmt::format("transfer {} {} {:.3g} s: {}", to_string(id_), what, seconds, describe_missing())),
          Tell::kOthers);
   };
-  if (now >= started_ + limits_.deadline) give_up("did not finish within", limits_.deadline);
+  if (limits_.deadline != Nanoseconds(0) && now >= started_ + limits_.deadline)
+    give_up("did not finish within", limits_.deadline);
   else if (limits_.no_progress != Nanoseconds(0) && now >= moved_ + limits_.no_progress)
     give_up("has not moved for", limits_.no_progress);
 }
 
 TimePoint ActiveTransfer::next_check(Nanoseconds grace) const {
   if (error_) return moved_ + grace;
-  const TimePoint end = started_ + limits_.deadline;
+  const TimePoint end = limits_.deadline == Nanoseconds(0) ? TimePoint::max() : started_ + limits_.deadline;
   return limits_.no_progress == Nanoseconds(0) ? end : std::min(end, moved_ + limits_.no_progress);
 }
 

@@ -267,6 +267,10 @@ void EngineCore::send_note(DeviceId peer, const ChunkHeader& note) {
 
 void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
                                std::span<std::byte> buffer) {
+  {
+    const std::scoped_lock lock(counters_mutex_);
+    ++counters_.chunks_arriving;
+  }
   wire_.receive(message, buffer, new_operation({Operation::Kind::kReceiveChunk, peer, &transfer, what, {}, {}}));
 }
 
@@ -367,6 +371,10 @@ void EngineCore::receive_finished(Token token, const Outcome<void>& outcome) {
   if (operation.kind == Operation::Kind::kReceiveAbort) {
     if (outcome.ok()) abort_arrived(operation.id, operation.payload);
     return;
+  }
+  {
+    const std::scoped_lock lock(counters_mutex_);
+    --counters_.chunks_arriving;
   }
   operation.transfer->chunk_received(operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
 }

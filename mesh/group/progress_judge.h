@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "mesh/runtime/progress_board.h"
+
+namespace weft::mesh {
+
+/// When a run that does not move is told of, and when it ends.
+struct ProgressLimits {
+  Nanoseconds no_progress = std::chrono::seconds(60);
+  std::optional<Nanoseconds> longest_op = {};  ///< Nothing: an op may take for ever.
+};
+
+/// Whether an execution of programs gets on, judged by what all of its devices report together: by progress, never by duration.
+/// Pure but for the times that are passed in. One thread at a time.
+///
+/// Progress is any instruction that a device has finished and any byte that has moved, anywhere. Time before a device has begun
+/// does not count. Where nothing has moved for `no_progress` and a device is inside an op, or a chunk is arriving, somebody is to
+/// be told, again and again; the execution ends only where nobody is inside anything (a deadlock), or where one op takes longer
+/// than `longest_op`.
+class ProgressJudge final {
+ public:
+  /// By device; nothing where one does not answer: then it is for others to say whether it lives.
+  using Reports = std::vector<std::optional<DeviceProgress>>;
+  enum class Kind : std::uint8_t { kFine, kStill, kDeadlock, kOpTooLong };
+  struct Verdict {
+    Kind kind = Kind::kFine;
+    Nanoseconds still = Nanoseconds::zero();  ///< For so long nothing has moved.
+    std::optional<std::size_t> device;        ///< The one that has been inside something for the longest time.
+  };
+
+  /// Of the execution of this number (StepRequest::run).
+  ProgressJudge(const ProgressLimits& limits, std::uint64_t run) : limits_(limits), run_(run) {}
+
+  /// How often it should look: often enough for its limits.
+  Nanoseconds interval() const;
+  Verdict look(const Reports& reports, TimePoint now);
+
+ private:
+  /// Whether any device has come further since it was last seen; remembers what it sees.
+  bool has_moved(const Reports& reports);
+
+  struct Seen {
+    std::uint64_t finished = 0, moved_bytes = 0;
+    friend bool operator==(const Seen&, const Seen&) = default;
+  };
+  const ProgressLimits limits_;
+  const std::uint64_t run_;
+  std::vector<std::optional<Seen>> seen_;
+  std::optional<TimePoint> moved_, told_;
+};
+
+}  // namespace weft::mesh
