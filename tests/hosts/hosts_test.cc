@@ -232,6 +232,27 @@ data: {{text: kjv, tokenizer: bytes}}
   EXPECT_EQ(losses, losses_of(processes_.directory() / "runs/told/metrics.jsonl")) << "sums do not depend on the plan";
 }
 
+TEST_F(Hosts, ACheckpointOverASlowLinkTakesManyTimesTheTimeWithoutProgressAndPasses) {
+  ASSERT_EQ(hosts({"up", "2", "--rate", "2mbit"}).wait(), 0);
+  const std::string weft = RealProcesses::program("weft").string();
+  auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
+  const std::string listens = head.word_after("Weft's head listens on ");
+  start({"run", "1", weft, "join", listens}).word_after("has joined cluster");
+  // 5.6 MB take more than 20 s, and a chunk of 1 MiB more than four.
+  processes_.write("slow.yaml", R"(name: slow
+app: gpt
+cluster: {launcher: manual, hosts: [{name: host1}], no_progress: 1s}
+meshes: {front: {hosts: [host1], shape: {tensor: 1}}}
+pipeline: {stages: [{mesh: front, layers: 2}], microbatches: 1}
+training: {steps: 2, batch: 4, learning_rate: 1e-3}
+model: {layers: 2, width: 128, heads: 2, sequence: 64}
+data: {text: kjv, tokenizer: bytes}
+)");
+  auto& run = hosts({"run", "0", weft, "run", "slow.yaml", "--head", listens});
+  EXPECT_EQ(run.wait(std::chrono::seconds(120)), 0) << run.text();
+  EXPECT_TRUE(std::filesystem::exists(processes_.directory() / "runs/slow/checkpoints/step-00000002")) << run.text();
+}
+
 TEST(HostsWithoutRoot, AreRefusedWithStatus77) {
   if (::geteuid() != 0) GTEST_SKIP() << "everything else here says the same";
   RealProcesses processes("hosts_no_root");
