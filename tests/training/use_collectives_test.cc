@@ -146,8 +146,7 @@ TEST(UseCollectives, TheHostPathCanBeForcedAndThePlanSaysWhichPathIsTaken) {
   EXPECT_NE(to_string(plan.train.programs.front()).find("by device collectives"), std::string::npos);
   layout.gpu_transfers = GpuTransfers::kHost;
   const TrainingPlan forced = make_training_plan(layout, test::small_gpt(), test::places_of(c));
-  EXPECT_NE(describe(forced, false).find("between GPUs\n  through host memory (pipeline.gpu_transfers: host)\n"),
-            std::string::npos);
+  EXPECT_NE(describe(forced).find("between GPUs\n  through host memory (pipeline.gpu_transfers: host)\n"), std::string::npos);
   EXPECT_TRUE(forced.collectives.groups.empty());
   for (const PlannedEdge& edge : forced.train.edges) EXPECT_EQ(path_of(forced, edge.op).reason, "pipeline.gpu_transfers is host");
   EXPECT_EQ(device_memory(forced, DeviceId(0)) + collective_staging_bytes(plan.train.programs[0]),
