@@ -42,6 +42,17 @@ TEST(EgressOrder, ATransferWhosePlanNamesMorePlacesGetsThemAndHoldsUpNoEarlierOn
   EXPECT_EQ(order.next(), (Key{1, 2})) << "the earlier transfer has one place, which is taken";
 }
 
+TEST(EgressOrder, OnceATransferWithMorePlacesIsOverTheLimitIsAsBefore) {
+  EgressOrder order(1);
+  order.update({0, 0}, true, true, 4);
+  order.update({0, 0}, false, false, 4);
+  order.update({0, 1}, true, true, 4);
+  order.remove(0);
+  order.update({2, 0}, false, true);
+  order.update({1, 0}, true, false);
+  EXPECT_EQ(order.next(), std::nullopt) << "one moves";
+}
+
 TEST(EgressOrder, AHigherStreamMakesRoomWhenItsChunksEnd) {
   EgressOrder order(1);
   order.update({5, 0}, true, true);

@@ -4,23 +4,28 @@
 
 namespace weft::transfer {
 
+void EgressOrder::count_places(std::size_t places, bool takes_part) {
+  if (places == 0) return;
+  if (takes_part) ++places_[places];
+  else if (--places_[places] == 0) places_.erase(places);
+}
+
 void EgressOrder::update(const Key& key, bool wants, bool moves, std::size_t places) {
-  most_places_ = std::max(most_places_, places);
   const auto found = streams_.find(key);
-  if (found != streams_.end() && found->second.moves) --moving_;
-  if (moves) ++moving_;
-  if (!wants && !moves) {
-    if (found != streams_.end()) streams_.erase(found);
-  } else if (found != streams_.end()) {
-    found->second = {wants, moves, places};
-  } else {
-    streams_.emplace(key, State{wants, moves, places});
+  if (found != streams_.end()) {
+    if (found->second.moves) --moving_;
+    count_places(found->second.places, false);
+    if (!wants && !moves) streams_.erase(found);
   }
+  if (!wants && !moves) return;
+  if (moves) ++moving_;
+  count_places(places, true);
+  streams_.insert_or_assign(key, State{wants, moves, places});
 }
 
 std::optional<EgressOrder::Key> EgressOrder::next() const {
   // A transfer with few places is not to wait for a later one with many: what moves counts against the most that any has.
-  const std::size_t most = std::max(max_streams_, most_places_);
+  const std::size_t most = most_places();
   std::size_t rank = 0;
   for (const auto& [key, state] : streams_) {
     if (rank == most) break;
@@ -32,7 +37,10 @@ std::optional<EgressOrder::Key> EgressOrder::next() const {
 
 void EgressOrder::remove(std::uint64_t transfer) {
   const auto begin = streams_.lower_bound({transfer, 0}), end = streams_.lower_bound({transfer + 1, 0});
-  for (auto it = begin; it != end; ++it) moving_ -= it->second.moves ? 1 : 0;
+  for (auto it = begin; it != end; ++it) {
+    moving_ -= it->second.moves ? 1 : 0;
+    count_places(it->second.places, false);
+  }
   streams_.erase(begin, end);
 }
 

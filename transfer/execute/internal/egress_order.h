@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -45,13 +46,17 @@ class EgressOrder final {
   std::size_t num_moving() const { return moving_; }
 
  private:
+  /// The most places that any stream that takes part has.
+  std::size_t most_places() const { return places_.empty() ? max_streams_ : std::max(max_streams_, places_.rbegin()->first); }
+  void count_places(std::size_t places, bool takes_part);
+
   struct State {
     bool wants, moves;
     std::size_t places;
   };
   std::size_t max_streams_;
-  std::size_t most_places_ = 0;   // of any transfer
-  std::map<Key, State> streams_;  // those that take part
+  std::map<std::size_t, std::size_t> places_;  // of those that take part: how many streams name so many
+  std::map<Key, State> streams_;               // those that take part
   std::size_t moving_ = 0;
 };
 
