@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -30,7 +29,7 @@ std::string to_json_line(const RunEvent& event, std::int64_t unix_ms);
 /// whoever had to be told has been told otherwise. Any thread.
 class RunEvents final {
  public:
-  explicit RunEvents(std::filesystem::path out) : path_(std::move(out) / "events.jsonl") {}
+  explicit RunEvents(const std::filesystem::path& out) : path_(out / "events.jsonl") {}
   void add(const RunEvent& event) const noexcept;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 std::optional<std::string> key_of(const std::vector<std::string>& there, const std::string& message) {
   std::optional<std::string> named;
   for (const std::string& key : there) {
-    const std::string last = key.substr(key.find_last_of(".") + 1);
+    const std::string last = key.substr(key.find_last_of('.') + 1);
     if (message.starts_with(key + ":")) return key;
     if (!named && message.find("'" + last + "'") != std::string::npos) named = key;
   }

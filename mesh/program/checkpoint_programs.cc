@@ -85,7 +85,7 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
 
 /// The rows of a piece, as a region of the whole parameter.
 Region rows_of(const CheckpointPiece& piece, const Shape& shape) {
-  const Region whole = Region::whole(shape);
+  Region whole = Region::whole(shape);
   if (shape.empty()) return whole;
   std::vector<Interval> intervals(whole.intervals().begin(), whole.intervals().end());
   const std::int64_t row = row_elements(shape);
