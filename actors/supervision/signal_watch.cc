@@ -26,7 +26,7 @@ int block_and_open() {
 }  // namespace
 
 std::string ReceivedSignal::describe() const {
-  const std::string name = signal_name(number);
+  std::string name = signal_name(number);
   if (sender == 0) return name;
   std::string program;
   std::ifstream file(fmt::format("/proc/{}/comm", sender));

@@ -45,7 +45,7 @@ std::optional<StoppedThread> look_at_thread(pid_t pid, pid_t thread) {
 }  // namespace
 
 std::optional<StoppedThread> find_stopped_thread(pid_t pid) {
-  if (const auto leader = look_at_thread(pid, pid)) return leader;
+  if (auto leader = look_at_thread(pid, pid)) return leader;
   DIR* const tasks = ::opendir(fmt::format("/proc/{}/task", pid).c_str());
   if (tasks == nullptr) return std::nullopt;
   std::optional<StoppedThread> found;

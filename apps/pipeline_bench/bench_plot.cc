@@ -44,7 +44,10 @@ void draw_scale(Svg& svg, double top, double width, double low, double high, con
            fmt::format("font-size='12' transform='rotate(-90 16 {})'", top + kPlotHeight / 2));
 }
 
-double legend_height(std::size_t names) { return kLegendLine * static_cast<double>((names + 1) / 2); }
+double legend_height(std::size_t names) {
+  const std::size_t rows = (names + 1) / 2;
+  return kLegendLine * static_cast<double>(rows);
+}
 
 /// Two columns of coloured squares with names.
 void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
