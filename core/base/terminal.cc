@@ -1,11 +1,14 @@
 #include "core/base/terminal.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 namespace weft {
@@ -50,6 +53,26 @@ std::string wrap_line(std::string_view line, std::size_t columns, std::size_t ha
 
 }  // namespace
 
+void open_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+    // It gets the lowest number that is free, this one; children inherit it.
+    if (::open("/dev/null", O_RDWR) != descriptor) return;
+  }
+}
+
+int status_after_output(const std::string& program, int status) {
+  errno = 0;
+  const bool taken = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  int why = errno;
+  if (taken) return status;
+  // Why an earlier write failed is not known any more; the next one fails alike.
+  if (why == 0 && ::write(STDOUT_FILENO, "\n", 1) < 0) why = errno;
+  if (why != EPIPE)
+    say(stderr, "{}: cannot write to standard output{}\n", program, why == 0 ? "" : std::string(": ") + std::strerror(why));
+  return status == 0 ? 1 : status;
+}
+
 Terminal terminal_at(int descriptor) {
   Terminal terminal;
   const char* kind = std::getenv("TERM");
@@ -72,6 +95,10 @@ std::string wrap_lines(const std::string& text, int columns, int hang) {
     begin = end + 1;
   }
   return result;
+}
+
+std::string fitted_to(int descriptor, const std::string& text, int hang) {
+  return ::isatty(descriptor) == 1 ? wrap_lines(text, terminal_at(descriptor).columns, hang) : text;
 }
 
 }  // namespace weft

@@ -1,0 +1,244 @@
+#include "core/simulation/play.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/simulation/internal/fair_links.h"
+
+namespace weft {
+namespace {
+
+class Player {
+ public:
+  explicit Player(const TaskGraph& graph)
+      : graph_(graph), successors_(graph), waits_(successors_.num_waits()), links_(graph.links) {
+    times_.start.resize(graph.size(), 0);
+    times_.end.resize(graph.size(), 0);
+    times_.held_up_by.resize(graph.size());
+    times_.is_over.resize(graph.size(), false);
+  }
+
+  TaskTimes run() {
+    if (graph_.num_movements() > 0) play_in_time();
+    else play_in_order();
+    return std::move(times_);
+  }
+
+ private:
+  /// How far a movement is.
+  struct State {
+    std::uint64_t order = 0;
+    std::size_t not_ready = 0;         ///< Receivers.
+    double left = 0;                   ///< What has not begun to move.
+    double early = 0;                  ///< What buffers keep of it.
+    std::vector<bool> receiver_ready;  ///< By receiver.
+    bool may_begin = false;            ///< But for its receivers.
+    bool moves = false;
+    bool has_moved = false;
+  };
+  /// Who has the link (SharedLinks::Sharing::kInTurn).
+  struct Turn {
+    double free_at = 0;
+    std::optional<TaskId> last;
+  };
+
+  double& start(TaskId task) { return times_.start[task.value()]; }
+  double& end(TaskId task) { return times_.end[task.value()]; }
+
+  /// The task is over; calls `ready` for those that wait for nothing else.
+  template <typename Ready>
+  void release(TaskId task, const Ready& ready) {
+    times_.is_over[task.value()] = true;
+    for (const TaskId next : successors_.of(task)) {
+      std::optional<TaskId>& held_up_by = times_.held_up_by[next.value()];
+      if (end(task) > start(next) || !held_up_by) {
+        start(next) = std::max(start(next), end(task));
+        held_up_by = task;
+      }
+      if (--waits_[next.value()] == 0) ready(next);
+    }
+  }
+
+  /// Times do not matter for the order.
+  void play_in_order() {
+    std::vector<TaskId> ready;
+    ready.reserve(graph_.size());
+    for (std::uint32_t task = 0; task < graph_.size(); ++task) {
+      if (waits_[task] == 0) ready.emplace_back(task);
+    }
+    for (std::size_t i = 0; i < ready.size(); ++i) {
+      const TaskId task = ready[i];
+      end(task) = start(task) + graph_.seconds(task);
+      release(task, [&](TaskId next) { ready.push_back(next); });
+    }
+  }
+
+  void play_in_time() {
+    prepare();
+    for (std::uint32_t task = 0; task < graph_.size(); ++task) {
+      if (waits_[task] == 0) queue_.push({0, task});
+    }
+    while (true) {
+      const std::optional<double> next_end = links_.next_end();
+      if (next_end && (queue_.empty() || *next_end <= queue_.top().first)) {
+        now_ = *next_end;
+        links_.advance(now_);
+        moved(links_.take_ended());
+      } else if (!queue_.empty()) {
+        const TaskId task(queue_.top().second);
+        now_ = queue_.top().first;
+        queue_.pop();
+        begin(task);
+      } else {
+        break;
+      }
+    }
+  }
+
+  /// Checks the movements, and finds out which tasks make receivers ready.
+  void prepare() {
+    const SharedLinks& links = graph_.links;
+    states_.resize(graph_.num_movements());
+    turns_.resize(links.rates.size());
+    room_ = links.buffers;
+    for (std::uint32_t task = 0; task < graph_.size(); ++task) {
+      const Movement* movement = graph_.movement(TaskId(task));
+      if (movement == nullptr) continue;
+      for (const Movement::Crossing& crossing : movement->crossings) check(crossing.link, links.rates.size(), "link");
+      if (movement->queue) check(movement->queue->index, links.queues, "queue");
+      State& state = state_of(TaskId(task));
+      state.left = movement->amount;
+      state.not_ready = movement->receivers.size();
+      state.receiver_ready.resize(state.not_ready, false);
+      if (state.not_ready > 0) receivers_of_.resize(graph_.size());
+      for (std::size_t i = 0; i < movement->receivers.size(); ++i) {
+        const Movement::Receiver& receiver = movement->receivers[i];
+        if (movement->early_chunk > 0) check(receiver.buffer, links.buffers.size(), "buffer");
+        if (graph_.movement(receiver.ready) != nullptr || graph_.seconds(receiver.ready) > 0) {
+          throw_error(ErrorCode::kInvalidArgument, "task {} makes a receiver ready, but takes time", receiver.ready);
+        }
+        receivers_of_[receiver.ready.value()].push_back({TaskId(task), i});
+      }
+    }
+  }
+
+  static void check(std::size_t index, std::size_t size, const char* what) {
+    if (index >= size) throw_error(ErrorCode::kInvalidArgument, "a movement uses {} {} of {}", what, index, size);
+  }
+
+  State& state_of(TaskId task) { return states_[graph_.movement_number(task)]; }
+
+  void begin(TaskId task) {
+    const Movement* movement = graph_.movement(task);
+    if (movement == nullptr) return over(task, start(task) + graph_.seconds(task));
+    State& state = state_of(task);
+    state.may_begin = true;
+    state.order = ++begun_;
+    if (state.not_ready == 0) return move(task, state.left);
+    if (movement->early_chunk <= 0 || movement->crossings.empty()) return;
+    state.early = take_room(*movement, state);
+    if (state.early > 0) move(task, state.early);
+  }
+
+  void move(TaskId task, double amount) {
+    const Movement& movement = *graph_.movement(task);
+    if (movement.crossings.empty()) {
+      start(task) = now_;
+      return over(task, now_ + movement.latency);
+    }
+    if (graph_.links.sharing == SharedLinks::Sharing::kInTurn) return take_turn(task, movement);
+    State& state = state_of(task);
+    state.moves = true;
+    state.left -= amount;
+    links_.advance(now_);
+    links_.add(task, movement, state.order, amount);
+  }
+
+  /// It has its links for itself.
+  void take_turn(TaskId task, const Movement& movement) {
+    start(task) = now_;
+    double seconds = 0;
+    for (const Movement::Crossing& crossing : movement.crossings) {
+      seconds = std::max(seconds, movement.amount * crossing.times / graph_.links.rates[crossing.link]);
+      const Turn& turn = turns_[crossing.link];
+      if (turn.free_at <= start(task)) continue;
+      start(task) = turn.free_at;
+      times_.held_up_by[task.value()] = turn.last;
+    }
+    for (const Movement::Crossing& crossing : movement.crossings) turns_[crossing.link] = {start(task) + seconds, task};
+    over(task, start(task) + seconds + movement.latency);
+  }
+
+  /// Takes room for what moves before its receivers are ready.
+  double take_room(const Movement& movement, const State& state) {
+    double room = movement.amount;
+    for (std::size_t i = 0; i < movement.receivers.size(); ++i) {
+      if (!state.receiver_ready[i]) room = std::min(room, room_[movement.receivers[i].buffer]);
+    }
+    if (room < movement.amount) room = std::max(0.0, std::floor(room / movement.early_chunk) * movement.early_chunk);
+    for (std::size_t i = 0; i < movement.receivers.size(); ++i) {
+      if (!state.receiver_ready[i]) room_[movement.receivers[i].buffer] -= room;
+    }
+    return room;
+  }
+
+  void receiver_is_ready(TaskId task, std::size_t receiver) {
+    const Movement& movement = *graph_.movement(task);
+    State& state = state_of(task);
+    state.receiver_ready[receiver] = true;
+    if (movement.early_chunk > 0) room_[movement.receivers[receiver].buffer] += state.early;
+    if (--state.not_ready == 0 && state.may_begin && !state.moves && !times_.is_over[task.value()]) move(task, state.left);
+  }
+
+  /// What was on the links is there.
+  void moved(const internal::FairLinks::Ended& ended) {
+    State& state = state_of(ended.task);
+    state.moves = false;
+    if (!state.has_moved) {
+      state.has_moved = true;
+      if (ended.moved_at > start(ended.task)) times_.held_up_by[ended.task.value()] = ended.after;
+      start(ended.task) = ended.moved_at;
+    }
+    if (state.left > 0) {
+      if (state.not_ready == 0) move(ended.task, state.left);
+    } else {
+      over(ended.task, now_ + graph_.movement(ended.task)->latency);
+    }
+  }
+
+  void over(TaskId task, double time) {
+    end(task) = time;
+    if (!receivers_of_.empty()) {
+      for (const auto& [movement, receiver] : receivers_of_[task.value()]) receiver_is_ready(movement, receiver);
+    }
+    release(task, [&](TaskId next) { queue_.push({start(next), next.value()}); });
+  }
+
+  const TaskGraph& graph_;
+  const Successors successors_;
+  std::vector<std::uint32_t> waits_;
+  TaskTimes times_;
+  using Event = std::pair<double, std::uint32_t>;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;  ///< Tasks that start at a time.
+  double now_ = 0;
+  std::uint64_t begun_ = 0;
+  std::vector<State> states_;                                              ///< By movement.
+  std::vector<std::vector<std::pair<TaskId, std::size_t>>> receivers_of_;  ///< By task; empty without receivers.
+  std::vector<Turn> turns_;                                                ///< By link.
+  std::vector<double> room_;                                               ///< By buffer.
+  internal::FairLinks links_;
+};
+
+}  // namespace
+
+bool TaskTimes::all_over() const {
+  return std::ranges::all_of(is_over, [](bool over) { return over; });
+}
+
+TaskTimes play(const TaskGraph& graph) { return Player(graph).run(); }
+
+}  // namespace weft
