@@ -206,7 +206,7 @@ DevicePart CollectivePlan::device_part(DeviceId device) const {
   for (const Region& region : own->copies) part.copies.push_back({0, region});
   part.reductions = own->reductions;
   part.streams = streams_of(flows, device);
-  for (Stream& stream : part.streams) {
+  for (FlowRole& stream : part.streams) {
     const bool received = stream.parent.has_value();
     if (stream.kind == FlowKind::kDeliver || received != (stream.kind == FlowKind::kContribution)) continue;
     const DeviceId root = flows.at(stream.flow.value()).root;

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "core/base/clock.h"
+#include "core/log/log.h"
 #include "transfer/flow/egress_rule.h"
 
 namespace weft::transfer {
@@ -30,6 +32,8 @@ struct EngineOptions {
   /// Where chunks are packed, wait to be unpacked and are summed up; none: the heap. Called on the transfer thread for powers of
   /// two; what it gives is kept and used again. A GPU's device gives memory here that its copies are fast with (pinned).
   std::function<StagingMemory(std::size_t)> staging = {};
+  /// Where messages that are dropped are told of, a line every ten seconds at most; none: they are only counted.
+  std::optional<Log> log = {};
 };
 
 }  // namespace weft::transfer

@@ -1,5 +1,7 @@
 #include "transfer/execute/transfer_engine.h"
 
+#include <pthread.h>
+
 #include <utility>
 
 #include "core/base/check.h"
@@ -23,6 +25,7 @@ TransferEngine::~TransferEngine() {
 DeviceId TransferEngine::self() const { return wire_->self(); }
 std::vector<std::byte> TransferEngine::address() const { return wire_->address(); }
 EngineCounters TransferEngine::counters() const { return core_->counters(); }
+std::uint64_t TransferEngine::network_bytes_received() const { return wire_->network_bytes_received(); }
 
 void TransferEngine::connect(DeviceId peer, HostId host, std::vector<std::byte> address) {
   submit([peer, host, address = std::move(address)](EngineCore& core) { core.connect(peer, host, address); });
@@ -82,6 +85,7 @@ bool TransferEngine::run_once() {
 }
 
 void TransferEngine::run() {
+  if (options_.mode == EngineOptions::Mode::kThreaded) pthread_setname_np(pthread_self(), "transfers");
   while (true) {
     // Read before the step: what was submitted before the stop is then done before the end.
     const bool stopping = stopping_;

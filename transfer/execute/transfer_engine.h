@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -23,8 +24,8 @@ class EngineCore;
 /// transfer thread (kStepped: inside poll() or the destructor), may start further transfers, must not block and must not throw.
 ///
 /// All transfers under way proceed together, in any order of starting; where they compete for the network, the earlier one goes
-/// first, and none holds the link that cannot use it. A chunk that arrives before its transfer is started here waits: small ones
-/// in the wire's bounded buffer, others at their sender.
+/// first (see TransferLimits::stands_back), and none holds the link that cannot use it. A chunk that arrives before its transfer
+/// is started here waits: small ones in the wire's bounded buffer, others at their sender.
 class TransferEngine final {
  public:
   using Callback = std::function<void(const TransferReport&)>;
@@ -61,6 +62,8 @@ class TransferEngine final {
   void peer_died(DeviceId peer, Error error);
 
   EngineCounters counters() const;
+  /// See Wire: moves also while a large chunk is on its way, of which counters() tells at its end.
+  std::uint64_t network_bytes_received() const;
 
   /// kStepped only: does what can be done now. False when there was nothing to do.
   bool poll();

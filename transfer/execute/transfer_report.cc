@@ -25,6 +25,7 @@ std::string to_string(const EngineCounters& counters) {
     if (sent + received != 0)
       text += fmt::format(", {} sent {} received {}", to_string(path), format_bytes(sent), format_bytes(received));
   }
+  if (counters.messages_dropped != 0) text += fmt::format(", {} messages dropped", counters.messages_dropped);
   return text;
 }
 

@@ -42,6 +42,7 @@ struct EngineCounters {
   std::uint64_t transfers_started = 0;
   std::uint64_t transfers_finished = 0;
   std::uint64_t transfers_failed = 0;
+  std::uint64_t messages_dropped = 0;      ///< That came and that no transfer here wants: of strangers, damaged, of what is over.
   std::uint64_t early_chunks = 0;          ///< Chunks that arrived before their transfer was started here.
   std::uint64_t peak_staging_bytes = 0;    ///< The most memory chunks were staged in at once.
   std::uint64_t peak_network_streams = 0;  ///< The most streams that sent to other hosts at once.

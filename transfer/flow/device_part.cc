@@ -24,19 +24,19 @@ bool DevicePart::has_buffers() const {
 
 std::uint64_t DevicePart::bytes_sent() const {
   std::uint64_t bytes = 0;
-  for (const Stream& stream : streams) bytes += stream.bytes * stream.children.size();
+  for (const FlowRole& stream : streams) bytes += stream.bytes * stream.children.size();
   return bytes;
 }
 
 std::uint64_t DevicePart::bytes_received() const {
   std::uint64_t bytes = 0;
-  for (const Stream& stream : streams) bytes += stream.parent ? stream.bytes : 0;
+  for (const FlowRole& stream : streams) bytes += stream.parent ? stream.bytes : 0;
   return bytes;
 }
 
 std::vector<DeviceId> DevicePart::peers() const {
   std::set<DeviceId> devices;
-  for (const Stream& stream : streams) {
+  for (const FlowRole& stream : streams) {
     if (stream.parent) devices.insert(*stream.parent);
     devices.insert(stream.children.begin(), stream.children.end());
   }
@@ -53,7 +53,7 @@ std::string to_string(const DevicePart& part) {
     if (tensor.destination) text += " to " + to_string(*tensor.destination);
   }
   for (const TensorCopy& copy : part.copies) text += "\n  copy " + to_string(Segment{copy.tensor, copy.region, 0, 0});
-  for (const Stream& stream : part.streams) {
+  for (const FlowRole& stream : part.streams) {
     text += fmt::format("\n  flow {} {} {}", stream.flow, to_string(stream.segments), format_bytes(stream.bytes));
     if (stream.parent) text += fmt::format(" from {}", *stream.parent);
     for (std::size_t i = 0; i < stream.children.size(); ++i)
@@ -68,17 +68,17 @@ std::string to_string(const DevicePart& part) {
   return text;
 }
 
-std::vector<Stream> streams_of(const std::vector<Flow>& flows, DeviceId device) {
-  std::vector<Stream> streams;
+std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device) {
+  std::vector<FlowRole> streams;
   for (const Flow& flow : flows) {
-    Stream stream{flow.id, flow.kind, flow.segments, {}, {}, flow.bytes, flow.chunk_bytes, flow.window, 0, 0};
+    FlowRole stream{flow.id, flow.kind, flow.segments, {}, {}, flow.bytes, flow.chunk_bytes, flow.window, 0, 0};
     for (const FlowEdge& edge : flow.edges) {
       if (edge.child == device) stream.parent = edge.parent;
       if (edge.parent == device) stream.children.push_back(edge.child);
     }
     if (stream.parent || !stream.children.empty()) streams.push_back(std::move(stream));
   }
-  std::sort(streams.begin(), streams.end(), [](const Stream& a, const Stream& b) { return a.flow < b.flow; });
+  std::sort(streams.begin(), streams.end(), [](const FlowRole& a, const FlowRole& b) { return a.flow < b.flow; });
   return streams;
 }
 

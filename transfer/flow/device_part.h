@@ -11,7 +11,7 @@
 namespace weft::transfer {
 
 /// One device's role in one flow: receives from its parent (the root has none), sends to its children.
-struct Stream {
+struct FlowRole {
   FlowId flow;
   FlowKind kind = FlowKind::kDeliver;
   std::vector<Segment> segments;
@@ -26,10 +26,10 @@ struct Stream {
   std::uint32_t rank = 0;
 
   std::uint32_t num_chunks() const { return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes); }
-  friend bool operator==(const Stream&, const Stream&) = default;
+  friend bool operator==(const FlowRole&, const FlowRole&) = default;
   static constexpr auto fields =
-      weft::fields(&Stream::flow, &Stream::kind, &Stream::segments, &Stream::parent, &Stream::children, &Stream::bytes,
-                   &Stream::chunk_bytes, &Stream::window, &Stream::reduction, &Stream::rank);
+      weft::fields(&FlowRole::flow, &FlowRole::kind, &FlowRole::segments, &FlowRole::parent, &FlowRole::children,
+                   &FlowRole::bytes, &FlowRole::chunk_bytes, &FlowRole::window, &FlowRole::reduction, &FlowRole::rank);
 };
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
@@ -78,7 +78,7 @@ struct DevicePart {
   DeviceId device;
   std::vector<TensorPart> tensors;  ///< All of the plan's, also those that this device has nothing of.
   std::vector<TensorCopy> copies;   ///< Without any message.
-  std::vector<Stream> streams;      ///< Ascending by flow.
+  std::vector<FlowRole> streams;    ///< Ascending by flow.
   std::vector<Reduction> reductions;
   /// How many of the streams may send to other hosts at a time; 0: as many as the engine's EgressRule says.
   std::uint32_t egress_places = 0;
@@ -102,7 +102,7 @@ struct DevicePart {
 std::string to_string(const DevicePart& part);
 
 /// `flows` as one device sees them; streams without a role are left out.
-std::vector<Stream> streams_of(const std::vector<Flow>& flows, DeviceId device);
+std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device);
 
 }  // namespace weft::transfer
 

@@ -15,8 +15,8 @@ void check_hosts(const Topology& topology, const Network& network) {
 
 }  // namespace
 
-Simulation simulate(std::span<const Flow> flows, const Topology& topology, const Network& network,
-                    const SimulateOptions& options) {
+FlowSimulation simulate(std::span<const Flow> flows, const Topology& topology, const Network& network,
+                        const SimulateOptions& options) {
   check_hosts(topology, network);
   return internal::Fluid(flows, topology, network, options).run();
 }

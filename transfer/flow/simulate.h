@@ -25,7 +25,7 @@ struct SimulateOptions {
 };
 
 /// What the simulator expects of a set of flows that start together.
-struct Simulation {
+struct FlowSimulation {
   double seconds = 0;                ///< Until the last byte has landed everywhere.
   std::vector<double> flow_seconds;  ///< Per flow, until it has landed everywhere.
   std::vector<double> egress_bytes;  ///< Per host.
@@ -44,8 +44,8 @@ struct Simulation {
 /// takes no place, since it is idle in between. What is not: links inside hosts (free), several interfaces of a host (their
 /// sum), processor time, losses, and that what has arrived long ago does not compete with what arrives now, so that senders with
 /// little to send are done before a fluid would be.
-Simulation simulate(std::span<const Flow> flows, const Topology& topology, const Network& network,
-                    const SimulateOptions& options = {});
+FlowSimulation simulate(std::span<const Flow> flows, const Topology& topology, const Network& network,
+                        const SimulateOptions& options = {});
 
 /// Bytes [begin, end) of a flow, sent in one go by `root`.
 struct FlowRun {
@@ -63,7 +63,7 @@ struct PreemptOptions {
 
 struct Schedule {
   std::vector<FlowRun> runs;  ///< In the order of their starts.
-  std::uint64_t steps = 0;    ///< See Simulation.
+  std::uint64_t steps = 0;    ///< See FlowSimulation.
 };
 
 /// Who sends what when: the flows, whatever their ids, cut where their roots had better go on with another one, in the order of

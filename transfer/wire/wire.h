@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ class WireEvents {
   /// The connection is broken, seen here first. All sends to and receives from `peer` finish with an error, before or after.
   /// Told once per connection, and not for drop().
   virtual void peer_lost(DeviceId peer, const Error& error) = 0;
+  /// Something came that is no message of a device that may send here, and was dropped. `claimed`: whom it says it comes from, if
+  /// it says that.
+  virtual void message_refused(std::optional<DeviceId> claimed, std::string_view why) = 0;
 };
 
 /// Moves messages between devices: a small header, which arrives first, and a payload that lands where the receiver says.
@@ -97,6 +101,9 @@ class Wire {
   virtual std::size_t progress() = 0;
   /// Sleeps until something may have happened, wake() was called, or `timeout` has passed. May return early.
   virtual void wait(Nanoseconds timeout) = 0;
+  /// Bytes that have come over the network so far, also of messages that are not whole yet: whether a large one still moves. 0
+  /// where the wire cannot tell. Any thread.
+  virtual std::uint64_t network_bytes_received() const { return 0; }
   /// Ends a wait(), the present or the next one. Any thread.
   virtual void wake() = 0;
 };

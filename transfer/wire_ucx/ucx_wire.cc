@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <variant>
 
@@ -204,6 +205,8 @@ class UcxWire final : public Wire {
       }
     }
   }
+
+  std::uint64_t network_bytes_received() const override { return workers_.network_bytes_received(); }
 
   void wake() override {
     const std::uint64_t one = 1;
@@ -472,10 +475,17 @@ class UcxWire final : public Wire {
     return true;
   }
 
+  ucs_status_t refuse(std::optional<DeviceId> claimed, std::string_view why) {
+    if (events_ != nullptr && !ending_) events_->message_refused(claimed, why);
+    return UCS_OK;  // UCX frees it
+  }
+
   ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
     const std::optional<Prefix> parsed = Prefix::parse(header);
-    if (!parsed || header.size() > sizeof(Prefix) + kMaxHeaderBytes || !is_proven(*parsed)) return UCS_OK;  // dropped
+    if (!parsed || header.size() > sizeof(Prefix) + kMaxHeaderBytes)
+      return refuse(std::nullopt, fmt::format("its first {} bytes are no header of this version", header.size()));
     const Prefix& prefix = *parsed;
+    if (!is_proven(prefix)) return refuse(DeviceId(prefix.sender), "it does not prove that it knows this run's secret");
     if (prefix.kind == Prefix::kHello) hello_arrived(DeviceId(prefix.sender), side.worker);
     if (ending_) return UCS_OK;
     if (prefix.kind != Prefix::kMessage) {

@@ -45,7 +45,7 @@ ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const T
   }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     StreamState& state = streams_[i];
-    const Stream& stream = part.streams[i];
+    const FlowRole& stream = part.streams[i];
     state.stream = &stream;
     const bool root = !stream.parent;
     const bool staged = !root && stream.kind == FlowKind::kContribution;
@@ -77,7 +77,7 @@ void ActiveTransfer::begin() {
   }
   // In place, a reduction overwrites this device's own term: keep a copy for those who have not got it yet.
   for (StreamState& state : streams_) {
-    const Stream& stream = *state.stream;
+    const FlowRole& stream = *state.stream;
     if (stream.kind != FlowKind::kContribution || stream.parent || !in_place(0)) continue;
     const auto overwritten = [&](const Reduction& reduction) {
       return reduction.region.intersect(stream.segments.front().region).has_value();
@@ -97,13 +97,13 @@ bool ActiveTransfer::in_place(std::uint32_t tensor) const {
   return !sources_[tensor].empty() && sources_[tensor].data() == destinations_[tensor].data();
 }
 
-std::size_t ActiveTransfer::chunk_size(const Stream& stream, std::uint32_t chunk) const {
+std::size_t ActiveTransfer::chunk_size(const FlowRole& stream, std::uint32_t chunk) const {
   return static_cast<std::size_t>(std::min(stream.chunk_bytes, stream.bytes - chunk * stream.chunk_bytes));
 }
 
 std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) const {
   const auto found = std::lower_bound(part_.streams.begin(), part_.streams.end(), flow,
-                                      [](const Stream& stream, std::uint32_t id) { return stream.flow.value() < id; });
+                                      [](const FlowRole& stream, std::uint32_t id) { return stream.flow.value() < id; });
   if (found == part_.streams.end() || found->flow.value() != flow) return std::nullopt;
   return static_cast<std::uint32_t>(found - part_.streams.begin());
 }
@@ -119,7 +119,7 @@ void ActiveTransfer::chunk_held(DeviceId device, std::uint32_t flow, std::uint32
 }
 
 std::span<const std::byte> ActiveTransfer::chunk_bytes(StreamState& state, std::uint32_t chunk) {
-  const Stream& stream = *state.stream;
+  const FlowRole& stream = *state.stream;
   ChunkState& at_chunk = state.chunks[chunk];
   if (at_chunk.slot) return at_chunk.slot.bytes();
   const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
@@ -149,7 +149,7 @@ void ActiveTransfer::pump(std::uint32_t index) {
 }
 
 bool ActiveTransfer::can_send(const StreamState& state, const Child& child) const {
-  const Stream& stream = *state.stream;
+  const FlowRole& stream = *state.stream;
   const std::size_t available = state.all_ready ? state.chunks.size() : state.ready.size();
   if (child.next >= available || child.under_way.size() >= stream.window) return false;
   const std::uint32_t chunk = next_chunk(state, child);

@@ -45,7 +45,7 @@ struct PendingChunk {
 /// Owner: EngineCore. Transfer thread only. Lives until nothing of it is under way on the wire.
 class ActiveTransfer final {
  public:
-  /// `order`: transfers started earlier on this device have lower ones.
+  /// `order`: transfers that go first where they compete for the network have lower ones.
   ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::uint64_t order, Buffers buffers,
                  TimePoint started, const TransferLimits& limits, std::function<void(const TransferReport&)> callback);
 
@@ -116,7 +116,7 @@ class ActiveTransfer final {
     std::uint32_t chunk;
   };
   struct StreamState {
-    const Stream* stream = nullptr;
+    const FlowRole* stream = nullptr;
     SegmentedView view;  // in the sources (root of kDeliver, kContribution) or the destinations
     std::vector<Child> children;
     std::vector<ChunkState> chunks;
@@ -135,7 +135,7 @@ class ActiveTransfer final {
     std::vector<bool> reduced;
   };
 
-  std::size_t chunk_size(const Stream& stream, std::uint32_t chunk) const;
+  std::size_t chunk_size(const FlowRole& stream, std::uint32_t chunk) const;
   std::optional<std::uint32_t> find_stream(std::uint32_t flow) const;
   bool may_take(const StreamState& state, std::uint32_t chunk) const;
   void take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload);

@@ -13,6 +13,7 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
   const std::uint32_t flow = header.flow, chunk = header.chunk;
   if (error_) {
     core_.release(message);
+    core_.count_dropped(sender, "it belongs to a transfer that has failed here");
     return Arrival::kDone;
   }
   bytes_are_coming();
@@ -20,6 +21,7 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
   if (!index || streams_[*index].stream->parent != sender || chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
     core_.release(message);
+    core_.count_dropped(sender, "it is a chunk that this device's plan does not expect");
     fail(Error(ErrorCode::kIncompatible,
                fmt::format(
                    "{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
@@ -44,7 +46,7 @@ void ActiveTransfer::bytes_are_coming() {
 }
 
 bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {
-  const Stream& stream = *state.stream;
+  const FlowRole& stream = *state.stream;
   if (stream.kind == FlowKind::kContribution) return chunk < reductions_[stream.reduction].prefix + stream.window;
   if (stream.children.empty() || state.slots_in_use < 2 * stream.window) return true;
   return state.view.contiguous(chunk * stream.chunk_bytes, chunk_size(stream, chunk)).has_value();
@@ -52,7 +54,7 @@ bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) con
 
 void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload) {
   StreamState& state = streams_[index];
-  const Stream& stream = *state.stream;
+  const FlowRole& stream = *state.stream;
   const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
   const bool staged = stream.kind == FlowKind::kContribution;
   std::span<std::byte> target;
@@ -100,7 +102,7 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
 
 void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   StreamState& state = streams_[index];
-  const Stream& stream = *state.stream;
+  const FlowRole& stream = *state.stream;
   if (core_.verifies() && !state.chunks[chunk].verified && !verify(state, chunk, where_it_landed(state, chunk))) return;
   ++state.landed;
   moved_ = core_.now();

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/codec/error_codec.h"
+#include "transfer/execute/internal/chunk_header.h"
 
 namespace weft::transfer {
 namespace {
@@ -13,11 +15,27 @@ namespace {
 constexpr std::size_t kRememberedFailures = 4096;
 // How many that others have begun and this device has not; those of plans that differ never start here.
 constexpr std::size_t kRememberedBeginnings = 4096;
+// How many chunks of one sender may wait for transfers that have not begun here: as many of four bytes as its budget of eager
+// bytes holds. Who sends more has another plan, and would fill this device's memory.
+constexpr std::size_t kMostEarly = Wire::kEagerBudget / 4;
+// How much of an Error may travel: a longer one is cut, and memory for more is not given.
+constexpr std::size_t kMostErrorBytes = 64 * 1024;
+
+std::vector<std::byte> encode_short(const Error& error) {
+  std::vector<std::byte> bytes = encode(error);
+  if (bytes.size() <= kMostErrorBytes) return bytes;
+  return encode(Error(error.code(), error.message().substr(0, kMostErrorBytes / 2) + "...").from(error.node(), ""));
+}
 
 }  // namespace
 
 EngineCore::EngineCore(Wire& wire, const Clock& clock, const EngineOptions& options)
-    : wire_(wire), clock_(clock), options_(options), egress_(options.egress.device_streams), slots_(options.staging) {
+    : wire_(wire),
+      clock_(clock),
+      options_(options),
+      egress_(options.egress.device_streams),
+      drops_(clock, std::chrono::seconds(10)),
+      slots_(options.staging) {
   wire_.set_events(*this);
 }
 
@@ -66,12 +84,8 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
     epoch_ = id.epoch;
     begun_.clear();
     for (auto it = early_.begin(); it != early_.end();) {
-      if (it->first.epoch >= epoch_) {
-        ++it;
-        continue;
-      }
-      for (const Early& early : it->second) wire_.release(early.message);
-      it = early_.erase(it);
+      const TransferId early = (it++)->first;
+      if (early.epoch < epoch_) release_early(early);
     }
   }
   if (const auto aborted = aborted_.find(id); aborted != aborted_.end()) {
@@ -92,7 +106,8 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   failed_.erase(id);
   std::unique_ptr<ActiveTransfer> owned;
   try {
-    owned = std::make_unique<ActiveTransfer>(*this, part, id, next_order_++, std::move(buffers), now, limits, callback);
+    const std::uint64_t order = next_order_++ | (limits.stands_back ? kStandsBack : 0);
+    owned = std::make_unique<ActiveTransfer>(*this, part, id, order, std::move(buffers), now, limits, callback);
   } catch (const std::exception&) {  // a part that contradicts itself
     return refuse(current_error());
   }
@@ -103,9 +118,8 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   if (begun_.erase(id) != 0) transfer.bytes_are_coming();
   transfer.begin();
   if (const auto found = early_.find(id); found != early_.end()) {
-    const std::vector<Early> early = std::move(found->second);
-    early_.erase(found);
-    for (const Early& chunk : early) transfer.chunk_arrived(chunk.message, chunk.sender, chunk.header, chunk.bytes, {});
+    for (const Early& chunk : take_early(found))
+      transfer.chunk_arrived(chunk.message, chunk.sender, chunk.header, chunk.bytes, {});
   }
 }
 
@@ -117,6 +131,7 @@ void EngineCore::cancel_all(const Error& error) {
     remember_failed(id);
   }
   early_.clear();
+  early_from_.clear();
   for (auto& [id, transfer] : transfers_) transfer->fail(error, ActiveTransfer::Tell::kNobody);
   for (auto& [id, transfer] : transfers_) transfer->drop_busy_peers();
   for (const DeviceId peer : waiting) drop(peer);
@@ -136,6 +151,12 @@ void EngineCore::lose(DeviceId peer, const Error& error) {
 
 std::size_t EngineCore::step() {
   std::size_t done = wire_.progress();
+  for (const DeviceId peer : std::exchange(overrun_, {})) {  // not while the wire hands over its message
+    peer_died(peer, Error(ErrorCode::kIncompatible,
+                          fmt::format("{} chunks of {} wait for transfers that have not begun here, so it has another plan; "
+                                      "compare the plans' digests",
+                                      kMostEarly, name_of(peer))));
+  }
   const TimePoint now = clock_.now();
   if (now >= next_check_) check_deadlines();
   done += run_callbacks();
@@ -285,7 +306,7 @@ void EngineCore::send_abort(DeviceId peer, const TransferId& id, const Error& er
   if (!wire_.is_connected(peer)) return;
   const ChunkHeader header = ChunkHeader::of(ChunkHeader::kAbort, id, 0, 0);
   const Error told = error.node().empty() ? Error(error).from(fmt::format("device {}", wire_.self()), "") : error;
-  const Token token = new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, encode(told), id});
+  const Token token = new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, encode_short(told), id});
   // The vector's memory stays where it is when operations_ grows.
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }
@@ -297,18 +318,16 @@ void EngineCore::drop(DeviceId peer) {
 
 void EngineCore::message_arrived(const Message& message) {
   const auto header = ChunkHeader::parse(message.header);
-  if (!header || header->epoch < epoch_) return wire_.release(message.id);
-  const TransferId id = header->transfer();
-  if (header->magic == ChunkHeader::kAbort) {
-    if (!message.payload.empty()) {
-      const std::vector<std::byte> payload(message.payload.begin(), message.payload.end());
-      wire_.release(message.id);
-      return abort_arrived(id, payload);
-    }
-    const Token token =
-        new_operation({Operation::Kind::kReceiveAbort, message.sender, nullptr, {}, std::vector<std::byte>(message.bytes), id});
-    return wire_.receive(message.id, operations_[token].payload, token);
+  if (!header) {
+    wire_.release(message.id);
+    return count_dropped(message.sender, "it is neither a chunk nor a note about one");
   }
+  const TransferId id = header->transfer();
+  if (header->epoch < epoch_) {
+    wire_.release(message.id);
+    return count_dropped(message.sender, "it belongs to an epoch that is over");
+  }
+  if (header->magic == ChunkHeader::kAbort) return error_arrived(message, id);
   const auto found = transfers_.find(id);
   if (header->magic == ChunkHeader::kHeld) {
     wire_.release(message.id);
@@ -328,11 +347,60 @@ void EngineCore::message_arrived(const Message& message) {
     if (arrival == ActiveTransfer::Arrival::kHeld) tell_held(message.sender, *header);
     return;
   }
-  if (failed_.contains(id)) return wire_.release(message.id);
-  early_[id].push_back({message.id, message.sender, *header, message.bytes});
-  tell_held(message.sender, *header);
+  if (failed_.contains(id)) {
+    wire_.release(message.id);
+    return count_dropped(message.sender, "it belongs to a transfer that has failed here");
+  }
+  keep_early(message, *header);
+}
+
+void EngineCore::error_arrived(const Message& message, const TransferId& id) {
+  if (message.bytes > kMostErrorBytes) {
+    wire_.release(message.id);
+    return count_dropped(message.sender, "it says to be an error, but is too long for one");
+  }
+  if (!message.payload.empty() || message.bytes == 0) {
+    const std::vector<std::byte> payload(message.payload.begin(), message.payload.end());
+    wire_.release(message.id);
+    return abort_arrived(id, payload);
+  }
+  const Token token =
+      new_operation({Operation::Kind::kReceiveAbort, message.sender, nullptr, {}, std::vector<std::byte>(message.bytes), id});
+  wire_.receive(message.id, operations_[token].payload, token);
+}
+
+void EngineCore::keep_early(const Message& message, const ChunkHeader& header) {
+  const DeviceId sender = message.sender;
+  if (early_from_[sender] == kMostEarly) {
+    wire_.release(message.id);
+    count_dropped(sender, "too many of its chunks wait for transfers that have not begun here");
+    overrun_.insert(sender);
+    return;
+  }
+  ++early_from_[sender];
+  early_[header.transfer()].push_back({message.id, sender, header, message.bytes});
+  tell_held(sender, header);
   const std::scoped_lock lock(counters_mutex_);
   ++counters_.early_chunks;
+}
+
+std::vector<EngineCore::Early> EngineCore::take_early(std::unordered_map<TransferId, std::vector<Early>>::iterator found) {
+  std::vector<Early> early = std::move(found->second);
+  early_.erase(found);
+  for (const Early& chunk : early) --early_from_[chunk.sender];
+  return early;
+}
+
+void EngineCore::count_dropped(std::optional<DeviceId> sender, std::string_view why) {
+  {
+    const std::scoped_lock lock(counters_mutex_);
+    ++counters_.messages_dropped;
+  }
+  if (!options_.log) return;
+  const auto held_back = drops_.admit();
+  if (!held_back) return;
+  options_.log->warning("dropped a message from {}: {}{}", sender ? name_of(*sender) : "a stranger", why,
+                        *held_back == 0 ? "" : fmt::format(" ({} more dropped since the last such line)", *held_back));
 }
 
 void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> payload) {
@@ -353,8 +421,7 @@ void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> 
 void EngineCore::release_early(const TransferId& id) {
   const auto found = early_.find(id);
   if (found == early_.end()) return;
-  for (const Early& early : found->second) wire_.release(early.message);
-  early_.erase(found);
+  for (const Early& early : take_early(found)) wire_.release(early.message);
 }
 
 void EngineCore::send_finished(Token token, const Outcome<void>& outcome) {

@@ -6,12 +6,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "core/log/log_limit.h"
 #include "transfer/execute/engine_options.h"
 #include "transfer/execute/internal/active_transfer.h"
 #include "transfer/execute/internal/egress_order.h"
@@ -61,6 +64,8 @@ class EngineCore final : public WireEvents {
   /// Tells `peer` that this transfer has failed here and why, so that it need not wait for its deadline.
   void send_abort(DeviceId peer, const TransferId& id, const Error& error);
   void drop(DeviceId peer);
+  /// A message of `sender`, if that is known, has been thrown away: counts and tells it.
+  void count_dropped(std::optional<DeviceId> sender, std::string_view why);
   /// The transfer has failed; what still arrives for it is released.
   void failed(ActiveTransfer& transfer);
   /// The transfer has nothing under way any more; its callback is due.
@@ -94,6 +99,11 @@ class EngineCore final : public WireEvents {
   void send_finished(Token token, const Outcome<void>& outcome) override;
   void receive_finished(Token token, const Outcome<void>& outcome) override;
   void peer_lost(DeviceId peer, const Error& error) override;
+  void message_refused(std::optional<DeviceId> claimed, std::string_view why) override { count_dropped(claimed, why); }
+
+  void error_arrived(const Message& message, const TransferId& id);
+  void keep_early(const Message& message, const ChunkHeader& header);
+  std::vector<Early> take_early(std::unordered_map<TransferId, std::vector<Early>>::iterator found);
 
   Token new_operation(Operation operation);
   Operation take_operation(Token token);
@@ -114,12 +124,17 @@ class EngineCore final : public WireEvents {
   const EngineOptions options_;
   EgressOrder egress_;
   RateMeter egress_rate_;
+  LogLimit drops_;
   std::size_t peak_network_streams_ = 0;
+  /// Comes after the orders of all others.
+  static constexpr std::uint64_t kStandsBack = std::uint64_t{1} << 63;
   std::uint64_t next_order_ = 0;
   std::unordered_map<std::uint64_t, ActiveTransfer*> by_order_;
   SlotPool slots_;
   std::unordered_map<TransferId, std::unique_ptr<ActiveTransfer>> transfers_;
   std::unordered_map<TransferId, std::vector<Early>> early_;
+  std::map<DeviceId, std::size_t> early_from_;     // how many of them a device has sent
+  std::set<DeviceId> overrun_;                     // who wanted to send more than may wait
   std::unordered_map<TransferId, Error> aborted_;  // told before they were started here
   std::unordered_set<TransferId> begun_;           // whose bytes were coming before they were started here
   std::unordered_set<TransferId> failed_;          // what still arrives for these is released

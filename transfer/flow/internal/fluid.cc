@@ -34,9 +34,6 @@ Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Networ
   result_.flow_seconds.resize(flows.size());
   result_.egress_bytes.resize(network.num_hosts());
   result_.ingress_bytes.resize(network.num_hosts());
-  users_of_.resize(capacity_.size());
-  users_.resize(capacity_.size());
-  room_.resize(capacity_.size());
   for (std::uint32_t i = 0; i < flows.size(); ++i) add_flow(i, flows[i], topology);
   fed_.resize(edges_.size());
   for (std::uint32_t i = 0; i < edges_.size(); ++i) {
@@ -127,7 +124,6 @@ void Fluid::choose_active() {
         edge.coupled = bytes <= kByte;
         busy |= bytes > edge.lag + kByte;
         edge.active = true;
-        edge.frozen = false;
         active_.push_back(id);
       }
       if (busy && !is_chosen) --places;
@@ -135,50 +131,27 @@ void Fluid::choose_active() {
   }
 }
 
-void Fluid::freeze(std::uint32_t id, double rate) {
-  FluidEdge& edge = edges_[id];
-  if (!edge.active || edge.frozen) return;
-  edge.frozen = true;
-  edge.rate = rate;
-  for (const std::uint32_t c : {2 * edge.from, 2 * edge.to + 1}) {
-    room_[c] -= rate;
-    --users_[c];
-  }
+/// And that of all that it feeds and that is as far.
+void Fluid::set_rate(std::uint32_t id, double rate) {
+  edges_[id].rate = rate;
   for (const std::uint32_t fed : fed_[id]) {
-    if (edges_[fed].active && edges_[fed].coupled) freeze(fed, rate);
+    if (!edges_[fed].active || !edges_[fed].coupled) continue;
+    shares_.fix(fed, rate, [this](std::uint32_t edge, double same) { set_rate(edge, same); });
   }
 }
 
-/// Progressive filling: all rates rise together; the link that fills first fixes its edges, and what those feed rises no further.
 void Fluid::allocate() {
-  for (const std::uint32_t c : used_) users_of_[c].clear();
-  used_.clear();
+  const auto set = [this](std::uint32_t edge, double rate) { set_rate(edge, rate); };
+  shares_.begin(capacity_);
   for (const std::uint32_t id : active_) {
-    for (const std::uint32_t c : {2 * edges_[id].from, 2 * edges_[id].to + 1}) {
-      if (users_of_[c].empty()) used_.push_back(c);
-      users_of_[c].push_back(id);
-    }
-  }
-  for (const std::uint32_t c : used_) {
-    room_[c] = capacity_[c];
-    users_[c] = static_cast<std::uint32_t>(users_of_[c].size());
+    shares_.use(id, 2 * edges_[id].from);
+    shares_.use(id, 2 * edges_[id].to + 1);
   }
   // What a device has passed on as far as it came, and whose sender upstream waits for its turn, stands still.
   for (const std::uint32_t id : active_) {
-    if (edges_[id].coupled && !edges_[edges_[id].feeder].active) freeze(id, 0);
+    if (edges_[id].coupled && !edges_[edges_[id].feeder].active) shares_.fix(id, 0, set);
   }
-  std::vector<std::uint32_t> open = used_;
-  while (true) {
-    std::erase_if(open, [&](std::uint32_t c) { return users_[c] == 0; });
-    if (open.empty()) break;
-    double level = kNever;
-    for (const std::uint32_t c : open) level = std::min(level, room_[c] / users_[c]);
-    level = std::max(level, 0.0);
-    for (const std::uint32_t c : open) {
-      if (users_[c] == 0 || room_[c] / users_[c] > level * (1 + 1e-9)) continue;
-      for (const std::uint32_t id : users_of_[c]) freeze(id, level);
-    }
-  }
+  shares_.share_out(set);
 }
 
 double Fluid::next_event() const {
@@ -256,7 +229,7 @@ void Fluid::step(double until) {
   result_.steps += active_.size() + devices_.size() / 4;
 }
 
-Simulation Fluid::run() {
+FlowSimulation Fluid::run() {
   while (unfinished_ > 0) step(kNever);
   for (const double seconds : result_.flow_seconds) result_.seconds = std::max(result_.seconds, seconds);
   return std::move(result_);

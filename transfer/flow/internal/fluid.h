@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "core/simulation/max_min_shares.h"
 #include "transfer/flow/simulate.h"
 
 namespace weft::transfer::internal {
@@ -26,7 +27,7 @@ struct FluidEdge {
   bool done = false;
   bool started = false;
   // Of the allocation under way.
-  bool active = false, coupled = false, frozen = false;
+  bool active = false, coupled = false;
 };
 
 /// What one device sends of one flow to other hosts: it takes one of the device's places.
@@ -38,7 +39,7 @@ struct FluidStream {
 class Fluid {
  public:
   Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network, const SimulateOptions& options);
-  Simulation run();
+  FlowSimulation run();
   /// See preemptive_schedule().
   Schedule schedule(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots, const Topology& topology,
                     const PreemptOptions& preempt);
@@ -49,7 +50,7 @@ class Fluid {
                 std::uint32_t stream);
   void choose_active();
   void allocate();
-  void freeze(std::uint32_t edge, double rate);
+  void set_rate(std::uint32_t edge, double rate);
   double next_event() const;
   void advance(double seconds);
   void start(std::uint32_t edge);
@@ -58,7 +59,7 @@ class Fluid {
   /// Lets time pass until something happens; `until` at the latest.
   void step(double until);
   // Of schedule().
-  void choose_runs(RunChooser& chooser, double smallest_bytes);
+  void choose_runs(RunChooser& chooser, double smallest_bytes, bool anew);
   double sent_by_root(std::uint32_t flow) const;
 
   std::vector<FluidEdge> edges_;
@@ -86,11 +87,8 @@ class Fluid {
   std::vector<Start> starts_;           ///< Edges whose first chunk is on its way.
   std::vector<std::uint32_t> active_;   ///< Edges that send now.
   std::vector<std::uint32_t> waiting_;  ///< Edges whose feeder has not yet brought the first chunk, while that runs.
-  std::vector<double> room_;
-  std::vector<std::uint32_t> users_;
-  std::vector<std::vector<std::uint32_t>> users_of_;  ///< Per capacity, the active edges that share it.
-  std::vector<std::uint32_t> used_;                   ///< Capacities that active edges share.
-  Simulation result_;
+  MaxMinShares shares_;                 ///< Of the capacities, by edge.
+  FlowSimulation result_;
 
   // Of schedule(): what roots send is chosen, not taken in the order of ids.
   bool scheduling_ = false;

@@ -13,7 +13,7 @@ double Fluid::sent_by_root(std::uint32_t flow) const {
   return sent;
 }
 
-void Fluid::choose_runs(RunChooser& chooser, double smallest_bytes) {
+void Fluid::choose_runs(RunChooser& chooser, double smallest_bytes, bool anew) {
   std::vector<double> left(capacity_.size());
   std::vector<bool> finished(chosen_.size(), true), held(chosen_.size());
   for (const FluidEdge& edge : edges_) {
@@ -29,7 +29,7 @@ void Fluid::choose_runs(RunChooser& chooser, double smallest_bytes) {
   const std::vector<bool> before = std::move(chosen_);
   chosen_.assign(before.size(), false);
   std::vector<DeviceId> root(chosen_.size());
-  for (const RunChooser::Choice& choice : chooser.choose(left, finished, held)) {
+  for (const RunChooser::Choice& choice : chooser.choose(left, finished, held, anew)) {
     chosen_[choice.flow] = true;
     root[choice.flow] = choice.root;
   }
@@ -54,12 +54,13 @@ Schedule Fluid::schedule(std::span<const Flow> all, std::span<const std::vector<
   std::vector<std::size_t> places;
   for (const Device& device : devices_) places.push_back(device.places);
   RunChooser chooser(all, roots, topology, capacity_, places, preempt);
-  double decided = 0;
+  double decided = -preempt.step_seconds;
   std::size_t unfinished = unfinished_ + 1;
   while (unfinished_ > 0) {
-    if (now_ >= decided + preempt.step_seconds * (1 - 1e-9) || unfinished_ < unfinished) {
-      choose_runs(chooser, preempt.smallest_bytes);
-      decided = now_;
+    const bool anew = now_ >= decided + preempt.step_seconds * (1 - 1e-9);
+    if (anew || unfinished_ < unfinished) {
+      choose_runs(chooser, preempt.smallest_bytes, anew);
+      if (anew) decided = now_;
       unfinished = unfinished_;
     }
     step(decided + preempt.step_seconds);

@@ -109,7 +109,7 @@ double RunChooser::value() {
 }
 
 const std::vector<RunChooser::Choice>& RunChooser::choose(std::span<const double> seconds_left, const std::vector<bool>& finished,
-                                                          const std::vector<bool>& held) {
+                                                          const std::vector<bool>& held, bool anew) {
   const double most = *std::max_element(seconds_left.begin(), seconds_left.end());
   for (std::size_t link = 0; link < urgency_.size(); ++link)
     urgency_[link] = seconds_left[link] <= 0 ? 0 : std::exp(sharpness_ * (seconds_left[link] / most - 1));
@@ -137,7 +137,7 @@ const std::vector<RunChooser::Choice>& RunChooser::choose(std::span<const double
   double now = value();
   for (Place& place : places_)
     if (place.kind == kNone) now = try_all(place, -1);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; anew && round < kRounds; ++round) {
     const double before = now;
     for (Place& place : places_)
       if (place.kind != kNone && !held[place.flow]) now = try_all(place, now);

@@ -22,14 +22,14 @@ class RunChooser {
              std::vector<double> capacity, std::span<const std::size_t> places, const PreemptOptions& options);
 
   /// `seconds_left`: per link, at its full speed. `finished`: per flow, whether its root has sent it, and
-  /// whether it must go on if it was chosen last. The flows to send now; those
-  /// of the last call stay unless others are clearly better.
+  /// whether it must go on if it was chosen last. `anew`: all places are looked through for something better, else only free ones
+  /// are filled. The flows to send now; those of the last call stay unless others are clearly better.
   struct Choice {
     std::uint32_t flow = 0;
     DeviceId root;
   };
   const std::vector<Choice>& choose(std::span<const double> seconds_left, const std::vector<bool>& finished,
-                                    const std::vector<bool>& held);
+                                    const std::vector<bool>& held, bool anew);
 
   std::uint64_t steps() const { return steps_; }
 

@@ -67,7 +67,7 @@ double predict(std::span<const Flow> flows, const Topology& topology, const Netw
   // Finer than what a device sends at a time, or all would seem to be late.
   options.resolution_seconds =
       by_load / static_cast<double>(edges > 2000 ? std::clamp<std::size_t>(8 * most_of_one, 150, 2000) : 2000);
-  const Simulation simulation = simulate(flows, topology, network, options);
+  const FlowSimulation simulation = simulate(flows, topology, network, options);
   if (steps != nullptr) *steps += simulation.steps;
   return simulation.seconds;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "transfer/wire_ucx/internal/tcp_bytes.h"
+
 namespace weft::transfer {
 namespace {
 
@@ -67,6 +69,14 @@ bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
 bool WorkerSet::is_closing() const {
   const auto sides = all();
   return std::any_of(sides.begin(), sides.end(), [](const Side* side) { return side->worker.num_closing() > 0; });
+}
+
+std::uint64_t WorkerSet::network_bytes_received() const {
+  std::uint64_t bytes = 0;
+  for (const auto& rail : rails_) {
+    for (const Side* side : {&rail->sending, &rail->receiving}) bytes += tcp_bytes_received(side->worker.event_fd());
+  }
+  return bytes;
 }
 
 }  // namespace weft::transfer

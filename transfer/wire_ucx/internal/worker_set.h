@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ namespace weft::transfer {
 ///   receiving ◀═════════ messages ══ sending
 ///           ─────────── credits ──▶
 ///
-/// Owner: UcxWire. Owner's thread only.
+/// Owner: UcxWire. Owner's thread only, but network_bytes_received().
 class WorkerSet final {
  public:
   /// A worker, with what UCX hands to the handler when something arrives on it.
@@ -61,6 +62,8 @@ class WorkerSet final {
   bool wait(std::vector<pollfd>& more, Nanoseconds timeout);
   /// Endpoints are still closing.
   bool is_closing() const;
+  /// See Wire. Any thread.
+  std::uint64_t network_bytes_received() const;
 
  private:
   std::vector<Side*> all() const;
