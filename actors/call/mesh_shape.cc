@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -23,13 +24,20 @@ std::int64_t from_either_end(std::int64_t position, std::int64_t size) { return 
 
 MeshShape::MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes) : MeshShape(to_axes(axes)) {}
 
-MeshShape::MeshShape(std::vector<Axis> axes) : axes_(std::move(axes)) {
+MeshShape::MeshShape(std::vector<Axis> axes) : axes_(std::move(axes)) { check(); }
+
+void MeshShape::check() const {
+  std::int64_t product = 1;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (axes_[i].size < 1)
       throw_error(ErrorCode::kInvalidArgument, "mesh axis '{}' has size {}; it must be at least 1", axes_[i].name, axes_[i].size);
     for (std::size_t j = 0; j < i; ++j)
       if (axes_[i].name == axes_[j].name)
         throw_error(ErrorCode::kInvalidArgument, "mesh axis '{}' is given twice", axes_[i].name);
+    if (__builtin_mul_overflow(product, axes_[i].size, &product))
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the axes of a mesh of shape {} multiply to more ranks than can be counted, from axis '{}' on",
+                  to_string(*this), axes_[i].name);
   }
 }
 

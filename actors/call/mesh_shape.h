@@ -35,9 +35,13 @@ class MeshShape final {
   };
 
   MeshShape() = default;
-  /// Throws Error(kInvalidArgument) for a size below 1 or a name given twice.
+  /// Throws Error(kInvalidArgument) as check() does.
   MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes);
   explicit MeshShape(std::vector<Axis> axes);
+
+  /// Throws Error(kInvalidArgument) for a size below 1, a name given twice, or sizes that multiply to more than 2^63 - 1. For a
+  /// shape that came in a message: nothing has been checked then.
+  void check() const;
 
   const std::vector<Axis>& axes() const { return axes_; }
   std::int64_t size() const;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 
 #include "actors/agent/agent.h"
 #include "actors/head/cluster_watcher.h"
@@ -95,6 +96,7 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   if (!owners_.contains(owner))
     throw_error(ErrorCode::kFailedPrecondition, "only a program that has called own() may spawn a mesh");
   check_name("the name of a mesh", request.mesh);
+  request.shape.check();
   for (const MeshShape::Axis& axis : request.shape.axes()) check_name("the name of an axis of mesh " + request.mesh, axis.name);
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
   std::vector<DevicePlace> places = placement_.take(request, key);
@@ -191,29 +193,25 @@ void Head::host_died(HostDeath death) {
                                                                                 death.evidence.pid, death.evidence.verdict())));
 }
 
-void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) {
+bool Head::lose_agent(ProcessId peer, std::optional<Nanoseconds> silence) {
   if (context_.caller().id != context_.system().self().id)
     throw_error(ErrorCode::kInvalidArgument, "only the head's own process sees its connections");
   for (const auto& [name, host] : hosts_) {
     if (host.agent.id != peer) continue;
     ExitEvidence evidence;
     evidence.pid = host.offer.pid;
-    evidence.silence =
-        describe_silence(Nanoseconds(silence_ns), on_this_machine(host.offer) ? static_cast<pid_t>(host.offer.pid) : 0);
-    return remove_host(std::string(name), evidence, evidence.verdict());
+    if (silence)
+      evidence.silence = describe_silence(*silence, on_this_machine(host.offer) ? static_cast<pid_t>(host.offer.pid) : 0);
+    remove_host(std::string(name), evidence, evidence.verdict());
+    return true;
   }
+  return false;
 }
 
+void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) { lose_agent(peer, Nanoseconds(silence_ns)); }
+
 task<void> Head::peer_lost(ProcessId peer) {
-  if (context_.caller().id != context_.system().self().id)
-    throw_error(ErrorCode::kInvalidArgument, "only the head's own process sees its connections");
-  for (const auto& [name, host] : hosts_) {
-    if (host.agent.id != peer) continue;
-    ExitEvidence evidence;
-    evidence.pid = host.offer.pid;
-    remove_host(std::string(name), evidence, evidence.verdict());
-    co_return;
-  }
+  if (lose_agent(peer, std::nullopt)) co_return;
   const auto owner = owners_.find(peer);
   if (owner == owners_.end()) co_return;
   const OwnerOffer gone = owner->second.offer;

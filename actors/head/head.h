@@ -98,6 +98,8 @@ class Head final {
   };
 
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
+  /// Removes the host whose agent is gone, or has been silent for so long; false: the peer is no agent.
+  bool lose_agent(ProcessId peer, std::optional<Nanoseconds> silence);
   /// `why`: "died: SIGKILL", "has left", "has been silent for 10.2 s: ...".
   void remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why);
   /// `local_log`: the log lies on this machine, and may be read here when the evidence has none.

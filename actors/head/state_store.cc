@@ -60,7 +60,12 @@ class StateStore::Statement {
 
  private:
   void check(int result) const {
-    if (result != SQLITE_OK) throw_error(ErrorCode::kDataLoss, "the head's state (head.db): {}", ::sqlite3_errmsg(database_));
+    if (result == SQLITE_OK) return;
+    // A disk that has no space, or refuses otherwise, may take it later.
+    const int kind = result & 0xff;
+    const bool refused = kind == SQLITE_FULL || kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN;
+    throw_error(refused ? ErrorCode::kUnavailable : ErrorCode::kDataLoss, "the head's state (head.db): {}",
+                ::sqlite3_errmsg(database_));
   }
   sqlite3* database_;
   sqlite3_stmt* statement_ = nullptr;
@@ -68,24 +73,52 @@ class StateStore::Statement {
 };
 
 StateStore::StateStore(const std::filesystem::path& directory, Warn warn) : path_(directory / "head.db"), warn_(std::move(warn)) {
-  std::error_code failed;
-  if (std::filesystem::create_directories(directory, failed)) ::chmod(directory.c_str(), 0700);
-  const std::string lock_path = (directory / "head.lock").string();
-  lock_ = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_ < 0)
-    throw_error(ErrorCode::kFailedPrecondition, "the head cannot write its state directory {}: {}; give another with --state",
-                directory.string(), ::strerror(errno));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock_);
-    throw_error(ErrorCode::kFailedPrecondition,
-                "another head runs on the state directory {}; stop it, or give another directory with --state",
-                directory.string());
+  lock(directory);
+  try {
+    open();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnavailable) throw;
+    if (cluster_id_.empty()) cluster_id_ = random_id();
+    failed(error);
   }
-  sqlite3* opened = nullptr;
-  const int result = ::sqlite3_open(path_.c_str(), &opened);
-  database_.reset(opened);
-  if (result != SQLITE_OK)
-    throw_error(ErrorCode::kDataLoss, "the head's state {} cannot be opened: {}", path_.string(), ::sqlite3_errmsg(opened));
+}
+
+StateStore::~StateStore() {
+  if (failing_) save();
+  database_.reset();
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void StateStore::lock(const std::filesystem::path& directory) {
+  std::error_code refused;
+  if (std::filesystem::create_directories(directory, refused)) ::chmod(directory.c_str(), 0700);
+  int why = refused.value();
+  if (why == 0) {
+    lock_ = ::open((directory / "head.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    why = lock_ < 0 ? errno : 0;
+  }
+  if (why == ENOSPC || why == EDQUOT) return;  // whoever comes second finds no space, either
+  if (why != 0)
+    throw_error(ErrorCode::kFailedPrecondition, "the head cannot write its state directory {}: {}; give another with --state",
+                directory.string(), ::strerror(why));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(lock_);
+  throw_error(ErrorCode::kFailedPrecondition,
+              "another head runs on the state directory {}; stop it, or give another directory with --state", directory.string());
+}
+
+void StateStore::open() {
+  if (!database_) {
+    sqlite3* opened = nullptr;
+    const int result = ::sqlite3_open(path_.c_str(), &opened);
+    database_.reset(opened);
+    if (result != SQLITE_OK) {
+      const std::string why = ::sqlite3_errmsg(opened);
+      database_.reset();
+      throw_error(result == SQLITE_CANTOPEN ? ErrorCode::kUnavailable : ErrorCode::kDataLoss,
+                  "the head's state {} cannot be opened: {}", path_.string(), why);
+    }
+  }
   execute("PRAGMA journal_mode=WAL");
   execute("PRAGMA synchronous=NORMAL");
   execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT NOT NULL, term INTEGER NOT NULL)");
@@ -98,18 +131,12 @@ StateStore::StateStore(const std::filesystem::path& directory, Warn warn) : path
       "NULL, text TEXT NOT NULL, "
       "PRIMARY KEY (term, mesh, epoch))");
   read();
-  if (cluster_id_.empty()) {
-    cluster_id_ = random_id();
-    Statement(database_.get(), "INSERT INTO cluster VALUES (?, 0)").bind(cluster_id_).step();
-  }
-  ++term_;
-  Statement(database_.get(), "UPDATE cluster SET term = ?").bind(static_cast<std::int64_t>(term_)).step();
-}
-
-StateStore::~StateStore() {
-  if (failing_) save();
-  database_.reset();
-  ::close(lock_);
+  if (cluster_id_.empty()) cluster_id_ = random_id();
+  execute("BEGIN IMMEDIATE");
+  execute("DELETE FROM cluster");
+  Statement(database_.get(), "INSERT INTO cluster VALUES (?, ?)").bind(cluster_id_).bind(static_cast<std::int64_t>(term_)).step();
+  execute("COMMIT");
+  open_ = true;
 }
 
 void StateStore::execute(const std::string& sql) {
@@ -119,30 +146,42 @@ void StateStore::execute(const std::string& sql) {
 }
 
 void StateStore::read() {
+  if (read_) return;
   if (Statement found(database_.get(), "SELECT id, term FROM cluster"); found.step()) {
-    cluster_id_ = found.text(0);
-    term_ = static_cast<std::uint64_t>(found.integer(1));
+    if (cluster_id_.empty()) cluster_id_ = found.text(0);
+    term_ = std::max(term_, static_cast<std::uint64_t>(found.integer(1)) + 1);
   }
   Statement epochs(database_.get(), "SELECT mesh, epoch FROM mesh_epochs");
-  while (epochs.step()) epochs_[epochs.text(0)] = static_cast<std::uint64_t>(epochs.integer(1));
+  while (epochs.step()) {
+    std::uint64_t& epoch = epochs_[epochs.text(0)];
+    epoch = std::max(epoch, static_cast<std::uint64_t>(epochs.integer(1)));
+  }
   Statement events(database_.get(), "SELECT unix_ms, text FROM events ORDER BY rowid DESC LIMIT ?");
-  events.bind(static_cast<std::int64_t>(kEvents));
-  while (events.step()) events_.push_front({events.integer(0), events.text(1)});
+  events.bind(static_cast<std::int64_t>(kEvents - events_.size()));
+  std::deque<ClusterEvent> older;
+  while (events.step()) older.push_front({events.integer(0), events.text(1)});
+  events_.insert(events_.begin(), older.begin(), older.end());
+  read_ = true;
+}
+
+void StateStore::failed(const Error& error) {
+  // Some failures have ended the transaction already.
+  if (database_ && ::sqlite3_get_autocommit(database_.get()) == 0)
+    ::sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+  failing_ = true;
+  if (const auto held_back = warnings_.admit(); held_back && warn_)
+    warn_(fmt::format("{}: {}; the cluster goes on, and what happens is kept in memory until there is space again",
+                      path_.string(), error.message()));
 }
 
 void StateStore::save() {
   try {
+    if (!open_) open();
     execute("BEGIN IMMEDIATE");
     write_rows();
     execute("COMMIT");
   } catch (const Error& error) {
-    // Some failures have ended the transaction already.
-    if (::sqlite3_get_autocommit(database_.get()) == 0) ::sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
-    failing_ = true;
-    if (const auto held_back = warnings_.admit(); held_back && warn_)
-      warn_(fmt::format("{}: {}; the cluster goes on, and what happens is kept in memory until there is space again",
-                        path_.string(), error.message()));
-    return;
+    return failed(error);
   }
   unwritten_epochs_.clear();
   unwritten_events_ = 0;

@@ -14,6 +14,7 @@
 
 #include "actors/head/cluster_messages.h"
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/log/log_limit.h"
 
 struct sqlite3;
@@ -26,9 +27,9 @@ namespace weft::actors {
 /// One SQLite database in WAL mode, `head.db` in the state directory. Owned by the head; one thread at a
 /// time. Two heads on one directory: the second throws Error(kFailedPrecondition).
 ///
-/// Once it is open nothing throws: answers come from memory, and what cannot be written (a full disk) is kept there until the
-/// next write that succeeds. Memory and file hold the last events and incidents only (kEvents, kIncidents): a head runs for
-/// months.
+/// A disk that refuses (it is full) never throws, not even at the start: answers come from memory, and what cannot be written is
+/// kept there until the next write that succeeds. A head that could not even read its file begins as a new cluster, and its file
+/// becomes that one's. Memory and file hold the last events and incidents only (kEvents, kIncidents): a head runs for months.
 class StateStore {
  public:
   static constexpr std::size_t kEvents = 10'000;
@@ -63,8 +64,13 @@ class StateStore {
     std::string text;
     bool written = false;
   };
+  void lock(const std::filesystem::path& directory);
+  /// Again and again, until it succeeds.
+  void open();
   void execute(const std::string& sql);
+  /// Once: what the file has is older than what is in memory.
   void read();
+  void failed(const Error& error);
   /// Writes what is not written yet, all or nothing.
   void save();
   void write_rows();
@@ -76,7 +82,8 @@ class StateStore {
   int lock_ = -1;
   std::unique_ptr<sqlite3, Close> database_;
   std::string cluster_id_;
-  std::uint64_t term_ = 0;
+  std::uint64_t term_ = 1;
+  bool read_ = false, open_ = false;
 
   std::map<std::string, std::uint64_t> epochs_;
   std::set<std::string> unwritten_epochs_;

@@ -21,6 +21,7 @@
 #include "actors/supervision/orphans.h"
 #include "actors/supervision/signal_watch.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 #include "core/config/config_problem.h"
 
 namespace weft::actors {
@@ -50,7 +51,7 @@ class Interruption {
     if (!source_.request_stop()) ::_exit(kInterrupted);
     const std::lock_guard lock(mutex_);
     const bool now = then_ == IfInterrupted::kEndsAtOnce;
-    if (!doing_.empty()) fmt::print(stderr, "\n  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
+    if (!doing_.empty()) say(stderr, "\n  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
     if (now) ::_exit(kInterrupted);
   }
 
@@ -62,6 +63,7 @@ class Interruption {
 };
 
 std::filesystem::path own_executable() { return std::filesystem::read_symlink("/proc/self/exe"); }
+std::string own_name() { return own_executable().filename().string(); }
 
 AppRun make_run(const RoleArguments& arguments) {
   AppRun run;
@@ -116,7 +118,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   options.token = token;
   options.log = Log::standard_error(config.log_level);
   options.binary_hash = own_binary_sha256();
-  options.binary_name = own_executable().filename().string();
+  options.binary_name = own_name();
   System system(options);
   ClusterOptions cluster_options;
   cluster_options.name = name;
@@ -146,7 +148,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
 }
 
 int by_hand_usage(const std::string& program) {
-  fmt::print(
+  say(stdout,
       "usage: {0} [--head HOST:PORT [--token-file FILE]] [--workers N] [--devices N] [--out DIR] [--config FILE [--set "
       "key=value]...]\n"
       "Without --head it starts a cluster of its own on this machine: --workers hosts (2) of --devices devices (1) each.\n",
@@ -161,7 +163,7 @@ int exit_status_of(const Error& error, bool interrupted) {
   return error.code() == ErrorCode::kInvalidConfig ? 2 : 1;
 }
 
-AppMain::AppMain(int argc, char** argv) : arguments_(argv + 1, argv + argc) {}
+AppMain::AppMain(int argc, char** argv) : arguments_(argv + 1, argv + argc) { open_standard_descriptors(); }
 
 int AppMain::run(const Drive& drive) {
   try {
@@ -172,7 +174,8 @@ int AppMain::run(const Drive& drive) {
     const bool usage = error.code() == ErrorCode::kInvalidConfig || error.code() == ErrorCode::kInvalidArgument;
     // Lines about a file begin with their place.
     const bool placed = error.code() == ErrorCode::kInvalidConfig;
-    fmt::print(stderr, "{}{}\n", placed ? "" : own_executable().filename().string() + ": ", error.message());
+    const std::string who = placed ? "" : own_name() + ": ";
+    say(stderr, "{}\n", fitted_to(STDERR_FILENO, who + error.message()));
     return usage ? 2 : 1;
   }
 }
@@ -187,9 +190,9 @@ int AppMain::serve(const Drive& drive) {
       for (const auto& provide : provided_) provide(system);
     });
   }
-  if (role == "check") return serve_check(make_run(arguments));
+  if (role == "check") return status_after_output(own_name(), serve_check(make_run(arguments)));
   if (role == "plan") {
-    if (plan_) return plan_(make_run(arguments));
+    if (plan_) return status_after_output(own_name(), plan_(make_run(arguments)));
     throw_error(ErrorCode::kInvalidArgument, "this app has no plan to show");
   }
   if (role == "driver") return serve_driver(drive, arguments);
@@ -201,7 +204,7 @@ int AppMain::serve_check(const AppRun& run) {
     return check_ ? check_(run) : 0;
   } catch (const Error& error) {
     if (!run.json || error.code() != ErrorCode::kInvalidConfig) throw;
-    fmt::print("{}", problems_json(run.config, problems_of(error, run.config, run.overrides)));
+    say(stdout, "{}", problems_json(run.config, problems_of(error, run.config, run.overrides)));
     return exit_status_of(error, false);
   }
 }
@@ -231,7 +234,7 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
 
 int AppMain::serve_by_hand(const Drive& drive) {
   outlive_size_limits();
-  const std::string program = own_executable().filename().string();
+  const std::string program = own_name();
   const RoleArguments arguments(arguments_, {"json", "help"});
   if (arguments.has("help")) return by_hand_usage(program);
   arguments.check_known({"head", "token-file", "workers", "devices", "out", "config", "set", "json", "help"});
@@ -277,7 +280,7 @@ int AppMain::serve_by_hand(const Drive& drive) {
     end_orphans(internal::kStopGrace);
   }
   if (!failure) return status == 0 && interruption.requested() ? kInterrupted : status;
-  fmt::print(stderr, "{} failed: {}\n", program, failure->message());
+  say(stderr, "{}\n", fitted_to(STDERR_FILENO, fmt::format("{} failed: {}", program, failure->message())));
   RunEvents(run.out).add({"failed", failure->message()});
   return exit_status_of(*failure, interruption.requested());
 }

@@ -146,7 +146,7 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
   {
     std::lock_guard lock(mutex_);
     // An owner that goes on after the death of one mesh may have another.
-    const bool goes_on = options_.fate == ClusterOptions::Fate::kOneMesh && !lost_;
+    const bool goes_on = options_.failure_scope == ClusterOptions::FailureScope::kOneMesh && !lost_;
     if (first_failure_ && !goes_on) throw *first_failure_;
   }
   MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
@@ -247,7 +247,7 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
     changed_.notify_all();
   }
   if (options_.on_event) options_.on_event(RunEvent::of(failure.incident));
-  fail_meshes(error, options_.fate == ClusterOptions::Fate::kOneMesh ? &failure : nullptr);
+  fail_meshes(error, options_.failure_scope == ClusterOptions::FailureScope::kOneMesh ? &failure : nullptr);
 }
 
 void Cluster::lost(const Error& error) {

@@ -30,7 +30,7 @@ struct ClusterOptions {
   std::string binary;           ///< executable of the device processes, as a path on the hosts; empty: this process's own
   std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
   /// What one dead process takes with it: every mesh of this owner (a training step couples them all), or its own mesh.
-  enum class Fate { kAllMeshes, kOneMesh } fate = Fate::kAllMeshes;
+  enum class FailureScope { kAllMeshes, kOneMesh } failure_scope = FailureScope::kAllMeshes;
   /// A mesh has failed, or what report() says; on the thread that learns of it. May be empty.
   std::function<void(const RunEvent&)> on_event = {};
   /// The head or the cluster is gone; called once, on some thread of the system. May be empty.

@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "actors/head/head.h"
+#include "actors/launch/last_words.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
@@ -20,10 +20,15 @@ namespace {
 /// How long the head waits after a bare end of file for the better evidence of a parent.
 constexpr auto kEofGrace = std::chrono::milliseconds(25);
 
-void write_whole(const std::string& path, const std::string& text) {
-  const std::string part = path + ".part";
-  std::ofstream(part) << text << "\n";
-  std::filesystem::rename(part, path);
+/// Who started the head gives the token to its children itself: without the file, other commands alone find no token.
+Secret token_of(const HeadRole& role, const Log& log) {
+  if (role.token.empty()) return load_or_make_token(role.state_directory);
+  try {
+    write_token(role.state_directory, role.token);
+  } catch (const Error& error) {
+    log.warning("{}; the run goes on, and nobody else can ask this head", error.message());
+  }
+  return role.token;
 }
 
 }  // namespace
@@ -47,16 +52,11 @@ int serve_head(const HeadRole& role) {
     if (system == nullptr || asked.exchange(true)) return end.set(0, reason);
     system->named<Head>(system->self(), "head").tell<&Head::stop>(reason);
   });
+  const Log log = Log::standard_output(role.log_level);
   SystemOptions options;
   options.name = "head";
-  if (role.token.empty()) {
-    options.token = load_or_make_token(role.state_directory);
-  } else {
-    write_token(role.state_directory, role.token);
-    options.token = role.token;
-  }
+  options.token = token_of(role, log);
   options.eof_grace = kEofGrace;
-  const Log log = Log::standard_output(role.log_level);
   options.log = log;
   System system(options);
   system.on_peer_lost([&system](const ProcessRef& peer, const Error&) {
@@ -78,7 +78,7 @@ int serve_head(const HeadRole& role) {
   const std::filesystem::path token_file = token_file_in(role.state_directory);
   const TokenLink link(address.port, token_file, log);
   if (role.on_listening) role.on_listening(address, token_file);
-  if (!role.address_file.empty()) write_whole(role.address_file, to_string(address));
+  if (!role.said.empty()) leave_last_words(role.said, std::string(kListensAt) + to_string(address));
   const auto reason = end.wait();
   log.info("head ends: {}", reason.text);
   return reason.status;

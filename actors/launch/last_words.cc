@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 
 namespace weft::actors {
 
@@ -39,7 +40,7 @@ void leave_last_words(const std::string& path, const std::string& text) {
   const int fd = path.empty() ? -1 : ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
   const bool left = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (fd >= 0) ::close(fd);
-  if (!left) fmt::print(stderr, "{}\n", text);
+  if (!left) say(stderr, "{}\n", text);
 }
 
 }  // namespace weft::actors

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <condition_variable>
-#include <fstream>
 #include <memory>
 #include <optional>
 
+#include "actors/launch/last_words.h"
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "core/base/error.h"
@@ -44,9 +44,9 @@ void LocalCluster::start_head() {
   HeadRole role;
   role.listen = {options_.listen_host, 0};
   role.state_directory = (options_.directory / "state").string();
-  role.address_file = (options_.directory / "state" / "head.address").string();
+  const LastWords said;
+  role.said = said.path();
   role.log_level = options_.log_level;
-  std::filesystem::remove(role.address_file);
   ProcessSpec spec{"head", command(options_.executable, to_arguments(role)), {}, log_directory() / "head.log", options_.token};
   auto early = std::make_shared<EarlyDeath>();  // shared with the launcher's thread, which may come later
   ProcessEvents events;
@@ -63,18 +63,16 @@ void LocalCluster::start_head() {
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + kListensWithin;
   while (true) {
-    std::ifstream file(role.address_file);
-    std::string text;
-    if (file && std::getline(file, text)) {
-      head_ = Address::parse(text);
+    if (const std::string text = said.read(); text.starts_with(kListensAt)) {
+      head_ = Address::parse(text.substr(kListensAt.size()));
       return;
     }
     if (clock.now() > give_up)
       throw_error(ErrorCode::kDeadlineExceeded, "the head does not listen after 10 s; log: {}", spec.log_file.string());
     std::unique_lock lock(early->mutex);
     if (early->changed.wait_for(lock, kLookForAddressEvery, [&] { return early->evidence.has_value(); }))
-      throw_error(ErrorCode::kPeerDied, "the head (pid {}) {} before it listened{}", head_pid_, early->evidence->verdict(),
-                  early->evidence->log_note());
+      throw_error(ErrorCode::kPeerDied, "the head (pid {}) {} before it listened: {}{}", head_pid_, early->evidence->verdict(),
+                  said.read(), early->evidence->log_note());
   }
 }
 

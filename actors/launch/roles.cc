@@ -1,13 +1,15 @@
 #include "actors/launch/roles.h"
 
+#include "actors/launch/last_words.h"
 #include "actors/launch/token.h"
+#include "core/base/error.h"
 
 namespace weft::actors {
 
 std::vector<std::string> to_arguments(const HeadRole& role) {
   return {"--weft-role=head", "--listen",           to_string(role.listen),
-          "--state",          role.state_directory, "--address-file",
-          role.address_file,  "--log-level",        std::string(to_string(role.log_level))};
+          "--state",          role.state_directory, "--said",
+          role.said,          "--log-level",        std::string(to_string(role.log_level))};
 }
 
 std::vector<std::string> to_arguments(const AgentRole& role) {
@@ -34,10 +36,15 @@ std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments)
     HeadRole head;
     head.listen = Address::parse(given.get("listen"));
     head.state_directory = given.get("state");
-    head.address_file = given.get("address-file");
+    head.said = given.get("said");
     head.token = inherited_token(given);
     head.log_level = parse_log_level(given.get("log-level"));
-    return serve_head(head);
+    try {
+      return serve_head(head);
+    } catch (...) {
+      leave_last_words(head.said, current_error().message());
+      throw;
+    }
   }
   AgentRole agent;
   agent.head = Address::parse(given.get("head"));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/launch/role_arguments.h"
@@ -15,11 +16,14 @@ namespace weft::actors {
 
 class System;
 
+inline constexpr std::string_view kListensAt = "listens at ";
+
 struct HeadRole {
   Address listen{"127.0.0.1", 0};
   std::string state_directory;
-  std::string address_file;  ///< gets "HOST:PORT" once it listens; may be empty
-  Secret token;              ///< of the parent's choice; none: the one in its state folder, which is made if there is none
+  /// Where a parent reads (LastWords) kListensAt and its address once it listens, or what ended it before that; may be empty.
+  std::string said;
+  Secret token;  ///< of the parent's choice; none: the one in its state folder, which is made if there is none
   LogLevel log_level = LogLevel::kInfo;
   /// For what the person at the terminal should read.
   std::function<void(const Address&, const std::filesystem::path& token_file)> on_listening = {};

@@ -11,12 +11,12 @@
 #include <optional>
 
 #include "actors/head/head.h"
-#include "actors/launch/happenings.h"
 #include "actors/launch/internal/time_limits.h"
 #include "actors/launch/last_words.h"
 #include "actors/launch/local_cluster.h"
 #include "actors/launch/process_end.h"
 #include "actors/launch/run_events.h"
+#include "actors/launch/supervisor_events.h"
 #include "actors/launch/token.h"
 #include "actors/supervision/fork_launcher.h"
 #include "actors/supervision/orphans.h"
@@ -46,15 +46,12 @@ std::vector<std::string> app_command(const std::filesystem::path& app, const std
 /// One run, from its first process to its last.
 class RunSupervisor {
  public:
-  RunSupervisor(RunHeader header, RunRequest request)
-      : header_(std::move(header)),
-        request_(std::move(request)),
-        events_(request_.out),
-        signals_([this](const ReceivedSignal& signal) { interrupted(signal); }) {}
+  explicit RunSupervisor(SupervisedRun run)
+      : run_(std::move(run)), events_(run_.out), signals_([this](const ReceivedSignal& signal) { interrupted(signal); }) {}
 
   int run() {
     adopt_orphans();
-    std::filesystem::create_directories(request_.out / "logs");
+    std::filesystem::create_directories(run_.out / "logs");
     const Launched launched(*this);
     int status = 1;
     try {
@@ -77,18 +74,18 @@ class RunSupervisor {
   /// While it lives, the second signal can kill all processes. Ends before the launcher.
   class Launched final {
    public:
-    explicit Launched(RunSupervisor& run) : run_(run) { set(true); }
+    explicit Launched(RunSupervisor& supervisor) : supervisor_(supervisor) { set(true); }
     ~Launched() { set(false); }
     Launched(const Launched&) = delete;
     Launched& operator=(const Launched&) = delete;
 
    private:
     void set(bool there) {
-      const std::lock_guard lock(run_.ending_mutex_);
-      run_.launched_ = there;
-      run_.ended_.notify_all();
+      const std::lock_guard lock(supervisor_.ending_mutex_);
+      supervisor_.launched_ = there;
+      supervisor_.ended_.notify_all();
     }
-    RunSupervisor& run_;
+    RunSupervisor& supervisor_;
   };
 
   bool at_once() const { return interruptions_ >= 2; }
@@ -97,43 +94,43 @@ class RunSupervisor {
   void interrupted(const ReceivedSignal& signal) {
     const int count = ++interruptions_;
     events_.add({"interruption", fmt::format("{}{}", signal.describe(), count == 1 ? "" : ": everything ends at once")});
-    if (count == 1) fmt::print(stderr, "weft: {}: {}; Ctrl-C again ends at once\n", signal.describe(), doing_.load());
-    if (count == 2) fmt::print(stderr, "weft: {}: everything ends at once\n", signal.describe());
-    happenings_.add({Happening::Kind::kSignal, "", {}});
+    if (count == 1) say(stderr, "weft: {}: {}; Ctrl-C again ends at once\n", signal.describe(), doing_.load());
+    if (count == 2) say(stderr, "weft: {}: everything ends at once\n", signal.describe());
+    queue_.add({SupervisorEvent::Kind::kSignal, "", {}});
     if (count != 2) return;
     std::unique_lock lock(ending_mutex_);
     if (!launched_) return;
     launcher_.kill_all();
     if (ended_.wait_for(lock, kEndWithin, [this] { return !launched_; })) return;
-    fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
+    say(stderr, "weft: run '{}' was interrupted\n", run_.header.name);
     ::_exit(kInterrupted);
   }
 
   void say_the_end(int status) const {
-    if (status == kInterrupted) fmt::print(stderr, "weft: run '{}' was interrupted\n", header_.name);
+    if (status == kInterrupted) say(stderr, "weft: run '{}' was interrupted\n", run_.header.name);
     if (status == 0 || status == kInterrupted) return;
-    fmt::print(stderr, "weft: run '{}' failed: {}\n", header_.name, last_words_);
+    say(stderr, "{}\n", fitted_to(STDERR_FILENO, fmt::format("weft: run '{}' failed: {}", run_.header.name, last_words_)));
     events_.add({"failed", last_words_});
   }
 
   void start_cluster() {
-    if (request_.head.empty()) {
+    if (run_.head.empty()) {
       const auto on_death = [this](const std::string& who, const ExitEvidence& evidence) {
-        happenings_.add({who == "head" ? Happening::Kind::kHeadDied : Happening::Kind::kHostDied, who, evidence});
+        queue_.add({who == "head" ? SupervisorEvent::Kind::kHeadDied : SupervisorEvent::Kind::kHostDied, who, evidence});
       };
       const auto self = std::filesystem::read_symlink("/proc/self/exe");
       token_ = Secret::random();
       local_.emplace(launcher_,
-                     LocalCluster::Options{self, header_.cluster.hosts, request_.out, token_, on_death, header_.log_level});
-      request_.head = to_string(local_->head());
+                     LocalCluster::Options{self, run_.header.cluster.hosts, run_.out, token_, on_death, run_.header.log_level});
+      run_.head = to_string(local_->head());
     } else {
-      token_ = find_token(Address::parse(request_.head), request_.token_file, internal::kConnectWithin);
+      token_ = find_token(Address::parse(run_.head), run_.token_file, internal::kConnectWithin);
     }
     SystemOptions options;
     options.name = "weft run";
     options.token = token_;
     system_.emplace(options);
-    head_process_ = system_->connect(Address::parse(request_.head), internal::kConnectWithin);
+    head_process_ = system_->connect(Address::parse(run_.head), internal::kConnectWithin);
     wait_for_hosts();
   }
 
@@ -143,7 +140,7 @@ class RunSupervisor {
     while (true) {
       const ClusterStatus status = system_->named<Head>(head_process_, "head").call<&Head::status>().get();
       std::vector<std::string> missing;
-      for (const HostSpec& host : header_.cluster.hosts) {
+      for (const HostSpec& host : run_.header.cluster.hosts) {
         bool joined = false;
         for (const HostStatus& line : status.hosts) joined = joined || line.offer.name == host.name;
         if (!joined) missing.push_back(host.name);
@@ -151,24 +148,24 @@ class RunSupervisor {
       if (missing.empty()) return announce(status);
       if (clock.now() > give_up) {
         const std::string advice = local_ ? fmt::format("Their logs: {}/agent.NAME.log", local_->log_directory().string())
-                                          : fmt::format("Start each with: weft join {} --name NAME --devices N", request_.head);
-        throw_error(ErrorCode::kDeadlineExceeded, "these hosts of {} have not joined: {}. {}", request_.run_file.string(),
+                                          : fmt::format("Start each with: weft join {} --name NAME --devices N", run_.head);
+        throw_error(ErrorCode::kDeadlineExceeded, "these hosts of {} have not joined: {}. {}", run_.run_file.string(),
                     fmt::join(missing, ", "), advice);
       }
-      if (const auto happening = happenings_.next(clock.now() + internal::kAskHeadEvery)) start_failed(*happening);
+      if (const auto event = queue_.next(clock.now() + internal::kAskHeadEvery)) start_failed(*event);
     }
   }
 
-  [[noreturn]] void start_failed(const Happening& happening) {
-    if (happening.kind == Happening::Kind::kSignal) throw_error(ErrorCode::kCancelled, "interrupted while the cluster came up");
-    const std::string who = happening.kind == Happening::Kind::kHeadDied ? "the head" : "the agent of " + happening.host;
-    if (!happening.evidence.silence.empty()) {
-      launcher_.stop(static_cast<pid_t>(happening.evidence.pid), Nanoseconds::zero());
-      throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who, happening.evidence.pid,
-                  happening.evidence.silence, happening.evidence.log_note());
+  [[noreturn]] void start_failed(const SupervisorEvent& event) {
+    if (event.kind == SupervisorEvent::Kind::kSignal) throw_error(ErrorCode::kCancelled, "interrupted while the cluster came up");
+    const std::string who = event.kind == SupervisorEvent::Kind::kHeadDied ? "the head" : "the agent of " + event.host;
+    if (!event.evidence.silence.empty()) {
+      launcher_.stop(static_cast<pid_t>(event.evidence.pid), Nanoseconds::zero());
+      throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who, event.evidence.pid,
+                  event.evidence.silence, event.evidence.log_note());
     }
-    throw_error(ErrorCode::kPeerDied, "{} (pid {}) died while the cluster came up: {}{}", who, happening.evidence.pid,
-                happening.evidence.cause(), happening.evidence.log_note());
+    throw_error(ErrorCode::kPeerDied, "{} (pid {}) died while the cluster came up: {}{}", who, event.evidence.pid,
+                event.evidence.cause(), event.evidence.log_note());
   }
 
   void announce(const ClusterStatus& status) const {
@@ -177,21 +174,21 @@ class RunSupervisor {
       hosts.push_back(fmt::format("{} ({} device{})", line.offer.name, line.offer.devices, line.offer.devices == 1 ? "" : "s"));
     const std::string line =
         fmt::format("cluster {} at {}: {}", status.cluster.substr(0, 12), status.address, fmt::join(hosts, ", "));
-    fmt::print("{}\n", wrap_lines(line, terminal_at(STDOUT_FILENO).columns, 2));
+    say(stdout, "{}\n", fitted_to(STDOUT_FILENO, line));
     std::fflush(stdout);
   }
 
   void start_driver() {
     ProcessSpec spec{
-        "driver of " + header_.name, app_command(header_.app, "driver", request_.run_file, request_.overrides), {}, ""};
-    spec.command.insert(spec.command.end(), {"--head", request_.head, "--out", request_.out.string(), "--name",
-                                             "run " + header_.name, "--last-words", driver_said_.path()});
+        "driver of " + run_.header.name, app_command(run_.header.app, "driver", run_.run_file, run_.overrides), {}, ""};
+    spec.command.insert(spec.command.end(), {"--head", run_.head, "--out", run_.out.string(), "--name", "run " + run_.header.name,
+                                             "--last-words", driver_said_.path()});
     for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
     spec.secret = token_;
     ProcessEvents events;
-    events.on_death = [this](const ExitEvidence& evidence) { happenings_.add({Happening::Kind::kDriverEnded, "", evidence}); };
+    events.on_death = [this](const ExitEvidence& evidence) { queue_.add({SupervisorEvent::Kind::kDriverEnded, "", evidence}); };
     events.on_stopped = [this](const ExitEvidence& evidence) {
-      happenings_.add({Happening::Kind::kDriverStopped, "", evidence});
+      queue_.add({SupervisorEvent::Kind::kDriverStopped, "", evidence});
     };
     doing_ = "the driver ends what it is at";
     driver_ = launcher_.launch(spec, events);
@@ -203,38 +200,38 @@ class RunSupervisor {
     bool interrupted = false;
     std::optional<std::string> first_cause;
     while (true) {
-      const auto happening = happenings_.next(driver_must_end);
-      if (!happening) {
+      const auto event = queue_.next(driver_must_end);
+      if (!event) {
         launcher_.signal(driver_, SIGKILL);
         driver_must_end.reset();
         continue;
       }
-      switch (happening->kind) {
-        case Happening::Kind::kSignal:
+      switch (event->kind) {
+        case SupervisorEvent::Kind::kSignal:
           launcher_.signal(driver_, interrupted ? SIGKILL : SIGINT);
           interrupted = true;
           break;
-        case Happening::Kind::kDriverStopped:
+        case SupervisorEvent::Kind::kDriverStopped:
           if (!first_cause)
             first_cause =
-                fmt::format("its driver {} (pid {}) {}", header_.app.filename().string(), driver_, happening->evidence.silence);
+                fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(), driver_, event->evidence.silence);
           launcher_.signal(driver_, SIGKILL);
           break;
-        case Happening::Kind::kHeadDied:
-          if (!first_cause && !happening->evidence.orderly()) first_cause = head_cause(happening->evidence);
-          end_stopped(happening->evidence);
+        case SupervisorEvent::Kind::kHeadDied:
+          if (!first_cause && !event->evidence.orderly()) first_cause = head_cause(event->evidence);
+          end_stopped(event->evidence);
           driver_must_end = clock.now() + kDriverGrace;
           break;
-        case Happening::Kind::kHostDied: host_died(*happening); break;
-        case Happening::Kind::kDriverEnded: return driver_ended(happening->evidence, interrupted, std::move(first_cause));
+        case SupervisorEvent::Kind::kHostDied: host_died(*event); break;
+        case SupervisorEvent::Kind::kDriverEnded: return driver_ended(event->evidence, interrupted, std::move(first_cause));
       }
     }
   }
 
-  void host_died(const Happening& happening) {
+  void host_died(const SupervisorEvent& event) {
     const auto head = system_->named<Head>(head_process_, "head").within(kHeadToldWithin);
-    const HostDeath death{happening.host, happening.evidence};
-    if (happening.evidence.silence.empty()) {
+    const HostDeath death{event.host, event.evidence};
+    if (event.evidence.silence.empty()) {
       head.tell<&Head::host_died>(death);
       return;
     }
@@ -243,7 +240,7 @@ class RunSupervisor {
     } catch (const Error&) {
       // The head has its own story.
     }
-    end_stopped(happening.evidence);
+    end_stopped(event.evidence);
   }
 
   /// Whoever is stopped does not end by itself.
@@ -259,18 +256,18 @@ class RunSupervisor {
     const SteadyClock clock;
     const TimePoint until = clock.now() + kBetterCauseWithin;
     while (!first_cause) {
-      const auto happening = happenings_.next(until);
-      if (!happening) break;
-      if (happening->kind == Happening::Kind::kHeadDied && !happening->evidence.orderly())
-        first_cause = head_cause(happening->evidence);
+      const auto event = queue_.next(until);
+      if (!event) break;
+      if (event->kind == SupervisorEvent::Kind::kHeadDied && !event->evidence.orderly())
+        first_cause = head_cause(event->evidence);
     }
     const std::string how = evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause();
     if (first_cause) last_words_ = *first_cause;
     else if (!said.empty()) last_words_ = said;
     else
       last_words_ = fmt::format(
-          "its driver {} (pid {}) {}; its output is above, the logs of the others in {}{}", header_.app.filename().string(),
-          evidence.pid, how, (request_.out / "logs").string(),
+          "its driver {} (pid {}) {}; its output is above, the logs of the others in {}{}", run_.header.app.filename().string(),
+          evidence.pid, how, (run_.out / "logs").string(),
           // Its output went to the terminal, so nobody has looked at it.
           evidence.signal == SIGABRT ? fmt::format(". If an assertion in tcp_ep.c is there, it ended{}", kUcxStranger) : "");
     return evidence.signal == 0 && evidence.status == 2 ? 2 : 1;
@@ -280,10 +277,9 @@ class RunSupervisor {
     return fmt::format("the head (pid {}) {}{}", evidence.pid, evidence.verdict(), evidence.log_note());
   }
 
-  const RunHeader header_;
-  RunRequest request_;
+  SupervisedRun run_;
   const RunEvents events_;
-  Happenings happenings_;
+  SupervisorEvents queue_;
   std::atomic<int> interruptions_ = 0;
   std::atomic<const char*> doing_ = "the cluster, which is coming up, ends";
   std::mutex ending_mutex_;
@@ -304,41 +300,28 @@ class RunSupervisor {
 
 int run_app_role(const std::filesystem::path& app, const std::string& role, const std::filesystem::path& run_file,
                  const std::vector<std::string>& overrides, const std::vector<std::string>& more) {
-  Happenings happenings;
-  const SignalWatch signals([&](const ReceivedSignal&) { happenings.add({Happening::Kind::kSignal, "", {}}); });
+  SupervisorEvents queue;
+  const SignalWatch signals([&](const ReceivedSignal&) { queue.add({SupervisorEvent::Kind::kSignal, "", {}}); });
   ForkLauncher launcher;
   ProcessSpec spec{role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
   spec.command.insert(spec.command.end(), more.begin(), more.end());
   ProcessEvents events;
-  events.on_death = [&](const ExitEvidence& evidence) { happenings.add({Happening::Kind::kDriverEnded, "", evidence}); };
+  events.on_death = [&](const ExitEvidence& evidence) { queue.add({SupervisorEvent::Kind::kDriverEnded, "", evidence}); };
   const pid_t pid = launcher.launch(spec, events);
-  const auto happening = happenings.next(std::nullopt);
-  if (happening->kind == Happening::Kind::kSignal) {
-    fmt::print(stderr, "weft: interrupted, '{}' ends\n", spec.label);
+  const auto event = queue.next(std::nullopt);
+  if (event->kind == SupervisorEvent::Kind::kSignal) {
+    say(stderr, "weft: interrupted, '{}' ends\n", spec.label);
     return kInterrupted;  // the launcher's destructor ends the app
   }
   // Whoever read its output has read enough: `weft plan cluster.yaml | head`.
-  if (happening->evidence.signal == SIGPIPE) return 0;
-  if (happening->evidence.violent()) {
-    fmt::print(stderr, "weft: {} (pid {}) died: {}\n", spec.label, pid, happening->evidence.cause());
+  if (event->evidence.signal == SIGPIPE) return 0;
+  if (event->evidence.violent()) {
+    say(stderr, "weft: {} (pid {}) died: {}\n", spec.label, pid, event->evidence.cause());
     return 1;
   }
-  return happening->evidence.status;
+  return event->evidence.status;
 }
 
-int run_and_supervise(const RunRequest& request) {
-  const auto document = ConfigDocument::load(request.run_file, request.overrides);
-  RunHeader header = parse_run_header(document, program_directory());
-  if (request.head.empty() && header.cluster.launcher == LauncherKind::kManual)
-    document.root()
-        .at("cluster")
-        .at("launcher")
-        .fail("cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, or use launcher: local");
-  const int checked = run_app_role(header.app, "check", request.run_file, request.overrides, {"--quiet"});
-  if (checked != 0) return checked;
-  RunRequest complete = request;
-  if (complete.out.empty()) complete.out = std::filesystem::path("runs") / header.name;
-  return RunSupervisor(std::move(header), std::move(complete)).run();
-}
+int supervise_run(SupervisedRun run) { return RunSupervisor(std::move(run)).run(); }
 
 }  // namespace weft::actors

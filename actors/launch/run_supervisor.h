@@ -8,19 +8,19 @@
 
 namespace weft::actors {
 
-/// What `weft run` was asked to do.
-struct RunRequest {
+/// A run that `weft run` is to start. Its run file has been read, and the app's check has found nothing wrong with it.
+struct SupervisedRun {
+  RunHeader header;
   std::filesystem::path run_file;
   std::vector<std::string> overrides;
-  std::string head;                       ///< "HOST:PORT" of a cluster that runs; empty: the launcher of the run file starts one
-  std::filesystem::path out;              ///< empty: runs/NAME
+  std::string head;  ///< "HOST:PORT" of a cluster that runs; empty: the launcher of the run file starts one
+  std::filesystem::path out;
   std::filesystem::path token_file = {};  ///< of the cluster at `head`; empty: it is looked up, see find_token()
 };
 
 /// Parent and supervisor of a run: starts head and agents (launcher local), then the app's driver, passes Ctrl-C on, and ends
 /// everything with it. Its last words on stderr are the first cause of a failure. Returns the exit status of `weft run`.
-/// Throws Error(kInvalidConfig) before anything is started when the run file is wrong.
-int run_and_supervise(const RunRequest& request);
+int supervise_run(SupervisedRun run);
 
 /// Runs `APP --weft-role=ROLE --config FILE --set ... MORE..` with the terminal of this process, and returns its exit status.
 int run_app_role(const std::filesystem::path& app, const std::string& role, const std::filesystem::path& run_file,

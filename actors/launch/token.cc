@@ -20,6 +20,23 @@ namespace {
 
 constexpr int kLookForTokenEveryMs = 20;
 
+/// A folder that anybody may have made before us: it must be ours alone.
+std::filesystem::path own_folder_in(const std::filesystem::path& temporary) {
+  std::filesystem::path folder = temporary / fmt::format("weft-{}", ::geteuid());
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "neither HOME nor XDG_STATE_HOME is set, and the folder {} cannot be made: {}; set HOME", folder.string(),
+                ::strerror(errno));
+  struct stat about {};
+  const bool there = ::lstat(folder.c_str(), &about) == 0;
+  if (!there || !S_ISDIR(about.st_mode) || about.st_uid != ::geteuid() || (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw_error(ErrorCode::kFailedPrecondition,
+                "neither HOME nor XDG_STATE_HOME is set, and {}, which would be used instead, is not a folder of this user alone "
+                "(owner {}, mode {:04o}): somebody else could put a token there. Set HOME, or remove it",
+                folder.string(), about.st_uid, about.st_mode & 07777);
+  return folder;
+}
+
 std::filesystem::path link_of(std::uint16_t port) { return user_state_directory() / "tokens" / std::to_string(port); }
 
 /// Makes a folder, and the ones above it, for this user alone.
@@ -64,10 +81,13 @@ Secret parse_token(const std::filesystem::path& path, std::string text) {
 }  // namespace
 
 std::filesystem::path user_state_directory() {
-  const char* state_home = std::getenv("XDG_STATE_HOME");
-  if (state_home != nullptr && state_home[0] == '/') return std::filesystem::path(state_home) / "weft";
-  const char* home = std::getenv("HOME");
-  return std::filesystem::path(home != nullptr ? home : ".") / ".local" / "state" / "weft";
+  const auto absolute = [](const char* variable) -> std::optional<std::filesystem::path> {
+    const char* path = std::getenv(variable);
+    return path != nullptr && path[0] == '/' ? std::optional<std::filesystem::path>(path) : std::nullopt;
+  };
+  if (const auto state_home = absolute("XDG_STATE_HOME")) return *state_home / "weft";
+  if (const auto home = absolute("HOME")) return *home / ".local" / "state" / "weft";
+  return own_folder_in("/tmp");
 }
 
 std::filesystem::path token_file_in(const std::filesystem::path& state_directory) {
@@ -155,9 +175,13 @@ TokenLink::TokenLink(std::uint16_t port, const std::filesystem::path& token_file
 TokenLink::~TokenLink() { remove(port_, token_file_); }
 
 void TokenLink::remove(std::uint16_t port, const std::filesystem::path& token_file) {
-  const std::filesystem::path link = link_of(port);
-  std::error_code failed;
-  if (std::filesystem::read_symlink(link, failed) == token_file && !failed) ::unlink(link.c_str());
+  try {
+    const std::filesystem::path link = link_of(port);
+    std::error_code failed;
+    if (std::filesystem::read_symlink(link, failed) == token_file && !failed) ::unlink(link.c_str());
+  } catch (const Error&) {
+    // Where there is no folder for links, there is none.
+  }
 }
 
 }  // namespace weft::actors

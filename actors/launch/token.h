@@ -20,7 +20,8 @@ namespace weft::actors {
 //   ~/.local/state/weft/tokens/PORT  ->  STATE/token, so that commands of the same user find it by the head's port
 //   descriptor 3                         children read it from there (ProcessSpec::secret)
 
-/// $XDG_STATE_HOME/weft, or ~/.local/state/weft.
+/// $XDG_STATE_HOME/weft, or ~/.local/state/weft; for whom neither is an absolute path (a service, a bare container)
+/// /tmp/weft-UID, which must be this user's alone: else throws Error(kFailedPrecondition) that says what to set.
 std::filesystem::path user_state_directory();
 
 /// The token in a head's state folder. One that is there is kept, so that copies of it stay good; else it is made, and so is the

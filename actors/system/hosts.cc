@@ -110,12 +110,12 @@ ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string labe
   }
   host->start(std::move(arguments), std::move(constructed), [this, id] {
     // From the actor's thread, which is about to end: the loop joins it.
-    loop.post([this, id] { bury(id); });
+    loop.post([this, id] { remove_actor(id); });
   });
   return address;
 }
 
-void System::Impl::bury(ActorId id) {
+void System::Impl::remove_actor(ActorId id) {
   std::shared_ptr<ActorHost> host;
   {
     const std::lock_guard lock(hosts_mutex);

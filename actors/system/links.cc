@@ -11,7 +11,7 @@ namespace {
 /// gets in beside any number that do not.
 constexpr std::size_t kMaxUnproven = 256;
 /// A head lives for months; who died that long ago does not come back.
-constexpr std::size_t kTombstones = 4096;
+constexpr std::size_t kDeadPeers = 4096;
 
 /// Where others reach a process that listens on every address: where its connection comes from.
 void complete_address(Introduction& other, const Connection& connection) {
@@ -30,7 +30,7 @@ std::shared_ptr<Route> System::Impl::route_to(const ProcessRef& process) {
   if (process.id == self.process.id) return local;
   const std::lock_guard lock(routes_mutex);
   if (const auto found = links.find(process.id); found != links.end()) return found->second;
-  if (const auto dead = tombstones.find(process.id); dead != tombstones.end()) throw dead->second;
+  if (const auto dead = dead_peers.find(process.id); dead != dead_peers.end()) throw dead->second;
   if (process.address.port == 0)
     throw_error(ErrorCode::kUnavailable, "{} is not connected, and listens nowhere: only it can connect", process.name);
   auto link = std::make_shared<Link>(process, *this);
@@ -119,7 +119,7 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
   std::shared_ptr<Link> existing;
   {
     const std::lock_guard lock(routes_mutex);
-    if (const auto dead = tombstones.find(other.process.id); dead != tombstones.end()) {
+    if (const auto dead = dead_peers.find(other.process.id); dead != dead_peers.end()) {
       return refuse(greeting,
                     Reject{ErrorCode::kFailedPrecondition,
                            fmt::format("{} counts {} as dead: {}", me.process.name, describe(other), dead->second.message()),
@@ -192,7 +192,7 @@ void System::Impl::on_ended(Link& link, End how, const Error& reason) {
   if (how != End::kEof) {
     if (how == End::kGoodbye) {
       const std::lock_guard lock(routes_mutex);
-      bury(link.peer_id(), reason, false);
+      mark_dead(link.peer_id(), reason, false);
     }
     return lose(shared, reason);
   }
@@ -226,14 +226,14 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason) 
   if (was_connected && peer_lost) peer_lost(link->peer(), reason);
 }
 
-void System::Impl::bury(ProcessId process, const Error& reason, bool better) {
-  const auto [tombstone, is_new] = tombstones.try_emplace(process, reason);
-  if (!is_new && better) tombstone->second = reason;
+void System::Impl::mark_dead(ProcessId process, const Error& reason, bool better) {
+  const auto [dead, is_new] = dead_peers.try_emplace(process, reason);
+  if (!is_new && better) dead->second = reason;
   if (!is_new) return;
-  tombstone_order.push_back(process);
-  if (tombstone_order.size() <= kTombstones) return;
-  tombstones.erase(tombstone_order.front());
-  tombstone_order.pop_front();
+  dead_peer_order.push_back(process);
+  if (dead_peer_order.size() <= kDeadPeers) return;
+  dead_peers.erase(dead_peer_order.front());
+  dead_peer_order.pop_front();
 }
 
 void System::Impl::forget(ProcessId process, const Error& reason) {

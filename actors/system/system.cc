@@ -245,7 +245,7 @@ void System::fail_peer(ProcessId process, const Error& error) {
     std::shared_ptr<Link> link;
     {
       const std::lock_guard lock(impl->routes_mutex);
-      impl->bury(process, error, true);
+      impl->mark_dead(process, error, true);
       if (const auto found = impl->links.find(process); found != impl->links.end()) link = found->second;
     }
     if (link) impl->lose(link, error);

@@ -76,7 +76,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   ActorAddress spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner,
                      std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed);
   std::shared_ptr<ActorHost> find_host(ActorId id);
-  void bury(ActorId id);
+  void remove_actor(ActorId id);
 
   // links
   std::shared_ptr<Route> route_to(const ProcessRef& process);
@@ -89,7 +89,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   void lose(const std::shared_ptr<Link>& link, const Error& reason);
   void forget(ProcessId process, const Error& reason);
   /// The process is dead for good: the first reason stays, unless this is `better` evidence. routes_mutex is held.
-  void bury(ProcessId process, const Error& reason, bool better);
+  void mark_dead(ProcessId process, const Error& reason, bool better);
   void beat();
   void repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback);
   Introduction introduce() const;
@@ -121,11 +121,11 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::uint64_t next_actor = 1;
   bool closing = false;
 
-  mutable std::mutex routes_mutex;  // guards links and tombstones; both are changed on the loop's thread only, but for a new link
+  mutable std::mutex routes_mutex;  // guards links and dead_peers; both are changed on the loop's thread only, but for a new link
   std::condition_variable link_attached;
   std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with replies under way
-  std::unordered_map<ProcessId, Error> tombstones;             // of the last kTombstones processes that died
-  std::deque<ProcessId> tombstone_order;                       // the same, oldest first
+  std::unordered_map<ProcessId, Error> dead_peers;             // of the last kDeadPeers processes that died
+  std::deque<ProcessId> dead_peer_order;                       // the same, oldest first
 
   // The loop's thread.
   // Shared with the loop, which drops one after its last callback. In the order in which they began.

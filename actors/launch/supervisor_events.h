@@ -12,7 +12,7 @@
 namespace weft::actors {
 
 /// Something that a supervisor must react to.
-struct Happening {
+struct SupervisorEvent {
   enum class Kind { kDriverEnded, kDriverStopped, kHeadDied, kHostDied, kSignal };
   Kind kind = Kind::kSignal;
   std::string host;
@@ -20,20 +20,20 @@ struct Happening {
 };
 
 /// What has happened, from the threads that see it to the one that reacts. Any thread.
-class Happenings {
+class SupervisorEvents {
  public:
-  void add(Happening happening) {
+  void add(SupervisorEvent event) {
     std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(happening));
+    queue_.push_back(std::move(event));
     changed_.notify_all();
   }
   /// The oldest. Nothing when none comes in time; without a time it waits.
-  std::optional<Happening> next(std::optional<TimePoint> until) {
+  std::optional<SupervisorEvent> next(std::optional<TimePoint> until) {
     std::unique_lock lock(mutex_);
     const auto some = [&] { return !queue_.empty(); };
     if (!until) changed_.wait(lock, some);
     else if (!changed_.wait_until(lock, *until, some)) return std::nullopt;
-    Happening first = std::move(queue_.front());
+    SupervisorEvent first = std::move(queue_.front());
     queue_.pop_front();
     return first;
   }
@@ -41,7 +41,7 @@ class Happenings {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Happening> queue_;  // guarded by mutex_
+  std::deque<SupervisorEvent> queue_;  // guarded by mutex_
 };
 
 }  // namespace weft::actors
