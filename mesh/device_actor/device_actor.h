@@ -12,6 +12,7 @@
 #include "actors/call/task.h"
 #include "actors/system/context.h"
 #include "core/base/error.h"
+#include "core/base/memory.h"
 #include "core/base/units.h"
 #include "core/log/log.h"
 #include "mesh/device_actor/device_engine.h"
@@ -29,14 +30,18 @@ class DeviceActor final {
   using Arguments = std::tuple<typename Source::Config>;
 
   DeviceActor(actors::Context& context, typename Source::Config config)
-      : batches_(std::move(config)), wakeup_(context.make_wakeup()), name_(context.name()), log_(context.log()) {
+      : batches_(std::move(config)),
+        wakeup_(context.make_wakeup()),
+        beside_wakeup_(context.make_wakeup()),
+        name_(context.name()),
+        log_(context.log()) {
     context.on_report([board = board_] { return board->read(SteadyClock().now()); });
   }
 
   /// Makes the device reachable; gives its address on the data plane. Comes first.
   std::vector<std::byte> open(DeviceSetup setup) {
     const InHandler inside(*board_, "open");
-    engine_.emplace(setup, batches_, kHardware(), board_);
+    engine_.emplace(setup, batches_, kHardware(), board_, log_);
     log_.info("{}: device {} on host {} of the run: {}", name_, setup.device, setup.host, engine_->description());
     return engine_->address();
   }
@@ -102,6 +107,25 @@ class DeviceActor final {
     co_return interpreter->finish();
   }
 
+  /// Runs a program that only moves what lies in host memory, while run() runs another. One at a time; the same after an error.
+  actors::task<> run_beside(StepRequest request) {
+    const auto interpreter = engine().begin_beside(request, [wakeup = beside_wakeup_] { wakeup.notify(); });
+    std::optional<Error> failure;
+    try {
+      while (interpreter->advance() == Interpreter::Progress::kBlocked) co_await beside_wakeup_.wait();
+    } catch (...) {
+      failure = current_error();
+    }
+    if (failure) {
+      log_.error("{}: program '{}' failed: {}: {}", name_, request.program, interpreter->position(), failure->describe());
+      engine().abandon(*interpreter, *failure);
+      throw std::move(*failure);
+    }
+    interpreter->finish();
+  }
+  /// What this process's host could still give away; nothing where it does not tell.
+  std::optional<std::uint64_t> available_memory() { return weft::available_memory(); }
+
   static constexpr auto endpoints = actors::interface<"mesh.device", 1>(
       actors::on<&DeviceActor::open>("open"), actors::on<&DeviceActor::connect>("connect"),
       actors::on<&DeviceActor::place>("place"), actors::on<&DeviceActor::make_ids>("make_ids"),
@@ -109,7 +133,8 @@ class DeviceActor final {
       actors::on<&DeviceActor::cancel_collectives>("cancel_collectives", actors::urgent),
       actors::on<&DeviceActor::install>("install"), actors::on<&DeviceActor::initialize>("initialize"),
       actors::on<&DeviceActor::description>("description"), actors::on<&DeviceActor::clock>("clock"),
-      actors::on<&DeviceActor::run>("run"));
+      actors::on<&DeviceActor::run>("run"), actors::on<&DeviceActor::run_beside>("run_beside", actors::urgent),
+      actors::on<&DeviceActor::available_memory>("available_memory"));
 
  private:
   /// How often device collectives under way are looked after.
@@ -121,7 +146,7 @@ class DeviceActor final {
   }
 
   Source batches_;
-  actors::Wakeup wakeup_;
+  actors::Wakeup wakeup_, beside_wakeup_;
   const std::string name_;
   const Log log_;
   const std::shared_ptr<ProgressBoard> board_ = std::make_shared<ProgressBoard>();  // shared with reports on the I/O thread

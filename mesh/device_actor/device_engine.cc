@@ -18,8 +18,9 @@ transfer::UcxOptions ucx_options(const DeviceSetup& setup) {
   return options;
 }
 
-transfer::EngineOptions engine_options(Device& device) {
+transfer::EngineOptions engine_options(Device& device, std::optional<Log> log) {
   transfer::EngineOptions options;
+  options.log = std::move(log);
   options.staging = [&device](std::size_t bytes) {
     const auto memory = std::make_shared<DeviceMemory>(device.allocate_staging(bytes));  // owner of what it points to
     return transfer::StagingMemory(memory, memory->data());
@@ -29,7 +30,7 @@ transfer::EngineOptions engine_options(Device& device) {
 }  // namespace
 
 DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware,
-                           std::shared_ptr<ProgressBoard> board)
+                           std::shared_ptr<ProgressBoard> board, std::optional<Log> log)
     : setup_(setup),
       hardware_(hardware),
       device_(hardware.make_device(setup)),
@@ -37,8 +38,11 @@ DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const
       storage_(*device_),
       board_(std::move(board)),
       transfers_(std::make_shared<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
-                                                            clock_, engine_options(*device_))),
-      resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch} {
+                                                            clock_, engine_options(*device_, std::move(log)))),
+      resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch},
+      beside_stream_(device_->create_stream()),
+      beside_{*beside_stream_, storage_, *transfers_, batches, clock_, setup.epoch} {
+  beside_.stands_back = true;
   resources_.board = board_.get();
   board_->count(transfers_);
   if (device_->is_host_memory()) return;
@@ -104,13 +108,21 @@ void DeviceEngine::initialize(std::uint64_t seed) {
   initialize_parameters(train->second, seed, storage_, *stream_);
 }
 
+const Program& DeviceEngine::program(const std::string& name) const {
+  const auto found = programs_.find(name);
+  if (found == programs_.end())
+    throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", name, setup_.device);
+  return found->second;
+}
+
 std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std::function<void()> wake) {
-  const auto program = programs_.find(request.program);
-  if (program == programs_.end()) {
-    throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", request.program, setup_.device);
-  }
+  const Program& installed = program(request.program);
   board_->begin(request.program, request.run);
-  return std::make_unique<Interpreter>(program->second, request, resources_, std::move(wake));
+  return std::make_unique<Interpreter>(installed, request, resources_, std::move(wake));
+}
+
+std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& request, std::function<void()> wake) {
+  return std::make_unique<Interpreter>(program(request.program), request, beside_, std::move(wake));
 }
 
 std::vector<std::string> DeviceEngine::take_notes() {

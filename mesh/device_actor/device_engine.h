@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/device/device.h"
+#include "core/log/log.h"
 #include "mesh/device_actor/device_setup.h"
 #include "mesh/device_actor/make_device.h"
 #include "mesh/program/program.h"
@@ -19,7 +20,7 @@ namespace weft::mesh {
 class DeviceEngine final {
  public:
   DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware = machine_hardware(),
-               std::shared_ptr<ProgressBoard> board = std::make_shared<ProgressBoard>());
+               std::shared_ptr<ProgressBoard> board = std::make_shared<ProgressBoard>(), std::optional<Log> log = {});
   ~DeviceEngine();
 
   std::vector<std::byte> address() const { return transfers_->address(); }
@@ -38,6 +39,9 @@ class DeviceEngine final {
   void initialize(std::uint64_t seed);
   /// An execution of an installed program. `wake` is called on the transfer thread. At most one at a time.
   std::unique_ptr<Interpreter> begin(const StepRequest& request, std::function<void()> wake);
+  /// The same beside that one, of a program that only moves what lies in host memory: at most one at a time, too. Nobody reads of
+  /// it on the board.
+  std::unique_ptr<Interpreter> begin_beside(const StepRequest& request, std::function<void()> wake);
   /// Ends the transfers of a failed execution and waits until its memory is free.
   void abandon(Interpreter& interpreter, const Error& why);
 
@@ -50,6 +54,7 @@ class DeviceEngine final {
 
  private:
   CollectiveEngine& collectives();
+  const Program& program(const std::string& name) const;
 
   const DeviceSetup setup_;
   const Hardware hardware_;
@@ -63,6 +68,8 @@ class DeviceEngine final {
   std::shared_ptr<ProgressBoard> board_;                 // shared with whoever reports
   std::shared_ptr<transfer::TransferEngine> transfers_;  // shared with a report under way, for a moment
   Resources resources_;
+  std::unique_ptr<Stream> beside_stream_;
+  Resources beside_;  ///< Of what runs beside: without the device.
   std::map<std::string, Program> programs_;
   std::size_t notes_taken_ = 0;
 };

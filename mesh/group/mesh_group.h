@@ -1,11 +1,16 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +20,8 @@
 #include "core/base/secret.h"
 #include "core/trace/trace_event.h"
 #include "mesh/device_actor/device_actor.h"
-#include "mesh/group/driver_side.h"
+#include "mesh/group/driver_participant.h"
+#include "mesh/group/machine_memory.h"
 #include "mesh/group/machine_slots.h"
 #include "mesh/group/open_collectives.h"
 #include "mesh/group/progress_watch.h"
@@ -40,8 +46,8 @@ struct GroupOptions {
 /// The device actors of all meshes of a plan, as the driver drives them: spawned on the cluster, connected, with their programs
 /// installed and their parameters initialised. One message per device and step.
 ///
-/// Owned by the driver; one thread at a time. When anything throws, the group is of no more use: destroy it. The error of a dead
-/// device is the cluster's incident, not the first symptom.
+/// Owned by the driver; one thread at a time, but for gather(). When anything throws, the group is of no more use: destroy it.
+/// The error of a dead device is the cluster's incident, not the first symptom.
 template <typename Source>
 class MeshGroup final {
  public:
@@ -52,8 +58,12 @@ class MeshGroup final {
       for (const MeshConfig& mesh : layout.meshes) spawn(mesh, config);
       places_ = places();
       plan_ = make_training_plan(layout, model_, places_);
+      for (const DeviceMesh& mesh : plan_.partition.meshes)
+        for (int rank = 0; rank < mesh.size(); ++rank) names_.push_back(device_name(mesh, rank));
       open();
-      plan_gpu_transfers();
+      plan_gpu_transfers(layout.checkpoint_copies);
+      leave_memory_free();
+      copies_ = plan_.copies_checkpoints();
       for (const auto* programs : plan_.all_programs()) install(*programs);
       initialize();
       return 0;
@@ -92,14 +102,30 @@ class MeshGroup final {
       check_same_places(plan_.layout, layout);
       LayoutConfig other = layout;
       other.device_places = plan_.layout.device_places;
+      other.checkpoint_copies = plan_.layout.checkpoint_copies;
       use(make_training_plan(other, model_, places_, plan_.network));
       tuner_ = ScheduleTuner();
       return 0;
     });
   }
 
-  /// Brings a batch of parameters and moments into the driver's buffer.
-  void gather(const CheckpointBatch& batch) { move(batch.gather); }
+  /// Where the plan copies for checkpoints: copies parameters and moments as they are now. While no gather() runs.
+  void copy_for_checkpoint() {
+    guarded([&] {
+      StepRequest request;
+      request.program = plan_.checkpoint_copy.front().name;
+      request.run = ++runs_;
+      watched(start(request), watch(request, "the copy for a checkpoint", &plan_.checkpoint_copy));
+      return 0;
+    });
+  }
+  /// Brings a batch of parameters and moments into the driver's buffer. Where the plan copies for checkpoints, from the copy, and
+  /// another thread than the group's may do it meanwhile, one of them: it gives up, with Error(kCancelled), when it is told to
+  /// stop.
+  void gather(const CheckpointBatch& batch, const std::stop_token& stop = {}) {
+    if (copies_) move_beside(batch.gather.front().name, stop);
+    else move(batch.gather);
+  }
   /// Brings the driver's buffer to the devices.
   void scatter(const CheckpointBatch& batch) { move(batch.scatter); }
   std::span<float> checkpoint_buffer() { return driver_->block(kCheckpointBuffer); }
@@ -125,6 +151,7 @@ class MeshGroup final {
   MeshPlaces places() {
     const actors::ClusterStatus status = cluster_.status();
     std::map<std::string, int> slots = first_slots(status.hosts);
+    for (const actors::HostStatus& host : status.hosts) machine_of_[host.offer.name] = host.offer.machine;
     MeshPlaces result;
     for (const auto& mesh : meshes_) {
       const actors::MeshStatus* newest = nullptr;
@@ -174,22 +201,38 @@ class MeshGroup final {
     }
     DeviceSetup own{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1, interfaces};
     own.secret = secret.bytes();
-    driver_ = std::make_unique<DriverSide>(own);
+    driver_ = std::make_unique<DriverParticipant>(own);
     addresses.push_back({plan_.driver(), plan_.topology.host_of(plan_.driver()), driver_->address()});
     driver_->connect(addresses);
     for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
   }
 
   /// Plans anew where devices turn out to be GPUs that reach each other.
-  void plan_gpu_transfers() {
+  void plan_gpu_transfers(CheckpointCopies copies) {
     if (options_.device != DeviceKind::kCuda && options_.device != DeviceKind::kAuto) return;
     LayoutConfig layout = plan_.layout;
     if (layout.gpu_transfers == GpuTransfers::kHost) return;
     layout.device_places = ask_places(meshes_);
+    layout.checkpoint_copies = copies;  // GPUs have memory of their own
     const auto is_gpu = [](const transfer::DevicePlace& place) { return place.is_gpu; };
     if (std::none_of(layout.device_places.begin(), layout.device_places.end(), is_gpu)) return;
     plan_ = make_training_plan(layout, model_, places_);
     open_communicators(meshes_, plan_, ledger_);
+  }
+
+  /// Gives up copies for checkpoints where a machine has too little memory for those of all its devices.
+  void leave_memory_free() {
+    if (!plan_.copies_checkpoints()) return;
+    std::map<std::string, MachineMemory> machines;
+    for (std::size_t m = 0; m < meshes_.size(); ++m) {
+      const auto free = meshes_[m].template call<&Actor::available_memory>().get();
+      for (std::size_t rank = 0; rank < free.size(); ++rank) {
+        MachineMemory& machine = machines[machine_of_.at(places_[m][rank].host)];
+        machine.wanted += checkpoint_copy_bytes(plan_, plan_.partition.meshes[m].devices()[rank]);
+        if (free[rank]) machine.free = std::min(machine.free.value_or(*free[rank]), *free[rank]);
+      }
+    }
+    if (auto why = short_of_memory(machines)) drop_checkpoint_copies(plan_, std::move(*why));
   }
 
   /// A device that waits for a dead one in a collective does not see that by itself.
@@ -218,10 +261,18 @@ class MeshGroup final {
     for (auto& future : pending) future.get();
   }
 
+  /// Checkpoints go on as they are installed: somebody may be gathering one.
+  void replace(TrainingPlan plan) {
+    plan.checkpoint = std::move(plan_.checkpoint);
+    plan.checkpoint_copy = std::move(plan_.checkpoint_copy);
+    plan.no_copies_because = std::move(plan_.no_copies_because);
+    plan_ = std::move(plan);
+  }
+
   /// `plan` must differ in the programs "train" and "validate" alone.
   void use(TrainingPlan plan) {
     open_communicators(meshes_, plan, ledger_);
-    plan_ = std::move(plan);
+    replace(std::move(plan));
     install(plan_.train.programs);
     install(plan_.validate.programs);
   }
@@ -239,7 +290,7 @@ class MeshGroup final {
     };
     const bool other = !same(plan_.train, changed.train) || !same(plan_.validate, changed.validate);
     if (!other) {
-      plan_ = std::move(changed);
+      replace(std::move(changed));
       return "";
     }
     use(std::move(changed));
@@ -305,8 +356,7 @@ class MeshGroup final {
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank) {
         const auto at = static_cast<std::uint32_t>(rank);
-        devices.names.push_back(device_name(plan_.partition.meshes[m], static_cast<int>(rank)) + " on " +
-                                cluster_.whereabouts(keys_[m], at));
+        devices.names.push_back(names_[devices.names.size()] + " on " + cluster_.whereabouts(keys_[m], at));
       }
     }
     devices.names.push_back("the driver");
@@ -322,7 +372,7 @@ class MeshGroup final {
 
   /// Waits for the end of a call of all devices for as long as they get on.
   template <typename Result>
-  Result watched(actors::Future<Result> future, ProgressWatch watch) {
+  static Result watched(actors::Future<Result> future, ProgressWatch watch) {
     try {
       while (!future.wait_for(watch.interval())) watch.look();
     } catch (...) {
@@ -344,23 +394,64 @@ class MeshGroup final {
       request.run = ++runs_;
       Reports reports = start(request);
       ProgressWatch progress = watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs);
-      bool ended = false;
-      const auto look = [&] {
-        progress.look();
-        // A device that fails leaves its transfers undone: its error ends ours.
-        if (ended || !reports.ready()) return;
-        ended = true;
-        reports.get();
-      };
-      try {
-        driver_->run(request, look);
-      } catch (...) {
-        if (!ended) reports.cancel();
-        throw;
-      }
-      if (!ended) watched(std::move(reports), std::move(progress));
+      move_with_driver(request, std::move(reports), progress.interval(), [&] { progress.look(); });
       return 0;
     });
+  }
+
+  /// A gather while steps run. Uses nothing of the group that a step changes. Whether devices get on, the steps judge; only when
+  /// nothing moves at all, not even a step, does it end by that, and a step that has failed is told by whoever runs it.
+  void move_beside(const std::string& program, const std::stop_token& stop) {
+    std::optional<Error> error;
+    try {
+      StepRequest request;
+      request.program = program;
+      request.run = ++runs_;
+      auto done = all_devices().within(actors::kNoDeadline).template call<&Actor::run_beside>(request);
+      ProgressWatch::Devices devices;
+      devices.names = names_;
+      devices.programs = nullptr;
+      devices.names.emplace_back("the driver");
+      devices.ask = [this] { return all_devices().within(kAnswerWithin).template reports<DeviceProgress>(); };
+      devices.driver = [this] { return driver_->progress(); };
+      devices.on_still = [](std::size_t, const std::string&) {};
+      ProgressWatch progress(options_.progress, request.run, fmt::format("'{}' of a checkpoint", program), std::move(devices),
+                             clock_);
+      const auto look = [&] {
+        if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
+        progress.look();
+      };
+      move_with_driver(request, std::move(done), std::min<Nanoseconds>(progress.interval(), std::chrono::milliseconds(100)),
+                       look);
+      return;
+    } catch (const Error& thrown) {
+      error = thrown;
+    }
+    if (const auto cause = cluster_.failure(is_symptom(*error) && !stop.stop_requested() ? kCauseWithin : Nanoseconds::zero()))
+      error = *cause;
+    throw *error;
+  }
+
+  /// Runs the driver's part in what the devices do until `done`, and waits for both; calls `look` meanwhile, at least every
+  /// `interval`. What any of the three throws cancels the rest.
+  template <typename Done>
+  void move_with_driver(const StepRequest& request, Done done, Nanoseconds interval, const std::function<void()>& look) {
+    bool ended = false;
+    const auto look_at_both = [&] {
+      look();
+      // A device that fails leaves its transfers undone: its error ends ours.
+      if (ended || !done.ready()) return;
+      ended = true;
+      done.get();
+    };
+    try {
+      driver_->run(request, look_at_both);
+      while (!ended && !done.wait_for(interval)) look_at_both();
+      if (!ended) done.get();
+    } catch (...) {
+      if (!ended) done.cancel();
+      throw;
+    }
   }
 
   void remember_traces(std::vector<StepReport>& reports) {
@@ -407,15 +498,18 @@ class MeshGroup final {
   const SteadyClock clock_;
   std::vector<actors::MeshKey> keys_;
   std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.
+  std::vector<std::string> names_;                              ///< "front[0,1]", by DeviceId.
+  std::map<std::string, std::string> machine_of_;               ///< By host.
   std::vector<std::vector<int>> slots_;                         ///< By mesh and rank; see DeviceSetup.
   std::vector<actors::ActorMesh<Actor>> meshes_;
   TrainingPlan plan_;
   transfer::CommunicatorLedger ledger_;
-  std::unique_ptr<DriverSide> driver_;
+  std::unique_ptr<DriverParticipant> driver_;
   std::vector<std::int64_t> clock_offsets_;  ///< By DeviceId.
   std::vector<DeviceTrace> traces_;
   std::uint64_t epoch_ = 0;
-  std::uint64_t runs_ = 0;
+  std::atomic<std::uint64_t> runs_ = 0;      ///< Also counted by who gathers beside steps.
+  bool copies_ = false;                      ///< Checkpoints are gathered from copies.
   std::uint64_t steps_ = 0, next_look_ = 8;  ///< Of "train".
   ScheduleTuner tuner_;
 };

@@ -22,13 +22,12 @@ bool ProgressJudge::has_moved(const Reports& reports) {
 }
 
 ProgressJudge::Verdict ProgressJudge::look(const Reports& reports, TimePoint now) {
-  bool all_answer = true, begun = false, arriving = false;
+  bool all_answer = true, begun = false;
   Verdict verdict;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     all_answer = all_answer && reports[i].has_value();
     if (!reports[i]) continue;
     begun = begun || reports[i]->inside || reports[i]->position.run == run_;
-    arriving = arriving || reports[i]->arriving > 0;
     const bool longer = !verdict.device || reports[i]->inside_seconds > reports[*verdict.device]->inside_seconds;
     if (reports[i]->inside && longer) verdict.device = i;
   }
@@ -41,7 +40,7 @@ ProgressJudge::Verdict ProgressJudge::look(const Reports& reports, TimePoint now
     verdict.kind = Kind::kOpTooLong;
   } else if (verdict.still >= limits_.no_progress) {
     const bool due = !told_ || now - *told_ >= limits_.no_progress;
-    if (all_answer && !verdict.device && !arriving) verdict.kind = Kind::kDeadlock;
+    if (all_answer && !verdict.device) verdict.kind = Kind::kDeadlock;
     else if (due) verdict.kind = Kind::kStill;
     if (due) told_ = now;
   }

@@ -21,9 +21,9 @@ struct ProgressLimits {
 /// Pure but for the times that are passed in. One thread at a time.
 ///
 /// Progress is any instruction that a device has finished and any byte that has moved, anywhere. Time before a device has begun
-/// does not count. Where nothing has moved for `no_progress` and a device is inside an op, or a chunk is arriving, somebody is to
-/// be told, again and again; the execution ends only where nobody is inside anything (a deadlock), or where one op takes longer
-/// than `longest_op`.
+/// does not count. Where nothing has moved for `no_progress` and a device is inside an op, or does not answer, somebody is to be
+/// told, again and again; the execution ends only where nobody is inside anything (a deadlock, or a connection that hangs), or
+/// where one op takes longer than `longest_op`.
 class ProgressJudge final {
  public:
   /// By device; nothing where one does not answer: then it is for others to say whether it lives.

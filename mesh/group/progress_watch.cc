@@ -31,8 +31,8 @@ void ProgressWatch::look() {
     case ProgressJudge::Kind::kFine: return;
     case ProgressJudge::Kind::kStill: return devices_.on_still(verdict.device.value_or(0), still(verdict));
     case ProgressJudge::Kind::kDeadlock:
-      throw_error(ErrorCode::kDeadlineExceeded, "{} does not end: nothing has moved for {}, and no device is inside an op{}",
-                  what_, format_seconds(in_seconds(verdict.still)), stall());
+      throw_error(ErrorCode::kDeadlineExceeded, "{} does not end: nothing has moved for {}, and no device is inside an op{}{}",
+                  what_, format_seconds(in_seconds(verdict.still)), stuck_chunk(), stall());
     case ProgressJudge::Kind::kOpTooLong:
       throw_error(ErrorCode::kDeadlineExceeded, "{} does not end: {}, which is more than cluster.longest_op allows", what_,
                   inside(*verdict.device));
@@ -57,9 +57,18 @@ std::string ProgressWatch::still(const ProgressJudge::Verdict& verdict) const {
   }
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     if (!reports_[i]) return text + devices_.names[i] + " does not answer";
-    if (reports_[i]->arriving > 0) return text + "bytes are on their way to " + devices_.names[i];
   }
   return text;
+}
+
+std::string ProgressWatch::stuck_chunk() const {
+  for (std::size_t i = 0; i < reports_.size(); ++i) {
+    if (reports_[i] && reports_[i]->arriving > 0)
+      return fmt::format(
+          "; a chunk on its way to {} has stopped: look at the network to it (a firewall between the hosts, a link)",
+          devices_.names[i]);
+  }
+  return "";
 }
 
 std::string ProgressWatch::stall() const {

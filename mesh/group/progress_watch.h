@@ -38,6 +38,7 @@ class ProgressWatch final {
  private:
   std::string inside(std::size_t device) const;
   std::string still(const ProgressJudge::Verdict& verdict) const;
+  std::string stuck_chunk() const;
   std::string stall() const;
 
   const std::uint64_t run_;

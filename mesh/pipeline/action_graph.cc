@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/simulation/task_graph.h"
 
 namespace weft::mesh {
 
@@ -134,27 +135,18 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into, st
 }
 
 std::vector<int> ActionGraph::order() const {
-  std::vector<int> waiting(static_cast<std::size_t>(size()), 0), done;
-  std::vector<std::vector<int>> users(static_cast<std::size_t>(size()));
-  done.reserve(static_cast<std::size_t>(size()));
+  TaskGraph tasks;
+  for (int node = 0; node < size(); ++node) tasks.add();
+  const auto task = [](int node) { return TaskId(static_cast<std::uint32_t>(node)); };
   for (int node = 0; node < size(); ++node) {
-    int& count = waiting[static_cast<std::size_t>(node)];
-    for (const Need& one : needs(node)) {
-      users[static_cast<std::size_t>(one.node)].push_back(node);
-      ++count;
-    }
-    if (previous(node) >= 0) ++count;
-    if (count == 0) done.push_back(node);
+    if (previous(node) >= 0) tasks.wait(task(node), task(previous(node)));
   }
-  for (std::size_t at = 0; at < done.size(); ++at) {
-    const int node = done[at];
-    const auto release = [&](int next) {
-      if (--waiting[static_cast<std::size_t>(next)] == 0) done.push_back(next);
-    };
-    if (node + 1 < first(actor(node) + 1)) release(node + 1);
-    for (const int user : users[static_cast<std::size_t>(node)]) release(user);
+  for (int node = 0; node < size(); ++node) {
+    for (const Need& one : needs(node)) tasks.wait(task(node), task(one.node));
   }
-  return done;
+  std::vector<int> order;
+  for (const TaskId done : order_of(tasks)) order.push_back(static_cast<int>(done.value()));
+  return order;
 }
 
 std::vector<int> ActionGraph::find_cycle() const {

@@ -38,6 +38,13 @@ enum class GpuTransfers : std::uint8_t {
   kHost,  ///< Through host memory.
 };
 
+/// Whether devices copy what a checkpoint holds into memory of their host, so that steps go on while it is written.
+enum class CheckpointCopies : std::uint8_t {
+  kNo,              ///< Training stands still meanwhile.
+  kIfMemoryAllows,  ///< See TrainingPlan::no_copies_because.
+  kYes,
+};
+
 /// The sections `meshes:`, `sharding:` and `pipeline:` of a run: where everything lies and in what order it runs. A value.
 struct LayoutConfig {
   std::vector<MeshConfig> meshes;
@@ -55,6 +62,8 @@ struct LayoutConfig {
   std::optional<std::uint64_t> memory;
   /// What the driver holds of a checkpoint at a time. Who reads `checkpoint:` fills it in.
   std::uint64_t checkpoint_buffer = std::uint64_t{256} << 20;
+  /// Who reads `checkpoint:` fills it in; a plan has what was decided, and plans that are made from its layout decide alike.
+  CheckpointCopies checkpoint_copies = CheckpointCopies::kNo;
   /// Runs instead of the named schedule, if there is one: `schedule: FILE.csv`, or made in C++. The actors' stages must be those
   /// of the meshes.
   std::optional<Schedule> own_schedule;

@@ -92,6 +92,33 @@ std::uint64_t staging_bytes(const TrainingPlan& plan, transfer::DeviceId device)
   return most;
 }
 
+bool is_gpu(const TrainingPlan& plan, transfer::DeviceId device) {
+  return std::ranges::any_of(plan.layout.device_places,
+                             [&](const transfer::DevicePlace& place) { return place.device == device && place.is_gpu; });
+}
+
+void plan_checkpoint(TrainingPlan& plan, GatherFrom from) {
+  const bool copies = from == GatherFrom::kCopies;
+  plan.layout.checkpoint_copies = copies ? CheckpointCopies::kYes : CheckpointCopies::kNo;
+  plan.checkpoint = compile_checkpoint(plan.partition, plan.driver(), plan.topology, plan.layout.checkpoint_buffer, from);
+  plan.checkpoint_copy = copies ? compile_checkpoint_copy(plan.checkpoint) : std::vector<Program>();
+}
+
+/// Gives up copies for checkpoints if all devices fit pipeline.memory without them; whether they do.
+bool fits_without_copies(TrainingPlan& plan) {
+  if (!plan.copies_checkpoints()) return false;
+  std::uint64_t most = 0;
+  for (const Program& program : plan.train.programs) {
+    const std::uint64_t copies = checkpoint_copy_bytes(plan, program.device);
+    if (device_memory(plan, program.device) - (is_gpu(plan, program.device) ? 0 : copies) > *plan.layout.memory) return false;
+    most = std::max(most, copies);
+  }
+  drop_checkpoint_copies(plan, fmt::format("a copy of parameters and moments, of up to {} on a device, would go beyond "
+                                           "pipeline.memory, {}",
+                                           format_bytes(most), format_bytes(*plan.layout.memory)));
+  return true;
+}
+
 /// `network` absent: the layout's.
 TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
                        const transfer::Network* network) {
@@ -117,7 +144,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
   options.network = plan.network;
   CompileOptions validate_options = options;
   validate_options.name = "validate";
-  plan.checkpoint = compile_checkpoint(plan.partition, plan.driver(), plan.topology, layout.checkpoint_buffer);
+  plan_checkpoint(plan, layout.checkpoint_copies == CheckpointCopies::kNo ? GatherFrom::kParameters : GatherFrom::kCopies);
   request.graph = model.validate;
   request.loss = model.validate_loss;
   request.gradients.clear();
@@ -131,6 +158,8 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
                                               {.deterministic = layout.deterministic});
     plan.schedule = std::move(schedule);
     if (!find_short_of_memory(plan)) return plan;
+    // A run that pauses for checkpoints rather than one under a slower schedule.
+    if (layout.checkpoint_copies == CheckpointCopies::kIfMemoryAllows && fits_without_copies(plan)) return plan;
   }
   const transfer::DeviceId device = *find_short_of_memory(plan);
   const std::uint64_t needed = device_memory(plan, device), activations = arena_bytes(plan, device);
@@ -150,6 +179,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model, con
 std::vector<const std::vector<Program>*> TrainingPlan::all_programs() const {
   std::vector<const std::vector<Program>*> all = {&train.programs, &validate.programs};
   for (const CheckpointBatch& batch : checkpoint) all.insert(all.end(), {&batch.gather, &batch.scatter});
+  if (!checkpoint_copy.empty()) all.push_back(&checkpoint_copy);
   return all;
 }
 
@@ -178,9 +208,28 @@ std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device)
       for (const Persistent& block : program.persistents) blocks[block.name] = block.bytes;
     }
   }
+  if (is_gpu(plan, device)) {
+    for (const Program& program : plan.checkpoint_copy)
+      for (const Persistent& block : program.persistents)
+        if (program.device == device && block.place == MemoryPlace::kHost) blocks.erase(block.name);
+  }
   std::uint64_t bytes = arena_bytes(plan, device) + staging_bytes(plan, device);
   for (const auto& [name, size] : blocks) bytes += size;
   return bytes;
+}
+
+std::uint64_t checkpoint_copy_bytes(const TrainingPlan& plan, transfer::DeviceId device) {
+  std::uint64_t bytes = 0;
+  for (const Program& program : plan.checkpoint_copy) {
+    if (program.device != device) continue;
+    for (const Persistent& block : program.persistents) bytes += block.place == MemoryPlace::kHost ? block.bytes : 0;
+  }
+  return bytes;
+}
+
+void drop_checkpoint_copies(TrainingPlan& plan, std::string because) {
+  plan_checkpoint(plan, GatherFrom::kParameters);
+  plan.no_copies_because = std::move(because);
 }
 
 std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan) {
@@ -245,6 +294,22 @@ std::string gpu_transfers_text(const TrainingPlan& plan) {
   for (const auto& [op, reason] : plan.collectives.staged.front()) reasons.insert(reason);
   for (const std::string& reason : reasons) text += "  others through host memory: " + reason + "\n";
   return text;
+}
+
+/// What the driver needs, and whether training goes on while a checkpoint passes through it.
+std::string driver_text(const TrainingPlan& plan) {
+  std::string text = fmt::format("\ndriver\n  {} for checkpoints (checkpoint.buffer), which pass through it in {} part{}\n",
+                                 format_bytes(checkpoint_buffer_bytes(plan.checkpoint)), plan.checkpoint.size(),
+                                 plan.checkpoint.size() == 1 ? "" : "s");
+  if (!plan.copies_checkpoints())
+    return text + "  training stands still while one is written" +
+           (plan.no_copies_because.empty() ? "" : ": " + plan.no_copies_because) + "\n";
+  std::uint64_t most = 0;
+  for (const Program& program : plan.checkpoint_copy) most = std::max(most, checkpoint_copy_bytes(plan, program.device));
+  return text + fmt::format(
+                    "  training goes on while one is written, from copies of up to {} in host memory for a device, where a run "
+                    "finds that much free\n",
+                    format_bytes(most));
 }
 
 std::string schedule_text(const TrainingPlan& plan) {
@@ -332,9 +397,7 @@ std::string describe(const TrainingPlan& plan) {
                         plan.partition.meshes[static_cast<std::size_t>(term.to_mesh)].name());
   }
   text += gpu_transfers_text(plan);
-  text += fmt::format(
-      "\ndriver\n  {} for checkpoints (checkpoint.buffer), which pass through it in {} part{}; training stands still meanwhile\n",
-      format_bytes(checkpoint_buffer_bytes(plan.checkpoint)), plan.checkpoint.size(), plan.checkpoint.size() == 1 ? "" : "s");
+  text += driver_text(plan);
   text += "\ndevices\n";
   for (const Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;

@@ -47,10 +47,13 @@ struct TrainingPlan {
   Compiled validate;
   CollectiveUse collectives;                ///< Of `train` and `validate`.
   std::vector<CheckpointBatch> checkpoint;  ///< Parameters and moments to the driver and back, a buffer's worth at a time.
+  std::vector<Program> checkpoint_copy;     ///< "copy", where batches are gathered from copies; else none.
+  std::string no_copies_because;            ///< Copies were asked for, and memory does not allow them; else empty.
 
   transfer::DeviceId driver() const { return transfer::DeviceId(static_cast<std::uint32_t>(topology.num_devices() - 1)); }
   /// Number of devices that compute.
   int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
+  bool copies_checkpoints() const { return layout.checkpoint_copies == CheckpointCopies::kYes; }
   /// Those of all programs: of steps and of checkpoints.
   std::vector<const std::vector<Program>*> all_programs() const;
 };
@@ -62,9 +65,15 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
                                 const transfer::Network& network);
 
-/// Bytes that a device holds under the plan: parameters, gradients, moments, activations, and staging of what it exchanges with
-/// other GPUs.
+/// Bytes that a device holds under the plan: parameters, gradients, moments, activations, staging of what it exchanges with
+/// other GPUs, and, unless it is a GPU, copies for checkpoints, which lie in the host's memory.
 std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device);
+
+/// Bytes of copies for checkpoints that a device keeps in its host's memory.
+std::uint64_t checkpoint_copy_bytes(const TrainingPlan& plan, transfer::DeviceId device);
+
+/// Gives up copies for checkpoints, in a plan none of whose programs is installed.
+void drop_checkpoint_copies(TrainingPlan& plan, std::string because);
 
 /// A device that would hold more than the layout's memory, if there is one.
 std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan);

@@ -3,12 +3,126 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <numeric>
 
 #include "core/base/error.h"
 #include "core/base/units.h"
 
 namespace weft::mesh {
+namespace {
+
+/// Bytes that are taken: a union of intervals of offsets.
+class TakenBytes final {
+ public:
+  bool empty() const { return intervals_.empty(); }
+
+  void add(std::uint64_t begin, std::uint64_t end) {
+    // Those that overlap it or touch it become one with it.
+    const auto first = std::ranges::lower_bound(intervals_, begin, {}, &Interval::end);
+    const auto past =
+        std::upper_bound(first, intervals_.end(), end, [](std::uint64_t at, const Interval& i) { return at < i.begin; });
+    if (first == past) {
+      intervals_.insert(first, {begin, end});
+      return;
+    }
+    first->begin = std::min(first->begin, begin);
+    first->end = std::max(std::prev(past)->end, end);
+    intervals_.erase(first + 1, past);
+  }
+
+  /// The lowest offset from `from` on at which so many bytes are free.
+  std::uint64_t first_free(std::uint64_t from, std::uint64_t bytes) const {
+    auto at = std::ranges::upper_bound(intervals_, from, {}, &Interval::end);
+    for (; at != intervals_.end() && at->begin < from + bytes; ++at) from = at->end;
+    return from;
+  }
+
+ private:
+  struct Interval {
+    std::uint64_t begin = 0, end = 0;
+  };
+  std::vector<Interval> intervals_;  // disjoint, in order, never touching
+};
+
+/// What the pieces that have been placed take, and when: a segment tree over the times at which pieces begin. Two pieces meet if
+/// and only if both are needed at such a time. A step with many microbatches has hundreds of thousands of pieces, and thousands
+/// may live at a time; but those lie side by side, so that a node of the tree has few intervals.
+class Occupancy final {
+ public:
+  explicit Occupancy(const std::vector<Lifetime>& lifetimes) {
+    for (const Lifetime& life : lifetimes) times_.push_back(life.first);
+    std::ranges::sort(times_);
+    times_.erase(std::unique(times_.begin(), times_.end()), times_.end());
+    std::size_t leaves = 1;
+    while (leaves < times_.size()) leaves *= 2;
+    nodes_.resize(2 * leaves);
+  }
+
+  /// The lowest offset at which so many bytes are free during all of `life`.
+  std::uint64_t first_free(const Lifetime& life, std::uint64_t bytes) {
+    met_.clear();
+    collect(kRoot, {0, nodes_.size() / 2}, times_of(life));
+    std::uint64_t offset = 0, before = 0;
+    do {
+      before = offset;
+      for (const TakenBytes* taken : met_) offset = taken->first_free(offset, bytes);
+    } while (offset != before);
+    return offset;
+  }
+
+  void take(const Lifetime& life, std::uint64_t begin, std::uint64_t end) {
+    take(kRoot, {0, nodes_.size() / 2}, times_of(life), begin, end);
+  }
+
+ private:
+  /// Indices into times_.
+  struct Range {
+    std::size_t begin = 0, end = 0;
+    std::size_t middle() const { return (begin + end) / 2; }
+    bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
+    bool lies_in(const Range& other) const { return other.begin <= begin && end <= other.end; }
+  };
+  /// Of a range of times; that of node i has the halves 2i and 2i + 1.
+  struct Node {
+    TakenBytes sometimes;  ///< Taken at any of these times by pieces that do not need all of the parent's.
+    TakenBytes always;     ///< Taken at all of these times by such pieces.
+  };
+  static constexpr std::size_t kRoot = 1;
+
+  Range times_of(const Lifetime& life) const {
+    const auto index = [&](auto at) { return static_cast<std::size_t>(at - times_.begin()); };
+    return {index(std::ranges::lower_bound(times_, life.first)), index(std::ranges::upper_bound(times_, life.last))};
+  }
+
+  void collect(std::size_t node, const Range& of_node, const Range& wanted) {
+    if (!of_node.meets(wanted)) return;
+    const bool whole = of_node.lies_in(wanted);
+    const TakenBytes& taken = whole ? nodes_[node].sometimes : nodes_[node].always;
+    if (!taken.empty()) met_.push_back(&taken);
+    if (whole) return;
+    collect(2 * node, {of_node.begin, of_node.middle()}, wanted);
+    collect(2 * node + 1, {of_node.middle(), of_node.end}, wanted);
+  }
+
+  void take(std::size_t node, const Range& of_node, const Range& needed, std::uint64_t begin, std::uint64_t end) {
+    if (!of_node.meets(needed)) return;
+    nodes_[node].sometimes.add(begin, end);
+    if (of_node.lies_in(needed)) {
+      nodes_[node].always.add(begin, end);
+      return;
+    }
+    take(2 * node, {of_node.begin, of_node.middle()}, needed, begin, end);
+    take(2 * node + 1, {of_node.middle(), of_node.end}, needed, begin, end);
+  }
+
+  std::vector<std::int64_t> times_;
+  std::vector<Node> nodes_;
+  std::vector<const TakenBytes*> met_;
+};
+
+}  // namespace
 
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   constexpr std::uint64_t kAlignment = 64;
@@ -19,16 +133,12 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   std::iota(by_size.begin(), by_size.end(), 0);
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
-  std::vector<std::size_t> placed;  // Ascending by offset.
+  Occupancy occupancy(lifetimes);
   for (const std::size_t piece : by_size) {
     const Lifetime& life = lifetimes[piece];
     const std::uint64_t bytes = (life.bytes + kAlignment - 1) / kAlignment * kAlignment;
-    std::uint64_t offset = 0;
-    for (const std::size_t other : placed) {
-      if (lifetimes[other].last < life.first || life.last < lifetimes[other].first) continue;
-      if (plan.offsets[other] >= offset + bytes) break;
-      offset = std::max(offset, plan.offsets[other] + (lifetimes[other].bytes + kAlignment - 1) / kAlignment * kAlignment);
-    }
+    if (bytes == 0) continue;
+    const std::uint64_t offset = occupancy.first_free(life, bytes);
     if (offset + bytes > kMaxArena) {
       throw Error(ErrorCode::kInvalidConfig,
                   fmt::format("the activations of a device would take more than {}; take a smaller batch, or a smaller model",
@@ -37,9 +147,7 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
     }
     plan.offsets[piece] = offset;
     plan.bytes = std::max(plan.bytes, offset + bytes);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
-                                     [&](std::uint64_t value, std::size_t other) { return value < plan.offsets[other]; });
-    placed.insert(at, piece);
+    occupancy.take(life, offset, offset + bytes);
   }
   return plan;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -16,6 +18,9 @@ namespace {
 constexpr std::uint64_t kAlignment = 64;
 /// Every part has a program on every device: beyond this the buffer grows.
 constexpr std::uint64_t kMostParts = 1024;
+
+/// Of a block, in host memory.
+constexpr std::string_view kCopyOf = "copy/";
 
 enum class Direction : std::uint8_t { kGather, kScatter };
 
@@ -169,10 +174,11 @@ class PiecePlans {
 class BatchCompiler {
  public:
   BatchCompiler(const Partition& partition, PiecePlans& plans, Direction direction, const std::string& name,
-                transfer::DeviceId driver, std::uint64_t buffer_bytes)
+                transfer::DeviceId driver, std::uint64_t buffer_bytes, GatherFrom from)
       : partition_(partition),
         plans_(plans),
         direction_(direction),
+        from_(from),
         driver_(driver),
         buffer_bytes_(buffer_bytes),
         driver_emitter_(name, driver, "driver") {
@@ -198,10 +204,15 @@ class BatchCompiler {
       Emitter& emitter = emitters_[emitter_of_.at(device)];
       const auto rows = planned.rows.find(device);
       if (rows == planned.rows.end()) continue;
+      transfer::DevicePart part = planned.plan.device_part(device);
+      const bool copied = gather && from_ == GatherFrom::kCopies;
+      if (copied && part.empty()) continue;  // another replica sends, and this one needs no copy
+      const std::int32_t persistent =
+          copied ? emitter.persistent(std::string(kCopyOf) + block, shard_elements * sizeof(float), MemoryPlace::kHost)
+                 : emitter.persistent(block, shard_elements * sizeof(float));
       const std::uint32_t buffer =
-          emitter.add_persistent_buffer(emitter.persistent(block, shard_elements * sizeof(float)),
-                                        rows->second.begin * sizeof(float), {DType::kF32, rows->second.shape});
-      start(emitter, planned.plan.device_part(device), block, buffer, gather);
+          emitter.add_persistent_buffer(persistent, rows->second.begin * sizeof(float), {DType::kF32, rows->second.shape});
+      start(emitter, std::move(part), block, buffer, gather);
       if (gather || piece.block != 0 || value.type.dtype == DType::kF32) continue;
       const std::uint64_t element = size_of(value.type.dtype);
       const std::int32_t working =
@@ -248,6 +259,7 @@ class BatchCompiler {
   const Partition& partition_;
   PiecePlans& plans_;
   const Direction direction_;
+  const GatherFrom from_;
   const transfer::DeviceId driver_;
   const std::uint64_t buffer_bytes_;
   Emitter driver_emitter_;
@@ -264,7 +276,7 @@ std::uint64_t end_of(const std::vector<CheckpointPiece>& pieces) {
 }  // namespace
 
 std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition, transfer::DeviceId driver,
-                                                const transfer::Topology& topology, std::uint64_t buffer_bytes) {
+                                                const transfer::Topology& topology, std::uint64_t buffer_bytes, GatherFrom from) {
   const std::vector<std::vector<Placed>> places = places_of_parameters(partition);
   const std::vector<std::vector<CheckpointPiece>> filled = fill_batches(partition, buffer_bytes);
   std::uint64_t most = 0;
@@ -272,8 +284,8 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition, tran
   PiecePlans gathers(partition, Direction::kGather, driver, topology), scatters(partition, Direction::kScatter, driver, topology);
   std::vector<CheckpointBatch> batches;
   for (std::size_t i = 0; i < filled.size(); ++i) {
-    BatchCompiler gather(partition, gathers, Direction::kGather, fmt::format("gather.{}", i), driver, most);
-    BatchCompiler scatter(partition, scatters, Direction::kScatter, fmt::format("scatter.{}", i), driver, most);
+    BatchCompiler gather(partition, gathers, Direction::kGather, fmt::format("gather.{}", i), driver, most, from);
+    BatchCompiler scatter(partition, scatters, Direction::kScatter, fmt::format("scatter.{}", i), driver, most, from);
     for (const CheckpointPiece& piece : filled[i]) {
       for (const Placed& place : places[piece.parameter]) {
         if (place.is_home) gather.add(piece, place);
@@ -283,6 +295,29 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition, tran
     batches.push_back({filled[i], gather.finish(), scatter.finish()});
   }
   return batches;
+}
+
+std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches) {
+  std::map<transfer::DeviceId, std::map<std::string, std::uint64_t>> copies;  // by device: name, bytes
+  for (const CheckpointBatch& batch : batches) {
+    for (const Program& program : batch.gather)
+      for (const Persistent& block : program.persistents)
+        if (block.name.starts_with(kCopyOf)) copies[program.device][block.name] = block.bytes;
+  }
+  std::vector<Program> programs;
+  const std::vector<Program>& all = batches.front().gather;
+  for (const Program& gather : std::span(all).first(all.size() - 1)) {
+    Emitter emitter("copy", gather.device, gather.device_name);
+    for (const auto& [copy, bytes] : copies[gather.device]) {
+      const TensorType type{DType::kF32, {static_cast<std::int64_t>(bytes / sizeof(float))}};
+      const std::uint32_t from = emitter.add_persistent_buffer(emitter.persistent(copy.substr(kCopyOf.size()), bytes), 0, type);
+      const std::uint32_t to = emitter.add_persistent_buffer(emitter.persistent(copy, bytes, MemoryPlace::kHost), 0, type);
+      emitter.accumulate(from, to, true);
+    }
+    programs.push_back(emitter.finish());
+  }
+  validate(programs);
+  return programs;
 }
 
 std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches) {

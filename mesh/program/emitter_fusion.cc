@@ -48,6 +48,7 @@ void Emitter::fuse_runs() {
     fuse_action(begin, end, uses, gone);
   }
   std::vector<Instruction> left;
+  left.reserve(size);
   for (std::size_t i = 0; i < size; ++i) {
     if (!gone[i]) left.push_back(std::move(program_.instructions[i]));
   }
@@ -56,6 +57,7 @@ void Emitter::fuse_runs() {
 
 void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses, std::vector<bool>& gone) {
   std::vector<ListedOp> list;
+  list.reserve(end - begin);
   std::unordered_map<std::uint32_t, std::size_t> uses_here;
   for (std::size_t i = begin; i < end; ++i) {
     list.push_back(std::visit(Touched{program_}, program_.instructions[i]));

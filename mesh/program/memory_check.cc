@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string_view>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,7 +20,31 @@ namespace {
 struct Place {
   std::int32_t persistent = -1;
   std::uint64_t begin = 0, end = 0;
-  bool overlaps(const Place& other) const { return persistent == other.persistent && begin < other.end && other.begin < end; }
+};
+
+/// What transfers under way read, or what they fill, by where it lies: thousands may be under way at a time.
+class Places {
+ public:
+  void add(const Place& place, std::uint32_t handle) {
+    ends_[{place.persistent, place.begin, handle}] = place.end;
+    longest_ = std::max(longest_, place.end - place.begin);
+  }
+  void remove(const Place& place, std::uint32_t handle) { ends_.erase({place.persistent, place.begin, handle}); }
+  /// The lowest handle of those that overlap `touched`.
+  std::optional<std::uint32_t> first_over(const Place& touched) const {
+    std::optional<std::uint32_t> first;
+    const std::uint64_t from = touched.begin - std::min(touched.begin, longest_);
+    for (auto at = ends_.lower_bound({touched.persistent, from, 0});
+         at != ends_.end() && at->first < Key(touched.persistent, touched.end, 0); ++at) {
+      if (at->second > touched.begin) first = std::min(first.value_or(std::get<2>(at->first)), std::get<2>(at->first));
+    }
+    return first;
+  }
+
+ private:
+  using Key = std::tuple<std::int32_t, std::uint64_t, std::uint32_t>;  // block, begin, handle
+  std::map<Key, std::uint64_t> ends_;
+  std::uint64_t longest_ = 0;
 };
 
 /// Goes through a program and keeps what its transfers under way read and write.
@@ -68,9 +95,17 @@ class MemoryCheck {
       write(static_cast<std::uint32_t>(start.destination));
       transferring.destination = place(static_cast<std::uint32_t>(start.destination));
     }
+    if (transferring.source) sources_.add(*transferring.source, start.handle);
+    if (transferring.destination) destinations_.add(*transferring.destination, start.handle);
     under_way_[start.handle] = transferring;
   }
-  void visit(const Wait& wait) { under_way_.erase(wait.handle); }
+  void visit(const Wait& wait) {
+    const auto found = under_way_.find(wait.handle);
+    if (found == under_way_.end()) return;
+    if (found->second.source) sources_.remove(*found->second.source, wait.handle);
+    if (found->second.destination) destinations_.remove(*found->second.destination, wait.handle);
+    under_way_.erase(found);
+  }
 
   Place place(std::uint32_t index) const {
     const Buffer& buffer = program_.buffers[index];
@@ -78,28 +113,25 @@ class MemoryCheck {
   }
 
   void read(std::uint32_t buffer) const {
-    const Place touched = place(buffer);
-    for (const auto& [handle, other] : under_way_) {
-      if (other.destination && other.destination->overlaps(touched)) fail("reads", buffer, "fills", other.transfer);
-    }
+    if (const auto fills = destinations_.first_over(place(buffer))) fail("reads", buffer, "fills", *fills);
   }
 
   void write(std::uint32_t buffer) const {
     const Place touched = place(buffer);
-    for (const auto& [handle, other] : under_way_) {
-      if (other.destination && other.destination->overlaps(touched)) fail("writes", buffer, "fills", other.transfer);
-      if (other.source && other.source->overlaps(touched)) fail("writes", buffer, "still reads", other.transfer);
-    }
+    const auto fills = destinations_.first_over(touched), reads = sources_.first_over(touched);
+    if (fills && (!reads || *fills <= *reads)) fail("writes", buffer, "fills", *fills);
+    if (reads) fail("writes", buffer, "still reads", *reads);
   }
 
-  [[noreturn]] void fail(std::string_view does, std::uint32_t buffer, std::string_view while_it, std::uint32_t transfer) const {
+  [[noreturn]] void fail(std::string_view does, std::uint32_t buffer, std::string_view while_it, std::uint32_t handle) const {
     throw_error(ErrorCode::kInternal, "program '{}': instruction {} of {} {} %{}, which '{}' {} at that time", program_.name, at_,
-                program_.device_name, does, buffer, program_.transfers[transfer].name, while_it);
+                program_.device_name, does, buffer, program_.transfers[under_way_.at(handle).transfer].name, while_it);
   }
 
   const Program& program_;
   std::size_t at_ = 0;
-  std::map<std::uint32_t, Transferring> under_way_;  ///< By handle.
+  std::unordered_map<std::uint32_t, Transferring> under_way_;  ///< By handle.
+  Places sources_, destinations_;                              ///< Of those under way.
 };
 
 }  // namespace

@@ -203,12 +203,13 @@ void MeshCompiler::emit_action(std::size_t index) {
     if (use == uses.end()) continue;
     post_receives(end, static_cast<std::size_t>(use - uses.begin()) + 1 + static_cast<std::size_t>(options_.credits));
   }
-  // What has arrived by now need not be kept.
-  std::erase_if(unfinished_, [&](const Unfinished& send) {
-    if (send.arrived_before > index) return false;
-    emitters_[send.rank].wait(send.handle);
-    return true;
-  });
+  // What has arrived by now need not be kept. A device's program waits in the order in which it has sent.
+  std::vector<Unfinished> arrived;
+  const auto later = unfinished_.upper_bound(index);
+  for (auto at = unfinished_.begin(); at != later; ++at) arrived.push_back(at->second);
+  unfinished_.erase(unfinished_.begin(), later);
+  std::ranges::sort(arrived, {}, &Unfinished::handle);
+  for (const Unfinished& send : arrived) emitters_[send.rank].wait(send.handle);
 }
 
 void MeshCompiler::emit_steps(int stage, ActionKind kind, int microbatch) {
@@ -256,7 +257,7 @@ void MeshCompiler::send(LocalId local_id, int microbatch) {
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       if (!end.transfer[r]) continue;
       const std::uint32_t handle = emitters_[r].start(*end.transfer[r], microbatch, outgoing.sources[r], std::nullopt);
-      unfinished_.push_back({arrived_before, r, handle});
+      unfinished_.insert({arrived_before, {r, handle}});
     }
   }
 }

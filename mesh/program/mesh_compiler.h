@@ -70,9 +70,8 @@ class MeshCompiler {
     std::size_t posted = 0;                              ///< Receives started so far.
     std::vector<std::optional<std::uint32_t>> transfer;  ///< By rank.
   };
-  /// A send that an action of this index, and those after it, need not wait for long.
+  /// A send under way.
   struct Unfinished {
-    std::size_t arrived_before = 0;
     std::size_t rank = 0;
     std::uint32_t handle = 0;
   };
@@ -157,7 +156,7 @@ class MeshCompiler {
   std::vector<std::map<LocalId, std::uint32_t>> parameters_;                 ///< Per rank: parameter -> buffer that ops read.
   std::map<LocalId, std::uint32_t> inputs_;                                  ///< Data inputs, equal index on every rank.
   std::vector<End> ends_;
-  std::vector<Unfinished> unfinished_;
+  std::multimap<std::size_t, Unfinished> unfinished_;  ///< By the action that need not wait for it long, nor those after it.
   std::vector<Outgoing> outgoing_;
   std::map<int, Recomputation> recomputations_;                  ///< By stage.
   std::vector<std::vector<std::uint32_t>> step_transfer_again_;  ///< As step_transfer_, for the second round.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/simulation/play.h"
 #include "mesh/program/compile.h"
 #include "mesh/program/memory_check.h"
 #include "mesh/program/stall.h"
@@ -13,30 +14,15 @@
 namespace weft::mesh {
 namespace {
 
-/// One execution of a transfer: all its participants must start it before any can complete it. (Weaker assumptions about who
-/// waits for whom would let more programs pass; none that the compiler makes needs them.)
-struct Rendezvous {
-  std::size_t participants = 0;
-  std::size_t started = 0;
-};
-
 using Key = std::pair<std::uint32_t, int>;  // op, microbatch
 
-/// Steps through all programs at once.
-class Rehearsal {
+/// What all programs start and wait for, as tasks that take no time. An execution of a transfer is a task too: all its
+/// participants must start it before any can complete it. (Weaker assumptions about who waits for whom would let more programs
+/// pass; none that the compiler makes needs them.)
+class Rendezvous {
  public:
-  explicit Rehearsal(const std::vector<Program>& programs) : programs_(programs), next_(programs.size(), 0) {
-    for (const Program& program : programs) {
-      std::vector<Key> keys(program.num_handles);
-      for (const Instruction& instruction : program.instructions) {
-        if (const auto* start = std::get_if<Start>(&instruction)) {
-          keys[start->handle] = {program.transfers[start->transfer].op, start->microbatch};
-          ++rendezvous_[keys[start->handle]].participants;
-          members_[keys[start->handle]].push_back(program.device);
-        }
-      }
-      keys_.push_back(std::move(keys));
-    }
+  explicit Rendezvous(const std::vector<Program>& programs) : programs_(programs) {
+    for (const Program& program : programs) add(program);
   }
 
   /// Every device that a transfer names as a peer must take part in each of its executions.
@@ -46,7 +32,7 @@ class Rehearsal {
         const auto* start = std::get_if<Start>(&instruction);
         if (start == nullptr) continue;
         const Transfer& transfer = program.transfers[start->transfer];
-        const auto& members = members_.at({transfer.op, start->microbatch});
+        const std::vector<transfer::DeviceId>& members = executions_.at({transfer.op, start->microbatch}).members;
         for (const transfer::DeviceId peer : transfer.part.peers()) {
           if (std::find(members.begin(), members.end(), peer) == members.end()) {
             throw_error(ErrorCode::kInternal,
@@ -58,44 +44,51 @@ class Rehearsal {
     }
   }
 
-  void run() {
-    bool moved = true;
-    while (moved) {
-      moved = false;
-      for (std::size_t device = 0; device < programs_.size(); ++device) moved = advance(device) || moved;
+  void check_finishes() const {
+    const TaskTimes times = play(tasks_);
+    if (times.all_over()) return;
+    std::vector<std::optional<std::size_t>> positions;
+    for (std::size_t p = 0; p < programs_.size(); ++p) {
+      const auto stuck =
+          std::ranges::find_if(waits_[p], [&](const PlacedWait& wait) { return !times.is_over[wait.task.value()]; });
+      positions.push_back(stuck == waits_[p].end() ? programs_[p].instructions.size() : stuck->place);
     }
-    std::vector<std::optional<std::size_t>> positions(next_.begin(), next_.end());
-    const bool finished =
-        std::equal(programs_.begin(), programs_.end(), next_.begin(),
-                   [](const Program& program, std::size_t next) { return next == program.instructions.size(); });
-    if (!finished) {
-      throw_error(ErrorCode::kInternal, "the programs '{}' cannot finish:{}", programs_.front().name,
-                  explain_stall(programs_, positions));
-    }
+    throw_error(ErrorCode::kInternal, "the programs '{}' cannot finish:{}", programs_.front().name,
+                explain_stall(programs_, positions));
   }
 
  private:
-  bool advance(std::size_t device) {
-    const Program& program = programs_[device];
-    bool moved = false;
-    while (next_[device] < program.instructions.size()) {
-      const Instruction& instruction = program.instructions[next_[device]];
-      if (const auto* start = std::get_if<Start>(&instruction)) ++rendezvous_[keys_[device][start->handle]].started;
-      if (const auto* wait = std::get_if<Wait>(&instruction)) {
-        const Rendezvous& meeting = rendezvous_[keys_[device][wait->handle]];
-        if (meeting.started < meeting.participants) break;
+  struct Execution {
+    TaskId task;
+    std::vector<transfer::DeviceId> members;
+  };
+  struct PlacedWait {
+    std::size_t place = 0;  ///< In the program.
+    TaskId task;
+  };
+
+  void add(const Program& program) {
+    TaskChain chain(tasks_);
+    std::vector<TaskId> executions(program.num_handles);
+    std::vector<PlacedWait>& waits = waits_.emplace_back();
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+      if (const auto* start = std::get_if<Start>(&program.instructions[i])) {
+        const auto [at, is_new] = executions_.try_emplace({program.transfers[start->transfer].op, start->microbatch});
+        if (is_new) at->second.task = tasks_.add();
+        at->second.members.push_back(program.device);
+        executions[start->handle] = at->second.task;
+        tasks_.wait(at->second.task, chain.append());
+      } else if (const auto* wait = std::get_if<Wait>(&program.instructions[i])) {
+        waits.push_back({i, chain.append()});
+        tasks_.wait(waits.back().task, executions[wait->handle]);
       }
-      ++next_[device];
-      moved = true;
     }
-    return moved;
   }
 
   const std::vector<Program>& programs_;
-  std::vector<std::size_t> next_;
-  std::vector<std::vector<Key>> keys_;  ///< Per program: handle -> transfer.
-  std::map<Key, Rendezvous> rendezvous_;
-  std::map<Key, std::vector<transfer::DeviceId>> members_;
+  TaskGraph tasks_;
+  std::map<Key, Execution> executions_;
+  std::vector<std::vector<PlacedWait>> waits_;  ///< By program.
 };
 
 void check_waits(const Program& program) {
@@ -123,9 +116,9 @@ void validate(const std::vector<Program>& programs) {
     check_waits(program);
     check_memory(program);
   }
-  Rehearsal rehearsal(programs);
-  rehearsal.check_matched();
-  rehearsal.run();
+  const Rendezvous rendezvous(programs);
+  rendezvous.check_matched();
+  rendezvous.check_finishes();
 }
 
 }  // namespace weft::mesh

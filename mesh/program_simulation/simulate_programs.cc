@@ -1,108 +1,102 @@
 #include "mesh/program_simulation/simulate_programs.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <map>
 #include <optional>
-#include <queue>
 #include <utility>
 
 #include "core/base/error.h"
-#include "mesh/program_simulation/internal/shared_links.h"
+#include "core/simulation/play.h"
 
 namespace weft::mesh {
 namespace {
 
-class Player {
+/// The programs and their traffic as tasks: every device a chain of computation, Starts and Waits; besides, what moves.
+class ProgramTasks {
  public:
-  Player(const std::vector<Program>& programs, const InstructionSeconds& seconds, const Traffic& traffic)
-      : programs_(programs), seconds_(seconds), traffic_(traffic), links_(traffic), devices_(programs.size()) {
+  ProgramTasks(const std::vector<Program>& programs, const InstructionSeconds& seconds, const Traffic& traffic)
+      : programs_(programs), traffic_(traffic), devices_(programs.size(), Device{TaskChain(tasks_)}) {
     if (seconds.size() != programs.size()) {
       throw_error(ErrorCode::kInvalidArgument, "{} programs, but times of {}", programs.size(), seconds.size());
     }
+    tasks_.links.rates = traffic.link_rates;
+    tasks_.links.queues = traffic.queue_places.size();
     for (std::size_t index = 0; index < programs.size(); ++index) {
       if (seconds[index].size() != programs[index].instructions.size()) {
         throw_error(ErrorCode::kInvalidArgument, "the program of {} has {} instructions, but times of {}",
                     programs[index].device_name, programs[index].instructions.size(), seconds[index].size());
       }
+      add_device(index, seconds[index]);
     }
-    for (std::size_t index = 0; index < programs.size(); ++index) find_parts(index);
+    for (std::size_t index = 0; index < programs.size(); ++index) find_instances(index);
+    add_movements();
   }
 
-  ProgramSimulation run() {
-    for (std::size_t index = 0; index < devices_.size(); ++index) resume_at(0, index);
-    while (true) {
-      const std::optional<double> end = links_.next_end();
-      if (end && (queue_.empty() || *end <= queue_.top().first)) {
-        now_ = *end;
-        links_.advance(now_);
-        moved(links_.take_ended());
-      } else if (!queue_.empty()) {
-        const auto [time, index] = queue_.top();
-        queue_.pop();
-        now_ = time;
-        advance(index);
-      } else {
-        break;
-      }
-    }
+  ProgramSimulation play() const {
+    const TaskTimes times = weft::play(tasks_);
     ProgramSimulation result;
     for (std::size_t index = 0; index < devices_.size(); ++index) {
-      check_done(index);
-      result.end.push_back(devices_[index].clock);
-      result.last_run.push_back(devices_[index].last_run);
-      result.step = std::max(result.step, devices_[index].clock);
+      check_done(index, times);
+      const auto end_of = [&](const std::optional<TaskId>& task) { return task ? times.end[task->value()] : 0; };
+      result.end.push_back(end_of(devices_[index].chain.last()));
+      result.last_run.push_back(end_of(devices_[index].last_run));
+      result.step = std::max(result.step, result.end.back());
     }
     return result;
   }
 
  private:
-  /// A device's part in a transfer, by program and handle.
-  struct PartId {
+  struct Device {
+    TaskChain chain;
+    std::optional<TaskId> last_run = {};          ///< Ends with the last Run.
+    std::vector<TaskId> starts = {}, waits = {};  ///< By handle.
+  };
+  /// A device's part in a transfer.
+  struct Part {
     std::size_t program = 0;
     std::uint32_t handle = 0;
   };
-  /// One of a movement's devices, and those behind it: they are done together.
+  /// One of a movement's devices, and those behind it: they have done with it together.
   struct Group {
-    std::vector<PartId> parts;
-    std::size_t open = 1;  ///< Parts that have not been started, and the movement itself.
-    bool first_started = false;
+    std::optional<Part> first;
+    std::vector<Part> all;
   };
   /// A movement of one microbatch.
   struct Instance {
     const Traffic::Movement* movement = nullptr;
-    std::size_t missing = 0;    ///< Devices that have not started it.
     std::vector<Group> groups;  ///< By device.
-    std::uint64_t order = 0;
-    enum class State : std::uint8_t { kStill, kMoving, kOver };
-    State state = State::kStill;
-    double left = 0;   ///< Bytes that have not begun to move.
-    double early = 0;  ///< Bytes that receivers keep until they start it.
-    double end = 0;
-  };
-  /// The movements in which a device takes part.
-  struct Part {
-    struct Role {
-      std::size_t instance = 0;
-      std::size_t group = 0;
-    };
-    std::vector<Role> roles;
-    std::size_t open = 0;
-    double end = 0;  ///< When the last of them that is done was.
-  };
-  struct Device {
-    std::size_t next = 0;
-    double clock = 0, last_run = 0;
-    std::vector<Part> parts;  ///< By handle.
-    bool blocked = false;     ///< In the Wait at `next`.
+    std::size_t order = 0;      ///< When its sender comes to it.
   };
 
-  /// Makes the parts of a program, and the movements that it is the first to know.
-  void find_parts(std::size_t index) {
-    const Program& program = programs_[index];
+  void add_device(std::size_t index, const std::vector<double>& seconds) {
+    const std::vector<Instruction>& instructions = programs_[index].instructions;
     Device& device = devices_[index];
-    device.parts.resize(program.num_handles);
+    device.starts.resize(programs_[index].num_handles);
+    device.waits.resize(programs_[index].num_handles);
+    std::size_t past_last_run = 0;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      if (std::holds_alternative<Run>(instructions[i])) past_last_run = i + 1;
+    }
+    double computes = 0;  // Since the last task.
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const auto* start = std::get_if<Start>(&instructions[i]);
+      const auto* wait = std::get_if<Wait>(&instructions[i]);
+      const bool computation = start == nullptr && wait == nullptr;
+      if (computation) computes += seconds[i];
+      const bool is_last_run = i + 1 == past_last_run;
+      if (is_last_run || (!computation && computes > 0) || i + 1 == instructions.size()) {
+        device.chain.append(computes);
+        computes = 0;
+      }
+      if (is_last_run) device.last_run = device.chain.last();
+      if (start != nullptr) device.starts[start->handle] = device.chain.append();
+      if (wait != nullptr) device.waits[wait->handle] = device.chain.append();
+    }
+  }
+
+  /// The movements in which a program takes part, those which it is the first to know among them.
+  void find_instances(std::size_t index) {
+    const Program& program = programs_[index];
     for (const Instruction& instruction : program.instructions) {
       const auto* start = std::get_if<Start>(&instruction);
       if (start == nullptr) continue;
@@ -114,21 +108,20 @@ class Player {
       const auto [first, is_new] = first_instance_.try_emplace({op, start->microbatch}, instances_.size());
       if (is_new) {
         for (const Traffic::Movement& movement : movements->second) {
-          const std::size_t devices = movement.devices.size();
-          instances_.push_back(
-              {.movement = &movement, .missing = devices, .groups = std::vector<Group>(devices), .left = movement.bytes});
+          instances_.push_back({&movement, std::vector<Group>(movement.devices.size()), 0});
         }
       }
-      Part& part = device.parts[start->handle];
+      ++starts_;
       for (std::size_t i = 0; i < movements->second.size(); ++i) {
-        const std::optional<std::size_t> group = group_of(program.device, movements->second[i]);
+        const Traffic::Movement& movement = movements->second[i];
+        const std::optional<std::size_t> group = group_of(program.device, movement);
         if (!group) continue;
-        Group& joined = instances_[first->second + i].groups[*group];
-        joined.parts.push_back({index, start->handle});
-        ++joined.open;
-        part.roles.push_back({first->second + i, *group});
+        Instance& instance = instances_[first->second + i];
+        const Part part{index, start->handle};
+        instance.groups[*group].all.push_back(part);
+        if (movement.devices[*group] == program.device) instance.groups[*group].first = part;
+        if (!movement.queue || movement.queue->device == program.device) instance.order = starts_;
       }
-      part.open = part.roles.size();
     }
   }
 
@@ -140,142 +133,91 @@ class Player {
     return static_cast<std::size_t>(found - movement.devices.begin());
   }
 
-  void resume_at(double time, std::size_t index) { queue_.push({time, index}); }
-
-  /// Runs a device on until something must be asked of the others.
-  void advance(std::size_t index) {
-    Device& device = devices_[index];
-    const Program& program = programs_[index];
-    device.clock = now_;
-    for (; device.next < program.instructions.size(); ++device.next) {
-      const Instruction& instruction = program.instructions[device.next];
-      const auto* start = std::get_if<Start>(&instruction);
-      const auto* wait = std::get_if<Wait>(&instruction);
-      if (start == nullptr && wait == nullptr) {
-        device.clock += seconds_[index][device.next];
-        if (std::holds_alternative<Run>(instruction)) device.last_run = device.clock;
-        continue;
-      }
-      if (device.clock > now_) return resume_at(device.clock, index);
-      if (start != nullptr) {
-        begin(program.device, device.parts[start->handle]);
-        continue;
-      }
-      const Part& part = device.parts[wait->handle];
-      device.blocked = part.open > 0;
-      if (device.blocked) return;
-      if (part.end > now_) return resume_at(part.end, index);
-    }
+  /// In the order in which their senders start them, which is that of their queues.
+  void add_movements() {
+    std::ranges::stable_sort(instances_, {}, &Instance::order);
+    for (const Instance& instance : instances_) add_movement(instance);
   }
 
-  void begin(transfer::DeviceId device, const Part& part) {
-    for (const Part::Role& role : part.roles) {
-      Instance& instance = instances_[role.instance];
-      if (instance.movement->devices[role.group] == device) begin_first(device, role);
-      if (--instance.groups[role.group].open == 0) end(instance, role.group);
-    }
-  }
-
-  void begin_first(transfer::DeviceId device, const Part::Role& role) {
-    Instance& instance = instances_[role.instance];
-    instance.groups[role.group].first_started = true;
-    const auto& queue = instance.movement->queue;
-    const bool sends = !queue || queue->device == device;
-    if (sends) instance.order = ++started_;
-    if (!sends) kept_[{queue->device, device}] -= instance.early;
-    if (--instance.missing == 0) {
-      if (instance.state == Instance::State::kStill) move(role.instance, instance.left);
-    } else if (sends && instance.movement->eager_chunk > 0) {
-      instance.early = room_for(instance);
-      if (instance.early > 0) move(role.instance, instance.early);
-    }
-  }
-
-  /// Takes the room for what moves of it before its receivers have started it.
-  double room_for(const Instance& instance) {
+  void add_movement(const Instance& instance) {
     const Traffic::Movement& movement = *instance.movement;
-    std::vector<double*> kept;
-    double room = movement.bytes;
-    for (std::size_t i = 0; i < movement.devices.size(); ++i) {
-      if (instance.groups[i].first_started) continue;
-      kept.push_back(&kept_[{movement.queue->device, movement.devices[i]}]);
-      room = std::min(room, traffic_.eager_budget - *kept.back());
+    Movement made;
+    made.amount = movement.bytes;
+    for (const auto& crossing : movement.crossings) made.crossings.push_back({crossing.link, crossing.times});
+    made.weight = movement.weight;
+    made.latency = movement.latency;
+    made.early_chunk = movement.eager_chunk;
+    const bool queued = movement.queue && !movement.crossings.empty();
+    if (queued) made.queue = {movement.queue->index, 1, places_in(*movement.queue)};
+    std::vector<TaskId> waits;
+    for (std::size_t i = 0; i < instance.groups.size(); ++i) {
+      const transfer::DeviceId device = movement.devices[i];
+      const std::optional<Part>& first = instance.groups[i].first;
+      const TaskId start = first ? start_of(*first) : never();
+      if (queued && device != movement.queue->device) made.receivers.push_back({start, buffer(movement.queue->device, device)});
+      else waits.push_back(start);
     }
-    if (room < movement.bytes) room = std::max(0.0, std::floor(room / movement.eager_chunk) * movement.eager_chunk);
-    for (double* one : kept) *one += room;
-    return room;
-  }
-
-  void move(std::size_t number, double bytes) {
-    Instance& instance = instances_[number];
-    if (instance.movement->crossings.empty()) return over(number);
-    instance.state = Instance::State::kMoving;
-    instance.left -= bytes;
-    links_.advance(now_);
-    links_.add(number, *instance.movement, instance.order, bytes);
-  }
-
-  /// What was on the links is there.
-  void moved(std::size_t number) {
-    Instance& instance = instances_[number];
-    if (instance.left == 0) return over(number);
-    instance.state = Instance::State::kStill;
-    if (instance.missing == 0) move(number, instance.left);
-  }
-
-  void over(std::size_t number) {
-    Instance& instance = instances_[number];
-    instance.state = Instance::State::kOver;
-    instance.end = now_ + instance.movement->latency;
-    for (std::size_t group = 0; group < instance.groups.size(); ++group) {
-      if (--instance.groups[group].open == 0) end(instance, group);
+    const TaskId task = tasks_.add(std::move(made));
+    for (const TaskId start : waits) tasks_.wait(task, start);
+    for (const Group& group : instance.groups) {
+      for (const Part& part : group.all) {
+        const TaskId wait = devices_[part.program].waits[part.handle];
+        tasks_.wait(wait, task);
+        for (const Part& other : group.all) tasks_.wait(wait, start_of(other));
+      }
     }
   }
 
-  /// A group of a movement is done.
-  void end(const Instance& instance, std::size_t group) {
-    for (const PartId& id : instance.groups[group].parts) {
-      Device& device = devices_[id.program];
-      Part& part = device.parts[id.handle];
-      part.end = std::max({part.end, instance.end, now_});
-      if (--part.open > 0 || !device.blocked) continue;
-      if (std::get<Wait>(programs_[id.program].instructions[device.next]).handle != id.handle) continue;
-      device.blocked = false;
-      resume_at(part.end, id.program);
-    }
+  double places_in(const Traffic::Movement::Queue& queue) const {
+    return static_cast<double>(queue.places != 0 ? queue.places : traffic_.queue_places.at(queue.index));
   }
 
-  void check_done(std::size_t index) const {
+  TaskId start_of(const Part& part) const { return devices_[part.program].starts[part.handle]; }
+
+  /// What no program starts.
+  TaskId never() {
+    if (!never_) {
+      never_ = tasks_.add();
+      tasks_.wait(*never_, *never_);
+    }
+    return *never_;
+  }
+
+  /// What `to` keeps of `from`'s.
+  std::uint32_t buffer(transfer::DeviceId from, transfer::DeviceId to) {
+    const auto [at, is_new] = buffers_.try_emplace({from, to}, static_cast<std::uint32_t>(buffers_.size()));
+    if (is_new) tasks_.links.buffers.push_back(traffic_.eager_budget);
+    return at->second;
+  }
+
+  void check_done(std::size_t index, const TaskTimes& times) const {
     const Program& program = programs_[index];
-    if (devices_[index].next == program.instructions.size()) return;
-    const auto& wait = std::get<Wait>(program.instructions[devices_[index].next]);
+    const Device& device = devices_[index];
+    if (const auto last = device.chain.last(); !last || times.is_over[last->value()]) return;
     for (const Instruction& instruction : program.instructions) {
       const auto* start = std::get_if<Start>(&instruction);
-      if (start == nullptr || start->handle != wait.handle) continue;
+      if (start == nullptr || times.is_over[device.waits[start->handle].value()]) continue;
       throw_error(ErrorCode::kInvalidArgument, "the programs cannot finish: {} waits for '{}' of microbatch {}",
                   program.device_name, program.transfers[start->transfer].name, start->microbatch);
     }
   }
 
   const std::vector<Program>& programs_;
-  const InstructionSeconds& seconds_;
   const Traffic& traffic_;
-  SharedLinks links_;
+  TaskGraph tasks_;
   std::vector<Device> devices_;
   std::map<std::pair<std::uint32_t, int>, std::size_t> first_instance_;  ///< By (op, microbatch).
   std::vector<Instance> instances_;
-  using Event = std::pair<double, std::size_t>;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;      ///< Devices that go on at a time.
-  std::map<std::pair<transfer::DeviceId, transfer::DeviceId>, double> kept_;  ///< Bytes of the first that the second keeps.
-  std::uint64_t started_ = 0;
-  double now_ = 0;
+  std::map<std::pair<transfer::DeviceId, transfer::DeviceId>, std::uint32_t> buffers_;
+  std::optional<TaskId> never_;
+  std::size_t starts_ = 0;
 };
 
 }  // namespace
 
 ProgramSimulation simulate_programs(const std::vector<Program>& programs, const InstructionSeconds& seconds,
                                     const Traffic& traffic) {
-  return Player(programs, seconds, traffic).run();
+  return ProgramTasks(programs, seconds, traffic).play();
 }
 
 }  // namespace weft::mesh

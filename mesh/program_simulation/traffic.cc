@@ -18,7 +18,8 @@ constexpr std::uint64_t kEagerChunk = 256 * 1024;
 /// A transfer as all who take part in it see it.
 struct WholeTransfer {
   std::map<transfer::FlowId, transfer::Flow> flows;
-  std::set<transfer::DeviceId> reducing;  ///< Devices that add up what flows bring.
+  std::set<transfer::DeviceId> reducing;             ///< Devices that add up what flows bring.
+  std::map<transfer::DeviceId, std::size_t> places;  ///< See DevicePart::egress_places.
 };
 
 /// Puts the edges of a flow in order, parents before their children.
@@ -40,7 +41,8 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
     for (const Transfer& transfer : program.transfers) {
       WholeTransfer& whole = result[transfer.op];
       if (!transfer.part.reductions.empty()) whole.reducing.insert(program.device);
-      for (const transfer::Stream& stream : transfer.part.streams) {
+      whole.places[program.device] = transfer.part.egress_places;
+      for (const transfer::FlowRole& stream : transfer.part.streams) {
         transfer::Flow& flow = whole.flows[stream.flow];
         flow.id = stream.flow;
         flow.bytes = stream.bytes;
@@ -84,7 +86,7 @@ class TrafficMaker {
         if (!flows.empty()) movements.push_back(movement(flows));
         continue;
       }
-      for (const transfer::Flow& flow : flows) movements.push_back(movement_of(flow));
+      for (const transfer::Flow& flow : flows) movements.push_back(movement_of(flow, whole));
     }
     return std::move(traffic_);
   }
@@ -99,7 +101,7 @@ class TrafficMaker {
       for (const transfer::FlowEdge& edge : flow.edges) devices.insert(edge.child);
     }
     result.devices.assign(devices.begin(), devices.end());
-    const transfer::Simulation alone = transfer::simulate(flows, topology_, network_);
+    const transfer::FlowSimulation alone = transfer::simulate(flows, topology_, network_);
     for (const auto* bytes : {&alone.egress_bytes, &alone.ingress_bytes}) {
       for (const double one : *bytes) result.bytes = std::max(result.bytes, one);
     }
@@ -117,11 +119,11 @@ class TrafficMaker {
     return result;
   }
 
-  Traffic::Movement movement_of(const transfer::Flow& flow) const {
+  Traffic::Movement movement_of(const transfer::Flow& flow, const WholeTransfer& whole) const {
     Traffic::Movement result = movement({&flow, 1});
     const std::optional<transfer::DeviceId> sender = sender_of(flow);
     if (!sender) return result;
-    result.queue = {sender->value(), *sender};
+    result.queue = {sender->value(), *sender, whole.places.at(*sender)};
     result.weight = weights_[sender->value()];
     const auto straight = [&](const transfer::FlowEdge& edge) { return edge.parent == *sender || !between_hosts(edge); };
     if (*sender == flow.root && flow.chunk_bytes <= kEagerChunk && std::ranges::all_of(flow.edges, straight))
@@ -180,7 +182,7 @@ double busiest_link_seconds(const std::vector<Program>& programs, const transfer
     for (const Instruction& instruction : program.instructions) {
       const Start* start = std::get_if<Start>(&instruction);
       if (start == nullptr) continue;
-      for (const transfer::Stream& stream : program.transfers.at(start->transfer).part.streams) {
+      for (const transfer::FlowRole& stream : program.transfers.at(start->transfer).part.streams) {
         for (const transfer::DeviceId child : stream.children) {
           const transfer::HostId there = topology.host_of(child);
           if (there == here) continue;

@@ -32,6 +32,7 @@ struct Traffic {
     struct Queue {
       std::uint32_t index = 0;
       transfer::DeviceId device;
+      std::size_t places = 0;  ///< It moves while fewer than these come before it; 0: as `queue_places` says.
     };
     std::optional<Queue> queue;
     /// Of a flow that crosses the network straight from the queue's device: the size of its messages, if receivers keep them
@@ -60,7 +61,7 @@ struct TrafficOptions {
 };
 
 /// The traffic of programs that were compiled together: a link each way per host (egress of host h: 2h, ingress: 2h + 1), a queue
-/// per device as the executor keeps it (transfer::EgressRule). Links inside hosts are free.
+/// per device as the executor keeps it (transfer::EgressRule, unless the plan says how many places). Links inside hosts are free.
 ///
 /// The devices of a host do not share its link quite alike: each gets a tenth less than the one before it. TCP connections
 /// through one queue share by their windows, which differ and keep doing so. Were all alike, replicas would stay in step for

@@ -9,8 +9,8 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "mesh/runtime/internal/async_execution.h"
 #include "mesh/runtime/internal/collective_step.h"
-#include "mesh/runtime/internal/detached_step.h"
 #include "mesh/runtime/internal/notice.h"
 
 namespace weft::mesh {
@@ -40,7 +40,7 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
     WEFT_CHECK(program.collective_order.empty(), "{} computes inside its calls", program.device_name);
     return;
   }
-  device_ = std::make_unique<DetachedStep>(*resources.copies, resources.stream, program.num_handles, inbox_, wake_);
+  device_ = std::make_unique<AsyncExecution>(*resources.copies, resources.stream, program.num_handles, inbox_, wake_);
   graphs_ = &resources.storage.graphs().of(program);
   timeline_.compute(begun_);
   if (program.collective_order.empty()) return;
@@ -97,7 +97,7 @@ Interpreter::Progress Interpreter::go_on() {
   if (collectives_) collectives_->poll();
   while (next_ < program_.instructions.size()) {
     if (resources_.board != nullptr) resources_.board->enter(next_, resources_.clock.now());
-    if (queue_stretch()) {
+    if (queue_segment()) {
       if (resources_.board != nullptr) resources_.board->finished();
       continue;
     }
@@ -266,7 +266,8 @@ void Interpreter::begin_transfer(std::uint32_t handle, const HostBuffers& buffer
   }
   const transfer::TransferId id{resources_.epoch, request_.run, transfer.op, static_cast<std::uint32_t>(start.microbatch + 1)};
   try {
-    resources_.engine.start(transfer.part, id, {&buffers.source, 1}, {&buffers.destination, 1}, {},
+    const transfer::TransferLimits limits{.stands_back = resources_.stands_back};
+    resources_.engine.start(transfer.part, id, {&buffers.source, 1}, {&buffers.destination, 1}, limits,
                             [inbox = inbox_, handle, wake = wake_](const transfer::TransferReport& report) {
                               {
                                 const std::lock_guard lock(inbox->mutex);

@@ -24,7 +24,7 @@
 namespace weft::mesh {
 
 class CollectiveStep;
-class DetachedStep;
+class AsyncExecution;
 struct HostBuffers;
 struct Inbox;
 struct Notice;
@@ -42,6 +42,7 @@ struct Resources {
   /// Of one whose library reaches other devices, with the communicators that programs need; null for others.
   CollectiveEngine* collectives = nullptr;
   ProgressBoard* board = nullptr;  ///< Where it leaves word of what it is at; null: nobody asks.
+  bool stands_back = false;        ///< Its transfers let those of other programs go first.
 };
 
 /// Runs one execution of a program: a state machine that never blocks.
@@ -101,8 +102,8 @@ class Interpreter final {
   bool execute(const Accumulate& accumulate);
   bool execute(const Norm& norm);
   bool execute(const Update& update);
-  /// Queues all of the stretch that begins at the next instruction, if one does; whether it did.
-  bool queue_stretch();
+  /// Queues all of the segment that begins at the next instruction, if one does; whether it did.
+  bool queue_segment();
   void reach(const Mark& mark);
   void begin_transfer(std::uint32_t handle, const HostBuffers& buffers);
   void take_messages();
@@ -131,7 +132,7 @@ class Interpreter final {
   StepTimeline timeline_;
   double grad_norm_ = 0;
   std::optional<std::uint32_t> first_not_finite_;  ///< See StepReport.
-  std::unique_ptr<DetachedStep> device_;           ///< Null for a device that computes inside its calls.
+  std::unique_ptr<AsyncExecution> device_;         ///< Null for a device that computes inside its calls.
   StepGraphs::Graphs* graphs_ = nullptr;           ///< Of a device that runs by itself.
   std::unique_ptr<CollectiveStep> collectives_;    ///< Null for a program without device collectives.
 };

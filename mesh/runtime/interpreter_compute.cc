@@ -1,22 +1,22 @@
-// What the interpreter has the device compute: ops, one by one or as recorded stretches, and the optimizer's step.
+// What the interpreter has the device compute: ops, one by one or as recorded segments, and the optimizer's step.
 #include <algorithm>
 #include <cmath>
 #include <variant>
 
-#include "mesh/runtime/internal/detached_step.h"
+#include "mesh/runtime/internal/async_execution.h"
 #include "mesh/runtime/interpreter.h"
 
 namespace weft::mesh {
 
-bool Interpreter::queue_stretch() {
-  const Stretch* const stretch = graphs_ == nullptr ? nullptr : graphs_->beginning_at(next_);
-  if (stretch == nullptr) return false;
-  graphs_->queue(*stretch, resources_.stream, [&] {
-    for (std::size_t i = stretch->begin; i < stretch->end; ++i) {
+bool Interpreter::queue_segment() {
+  const CaptureSegment* const segment = graphs_ == nullptr ? nullptr : graphs_->beginning_at(next_);
+  if (segment == nullptr) return false;
+  graphs_->queue(*segment, resources_.stream, [&] {
+    for (std::size_t i = segment->begin; i < segment->end; ++i) {
       std::visit([&](const auto& instruction) { execute(instruction); }, program_.instructions[i]);
     }
   });
-  next_ = stretch->end;
+  next_ = segment->end;
   return true;
 }
 

@@ -17,9 +17,11 @@ namespace weft::mesh {
 /// What a device is at, and what it has done so far: a beat of its progress. A value; travels.
 struct DeviceProgress {
   ProgramPosition position;
-  std::uint64_t finished = 0;     ///< Instructions and handlers, and what its device has told of, since its process began.
-  std::uint64_t moved_bytes = 0;  ///< By its transfers, in and out, since its process began.
-  std::uint64_t arriving = 0;     ///< Chunks on their way into memory here: a long one shows no bytes before its end.
+  std::uint64_t finished = 0;  ///< Instructions and handlers, and what its device has told of, since its process began.
+  /// By its transfers, in and out, and over the network to it, where a chunk counts while it comes and not only when it is whole.
+  /// To tell whether anything moves; not an amount.
+  std::uint64_t moved_bytes = 0;
+  std::uint64_t arriving = 0;  ///< Chunks on their way into memory here.
   /// The device thread is inside an instruction or a handler, or the device works by itself (an event is pending): something
   /// that takes its time, and that nobody else can help along.
   bool inside = false;

@@ -8,21 +8,21 @@
 namespace weft::mesh {
 
 StepGraphs::Graphs::Graphs(StepGraphs& all, const Program& program)
-    : all_(all), instructions_(program.instructions.size()), stretches_(find_stretches(program)) {
-  for (const Stretch& stretch : stretches_) {
-    if (stretch.work >= recorded_.size()) recorded_.resize(stretch.work + 1);
+    : all_(all), instructions_(program.instructions.size()), segments_(find_capture_segments(program)) {
+  for (const CaptureSegment& segment : segments_) {
+    if (segment.work >= recorded_.size()) recorded_.resize(segment.work + 1);
   }
 }
 
-const Stretch* StepGraphs::Graphs::beginning_at(std::size_t instruction) const {
-  const auto at = std::ranges::lower_bound(stretches_, instruction, {}, &Stretch::begin);
-  return at != stretches_.end() && at->begin == instruction ? &*at : nullptr;
+const CaptureSegment* StepGraphs::Graphs::beginning_at(std::size_t instruction) const {
+  const auto at = std::ranges::lower_bound(segments_, instruction, {}, &CaptureSegment::begin);
+  return at != segments_.end() && at->begin == instruction ? &*at : nullptr;
 }
 
-void StepGraphs::Graphs::queue(const Stretch& stretch, Stream& stream, const std::function<void()>& work) {
-  Recorded& recorded = recorded_[stretch.work];
+void StepGraphs::Graphs::queue(const CaptureSegment& segment, Stream& stream, const std::function<void()>& work) {
+  Recorded& recorded = recorded_[segment.work];
   if (recorded.recording != nullptr) return stream.replay(*recorded.recording);
-  const std::size_t instructions = stretch.end - stretch.begin;
+  const std::size_t instructions = segment.end - segment.begin;
   if (!recorded.queued_before || !all_.records_ || instructions > all_.room_) {
     work();
     recorded.queued_before = true;

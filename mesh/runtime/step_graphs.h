@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "core/device/device.h"
+#include "mesh/program/capture_segments.h"
 #include "mesh/program/program.h"
-#include "mesh/program/stretches.h"
 
 namespace weft::mesh {
 
-/// What a stream has recorded of the stretches of programs (CUDA graphs), each of which is then queued at the cost of one call:
+/// What a stream has recorded of the segments of programs (CUDA graphs), each of which is then queued at the cost of one call:
 /// queued as it is when it is met first, recorded the second time, replayed from then on.
 ///
 /// Owned by the Storage whose memory the recordings point to, which forgets them when that moves or a program is replaced. Used
@@ -33,11 +33,11 @@ class StepGraphs final {
   class Graphs final {
    public:
     Graphs(StepGraphs& all, const Program& program);
-    /// The stretch that begins with this instruction; null if none does.
-    const Stretch* beginning_at(std::size_t instruction) const;
-    /// Queues the stretch's work: calls `work`, which queues it, or replays what that queued before. Throws what `work` throws;
+    /// The segment that begins with this instruction; null if none does.
+    const CaptureSegment* beginning_at(std::size_t instruction) const;
+    /// Queues the segment's work: calls `work`, which queues it, or replays what that queued before. Throws what `work` throws;
     /// then nothing is recorded.
-    void queue(const Stretch& stretch, Stream& stream, const std::function<void()>& work);
+    void queue(const CaptureSegment& segment, Stream& stream, const std::function<void()>& work);
 
    private:
     friend class StepGraphs;
@@ -48,8 +48,8 @@ class StepGraphs final {
     };
     StepGraphs& all_;
     std::size_t instructions_;  ///< Of the program.
-    std::vector<Stretch> stretches_;
-    std::vector<Recorded> recorded_;  ///< By Stretch::work.
+    std::vector<CaptureSegment> segments_;
+    std::vector<Recorded> recorded_;  ///< By CaptureSegment::work.
   };
 
   /// The program's, good until one of its name is forgotten.

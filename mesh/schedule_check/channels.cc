@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "core/simulation/task_graph.h"
 
 namespace weft::mesh {
 namespace {
@@ -26,45 +28,21 @@ Lane lane_of(const Operation& half, ChannelModel model) {
   return {0, 0, 0, 0};
 }
 
-/// Operations as nodes; arcs from what must come first. The halves of a rendezvous are one node. There is no choice in static
-/// lists, so they can finish if and only if this graph has no cycle.
+/// Operations as tasks that wait for what must come first. The halves of a rendezvous are one task. There is no choice in static
+/// lists, so they can finish if and only if these tasks can.
 class Waits {
  public:
   Waits(const LoweredSchedule& lowered, ChannelModel model, int buffers) : lowered_(lowered) {
-    number(buffers == 0);
+    add_tasks(buffers == 0);
     for (std::size_t actor = 0; actor < lowered.size(); ++actor) chain(actor, model);
     if (buffers > 0) bound(static_cast<std::size_t>(buffers));
   }
 
   std::string cycle() const {
-    std::vector<int> waiting(before_.size(), 0), free;
-    std::vector<std::vector<int>> after(before_.size());
-    for (std::size_t node = 0; node < before_.size(); ++node) {
-      waiting[node] = static_cast<int>(before_[node].size());
-      for (const int first : before_[node]) after[static_cast<std::size_t>(first)].push_back(static_cast<int>(node));
-      if (waiting[node] == 0) free.push_back(static_cast<int>(node));
-    }
-    for (std::size_t at = 0; at < free.size(); ++at) {
-      for (const int next : after[static_cast<std::size_t>(free[at])]) {
-        if (--waiting[static_cast<std::size_t>(next)] == 0) free.push_back(next);
-      }
-    }
-    const auto blocked = std::ranges::find_if(waiting, [](int count) { return count > 0; });
-    if (blocked == waiting.end()) return "";
-    std::vector<int> path, place(before_.size(), -1);
-    int node = static_cast<int>(blocked - waiting.begin());
-    while (place[static_cast<std::size_t>(node)] < 0) {
-      place[static_cast<std::size_t>(node)] = static_cast<int>(path.size());
-      path.push_back(node);
-      for (const int first : before_[static_cast<std::size_t>(node)]) {
-        if (waiting[static_cast<std::size_t>(first)] > 0) node = first;
-      }
-    }
+    const std::vector<TaskId> cycle = find_cycle(tasks_);
     std::string text;
-    for (std::size_t i = static_cast<std::size_t>(place[static_cast<std::size_t>(node)]); i < path.size(); ++i) {
-      text += (text.empty() ? "" : " <- ") + name(path[i]);
-    }
-    return text + " <- " + name(node);
+    for (const TaskId task : cycle) text += name(task) + " <- ";
+    return cycle.empty() ? "" : text + name(cycle.front());
   }
 
  private:
@@ -73,65 +51,65 @@ class Waits {
   using Place = std::pair<std::size_t, std::size_t>;
 
   /// "1RECV_F0 on 1 = 0SEND_F0 on 0" for a rendezvous.
-  std::string name(int node) const {
+  std::string name(TaskId task) const {
     std::string text;
-    for (const auto& [actor, at] : places_[static_cast<std::size_t>(node)]) {
+    for (const auto& [actor, at] : places_[task.value()]) {
       text += fmt::format("{}{} on {}", text.empty() ? "" : " = ", to_string(lowered_[actor][at]), actor);
     }
     return text;
   }
 
-  void number(bool rendezvous) {
-    std::map<Tag, int> shared;
+  void add_tasks(bool rendezvous) {
+    std::map<Tag, TaskId> shared;
     for (std::size_t actor = 0; actor < lowered_.size(); ++actor) {
-      nodes_.emplace_back();
+      std::vector<TaskId>& own = operations_.emplace_back();
       for (const Operation& one : lowered_[actor]) {
-        int node = static_cast<int>(places_.size());
-        if (one.what != Operation::What::kRun && rendezvous) {
-          node = shared.try_emplace({one.edge, one.backward, one.microbatch}, node).first->second;
-        }
-        nodes_.back().push_back(node);
-        if (node == static_cast<int>(places_.size())) {
+        const Tag tag{one.edge, one.backward, one.microbatch};
+        const bool is_half = one.what != Operation::What::kRun && rendezvous;
+        if (is_half && shared.contains(tag)) {
+          own.push_back(shared.at(tag));
+        } else {
+          own.push_back(tasks_.add());
           places_.emplace_back();
-          before_.emplace_back();
+          if (is_half) shared.emplace(tag, own.back());
         }
-        places_[static_cast<std::size_t>(node)].push_back({actor, nodes_.back().size() - 1});
+        places_[own.back().value()].push_back({actor, own.size() - 1});
       }
     }
   }
 
-  void add(int first, int then) {
-    if (first != then) before_[static_cast<std::size_t>(then)].push_back(first);
+  void wait(TaskId then, std::optional<TaskId> first) {
+    if (first && *first != then) tasks_.wait(then, *first);
   }
 
   void chain(std::size_t actor, ChannelModel model) {
-    std::map<Lane, int> last_of_lane;
-    int last_run = -1, last = -1;
+    std::map<Lane, TaskId> last_of_lane;
+    std::optional<TaskId> last_run, last;
     for (std::size_t i = 0; i < lowered_[actor].size(); ++i) {
       const Operation& one = lowered_[actor][i];
-      const int node = nodes_[actor][i];
+      const TaskId task = operations_[actor][i];
       if (model == ChannelModel::kBlocking) {
-        if (last >= 0) add(last, node);
-        last = node;
+        wait(task, last);
+        last = task;
         continue;
       }
       if (one.what == Operation::What::kRun) {
-        if (last_run >= 0) add(last_run, node);
-        last_run = node;
-        made_by_[{static_cast<int>(actor), one.action.stage, one.action.microbatch, pass(one.action.kind)}] = node;
+        wait(task, last_run);
+        last_run = task;
+        made_by_[{static_cast<int>(actor), one.action.stage, one.action.microbatch, pass(one.action.kind)}] = task;
         continue;
       }
-      const auto [lane, fresh] = last_of_lane.try_emplace(lane_of(one, model), node);
-      if (!fresh) add(lane->second, node);
-      lane->second = node;
+      const auto [lane, fresh] = last_of_lane.try_emplace(lane_of(one, model), task);
+      if (!fresh) wait(task, lane->second);
+      lane->second = task;
     }
     if (model == ChannelModel::kBlocking) return;
     for (std::size_t i = 0; i < lowered_[actor].size(); ++i) {
       const Operation& one = lowered_[actor][i];
       if (one.what == Operation::What::kRun) continue;
-      const int run = made_by_.at({static_cast<int>(actor), one.action.stage, one.action.microbatch, pass(one.action.kind)});
-      if (one.what == Operation::What::kSend) add(run, nodes_[actor][i]);
-      else add(nodes_[actor][i], run);
+      const TaskId run = made_by_.at({static_cast<int>(actor), one.action.stage, one.action.microbatch, pass(one.action.kind)});
+      if (one.what == Operation::What::kSend) wait(operations_[actor][i], run);
+      else wait(run, operations_[actor][i]);
     }
   }
 
@@ -139,13 +117,13 @@ class Waits {
 
   /// A receive waits for its send; a send for the receive that frees its buffer.
   void bound(std::size_t buffers) {
-    std::map<std::pair<int, bool>, std::vector<int>> receives;
-    std::map<Tag, int> sends;
+    std::map<std::pair<int, bool>, std::vector<TaskId>> receives;
+    std::map<Tag, TaskId> sends;
     for (std::size_t actor = 0; actor < lowered_.size(); ++actor) {
       for (std::size_t i = 0; i < lowered_[actor].size(); ++i) {
         const Operation& one = lowered_[actor][i];
-        if (one.what == Operation::What::kSend) sends[{one.edge, one.backward, one.microbatch}] = nodes_[actor][i];
-        if (one.what == Operation::What::kReceive) receives[{one.edge, one.backward}].push_back(nodes_[actor][i]);
+        if (one.what == Operation::What::kSend) sends[{one.edge, one.backward, one.microbatch}] = operations_[actor][i];
+        if (one.what == Operation::What::kReceive) receives[{one.edge, one.backward}].push_back(operations_[actor][i]);
       }
     }
     std::map<std::pair<int, bool>, std::size_t> sent;
@@ -154,22 +132,22 @@ class Waits {
         const Operation& one = lowered_[actor][i];
         if (one.what == Operation::What::kReceive) {
           if (const auto send = sends.find({one.edge, one.backward, one.microbatch}); send != sends.end()) {
-            add(send->second, nodes_[actor][i]);
+            wait(operations_[actor][i], send->second);
           }
         } else if (one.what == Operation::What::kSend) {
           const std::size_t n = sent[{one.edge, one.backward}]++;
-          const std::vector<int>& freed = receives[{one.edge, one.backward}];
-          if (n >= buffers && n - buffers < freed.size()) add(freed[n - buffers], nodes_[actor][i]);
+          const std::vector<TaskId>& freed = receives[{one.edge, one.backward}];
+          if (n >= buffers && n - buffers < freed.size()) wait(operations_[actor][i], freed[n - buffers]);
         }
       }
     }
   }
 
   const LoweredSchedule& lowered_;
-  std::vector<std::vector<int>> nodes_;  ///< Per actor and place.
-  std::vector<std::vector<Place>> places_;
-  std::vector<std::vector<int>> before_;
-  std::map<std::tuple<int, int, int, int>, int> made_by_;
+  TaskGraph tasks_;
+  std::vector<std::vector<TaskId>> operations_;  ///< By actor and place.
+  std::vector<std::vector<Place>> places_;       ///< By task.
+  std::map<std::tuple<int, int, int, int>, TaskId> made_by_;
 };
 
 }  // namespace

@@ -72,7 +72,7 @@ class Checker {
   }
 
   void simulated() {
-    const Simulation simulation = simulate(schedule_, costs_);
+    const ScheduleSimulation simulation = simulate(schedule_, costs_);
     std::string over;
     for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
       const SimulatedActor& one = simulation.actors[actor];
@@ -170,7 +170,7 @@ std::string find_unordered_edge(const Schedule& schedule, std::span<const StageE
   return "";
 }
 
-std::string find_leak(const Simulation& simulation) {
+std::string find_leak(const ScheduleSimulation& simulation) {
   for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
     const std::vector<MemoryLevel>& levels = simulation.actors[actor].memory;
     double most = 0;

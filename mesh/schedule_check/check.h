@@ -61,6 +61,6 @@ ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& cos
 // Single properties: "" or what is wrong.
 std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> edges);       ///< kLocalOrder
 std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges);  ///< kEdgeMonotone
-std::string find_leak(const Simulation& simulation);                                          ///< kLifetime; needs details
+std::string find_leak(const ScheduleSimulation& simulation);                                  ///< kLifetime; needs details
 
 }  // namespace weft::mesh

@@ -97,7 +97,7 @@ std::vector<Move> moves_into_gaps(const Judge::Look& look) {
 
 }  // namespace
 
-std::optional<Simulation> Judge::simulated(const Schedule& schedule, bool details) {
+std::optional<ScheduleSimulation> Judge::simulated(const Schedule& schedule, bool details) {
   SimulationOptions options = request_.simulation;
   options.details = details;
   try {
@@ -121,7 +121,7 @@ Judge::Verdict Judge::judge(const Schedule& schedule, double longest_step) {
 Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
   if (quick_) return verdict_of(quick_->play(schedule, std::numeric_limits<double>::infinity(), true));
-  const std::optional<Simulation> simulation = simulated(schedule, false);
+  const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
   Verdict verdict{{simulation->step, simulation->mean_end}, simulation->makespan, simulation->peak(), true, true};
   for (std::size_t actor = 0; actor < simulation->actors.size(); ++actor) {
@@ -144,7 +144,7 @@ Judge::Look Judge::look(const Schedule& schedule) {
     look.held_up_by_order = quick_->held_up_by_order(schedule);
     return look;
   }
-  const std::optional<Simulation> simulation = simulated(schedule, true);
+  const std::optional<ScheduleSimulation> simulation = simulated(schedule, true);
   if (!simulation) return look;
   for (const SimulatedActor& actor : simulation->actors) {
     look.spans.emplace_back();

@@ -250,8 +250,8 @@ std::optional<PeriodicPattern> find_pattern(const SearchRequest& request, double
 bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern) {
   if (request.memory_of_actor.empty()) return true;
   const double near = 1e-9 * pattern.period;
-  // By actor: at what time of the period memory changes, and by how much; and what is held as it begins.
-  std::vector<std::vector<std::pair<double, double>>> changes(request.memory_of_actor.size());
+  // By actor: what changes within a period, and what is held as it begins.
+  std::vector<MemorySweep> memory(request.memory_of_actor.size());
   std::vector<double> held(request.memory_of_actor.size(), 0);
   for (std::size_t s = 0; s < pattern.starts.size(); ++s) {
     const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
@@ -260,7 +260,7 @@ bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern
     const auto change = [&](double time, double amount) {
       const double periods = std::floor((time + near) / pattern.period);
       held[actor] -= periods * amount;
-      changes[actor].emplace_back(std::max(0.0, time - periods * pattern.period), amount);
+      memory[actor].change(std::max(0.0, time - periods * pattern.period), amount);
     };
     change(taken, costs.activations);
     if (costs.recomputes) {
@@ -272,13 +272,9 @@ bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern
     change(pattern.starts[s][kW] + seconds_of(request, s, kW) - near, -costs.for_weight_grad);
   }
   for (std::size_t actor = 0; actor < held.size(); ++actor) {
-    std::ranges::sort(changes[actor]);
     // Microbatches that began in earlier periods are counted by those that began after them.
-    double most = held[actor], now = held[actor];
-    for (const auto& [time, amount] : changes[actor]) {
-      now += amount;
-      most = std::max(most, now);
-    }
+    memory[actor].change(-pattern.period, held[actor]);
+    const double most = memory[actor].peak();
     if (most > request.memory_of_actor[actor] * (1 + 1e-9)) return false;
   }
   return true;

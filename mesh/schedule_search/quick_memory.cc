@@ -33,16 +33,11 @@ void QuickSimulation::sweep_activations(const Schedule& schedule, Outcome& outco
 
 /// Tensors come and go at times of their own.
 void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
-  for (auto& changes : changes_) changes.clear();
-  const auto hold = [&](int actor, double from, double to, double bytes) {
-    if (to <= from || bytes == 0) return;
-    changes_[static_cast<std::size_t>(actor)].emplace_back(from, bytes);
-    changes_[static_cast<std::size_t>(actor)].emplace_back(to, -bytes);
-  };
+  for (MemorySweep& memory : memory_) memory.clear();
   // By stage, what each microbatch's F and input gradient made when; for hand-overs on one actor.
   std::vector<double> forward_end(stages_.size() * microbatches_), input_end(stages_.size() * microbatches_);
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
-    auto& changes = changes_[actor];
+    MemorySweep& memory = memory_[actor];
     for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) {
       const Action& action = schedule.actors[actor][i];
       const auto [start, end] = span(actor, i);
@@ -51,40 +46,34 @@ void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
       const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
       if (action.kind == ActionKind::kForward) {
         forward_end[at] = end;
-        changes.emplace_back(start, stage.activations);
-        if (dropped != 0) changes.emplace_back(end, -dropped);
+        memory.change(start, stage.activations);
+        memory.change(end, -dropped);
       } else if (action.kind == ActionKind::kWeightGrad) {
-        changes.emplace_back(end, -stage.for_weight_grad);
+        memory.change(end, -stage.for_weight_grad);
       } else {
         input_end[at] = end;
-        if (dropped != 0) changes.emplace_back(start, dropped);
-        changes.emplace_back(end, (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) - stage.activations);
+        memory.change(start, dropped);
+        memory.change(end, (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) - stage.activations);
       }
     }
   }
+  const auto memory_of = [&](int actor) -> MemorySweep& { return memory_[static_cast<std::size_t>(actor)]; };
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
     for (std::size_t i = 0; i < microbatches_; ++i) {
       if (lane.exists) {
         const Tensor& one = tensor(static_cast<int>(l), i);
-        hold(lane.from_actor, one.made, one.end, lane.bytes);
-        hold(lane.to_actor, one.start, one.used, lane.bytes);
+        memory_of(lane.from_actor).hold(one.made, one.end, lane.bytes);
+        memory_of(lane.to_actor).hold(one.start, one.used, lane.bytes);
       } else if (lane.from_actor == lane.to_actor) {
         const std::vector<double>& end = l % 2 == 0 ? forward_end : input_end;
-        hold(lane.to_actor, end[static_cast<std::size_t>(lane.from_stage) * microbatches_ + i],
-             end[static_cast<std::size_t>(lane.to_stage) * microbatches_ + i], lane.bytes);
+        memory_of(lane.to_actor)
+            .hold(end[static_cast<std::size_t>(lane.from_stage) * microbatches_ + i],
+                  end[static_cast<std::size_t>(lane.to_stage) * microbatches_ + i], lane.bytes);
       }
     }
   }
-  for (std::size_t actor = 0; actor < changes_.size(); ++actor) {
-    std::ranges::sort(changes_[actor]);
-    double held = 0, peak = 0;
-    for (const auto& [time, change] : changes_[actor]) {
-      held += change;
-      peak = std::max(peak, held);
-    }
-    note_peak(actor, peak, outcome);
-  }
+  for (std::size_t actor = 0; actor < memory_.size(); ++actor) note_peak(actor, memory_[actor].peak(), outcome);
 }
 
 }  // namespace weft::mesh

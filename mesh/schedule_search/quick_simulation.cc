@@ -33,7 +33,7 @@ QuickSimulation::QuickSimulation(const SearchRequest& request)
   stages_.resize(stages);
   cursors_.resize(actors);
   first_.resize(actors + 1);
-  changes_.resize(actors);
+  memory_.resize(actors);
   tensors_.resize(lanes_.size() * microbatches_);
   takes_turns_ = !request.costs.nic_of_actor.empty();
   if (!takes_turns_) return;

@@ -35,7 +35,7 @@ struct SearchCandidate {
 
 struct SearchResult {
   Schedule schedule;  ///< Called "auto".
-  Simulation simulation;
+  ScheduleSimulation simulation;
   std::vector<SearchCandidate> named;  ///< The named schedules of this placement.
   std::string from;                    ///< What it was improved from: a named schedule, or "list scheduling".
   std::int64_t simulated = 0;          ///< Actions.

@@ -51,7 +51,7 @@ std::uint64_t most_memory(const TrainingPlan& plan) {
 }
 
 /// By actor: what its fullest device holds that the simulation does not count.
-std::vector<double> uncounted_memory(const TrainingPlan& plan, const Simulation& simulation) {
+std::vector<double> uncounted_memory(const TrainingPlan& plan, const ScheduleSimulation& simulation) {
   const std::vector<int> actors = plan.schedule.actor_of_stage, meshes = plan.layout.mesh_of_stage();
   std::vector<double> result(simulation.actors.size(), 0);
   for (std::size_t stage = 0; stage < actors.size(); ++stage) {
@@ -132,7 +132,7 @@ class Finder {
 
   const TrainingPlan& plan_;
   SearchRequest request_;
-  Simulation now_;
+  ScheduleSimulation now_;
 };
 
 }  // namespace

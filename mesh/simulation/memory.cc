@@ -1,42 +1,28 @@
 #include <algorithm>
-#include <utility>
 
 #include "mesh/simulation/internal/memory.h"
 
 namespace weft::mesh {
 namespace {
 
-/// At `first` the level changes by `second`.
-using Change = std::pair<double, double>;
-
 class Sweep {
  public:
   Sweep(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times)
-      : costs_(costs), graph_(graph), times_(times), changes_(static_cast<std::size_t>(graph.num_actors())) {
+      : costs_(costs), graph_(graph), times_(times), actors_(static_cast<std::size_t>(graph.num_actors())) {
     for (int node = 0; node < graph.size(); ++node) hold_activations(node);
     hold_tensors();
   }
 
-  void record(bool levels, Simulation& simulation) {
-    for (std::size_t actor = 0; actor < changes_.size(); ++actor) {
-      // What is given back at a moment is there for what is taken at the same moment.
-      std::ranges::sort(changes_[actor]);
-      SimulatedActor& result = simulation.actors[actor];
-      double held = 0;
-      for (const auto& [time, change] : changes_[actor]) {
-        held += change;
-        result.peak = std::max(result.peak, held);
-        if (!levels) continue;
-        if (!result.memory.empty() && result.memory.back().time == time) result.memory.back().held = held;
-        else result.memory.push_back({time, held});
-      }
+  void record(bool levels, ScheduleSimulation& simulation) {
+    for (std::size_t actor = 0; actor < actors_.size(); ++actor) {
+      simulation.actors[actor].peak = actors_[actor].peak();
+      if (levels) simulation.actors[actor].memory = actors_[actor].levels();
     }
   }
 
  private:
-  void change(int node, double time, double amount) {
-    if (amount != 0) changes_[static_cast<std::size_t>(graph_.actor(node))].emplace_back(time, amount);
-  }
+  MemorySweep& memory_of(int node) { return actors_[static_cast<std::size_t>(graph_.actor(node))]; }
+  void change(int node, double time, double amount) { memory_of(node).change(time, amount); }
 
   void hold_activations(int node) {
     const Action& action = graph_.action(node);
@@ -64,35 +50,30 @@ class Sweep {
   void hold_tensors() {
     for (const MemoryTimes::Transfer& one : times_.transfers) {
       const auto bytes = static_cast<double>(costs_.edges[static_cast<std::size_t>(one.edge)].edge.bytes);
-      hold(one.producer, one.made, one.end, bytes);
-      hold(one.consumer, one.start, times_.action_end[static_cast<std::size_t>(one.consumer)], bytes);
+      memory_of(one.producer).hold(one.made, one.end, bytes);
+      memory_of(one.consumer).hold(one.start, times_.action_end[static_cast<std::size_t>(one.consumer)], bytes);
     }
     // Between stages of one actor a tensor is handed over where it lies.
     for (int node = 0; node < graph_.size(); ++node) {
       for (const ActionGraph::Need& need : graph_.needs(node)) {
         if (need.edge < 0 || graph_.actor(need.node) != graph_.actor(node)) continue;
-        hold(node, times_.action_end[static_cast<std::size_t>(need.node)], times_.action_end[static_cast<std::size_t>(node)],
-             static_cast<double>(costs_.edges[static_cast<std::size_t>(need.edge)].edge.bytes));
+        memory_of(node).hold(times_.action_end[static_cast<std::size_t>(need.node)],
+                             times_.action_end[static_cast<std::size_t>(node)],
+                             static_cast<double>(costs_.edges[static_cast<std::size_t>(need.edge)].edge.bytes));
       }
     }
-  }
-
-  void hold(int node, double from, double to, double bytes) {
-    if (to <= from) return;
-    change(node, from, bytes);
-    change(node, to, -bytes);
   }
 
   const ScheduleCosts& costs_;
   const ActionGraph& graph_;
   const MemoryTimes& times_;
-  std::vector<std::vector<Change>> changes_;
+  std::vector<MemorySweep> actors_;
 };
 
 }  // namespace
 
 void record_memory(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times, bool levels,
-                   Simulation& simulation) {
+                   ScheduleSimulation& simulation) {
   Sweep(costs, graph, times).record(levels, simulation);
 }
 

@@ -2,38 +2,25 @@
 
 #include <algorithm>
 #include <optional>
-#include <queue>
 
 #include "core/base/error.h"
+#include "core/simulation/play.h"
 #include "mesh/pipeline/action_graph.h"
-#include "mesh/simulation/internal/fair_interfaces.h"
 #include "mesh/simulation/internal/memory.h"
 #include "mesh/simulation/internal/step_graph.h"
 
 namespace weft::mesh {
 namespace {
 
-/// Plays a step graph.
-class Player {
+/// What the times of a step's tasks say of it.
+class Reporter {
  public:
-  Player(const ScheduleCosts& costs, const SimulationOptions& options, const ActionGraph& actions, const StepGraph& graph)
-      : costs_(costs),
-        options_(options),
-        actions_(actions),
-        graph_(graph),
-        start_(graph.size(), 0),
-        end_(graph.size(), 0),
-        bound_by_(graph.size(), -1),
-        waits_(graph.num_waits()) {}
+  Reporter(const ScheduleCosts& costs, const SimulationOptions& options, const ActionGraph& actions, const StepGraph& graph,
+           const TaskTimes& times)
+      : costs_(costs), options_(options), actions_(actions), graph_(graph), start_(times.start), end_(times.end), times_(times) {}
 
-  /// Returns false if not everything could run.
-  bool play() {
-    if (costs_.nic_of_actor.empty()) return play_freely();
-    return costs_.sharing == InterfaceSharing::kFair ? play_with_fair_interfaces() : play_with_interfaces();
-  }
-
-  Simulation result() const {
-    Simulation simulation;
+  ScheduleSimulation result() const {
+    ScheduleSimulation simulation;
     double busiest = 0;
     for (int actor = 0; actor < actions_.num_actors(); ++actor) simulation.actors.push_back(actor_result(actor));
     add_standing(simulation);
@@ -59,121 +46,6 @@ class Player {
   }
 
  private:
-  /// Passes the end of `node` on; calls `ready` for those that wait for nothing else.
-  template <typename Ready>
-  void release(std::size_t node, const Ready& ready) {
-    const auto [begin, end] = graph_.waiting_for(node);
-    for (const int* to = begin; to != end; ++to) {
-      const auto t = static_cast<std::size_t>(*to);
-      if (end_[node] > start_[t] || bound_by_[t] < 0) {
-        start_[t] = std::max(start_[t], end_[node]);
-        bound_by_[t] = static_cast<int>(node);
-      }
-      if (--waits_[t] == 0) ready(*to);
-    }
-  }
-
-  bool play_freely() {
-    std::vector<int> done;
-    done.reserve(graph_.size());
-    for (std::size_t node = 0; node < graph_.size(); ++node) {
-      if (waits_[node] == 0) done.push_back(static_cast<int>(node));
-    }
-    for (std::size_t at = 0; at < done.size(); ++at) {
-      const auto node = static_cast<std::size_t>(done[at]);
-      end_[node] = start_[node] + graph_.duration(node);
-      release(node, [&](int next) { done.push_back(next); });
-    }
-    return done.size() == graph_.size();
-  }
-
-  /// In the order of time, so that interfaces serve who comes first.
-  bool play_with_interfaces() {
-    const std::size_t nics = static_cast<std::size_t>(*std::ranges::max_element(costs_.nic_of_actor)) + 1;
-    struct Interface {
-      double free_at = 0;
-      int last = -1;
-    };
-    std::vector<Interface> out(nics), in(nics);
-    using Event = std::pair<double, int>;
-    std::priority_queue<Event, std::vector<Event>, std::greater<>> queue;
-    for (std::size_t node = 0; node < graph_.size(); ++node) {
-      if (waits_[node] == 0) queue.push({0, static_cast<int>(node)});
-    }
-    std::size_t done = 0;
-    for (; !queue.empty(); ++done) {
-      const auto node = static_cast<std::size_t>(queue.top().second);
-      queue.pop();
-      if (node >= graph_.num_pieces()) {
-        const StepGraph::Transfer& one = graph_.transfer_of(node);
-        const std::size_t from = interface_of(one.producer), to = interface_of(one.consumer);
-        // Actors behind one interface reach each other without it.
-        if (from != to) {
-          for (Interface* side : {&out[from], &in[to]}) {
-            if (side->free_at <= start_[node]) continue;
-            start_[node] = side->free_at;
-            bound_by_[node] = side->last;
-          }
-          for (Interface* side : {&out[from], &in[to]}) *side = {start_[node] + graph_.duration(node), static_cast<int>(node)};
-        }
-      }
-      end_[node] = start_[node] + graph_.duration(node);
-      release(node, [&](int next) { queue.push({start_[static_cast<std::size_t>(next)], next}); });
-    }
-    return done == graph_.size();
-  }
-
-  /// In the order of time too, but a transfer's end is known only when it comes: others may join it.
-  bool play_with_fair_interfaces() {
-    FairInterfaces interfaces(static_cast<std::size_t>(*std::ranges::max_element(costs_.nic_of_actor)) + 1);
-    using Event = std::pair<double, int>;
-    std::priority_queue<Event, std::vector<Event>, std::greater<>> queue;
-    for (std::size_t node = 0; node < graph_.size(); ++node) {
-      if (waits_[node] == 0) queue.push({0, static_cast<int>(node)});
-    }
-    const auto ready = [&](int next) { queue.push({start_[static_cast<std::size_t>(next)], next}); };
-    std::size_t done = 0;
-    while (true) {
-      const std::optional<double> end = interfaces.next_end();
-      if (queue.empty() && !end) break;
-      if (end && (queue.empty() || *end < queue.top().first)) {
-        interfaces.advance(*end);
-        const FairInterfaces::Ended ended = interfaces.take_ended();
-        const auto node = static_cast<std::size_t>(ended.transfer);
-        if (ended.moved_at > start_[node]) bound_by_[node] = ended.after;
-        start_[node] = ended.moved_at;
-        end_[node] = *end + latency(node);
-        release(node, ready);
-        ++done;
-        continue;
-      }
-      const auto [time, next] = queue.top();
-      queue.pop();
-      const auto node = static_cast<std::size_t>(next);
-      if (node >= graph_.num_pieces() && graph_.duration(node) > 0) {
-        const StepGraph::Transfer& one = graph_.transfer_of(node);
-        const std::size_t from = interface_of(one.producer), to = interface_of(one.consumer);
-        if (from != to) {
-          interfaces.advance(time);
-          interfaces.add(next, from, to, graph_.timing(one).share, graph_.duration(node) - latency(node));
-          continue;
-        }
-      }
-      end_[node] = start_[node] + graph_.duration(node);
-      release(node, ready);
-      ++done;
-    }
-    return done == graph_.size();
-  }
-
-  double latency(std::size_t node) const {
-    return std::min(graph_.timing(graph_.transfer_of(node)).latency, graph_.duration(node));
-  }
-
-  std::size_t interface_of(int action) const {
-    return static_cast<std::size_t>(costs_.nic_of_actor[static_cast<std::size_t>(actions_.actor(action))]);
-  }
-
   double action_start(int action) const { return start_[graph_.first_piece(graph_.head(action))]; }
   double action_end(int action) const { return end_[graph_.last_piece(action)]; }
 
@@ -196,15 +68,15 @@ class Player {
 
   /// The part of the idle time before a piece in which all that was missing was on its way.
   double exposed(std::size_t piece, bool follows) const {
-    const int by = bound_by_[piece];
-    if (by < static_cast<int>(graph_.num_pieces())) return 0;
+    const std::optional<TaskId> by = times_.held_up_by[piece];
+    if (!by || by->value() < graph_.num_pieces()) return 0;
     const double free_from = follows ? end_[piece - 1] : 0;
-    const double made = end_[static_cast<std::size_t>(graph_.transfer_of(static_cast<std::size_t>(by)).made_by)];
+    const double made = end_[static_cast<std::size_t>(graph_.transfer_of(by->value()).made_by)];
     return std::max(0.0, start_[piece] - std::max(free_from, made));
   }
 
-  /// Who blocks in a transfer stands still for all of it.
-  void add_standing(Simulation& simulation) const {
+  /// A blocking transfer stalls both actors for its whole duration.
+  void add_standing(ScheduleSimulation& simulation) const {
     if (!options_.blocking) return;
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
@@ -215,7 +87,7 @@ class Player {
   }
 
   /// Sends are over, gradients reduced; then all meet, and take their optimizer steps. What the schedule has of this was played.
-  double step_end(const Simulation& simulation) const {
+  double step_end(const ScheduleSimulation& simulation) const {
     const std::size_t actors = simulation.actors.size();
     std::vector<double> computed, sent(actors, 0), reduce(actors, 0), optimizer(actors, 0);
     for (std::size_t actor = 0; actor < actors; ++actor) {
@@ -260,16 +132,16 @@ class Player {
     return first ? static_cast<std::size_t>(actions_.actor(*first)) : 0;
   }
 
-  std::vector<Simulation::PathStep> critical_path() const {
-    std::vector<Simulation::PathStep> path;
-    int node = -1;
+  std::vector<ScheduleSimulation::PathStep> critical_path() const {
+    std::vector<ScheduleSimulation::PathStep> path;
+    std::optional<TaskId> node;
     for (int action = 0; action < actions_.size(); ++action) {
-      const int last = static_cast<int>(graph_.last_piece(action));
-      if (node < 0 || end_[static_cast<std::size_t>(last)] > end_[static_cast<std::size_t>(node)]) node = last;
+      const TaskId last(static_cast<std::uint32_t>(graph_.last_piece(action)));
+      if (!node || end_[last.value()] > end_[node->value()]) node = last;
     }
-    for (; node >= 0; node = bound_by_[static_cast<std::size_t>(node)]) {
-      const auto n = static_cast<std::size_t>(node);
-      Simulation::PathStep step;
+    for (; node; node = times_.held_up_by[node->value()]) {
+      const std::size_t n = node->value();
+      ScheduleSimulation::PathStep step;
       if (n < graph_.num_pieces()) {
         const int action = graph_.action_of(n), actor = actions_.actor(action);
         step = {actor, action - actions_.first(actor), false};
@@ -300,9 +172,8 @@ class Player {
   const SimulationOptions& options_;
   const ActionGraph& actions_;
   const StepGraph& graph_;
-  std::vector<double> start_, end_;
-  std::vector<int> bound_by_;  ///< The node whose end let each one start, or -1.
-  std::vector<int> waits_;
+  const std::vector<double>&start_, &end_;  ///< By node.
+  const TaskTimes& times_;
 };
 
 /// An R that the schedule has is not also in the stage's backward.
@@ -333,13 +204,13 @@ void check(const Schedule& schedule, const ScheduleCosts& costs, const ActionGra
 
 }  // namespace
 
-double Simulation::peak() const {
+double ScheduleSimulation::peak() const {
   double most = 0;
   for (const SimulatedActor& actor : actors) most = std::max(most, actor.peak);
   return most;
 }
 
-Simulation simulate(const Schedule& schedule, const ScheduleCosts& given, const SimulationOptions& options) {
+ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given, const SimulationOptions& options) {
   const std::vector<StageEdge> edges = given.stage_edges();
   const ActionGraph actions(schedule, edges);
   check(schedule, given, actions);
@@ -356,9 +227,9 @@ Simulation simulate(const Schedule& schedule, const ScheduleCosts& given, const 
   if (options.blocking && static_cast<int>(actions.order().size()) < actions.size()) fail();
   const ScheduleCosts costs = fit(schedule, given);
   const StepGraph graph(costs, options, schedule, actions);
-  Player player(costs, options, actions, graph);
-  if (!player.play()) fail();
-  return player.result();
+  const TaskTimes times = play(graph.tasks());
+  if (!times.all_over()) fail();
+  return Reporter(costs, options, actions, graph, times).result();
 }
 
 }  // namespace weft::mesh

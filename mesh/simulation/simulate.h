@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/simulation/memory_sweep.h"
 #include "mesh/pipeline/schedule.h"
 #include "mesh/simulation/costs.h"
 
@@ -23,12 +24,6 @@ struct SimulatedTransfer {
   double end = 0;
 };
 
-/// Memory held on an actor from `time` on.
-struct MemoryLevel {
-  double time = 0;
-  double held = 0;
-};
-
 struct SimulatedActor {
   std::vector<SimulatedAction> actions;
   double work = 0;     ///< Time in actions.
@@ -40,7 +35,7 @@ struct SimulatedActor {
 };
 
 /// What one step costs under a schedule. A value.
-struct Simulation {
+struct ScheduleSimulation {
   double makespan = 0;         ///< Until the last action is over.
   double makespan_bubble = 0;  ///< Makespan minus the work of the busiest actor.
   /// Most idle time between an actor's first start and last end: what counts when the next step may begin staggered.
@@ -82,6 +77,6 @@ struct SimulationOptions {
 /// between actors. Where transfers block, the actor stands still in it. Pure; linear
 /// in the number of actions and transfers (times a logarithm where interfaces are shared). Throws Error(kInvalidArgument) if
 /// costs and schedule do not fit together or the schedule cannot finish.
-Simulation simulate(const Schedule& schedule, const ScheduleCosts& costs, const SimulationOptions& options = {});
+ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& costs, const SimulationOptions& options = {});
 
 }  // namespace weft::mesh

@@ -158,7 +158,9 @@ class PlanCosts {
     }
     double most = streams.empty() ? 1 : 0;
     for (const auto& [device, count] : streams) {
-      const std::size_t allowed = transfer::EgressRule().streams_of_each(devices[plan_.topology.host_of(device)]);
+      const std::size_t said = plan.egress_places.empty() ? 0 : plan.egress_places.at(device.value());
+      const std::size_t allowed =
+          said != 0 ? said : transfer::EgressRule().streams_of_each(devices[plan_.topology.host_of(device)]);
       most = std::max(most, static_cast<double>(count) / static_cast<double>(allowed));
     }
     return std::min(most, 1.0);

@@ -6,7 +6,7 @@
 
 namespace weft::mesh {
 
-CollectiveStep::CollectiveStep(CollectiveEngine& engine, const Program& program, DetachedStep& device)
+CollectiveStep::CollectiveStep(CollectiveEngine& engine, const Program& program, AsyncExecution& device)
     : engine_(engine),
       program_(program),
       device_(device),

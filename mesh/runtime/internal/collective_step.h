@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "mesh/program/program.h"
 #include "mesh/runtime/collective_engine.h"
-#include "mesh/runtime/internal/detached_step.h"
+#include "mesh/runtime/internal/async_execution.h"
 
 namespace weft::mesh {
 
@@ -24,7 +24,7 @@ namespace weft::mesh {
 class CollectiveStep final {
  public:
   /// Begins an execution of the queue. All must outlive it.
-  CollectiveStep(CollectiveEngine& engine, const Program& program, DetachedStep& device);
+  CollectiveStep(CollectiveEngine& engine, const Program& program, AsyncExecution& device);
 
   /// The transfer may go ahead when `compute` has come here. Buffers as Start names them.
   void start(const Start& start, std::span<const std::byte> source, std::span<std::byte> destination, Stream& compute);
@@ -51,7 +51,7 @@ class CollectiveStep final {
 
   CollectiveEngine& engine_;
   const Program& program_;
-  DetachedStep& device_;
+  AsyncExecution& device_;
   std::map<transfer::OperationKey, std::uint32_t> handle_of_key_;
   std::vector<transfer::OperationKey> key_of_handle_;
   std::vector<std::uint32_t> transfer_of_handle_;

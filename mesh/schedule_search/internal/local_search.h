@@ -51,7 +51,7 @@ class Judge {
 
  private:
   Verdict verdict_of(const QuickSimulation::Outcome& outcome) const;
-  std::optional<Simulation> simulated(const Schedule& schedule, bool details);
+  std::optional<ScheduleSimulation> simulated(const Schedule& schedule, bool details);
 
   const SearchRequest& request_;
   std::optional<QuickSimulation> quick_;

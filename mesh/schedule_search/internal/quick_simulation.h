@@ -147,8 +147,8 @@ class QuickSimulation {
   std::vector<Tensor> tensors_;
   std::vector<std::size_t> queue_;  ///< Actors that may go on.
   std::vector<Interface> out_, in_;
-  std::vector<Turn> turns_;                                      ///< A heap, the earliest first.
-  std::vector<std::vector<std::pair<double, double>>> changes_;  ///< By actor: when memory changes, and by how much.
+  std::vector<Turn> turns_;          ///< A heap, the earliest first.
+  std::vector<MemorySweep> memory_;  ///< By actor.
 };
 
 }  // namespace weft::mesh

@@ -24,6 +24,6 @@ struct MemoryTimes {
 /// Sweeps every actor: activations from F to the gradients, a sent tensor from its making to its arrival, a received one from the
 /// start of its transfer to the end of its use. Sets each actor's peak, and its levels if `levels`.
 void record_memory(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times, bool levels,
-                   Simulation& simulation);
+                   ScheduleSimulation& simulation);
 
 }  // namespace weft::mesh

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "mesh/pipeline/action_order.h"
 
@@ -28,6 +29,7 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
   if (options.blocking) order_everything(schedule);
   const auto skips_input_grad = [](const EdgeCosts& edge) { return edge.backward_timing.for_weights_only; };
   if (!options.blocking && std::ranges::any_of(costs.edges, skips_input_grad)) find_releases(schedule);
+  add_tasks();
   add_arcs();
 }
 
@@ -215,45 +217,69 @@ void StepGraph::find_releases(const Schedule& schedule) {
   }
 }
 
-template <typename Visit>
-void StepGraph::for_each_arc(const Visit& visit) const {
+void StepGraph::add_tasks() {
+  tasks_.links.sharing = costs_.sharing == InterfaceSharing::kFair ? SharedLinks::Sharing::kFair : SharedLinks::Sharing::kInTurn;
+  if (!costs_.nic_of_actor.empty()) {
+    const auto interfaces = static_cast<std::size_t>(*std::ranges::max_element(costs_.nic_of_actor)) + 1;
+    tasks_.links.rates.assign(2 * interfaces, 1);  // Out of interface i: 2i, into it: 2i + 1.
+    tasks_.links.queues = interfaces;
+  }
+  for (std::size_t node = 0; node < size(); ++node) {
+    if (node < num_pieces()) tasks_.add(duration_[node]);
+    else add_transfer(transfer_of(node), duration_[node]);
+  }
+}
+
+TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
+  if (costs_.nic_of_actor.empty()) return tasks_.add(seconds);
+  const auto interface_of = [&](int action) {
+    return static_cast<std::uint32_t>(costs_.nic_of_actor[static_cast<std::size_t>(actions_.actor(action))]);
+  };
+  const std::uint32_t from = interface_of(transfer.producer), to = interface_of(transfer.consumer);
+  const bool fair = costs_.sharing == InterfaceSharing::kFair;
+  // Actors behind one interface reach each other without it.
+  if (from == to || (fair && seconds <= 0)) return tasks_.add(seconds);
+  Movement movement;
+  movement.crossings = {{2 * from, 1}, {2 * to + 1, 1}};
+  movement.amount = seconds;
+  if (fair) {
+    const TensorTiming& when = timing(transfer);
+    movement.weight = std::clamp(when.share, 1e-6, 1.0);
+    movement.queue = {from, movement.weight, 1};
+    movement.latency = std::min(when.latency, seconds);
+    movement.amount -= movement.latency;
+  }
+  return tasks_.add(std::move(movement));
+}
+
+void StepGraph::add_arcs() {
+  const auto wait = [&](std::size_t first, std::size_t then) {
+    tasks_.wait(TaskId(static_cast<std::uint32_t>(then)), TaskId(static_cast<std::uint32_t>(first)));
+  };
   for (int action = 0; action < actions_.size(); ++action) {
     const std::size_t first = first_piece(action);
-    if (actions_.previous(action) >= 0 && lists_.empty()) visit(first - 1, first);
-    for (std::size_t piece = first; piece < last_piece(action); ++piece) visit(piece, piece + 1);
+    if (actions_.previous(action) >= 0 && lists_.empty()) wait(first - 1, first);
+    for (std::size_t piece = first; piece < last_piece(action); ++piece) wait(piece, piece + 1);
     for (const ActionGraph::Need& need : actions_.needs(action)) {
       // What comes by a transfer waits for the transfer, below.
       if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
-        visit(last_piece(need.node), first_piece(head(action)));
+        wait(last_piece(need.node), first_piece(head(action)));
       }
     }
   }
   for (const std::vector<std::size_t>& list : lists_) {
-    for (std::size_t i = 1; i < list.size(); ++i) visit(list[i - 1], list[i]);
+    for (std::size_t i = 1; i < list.size(); ++i) wait(list[i - 1], list[i]);
   }
   if (!lists_.empty()) return;
   const auto credits = static_cast<std::size_t>(options_.credits);
   const bool in_turn = costs_.nic_of_actor.empty() || costs_.sharing == InterfaceSharing::kInTurn;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {
-    visit(static_cast<std::size_t>(transfers_[t].made_by), node_of(t));
-    visit(node_of(t), static_cast<std::size_t>(transfers_[t].needed_by));
-    if (!releases_.empty() && releases_[t] >= 0) visit(node_of(t), first_piece(releases_[t]));
-    if (in_turn && t > 0 && same_lane(t - 1, t)) visit(node_of(t - 1), node_of(t));
-    if (credits > 0 && t >= credits && same_lane(t - credits, t)) visit(last_piece(transfers_[t - credits].consumer), node_of(t));
+    wait(static_cast<std::size_t>(transfers_[t].made_by), node_of(t));
+    wait(node_of(t), static_cast<std::size_t>(transfers_[t].needed_by));
+    if (!releases_.empty() && releases_[t] >= 0) wait(node_of(t), first_piece(releases_[t]));
+    if (in_turn && t > 0 && same_lane(t - 1, t)) wait(node_of(t - 1), node_of(t));
+    if (credits > 0 && t >= credits && same_lane(t - credits, t)) wait(last_piece(transfers_[t - credits].consumer), node_of(t));
   }
-}
-
-void StepGraph::add_arcs() {
-  arc_begin_.assign(size() + 1, 0);
-  waits_.assign(size(), 0);
-  for_each_arc([&](std::size_t from, std::size_t to) {
-    ++arc_begin_[from + 1];
-    ++waits_[to];
-  });
-  for (std::size_t node = 0; node < size(); ++node) arc_begin_[node + 1] += arc_begin_[node];
-  arcs_.resize(static_cast<std::size_t>(arc_begin_.back()));
-  std::vector<int> at(arc_begin_.begin(), arc_begin_.end() - 1);
-  for_each_arc([&](std::size_t from, std::size_t to) { arcs_[static_cast<std::size_t>(at[from]++)] = static_cast<int>(to); });
 }
 
 }  // namespace weft::mesh

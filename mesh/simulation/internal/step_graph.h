@@ -1,15 +1,15 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
 #include <vector>
 
+#include "core/simulation/task_graph.h"
 #include "mesh/pipeline/action_graph.h"
 #include "mesh/simulation/simulate.h"
 
 namespace weft::mesh {
 
-/// One step as nodes that wait for each other: first the pieces of all actions, then the transfers.
+/// One step as tasks: first the pieces of all actions, then the transfers. A node is the number of a task.
 ///
 /// An action is cut where a tensor leaves before its end or is needed after its beginning, so that it can be held up there:
 ///
@@ -31,9 +31,11 @@ class StepGraph {
 
   StepGraph(const ScheduleCosts& costs, const SimulationOptions& options, const Schedule& schedule, const ActionGraph& actions);
 
+  const TaskGraph& tasks() const { return tasks_; }
   std::size_t size() const { return duration_.size(); }
   /// Nodes from here on are transfers.
   std::size_t num_pieces() const { return duration_.size() - transfers_.size(); }
+  /// A transfer's, when it is alone.
   double duration(std::size_t node) const { return duration_[node]; }
   const std::vector<Transfer>& transfers() const { return transfers_; }
   const Transfer& transfer_of(std::size_t node) const { return transfers_[node - num_pieces()]; }
@@ -48,12 +50,6 @@ class StepGraph {
   std::size_t last_piece(int action) const { return first_piece_[static_cast<std::size_t>(action) + 1] - 1; }
   /// The first action of its compound, where compounds run as one; else itself.
   int head(int action) const { return head_.empty() ? action : head_[static_cast<std::size_t>(action)]; }
-  /// Nodes that wait for this one.
-  std::pair<const int*, const int*> waiting_for(std::size_t node) const {
-    return {arcs_.data() + arc_begin_[node], arcs_.data() + arc_begin_[node + 1]};
-  }
-  /// For how many others each node waits.
-  const std::vector<int>& num_waits() const { return waits_; }
 
  private:
   /// At `position` within an action a tensor is made, or needed.
@@ -80,9 +76,9 @@ class StepGraph {
   void join_pairs();
   void order_everything(const Schedule& schedule);
   void find_releases(const Schedule& schedule);
-  template <typename Visit>
-  void for_each_arc(const Visit& visit) const;
+  void add_tasks();
   void add_arcs();
+  TaskId add_transfer(const Transfer& transfer, double seconds);
 
   const ScheduleCosts& costs_;
   const SimulationOptions& options_;
@@ -95,7 +91,7 @@ class StepGraph {
   std::vector<int>
       releases_;  ///< By transfer: the action that waits for its end, or -1. Empty where such waits are over at once.
   std::vector<double> duration_;
-  std::vector<int> waits_, arc_begin_, arcs_;
+  TaskGraph tasks_;
 };
 
 }  // namespace weft::mesh

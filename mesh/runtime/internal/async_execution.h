@@ -27,11 +27,11 @@ struct HostBuffers {
 ///   times:    an event on the compute stream at each mark ──notice──▶ timeline
 ///
 /// Streams wait for each other's events; the host waits for none. Notices say when one is done. Owner's thread only.
-class DetachedStep final {
+class AsyncExecution final {
  public:
   /// `compute` and `copies` must outlive it, and what the notices stand for must have ended before it does.
-  DetachedStep(CopyEngine& copies, Stream& compute, std::size_t handles, std::shared_ptr<Inbox> inbox,
-               std::function<void()> wake);
+  AsyncExecution(CopyEngine& copies, Stream& compute, std::size_t handles, std::shared_ptr<Inbox> inbox,
+                 std::function<void()> wake);
 
   /// A notice will come when the event is done; `watch` watches the events of its stream.
   void watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind, std::uint32_t index);

@@ -1,26 +1,29 @@
-#include "mesh/group/driver_side.h"
+#include "mesh/group/driver_participant.h"
 
 #include <optional>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/log/log.h"
 
 namespace weft::mesh {
 
-DriverSide::DriverSide(const DeviceSetup& setup) : engine_(setup, batches_) {}
+DriverParticipant::DriverParticipant(const DeviceSetup& setup)
+    : engine_(setup, batches_, machine_hardware(), std::make_shared<ProgressBoard>(), Log::standard_error(LogLevel::kWarning)) {}
 
-DriverSide::~DriverSide() = default;
+DriverParticipant::~DriverParticipant() = default;
 
-void DriverSide::NoBatches::read(std::string_view input, Split, std::uint64_t, int, int, const Region&, std::span<std::byte>) {
+void DriverParticipant::NoBatches::read(std::string_view input, Split, std::uint64_t, int, int, const Region&,
+                                        std::span<std::byte>) {
   throw_error(ErrorCode::kInternal, "the driver was asked to read '{}'", input);
 }
 
-std::span<float> DriverSide::block(const std::string& name) {
+std::span<float> DriverParticipant::block(const std::string& name) {
   const std::span<std::byte> bytes = engine_.block(name);
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-void DriverSide::run(const StepRequest& request, const std::function<void()>& look) {
+void DriverParticipant::run(const StepRequest& request, const std::function<void()>& look) {
   const auto bell = std::make_shared<Bell>();
   const auto interpreter = engine_.begin(request, [bell] {
     const std::lock_guard lock(bell->mutex);

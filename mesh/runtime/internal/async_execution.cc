@@ -1,4 +1,4 @@
-#include "mesh/runtime/internal/detached_step.h"
+#include "mesh/runtime/internal/async_execution.h"
 
 #include <array>
 #include <tuple>
@@ -16,11 +16,11 @@ std::span<T> as(const StagingPool::Block& block) {
 
 }  // namespace
 
-DetachedStep::DetachedStep(CopyEngine& copies, Stream& compute, std::size_t handles, std::shared_ptr<Inbox> inbox,
-                           std::function<void()> wake)
+AsyncExecution::AsyncExecution(CopyEngine& copies, Stream& compute, std::size_t handles, std::shared_ptr<Inbox> inbox,
+                               std::function<void()> wake)
     : copies_(copies), compute_(compute), inbox_(std::move(inbox)), wake_(std::move(wake)), staged_(handles) {}
 
-void DetachedStep::watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind, std::uint32_t index) {
+void AsyncExecution::watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind, std::uint32_t index) {
   {
     const std::lock_guard lock(inbox_->mutex);
     ++inbox_->under_way;
@@ -36,20 +36,20 @@ void DetachedStep::watch(std::shared_ptr<const Event> event, EventWatch& watch, 
   });
 }
 
-std::shared_ptr<const Event> DetachedStep::watch(Stream& stream, EventWatch& watch_of_it, Notice::Kind kind,
-                                                 std::uint32_t index) {
+std::shared_ptr<const Event> AsyncExecution::watch(Stream& stream, EventWatch& watch_of_it, Notice::Kind kind,
+                                                   std::uint32_t index) {
   std::shared_ptr<const Event> event = stream.record();
   watch(event, watch_of_it, kind, index);
   return event;
 }
 
-void DetachedStep::mark(const Mark& mark) {
+void AsyncExecution::mark(const Mark& mark) {
   marks_.push_back(mark);
   if (mark.kind == Mark::Kind::kBegin) ++actions_ahead_;
   watch(compute_, copies_.computed, Notice::Kind::kMark, 0);
 }
 
-void DetachedStep::stage(std::uint32_t handle, std::span<const std::byte> source, std::span<std::byte> destination) {
+void AsyncExecution::stage(std::uint32_t handle, std::span<const std::byte> source, std::span<std::byte> destination) {
   Staged& staged = staged_[handle];
   // What was queued before may still write the source, and read or write where the destination will lie.
   const std::shared_ptr<const Event> computed = compute_.record();
@@ -70,7 +70,7 @@ void DetachedStep::stage(std::uint32_t handle, std::span<const std::byte> source
   }
 }
 
-bool DetachedStep::land(std::uint32_t handle, const transfer::TransferReport& report) {
+bool AsyncExecution::land(std::uint32_t handle, const transfer::TransferReport& report) {
   Staged& staged = staged_[handle];
   staged.source = {};
   if (staged.landing.empty()) return false;
@@ -81,20 +81,20 @@ bool DetachedStep::land(std::uint32_t handle, const transfer::TransferReport& re
   return true;
 }
 
-bool DetachedStep::landed(std::uint32_t handle) const { return !staged_[handle].landed || staged_[handle].landed->done(); }
+bool AsyncExecution::landed(std::uint32_t handle) const { return !staged_[handle].landed || staged_[handle].landed->done(); }
 
-void DetachedStep::await_landing(std::uint32_t handle) {
+void AsyncExecution::await_landing(std::uint32_t handle) {
   if (staged_[handle].landed) compute_.wait(*staged_[handle].landed);
 }
 
-void DetachedStep::upload(StagingPool::Block block, std::span<std::byte> to) {
+void AsyncExecution::upload(StagingPool::Block block, std::span<std::byte> to) {
   // On the compute stream: it would have to wait for the copy anyway, and large tensors may be in the way on the other.
   compute_.copy(block.span(), to);
   batches_.push_back(std::move(block));
   watch(compute_, copies_.computed, Notice::Kind::kUploaded, static_cast<std::uint32_t>(batches_.size() - 1));
 }
 
-std::optional<std::span<const double>> DetachedStep::sums_of_squares(std::span<const std::span<const float>> tensors) {
+std::optional<std::span<const double>> AsyncExecution::sums_of_squares(std::span<const std::span<const float>> tensors) {
   if (squares_state_ == Squares::kNone) {
     squares_ = copies_.staging.take(tensors.size() * sizeof(double));
     compute_.sums_of_squares(tensors, as<double>(squares_));
@@ -105,14 +105,14 @@ std::optional<std::span<const double>> DetachedStep::sums_of_squares(std::span<c
   return as<const double>(squares_);
 }
 
-void DetachedStep::download_losses(std::span<const std::byte> from) {
+void AsyncExecution::download_losses(std::span<const std::byte> from) {
   losses_ = copies_.staging.take(from.size());
   compute_.copy(from, losses_.span());
 }
 
-std::span<const float> DetachedStep::losses() const { return as<const float>(losses_); }
+std::span<const float> AsyncExecution::losses() const { return as<const float>(losses_); }
 
-std::optional<transfer::TransferReport> DetachedStep::take(const Notice& notice, StepTimeline& timeline) {
+std::optional<transfer::TransferReport> AsyncExecution::take(const Notice& notice, StepTimeline& timeline) {
   --under_way_;
   if (!notice.at.ok()) return std::nullopt;
   switch (notice.kind) {
@@ -141,7 +141,7 @@ std::optional<transfer::TransferReport> DetachedStep::take(const Notice& notice,
   return std::nullopt;
 }
 
-void DetachedStep::seal() {
+void AsyncExecution::seal() {
   for (const auto& [stream, watch_of_it] :
        {std::pair(&compute_, &copies_.computed), std::pair(copies_.out.get(), &copies_.copied_out),
         std::pair(copies_.in.get(), &copies_.copied_in)}) {
@@ -154,7 +154,7 @@ void DetachedStep::seal() {
   }
 }
 
-void DetachedStep::synchronize() {
+void AsyncExecution::synchronize() {
   compute_.synchronize();
   copies_.out->synchronize();
   copies_.in->synchronize();

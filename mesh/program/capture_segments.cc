@@ -1,4 +1,4 @@
-#include "mesh/program/stretches.h"
+#include "mesh/program/capture_segments.h"
 
 #include <algorithm>
 #include <map>
@@ -25,7 +25,7 @@ class WorkWriter {
     }
   }
 
-  /// Whether it is one that stretches are made of.
+  /// Whether it is one that segments are made of.
   bool append(const Instruction& instruction, Work& work) const {
     if (const auto* run = std::get_if<Run>(&instruction)) {
       work.insert(work.end(), {0, first_equal_op_[run->op], run->accumulate, run->inputs.size(), run->outputs.size()});
@@ -48,9 +48,9 @@ class WorkWriter {
 
 }  // namespace
 
-std::vector<Stretch> find_stretches(const Program& program) {
+std::vector<CaptureSegment> find_capture_segments(const Program& program) {
   const WorkWriter writer(program);
-  std::vector<Stretch> stretches;
+  std::vector<CaptureSegment> segments;
   std::map<Work, std::uint32_t> known;
   const std::size_t size = program.instructions.size();
   for (std::size_t begin = 0; begin < size; ++begin) {
@@ -59,10 +59,10 @@ std::vector<Stretch> find_stretches(const Program& program) {
     while (end < size && writer.append(program.instructions[end], work)) ++end;
     if (end - begin < 2) continue;
     const auto number = known.try_emplace(std::move(work), static_cast<std::uint32_t>(known.size())).first->second;
-    stretches.push_back({begin, end, number});
+    segments.push_back({begin, end, number});
     begin = end;
   }
-  return stretches;
+  return segments;
 }
 
 }  // namespace weft::mesh

@@ -14,10 +14,10 @@ namespace weft::mesh {
 
 /// The driver as a device of its own, which computes nothing: it takes part in the transfers of checkpoints. One thread at a
 /// time.
-class DriverSide final {
+class DriverParticipant final {
  public:
-  explicit DriverSide(const DeviceSetup& setup);
-  ~DriverSide();
+  explicit DriverParticipant(const DeviceSetup& setup);
+  ~DriverParticipant();
 
   std::vector<std::byte> address() const { return engine_.address(); }
   void connect(const std::vector<PeerAddress>& peers) { engine_.connect(peers); }
