@@ -10,6 +10,8 @@
 #include <map>
 #include <stop_token>
 
+#include "apps/command_line/check_words.h"
+#include "apps/command_line/end_parsing.h"
 #include "apps/pipeline_bench/bench_case.h"
 #include "apps/pipeline_bench/bench_plot.h"
 #include "apps/pipeline_bench/bench_result.h"
@@ -18,6 +20,7 @@
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 #include "mesh/device_actor/device_actor.h"
 #include "mesh/schedules/named_schedules.h"
 
@@ -84,22 +87,22 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   {
     TestCluster processes(cluster);
     PipelineBench bench(processes, {options.steps, options.peer, options.out, stop, [](const std::string& line) {
-                                      fmt::print(stderr, "{}\n", line);
+                                      say(stderr, "{}\n", line);
                                       std::fflush(stderr);
                                     }});
     for (const PipelineCase& one : cases) {
       results.push_back(bench.run(one));
-      fmt::print(terminal, "{}", to_table(results.back()));
+      say(terminal, "{}", to_table(results.back()));
       std::fflush(terminal);
       // Whatever comes later, what has been measured is kept.
       write_text(options.out / "results.json", to_json(results));
     }
   }
   const std::vector<std::string> pictures = draw(results, cases, options.out);
-  if (options.json == "-") fmt::print("{}", to_json(results));
+  if (options.json == "-") say(stdout, "{}", to_json(results));
   else if (!options.json.empty()) write_text(options.json, to_json(results));
-  fmt::print(terminal, "\n{}: results.json has all of it{}{}\n", options.out.string(),
-             pictures.empty() ? "" : "; pictures: ", fmt::join(pictures, ", "));
+  say(terminal, "\n{}: results.json has all of it{}{}\n", options.out.string(),
+      pictures.empty() ? "" : "; pictures: ", fmt::join(pictures, ", "));
   return 0;
 }
 
@@ -130,16 +133,19 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--out", options.out, "Folder for results, pictures and logs")->capture_default_str()->type_name("DIR");
   bool list_cases = false;
   app.add_flag("--list", list_cases, "Show the cases, and run nothing");
+  check_words(app, {argv + 1, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return end_parsing(app, error);
   }
   if (options.quick && app.count("--steps") == 0) options.steps = 1;
   if (list_cases) {
+    std::string text;
     for (const PipelineCase& bench : all_pipeline_cases(options))
-      fmt::print("{:<24} {} arms; {}{}\n", bench.name, bench.arms.size(), bench.text,
-                 bench.when_asked ? " (only when asked for)" : "");
+      text += fmt::format("{:<24} {} arms; {}{}\n", bench.name, bench.arms.size(), bench.text,
+                          bench.when_asked ? " (only when asked for)" : "");
+    say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 25));
     return 0;
   }
   return run_interruptible([&](const std::stop_token& stop) { return run_bench(options, stop); });

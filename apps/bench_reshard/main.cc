@@ -3,28 +3,43 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <stop_token>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "actors/launch/roles.h"
+#include "apps/command_line/check_words.h"
+#include "apps/command_line/end_parsing.h"
 #include "apps/reshard_bench/bench_case.h"
 #include "apps/reshard_bench/bench_cluster.h"
 #include "apps/reshard_bench/bench_result.h"
 #include "apps/reshard_bench/ratio_plot.h"
 #include "apps/reshard_bench/reshard_bench.h"
+#include "apps/reshard_plan/random_request.h"
+#include "apps/reshard_plan/request_options.h"
+#include "apps/reshard_plan/reshard_request.h"
 #include "apps/test_cluster/bench_program.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 
 namespace weft::apps {
 namespace {
+
+constexpr std::size_t kMostRandomTasks = 1'000'000;
 
 int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   const std::vector<BenchCase> cases = bench_cases(options);
   const std::vector<std::string> strategies = bench_strategies(options);
   TestCluster::Options cluster;
   cluster.name = "weft bench reshard";
-  cluster.fate = actors::ClusterOptions::Fate::kOneMesh;
+  cluster.failure_scope = actors::ClusterOptions::FailureScope::kOneMesh;
   cluster.executable = std::filesystem::read_symlink("/proc/self/exe");
   cluster.directory = options.out / "cluster";
   for (const BenchCase& bench : cases) {
@@ -40,38 +55,74 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   {
     TestCluster processes(cluster);
     BenchCluster hosts(processes, static_cast<std::size_t>(cluster.hosts));
-    ReshardBench bench(hosts, {strategies, options.repeat, options.quick ? 1.8 : 0, stop, [](const std::string& line) {
-                                 fmt::print(stderr, "{}\n", line);
+    ReshardBench bench(hosts, {.strategies = strategies,
+                               .repeat = options.repeat,
+                               .once_beyond = options.quick ? 1.8 : 0,
+                               .least_forecast = options.least_forecast,
+                               .stop = stop,
+                               .progress = [](const std::string& line) {
+                                 say(stderr, "{}\n", line);
                                  std::fflush(stderr);
                                }});
     for (const BenchCase& one : cases) {
       const auto rows = one.killed_relay ? std::vector{bench.run_with_death(one, strategies.at(0))} : bench.run(one);
-      fmt::print(terminal, "{}", to_table(rows));
+      say(terminal, "{}", to_table(rows));
       std::fflush(terminal);
       results.insert(results.end(), rows.begin(), rows.end());
       // Whatever comes later, what has been measured is kept.
       write_text(options.out / "results.json", to_json(results));
     }
   }
+  if (cases.size() > 1) say(terminal, "\n{}", to_summary(results, strategies.front()));
   draw_ratios(results, "Resharding: share of the physical limit").write(options.out / "ratios.svg");
-  if (options.json == "-") fmt::print("{}", to_json(results));
+  if (options.json == "-") say(stdout, "{}", to_json(results));
   else if (!options.json.empty()) write_text(options.json, to_json(results));
-  fmt::print(terminal, "\n{0}/results.json has all of it, {0}/ratios.svg is a picture\n", options.out.string());
+  say(terminal, "\n{0}/results.json has all of it, {0}/ratios.svg is a picture\n", options.out.string());
   return 0;
+}
+
+/// "0..29", "7".
+RandomTasks parse_random_tasks(const std::string& text, std::uint64_t seed) {
+  RandomTasks tasks;
+  tasks.seed = seed;
+  const char* const end = text.data() + text.size();
+  auto parsed = std::from_chars(text.data(), end, tasks.first);
+  tasks.last = tasks.first;
+  if (parsed.ec == std::errc() && std::string_view(parsed.ptr, end).starts_with(".."))
+    parsed = std::from_chars(parsed.ptr + 2, end, tasks.last);
+  if (parsed.ec != std::errc() || parsed.ptr != end || tasks.first > tasks.last || tasks.last > kMostRandomTasks)
+    throw_error(ErrorCode::kInvalidArgument, "--random {}: expected FIRST..LAST, such as 0..29, at most {}", text,
+                kMostRandomTasks);
+  return tasks;
 }
 
 int parse_and_run(int argc, char** argv) {
   BenchOptions options;
   CLI::App app("Reshardings on hosts with shaped links, beside the physical limit and other strategies.", "weft bench reshard");
   app.get_formatter()->column_width(34);
-  std::string rate;
+  ReshardRequest task;
+  task.rate.clear();
   const auto list = [&](const char* name, std::vector<std::string>& into, const char* help) {
     app.add_option(name, into, help)->delimiter(',')->type_name("NAME,...");
   };
   list("--cases", options.cases, "Cases; all unless given");
   list("--strategies", options.strategies, "Strategies; all unless given");
-  app.add_option("--rate", rate, "Of each link, both ways; default: 2 Gbit/s over the number of hosts")->type_name("250mbit");
-  app.add_option("--hosts", options.hosts, "Use at most so many hosts")->capture_default_str()->check(CLI::Range(2, 64));
+  const std::vector<CLI::Option*> task_options =
+      add_request_options(app, task, "A resharding of your own, as in weft plan --reshard");
+  app.get_option("--rate")
+      ->description("Speed of every host's link, each way; default: 2 Gbit/s over the number of hosts")
+      ->group("Options");
+  std::string random;
+  const auto* random_option =
+      app.add_option("--random", random, "Tasks that are drawn at random, such as 0..29 of an endless row")
+          ->type_name("FIRST..LAST");
+  std::uint64_t seed = kRandomRequestSeed;
+  app.add_option("--seed", seed, "Of the random tasks")->capture_default_str();
+  app.add_option("--least-forecast", options.least_forecast,
+                 "Leave out strategies that are expected to be slower than the best one by this factor (0.5: half as fast)")
+      ->type_name("RATIO")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--hosts", options.hosts, "Cases with at most so many hosts")->capture_default_str()->check(CLI::Range(2, 64));
   app.add_option("--mib", options.bytes, "Size of the tensors in MiB; default: 64")
       ->transform([](const std::string& text) { return std::to_string(std::stoull(text) << 20); }, "MiB", "MiB")
       ->type_name("N");
@@ -82,17 +133,22 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--out", options.out, "Folder for results, picture and logs")->capture_default_str()->type_name("DIR");
   bool list_cases = false;
   app.add_flag("--list", list_cases, "Show the cases and strategies, and run nothing");
+  check_words(app, {argv + 1, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return end_parsing(app, error);
   }
-  if (!rate.empty()) options.rate_bits = parse_link_rate("--rate", rate);
+  if (!task.rate.empty()) options.rate_bits = parse_link_rate("--rate", task.rate);
+  if (std::ranges::any_of(task_options, [](const CLI::Option* option) { return option->count() > 0; })) options.task = task;
+  if (random_option->count() > 0) options.random = parse_random_tasks(random, seed);
   if (options.quick && app.count("--repeat") == 0) options.repeat = 3;
   if (list_cases) {
+    std::string text;
     for (const BenchCase& bench : bench_cases(options))
-      fmt::print("{:<16} {} hosts, {}\n", bench.reshard.name, bench.num_hosts(), bench.reshard.description);
-    fmt::print("strategies: {}\n", fmt::join(bench_strategies(options), ", "));
+      text += fmt::format("{:<16} {} hosts, {}\n", bench.reshard.name, bench.num_hosts(), bench.reshard.description);
+    text += fmt::format("strategies: {}\n", fmt::join(bench_strategies(options), ", "));
+    say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 17));
     return 0;
   }
   return run_interruptible([&](const std::stop_token& stop) { return run_bench(options, stop); });

@@ -145,12 +145,9 @@ std::string describe(const ClusterStatus& status) {
 int run_status(const ClusterOptions& options) {
   Observer observer(options, "weft status");
   const ClusterStatus status = observer.head().call<&actors::Head::status>().get();
-  if (options.json) fmt::print("{}\n", to_json(status).dump(2));
+  if (options.json) say(stdout, "{}\n", to_json(status).dump(2));
   else {
-    // A pipe gets whole lines.
-    const std::string text = describe(status);
-    const Terminal terminal = terminal_at(STDOUT_FILENO);
-    fmt::print("{}", ::isatty(STDOUT_FILENO) == 1 ? wrap_lines(text, terminal.columns, 4) : text);
+    say(stdout, "{}", fitted_to(STDOUT_FILENO, describe(status), 4));
   }
   return 0;
 }
@@ -163,7 +160,7 @@ int run_stop(const ClusterOptions& options) {
     // The head may be gone before its answer is here.
     if (error.code() != ErrorCode::kPeerDied && error.code() != ErrorCode::kCancelled) throw;
   }
-  fmt::print("the cluster at {} has stopped\n", options.head);
+  say(stdout, "the cluster at {} has stopped\n", options.head);
   return 0;
 }
 

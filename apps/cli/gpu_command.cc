@@ -1,9 +1,11 @@
 // weft gpus.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "core/base/terminal.h"
 #include "core/cuda_support/cuda_support.h"
 
 namespace weft::apps {
@@ -13,12 +15,12 @@ int run_gpus(bool json) {
   if (json) {
     const nlohmann::ordered_json record = {
         {"gpus", support.gpus}, {"driver", support.driver}, {"runtime", support.runtime}, {"missing", support.missing}};
-    fmt::print("{}\n", record.dump(2));
+    say(stdout, "{}\n", record.dump(2));
   } else if (support.gpus.empty()) {
-    fmt::print("no GPU can be used here: {}\n", support.missing);
+    say(stdout, "{}\n", fitted_to(STDOUT_FILENO, "no GPU can be used here: " + support.missing));
   } else {
-    for (std::size_t gpu = 0; gpu < support.gpus.size(); ++gpu) fmt::print("GPU {}: {}\n", gpu, support.gpus[gpu]);
-    fmt::print("CUDA {} on a driver for {}\n", support.runtime, support.driver);
+    for (std::size_t gpu = 0; gpu < support.gpus.size(); ++gpu) say(stdout, "GPU {}: {}\n", gpu, support.gpus[gpu]);
+    say(stdout, "CUDA {} on a driver for {}\n", support.runtime, support.driver);
   }
   return support.gpus.empty() ? 1 : 0;
 }

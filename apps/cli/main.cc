@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -13,9 +15,12 @@
 #include "actors/launch/app_main.h"
 #include "actors/launch/roles.h"
 #include "apps/cli/commands.h"
+#include "apps/command_line/check_words.h"
+#include "apps/command_line/end_parsing.h"
+#include "apps/reshard_plan/request_options.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 #include "core/base/version.h"
-#include "core/config/nearest.h"
 
 namespace weft::apps {
 namespace {
@@ -25,27 +30,11 @@ void add_reshard(CLI::App* command, ReshardPlanOptions& options) {
   const char* group = "One resharding";
   auto* flag =
       command->add_flag("--reshard", options.asked, "Plan a single resharding, given by the options below")->group(group);
+  for (CLI::Option* option : add_request_options(*command, options.request, group)) option->needs(flag);
+  command->get_option("--rate")->needs(flag);
   const auto add = [&](const char* name, std::string& value, const char* text, const char* type) {
     return command->add_option(name, value, text)->type_name(type)->group(group)->needs(flag);
   };
-  add("--shape", options.request.shape, "Shape of the tensor, such as 1024x1024x512", "NxN..");
-  add("--dtype", options.request.dtype, "f32, i32, f64, u8 or bf16", "TYPE")->capture_default_str();
-  add("--from", options.request.from,
-      "Source mesh and spec, such as 2x4:S0,R,R (hosts x devices; R, S0, S1, S01, S10 per dimension)", "MESH:SPEC");
-  add("--to", options.request.to, "Destination mesh and spec", "MESH:SPEC");
-  command
-      ->add_option("--to-first-host", options.request.to_first_host,
-                   "Host the destination mesh begins on; default: after the source")
-      ->type_name("N")
-      ->group(group)
-      ->needs(flag);
-  add("--rate", options.request.rate, "Speed of every host's link, each way", "RATE")->capture_default_str();
-  command->add_option("--link", options.request.link_rates, "Speed of one host's link; may be repeated")
-      ->type_name("HOST=RATE")
-      ->take_all()
-      ->allow_extra_args(false)
-      ->group(group)
-      ->needs(flag);
   add("--strategy", options.strategy, "How slices travel", "NAME")->capture_default_str();
   add("--svg", options.svg, "Draw who sends what to whom", "FILE");
 }
@@ -97,38 +86,6 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
     }
   }
   return command;
-}
-
-std::vector<std::string> names_of(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return names;
-}
-
-/// Refuses a command or an option that there is not, with the nearest one.
-void check_words(const CLI::App& app, const std::vector<std::string>& words) {
-  const CLI::App* command = &app;
-  std::string path = "weft";
-  for (const std::string& word : words) {
-    const std::vector<std::string> commands = names_of(*command);
-    if (!word.starts_with('-') && !commands.empty()) {
-      if (std::ranges::find(commands, word) == commands.end())
-        throw_error(ErrorCode::kInvalidArgument, "{} has no command '{}', only {}{}", path, word, fmt::join(commands, ", "),
-                    did_you_mean(word, commands));
-      command = command->get_subcommand(word);
-      path += " " + word;
-      if (word == "bench") return;  // the rest is the benchmark's own
-    } else if (word.starts_with("--") && word.size() > 2) {
-      std::vector<std::string> options;
-      for (const CLI::Option* option : command->get_options())
-        for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
-      const std::string name = word.substr(0, word.find('='));
-      if (std::ranges::find(options, name) == options.end())
-        throw_error(
-            ErrorCode::kInvalidArgument, "{} has no option {}{}", path, name,
-            nearest_name(name, options) ? did_you_mean(name, options) : fmt::format("; it has {}", fmt::join(options, ", ")));
-    }
-  }
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -225,43 +182,47 @@ int parse_and_run(int argc, char** argv) {
           std::pair(join_command, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
           std::pair(schedule_command, "weft schedule draw zb-h1 auto --stages 4")})
       if (command->parsed())
-        throw_error(ErrorCode::kInvalidArgument, "weft {}: {}; for example: {}", command->get_name(), error.what(), example);
+        throw_error(ErrorCode::kInvalidArgument, "{}: {}; for example: {}", command->get_name(), error.what(), example);
     throw_error(ErrorCode::kInvalidArgument, "which command? There are {}; weft help COMMAND tells more",
-                fmt::join(names_of(app), ", "));
+                fmt::join(command_names(app), ", "));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return status_after_output(app.get_name(), end_parsing(app, error));
   }
   if (*head_command) return run_head(head);
   if (*join_command) return run_join(join);
   if (*run_command) return run_run(file);
-  if (*check_command) return run_check(file);
-  if (*plan_command && reshard.asked) {
-    reshard.json = file.json;
-    return run_plan_reshard(reshard);
-  }
-  if (*plan_command) {
+  if (*bench_command) return run_benchmark(bench_command->remaining());
+  if (*stop_command) return run_stop(cluster);
+  // What the others print is all that they do.
+  const auto show = [&] {
+    if (*check_command) return run_check(file);
+    if (*schedule_command) return run_schedule(schedule);
+    if (*status_command) return run_status(cluster);
+    if (*gpus_command) return run_gpus(gpus_json);
+    if (reshard.asked) {
+      reshard.json = file.json;
+      return run_plan_reshard(reshard);
+    }
     if (*programs && file.programs.empty()) file.programs = actors::AppRun::kAllPrograms;
     if (file.file.empty()) file.file = std::exchange(file.programs, actors::AppRun::kAllPrograms);  // --programs cluster.yaml
     return run_plan(file);
-  }
-  if (*schedule_command) return run_schedule(schedule);
-  if (*status_command) return run_status(cluster);
-  if (*gpus_command) return run_gpus(gpus_json);
-  if (*bench_command) return run_benchmark(bench_command->remaining());
-  return run_stop(cluster);
+  };
+  return status_after_output(app.get_name(), show());
 }
 
 }  // namespace
 }  // namespace weft::apps
 
 int main(int argc, char** argv) {
+  weft::open_standard_descriptors();
   try {
     if (const auto status = weft::actors::serve_cluster_role({argv + 1, argv + argc})) return *status;
     return weft::apps::parse_and_run(argc, argv);
   } catch (...) {
     const weft::Error error = weft::current_error();
     const bool usage = error.code() == weft::ErrorCode::kInvalidConfig || error.code() == weft::ErrorCode::kInvalidArgument;
-    fmt::print(stderr, "{}{}\n", error.code() == weft::ErrorCode::kInvalidConfig ? "" : "weft: ", error.message());
+    const std::string who = error.code() == weft::ErrorCode::kInvalidConfig ? "" : "weft: ";
+    weft::say(stderr, "{}\n", weft::fitted_to(STDERR_FILENO, who + error.message()));
     return usage ? 2 : 1;
   }
 }

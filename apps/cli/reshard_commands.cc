@@ -12,12 +12,6 @@
 namespace weft::apps {
 
 int run_plan_reshard(const ReshardPlanOptions& options) {
-  for (const auto& [name, value] : {std::pair("--shape", &options.request.shape), std::pair("--from", &options.request.from),
-                                    std::pair("--to", &options.request.to)})
-    if (value->empty())
-      throw_error(ErrorCode::kInvalidArgument,
-                  "--reshard needs {}; for example: weft plan --reshard --shape 1024x1024x512 --from 2x4:S0,R,R --to 2x4:R,S0,R",
-                  name);
   const ReshardProblem problem = parse_reshard_request(options.request);
   const transfer::Strategy strategy = transfer::parse_strategy(options.strategy);
   const SteadyClock clock;

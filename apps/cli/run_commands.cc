@@ -4,24 +4,31 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/launch/run_supervisor.h"
 #include "actors/launch/token.h"
+#include "apps/checkpoint/checkpoint.h"
 #include "apps/cli/commands.h"
 #include "apps/run_directory/run_directory.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 #include "core/config/config_document.h"
 #include "core/config/config_problem.h"
 
 namespace weft::apps {
 namespace {
 
-int run_app(const FileOptions& options, const std::string& role, std::vector<std::string> more) {
-  const auto document = ConfigDocument::load(options.file, options.overrides);
-  const auto header = actors::parse_run_header(document, actors::program_directory());
+ConfigDocument load(const FileOptions& options) { return ConfigDocument::load(options.file, options.overrides); }
+
+int run_app(const FileOptions& options, const actors::RunHeader& header, const std::string& role, std::vector<std::string> more) {
   if (options.json) more.emplace_back("--json");
   return actors::run_app_role(header.app, role, options.file, options.overrides, more);
+}
+
+int run_app(const FileOptions& options, const std::string& role, std::vector<std::string> more) {
+  return run_app(options, actors::parse_run_header(load(options), actors::program_directory()), role, std::move(more));
 }
 
 /// The checkpoint to resume from, if the run file or --set names one: a run inside the folder of that checkpoint goes on in
@@ -33,21 +40,38 @@ std::optional<std::filesystem::path> resume_path(const ConfigDocument& document)
   return resume->as_path();
 }
 
+/// What a run that was ended while it wrote a checkpoint has left takes room, and counts for nothing.
+void remove_unfinished(const std::filesystem::path& checkpoints) {
+  if (!std::filesystem::exists(checkpoints)) return;
+  try {
+    CheckpointStore(checkpoints, 1);
+  } catch (...) {
+    say(stderr, "note: {}\n", current_error().message());  // it hinders nobody
+  }
+}
+
 }  // namespace
 
 int run_run(const FileOptions& options) {
   // Everything that can be known beforehand is refused before an older run's folder is moved and before anything starts.
-  if (const int status = run_app(options, "check", {"--quiet"}); status != 0) return status;
-  const auto document = ConfigDocument::load(options.file, options.overrides);
-  const auto header = actors::parse_run_header(document, actors::program_directory());
+  const auto document = load(options);
+  auto header = actors::parse_run_header(document, actors::program_directory());
+  if (options.head.empty() && header.cluster.launcher == actors::LauncherKind::kManual)
+    document.root()
+        .at("cluster")
+        .at("launcher")
+        .fail("cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, or use launcher: local");
+  if (const int status = run_app(options, header, "check", {"--quiet"}); status != 0) return status;
   if (!options.head.empty()) (void)actors::find_token(Address::parse(options.head), options.token_file, std::chrono::seconds(10));
   const std::filesystem::path out =
       options.out.empty() ? std::filesystem::path("runs") / header.name : std::filesystem::path(options.out);
   const RunDirectory directory = RunDirectory::prepare(out, resume_path(document));
-  if (directory.moved_aside())
-    std::printf("%s held an older run: it is now %s\n", out.c_str(), directory.moved_aside()->filename().c_str());
+  if (const auto& older = directory.moved_aside()) {
+    std::printf("%s held an older run: it is now %s\n", out.c_str(), older->filename().c_str());
+    remove_unfinished(*older / directory.checkpoints().filename());
+  }
   std::fflush(stdout);
-  return actors::run_and_supervise({options.file, options.overrides, options.head, out, options.token_file});
+  return actors::supervise_run({std::move(header), options.file, options.overrides, options.head, out, options.token_file});
 }
 
 int run_check(const FileOptions& options) {

@@ -19,6 +19,8 @@ namespace weft::apps {
 namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+/// For people: what goes on stands under the first action after "actor 0: ".
+void print_fitted(const std::string& text) { print(fitted_to(STDOUT_FILENO, text, 9)); }
 
 TimelineStyle style_of_screen() {
   TimelineStyle style;
@@ -40,7 +42,7 @@ int check_all(const ScheduleOptions& options, const std::vector<ScheduleCase>& c
     const mesh::ScheduleReport report = mesh::check_schedule(one.schedule, one.costs, one.limits);
     all_hold = all_hold && report.holds();
     if (options.json) documents.push_back(check_json(one, report));
-    else print(describe_check(one, report));
+    else print_fitted(describe_check(one, report));
   }
   if (options.json) print_json(std::move(documents));
   return all_hold ? 0 : 1;
@@ -51,7 +53,7 @@ int show_all(const ScheduleOptions& options, const std::vector<ScheduleCase>& ca
   for (const ScheduleCase& one : cases) {
     if (options.json) documents.push_back(schedule_json(one));
     else if (options.csv) print(mesh::write_schedule(one.schedule, one.costs.stage_edges()));
-    else print(describe_schedule(one));
+    else print_fitted(describe_schedule(one));
   }
   if (options.json) print_json(std::move(documents));
   return 0;
@@ -74,7 +76,7 @@ int run_schedule(const ScheduleOptions& options) {
   if (options.action == ScheduleAction::kShow) return show_all(options, cases);
   if (options.action == ScheduleAction::kCheck) return check_all(options, cases);
 
-  std::vector<mesh::Simulation> simulations;
+  std::vector<mesh::ScheduleSimulation> simulations;
   for (const ScheduleCase& one : cases) {
     mesh::SimulationOptions simulation = one.options;
     simulation.details = options.action != ScheduleAction::kCompare || !options.svg.empty();
@@ -89,12 +91,12 @@ int run_schedule(const ScheduleOptions& options) {
       print_json(std::move(documents));
     }
   } else if (options.action == ScheduleAction::kCompare) {
-    print(describe_comparison(cases, simulations));
+    print_fitted(describe_comparison(cases, simulations));
   } else {
     const TimelineStyle style = style_of_screen();
     for (std::size_t i = 0; i < cases.size(); ++i) {
       if (i > 0) print("\n");
-      if (options.action == ScheduleAction::kSimulate) print(describe_simulation(cases[i], simulations[i]));
+      if (options.action == ScheduleAction::kSimulate) print_fitted(describe_simulation(cases[i], simulations[i]));
       else
         print(fmt::format("{}: makespan {:.6g}, bubble {:.1f} %\n{}\n", cases[i].label, simulations[i].makespan,
                           100 * simulations[i].bubble_rate(), wrap_lines(cases[i].settings, style.columns, 2)) +
@@ -103,7 +105,7 @@ int run_schedule(const ScheduleOptions& options) {
   }
   if (options.svg.empty()) return 0;
   draw_schedules(cases, simulations).write(options.svg);
-  if (!options.json) fmt::print("drawn in {}\n", options.svg);
+  if (!options.json) say(stdout, "drawn in {}\n", options.svg);
   return 0;
 }
 

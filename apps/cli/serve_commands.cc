@@ -9,6 +9,8 @@
 #include "actors/launch/roles.h"
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
+#include "core/base/name.h"
+#include "core/base/terminal.h"
 
 namespace weft::apps {
 namespace {
@@ -22,14 +24,14 @@ std::string state_directory(const HeadOptions& options, const Address& listen) {
 
 void print_next_steps(const Address& address, const std::filesystem::path& token_file) {
   const std::string at = to_string(address);
-  fmt::print("Weft's head listens on {}\n", at);
+  say(stdout, "Weft's head listens on {}\n", at);
   if (is_loopback(address.host))
-    fmt::print("This is loopback only: hosts on other machines cannot join. --listen HOST:PORT changes that.\n");
-  fmt::print(
+    say(stdout, "This is loopback only: hosts on other machines cannot join. --listen HOST:PORT changes that.\n");
+  say(stdout,
       "Its token is in {}. Commands of this user on this machine find it by the port;\n"
       "elsewhere give a copy, readable by its owner alone, with --token-file FILE. Whoever has it can run programs here.\n",
       token_file.string());
-  fmt::print(
+  say(stdout,
       "\nNext steps\n"
       "  add a host   weft join {0} --name worker0 --devices 2\n"
       "  run          weft run cluster.yaml --head {0}\n"
@@ -52,7 +54,6 @@ int run_head(const HeadOptions& options) {
 int run_join(const JoinOptions& options) {
   actors::AgentRole role;
   role.head = Address::parse(options.head);
-  role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10));
   role.devices = options.devices;
   role.name = options.name;
   if (role.name.empty()) {
@@ -60,6 +61,8 @@ int run_join(const JoinOptions& options) {
     ::gethostname(name, sizeof name - 1);
     role.name = name;
   }
+  check_name("the name of this host (--name)", role.name);
+  role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10));
   role.log_directory = options.logs.empty() ? std::filesystem::absolute(std::filesystem::path("weft-logs") / role.name).string()
                                             : std::filesystem::absolute(options.logs).string();
   return actors::serve_agent(role);

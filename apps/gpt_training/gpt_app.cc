@@ -62,10 +62,10 @@ PreparedData GptApp::prepare() {
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},
           .show = [shape = shape_, sample = sample_, seed = seed_, dataset](const ShowRequest& request) {
-            Showing showing{.title = "the model writes"};
-            if (sample.tokens == 0) return showing;
-            showing.text = generate(request.device, shape, request.parameters, *dataset->tokenizer, sample, seed, request.stop);
-            return showing;
+            FinalReport report{.title = "the model writes"};
+            if (sample.tokens == 0) return report;
+            report.text = generate(request.device, shape, request.parameters, *dataset->tokenizer, sample, seed, request.stop);
+            return report;
           }};
 }
 

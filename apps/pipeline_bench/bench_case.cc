@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/config/nearest.h"
 
 namespace weft::apps {
 namespace {
@@ -166,10 +167,14 @@ std::vector<PipelineCase> pipeline_cases(const BenchOptions& options) {
     std::copy_if(all.begin(), all.end(), std::back_inserter(cases),
                  [&](const PipelineCase& one) { return one.name == wanted || one.group == wanted; });
     if (cases.size() > before) continue;
-    std::vector<std::string> groups;
-    for (const PipelineCase& one : all)
+    std::vector<std::string> groups, names;
+    for (const PipelineCase& one : all) {
       if (groups.empty() || groups.back() != one.group) groups.push_back(one.group);
-    throw_error(ErrorCode::kInvalidArgument, "there is no case '{}'; there are {} (see --list)", wanted, fmt::join(groups, ", "));
+      names.push_back(one.name);
+    }
+    names.insert(names.end(), groups.begin(), groups.end());
+    throw_error(ErrorCode::kInvalidArgument, "there is no case '{}'; there are {} (see --list){}", wanted,
+                fmt::join(groups, ", "), did_you_mean(wanted, names));
   }
   return cases;
 }

@@ -152,7 +152,7 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
       request.costs = costs_of(group_.plan());
       request.simulation = mesh::plan_options(group_.plan());
     }
-    const mesh::Simulation one = simulate(schedule, request.costs, request.simulation);
+    const mesh::ScheduleSimulation one = simulate(schedule, request.costs, request.simulation);
     for (std::size_t actor = 0; actor < one.actors.size(); ++actor)
       request.memory_of_actor[actor] = std::max(request.memory_of_actor[actor], one.actors[actor].peak);
   }

@@ -42,6 +42,7 @@ StepMetrics parse(const Json& json) {
   m.exposed_transfer_seconds = json.at("exposed_transfer_seconds");
   m.resharded_bytes = json.at("resharded_bytes");
   m.update_skipped = json.value("update_skipped", false);
+  m.checkpoint_seconds = json.value("checkpoint_seconds", 0.0);
   if (json.contains("validation_loss")) m.validation_loss = number_or_nan(json["validation_loss"]);
   return m;
 }
@@ -74,6 +75,7 @@ std::string to_json_line(const StepMetrics& m) {
                {"exposed_transfer_seconds", m.exposed_transfer_seconds},
                {"resharded_bytes", m.resharded_bytes}};
   if (m.update_skipped) json["update_skipped"] = true;
+  if (m.checkpoint_seconds > 0) json["checkpoint_seconds"] = m.checkpoint_seconds;
   if (m.validation_loss) json["validation_loss"] = finite_or_null(*m.validation_loss);
   return json.dump();
 }

@@ -15,8 +15,9 @@ struct StepMetrics {
   double grad_norm = 0;         ///< Before clipping.
   bool update_skipped = false;  ///< The gradients were not finite, and the step has changed nothing.
   double learning_rate = 0;
-  double seconds = 0;           ///< Wall time of the step at the driver.
-  std::string unit = "tokens";  ///< What the model learns from, counted: "tokens", "slices".
+  double seconds = 0;             ///< Wall time of the step at the driver.
+  double checkpoint_seconds = 0;  ///< How long training stood still for checkpoints between the step before and this one.
+  std::string unit = "tokens";    ///< What the model learns from, counted: "tokens", "slices".
   double units_per_second = 0;
   double transfer_seconds = 0;          ///< Mean over devices: time in which a transfer was under way.
   double exposed_transfer_seconds = 0;  ///< Mean over devices: the part of it in which compute stood still.

@@ -100,7 +100,7 @@ std::string to_json(const RunSummary& s) {
                                        {"hidden_transfer_share", number(s.hidden_share())},
                                        {"checkpoint_step", s.checkpoint_step},
                                        {"checkpoint_seconds", s.checkpoint_seconds},
-                                       {"sample", s.showing.text}};
+                                       {"sample", s.report.text}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -134,10 +134,10 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
   if (const auto hidden = s.hidden_share())
     text += row("transfers hidden", fmt::format("{:.0f} % behind computation ({} exposed of {} a device)", *hidden * 100,
                                                 format_seconds(s.exposed_transfer_seconds), format_seconds(s.transfer_seconds)));
-  if (!s.showing.text.empty()) {
-    text += fmt::format("\n  {}{}:{}\n{}", dim, s.showing.title, plain,
-                        s.showing.prose ? wrap_lines(indented(s.showing.text, "    "), columns.value_or(kProseColumns), 0)
-                                        : indented(s.showing.text, "    "));
+  if (!s.report.text.empty()) {
+    text += fmt::format("\n  {}{}:{}\n{}", dim, s.report.title, plain,
+                        s.report.prose ? wrap_lines(indented(s.report.text, "    "), columns.value_or(kProseColumns), 0)
+                                       : indented(s.report.text, "    "));
   }
 
   const auto here = std::filesystem::relative(directory.path()).string();
@@ -151,7 +151,7 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
   text += file("loss.svg", "the losses, drawn");
   text += file("timeline.svg", "one step, drawn: compute and transfers of every device");
   text += file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
-  for (const auto& [name, what] : s.showing.files) text += file(name.c_str(), what);
+  for (const auto& [name, what] : s.report.files) text += file(name.c_str(), what);
   if (s.checkpoint_step > 0) {
     const std::string more = s.steps < s.total_steps ? fmt::format("; go on with --set checkpoint.resume={}", folder) : "";
     text += file("checkpoints/", fmt::format("the last one after step {}{}", s.checkpoint_step, more));

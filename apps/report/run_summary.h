@@ -18,7 +18,7 @@ struct Baseline {
 };
 
 /// What a trained model can do, for people: text that it writes, or a table of how good it is. A value.
-struct Showing {
+struct FinalReport {
   std::string title = {};                                       ///< "the model writes"
   std::string text = {};                                        ///< Empty: nothing is shown.
   bool prose = true;                                            ///< Is wrapped on the screen; a table is not.
@@ -48,7 +48,7 @@ struct RunSummary {
   std::uint64_t resharded_bytes = 0;
   double transfer_seconds = 0;
   double exposed_transfer_seconds = 0;
-  Showing showing = {};              ///< What the trained model can do.
+  FinalReport report = {};           ///< What the trained model can do.
   std::int64_t checkpoint_step = 0;  ///< The last checkpoint; 0: none.
   double checkpoint_seconds = 0;     ///< How long training stood still for this run's checkpoints, all together.
 

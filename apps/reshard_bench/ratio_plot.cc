@@ -29,7 +29,7 @@ std::vector<std::string> distinct(const std::vector<BenchResult>& results, Get&&
 Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   std::vector<BenchResult> results;
   for (const BenchResult& result : all)
-    if (result.bytes >= kLeastBytes) results.push_back(result);
+    if (result.bytes >= kLeastBytes && result.was_run()) results.push_back(result);
   const auto cases = distinct(results, [](const BenchResult& result) { return result.case_name; });
   const auto strategies = distinct(results, [](const BenchResult& result) { return result.strategy; });
   const double group = kBar * static_cast<double>(strategies.size()) + kGroupGap;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/statistics.h"
 #include "core/base/units.h"
 #include "transfer/reshard/plan_stats.h"
 
@@ -32,6 +33,9 @@ void on_all_void(std::size_t hosts, Call&& call) {
   for (auto& future : futures) future.get();
 }
 
+/// Far beyond what is expected.
+double deadline_of(const BenchResult& result) { return 30 + 20 * std::max(result.limit_seconds, result.predicted_seconds); }
+
 }  // namespace
 
 void ReshardBench::check_stop() const {
@@ -42,7 +46,7 @@ void ReshardBench::shape_links(const BenchCase& bench) {
   if (cluster_.test_hosts() == nullptr) return;
   for (std::size_t host = 0; host < bench.num_hosts(); ++host) {
     for (std::size_t nic = 0; nic < bench.reshard.links[host].size(); ++nic) {
-      const auto bits = static_cast<std::uint64_t>(bench.reshard.links[host][nic] * static_cast<double>(bench.rate_bits));
+      const std::uint64_t bits = bench.link_bits(host, nic);
       std::uint64_t& now = shaped_[{host, nic}];
       if (now == bits) continue;
       cluster_.test_hosts()->limit(static_cast<int>(host), static_cast<int>(nic), bits);
@@ -53,12 +57,13 @@ void ReshardBench::shape_links(const BenchCase& bench) {
 
 transfer::Network ReshardBench::measure(const BenchCase& bench) {
   const std::size_t hosts = bench.num_hosts();
+  // What each link was limited to: links of one rate are of one kind.
   std::vector<std::vector<std::uint64_t>> key(hosts);
   for (std::size_t h = 0; h < hosts; ++h)
-    for (const double share : bench.reshard.links[h])
-      key[h].push_back(static_cast<std::uint64_t>(share * static_cast<double>(bench.rate_bits)));
+    for (std::size_t nic = 0; nic < bench.reshard.links[h].size(); ++nic)
+      key[h].push_back(cluster_.test_hosts() == nullptr ? 1 : bench.link_bits(h, nic));
   if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
-  options_.progress(fmt::format("measuring the links of {} hosts", hosts));
+  options_.progress(fmt::format("measuring the links of {} host{}", hosts, hosts == 1 ? "" : "s"));
   transfer::Network network;
   for (std::size_t h = 0; h < hosts; ++h) network.hosts.push_back({std::vector<transfer::Nic>(bench.reshard.links[h].size())});
   const auto listening = on_all<std::vector<Address>>(hosts, [&](std::size_t h) {
@@ -66,7 +71,13 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
     for (std::size_t nic = 0; nic < network.hosts[h].nics.size(); ++nic) addresses.push_back(cluster_.address(h, nic));
     return cluster_.host(h).call<&ReshardHost::listen_for_probe>(addresses);
   });
-  // Each host sends to its neighbour, then to the one after it: a slow host shows as the slower of two neighbours.
+  // Each host sends to its neighbour, then to the one after it: a slow host shows as the slower of two neighbours. What comes
+  // through says something of the slower end, and of both where they are of one kind.
+  struct Best {
+    double in = 0, out = 0;
+  };
+  std::vector<std::vector<Best>> best(hosts);
+  for (std::size_t h = 0; h < hosts; ++h) best[h].resize(key[h].size());
   for (std::size_t distance = 1; distance <= std::min<std::size_t>(2, hosts - 1); ++distance) {
     check_stop();
     const std::int64_t start = nanoseconds_in(std::chrono::milliseconds(200));
@@ -80,19 +91,21 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
     for (std::size_t h = 0; h < hosts; ++h) {
       const std::size_t from = (h + hosts - distance) % hosts;
       for (std::size_t nic = 0; nic < std::min(rates[h].size(), rates[from].size()); ++nic) {
-        auto& in = network.hosts[h].nics[nic].ingress;
-        auto& out = network.hosts[from].nics[nic].egress;
-        in = std::max(in, rates[h][nic]);
-        out = std::max(out, rates[h][nic]);
+        if (key[h][nic] <= key[from][nic]) best[h][nic].in = std::max(best[h][nic].in, rates[h][nic]);
+        if (key[from][nic] <= key[h][nic]) best[from][nic].out = std::max(best[from][nic].out, rates[h][nic]);
       }
     }
   }
   // Links of one kind are taken as equal, at their median: planners should not be led by a per mille of noise.
   std::map<std::uint64_t, std::vector<double>> rates_of_kind;
+  std::vector<double> shares;  // of its limit, what a link carried
   for (std::size_t h = 0; h < hosts; ++h) {
     for (std::size_t nic = 0; nic < key[h].size(); ++nic) {
-      rates_of_kind[key[h][nic]].push_back(network.hosts[h].nics[nic].ingress);
-      rates_of_kind[key[h][nic]].push_back(network.hosts[h].nics[nic].egress);
+      for (const double rate : {best[h][nic].in, best[h][nic].out}) {
+        if (rate == 0) continue;
+        rates_of_kind[key[h][nic]].push_back(rate);
+        shares.push_back(rate / static_cast<double>(key[h][nic]));
+      }
     }
   }
   for (auto& [bits, rates] : rates_of_kind) {
@@ -101,10 +114,14 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
       options_.progress(fmt::format("links of {} Mbit/s differ: {:.1f} to {:.1f} MiB/s; is the machine busy?", bits / 1'000'000,
                                     rates.front() / (1 << 20), rates.back() / (1 << 20)));
   }
+  // A link that no single neighbour can fill carries the part of its limit that the others do; a host alone has nobody to ask.
+  const double share = shares.empty() ? bench.nominal_goodput() / static_cast<double>(bench.rate_bits) : median(shares);
   for (std::size_t h = 0; h < hosts; ++h) {
     for (std::size_t nic = 0; nic < key[h].size(); ++nic) {
-      const std::vector<double>& rates = rates_of_kind[key[h][nic]];
-      network.hosts[h].nics[nic] = {rates[rates.size() / 2], rates[rates.size() / 2]};
+      const auto measured = rates_of_kind.find(key[h][nic]);
+      const double rate = measured == rates_of_kind.end() ? share * static_cast<double>(key[h][nic])
+                                                          : measured->second[measured->second.size() / 2];
+      network.hosts[h].nics[nic] = {rate, rate};
     }
   }
   options_.progress(to_string(network));
@@ -154,7 +171,7 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
   const std::size_t hosts = bench.num_hosts();
   on_all_void(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::fill>(repetition); });
   const InterfaceBytes before = counted(hosts);
-  const RunRequest request{result.strategy, ++runs_, nanoseconds_in(kStartIn), 30 + 20 * result.limit_seconds};
+  const RunRequest request{result.strategy, ++runs_, nanoseconds_in(kStartIn), deadline_of(result)};
   const auto replies = on_all<RunReply>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::run>(request); });
   const InterfaceBytes after = counted(hosts);
   std::vector<std::size_t> all(hosts);
@@ -225,13 +242,16 @@ std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
   load(bench, network);
   std::vector<BenchResult> results;
   for (const std::string& strategy : options_.strategies) results.push_back(plan(bench, network, strategy));
+  double soonest = std::numeric_limits<double>::infinity();
+  for (const BenchResult& result : results) soonest = std::min(soonest, result.predicted_seconds);
+  const auto left_out = [&](const BenchResult& result) { return soonest < options_.least_forecast * result.predicted_seconds; };
   const auto only_once = [&](const BenchResult& result) {
     return options_.once_beyond > 0 && result.predicted_seconds > std::max(1.0, options_.once_beyond * result.limit_seconds);
   };
   for (int repetition = 0; repetition <= options_.repeat; ++repetition) {
     std::string line;
     for (BenchResult& result : results) {
-      if (repetition != 1 && only_once(result)) continue;
+      if (left_out(result) || (repetition != 1 && only_once(result))) continue;
       repeat(bench, static_cast<std::uint32_t>(repetition), result);
       if (repetition > 0) line += fmt::format("  {} {}", result.strategy, format_seconds(result.seconds.back()));
     }

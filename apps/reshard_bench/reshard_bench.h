@@ -23,6 +23,9 @@ class ReshardBench final {
     /// Strategies that are expected to take more than this many times the limit, and a second, run once, without warming up; 0:
     /// no such.
     double once_beyond = 0;
+    /// Strategies that are expected to be slower than the best one by more than this factor (0.5: half as fast) are planned and
+    /// not run.
+    double least_forecast = 0;
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
   };

@@ -57,10 +57,11 @@ std::vector<EngineAddress> ReshardHost::load(HostTask task) {
     if (task_.topology.host_of(id) != task_.host) continue;
     Device device{id, std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(id, task_.host, ucx), clock_), {}, {}};
     for (const transfer::ReshardTask& tensor : task_.tasks) {
-      const Region* source = tensor.source.region_of(id);
-      const Region* destination = tensor.destination.region_of(id);
-      device.sources.emplace_back(source == nullptr ? 0 : static_cast<std::size_t>(source->num_elements()) * 4);
-      device.destinations.emplace_back(destination == nullptr ? 0 : static_cast<std::size_t>(destination->num_elements()) * 4);
+      const auto bytes_of = [&](const Region* region) {
+        return region == nullptr ? 0 : static_cast<std::size_t>(region->num_elements()) * size_of(tensor.type.dtype);
+      };
+      device.sources.emplace_back(bytes_of(tensor.source.region_of(id)));
+      device.destinations.emplace_back(bytes_of(tensor.destination.region_of(id)));
     }
     addresses.push_back({id, task_.host, device.engine->address()});
     devices_.push_back(std::move(device));
@@ -99,7 +100,7 @@ void ReshardHost::fill(std::uint32_t repetition) {
     for (std::uint32_t i = 0; i < task_.tasks.size(); ++i) {
       const transfer::ReshardTask& tensor = task_.tasks[i];
       if (const Region* region = tensor.source.region_of(device.id))
-        fill_pattern({i, repetition}, tensor.type.shape, *region, device.sources[i]);
+        fill_pattern({i, repetition}, tensor.type, *region, device.sources[i]);
       std::fill(device.destinations[i].begin(), device.destinations[i].end(), std::byte{0xee});
     }
   }
@@ -163,7 +164,7 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
     } else {
       // A report names what has landed after an error only.
       landed.flows.clear();
-      for (const transfer::Stream& stream : parts[i].streams) {
+      for (const transfer::FlowRole& stream : parts[i].streams) {
         if (!stream.parent) continue;
         landed.flows.push_back(transfer::LandedChunks::none(stream.flow, stream.num_chunks()));
         for (std::uint32_t chunk = 0; chunk < stream.num_chunks(); ++chunk) landed.flows.back().set(chunk);
@@ -183,7 +184,7 @@ std::vector<std::string> ReshardHost::differences(std::uint32_t repetition) {
       const transfer::ReshardTask& tensor = task_.tasks[i];
       const Region* region = tensor.destination.region_of(device.id);
       if (region == nullptr) continue;
-      if (const auto difference = find_difference({i, repetition}, tensor.type.shape, *region, device.destinations[i]))
+      if (const auto difference = find_difference({i, repetition}, tensor.type, *region, device.destinations[i]))
         found.push_back(fmt::format("device {}: {}", device.id, *difference));
     }
   }

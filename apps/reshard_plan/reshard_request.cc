@@ -1,5 +1,7 @@
 #include "apps/reshard_plan/reshard_request.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -113,7 +115,20 @@ double rate_of(const std::string& option, std::string_view text) {
 
 }  // namespace
 
+std::string command_words(const ReshardRequest& request) {
+  std::string words = fmt::format("--shape {} --from {} --to {}", request.shape, request.from, request.to);
+  if (request.dtype != ReshardRequest().dtype) words += " --dtype " + request.dtype;
+  if (request.to_first_host) words += fmt::format(" --to-first-host {}", *request.to_first_host);
+  for (const std::string& link : request.link_rates) words += " --link " + link;
+  return words;
+}
+
 ReshardProblem parse_reshard_request(const ReshardRequest& request) {
+  for (const auto& [option, text] :
+       {std::pair("--shape", &request.shape), std::pair("--from", &request.from), std::pair("--to", &request.to)})
+    if (text->empty())
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{} is missing; one resharding is given as --shape 1024x1024x512 --from 2x4:S0,R,R --to 2x4:R,S0,R", option);
   ReshardProblem problem;
   problem.task.type = {parse_dtype(request.dtype), parse_shape(request.shape)};
   const Shape& shape = problem.task.type.shape;

@@ -36,6 +36,9 @@ struct ReshardProblem {
   mesh::DeviceMesh destination;
 };
 
+/// What a person types after `weft plan --reshard` and `weft bench reshard` for it, but for the rate of all links.
+std::string command_words(const ReshardRequest& request);
+
 /// Throws Error(kInvalidArgument) that names the option, what was found and what was expected.
 ReshardProblem parse_reshard_request(const ReshardRequest& request);
 

@@ -8,7 +8,7 @@
 namespace weft::apps {
 namespace {
 
-using mesh::Simulation;
+using mesh::ScheduleSimulation;
 
 std::string heading(const ScheduleCase& one) {
   const mesh::Schedule& schedule = one.schedule;
@@ -24,7 +24,7 @@ nlohmann::json head_json(const ScheduleCase& one) {
           {"actor_of_stage", one.schedule.actor_of_stage}};
 }
 
-bool fits(const ScheduleCase& one, const Simulation& simulation) {
+bool fits(const ScheduleCase& one, const ScheduleSimulation& simulation) {
   for (std::size_t actor = 0; actor < one.limits.memory_of_actor.size(); ++actor) {
     if (simulation.actors[actor].peak > one.limits.memory_of_actor[actor] * (1 + 1e-9)) return false;
   }
@@ -32,7 +32,7 @@ bool fits(const ScheduleCase& one, const Simulation& simulation) {
 }
 
 /// Time on the critical path by what it is spent in: "F 8, I 8, W 8, transfers 3".
-std::vector<std::pair<std::string, double>> path_parts(const Simulation& simulation) {
+std::vector<std::pair<std::string, double>> path_parts(const ScheduleSimulation& simulation) {
   std::vector<std::pair<std::string, double>> parts;
   const auto add = [&](const std::string& name, double time) {
     if (time <= 0) return;
@@ -41,7 +41,7 @@ std::vector<std::pair<std::string, double>> path_parts(const Simulation& simulat
     else found->second += time;
   };
   double covered = 0;
-  for (const Simulation::PathStep& step : simulation.critical_path) {
+  for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
     const auto index = static_cast<std::size_t>(step.index);
     if (step.transfer) {
       const mesh::SimulatedTransfer& one = simulation.transfers[index];
@@ -115,7 +115,7 @@ nlohmann::json check_json(const ScheduleCase& one, const mesh::ScheduleReport& r
   return json;
 }
 
-std::string describe_simulation(const ScheduleCase& one, const Simulation& simulation) {
+std::string describe_simulation(const ScheduleCase& one, const ScheduleSimulation& simulation) {
   std::string text = heading(one);
   text += fmt::format("  makespan        {:.6g}\n  bubble          {:.6g} ({:.2f} % of the makespan)\n  span bubble     {:.6g}\n",
                       simulation.makespan, simulation.makespan_bubble, 100 * simulation.bubble_rate(), simulation.span_bubble);
@@ -139,7 +139,7 @@ std::string describe_simulation(const ScheduleCase& one, const Simulation& simul
   return text;
 }
 
-nlohmann::json simulation_json(const ScheduleCase& one, const Simulation& simulation) {
+nlohmann::json simulation_json(const ScheduleCase& one, const ScheduleSimulation& simulation) {
   nlohmann::json json = head_json(one);
   json["makespan"] = simulation.makespan;
   json["makespan_bubble"] = simulation.makespan_bubble;
@@ -153,7 +153,7 @@ nlohmann::json simulation_json(const ScheduleCase& one, const Simulation& simula
     for (const mesh::SimulatedAction& action : actor.actions) {
       entry["actions"].push_back({{"action", to_string(action.action)}, {"start", action.start}, {"end", action.end}});
     }
-    for (const mesh::MemoryLevel& level : actor.memory) entry["memory"].push_back({level.time, level.held});
+    for (const MemoryLevel& level : actor.memory) entry["memory"].push_back({level.time, level.held});
     json["actors"].push_back(std::move(entry));
   }
   json["transfers"] = nlohmann::json::array();
@@ -171,19 +171,19 @@ nlohmann::json simulation_json(const ScheduleCase& one, const Simulation& simula
   return json;
 }
 
-std::string describe_comparison(const std::vector<ScheduleCase>& cases, const std::vector<Simulation>& simulations) {
+std::string describe_comparison(const std::vector<ScheduleCase>& cases, const std::vector<ScheduleSimulation>& simulations) {
   std::size_t width = 8;
   double best = -1;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     width = std::max(width, cases[i].label.size());
     if (fits(cases[i], simulations[i]) && (best < 0 || simulations[i].makespan < best)) best = simulations[i].makespan;
   }
-  std::string text = fmt::format("{:<{}}   makespan     bubble        %       span    exposed     memory\n", "schedule", width);
+  std::string text = fmt::format("{:<{}} makespan  bubble      %    span exposed  memory\n", "schedule", width);
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Simulation& one = simulations[i];
+    const ScheduleSimulation& one = simulations[i];
     const bool enough = fits(cases[i], one);
-    text += fmt::format("{:<{}} {:>10.6g} {:>10.6g} {:>8.2f} {:>10.6g} {:>10.6g} {:>10.6g}{}\n", cases[i].label, width,
-                        one.makespan, one.makespan_bubble, 100 * one.bubble_rate(), one.span_bubble, one.exposed, one.peak(),
+    text += fmt::format("{:<{}} {:>8.6g} {:>7.6g} {:>6.2f} {:>7.6g} {:>7.6g} {:>7.6g}{}\n", cases[i].label, width, one.makespan,
+                        one.makespan_bubble, 100 * one.bubble_rate(), one.span_bubble, one.exposed, one.peak(),
                         !enough                              ? "  does not fit"
                         : one.makespan <= best * (1 + 1e-12) ? "  *"
                                                              : "");
@@ -191,10 +191,10 @@ std::string describe_comparison(const std::vector<ScheduleCase>& cases, const st
   return text + "* the fastest that fits\n";
 }
 
-nlohmann::json comparison_json(const std::vector<ScheduleCase>& cases, const std::vector<Simulation>& simulations) {
+nlohmann::json comparison_json(const std::vector<ScheduleCase>& cases, const std::vector<ScheduleSimulation>& simulations) {
   nlohmann::json json = nlohmann::json::array();
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Simulation& one = simulations[i];
+    const ScheduleSimulation& one = simulations[i];
     nlohmann::json entry = head_json(cases[i]);
     entry.update({{"makespan", one.makespan},
                   {"makespan_bubble", one.makespan_bubble},

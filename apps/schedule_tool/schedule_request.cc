@@ -157,7 +157,9 @@ ScheduleCase auto_case(const ScheduleRequest& request) {
 
 ScheduleCase file_case(const ScheduleRequest& request, const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw_error(ErrorCode::kInvalidArgument, "cannot read the schedule file {}", path);
+  if (!file)
+    throw_error(ErrorCode::kInvalidArgument,
+                "cannot read the schedule file {}; weft schedule show NAME --csv prints one to start from", path);
   std::stringstream text;
   text << file.rdbuf();
   mesh::ScheduleText read = mesh::read_schedule(text.str(), path);

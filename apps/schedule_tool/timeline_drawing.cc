@@ -26,9 +26,9 @@ const char* colour_of(ActionKind kind, bool first_chunk) {
 
 class Drawing {
  public:
-  Drawing(const std::vector<ScheduleCase>& cases, const std::vector<mesh::Simulation>& simulations)
+  Drawing(const std::vector<ScheduleCase>& cases, const std::vector<mesh::ScheduleSimulation>& simulations)
       : cases_(cases), simulations_(simulations), svg_(kWidth, height(simulations)) {
-    for (const mesh::Simulation& one : simulations) {
+    for (const mesh::ScheduleSimulation& one : simulations) {
       makespan_ = std::max(makespan_, one.makespan);
       most_ = std::max(most_, one.peak());
     }
@@ -43,14 +43,14 @@ class Drawing {
   }
 
  private:
-  static double panel_height(const mesh::Simulation& simulation) {
+  static double panel_height(const mesh::ScheduleSimulation& simulation) {
     const double rows = static_cast<double>(simulation.actors.size());
     return kPanelHead + rows * (kRow + kTransfer + kGap) + 8 + rows * (kMemory + kGap);
   }
 
-  static double height(const std::vector<mesh::Simulation>& simulations) {
+  static double height(const std::vector<mesh::ScheduleSimulation>& simulations) {
     double sum = kTop + kAxis;
-    for (const mesh::Simulation& one : simulations) sum += panel_height(one) + kPanelGap;
+    for (const mesh::ScheduleSimulation& one : simulations) sum += panel_height(one) + kPanelGap;
     return sum;
   }
 
@@ -77,7 +77,7 @@ class Drawing {
 
   double panel(std::size_t index, double y) {
     const ScheduleCase& one = cases_[index];
-    const mesh::Simulation& simulation = simulations_[index];
+    const mesh::ScheduleSimulation& simulation = simulations_[index];
     svg_.text(kLeft, y + 16, one.label, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
     svg_.text(
         kLeft, y + 32,
@@ -97,7 +97,7 @@ class Drawing {
     return y + kPanelGap;
   }
 
-  void actor_row(const ScheduleCase& one, const mesh::Simulation& simulation, std::size_t actor, double y) {
+  void actor_row(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, std::size_t actor, double y) {
     svg_.text(kLeft - 8, y + 15, fmt::format("{}", actor), Svg::Anchor::kEnd, "font-size='12'");
     svg_.rect(kLeft, y, x(simulation.makespan) - kLeft, kRow, "fill='#f8f9fa'");
     const int actors = static_cast<int>(simulation.actors.size());
@@ -142,7 +142,7 @@ class Drawing {
       from = to;
     };
     std::vector<std::pair<double, double>> line = {{x(0), level_y(0)}};
-    for (const mesh::MemoryLevel& level : actor.memory) {
+    for (const MemoryLevel& level : actor.memory) {
       bar(level.time);
       line.emplace_back(x(level.time), level_y(held));
       held = level.held;
@@ -171,7 +171,7 @@ class Drawing {
   }
 
   const std::vector<ScheduleCase>& cases_;
-  const std::vector<mesh::Simulation>& simulations_;
+  const std::vector<mesh::ScheduleSimulation>& simulations_;
   double makespan_ = 0;
   double most_ = 0;  ///< Memory, over all.
   Svg svg_;
@@ -179,7 +179,7 @@ class Drawing {
 
 }  // namespace
 
-Svg draw_schedules(const std::vector<ScheduleCase>& cases, const std::vector<mesh::Simulation>& simulations) {
+Svg draw_schedules(const std::vector<ScheduleCase>& cases, const std::vector<mesh::ScheduleSimulation>& simulations) {
   return Drawing(cases, simulations).draw();
 }
 

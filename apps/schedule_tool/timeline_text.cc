@@ -40,7 +40,7 @@ const char* name_of(ActionKind kind) {
 
 class Timeline {
  public:
-  Timeline(const ScheduleCase& one, const mesh::Simulation& simulation, const TimelineStyle& style)
+  Timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, const TimelineStyle& style)
       : one_(one), simulation_(simulation), style_(style) {
     label_width_ = static_cast<int>(fmt::formatted_size("{}", simulation.actors.size() - 1)) + 2;
     const int room = std::max(20, style.columns - label_width_ - 1);
@@ -114,7 +114,7 @@ class Timeline {
   /// Most that is held in the time of each column.
   std::string memory(std::size_t actor, double peak) const {
     static constexpr const char* kLevels[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    const std::vector<mesh::MemoryLevel>& levels = simulation_.actors[actor].memory;
+    const std::vector<MemoryLevel>& levels = simulation_.actors[actor].memory;
     std::string text;
     std::size_t next = 0;
     double held = 0;
@@ -132,7 +132,7 @@ class Timeline {
   }
 
   const ScheduleCase& one_;
-  const mesh::Simulation& simulation_;
+  const mesh::ScheduleSimulation& simulation_;
   const TimelineStyle& style_;
   int label_width_ = 3;
   double scale_ = 1;  ///< Columns per unit of time.
@@ -142,7 +142,7 @@ class Timeline {
 
 }  // namespace
 
-std::string draw_timeline(const ScheduleCase& one, const mesh::Simulation& simulation, const TimelineStyle& style) {
+std::string draw_timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, const TimelineStyle& style) {
   return Timeline(one, simulation, style).draw();
 }
 

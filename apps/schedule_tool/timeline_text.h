@@ -17,6 +17,6 @@ struct TimelineStyle {
 ///   1     F0-F1-F2-   B0====F3-B1====
 ///   memory, of 4
 ///   0  ▂▂▂▄▄▄▆▆▆███████████████
-std::string draw_timeline(const ScheduleCase& one, const mesh::Simulation& simulation, const TimelineStyle& style);
+std::string draw_timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, const TimelineStyle& style);
 
 }  // namespace weft::apps

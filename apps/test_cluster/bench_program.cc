@@ -12,20 +12,22 @@
 #include "actors/supervision/signal_watch.h"
 #include "apps/test_cluster/test_hosts.h"
 #include "core/base/error.h"
+#include "core/base/terminal.h"
 
 namespace weft::apps {
 
 int run_bench_program(int argc, char** argv, const BenchProgram& program) {
+  open_standard_descriptors();
   try {
     if (actors::role_of(std::vector<std::string>(argv + 1, argv + argc))) {
       actors::AppMain app(argc, argv);
       program.provide(app);
       return app.run([](actors::Cluster&, const actors::AppRun&) { return 2; });
     }
-    return program.measure(argc, argv);
+    return status_after_output(program.name, program.measure(argc, argv));
   } catch (...) {
     const Error error = current_error();
-    fmt::print(stderr, "{}: {}\n", program.name, error.message());
+    say(stderr, "{}\n", fitted_to(STDERR_FILENO, fmt::format("{}: {}", program.name, error.message())));
     return error.code() == ErrorCode::kInvalidArgument ? 2 : 1;
   }
 }
@@ -48,7 +50,7 @@ std::filesystem::path find_hosts_tool(bool loopback, const std::string& conseque
   auto tool = actors::program_directory() / "weft-hosts";
   const std::string refusal = loopback ? "asked for with --loopback" : TestHosts::refusal(tool);
   if (refusal.empty()) return tool;
-  fmt::print(terminal, "On this machine's loopback: {} ({})\n", consequence, refusal);
+  say(terminal, "On this machine's loopback: {} ({})\n", consequence, refusal);
   return {};
 }
 

@@ -47,7 +47,7 @@ TestCluster::TestCluster(const Options& options) {
   system_ = std::make_unique<actors::System>(system);
   actors::ClusterOptions cluster;
   cluster.name = system.name;
-  cluster.fate = options.fate;
+  cluster.failure_scope = options.failure_scope;
   cluster_ = std::make_unique<actors::Cluster>(*system_, processes_->head(), cluster);
   cluster_->wait_for_hosts(names, names.size(), kHostsWithin);
 }

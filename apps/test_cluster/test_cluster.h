@@ -25,7 +25,7 @@ class TestCluster final {
     int hosts = 0;
     int nics = 1;
     std::uint32_t devices_per_host = 1;
-    actors::ClusterOptions::Fate fate = actors::ClusterOptions::Fate::kAllMeshes;
+    actors::ClusterOptions::FailureScope failure_scope = actors::ClusterOptions::FailureScope::kAllMeshes;
   };
   explicit TestCluster(const Options& options);
   ~TestCluster();

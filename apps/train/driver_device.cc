@@ -30,8 +30,8 @@ std::vector<DriverDevice> driver_devices(const actors::ClusterConfig& cluster) {
   return devices;
 }
 
-Showing show_on(const std::vector<DriverDevice>& devices, const std::function<Showing(Device&)>& show,
-                const std::function<void(const std::string&)>& tell) {
+FinalReport show_on(const std::vector<DriverDevice>& devices, const std::function<FinalReport(Device&)>& show,
+                    const std::function<void(const std::string&)>& tell) {
   for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
     try {
       const std::unique_ptr<Device> device = devices[i].open();

@@ -25,7 +25,7 @@ std::vector<DriverDevice> driver_devices(const actors::ClusterConfig& cluster);
 /// Shows on the first of `devices` that can be opened and gets to the end; which others failed (a GPU whose memory somebody else
 /// holds), and why, `tell` is told, a line each. Throws the last one's error,
 /// and Error(kCancelled) of any.
-Showing show_on(const std::vector<DriverDevice>& devices, const std::function<Showing(Device&)>& show,
-                const std::function<void(const std::string&)>& tell);
+FinalReport show_on(const std::vector<DriverDevice>& devices, const std::function<FinalReport(Device&)>& show,
+                    const std::function<void(const std::string&)>& tell);
 
 }  // namespace weft::apps

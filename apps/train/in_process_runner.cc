@@ -14,6 +14,7 @@ InProcessRunner::InProcessRunner(const mesh::TrainingPlan& plan, mesh::BatchSour
 }
 
 mesh::StepResult InProcessRunner::run(const mesh::StepRequest& request) {
+  const std::lock_guard lock(mutex_);
   mesh::StepRequest counted = request;
   counted.run = ++runs_;
   std::vector<mesh::StepReport> reports = training_.run_on_devices(counted);
@@ -29,6 +30,7 @@ mesh::StepResult InProcessRunner::run(const mesh::StepRequest& request) {
 }
 
 void InProcessRunner::move(const std::string& program) {
+  const std::lock_guard lock(mutex_);
   mesh::StepRequest request;
   request.program = program;
   request.run = ++runs_;

@@ -63,9 +63,9 @@ ParameterList MeshEngine::parameters() const {
   return list;
 }
 
-void MeshEngine::gather(const TakePiece& take) {
-  for (const mesh::CheckpointBatch& batch : runner_.plan().checkpoint) {
-    runner_.gather(batch);
+void MeshEngine::gather(const TakePiece& take, const std::stop_token& stop) {
+  for (const mesh::CheckpointBatch& batch : checkpoint_) {
+    runner_.gather(batch, stop);
     for (const mesh::CheckpointPiece& piece : batch.pieces) take(state_piece(piece), part_of(runner_.checkpoint_buffer(), piece));
   }
 }

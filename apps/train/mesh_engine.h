@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ class PlanRunner {
   /// Runs "train" or "validate" on all devices to its end; `request.run` is the runner's to fill in.
   virtual mesh::StepResult run(const mesh::StepRequest& request) = 0;
   /// A batch of parameters and moments of the plan from the devices to the driver's buffer, and back.
-  virtual void gather(const mesh::CheckpointBatch& batch) = 0;
+  /// Where the plan copies for checkpoints, a gather is from the last copy, and may run on another thread beside run().
+  virtual void copy_for_checkpoint() = 0;
+  virtual void gather(const mesh::CheckpointBatch& batch, const std::stop_token& stop) = 0;
   virtual void scatter(const mesh::CheckpointBatch& batch) = 0;
   virtual std::span<float> checkpoint_buffer() = 0;
   /// What was traced since the last take, by device.
@@ -31,18 +34,22 @@ class PlanRunner {
 /// Carries out training steps by the programs of a plan. The driver's thread only; borrows the runner.
 class MeshEngine final : public TrainingEngine {
  public:
-  explicit MeshEngine(PlanRunner& runner) : runner_(runner) {}
+  explicit MeshEngine(PlanRunner& runner) : runner_(runner), checkpoint_(runner.plan().checkpoint) {}
 
   StepOutcome step(const StepOrder& order) override;
   double validate(std::int64_t batches) override;
   ParameterList parameters() const override;
-  void gather(const TakePiece& take) override;
+  bool copies() const override { return runner_.plan().copies_checkpoints(); }
+  void copy_state() override { runner_.copy_for_checkpoint(); }
+  void gather(const TakePiece& take, const std::stop_token& stop) override;
   void restore(const GivePiece& give, std::int64_t steps_done) override;
   std::vector<DeviceTrace> take_traces() override { return runner_.take_traces(); }
   void release() override { runner_.release(); }
 
  private:
   PlanRunner& runner_;
+  /// A runner's plan may change between steps, but not in this.
+  const std::span<const mesh::CheckpointBatch> checkpoint_;
 };
 
 }  // namespace weft::apps

@@ -64,12 +64,15 @@ ParameterList OneDeviceEngine::parameters() const {
   return list;
 }
 
-void OneDeviceEngine::gather(const TakePiece& take) {
-  for (std::size_t i = 0; i < graph_.graph.parameters().size(); ++i) {
-    take({i, StateBlock::kValue, 0}, to_host(trainer_, trainer_.value(i)));
-    take({i, StateBlock::kFirstMoment, 0}, to_host(trainer_, trainer_.first_moment(i)));
-    take({i, StateBlock::kSecondMoment, 0}, to_host(trainer_, trainer_.second_moment(i)));
-  }
+void OneDeviceEngine::copy_state() {
+  copies_.clear();
+  for (std::size_t i = 0; i < graph_.graph.parameters().size(); ++i)
+    for (const std::span<const float> kept : {trainer_.value(i), trainer_.first_moment(i), trainer_.second_moment(i)})
+      copies_.push_back(to_host(trainer_, kept));
+}
+
+void OneDeviceEngine::gather(const TakePiece& take, const std::stop_token&) {
+  for (std::size_t i = 0; i < copies_.size(); ++i) take({i / 3, static_cast<StateBlock>(i % 3), 0}, copies_[i]);
 }
 
 void OneDeviceEngine::restore(const GivePiece& give, std::int64_t steps_done) {

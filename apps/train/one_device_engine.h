@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
+#include <vector>
 
 #include "apps/train/training_engine.h"
 #include "core/base/clock.h"
@@ -22,7 +24,9 @@ class OneDeviceEngine final : public TrainingEngine {
   StepOutcome step(const StepOrder& order) override;
   double validate(std::int64_t batches) override;
   ParameterList parameters() const override;
-  void gather(const TakePiece& take) override;
+  bool copies() const override { return true; }
+  void copy_state() override;
+  void gather(const TakePiece& take, const std::stop_token& stop) override;
   void restore(const GivePiece& give, std::int64_t steps_done) override;
   std::vector<DeviceTrace> take_traces() override;
 
@@ -34,6 +38,7 @@ class OneDeviceEngine final : public TrainingEngine {
   const Feed feed_;
   OneDeviceTrainer trainer_;
   DeviceTrace trace_;
+  std::vector<std::vector<float>> copies_;  ///< Three for each parameter, as StateBlock has them.
 };
 
 }  // namespace weft::apps

@@ -73,9 +73,18 @@ ModelDescription read_model(const ConfigNode& root, const BatchShape& batch, con
   root.at("meshes").fail(error.message());
 }
 
+mesh::TrainingPlan plan_of(const RunConfig& config) {
+  std::vector<std::pair<std::string, std::uint32_t>> hosts;
+  for (const actors::HostSpec& host : config.cluster.hosts) hosts.emplace_back(host.name, host.devices);
+  const mesh::MeshPlaces places = mesh::plan_places(config.layout, hosts);
+  mesh::LayoutConfig layout = config.layout;
+  layout.device_places = expected_places(config.cluster, places);
+  return mesh::make_training_plan(layout, config.model.graphs, places);
+}
+
 }  // namespace
 
-RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app) {
+PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app) {
   const ConfigDocument document = ConfigDocument::load(file, overrides);
   const ConfigNode root = document.root();
   RunConfig config;
@@ -98,6 +107,8 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
     if (const auto checkpoint = root.find("checkpoint")) config.checkpoint = parse_checkpoint(*checkpoint);
   });
   config.layout.checkpoint_buffer = config.checkpoint.buffer;
+  if (config.checkpoint.background && config.checkpoint.every > 0)
+    config.layout.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
   sound = sound && trains;
   if (sound && config.training.batch % config.layout.microbatches != 0) {
     sound = document.attempt([&] {
@@ -110,26 +121,22 @@ RunConfig read_run_config(const std::filesystem::path& file, std::span<const std
   const BatchShape batch = sound ? config.batch() : BatchShape{};
   sound = document.attempt([&] { config.model = read_model(root, batch, config, app); }) && sound;
   sound = sound && document.attempt([&] { check_sharding(root, config.model.graphs.train.graph); });
+  mesh::TrainingPlan plan;
   if (sound) {
     document.attempt([&] {
       try {
-        plan_of(config);
+        plan = plan_of(config);
       } catch (const Error& error) {
         fail_at_its_key(root, error);
       }
     });
   }
   document.finish();
-  return config;
+  return {std::move(config), std::move(plan)};
 }
 
-mesh::TrainingPlan plan_of(const RunConfig& config) {
-  std::vector<std::pair<std::string, std::uint32_t>> hosts;
-  for (const actors::HostSpec& host : config.cluster.hosts) hosts.emplace_back(host.name, host.devices);
-  const mesh::MeshPlaces places = mesh::plan_places(config.layout, hosts);
-  mesh::LayoutConfig layout = config.layout;
-  layout.device_places = expected_places(config.cluster, places);
-  return mesh::make_training_plan(layout, config.model.graphs, places);
+RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app) {
+  return plan_run(file, overrides, app).config;
 }
 
 }  // namespace weft::apps

@@ -9,6 +9,7 @@
 #include "apps/train/training_app.h"
 #include "apps/train/training_config.h"
 #include "mesh/plan/layout_config.h"
+#include "mesh/plan/training_plan.h"
 
 namespace weft::apps {
 
@@ -25,11 +26,16 @@ struct RunConfig {
   BatchShape batch() const { return {training.batch / layout.microbatches, layout.microbatches}; }
 };
 
-/// Reads every section, the app's own among them, and makes the plan for an empty cluster of those hosts, so that
-/// nothing that can be known beforehand fails later. Throws Error(kInvalidConfig) with all problems found.
-RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app);
+/// A run file, and the plan for an empty cluster of the hosts that it names.
+struct PlannedRun {
+  RunConfig config;
+  mesh::TrainingPlan plan;
+};
 
-/// The plan on the hosts that the configuration names.
-mesh::TrainingPlan plan_of(const RunConfig& config);
+/// Reads every section, the app's own among them, and makes the plan, so that nothing that can be known beforehand fails later.
+/// Throws Error(kInvalidConfig) with all problems found.
+PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app);
+/// Without the plan, which takes much memory where a step has thousands of microbatches.
+RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app);
 
 }  // namespace weft::apps

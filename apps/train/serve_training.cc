@@ -26,10 +26,10 @@ namespace {
 
 constexpr int kDone = 0;
 
-RunConfig read(const actors::AppRun& run, TrainingApp& app) {
+PlannedRun read(const actors::AppRun& run, TrainingApp& app) {
   if (run.config.empty())
     throw_error(ErrorCode::kInvalidConfig, "{} needs a run file: start it with `weft run cluster.yaml`", app.name());
-  return read_run_config(run.config, run.overrides, app);
+  return plan_run(run.config, run.overrides, app);
 }
 
 /// "data 1 x tensor 2".
@@ -152,7 +152,9 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
                              {"path", path_json(plan, edge.op)}});
   }
   json["driver"] = {{"checkpoint_buffer_bytes", mesh::checkpoint_buffer_bytes(plan.checkpoint)},
-                    {"checkpoint_parts", plan.checkpoint.size()}};
+                    {"checkpoint_parts", plan.checkpoint.size()},
+                    {"trains_during_checkpoints", plan.copies_checkpoints()}};
+  if (!plan.no_copies_because.empty()) json["driver"]["pauses_because"] = plan.no_copies_because;
   for (const mesh::Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;
     for (const mesh::Persistent& block : program.persistents) persistent += block.bytes;
@@ -161,16 +163,17 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
                                {"instructions", program.instructions.size()},
                                {"persistent_bytes", persistent},
                                {"activation_bytes", program.arena_bytes},
+                               {"checkpoint_copy_bytes", mesh::checkpoint_copy_bytes(plan, program.device)},
                                {"program", to_string(program)}});
   }
   return json;
 }
 
 /// What the app shows, on the device that this machine has for it; empty if it shows nothing. Borrows everything.
-std::function<Showing(const std::vector<TensorView>&, const std::filesystem::path&)> show_of(const actors::AppRun& run,
-                                                                                             const RunConfig& config,
-                                                                                             const PreparedData& data,
-                                                                                             const Screen& screen) {
+std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path&)> show_of(const actors::AppRun& run,
+                                                                                                 const RunConfig& config,
+                                                                                                 const PreparedData& data,
+                                                                                                 const Screen& screen) {
   if (!data.show) return {};
   return [&](const std::vector<TensorView>& parameters, const std::filesystem::path& folder) {
     return show_on(
@@ -179,7 +182,7 @@ std::function<Showing(const std::vector<TensorView>&, const std::filesystem::pat
           return data.show({device, parameters, folder, run.stop});
         },
         [&](const std::string& line) {
-          fmt::print(screen.out, "  {}\n", line);
+          say(screen.out, "  {}\n", line);
           std::fflush(screen.out);
         });
   };
@@ -190,7 +193,7 @@ void note_missing_gpus(const actors::ClusterConfig& cluster) {
   if (cluster.device != actors::DeviceChoice::kCuda) return;
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
   if (!support.missing.empty())
-    fmt::print(stderr, "note: cluster.device is cuda, and this machine has no GPU that can be used: {}\n", support.missing);
+    say(stderr, "note: cluster.device is cuda, and this machine has no GPU that can be used: {}\n", support.missing);
 }
 
 }  // namespace
@@ -205,12 +208,11 @@ mesh::DeviceKind device_kind(actors::DeviceChoice choice) {
 }
 
 int check_training(const actors::AppRun& run, TrainingApp& app) {
-  const RunConfig config = read(run, app);
+  const auto [config, plan] = read(run, app);
   note_missing_gpus(config.cluster);
   if (run.quiet) return kDone;
-  const mesh::TrainingPlan plan = plan_of(config);
   if (run.json) {
-    fmt::print("{}\n", check_json(run, config, plan).dump(2));
+    say(stdout, "{}\n", check_json(run, config, plan).dump(2));
     return kDone;
   }
   const Screen screen = Screen::standard_output();
@@ -225,11 +227,10 @@ int check_training(const actors::AppRun& run, TrainingApp& app) {
 }
 
 int plan_training(const actors::AppRun& run, TrainingApp& app) {
-  const RunConfig config = read(run, app);
-  const mesh::TrainingPlan plan = plan_of(config);
+  const auto [config, plan] = read(run, app);
   const std::string programs = run.programs.empty() ? "" : programs_text(plan, run.programs);
   if (run.json) {
-    fmt::print("{}\n", plan_json(config, plan).dump(2));
+    say(stdout, "{}\n", plan_json(config, plan).dump(2));
     return kDone;
   }
   std::string summary = config.model.text + "\n\n" + mesh::describe(plan);
@@ -238,7 +239,7 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
                            plan.train.programs.front().device_name);
   }
   const Screen screen = Screen::standard_output();
-  fmt::print("{}{}", screen.terminal ? wrap_lines(summary, screen.columns, 4) : summary, programs);
+  say(stdout, "{}{}", screen.terminal ? wrap_lines(summary, screen.columns, 4) : summary, programs);
   return kDone;
 }
 
@@ -253,7 +254,7 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
   };
   doing(actors::IfInterrupted::kEndsAtOnce)("the run is starting");
   const Screen screen = Screen::standard_output();
-  const RunConfig config = read(run, app);
+  const RunConfig config = read(run, app).config;
   const RunDirectory directory = RunDirectory::open(run.out);
   print_row(screen, "model", config.model.text);
   const PreparedData data = app.prepare();
@@ -263,6 +264,8 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
 
   const std::unique_ptr<PlanRunner> devices = start_devices(config, data);
   if (const std::string gpus = mesh::describe_gpu_transfers(devices->plan()); !gpus.empty()) print_row(screen, "GPUs", gpus);
+  if (const std::string& why = devices->plan().no_copies_because; !why.empty())
+    print_row(screen, "saving", "training stands still while a checkpoint is written: " + why);
   MeshEngine engine(*devices);
   const TrainingRun training{.name = config.name,
                              .app = app.name(),

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <utility>
 
 #include "actors/head/cluster_messages.h"
@@ -24,7 +25,8 @@ class GroupRunner final : public PlanRunner {
 
   const mesh::TrainingPlan& plan() const override { return group_->plan(); }
   mesh::StepResult run(const mesh::StepRequest& request) override { return group_->run(request); }
-  void gather(const mesh::CheckpointBatch& batch) override { group_->gather(batch); }
+  void copy_for_checkpoint() override { group_->copy_for_checkpoint(); }
+  void gather(const mesh::CheckpointBatch& batch, const std::stop_token& stop) override { group_->gather(batch, stop); }
   void scatter(const mesh::CheckpointBatch& batch) override { group_->scatter(batch); }
   std::span<float> checkpoint_buffer() override { return group_->checkpoint_buffer(); }
   std::vector<DeviceTrace> take_traces() override { return group_->take_traces(); }

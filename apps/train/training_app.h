@@ -48,7 +48,7 @@ struct PreparedData {
   std::string digest;              ///< Hash of what must not change when a run is resumed.
   Baseline baseline = {};          ///< What the model has to beat.
   /// What the trained model can do. Called again, on another device, if one fails. May be empty.
-  std::function<Showing(const ShowRequest&)> show;
+  std::function<FinalReport(const ShowRequest&)> show;
 };
 
 /// An app of this library: its model, its data, and the sections of the run file that describe them. Everything else, from the

@@ -38,6 +38,7 @@ CheckpointConfig parse_checkpoint(const ConfigNode& node) {
   node.read("every", c.every, {.min = 0});
   node.read("keep", c.keep, {.min = 1, .max = 1000});
   node.read_bytes("buffer", c.buffer, {.min = 1});
+  node.read("background", c.background);
   if (const auto resume = node.find("resume"); resume && !resume->as<std::string>().empty()) c.resume = resume->as_path();
   node.finish();
   return c;

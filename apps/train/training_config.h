@@ -33,7 +33,8 @@ struct TrainingConfig {
 struct CheckpointConfig {
   std::int64_t every = 100;  ///< Steps; also after the last one. 0: never.
   int keep = 2;
-  std::uint64_t buffer = std::uint64_t{256} << 20;   ///< Bytes that the driver holds of a checkpoint at a time.
+  std::uint64_t buffer = std::uint64_t{256} << 20;  ///< Bytes that the driver holds of a checkpoint at a time.
+  bool background = true;  ///< Training goes on while one is written, where memory allows a copy of parameters and moments.
   std::optional<std::filesystem::path> resume = {};  ///< A checkpoint, a folder of them, or a run's folder.
 
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;

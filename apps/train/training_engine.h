@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,15 @@ class TrainingEngine {
   virtual double validate(std::int64_t batches) = 0;
   /// In the order of the graph.
   virtual ParameterList parameters() const = 0;
+  /// Whether the state is copied, so that steps may go on while it is handed over.
+  virtual bool copies() const { return false; }
+  /// Copies parameters and moments as they are now: what gather() hands over from then on. Only where it copies(), and while no
+  /// gather() runs.
+  virtual void copy_state() {}
   /// Hands over every parameter with its moments, in pieces that are valid during the call. What `take` throws is thrown between
-  /// two transfers: the engine can go on.
-  virtual void gather(const TakePiece& take) = 0;
+  /// two transfers: the engine can go on. Where the engine copies(), another thread may call it beside those that take steps, and
+  /// it throws Error(kCancelled) soon after `stop` if it has to wait for devices.
+  virtual void gather(const TakePiece& take, const std::stop_token& stop = {}) = 0;
   /// Goes on from that state, after `steps_done` steps.
   virtual void restore(const GivePiece& give, std::int64_t steps_done) = 0;
   /// What was traced since the last take, a trace per device.

@@ -22,7 +22,10 @@
 #include "apps/report/loss_plot.h"
 #include "apps/report/metrics.h"
 #include "apps/report/timeline_plot.h"
+#include "apps/train/checkpoint_turns.h"
 #include "core/base/error.h"
+#include "core/base/memory.h"
+#include "core/base/terminal.h"
 #include "core/base/units.h"
 #include "core/trace/chrome_trace.h"
 
@@ -33,6 +36,8 @@ namespace {
 // A few steps are traced, early, but after connections and caches have warmed up: the trace is there while the run goes on.
 constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
+/// Seconds that training waits for a checkpoint.
+constexpr double kWorthTelling = 0.1;
 
 /// The run owns its folder from the checkpoint's step on: what came after it moves aside, and metrics are those that lead to it.
 /// Gives where things went, if any did.
@@ -62,16 +67,6 @@ bool same_parameters(const ParameterList& a, const ParameterList& b) {
                             [](const TensorPlace& x, const TensorPlace& y) { return x.name == y.name && x.shape == y.shape; });
 }
 
-/// What this machine could give to a process now; nothing where the system does not tell.
-std::optional<std::uint64_t> available_memory() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string line; std::getline(in, line);) {
-    unsigned long long kib = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) return std::uint64_t{kib} << 10;
-  }
-  return std::nullopt;
-}
-
 /// Throws Error(kUnavailable) if the disk does not take it all.
 void write_text(const fs::path& path, const std::string& text) {
   std::ofstream out(path);
@@ -88,16 +83,17 @@ std::string ordinal(std::int64_t number) {
 
 class Loop {
  public:
-  Loop(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around, std::int64_t steps_done,
+  Loop(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment, std::int64_t steps_done,
        const std::optional<fs::path>& resumed_from)
       : run_(run),
         engine_(engine),
-        around_(around),
+        environment_(environment),
         first_(steps_done + 1),
         last_sound_(steps_done),
-        metrics_(around.directory.metrics(), steps_done),
-        store_(around.directory.checkpoints(), run.checkpoint.keep),
-        progress_(around.screen, around.clock, steps_done, run.training.steps) {
+        metrics_(environment.directory.metrics(), steps_done),
+        store_(environment.directory.checkpoints(), run.checkpoint.keep),
+        turns_(store_, engine, environment.clock),
+        progress_(environment.screen, environment.clock, steps_done, run.training.steps) {
     summary_ = {.name = run.name,
                 .app = run.app,
                 .total_steps = run.training.steps,
@@ -123,7 +119,7 @@ class Loop {
       for (std::int64_t step = first_; step <= run_.training.steps; ++step) {
         doing(fmt::format("finishing step {}{}", step, run_.checkpoint.every > 0 ? ", then a last checkpoint" : ""));
         do_step(step);
-        if (around_.stop.stop_requested() && step < run_.training.steps) {
+        if (environment_.stop.stop_requested() && step < run_.training.steps) {
           summary_.outcome = "interrupted";
           progress_.finish();
           progress_.note(fmt::format("  interrupted: step {} is the last; writing a checkpoint", step));
@@ -138,6 +134,7 @@ class Loop {
     } catch (...) {
       summary_.outcome = "failed: " + current_error().message();
       progress_.finish();
+      if (const auto outcome = turns_.give_up(); outcome && !outcome->error) summary_.checkpoint_step = outcome->step;
       leave_what_can_be();
       throw;
     }
@@ -155,9 +152,9 @@ class Loop {
     order.optimizer.epsilon = run_.training.epsilon;
     order.optimizer.weight_decay = run_.training.weight_decay;
 
-    const TimePoint begun = around_.clock.now();
+    const TimePoint begun = environment_.clock.now();
     const StepOutcome outcome = engine_.step(order);
-    const TimePoint done = around_.clock.now();
+    const TimePoint done = environment_.clock.now();
     if (step == first_) summary_.seconds_to_first_step = in_seconds(done - run_.started);
     if (traced && ++num_traced_ == kNumTraced) write_traces();
 
@@ -168,6 +165,7 @@ class Loop {
     m.update_skipped = !std::isfinite(outcome.grad_norm);
     m.learning_rate = order.optimizer.learning_rate;
     m.seconds = in_seconds(done - begun);
+    m.checkpoint_seconds = in_seconds(turns_.paused() - std::exchange(paused_before_, turns_.paused()));
     m.unit = run_.unit;
     m.units_per_second = m.seconds > 0 ? static_cast<double>(run_.units_per_step) / m.seconds : 0;
     m.transfer_seconds = outcome.transfer_seconds;
@@ -176,6 +174,7 @@ class Loop {
     if (validates_after(run_.training, step)) m.validation_loss = engine_.validate(run_.training.validation_batches);
     try_metrics([&] { metrics_.append(m); });
     summary_.steps = step;
+    settle(turns_.poll(), OnRefusal::kGoOn);
     progress_.step(m);
     tell(m, done);
     if (!outcome.note.empty()) progress_.note("  " + outcome.note);
@@ -193,10 +192,12 @@ class Loop {
     const std::int64_t in_a_row = m.step - last_sound_;
     const std::string what = m.update_skipped ? fmt::format("its gradients are not finite (the first is that of '{}')", parameter)
                                               : fmt::format("its loss is {}", m.loss);
-    if (in_a_row >= run_.training.max_skipped_updates)
+    if (in_a_row >= run_.training.max_skipped_updates) {
+      settle(turns_.wait(), OnRefusal::kGoOn);  // it may be the one to go on from
       throw_error(ErrorCode::kFailedPrecondition,
                   "training has diverged: step {} is the {} in a row that came to nothing, {}. {}", m.step, ordinal(in_a_row),
                   what, remedy());
+    }
     // The 1st, 2nd, 4th, 8th, ...: a run that skips now and then must not fill the screen.
     if (m.update_skipped && std::has_single_bit(static_cast<std::uint64_t>(++skipped_)))
       progress_.note(fmt::format("  step {}: {}; the update is skipped, the {} of this run", m.step, what, ordinal(skipped_)));
@@ -214,54 +215,70 @@ class Loop {
   /// Not while steps come to nothing or validation does: it would be the state that they come from, in the place of a good one.
   void write_if_sound(const StepMetrics& m) {
     if (last_sound_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
-      write_checkpoint(m.step, OldOnes::kRemove, OnRefusal::kGoOn);
+      write_checkpoint(m.step, OldOnes::kRemove);
+      settle(turns_.poll(), OnRefusal::kGoOn);
     } else if (m.step % run_.checkpoint.every == 0) {
       progress_.note(fmt::format("  no checkpoint of step {}: its loss, gradients or validation loss are not finite", m.step));
     }
   }
 
   void doing(const std::string& what) const {
-    if (around_.doing) around_.doing(what);
+    if (environment_.doing) environment_.doing(what);
   }
 
   /// What becomes of the run when the disk refuses a checkpoint.
   enum class OnRefusal : std::uint8_t { kGoOn, kFail };
 
-  void write_checkpoint(std::int64_t step, OldOnes old_ones, OnRefusal on_refusal) {
+  /// Begins it when the one before it is written; where training cannot go on meanwhile, writes it.
+  void write_checkpoint(std::int64_t step, OldOnes old_ones) {
     doing(fmt::format("writing the checkpoint of step {}", step));
+    const TimePoint begun = environment_.clock.now();
+    if (const auto before = turns_.wait()) {
+      const double waited = in_seconds(environment_.clock.now() - begun);
+      settle(before, OnRefusal::kGoOn);
+      if (waited > kWorthTelling && !std::exchange(told_to_wait_, true))
+        progress_.note(
+            fmt::format("  training waited for {} after step {}: the checkpoint of step {} was still being written; a "
+                        "larger checkpoint.every avoids that",
+                        format_seconds(waited), step, before->step));
+    }
     checkpoint_due_ = false;
     try_metrics([&] { metrics_.flush(); });
-    const TimePoint begun = around_.clock.now();
-    bool refused = true;  // by the disk, not by the devices
-    const CheckpointHeading heading{step, run_.seed, run_.model_digest, engine_.parameters()};
-    try {
-      newest_ = store_.write(
-          heading,
-          [&](const TakePiece& take) {
-            refused = false;
-            engine_.gather([&](const StatePiece& piece, std::span<const float> values) {
-              refused = true;
-              take(piece, values);
-              refused = false;
-            });
-            refused = true;
-          },
-          old_ones);
-      summary_.checkpoint_step = step;
-      summary_.checkpoint_seconds += in_seconds(around_.clock.now() - begun);
-    } catch (const Error& error) {
-      if (!refused) throw;
-      if (error.code() == ErrorCode::kFailedPrecondition)
-        throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}", error.message(), remedy());
-      const std::string newest =
-          summary_.checkpoint_step > 0 ? fmt::format("the newest is of step {}", summary_.checkpoint_step) : "there is none";
-      if (on_refusal == OnRefusal::kFail)
-        throw_error(error.code(), "the last checkpoint, of step {}, could not be written ({}): {}", step, newest,
-                    error.message());
-      progress_.note(fmt::format("  no checkpoint of step {} ({}): {}; training goes on, and the next one is tried after step {}",
-                                 step, newest, error.message(),
-                                 std::min((step / run_.checkpoint.every + 1) * run_.checkpoint.every, run_.training.steps)));
+    turns_.begin({step, run_.seed, run_.model_digest, engine_.parameters()}, old_ones);
+  }
+
+  /// What has come of a checkpoint, if something has.
+  void settle(const std::optional<CheckpointTurns::Outcome>& outcome, OnRefusal on_refusal) {
+    summary_.checkpoint_seconds = in_seconds(turns_.paused());
+    if (!outcome) return;
+    if (!outcome->error) {
+      newest_ = outcome->path;
+      summary_.checkpoint_step = outcome->step;
+      return;
     }
+    const Error& error = *outcome->error;
+    if (!outcome->refused) throw error;
+    if (error.code() == ErrorCode::kFailedPrecondition)
+      throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}", error.message(), remedy());
+    const std::string newest =
+        summary_.checkpoint_step > 0 ? fmt::format("the newest is of step {}", summary_.checkpoint_step) : "there is none";
+    if (on_refusal == OnRefusal::kFail)
+      throw_error(error.code(), "the last checkpoint, of step {}, could not be written ({}): {}", outcome->step, newest,
+                  error.message());
+    const std::int64_t now = std::max(outcome->step, summary_.steps);
+    progress_.note(fmt::format("  no checkpoint of step {} ({}): {}; training goes on, and the next one is tried after step {}",
+                               outcome->step, newest, error.message(),
+                               std::min((now / run_.checkpoint.every + 1) * run_.checkpoint.every, run_.training.steps)));
+  }
+
+  /// The last checkpoint; it may be the one that is being written.
+  void write_last_checkpoint() {
+    doing(fmt::format("writing the checkpoint of step {}", summary_.steps));
+    settle(turns_.wait(), OnRefusal::kGoOn);
+    if (newest_.empty() || summary_.checkpoint_step != summary_.steps) {
+      write_checkpoint(summary_.steps, last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep);
+    }
+    settle(turns_.wait(), OnRefusal::kFail);
   }
 
   /// Metrics are not worth a run: when the disk refuses them it is told once, and lines are written when there is room again.
@@ -279,12 +296,13 @@ class Loop {
   /// Gives the file that the model can be shown from when the devices are gone; empty if there is none.
   fs::path last_values() {
     if (run_.checkpoint.every > 0) {
-      write_checkpoint(summary_.steps, last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep, OnRefusal::kFail);
+      write_last_checkpoint();
       return model_file(newest_);
     }
     if (!run_.show || summary_.outcome != "done") return {};
-    temporary_ = around_.directory.path() / ".shown.safetensors";
+    temporary_ = environment_.directory.path() / ".shown.safetensors";
     try {
+      if (engine_.copies()) engine_.copy_state();
       SafetensorsWriter values(temporary_, engine_.parameters());
       engine_.gather([&](const StatePiece& piece, std::span<const float> part) {
         if (piece.block == StateBlock::kValue) values.write(piece.parameter, piece.first, part);
@@ -299,9 +317,9 @@ class Loop {
 
   /// For those who ask the head.
   void tell(const StepMetrics& m, TimePoint now) {
-    if (!around_.tell || (told_ && now - *told_ < std::chrono::seconds(1) && m.step < run_.training.steps)) return;
+    if (!environment_.tell || (told_ && now - *told_ < std::chrono::seconds(1) && m.step < run_.training.steps)) return;
     told_ = now;
-    around_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit, progress_.seconds_left()});
+    environment_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit, progress_.seconds_left()});
   }
 
   void not_shown(const std::string& why) {
@@ -317,13 +335,13 @@ class Loop {
                                    format_bytes(*free)));
     try {
       const SafetensorsFile values(file);
-      summary_.showing = run_.show(values.tensors(), around_.directory.path());
+      summary_.report = run_.show(values.tensors(), environment_.directory.path());
     } catch (...) {
       return not_shown(current_error().message());
     }
-    const Showing& showing = summary_.showing;
+    const FinalReport& report = summary_.report;
     try {
-      write_text(showing.prose ? around_.directory.sample() : around_.directory.scores(), showing.text + "\n");
+      write_text(report.prose ? environment_.directory.sample() : environment_.directory.scores(), report.text + "\n");
     } catch (const Error& error) {
       progress_.note("  " + error.message());  // it is on the screen
     }
@@ -342,10 +360,10 @@ class Loop {
   void write_pictures_of(const std::vector<DeviceTrace>& traces) {
     const std::int64_t shown = typical_step(traces);
     if (shown == 0) return;
-    write_chrome_trace(around_.directory.trace(), traces);
+    write_chrome_trace(environment_.directory.trace(), traces);
     std::string title = fmt::format("{}: step {}", run_.name, shown);
     if (!run_.subtitle.empty()) title += ", " + run_.subtitle;
-    draw_timeline(traces, shown, title).write(around_.directory.timeline());
+    draw_timeline(traces, shown, title).write(environment_.directory.timeline());
   }
 
   /// When the run has failed: why is worth more than why the reports could not be written, too.
@@ -359,13 +377,13 @@ class Loop {
 
   void leave_reports() {
     summarize(metrics_.steps(), summary_);
-    write_text(around_.directory.summary(), to_json(summary_));
-    draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss").write(around_.directory.loss_plot());
+    write_text(environment_.directory.summary(), to_json(summary_));
+    draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss").write(environment_.directory.loss_plot());
   }
 
   const TrainingRun& run_;
   TrainingEngine& engine_;
-  const Surroundings& around_;
+  const LoopEnvironment& environment_;
   const std::int64_t first_;
   std::int64_t num_traced_ = 0;
   std::int64_t last_sound_;   ///< The last step whose loss and gradients were finite; before the first, where the run began.
@@ -374,8 +392,11 @@ class Loop {
   fs::path temporary_;            ///< Removed at the end.
   fs::path newest_;               ///< Checkpoint, of this process.
   bool metrics_refused_ = false;  ///< It has been told.
+  bool told_to_wait_ = false;     ///< That a checkpoint was not written when the next was due.
   MetricsFile metrics_;
   CheckpointStore store_;
+  CheckpointTurns turns_;
+  Nanoseconds paused_before_ = Nanoseconds::zero();  ///< For checkpoints, up to the last step.
   ProgressDisplay progress_;
   std::optional<TimePoint> told_;  ///< Last time somebody else was told how far it is.
   RunSummary summary_;
@@ -386,7 +407,7 @@ struct Resumed {
   std::optional<fs::path> from = {};
 };
 
-Resumed resume(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
+Resumed resume(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment) {
   if (!run.checkpoint.resume) return {};
   const fs::path path = find_checkpoint(*run.checkpoint.resume);
   const StoredCheckpoint stored(path);
@@ -403,23 +424,22 @@ Resumed resume(const TrainingRun& run, TrainingEngine& engine, const Surrounding
   if (!same_parameters(checkpoint.parameters, engine.parameters()))
     throw_error(ErrorCode::kIncompatible, "the checkpoint's parameters are not those of this model");
   engine.restore([&](const StatePiece& piece, std::span<float> values) { stored.read(piece, values); }, checkpoint.step);
-  const auto aside = take_over(path, checkpoint.step, around.directory);
-  fmt::print(around.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
-  if (aside)
-    fmt::print(around.screen.out, "  what this run had after step {} has moved to {}\n", checkpoint.step, aside->string());
-  std::fflush(around.screen.out);
+  const auto aside = take_over(path, checkpoint.step, environment.directory);
+  say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
+  if (aside) say(environment.screen.out, "  what this run had after step {} has moved to {}\n", checkpoint.step, aside->string());
+  std::fflush(environment.screen.out);
   return {checkpoint.step, path};
 }
 
 }  // namespace
 
-RunSummary train(const TrainingRun& run, TrainingEngine& engine, const Surroundings& around) {
-  const Resumed resumed = resume(run, engine, around);
-  RunSummary summary = Loop(run, engine, around, resumed.steps_done, resumed.from).go();
-  const Screen& screen = around.screen;
+RunSummary train(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment) {
+  const Resumed resumed = resume(run, engine, environment);
+  RunSummary summary = Loop(run, engine, environment, resumed.steps_done, resumed.from).go();
+  const Screen& screen = environment.screen;
   const auto columns = screen.terminal ? std::optional(screen.columns) : std::nullopt;
-  std::fputs(summary_screen(summary, around.directory, screen.colour, columns).c_str(), screen.out);
-  std::fflush(around.screen.out);
+  std::fputs(summary_screen(summary, environment.directory, screen.colour, columns).c_str(), screen.out);
+  std::fflush(environment.screen.out);
   return summary;
 }
 

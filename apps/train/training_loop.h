@@ -32,12 +32,12 @@ struct TrainingRun {
   std::string subtitle;  ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
   /// What the trained model can do; called when the engine's devices were given back. What it throws is told, and the run is done
   /// all the same. Empty: the app shows nothing.
-  std::function<Showing(const std::vector<TensorView>&, const std::filesystem::path& folder)> show;
+  std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path& folder)> show;
   TimePoint started = {};  ///< Of the driver, for the time to the first step.
 };
 
 /// Where the loop finds and leaves things. Borrowed.
-struct Surroundings {
+struct LoopEnvironment {
   const RunDirectory& directory;
   Screen screen;
   const Clock& clock;
@@ -53,6 +53,6 @@ struct Surroundings {
 ///
 /// Returns how it ended ("done" or "interrupted"). Throws what the engine throws, after leaving what is known in the run's
 /// folder.
-RunSummary train(const TrainingRun& run, TrainingEngine& engine, const Surroundings& surroundings);
+RunSummary train(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment);
 
 }  // namespace weft::apps

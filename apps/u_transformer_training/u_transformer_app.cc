@@ -57,7 +57,7 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
 }
 
 /// Scores of the held-out slices, and a picture of each of them in `folder`.
-Showing show(const UTransformerShape& shape, const BrainDataset& dataset, const ShowRequest& request) {
+FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset, const ShowRequest& request) {
   const std::vector<Segmentation> seen = segment(request.device, shape, request.parameters, dataset.held_out, request.stop);
   const Segmentation usual = dataset.usual_regions();
   std::filesystem::create_directories(request.folder / "pictures");
