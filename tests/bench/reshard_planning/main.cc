@@ -103,10 +103,11 @@ nlohmann::json planning_times(bool small) {
 
 int run(int argc, char** argv) {
   CLI::App app("Planning times and simulated ratios to the physical limit");
-  bool small = false;
+  bool small = false, planning = false;
   std::uint64_t mebibytes = 64;
   std::string json_path, only;
   app.add_flag("--small", small, "A few cases, as a test");
+  app.add_flag("--planning", planning, "Only the planning times");
   app.add_option("--mib", mebibytes, "Size of a case in MiB");
   app.add_option("--case", only, "This case only; prints its plan under weft");
   app.add_option("--json", json_path, "Also write the figures there");
@@ -118,6 +119,10 @@ int run(int argc, char** argv) {
     const ReshardCase c = reshard_case(only, {bytes, 0});
     fmt::print("{}\n", to_string(plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft)));
     table(only, {c}, all);
+    return 0;
+  }
+  if (planning) {
+    planning_times(small);
     return 0;
   }
   std::vector<ReshardCase> cases;
