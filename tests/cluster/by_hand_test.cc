@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(ByHand, HeadJoinStatusStop) {
   RealProcesses processes("by_hand");
@@ -73,12 +74,12 @@ TEST(ByHand, MistypedWordsGetTheNearestAndMissingOnesAnExample) {
     EXPECT_EQ(weft.wait(), 2) << weft.text();
     return weft.text();
   };
-  EXPECT_THAT(said({"rnu"}), HasSubstr("weft has no command 'rnu'"));
+  EXPECT_THAT(said({"rnu"}), StartsWith("weft: there is no command 'rnu'"));
   EXPECT_THAT(said({"rnu"}), HasSubstr("did you mean 'run'?\n"));
-  EXPECT_THAT(said({"--hlp"}), HasSubstr("weft has no option --hlp; did you mean '--help'?\n"));
-  EXPECT_THAT(said({"plan", "--reshrd"}), HasSubstr("weft plan has no option --reshrd; did you mean '--reshard'?\n"));
+  EXPECT_THAT(said({"--hlp"}), StartsWith("weft: there is no option --hlp; did you mean '--help'?\n"));
+  EXPECT_THAT(said({"plan", "--reshrd"}), StartsWith("weft: plan has no option --reshrd; did you mean '--reshard'?\n"));
   EXPECT_THAT(said({"schedule", "drw"}), HasSubstr("did you mean 'draw'?\n"));
-  EXPECT_THAT(said({"run"}), HasSubstr("for example: weft run cluster.yaml"));
+  EXPECT_THAT(said({"run"}), StartsWith("weft: run: file is required; for example: weft run cluster.yaml"));
   auto& help = processes.run("weft", {"help", "run"});
   EXPECT_EQ(help.wait(), 0);
   EXPECT_THAT(help.text(), HasSubstr("Usage: weft run"));
@@ -102,6 +103,10 @@ TEST(ByHand, ANameThatIsAPathIsRefused) {
   EXPECT_EQ(join.wait(), 2);
   EXPECT_THAT(join.text(), HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
   EXPECT_FALSE(std::filesystem::exists(processes.directory() / "weft-logs"));
+  // Also where there is no head to join.
+  auto& alone = processes.run("weft", {"join", "127.0.0.1:1", "--name", "../../etc/x y"});
+  EXPECT_EQ(alone.wait(), 2);
+  EXPECT_THAT(alone.text(), HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
 }
 
 TEST(ByHand, DeathOfTheHeadEndsJoinedHosts) {
@@ -187,6 +192,18 @@ TEST(HelloMesh, RunsByItself) {
   auto& hello = processes.run("hello_mesh", {});
   EXPECT_EQ(hello.wait(), 0) << hello.text();
   expect_hello(hello);
+  EXPECT_TRUE(processes.none_left());
+}
+
+TEST(HelloMesh, WhatEndsItsHeadBeforeItListensIsToldAndNotOnlyInALog) {
+  RealProcesses processes("hello_no_head");
+  std::filesystem::create_directory(processes.directory() / "out");
+  processes.write("out/state", "not a folder\n");
+  auto& hello = processes.run("hello_mesh", {"--out", "out"});
+  EXPECT_EQ(hello.wait(), 1);
+  EXPECT_THAT(hello.text(), HasSubstr("died: exit status 1"));  // and its memory, where it lived long enough to be measured
+  EXPECT_THAT(hello.text(), HasSubstr(" before it listened: the head cannot write its state directory "));
+  EXPECT_THAT(hello.text(), HasSubstr("give another with --state"));
   EXPECT_TRUE(processes.none_left());
 }
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -85,10 +87,30 @@ TEST(Run, UnknownCommandsAndOptionsAreUsageErrors) {
   RealProcesses processes("usage");
   auto& unknown = processes.run("weft", {"chek"});
   EXPECT_EQ(unknown.wait(), 2);
-  EXPECT_THAT(unknown.text(), AllOf(HasSubstr("has no command 'chek'"), HasSubstr("did you mean 'check'?")));
+  EXPECT_THAT(unknown.text(), AllOf(HasSubstr("weft: there is no command 'chek'"), HasSubstr("did you mean 'check'?")));
   EXPECT_EQ(processes.run("weft", {"run"}).wait(), 2);
   EXPECT_EQ(processes.run("weft", {"join", "nonsense"}).wait(), 2);
   EXPECT_EQ(processes.run("weft", {"--help"}).wait(), 0);
+}
+
+TEST(Run, WhatIsShownIsWrittenOrElseTheStatusIsOneAndTheReasonIsTold) {
+  RealProcesses processes("full_output");
+  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1}\n");
+  const auto said = processes.directory() / "said";
+  const auto shell = [&](const std::string& words, const std::string& output) {
+    const std::string command = fmt::format("cd {} && {} {} {} 2>{}", processes.directory().string(),
+                                            RealProcesses::program("weft").string(), words, output, said.string());
+    return WEXITSTATUS(std::system(command.c_str()));
+  };
+  for (const char* words : {"check run.yaml", "schedule show zb-h1", "help run", "--version"}) {
+    EXPECT_EQ(shell(words, ">/dev/full"), 1) << words;
+    EXPECT_THAT(read_file(said), HasSubstr(": cannot write to standard output: No space left on device\n")) << words;
+    EXPECT_EQ(std::ranges::count(read_file(said), '\n'), 1) << words << ": " << read_file(said);
+  }
+  EXPECT_EQ(shell("check run.yaml", ">&-"), 0) << read_file(said);
+  EXPECT_EQ(read_file(said), "");
+  EXPECT_EQ(shell("schedule show zb-h1", "| true"), 0);
+  EXPECT_EQ(read_file(said), "");
 }
 
 TEST(Run, AnErrorInAMethodIsTheLastWords) {

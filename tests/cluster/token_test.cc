@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "actors/launch/token.h"
+#include "core/base/error.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {
@@ -107,6 +111,78 @@ TEST(Token, AFileOfAnotherMachineIsGivenByName) {
   EXPECT_THAT(wrong.text(), AllOf(HasSubstr("head (weft, pid "), HasSubstr("has another token than this process"),
                                   HasSubstr("--token-file FILE")));
   EXPECT_THAT(cluster.head.word_after("refused a connection from "), HasSubstr("has another token"));
+}
+
+TEST(Token, ALinkThatAKilledRunLeavesIsToldAndReplacedByTheNextHeadOnItsPort) {
+  RealProcesses processes("token_stale");
+  processes.write("run.yaml", "name: r\napp: cluster_app\ncluster: {hosts: [{name: a}]}\nwork: {actors: 1, seconds: 60}\n");
+  auto& run = processes.start("weft", {"run", "run.yaml", "--out", "out"});
+  std::string address = run.word_after(" at 127.0.0.1:");
+  address = "127.0.0.1:" + address.substr(0, address.find(':'));
+  run.word_after("working");
+  ::kill(run.pid, SIGKILL);
+  run.wait();
+  ASSERT_TRUE(processes.none_left());
+  const auto link = processes.directory() / "user_state/weft/tokens" / address.substr(address.find(':') + 1);
+  EXPECT_EQ(std::filesystem::read_symlink(link), processes.directory() / "out/state/token") << "nobody could remove it";
+  auto& nobody = processes.run("weft", {"status", "--head", address});
+  EXPECT_EQ(nobody.wait(), 1);
+  EXPECT_THAT(nobody.text(), HasSubstr("no head answers at " + address));
+
+  auto& head = processes.start("weft", {"head", "--listen", address, "--state", "state"});
+  EXPECT_EQ(head.word_after("Weft's head listens on "), address);
+  EXPECT_EQ(processes.run("weft", {"status", "--head", address}).wait(), 0);
+  EXPECT_EQ(std::filesystem::read_symlink(link), processes.directory() / "state/token");
+}
+
+/// Who has neither HOME nor XDG_STATE_HOME.
+class WithoutHome : public ::testing::Test {
+ protected:
+  WithoutHome() : home_(keep("HOME")), state_home_(keep("XDG_STATE_HOME")) {}
+  ~WithoutHome() override {
+    ::setenv("HOME", home_.c_str(), 1);
+    if (!state_home_.empty()) ::setenv("XDG_STATE_HOME", state_home_.c_str(), 1);
+  }
+  static std::string keep(const char* variable) {
+    const char* value = std::getenv(variable);
+    const std::string kept = value == nullptr ? "" : value;
+    ::unsetenv(variable);
+    return kept;
+  }
+  const std::string home_, state_home_;
+};
+
+TEST_F(WithoutHome, ThePlaceOfTokensIsAFolderOfTheUserAloneAndNeverTheWorkingDirectory) {
+  const std::filesystem::path folder = fmt::format("/tmp/weft-{}", ::geteuid());
+  if (std::filesystem::exists(folder) && !std::filesystem::is_empty(folder)) GTEST_SKIP() << folder << " is in use";
+  std::filesystem::remove(folder);
+  EXPECT_EQ(actors::user_state_directory(), folder);
+  EXPECT_EQ(mode_of(folder), 0700u);
+  EXPECT_EQ(actors::user_state_directory(), folder) << "again";
+  ::setenv("HOME", ".", 1);
+  EXPECT_EQ(actors::user_state_directory(), folder) << "a path that is not absolute is none";
+
+  const auto refusal = [] {
+    try {
+      return actors::user_state_directory().string();
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
+  std::filesystem::permissions(folder, std::filesystem::perms(0755));
+  EXPECT_THAT(refusal(),
+              AllOf(HasSubstr("neither HOME nor XDG_STATE_HOME is set"), HasSubstr("mode 0755"), HasSubstr("Set HOME")));
+  std::filesystem::remove(folder);
+  std::filesystem::create_directory_symlink("/etc", folder);
+  EXPECT_THAT(refusal(), HasSubstr("is not a folder of this user alone"));
+  std::filesystem::remove(folder);
+  if (::geteuid() == 0) {
+    std::filesystem::create_directory(folder);
+    std::filesystem::permissions(folder, std::filesystem::perms(0700));
+    ASSERT_EQ(::chown(folder.c_str(), 65534, 65534), 0);
+    EXPECT_THAT(refusal(), HasSubstr("(owner 65534, mode 0700)"));
+    std::filesystem::remove(folder);
+  }
 }
 
 TEST(Token, AnotherUserOfTheMachineCanDoNothing) {

@@ -32,7 +32,7 @@ const DriverDevice kAbsent{
     "GPU 0", []() -> std::unique_ptr<Device> { throw_error(ErrorCode::kFailedPrecondition, "there is no driver"); }};
 const DriverDevice kFull{"GPU 1", [] { return std::make_unique<FullDevice>(); }};
 
-Showing show_bytes(Device& device) {
+FinalReport show_bytes(Device& device) {
   const DeviceMemory memory = device.allocate(64);
   return {.title = "bytes", .text = device.description() + " has 64"};
 }
@@ -56,7 +56,7 @@ TEST(ShowOn, TheLastDevicesErrorIsTheCallers) {
 
 TEST(ShowOn, WhoWasInterruptedDoesNotBeginAgainElsewhere) {
   std::vector<std::string> told;
-  const auto interrupted = [](Device&) -> Showing { throw_error(ErrorCode::kCancelled, "interrupted"); };
+  const auto interrupted = [](Device&) -> FinalReport { throw_error(ErrorCode::kCancelled, "interrupted"); };
   EXPECT_THROW(show_on({kFull, kCpu}, interrupted, [&](const std::string& line) { told.push_back(line); }), Error);
   EXPECT_THAT(told, ElementsAre("computing what the model shows on full"));
 }
@@ -83,8 +83,8 @@ TEST(DriverDevices, AMachineWithoutAGpuSaysWhyAndShowsOnItsCpu) {
   actors::ClusterConfig cluster;
   cluster.device = DeviceChoice::kCuda;
   std::vector<std::string> told;
-  const Showing showing = show_on(driver_devices(cluster), show_bytes, [&](const std::string& line) { told.push_back(line); });
-  EXPECT_THAT(showing.text, HasSubstr("cpu"));
+  const FinalReport report = show_on(driver_devices(cluster), show_bytes, [&](const std::string& line) { told.push_back(line); });
+  EXPECT_THAT(report.text, HasSubstr("cpu"));
   EXPECT_THAT(told, ElementsAre(HasSubstr(support.missing)));
 }
 
@@ -94,8 +94,8 @@ TEST(DriverDevices, AGpuThatIsThereShows) {
   actors::ClusterConfig cluster;
   cluster.device = DeviceChoice::kAuto;
   std::vector<std::string> told;
-  const Showing showing = show_on(driver_devices(cluster), show_bytes, [&](const std::string& line) { told.push_back(line); });
-  EXPECT_THAT(showing.text, HasSubstr("cuda"));
+  const FinalReport report = show_on(driver_devices(cluster), show_bytes, [&](const std::string& line) { told.push_back(line); });
+  EXPECT_THAT(report.text, HasSubstr("cuda"));
   EXPECT_THAT(told, ElementsAre(HasSubstr("computing what the model shows on cuda")));
 }
 

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <regex>
 #include <sstream>
 
 #include "tests/support/real_processes.h"
@@ -53,6 +56,24 @@ class Hosts : public ::testing::Test {
     const std::string text = hosts({"bytes", host}).text();
     return std::stoull(text.substr(text.find(' ')));
   }
+  /// Starts a head on host 0, has host 1 join it, and starts a run there of a GPT whose checkpoint has 5.6 MB.
+  RealProcesses::Process& start_run_on_host1(const std::string& name, int steps, const std::string& no_progress) {
+    const std::string weft = RealProcesses::program("weft").string();
+    auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
+    const std::string listens = head.word_after("Weft's head listens on ");
+    start({"run", "1", weft, "join", listens}).word_after("has joined cluster");
+    processes_.write(name + ".yaml", fmt::format(R"(name: {}
+app: gpt
+cluster: {{launcher: manual, hosts: [{{name: host1}}], no_progress: {}}}
+meshes: {{front: {{hosts: [host1], shape: {{tensor: 1}}}}}}
+pipeline: {{stages: [{{mesh: front, layers: 2}}], microbatches: 1}}
+training: {{steps: {}, batch: 4, learning_rate: 1e-3}}
+model: {{layers: 2, width: 128, heads: 2, sequence: 64}}
+data: {{text: kjv, tokenizer: bytes}}
+)",
+                                                 name, no_progress, steps));
+    return start({"run", "0", weft, "run", name + ".yaml", "--head", listens});
+  }
   std::filesystem::path state() const { return std::filesystem::path("/run/weft-hosts") / session_; }
   pid_t keeper() const { return std::stoi(read_file(state() / "keeper")); }
 
@@ -71,7 +92,7 @@ class Sink {
   ~Sink() { ::close(socket_); }
   int port() const { return ntohs(own_.sin_port); }
   /// Bytes of one connection, up to its end. Nothing when nobody connects or nothing comes for `within`.
-  std::optional<std::uint64_t> take(std::chrono::milliseconds within = 20s) const {
+  std::optional<std::uint64_t> take(std::chrono::milliseconds within = kPatience) const {
     if (!readable(socket_, within)) return std::nullopt;
     const int connection = ::accept(socket_, nullptr, nullptr);
     std::vector<char> buffer(1 << 16);
@@ -122,6 +143,26 @@ TEST_F(Hosts, BytesPassTheShapedLinkAndAreCounted) {
   EXPECT_EQ(hosts({"limit", "0", "2gbit"}).wait(), 0);
   EXPECT_THAT(shell("0", "tc qdisc show dev eth0").text(), HasSubstr("rate 2Gbit"));
   EXPECT_THAT(hosts({"limit", "0", "fast"}).text(), HasSubstr("'fast' is no rate"));
+  ASSERT_EQ(hosts({"limit", "0", "300kbit"}).wait(), 0);
+  const std::string slow = shell("0", "tc qdisc show dev eth0").text();
+  std::smatch latency;
+  ASSERT_TRUE(std::regex_search(slow, latency, std::regex(R"(lat ([0-9.]+)(ms|s)\b)"))) << slow;
+  EXPECT_LE(std::stod(latency[1]) * (latency[2] == "s" ? 1 : 0.001), 3) << "a slow link keeps few seconds of traffic: " << slow;
+}
+
+TEST_F(Hosts, ConnectionsOfAnyMachineUseCubic) {
+  std::ifstream available("/proc/sys/net/ipv4/tcp_available_congestion_control");
+  const std::string names(std::istreambuf_iterator<char>(available), {});
+  if (names.find("cubic") == std::string::npos) GTEST_SKIP() << "this kernel has no cubic, only " << names;
+  ASSERT_EQ(hosts({"up", "2", "--nics", "2"}).wait(), 0);
+  const Sink sink;
+  const std::string connection =
+      fmt::format("exec 3<>/dev/tcp/{}/{}; ss --tcp --info --no-header", address("outer"), sink.port());
+  EXPECT_THAT(shell("1", connection).text(), HasSubstr(" cubic ")) << "not this machine's own";
+  EXPECT_THAT(shell("1", "ip route show dev eth1").text(), HasSubstr("congctl cubic"));
+  hosts({"cut", "1"});
+  hosts({"mend", "1"});
+  EXPECT_THAT(shell("1", connection).text(), HasSubstr(" cubic "));
 }
 
 TEST_F(Hosts, CutHostReachesNobodyUntilMended) {
@@ -234,23 +275,23 @@ data: {{text: kjv, tokenizer: bytes}}
 
 TEST_F(Hosts, ACheckpointOverASlowLinkTakesManyTimesTheTimeWithoutProgressAndPasses) {
   ASSERT_EQ(hosts({"up", "2", "--rate", "2mbit"}).wait(), 0);
-  const std::string weft = RealProcesses::program("weft").string();
-  auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
-  const std::string listens = head.word_after("Weft's head listens on ");
-  start({"run", "1", weft, "join", listens}).word_after("has joined cluster");
   // 5.6 MB take more than 20 s, and a chunk of 1 MiB more than four.
-  processes_.write("slow.yaml", R"(name: slow
-app: gpt
-cluster: {launcher: manual, hosts: [{name: host1}], no_progress: 1s}
-meshes: {front: {hosts: [host1], shape: {tensor: 1}}}
-pipeline: {stages: [{mesh: front, layers: 2}], microbatches: 1}
-training: {steps: 2, batch: 4, learning_rate: 1e-3}
-model: {layers: 2, width: 128, heads: 2, sequence: 64}
-data: {text: kjv, tokenizer: bytes}
-)");
-  auto& run = hosts({"run", "0", weft, "run", "slow.yaml", "--head", listens});
-  EXPECT_EQ(run.wait(std::chrono::seconds(120)), 0) << run.text();
+  auto& run = start_run_on_host1("slow", 2, "1s");
+  EXPECT_EQ(run.wait(5 * kPatience), 0) << run.text();
   EXPECT_TRUE(std::filesystem::exists(processes_.directory() / "runs/slow/checkpoints/step-00000002")) << run.text();
+}
+
+TEST_F(Hosts, AChunkThatStopsOnItsWayEndsTheRunAlthoughSignsOfLifeGetThrough) {
+  ASSERT_EQ(hosts({"up", "2", "--rate", "4mbit"}).wait(), 0);
+  ASSERT_EQ(shell("1", "ip link set dev eth0 gso_max_segs 1").text(), "") << "so that packets have their size on the link";
+  // The checkpoint's 5.6 MB take 12 s.
+  auto& run = start_run_on_host1("cut", 1, "2s");
+  ASSERT_TRUE(eventually([&] { return sent("1") > 2'000'000; })) << run.text();
+  // From here on only small packets reach the driver's host: what beats, not what carries tensors.
+  ASSERT_EQ(shell("0", "ip link set dev eth0 mtu 600").text(), "");
+  EXPECT_EQ(run.wait(), 1) << run.text();
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("of a checkpoint does not end: nothing has moved for "),
+                                HasSubstr("and no device is inside an op")));
 }
 
 TEST(HostsWithoutRoot, AreRefusedWithStatus77) {

@@ -1,4 +1,5 @@
 // A run whose disk fills up: a tmpfs of the test's own, and real processes.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -41,6 +42,14 @@ class DiskFull : public ::testing::Test {
     mounted_ = true;
     return "";
   }
+  /// To the last byte.
+  void fill_disk() const {
+    const int file = ::open((disk_ / "filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const std::vector<char> bytes(4096);
+    while (::write(file, bytes.data(), bytes.size()) > 0) {
+    }
+    ::close(file);
+  }
   static std::vector<std::string> run_on_disk() {
     std::vector<std::string> arguments = {"run", "cluster.yaml", "--out", "disk/out"};
     for (const char* setting :
@@ -56,6 +65,50 @@ class DiskFull : public ::testing::Test {
   const fs::path disk_;
   bool mounted_ = false;
 };
+
+TEST_F(DiskFull, AtTheVeryStartAHeadSaysWhatIsWrongWhereAndWhatToDo) {
+  if (const std::string why = mount_disk(64); !why.empty()) GTEST_SKIP() << why;
+  fill_disk();
+  auto& head = processes_.run("weft", {"head", "--listen", "127.0.0.1:0", "--state", "disk/state"});
+  EXPECT_EQ(head.wait(), 1) << head.text();
+  EXPECT_THAT(head.text(), HasSubstr("the head cannot write its token " + (disk_ / "state/token").string() +
+                                     ": No space left on device; give another folder with --state"));
+}
+
+TEST_F(DiskFull, AtTheVeryStartAHeadWhoseTokenIsThereRunsAllTheSame) {
+  if (const std::string why = mount_disk(256); !why.empty()) GTEST_SKIP() << why;
+  const std::vector<std::string> start = {"head", "--listen", "127.0.0.1:0", "--state", "disk/state"};
+  auto& first = processes_.start("weft", start);
+  auto& stop = processes_.run("weft", {"stop", "--head", first.word_after("Weft's head listens on ")});
+  EXPECT_EQ(stop.wait(), 0) << stop.text();
+  EXPECT_EQ(first.wait(), 0);
+  for (const char* file : {"head.db", "head.db-wal", "head.db-shm", "head.lock"}) fs::remove(disk_ / "state" / file);
+  fill_disk();
+  auto& head = processes_.start("weft", start);
+  const std::string address = head.word_after("Weft's head listens on ");
+  head.word_after("; the cluster goes on, and what happens is kept in memory until there is space again");
+  processes_.start("weft", {"join", address, "--name", "a"}).word_after("has joined cluster");
+  EXPECT_EQ(processes_.run("weft", {"status", "--head", address}).wait(), 0);
+  fs::remove(disk_ / "filler");
+  processes_.start("weft", {"join", address, "--name", "b"}).word_after("has joined cluster");
+  head.word_after("head.db is written again");
+  EXPECT_EQ(processes_.run("weft", {"stop", "--head", address}).wait(), 0);
+  EXPECT_EQ(head.wait(), 0) << head.text();
+}
+
+TEST_F(DiskFull, AtTheVeryStartARunTrainsToItsLastStepAndSaysThatNothingCouldBeKept) {
+  if (const std::string why = mount_disk(64); !why.empty()) GTEST_SKIP() << why;
+  fill_disk();
+  auto& run = processes_.run("weft", run_on_disk());
+  EXPECT_EQ(run.wait(), 1) << run.text();
+  const std::string text = run.text();
+  EXPECT_THAT(text, HasSubstr("step 12/12"));
+  const std::string last = text.substr(text.rfind("weft: "));
+  EXPECT_THAT(last, HasSubstr("the last checkpoint, of step 12, could not be written (there is none): cannot write " +
+                              (disk_ / "out").string()));
+  EXPECT_THAT(last, HasSubstr("No space left on device"));
+  EXPECT_TRUE(processes_.none_left());
+}
 
 TEST_F(DiskFull, TheRunGoesOnAndItsLastWordsReachTheTerminal) {
   if (const std::string why = mount_disk(2200); !why.empty()) GTEST_SKIP() << why;

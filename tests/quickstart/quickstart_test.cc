@@ -5,7 +5,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -18,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -51,6 +54,15 @@ class Quickstart : public ::testing::Test {
     std::vector<double> result;
     for (const apps::StepMetrics& m : apps::read_metrics(path(out) / "metrics.jsonl")) result.push_back(m.loss);
     return result;
+  }
+  /// A device process of the run; 0 if there is none.
+  pid_t a_device() const {
+    pid_t device = 0;
+    for (const pid_t pid : processes_.left()) {
+      const std::string command = read_file(fmt::format("/proc/{}/cmdline", pid));
+      if (command.find("--weft-role=device") != std::string::npos) device = pid;
+    }
+    return device;
   }
   /// Waits until the run has so many lines of metrics.
   bool has_steps(const std::string& out, std::size_t steps) const {
@@ -99,14 +111,146 @@ TEST_F(Quickstart, CtrlCWritesACheckpointFromWhichItGoesOnBitForBit) {
   EXPECT_EQ(losses("part"), losses("whole"));
 }
 
+/// What a run in the middle of writing a checkpoint, of some 40 MB, does.
+class DuringACheckpoint : public Quickstart, public ::testing::WithParamInterface<bool> {
+ protected:
+  RealProcesses::Process& start() {
+    auto& run =
+        processes_.start("weft", run_into("out", {"training.steps=1000", "model={layers: 4, width: 256, heads: 4, sequence: 16}",
+                                                  fmt::format("checkpoint={{every: 2, background: {}}}", GetParam())}));
+    EXPECT_TRUE(eventually([&] { return fs::exists(path("out/checkpoints/.unfinished-step-00000004")); })) << run.text();
+    return run;
+  }
+  RealProcesses::Process& start_and_interrupt() {
+    auto& run = start();
+    ::kill(run.pid, SIGINT);
+    EXPECT_TRUE(
+        eventually([&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
+    return run;
+  }
+  std::vector<std::string> unfinished(const std::string& out = "out") const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path(out) / "checkpoints"))
+      if (entry.path().filename().string().starts_with(".unfinished")) names.push_back(entry.path().filename());
+    return names;
+  }
+  std::int64_t newest() const { return apps::read_checkpoint(apps::find_checkpoint(path("out"))).step; }
+};
+
+TEST_P(DuringACheckpoint, CtrlCIsAnsweredAtOnceAndTheLastOneIsWhole) {
+  auto& run = start_and_interrupt();
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_TRUE(processes_.none_left());
+  EXPECT_GE(newest(), 4);
+  EXPECT_EQ(newest(), static_cast<std::int64_t>(losses("out").size()));
+  EXPECT_THAT(unfinished(), ::testing::IsEmpty());
+}
+
+TEST_P(DuringACheckpoint, CtrlCTwiceEndsTheRunAndTheHalfOneNeverCounts) {
+  auto& run = start_and_interrupt();
+  ::kill(run.pid, SIGINT);
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_TRUE(processes_.none_left());
+  const std::int64_t step = newest();
+  EXPECT_GE(step, 2);
+  auto& resumed = processes_.run("weft", run_into("out", {fmt::format("training.steps={}", step + 1), "checkpoint.resume=out",
+                                                          "model={layers: 4, width: 256, heads: 4, sequence: 16}"}));
+  EXPECT_EQ(resumed.wait(), 0) << resumed.text();
+  EXPECT_EQ(newest(), step + 1);
+  EXPECT_THAT(unfinished(), ::testing::IsEmpty());
+}
+
+TEST_P(DuringACheckpoint, AHalfOneOfARunThatIsMovedAsideIsRemoved) {
+  auto& run = start();
+  ::kill(-run.pid, SIGKILL);
+  run.wait();
+  ASSERT_TRUE(eventually([&] { return processes_.none_left(); }));
+  fs::create_directories(path("out/checkpoints/.unfinished-step-00000099"));  // in case the other was done just before
+  EXPECT_EQ(processes_.run("weft", run_into("out", {"training.steps=1"})).wait(), 0);
+  EXPECT_THAT(unfinished("out.1"), ::testing::IsEmpty());
+  EXPECT_GE(apps::read_checkpoint(apps::find_checkpoint(path("out.1"))).step, 2) << "whole ones stay";
+}
+
+TEST_P(DuringACheckpoint, ADeathIsToldAndTheHalfOneIsRemoved) {
+  auto& run = start();
+  const pid_t victim = a_device();
+  ASSERT_NE(victim, 0);
+  ::kill(victim, SIGKILL);
+  EXPECT_EQ(run.wait(), 1) << run.text();
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("SIGKILL"), HasSubstr(fmt::format("pid {}", victim))));
+  EXPECT_TRUE(processes_.none_left());
+  EXPECT_GE(newest(), 2);
+  EXPECT_THAT(unfinished(), ::testing::IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, DuringACheckpoint, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "while_training_goes_on" : "while_it_pauses"; });
+
+TEST_F(Quickstart, CtrlCAnswersAtOnceWhileScheduleAutoIsSearched) {
+  auto& run = processes_.start("weft", run_into("out", {"training.steps=1000", "pipeline.schedule=auto"}));
+  ASSERT_TRUE(has_steps("out", 3)) << run.text();  // it searches after the fourth
+  ::kill(run.pid, SIGINT);
+  EXPECT_TRUE(
+      eventually([&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_TRUE(processes_.none_left());
+  EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, static_cast<std::int64_t>(losses("out").size()));
+}
+
+TEST_F(Quickstart, CtrlCWhileTheRunIsStillCheckedEndsItAtOnce) {
+  // Planning so many layers takes its time.
+  auto& run =
+      processes_.start("weft", run_into("out", {"pipeline.schedule=auto", "pipeline.microbatches=16", "training.batch=64",
+                                                "model={layers: 64, width: 64, heads: 4, sequence: 16}",
+                                                "pipeline.stages=[{mesh: front, layers: 32}, {mesh: back, layers: 32}]"}));
+  const auto checking = [&] {
+    const auto left = processes_.left();
+    return std::ranges::any_of(left, [](pid_t pid) {
+      return read_file(fmt::format("/proc/{}/cmdline", pid)).find("--weft-role=check") != std::string::npos;
+    });
+  };
+  ASSERT_TRUE(eventually(checking));
+  ::kill(run.pid, SIGINT);
+  EXPECT_EQ(run.wait(), 130) << run.text();
+  EXPECT_THAT(run.text(), HasSubstr("weft: interrupted, 'check of gpt' ends"));
+  EXPECT_TRUE(processes_.none_left());
+  EXPECT_FALSE(fs::exists(path("out"))) << "nothing had begun";
+}
+
+TEST_F(Quickstart, CheckpointsAndLossesAreTheSameWhetherTrainingPausesForThemOrNot) {
+  const auto run = [&](const std::string& out, const std::string& background) {
+    auto& process = processes_.run(
+        "weft",
+        run_into(out, {"training.steps=20", "checkpoint={every: 2, keep: 10, buffer: 20KiB, background: " + background + "}"}));
+    EXPECT_EQ(process.wait(), 0) << process.text();
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(path(out) / "checkpoints"))
+      if (entry.is_regular_file()) files[fs::relative(entry.path(), path(out))] = read_file(entry.path());
+    return files;
+  };
+  const auto beside = run("beside", "true"), pausing = run("pausing", "false");
+  EXPECT_EQ(beside.size(), 10u * 3);
+  EXPECT_TRUE(beside == pausing);
+  EXPECT_EQ(losses("beside"), losses("pausing"));
+  EXPECT_TRUE(processes_.none_left());
+}
+
+TEST_F(Quickstart, WhereMemoryAllowsNoCopyTrainingPausesForCheckpointsAndALineSaysWhy) {
+  auto& check = processes_.run("weft", {"check", "cluster.yaml", "--json", "--set", "checkpoint.background=false", "--set",
+                                        "model={layers: 4, width: 32, heads: 4, sequence: 16}", "--set",
+                                        "data={text: text.txt, tokenizer: bytes, cache: cache}"});
+  ASSERT_EQ(check.wait(), 0) << check.text();
+  const auto most = nlohmann::json::parse(check.text()).at("device_bytes_at_most").get<std::uint64_t>();
+  auto& run = processes_.run("weft", run_into("out", {fmt::format("pipeline.memory={}B", most), "sample.tokens=1"}));
+  EXPECT_EQ(run.wait(), 0) << run.text();
+  EXPECT_THAT(run.text(), ContainsRegex("saving +training stands still while a checkpoint is written: a copy of parameters"));
+  EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, 12);
+}
+
 TEST_F(Quickstart, AKilledDeviceEndsTheRunWhichCanBeResumed) {
   auto& run = processes_.start("weft", run_into("out", {"training.steps=100000", "checkpoint.every=3"}));
   ASSERT_TRUE(has_steps("out", 8)) << run.text();
-  pid_t victim = 0;
-  for (const pid_t pid : processes_.left()) {
-    const std::string command = read_file(fmt::format("/proc/{}/cmdline", pid));
-    if (command.find("--weft-role=device") != std::string::npos) victim = pid;
-  }
+  const pid_t victim = a_device();
   ASSERT_NE(victim, 0);
   ::kill(victim, SIGKILL);
   EXPECT_EQ(run.wait(), 1);
@@ -198,6 +342,11 @@ TEST_F(Quickstart, PlanEndsAfterItsSummaryAndPrintsProgramsIfAsked) {
   ASSERT_EQ(plan.wait(), 0) << plan.text();
   EXPECT_THAT(plan.text(), AllOf(HasSubstr("eager-1f1b"), HasSubstr("resharding (weft)"), HasSubstr("front"), HasSubstr("back")));
   EXPECT_LT(std::ranges::count(plan.text(), '\n'), 100);
+  EXPECT_THAT(plan.text(),
+              ContainsRegex("driver\n  [0-9.]+ MiB for checkpoints \\(checkpoint.buffer\\), which pass through it in "
+                            "1 part\n  training goes on while one is written, from copies of up to [0-9.]+ MiB"));
+  auto& pausing = processes_.run("weft", {"plan", "cluster.yaml", "--set", "checkpoint.background=false"});
+  EXPECT_THAT(pausing.text(), HasSubstr("\n  training stands still while one is written\n"));
   auto& program = processes_.run("weft", {"plan", "cluster.yaml", "--programs", "back[1,0]"});
   ASSERT_EQ(program.wait(), 0);
   EXPECT_THAT(program.text(), HasSubstr("update 2"));

@@ -70,7 +70,7 @@ class KillableRun final {
     const std::int64_t killed = monotonic_ns();
     ::kill(victim, SIGKILL);
     const bool told =
-        eventually([this] { return run_->text().find("failed at ") != std::string::npos; }, std::chrono::seconds(5));
+        eventually([this] { return run_->text().find("failed at ") != std::string::npos; });
     if (!told) return std::nullopt;
     return std::stoll(run_->word_after("failed at ")) - killed;
   }

@@ -70,7 +70,7 @@ class RealProcesses final {
 
     std::string text() const { return read_file(output); }
     /// 0..255, or 128 + signal as a shell says; -1 when it is still there after `within`.
-    int wait(std::chrono::milliseconds within = std::chrono::seconds(30)) {
+    int wait(std::chrono::milliseconds within = kPatience) {
       eventually(
           [this] {
             int status = 0;
@@ -151,7 +151,7 @@ class RealProcesses final {
     return found;
   }
   bool none_left() const {
-    return eventually([this] { return left().empty(); }, std::chrono::seconds(5));
+    return eventually([this] { return left().empty(); });
   }
 
   std::filesystem::path write(const std::string& name, const std::string& text) const {

@@ -17,6 +17,7 @@ inline std::vector<apps::ParameterState> whole_state(apps::TrainingEngine& engin
     const std::vector<float> none(static_cast<std::size_t>(num_elements(shape)));
     states.push_back({name, shape, none, none, none});
   }
+  if (engine.copies()) engine.copy_state();
   engine.gather([&](const apps::StatePiece& piece, std::span<const float> values) {
     apps::ParameterState& state = states.at(piece.parameter);
     auto& block = piece.block == apps::StateBlock::kValue         ? state.values

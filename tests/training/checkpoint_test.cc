@@ -1,7 +1,10 @@
 // Parameters and moments travel to the driver and back, also to other meshes.
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -99,11 +102,73 @@ TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
   }
 }
 
+TEST_P(SmallBuffer, WhatIsGatheredFromCopiesIsTheStateThatWasCopiedAndStepsDoNotNoticeIt) {
+  const auto [layout, bytes] = GetParam();
+  const Case c = master_cases()[layout];
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+    config.checkpoint_buffer = bytes;
+    const mesh::TrainingPlan pausing = mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    config.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
+    const mesh::TrainingPlan plan = mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    ASSERT_TRUE(plan.copies_checkpoints());
+    EXPECT_FALSE(pausing.copies_checkpoints());
+    RandomBatches batches({kRows, kVocabulary, 11});
+    mesh::InProcessTraining training(plan, batches, 7), reference(pausing, batches, 7);
+    EXPECT_EQ(losses(training, 0, 3), losses(reference, 0, 3));
+    const Blocks blocks = gather(reference, pausing, 1000);
+    training.run(checkpoint(plan.checkpoint_copy.front().name, 999));
+    EXPECT_EQ(losses(training, 3, 5), losses(reference, 3, 5));
+    EXPECT_EQ(gather(training, plan, 2000), blocks);
+    EXPECT_EQ(losses(training, 5, 6), losses(reference, 5, 6));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, SmallBuffer,
                          testing::Values(std::pair(0, 4096), std::pair(4, 1500), std::pair(4, 1), std::pair(7, 700)),
                          [](const auto& test) {
                            return master_cases()[test.param.first].name + "_" + std::to_string(test.param.second);
                          });
+
+TEST(CheckpointCopies, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnythingElse) {
+  const Case c = master_cases()[7];
+  mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
+  const auto plan = [&] { return mesh::make_training_plan(config, small_gpt(3, false), places_of(c)); };
+  const mesh::TrainingPlan pausing = plan();
+  config.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
+  const mesh::TrainingPlan copying = plan();
+  std::uint64_t copies = 0, most = 0, most_pausing = 0, elements = 0;
+  for (const mesh::Program& program : pausing.train.programs) {
+    const std::uint64_t copied = mesh::checkpoint_copy_bytes(copying, program.device);
+    EXPECT_EQ(mesh::device_memory(copying, program.device), mesh::device_memory(pausing, program.device) + copied);
+    copies += copied;
+    most = std::max(most, mesh::device_memory(copying, program.device));
+    most_pausing = std::max(most_pausing, mesh::device_memory(pausing, program.device));
+  }
+  for (const Parameter& parameter : pausing.partition.graph.parameters())
+    elements += static_cast<std::uint64_t>(pausing.partition.graph.value(parameter.value).type.elements());
+  EXPECT_EQ(copies, 12 * elements) << "one replica of each shard, with both moments";
+  EXPECT_THAT(mesh::describe(copying), testing::HasSubstr("training goes on while one is written, from copies of up to "));
+  EXPECT_THAT(mesh::describe(pausing), testing::HasSubstr("training stands still while one is written\n"));
+
+  config.memory = most;
+  EXPECT_TRUE(plan().copies_checkpoints());
+  config.memory = most - 1;
+  const mesh::TrainingPlan short_of_memory = plan();
+  EXPECT_FALSE(short_of_memory.copies_checkpoints());
+  EXPECT_TRUE(short_of_memory.checkpoint_copy.empty());
+  EXPECT_THAT(mesh::describe(short_of_memory),
+              testing::HasSubstr("training stands still while one is written: a copy of parameters and moments, of up to "));
+  EXPECT_FALSE(mesh::make_training_plan(short_of_memory.layout, small_gpt(3, false), places_of(c)).copies_checkpoints())
+      << "what is planned anew from its layout decides alike";
+  config.memory = most_pausing - 1;
+  EXPECT_THROW(plan(), Error) << "pipeline.memory is too little either way";
+
+  config.memory = most - 1;
+  for (std::uint32_t i = 0; i < pausing.topology.num_devices() - 1; ++i)
+    config.device_places.push_back({transfer::DeviceId(i), true, fmt::format("GPU {}", i), "", "", "not there"});
+  EXPECT_TRUE(plan().copies_checkpoints()) << "GPUs have memory of their own";
+}
 
 TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
   const mesh::TrainingPlan plan = plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kBroadcast);

@@ -14,7 +14,7 @@
 
 #include "core/base/error.h"
 #include "mesh/in_process/in_process_training.h"
-#include "mesh/program/stretches.h"
+#include "mesh/program/capture_segments.h"
 #include "mesh/runtime/initialize.h"
 #include "mesh/schedules/named_schedules.h"
 #include "tests/support/detached_device.h"
@@ -53,11 +53,11 @@ std::vector<Combination> combinations() {
 DetachedDevice::Recordings recordings_after(std::uint64_t steps, const mesh::TrainingPlan& plan) {
   DetachedDevice::Recordings expected;
   for (const mesh::Program& program : plan.train.programs) {
-    const std::vector<mesh::Stretch> stretches = mesh::find_stretches(program);
+    const std::vector<mesh::CaptureSegment> segments = mesh::find_capture_segments(program);
     std::set<std::uint32_t> works;
-    for (const mesh::Stretch& stretch : stretches) works.insert(stretch.work);
+    for (const mesh::CaptureSegment& segment : segments) works.insert(segment.work);
     expected.made += works.size();
-    expected.replays += steps * stretches.size() - 2 * works.size();
+    expected.replays += steps * segments.size() - 2 * works.size();
   }
   expected.alive = expected.made;
   return expected;

@@ -1,4 +1,4 @@
-// Stretches of programs that devices record and replay: how many there are, and what becomes of them when memory moves, programs
+// Segments of programs that devices record and replay: how many there are, and what becomes of them when memory moves, programs
 // change or a step fails.
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 #include "mesh/in_process/in_process_training.h"
-#include "mesh/program/stretches.h"
+#include "mesh/program/capture_segments.h"
 #include "tests/support/detached_device.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -25,17 +25,17 @@ mesh::TrainingPlan two_stages(const std::string& schedule, int microbatches = kM
   return mesh::make_training_plan(layout, small_gpt(), places_of(c));
 }
 
-struct StretchCounts {
-  std::size_t stretches = 0, works = 0, instructions = 0;
+struct SegmentCounts {
+  std::size_t segments = 0, works = 0, instructions = 0;
 };
 
-StretchCounts count_stretches(const mesh::Program& program) {
-  StretchCounts counts;
+SegmentCounts count_segments(const mesh::Program& program) {
+  SegmentCounts counts;
   std::set<std::uint32_t> works;
-  for (const mesh::Stretch& stretch : mesh::find_stretches(program)) {
-    ++counts.stretches;
-    works.insert(stretch.work);
-    counts.instructions += stretch.end - stretch.begin;
+  for (const mesh::CaptureSegment& segment : mesh::find_capture_segments(program)) {
+    ++counts.segments;
+    works.insert(segment.work);
+    counts.instructions += segment.end - segment.begin;
   }
   counts.works = works.size();
   return counts;
@@ -43,7 +43,7 @@ StretchCounts count_stretches(const mesh::Program& program) {
 
 std::size_t works_of(const std::vector<mesh::Program>& programs) {
   std::size_t works = 0;
-  for (const mesh::Program& program : programs) works += count_stretches(program).works;
+  for (const mesh::Program& program : programs) works += count_segments(program).works;
   return works;
 }
 
@@ -59,11 +59,11 @@ TEST(StepGraphs, AreAsManyAsThePlacesOfTensorsNotAsTheMicrobatches) {
     const mesh::TrainingPlan some = two_stages(schedule, 16), many = two_stages(schedule, 64);
     for (std::size_t i = 0; i < some.train.programs.size(); ++i) {
       SCOPED_TRACE(schedule + " on " + some.train.programs[i].device_name);
-      const StretchCounts with_some = count_stretches(some.train.programs[i]);
-      const StretchCounts with_many = count_stretches(many.train.programs[i]);
+      const SegmentCounts with_some = count_segments(some.train.programs[i]);
+      const SegmentCounts with_many = count_segments(many.train.programs[i]);
       EXPECT_EQ(with_many.works, with_some.works);
-      EXPECT_EQ(with_many.stretches, 4 * with_some.stretches);
-      EXPECT_LT(with_many.works, with_many.stretches / 2);
+      EXPECT_EQ(with_many.segments, 4 * with_some.segments);
+      EXPECT_LT(with_many.works, with_many.segments / 2);
       EXPECT_EQ(with_many.instructions, 4 * with_some.instructions);
     }
   }
@@ -75,7 +75,7 @@ TEST(StepGraphs, HoldAlmostAllThatIsComputed) {
       return std::holds_alternative<mesh::Run>(instruction) || std::holds_alternative<mesh::Accumulate>(instruction);
     };
     const auto computing = static_cast<std::size_t>(std::ranges::count_if(program.instructions, computes));
-    EXPECT_GE(count_stretches(program).instructions * 20, computing * 19) << program.device_name;
+    EXPECT_GE(count_segments(program).instructions * 20, computing * 19) << program.device_name;
   }
 }
 

@@ -48,11 +48,11 @@ class RunFileTest : public ::testing::Test {
   RunSummary train_in(const fs::path& path, const std::vector<std::string>& overrides, std::int64_t stop_after = 0) {
     GptApp app;
     const SteadyClock clock;
-    const RunConfig config = read_run_config(shipped(), overrides, app);
+    const PlannedRun planned = plan_run(shipped(), overrides, app);
+    const RunConfig& config = planned.config;
     const PreparedData data = app.prepare();
     const auto batches = app.open_batches(data.batches);
-    const mesh::TrainingPlan plan = plan_of(config);
-    InProcessRunner runner(plan, *batches, config.seed);
+    InProcessRunner runner(planned.plan, *batches, config.seed);
     MeshEngine engine(runner);
     const RunDirectory directory = RunDirectory::prepare(path, config.checkpoint.resume);
     const TrainingRun run{.name = config.name,
@@ -81,7 +81,9 @@ class RunFileTest : public ::testing::Test {
       }
       double validate(std::int64_t batches) override { return inner.validate(batches); }
       ParameterList parameters() const override { return inner.parameters(); }
-      void gather(const TakePiece& take) override { inner.gather(take); }
+      bool copies() const override { return inner.copies(); }
+      void copy_state() override { inner.copy_state(); }
+      void gather(const TakePiece& take, const std::stop_token& given_up) override { inner.gather(take, given_up); }
       void restore(const GivePiece& give, std::int64_t steps) override { inner.restore(give, steps); }
       std::vector<DeviceTrace> take_traces() override {
         EXPECT_FALSE(released);
@@ -202,10 +204,9 @@ TEST_F(RunFileTest, ABatchTooLargeForTheModelIsNamed) {
 
 TEST_F(RunFileTest, APlanSaysRightNumbersOfSizesThatNoMachineHas) {
   GptApp app;
-  const RunConfig config = read_run_config(shipped(), small({"training.batch=1073741824", "pipeline.microbatches=1"}), app);
-  const mesh::TrainingPlan plan = plan_of(config);
+  const PlannedRun planned = plan_run(shipped(), small({"training.batch=1073741824", "pipeline.microbatches=1"}), app);
   // What any device keeps of a row at the least: what attention reads, for its layers, in f32.
-  for (const mesh::Program& program : plan.train.programs)
+  for (const mesh::Program& program : planned.plan.train.programs)
     EXPECT_GT(program.arena_bytes, std::uint64_t{1} << 42) << program.device_name;
 }
 

@@ -6,18 +6,23 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "apps/checkpoint/checkpoint.h"
@@ -59,8 +64,13 @@ class FileSizeLimit final {
 class SpoiltEngine final : public TrainingEngine {
  public:
   SpoiltEngine(TrainingEngine& engine, const std::set<std::int64_t>& skipped, std::int64_t overflow_at,
-               std::function<void(std::int64_t step)> before_step)
-      : engine_(engine), skipped_(skipped), overflow_at_(overflow_at), before_step_(std::move(before_step)) {}
+               std::function<void(std::int64_t step)> before_step, std::function<void()> during_gather, bool copies)
+      : engine_(engine),
+        skipped_(skipped),
+        overflow_at_(overflow_at),
+        before_step_(std::move(before_step)),
+        during_gather_(std::move(during_gather)),
+        copies_(copies) {}
 
   StepOutcome step(const StepOrder& order) override {
     step_ = order.step;
@@ -74,13 +84,22 @@ class SpoiltEngine final : public TrainingEngine {
   }
   double validate(std::int64_t batches) override { return engine_.validate(batches); }
   ParameterList parameters() const override { return engine_.parameters(); }
-  void gather(const TakePiece& take) override {
-    engine_.gather([&](const StatePiece& piece, std::span<const float> values) {
-      std::vector<float> given(values.begin(), values.end());
-      if (overflow_at_ > 0 && step_ >= overflow_at_ && piece.parameter == 1 && piece.block == StateBlock::kSecondMoment)
-        given[0] = std::numeric_limits<float>::infinity();
-      take(piece, given);
-    });
+  bool copies() const override { return copies_; }
+  void copy_state() override {
+    engine_.copy_state();
+    copied_at_ = step_;
+  }
+  void gather(const TakePiece& take, const std::stop_token& stop) override {
+    if (!copies_) copy_state();
+    engine_.gather(
+        [&](const StatePiece& piece, std::span<const float> values) {
+          if (during_gather_) during_gather_();
+          std::vector<float> given(values.begin(), values.end());
+          if (overflow_at_ > 0 && copied_at_ >= overflow_at_ && piece.parameter == 1 && piece.block == StateBlock::kSecondMoment)
+            given[0] = std::numeric_limits<float>::infinity();
+          take(piece, given);
+        },
+        stop);
   }
   void restore(const GivePiece& give, std::int64_t steps) override { engine_.restore(give, steps); }
   std::vector<DeviceTrace> take_traces() override { return engine_.take_traces(); }
@@ -90,7 +109,9 @@ class SpoiltEngine final : public TrainingEngine {
   const std::set<std::int64_t>& skipped_;
   const std::int64_t overflow_at_;
   const std::function<void(std::int64_t step)> before_step_;
-  std::int64_t step_ = 0;
+  const std::function<void()> during_gather_;
+  const bool copies_;
+  std::int64_t step_ = 0, copied_at_ = 0;
 };
 
 /// A tiny GPT on random tokens with a pattern in them, trained in this process. Can be told to stop or to fail at a step.
@@ -120,7 +141,7 @@ class LoopTest : public ::testing::Test {
     run_.model_digest = "digest";
     run_.baseline = {2.7, "a unigram model"};
     run_.show = [](const std::vector<TensorView>& parameters, const std::filesystem::path&) {
-      return Showing{.title = "the model has", .text = fmt::format("{} parameters", parameters.size())};
+      return FinalReport{.title = "the model has", .text = fmt::format("{} parameters", parameters.size())};
     };
   }
 
@@ -139,7 +160,7 @@ class LoopTest : public ::testing::Test {
       }
     };
     OneDeviceEngine trained(device, clock, differentiate(gpt_.graph, gpt_.loss), kMicrobatches, 1, feed);
-    SpoiltEngine engine(trained, skipped_, overflow_at_, before_step_);
+    SpoiltEngine engine(trained, skipped_, overflow_at_, before_step_, during_gather_, copies_);
     const RunDirectory directory = RunDirectory::prepare(path, run_.checkpoint.resume);
     char* memory = nullptr;
     std::size_t size = 0;
@@ -185,10 +206,12 @@ class LoopTest : public ::testing::Test {
   TrainingRun run_;
   std::int64_t stop_in_step_ = 0;
   std::int64_t fail_in_step_ = 0;
+  bool copies_ = true;              ///< Training goes on while a checkpoint is written.
   std::set<std::int64_t> skipped_;  ///< Steps whose gradients the engine calls NaN.
   std::int64_t overflow_at_ = 0;    ///< From which step on a second moment is infinite; 0: never.
   std::function<void(std::int64_t step)> before_step_;
-  std::string shown_;  ///< On the screen, by the last run.
+  std::function<void()> during_gather_;  ///< Called for every piece of a checkpoint.
+  std::string shown_;                    ///< On the screen, by the last run.
 };
 
 TEST_F(LoopTest, ARunLeavesEverythingItPromises) {
@@ -207,15 +230,105 @@ TEST_F(LoopTest, ARunLeavesEverythingItPromises) {
 }
 
 TEST_F(LoopTest, AModelThatCannotBeShownIsTrainedAllTheSame) {
-  run_.show = [](const std::vector<TensorView>&, const std::filesystem::path&) -> Showing {
+  run_.show = [](const std::vector<TensorView>&, const std::filesystem::path&) -> FinalReport {
     throw_error(ErrorCode::kResourceExhausted, "no memory for a sample");
   };
   const RunSummary summary = train_in(root_ / "run");
   EXPECT_EQ(summary.outcome, "done");
-  EXPECT_EQ(summary.showing.text, "");
+  EXPECT_EQ(summary.report.text, "");
   EXPECT_EQ(summary.checkpoint_step, 12);
   EXPECT_GT(nlohmann::json::parse(read(root_ / "run" / "trace.json"))["traceEvents"].size(), 5u);
   EXPECT_FALSE(fs::exists(root_ / "run" / "sample.txt"));
+}
+
+TEST_F(LoopTest, AModelThatExceedsTheMemoryIsTrainedAndNotShown) {
+  run_.parameters = std::int64_t{1} << 50;
+  bool shown = false;
+  run_.show = [&](const std::vector<TensorView>&, const std::filesystem::path&) {
+    shown = true;
+    return FinalReport{};
+  };
+  const RunSummary summary = train_in(root_ / "run");
+  EXPECT_EQ(summary.outcome, "done");
+  EXPECT_FALSE(shown);
+  EXPECT_THAT(shown_, HasSubstr("the run is done, but what the model can do could not be shown: its parameters take 4 PiB, and "
+                                "this machine has "));
+  EXPECT_THAT(shown_, HasSubstr(" of memory free"));
+  EXPECT_FALSE(fs::exists(root_ / "run" / "sample.txt"));
+}
+
+/// Bytes of every file of every checkpoint.
+std::map<std::string, std::string> files_of(const fs::path& checkpoints) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(checkpoints)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path());
+    files[fs::relative(entry.path(), checkpoints)] = std::string(std::istreambuf_iterator<char>(in), {});
+  }
+  return files;
+}
+
+TEST_F(LoopTest, CheckpointsWrittenWhileTrainingGoesOnAreThoseOfOneThatPauses) {
+  run_.checkpoint = {.every = 2, .keep = 10};
+  train_in(root_ / "beside");
+  copies_ = false;
+  train_in(root_ / "pausing");
+  EXPECT_EQ(losses(root_ / "beside"), losses(root_ / "pausing"));
+  const auto files = files_of(root_ / "beside/checkpoints");
+  EXPECT_EQ(files.size(), 6u * 3);
+  EXPECT_EQ(files, files_of(root_ / "pausing/checkpoints"));
+}
+
+TEST_F(LoopTest, StepsGoOnWhileACheckpointIsWrittenAndItCountsWhenItIsComplete) {
+  std::promise<void> begun, go_on;
+  std::set<std::string> meanwhile;
+  bool first = true;
+  during_gather_ = [&, wait = go_on.get_future().share()] {
+    if (!std::exchange(first, false)) return;
+    begun.set_value();
+    wait.wait();
+  };
+  before_step_ = [&](std::int64_t step) {
+    if (step != 7) return;
+    begun.get_future().wait();
+    meanwhile = checkpoints("run");
+    go_on.set_value();
+  };
+  EXPECT_EQ(train_in(root_ / "run").outcome, "done");
+  EXPECT_EQ(meanwhile, std::set<std::string>{".unfinished-step-00000004"}) << "steps 5 and 6 are done";
+  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000008", "step-00000012", "latest"}));
+}
+
+TEST_F(LoopTest, ATurnThatComesWhileTheOneBeforeItIsWrittenWaitsForIt) {
+  run_.checkpoint = {.every = 2, .keep = 10};
+  std::promise<void> reached;
+  before_step_ = [&](std::int64_t step) {
+    if (step == 4) reached.set_value();
+  };
+  bool first = true;
+  during_gather_ = [&, wait = reached.get_future().share()] {
+    if (!std::exchange(first, false)) return;
+    wait.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // step 4 is done before that
+  };
+  const RunSummary summary = train_in(root_ / "run");
+  EXPECT_EQ(checkpoints("run").size(), 6u + 1) << "none is left out";
+  EXPECT_THAT(shown_, HasSubstr("the checkpoint of step 2 was still being written; a larger checkpoint.every avoids that"));
+  EXPECT_EQ(shown_.find("still being written", shown_.find("still being written") + 1), std::string::npos) << shown_;
+  EXPECT_GT(summary.checkpoint_seconds, 0);
+  double told = 0;
+  for (const StepMetrics& m : read_metrics(root_ / "run" / "metrics.jsonl")) told += m.checkpoint_seconds;
+  EXPECT_GT(told, 0);
+  EXPECT_LE(told, summary.checkpoint_seconds) << "the last one comes after the last step";
+}
+
+TEST_F(LoopTest, AFailureMeanwhileLeavesTheCheckpointThatIsHandedOverAndNoHalfOne) {
+  fail_in_step_ = 7;
+  EXPECT_EQ(failure(root_ / "run"), "a device died");
+  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "latest"}));
+  during_gather_ = [] { throw_error(ErrorCode::kPeerDied, "the connection to a device is lost"); };
+  EXPECT_THAT(failure(root_ / "lost"), ::testing::AnyOf("a device died", "the connection to a device is lost"));
+  EXPECT_EQ(checkpoints("lost"), std::set<std::string>());
 }
 
 TEST_F(LoopTest, AnInterruptedRunGoesOnBitForBitInPlaceAndElsewhere) {
@@ -248,6 +361,7 @@ TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
 }
 
 TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) {
+  copies_ = false;  // so that the disk is full for that of step 8 alone
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
     if (step == 6) full.emplace(10'000);  // metrics fit, checkpoints do not
@@ -261,6 +375,7 @@ TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) 
 }
 
 TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTold) {
+  copies_ = false;  // so that the one of step 4 is written when the disk fills up
   std::optional<FileSizeLimit> full;
   before_step_ = [&](std::int64_t step) {
     if (step == 6) full.emplace(100);  // reports cannot be written, either
@@ -273,6 +388,7 @@ TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTo
   EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "latest"}));
   EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run")).step, 4);
 
+  copies_ = true;
   stop_in_step_ = 7;
   EXPECT_THAT(failure(root_ / "interrupted"), HasSubstr("the last checkpoint, of step 7, could not be written"));
 }

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/base/error.h"
+#include "core/codec/codec.h"
+#include "tests/support/thrown_error.h"
 
 namespace weft::actors {
 namespace {
@@ -34,6 +38,20 @@ TEST(MeshShape, WrongSlicesAndShapesAreErrors) {
   EXPECT_THROW((void)kShape.slice(empty), Error);
   EXPECT_THROW((MeshShape{{"data", 0}}), Error);
   EXPECT_THROW((MeshShape{{"data", 1}, {"data", 2}}), Error);
+}
+
+TEST(MeshShape, MoreRanksThanCanBeCountedAreRefusedAlsoInAMessage) {
+  static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ((MeshShape{{"data", kMost}, {"pipe", 1}}).size(), kMost);
+  EXPECT_EQ(
+      test::error_of([] {
+        (void)MeshShape{{"data", kMost}, {"tensor", 2}};
+      }).message(),
+      "the axes of a mesh of shape [data=9223372036854775807,tensor=2] multiply to more ranks than can be counted, from axis "
+      "'tensor' on");
+  // As bytes: {"data", 2^62}, {"tensor", 2^62}, which multiply to 0.
+  const auto bytes = encode(std::vector<MeshShape::Axis>{{"data", std::int64_t{1} << 62}, {"tensor", std::int64_t{1} << 62}});
+  EXPECT_EQ(test::error_of([&] { decode<MeshShape>(bytes).check(); }).code(), ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

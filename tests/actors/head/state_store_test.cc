@@ -7,6 +7,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <optional>
+#include <utility>
+
 #include "core/base/error.h"
 
 namespace weft::actors {
@@ -89,6 +92,36 @@ TEST_F(StateStoreTest, AFullDiskStopsNothingAndIsMadeUpForLater) {
   EXPECT_THAT(texts, ::testing::ElementsAre("before", "while it is full", "there is space again"));
   EXPECT_EQ(store.next_mesh_epoch("front"), 3u);
   EXPECT_EQ(store.next_mesh_epoch("back"), 2u);
+}
+
+TEST_F(StateStoreTest, ADiskThatIsFullAtTheVeryStartStopsNothingEither) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& text) { warnings.push_back(text); };
+  std::string id;
+  {
+    std::optional<FullDisk> full(std::in_place);
+    StateStore store(directory_, warn);
+    id = store.cluster_id();
+    EXPECT_EQ(id.size(), 32u);
+    EXPECT_EQ(store.term(), 1u);
+    EXPECT_EQ(store.next_mesh_epoch("front"), 1u);
+    store.add_event({1, "while it is full"});
+    EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr("the cluster goes on")));
+    full.reset();
+    store.add_event({2, "there is space again"});
+    EXPECT_THAT(warnings.back(), ::testing::HasSubstr("is written again"));
+  }
+  {
+    const FullDisk full;
+    StateStore store(directory_, warn);
+    store.add_event({3, "full again"});
+    EXPECT_EQ(store.next_mesh_epoch("back"), 1u);
+  }
+  StateStore store(directory_);
+  EXPECT_EQ(store.next_mesh_epoch("front"), 2u);
+  std::vector<std::string> texts;
+  for (const ClusterEvent& event : store.last_events(10)) texts.push_back(event.text);
+  EXPECT_THAT(texts, ::testing::ElementsAre("while it is full", "there is space again"));
 }
 
 TEST_F(StateStoreTest, KeepsTheLastEventsAndIncidents) {

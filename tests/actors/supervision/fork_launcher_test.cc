@@ -10,6 +10,7 @@
 #include <future>
 
 #include "actors/supervision/proc_stat.h"
+#include "tests/support/eventually.h"
 
 namespace weft::actors {
 namespace {
@@ -33,7 +34,7 @@ struct Started {
 template <typename T>
 T get(std::promise<T>& promise) {
   auto future = promise.get_future();
-  if (future.wait_for(std::chrono::seconds(10)) != std::future_status::ready) throw std::runtime_error("nothing within 10 s");
+  if (future.wait_for(test::kPatience) != std::future_status::ready) throw std::runtime_error("nothing within a minute");
   return future.get();
 }
 

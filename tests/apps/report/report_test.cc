@@ -202,8 +202,8 @@ TEST_F(ReportTest, TheLastScreenSaysWhetherTheUnigramModelIsBeaten) {
 TEST_F(ReportTest, NoLineOfTheLastScreenIsWiderThanTheTerminalUnlessAWordIs) {
   const RunDirectory directory = RunDirectory::prepare(root_ / "run");
   RunSummary s = summary_of(20);
-  for (int i = 0; i < 60; ++i) s.showing.text += "and the Lord said ";
-  s.showing.title = "the model writes";
+  for (int i = 0; i < 60; ++i) s.report.text += "and the Lord said ";
+  s.report.title = "the model writes";
   std::istringstream lines(summary_screen(s, directory, true, 80));
   for (std::string line; std::getline(lines, line);) {
     if (line.find(directory.path().string()) != std::string::npos) continue;

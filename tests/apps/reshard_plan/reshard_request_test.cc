@@ -7,8 +7,12 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <random>
+#include <set>
+#include <string>
 #include <string_view>
 
+#include "apps/reshard_plan/random_request.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "transfer/reshard/plan_stats.h"
@@ -115,6 +119,19 @@ TEST(ReshardRequest, MoreDevicesThanAPlanCanBeMadeForAreRefused) {
   EXPECT_THAT(with([](auto& r) { r.to_first_host = std::numeric_limits<std::size_t>::max(); }), HasSubstr("--to-first-host"));
   EXPECT_THAT(with([](auto& r) { r.from = "4096x1048576:R,R"; }), HasSubstr("too many to plan for one task"));
   EXPECT_THAT(with([](auto& r) { r.from = "4294967296x4294967296:R,R"; }), HasSubstr("--from"));
+}
+
+TEST(RandomReshardRequest, NamesEachLinkOnce) {
+  std::mt19937_64 random(kRandomRequestSeed);
+  std::size_t with_two = 0;
+  for (int round = 0; round < 500; ++round) {
+    const ReshardRequest request = random_reshard_request(random, 64 << 20, 1'000'000'000);
+    std::set<std::string> named;
+    for (const std::string& link : request.link_rates)
+      EXPECT_TRUE(named.insert(link.substr(0, link.find('='))).second) << command_words(request);
+    if (named.size() == 2) ++with_two;
+  }
+  EXPECT_GT(with_two, 0u);
 }
 
 }  // namespace

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "apps/schedule_tool/timeline_drawing.h"
 #include "apps/schedule_tool/timeline_text.h"
+#include "mesh/schedules/named_schedules.h"
 
 namespace weft::apps {
 namespace {
@@ -15,7 +17,7 @@ using testing::HasSubstr;
 
 struct Played {
   std::vector<ScheduleCase> cases;
-  std::vector<mesh::Simulation> simulations;
+  std::vector<mesh::ScheduleSimulation> simulations;
 };
 
 Played played(std::vector<std::string> schedules, const std::string& memory = "") {
@@ -47,6 +49,12 @@ TEST(ScheduleReport, ComparisonMarksTheFastestThatFits) {
   EXPECT_THAT(text, testing::ContainsRegex("gpipe .* does not fit\n"));
   EXPECT_THAT(text, testing::ContainsRegex("zb-h1 .*  \\*\n"));
   EXPECT_EQ(comparison_json(both.cases, both.simulations).at(1).at("fits"), true);
+}
+
+TEST(ScheduleReport, ComparisonOfAllFitsEightyColumns) {
+  const Played all = played(mesh::schedule_names(), "1");
+  std::istringstream lines(describe_comparison(all.cases, all.simulations));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 TEST(ScheduleReport, JsonHasEveryActionAndTransfer) {

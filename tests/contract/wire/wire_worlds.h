@@ -10,12 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "transfer/wire/wire.h"
 
 namespace weft::test {
-
-/// What has not happened after that will not.
-inline constexpr auto kPatience = std::chrono::seconds(20);
 
 /// A kind of wire under test: makes the wires of devices 0, 1, ...
 class WireWorld {
@@ -59,6 +57,7 @@ class Recorder final : public transfer::WireEvents {
   void send_finished(transfer::Token token, const Outcome<void>& outcome) override { sends[token].push_back(outcome); }
   void receive_finished(transfer::Token token, const Outcome<void>& outcome) override { receives[token].push_back(outcome); }
   void peer_lost(transfer::DeviceId peer, const Error& error) override { lost[peer].push_back(error); }
+  void message_refused(std::optional<transfer::DeviceId>, std::string_view) override {}
 
   std::unique_ptr<transfer::Wire> wire;
   std::function<void(const Kept&)> at_once;  // what to do inside message_arrived()

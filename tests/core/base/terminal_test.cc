@@ -2,9 +2,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <cstdio>
+#include <memory>
+
+#include <string>
 
 namespace weft {
 namespace {
@@ -54,6 +61,16 @@ TEST_F(TerminalTest, NoColorTakesTheColoursAlone) {
   EXPECT_TRUE(terminal_at(slave_).colour) << "empty counts as unset";
 }
 
+TEST_F(TerminalTest, TextIsFittedToATerminalAndLeftWholeForAPipe) {
+  const std::string text = "weft: no head answers at 127.0.0.1:7077 that this user started on this machine";
+  EXPECT_EQ(fitted_to(slave_, text), "weft: no head answers at 127.0.0.1:7077 that this user started on\n  this machine");
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  EXPECT_EQ(fitted_to(ends[1], text), text);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
 TEST_F(TerminalTest, APipeIsNone) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -61,6 +78,79 @@ TEST_F(TerminalTest, APipeIsNone) {
   EXPECT_FALSE(terminal_at(ends[1]).colour);
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+TEST(Say, APlaceThatRefusesIsNoReasonToFail) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full(std::fopen("/dev/full", "w"), std::fclose);
+  ASSERT_NE(full, nullptr);
+  std::setvbuf(full.get(), nullptr, _IONBF, 0);  // as standard error is
+  EXPECT_NO_THROW(say(full.get(), "{} of {}\n", 1, "many"));
+  EXPECT_NE(std::ferror(full.get()), 0);
+}
+
+/// What a child process that does `work` leaves: its exit status, and what it has written to standard error.
+struct ChildEnd {
+  int status = -1;
+  std::string said;
+};
+template <typename Work>
+ChildEnd in_child(const Work& work) {
+  std::fflush(nullptr);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> said(std::tmpfile(), &std::fclose);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::fileno(said.get()), STDERR_FILENO);
+    ::_exit(work());
+  }
+  ChildEnd end;
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return end;
+  end.status = WEXITSTATUS(status);
+  std::rewind(said.get());
+  char text[1000] = {};
+  end.said.assign(text, std::fread(text, 1, sizeof text, said.get()));
+  return end;
+}
+
+TEST(StatusAfterOutput, WhatHasNotBeenTakenIsAFailureThatIsToldOnce) {
+  const auto printed_to = [](const char* file, std::size_t bytes) {
+    return in_child([file, bytes] {
+      ::dup2(::open(file, O_WRONLY), STDOUT_FILENO);
+      say(stdout, "{}\n", std::string(bytes, 'x'));
+      return status_after_output("weft", 0);
+    });
+  };
+  for (const std::size_t bytes : {10, 100'000}) {
+    EXPECT_EQ(printed_to("/dev/null", bytes).status, 0);
+    const ChildEnd full = printed_to("/dev/full", bytes);
+    EXPECT_EQ(full.status, 1);
+    EXPECT_EQ(full.said, "weft: cannot write to standard output: No space left on device\n");
+  }
+}
+
+TEST(StatusAfterOutput, AReaderWhoHasHungUpIsNoNews) {
+  const ChildEnd end = in_child([] {
+    ::signal(SIGPIPE, SIG_IGN);
+    int ends[2];
+    if (::pipe(ends) != 0) return 99;
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[0]);
+    say(stdout, "{}\n", "the plan");
+    return status_after_output("weft", 0);
+  });
+  EXPECT_EQ(end.status, 1);
+  EXPECT_EQ(end.said, "");
+}
+
+TEST(StandardDescriptors, NothingElseGetsTheNumberOfOneThatIsClosed) {
+  const ChildEnd end = in_child([] {
+    ::close(STDIN_FILENO);
+    ::close(STDOUT_FILENO);
+    open_standard_descriptors();
+    const int file = ::open("/dev/zero", O_RDONLY);
+    return file > STDERR_FILENO && ::write(STDOUT_FILENO, "x", 1) == 1 ? 0 : 1;
+  });
+  EXPECT_EQ(end.status, 0);
 }
 
 }  // namespace

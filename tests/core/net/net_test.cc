@@ -10,6 +10,7 @@
 
 #include "core/base/philox.h"
 #include "core/net/connection.h"
+#include "tests/support/eventually.h"
 
 namespace weft {
 namespace {
@@ -35,12 +36,12 @@ class Inbox final : public FrameHandler {
   }
   std::vector<std::pair<int, std::vector<std::byte>>> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, seconds(30), [&] { return frames_.size() >= count; }));
+    EXPECT_TRUE(changed_.wait_for(lock, test::kPatience, [&] { return frames_.size() >= count; }));
     return frames_;
   }
   Error wait_closed() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, seconds(30), [&] { return closed_.has_value(); }));
+    EXPECT_TRUE(changed_.wait_for(lock, test::kPatience, [&] { return closed_.has_value(); }));
     return closed_.value();
   }
 
@@ -83,7 +84,7 @@ struct Pair {
           },
           [](const Error& error) { ADD_FAILURE() << error.what(); }});
     std::unique_lock lock(mutex);
-    ASSERT_TRUE(changed.wait_for(lock, seconds(30), [&] { return client && server; }));
+    ASSERT_TRUE(changed.wait_for(lock, test::kPatience, [&] { return client && server; }));
   }
 };
 
@@ -228,12 +229,12 @@ TEST(Dial, TriesAgainUntilSomebodyListens) {
   }
   loop.run_and_wait([] {});  // the first listener has closed
   std::promise<std::shared_ptr<Connection>> connected;
-  dial(loop, address, in(seconds(20)), Retry::kUntilDeadline,
+  dial(loop, address, in(test::kPatience), Retry::kUntilDeadline,
        {[&](std::shared_ptr<Connection> connection) { connected.set_value(std::move(connection)); },
         [](const Error& error) { ADD_FAILURE() << error.what(); }});
   const Listener late(loop, address, [](std::shared_ptr<Connection>) {});
   auto result = connected.get_future();
-  ASSERT_EQ(result.wait_for(seconds(20)), std::future_status::ready);
+  ASSERT_EQ(result.wait_for(test::kPatience), std::future_status::ready);
   EXPECT_NE(result.get(), nullptr);
   loop.stop();
 }
@@ -246,7 +247,7 @@ TEST(Dial, AnErrorNamesTheAddressAndTheReason) {
   }
   loop.run_and_wait([] {});
   std::promise<Error> failed;
-  dial(loop, address, in(seconds(20)), Retry::kNever,
+  dial(loop, address, in(test::kPatience), Retry::kNever,
        {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& error) { failed.set_value(error); }});
   const Error error = failed.get_future().get();
   EXPECT_EQ(error.code(), ErrorCode::kUnavailable);

@@ -87,14 +87,25 @@ TEST(ProgressJudge, WhereNobodyIsInsideAnOpAndNothingMovesItIsADeadlock) {
   EXPECT_EQ(at, 60);
 }
 
-TEST(ProgressJudge, AChunkOnItsWayOverASlowLinkIsNoDeadlock) {
+TEST(ProgressJudge, AChunkOnItsWayOverASlowLinkIsFineWhileItsBytesCome) {
   ProgressJudge judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 70, [](int) {
+  const auto [kind, at] = first_verdict(judge, 600, [](int s) {
+    DeviceProgress receives = waits(10, 4096 * static_cast<std::uint64_t>(s / 50));
+    receives.arriving = 1;
+    return ProgressJudge::Reports{waits(), receives};
+  });
+  EXPECT_EQ(kind, Kind::kFine);
+}
+
+TEST(ProgressJudge, AChunkThatHasStoppedOnItsWayEndsTheRunLikeADeadlock) {
+  ProgressJudge judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int) {
     DeviceProgress receives = waits();
     receives.arriving = 1;
     return ProgressJudge::Reports{waits(), receives};
   });
-  EXPECT_EQ(kind, Kind::kStill);
+  EXPECT_EQ(kind, Kind::kDeadlock);
+  EXPECT_EQ(at, 60);
 }
 
 TEST(ProgressJudge, WhoDoesNotAnswerIsNotHeldAgainstTheRun) {

@@ -87,6 +87,13 @@ TEST(LayoutConfig, OfAMeshThatCannotBeReadNothingElseIsSaid) {
       "colon");
 }
 
+TEST(LayoutConfig, AMeshOfHugeSizesIsRefusedByItsKey) {
+  EXPECT_THAT(error_of(kGood, "{data: 1, tensor: 2}", "{data: 4096, tensor: 4096}"),
+              HasSubstr("meshes.front.shape: a mesh has at most 65536 devices; its axes multiply to more"));
+  EXPECT_THAT(error_of(kGood, "{data: 1, tensor: 2}", "{data: 9223372036854775807, tensor: 2}"),
+              HasSubstr("meshes.front.shape.data: expected a whole number from 1 to 4096"));
+}
+
 TEST(LayoutConfig, AMeshWithoutAStageIsRefused) {
   EXPECT_THAT(error_of(kGood, ", {mesh: back, layers: 1}", ""), HasSubstr("mesh 'back' has no stage"));
 }

@@ -1,4 +1,4 @@
-#include "mesh/program/stretches.h"
+#include "mesh/program/capture_segments.h"
 
 #include <gtest/gtest.h>
 
@@ -18,21 +18,22 @@ Program program_with(std::vector<Instruction> instructions) {
 
 std::vector<std::uint32_t> works(std::vector<Instruction> instructions) {
   std::vector<std::uint32_t> result;
-  for (const Stretch& stretch : find_stretches(program_with(std::move(instructions)))) result.push_back(stretch.work);
+  for (const CaptureSegment& segment : find_capture_segments(program_with(std::move(instructions))))
+    result.push_back(segment.work);
   return result;
 }
 
 const mesh::Run kAny{0, {3}, {3}};
 
-TEST(Stretches, AreAsLongAsNothingElseStandsBetween) {
-  const std::vector<Stretch> found = find_stretches(program_with(
+TEST(Segments, AreAsLongAsNothingElseStandsBetween) {
+  const std::vector<CaptureSegment> found = find_capture_segments(program_with(
       {Begin{}, Read{0, 0}, mesh::Run{0, {0}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5}, Start{}, mesh::Run{1, {2}, {3}},
        Wait{}, Begin{0, ActionKind::kForward, 1}, Read{0, 1}, mesh::Run{0, {1}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5}}));
-  EXPECT_EQ(found, (std::vector<Stretch>{{2, 5, 0}, {10, 13, 0}}));
-  EXPECT_TRUE(find_stretches(program_with({})).empty());
+  EXPECT_EQ(found, (std::vector<CaptureSegment>{{2, 5, 0}, {10, 13, 0}}));
+  EXPECT_TRUE(find_capture_segments(program_with({})).empty());
 }
 
-TEST(Stretches, WithOtherOpsPlacesTypesOrModesAreOtherWork) {
+TEST(Segments, WithOtherOpsPlacesTypesOrModesAreOtherWork) {
   const auto differ = [](const Instruction& a, const Instruction& b) {
     return works({a, kAny, Wait{}, b, kAny}) == std::vector<std::uint32_t>{0, 1};
   };
@@ -50,7 +51,7 @@ TEST(Stretches, WithOtherOpsPlacesTypesOrModesAreOtherWork) {
   EXPECT_TRUE(differ(Accumulate{0, 5}, Accumulate{2, 5}));
 }
 
-TEST(Stretches, AreNumberedAsTheirWorkComesFirst) {
+TEST(Segments, AreNumberedAsTheirWorkComesFirst) {
   const mesh::Run a{0, {0}, {2}}, b{1, {0}, {2}};
   EXPECT_EQ(works({a, a, Wait{}, b, b, Wait{}, a, a, Wait{}, b, b, b, Wait{}, b, b}),
             (std::vector<std::uint32_t>{0, 1, 0, 2, 1}));

@@ -86,6 +86,12 @@ TEST(SimulatePrograms, AQueueServesWhoStartedFirstAndSkipsWhoCannotMove) {
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 2, 0}), traffic).end, (std::vector<double>{8, 5, 8}));
   traffic.queue_places = {2};
   EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{8, 6, 8}));
+  // A transfer may name fewer or more places than the device has.
+  traffic.movements[2].front().queue->places = 1;
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{8, 3, 8}));
+  traffic.queue_places = {1};
+  traffic.movements[2].front().queue->places = 2;
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{8, 6, 8}));
 }
 
 TEST(SimulatePrograms, DevicesThatHaveNoFlowInCommonEndApart) {

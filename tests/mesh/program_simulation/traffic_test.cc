@@ -80,6 +80,21 @@ TEST(Traffic, WhoGetsAFlowInsideItsHostIsBehindTheDeviceThatBringsItThere) {
   }
 }
 
+TEST(Traffic, ADeviceHasThePlacesThatThePlanOfATransferNames) {
+  transfer::ReshardPlan made = plan(512, Strategy::kLocalAllgather);
+  const auto places_of = [&](std::uint32_t device) {
+    const Traffic traffic = traffic_of(programs(made, 1), topology(), transfer::Network::uniform(2, kRate));
+    for (const Traffic::Movement& movement : traffic.movements.at(0))
+      if (movement.queue.value().device == DeviceId(device)) return movement.queue->places;
+    ADD_FAILURE() << device << " sends nothing";
+    return std::size_t{0};
+  };
+  EXPECT_EQ(places_of(0), 0U);
+  made.egress_places = {3, 1, 2, 2};
+  EXPECT_EQ(places_of(0), 3U);
+  EXPECT_EQ(places_of(1), 1U);
+}
+
 TEST(Traffic, ASenderIsDoneBeforeItsReceiverWantsWhatThatPassesOn) {
   const auto at = [](double end) { return testing::DoubleNear(end, 0.01); };
   // Half of half a MiB from each sender, both over one link. Devices 2 and 3 are busy for long.

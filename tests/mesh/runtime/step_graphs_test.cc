@@ -43,8 +43,8 @@ class RecordingStream final : public Stream {
   };
 };
 
-/// Stretches of two, three, two instructions; the first and the last do the same.
-Program three_stretches(std::string name = "train", std::uint64_t arena_bytes = 64) {
+/// Segments of two, three, two instructions; the first and the last do the same.
+Program three_segments(std::string name = "train", std::uint64_t arena_bytes = 64) {
   Program program;
   program.name = std::move(name);
   program.arena_bytes = arena_bytes;
@@ -60,7 +60,7 @@ int step(StepGraphs& graphs, const Program& program, Stream& stream) {
   int called = 0;
   StepGraphs::Graphs& of_program = graphs.of(program);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    if (const Stretch* const stretch = of_program.beginning_at(i)) of_program.queue(*stretch, stream, [&] { ++called; });
+    if (const CaptureSegment* const segment = of_program.beginning_at(i)) of_program.queue(*segment, stream, [&] { ++called; });
   }
   return called;
 }
@@ -68,7 +68,7 @@ int step(StepGraphs& graphs, const Program& program, Stream& stream) {
 TEST(StepGraphs, WorkIsQueuedThenRecordedThenReplayed) {
   RecordingStream stream;
   StepGraphs graphs;
-  const Program program = three_stretches();
+  const Program program = three_segments();
   EXPECT_EQ(graphs.of(program).beginning_at(0), nullptr);
   EXPECT_EQ(graphs.of(program).beginning_at(2), nullptr);
   EXPECT_EQ(step(graphs, program, stream), 3);
@@ -83,7 +83,7 @@ TEST(StepGraphs, AStreamThatRecordsNothingIsAskedOnce) {
   RecordingStream stream;
   stream.records = false;
   StepGraphs graphs;
-  const Program program = three_stretches();
+  const Program program = three_segments();
   step(graphs, program, stream);
   stream.records = true;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(graphs, program, stream), 3);
@@ -93,23 +93,23 @@ TEST(StepGraphs, AStreamThatRecordsNothingIsAskedOnce) {
 TEST(StepGraphs, WorkThatFailsIsNotRecordedAndCanBeQueuedAgain) {
   RecordingStream stream;
   StepGraphs graphs;
-  const Program program = three_stretches();
+  const Program program = three_segments();
   StepGraphs::Graphs& of_program = graphs.of(program);
-  const Stretch& stretch = *of_program.beginning_at(1);
+  const CaptureSegment& segment = *of_program.beginning_at(1);
   const auto fail = [] { throw Error(ErrorCode::kInternal, "on purpose"); };
-  EXPECT_THROW(of_program.queue(stretch, stream, fail), Error);
-  of_program.queue(stretch, stream, [] {});
+  EXPECT_THROW(of_program.queue(segment, stream, fail), Error);
+  of_program.queue(segment, stream, [] {});
   EXPECT_EQ(stream.recorded, 0) << "it has never been done to the end";
-  EXPECT_THROW(of_program.queue(stretch, stream, fail), Error);
+  EXPECT_THROW(of_program.queue(segment, stream, fail), Error);
   EXPECT_EQ(stream.recorded, 0);
-  of_program.queue(stretch, stream, [] {});
+  of_program.queue(segment, stream, [] {});
   EXPECT_EQ(stream.recorded, 1);
 }
 
 TEST(StepGraphs, WhatIsBeyondTheBoundIsQueuedAsItIsAndForgettingMakesRoom) {
   RecordingStream stream;
   StepGraphs graphs(4);
-  const Program program = three_stretches();
+  const Program program = three_segments();
   for (int i = 0; i < 3; ++i) step(graphs, program, stream);
   EXPECT_EQ(stream.recorded, 1);
   EXPECT_EQ(step(graphs, program, stream), 1);
@@ -123,7 +123,7 @@ TEST(StepGraphs, AreForgottenWhenTheirProgramIsReplacedOrTheMemoryMovesAndTheStr
   CpuDevice device;
   RecordingStream stream;
   Storage storage(device);
-  const Program train = three_stretches("train"), validate = three_stretches("validate");
+  const Program train = three_segments("train"), validate = three_segments("validate");
   for (const Program* program : {&train, &validate}) {
     storage.provide(*program, stream);
     step(storage.graphs(), *program, stream);
@@ -136,7 +136,7 @@ TEST(StepGraphs, AreForgottenWhenTheirProgramIsReplacedOrTheMemoryMovesAndTheStr
   EXPECT_EQ(stream.alive, 1);
   EXPECT_GT(stream.synchronized, before + 1);
   EXPECT_EQ(step(storage.graphs(), shorter, stream), 1);
-  storage.provide(three_stretches("gather", 6400), stream);
+  storage.provide(three_segments("gather", 6400), stream);
   EXPECT_EQ(stream.alive, 0);
   EXPECT_EQ(step(storage.graphs(), validate, stream), 3) << "anew";
 }

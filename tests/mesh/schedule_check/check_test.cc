@@ -83,9 +83,9 @@ TEST(CheckSchedule, SumsOutOfOrder) {
 
 TEST(CheckSchedule, LeftOverMemoryIsFoundInASimulation) {
   // Nothing that is complete can leave activations behind: forwards alone do.
-  const Simulation forwards = simulate(make_forward_schedule(1, 2), uniform_costs(1, {}));
+  const ScheduleSimulation forwards = simulate(make_forward_schedule(1, 2), uniform_costs(1, {}));
   EXPECT_EQ(find_leak(forwards), "actor 0 still holds 2 at the end");
-  Simulation twice = forwards;
+  ScheduleSimulation twice = forwards;
   twice.actors[0].memory.push_back({2, -1});
   EXPECT_THAT(find_leak(twice), HasSubstr("actor 0 gives back more than it took, at 2"));
 }

@@ -89,7 +89,7 @@ TEST(QuickSimulation, SaysWhatTheSimulatorSays) {
     QuickSimulation quick(request);
     for (int change = 0; change < 3; ++change) {
       const QuickSimulation::Outcome outcome = quick.play(schedule, std::numeric_limits<double>::infinity(), true);
-      std::optional<Simulation> expected;
+      std::optional<ScheduleSimulation> expected;
       try {
         expected = simulate(schedule, request.costs, request.simulation);
       } catch (const Error&) {

@@ -108,7 +108,7 @@ TEST(SearchSchedule, HidesAtLeastWhatOneFOneBAndEagerHideInTheirMemory) {
       for (const char* name : {"1f1b", "eager-1f1b", "zb-h1"}) {
         SCOPED_TRACE(testing::Message() << name << ", " << p << " actors, transfers of " << part << " (F + B)");
         SearchRequest request = request_of(p, 2 * p, {}, part * 3);
-        const Simulation named = simulate(make_schedule(name, p, 2 * p), request.costs);
+        const ScheduleSimulation named = simulate(make_schedule(name, p, 2 * p), request.costs);
         for (const SimulatedActor& actor : named.actors) request.memory_of_actor.push_back(actor.peak);
         request.budget = 20'000;
         const SearchResult result = search_schedule(request);

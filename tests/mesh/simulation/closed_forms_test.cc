@@ -20,7 +20,7 @@ TEST(ClosedForms, OneStagePerActorHasTheBubbleOfFillAndDrain) {
     for (const Times& t : kTimes) {
       const double b = t.i + t.w;
       for (const char* name : {"gpipe", "1f1b", "eager-1f1b"}) {
-        const Simulation simulation = play({name, p, m, 0, 0}, t);
+        const ScheduleSimulation simulation = play({name, p, m, 0, 0}, t);
         EXPECT_DOUBLE_EQ(simulation.makespan_bubble, (p - 1) * (t.f + b)) << name;
         EXPECT_DOUBLE_EQ(simulation.span_bubble, (p - 1) * (t.f + b)) << name;
         EXPECT_DOUBLE_EQ(simulation.bubble_rate(), (p - 1.0) / (m + p - 1)) << name;
@@ -70,10 +70,10 @@ TEST(ClosedForms, ZeroBubbleH1SavesTwoWeightGradientsPerStage) {
 
 TEST(ClosedForms, ZeroBubbleH2AndVHaveNoneButTheStart) {
   for (const int p : {2, 4, 8}) {
-    const Simulation h2 = play({"zb-h2", p, 4 * p, 0, 0}, {1, 1, 1});
+    const ScheduleSimulation h2 = play({"zb-h2", p, 4 * p, 0, 0}, {1, 1, 1});
     EXPECT_DOUBLE_EQ(h2.span_bubble, 0) << p;
     EXPECT_DOUBLE_EQ(h2.makespan_bubble, p - 1) << p;
-    const Simulation v = play({"zb-v", p, 4 * p, 0, 0}, {1, 1, 1});
+    const ScheduleSimulation v = play({"zb-v", p, 4 * p, 0, 0}, {1, 1, 1});
     EXPECT_DOUBLE_EQ(v.span_bubble, 0) << p;
     EXPECT_DOUBLE_EQ(v.makespan_bubble, (p - 1) / 2.0) << p;
   }

@@ -27,7 +27,7 @@ class ReferenceTable : public testing::TestWithParam<Row> {};
 
 TEST_P(ReferenceTable, IsMetExactly) {
   const Row& row = GetParam();
-  const Simulation simulation = play(row.request);
+  const ScheduleSimulation simulation = play(row.request);
   EXPECT_DOUBLE_EQ(simulation.makespan, row.makespan);
   EXPECT_DOUBLE_EQ(simulation.makespan_bubble, row.bubble);
   EXPECT_NEAR(simulation.bubble_rate(), row.rate, 0.5e-4);
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{{"dualpipe-v", 8, 32, 0, 0}, 99.5, 3.5, .0352, 3.5, each(8, 8.5)}));
 
 TEST(ReferenceTable, VMinHoldsAtMostAThird) {
-  const Simulation simulation = play({"v-min", 8, 32, 0, 0});
+  const ScheduleSimulation simulation = play({"v-min", 8, 32, 0, 0});
   EXPECT_DOUBLE_EQ(simulation.makespan, 109.5);
   EXPECT_DOUBLE_EQ(simulation.makespan_bubble, 13.5);
   EXPECT_DOUBLE_EQ(simulation.span_bubble, 13.5);
@@ -73,12 +73,12 @@ TEST(ReferenceTable, VMinHoldsAtMostAThird) {
 
 TEST(ReferenceTable, VSchedulesGrowAsTheirFitsSay) {
   for (const int p : {4, 6, 8, 10, 12, 16}) {
-    const Simulation half = play({"v-half", p, 4 * p, 0, 0});
+    const ScheduleSimulation half = play({"v-half", p, 4 * p, 0, 0});
     EXPECT_DOUBLE_EQ(half.makespan_bubble, 1.5 * p - 3.5) << p;
     EXPECT_DOUBLE_EQ(half.peak(), (p + 2) / 2) << p;
   }
   for (const int p : {4, 6, 8, 16}) {
-    const Simulation least = play({"v-min", p, 4 * p, 0, 0});
+    const ScheduleSimulation least = play({"v-min", p, 4 * p, 0, 0});
     EXPECT_DOUBLE_EQ(least.makespan_bubble, p == 6 ? 2 * p - 3.5 : 2 * p - 2.5) << p;
     EXPECT_LE(least.peak(), (p + 4) / 3) << p;
   }
@@ -87,7 +87,7 @@ TEST(ReferenceTable, VSchedulesGrowAsTheirFitsSay) {
 TEST(ReferenceTable, VMinSuffersFromUnequalTimesMoreThanVHalf) {
   const auto bubble = [](const char* name) {
     const Schedule schedule = make_schedule({name, 8, 64, 0, 0});
-    const Simulation simulation =
+    const ScheduleSimulation simulation =
         simulate(schedule, uniform_costs(16, {.forward = 0.5, .input_grad = 0.6, .weight_grad = 0.4, .activations = 0.5}));
     return simulation.makespan_bubble;
   };

@@ -16,7 +16,7 @@ Schedule schedule_of(const std::string& rows) { return read_schedule(rows, "test
 
 TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
   // Actor 0 makes a tensor per unit of time; each takes 3 on its way.
-  const Simulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3));
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3));
   ASSERT_EQ(simulation.transfers.size(), 4u);
   EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
   EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 4);
@@ -27,7 +27,7 @@ TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
 }
 
 TEST(Simulate, ExposedIsWhatAnActorWaitedForATransferAlone) {
-  const Simulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), uniform_costs(2, {}, 0.5));
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), uniform_costs(2, {}, 0.5));
   // Actor 1 waits 1 for the forward of actor 0 and then 0.5 for the transfer; actor 0 waits for 1 + 2 of actor 1, and two
   // transfers, of which only the last one begins when all computing is done.
   EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 0.5);
@@ -37,9 +37,9 @@ TEST(Simulate, ExposedIsWhatAnActorWaitedForATransferAlone) {
 
 TEST(Simulate, CriticalPathLeadsFromTheStartToTheEndWithoutAGap) {
   const Schedule schedule = make_schedule("1f1b", 4, 8);
-  const Simulation simulation = simulate(schedule, uniform_costs(4, {}, 0.75));
+  const ScheduleSimulation simulation = simulate(schedule, uniform_costs(4, {}, 0.75));
   double at = 0;
-  for (const Simulation::PathStep& step : simulation.critical_path) {
+  for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
     const auto index = static_cast<std::size_t>(step.index);
     const double start = step.transfer ? simulation.transfers[index].start
                                        : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].start;
@@ -94,7 +94,7 @@ TEST(Simulate, FairInterfacesShareTheirReceiverToo) {
   costs.edges = {{{0, 2, 0}, 3, 0}, {{1, 2, 0}, 1, 0}};
   costs.nic_of_actor = {0, 1, 2};
   costs.sharing = InterfaceSharing::kFair;
-  const Simulation simulation = simulate(schedule, costs);
+  const ScheduleSimulation simulation = simulate(schedule, costs);
   EXPECT_DOUBLE_EQ(simulation.transfers[2].end, 3);
   EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 5);
   EXPECT_DOUBLE_EQ(simulation.makespan, 5 + 1 + 2 + 2);
@@ -113,7 +113,7 @@ TEST(Simulate, CreditsHoldTransfersBackButNotTheirSender) {
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[2].start, 3);
   // With two, the third transfer starts when 1F0 has ended at 12; with one, the second, and the third after 1F1 at 23.
   EXPECT_DOUBLE_EQ(simulate(schedule, costs, {2, true}).transfers[2].start, 12);
-  const Simulation one = simulate(schedule, costs, {1, true});
+  const ScheduleSimulation one = simulate(schedule, costs, {1, true});
   EXPECT_DOUBLE_EQ(one.transfers[1].start, 12);
   EXPECT_DOUBLE_EQ(one.transfers[2].start, 23);
   EXPECT_DOUBLE_EQ(one.actors[0].actions[3].start, 3);
@@ -144,7 +144,7 @@ TEST(Simulate, ScheduleThatCannotFinishSaysItsCycle) {
 TEST(Simulate, MemoryFollowsActivationsWeightPartsAndTensors) {
   ScheduleCosts costs = uniform_costs(2, {.activations = 10, .for_weight_grad = 4}, 1);
   costs.edges[0].edge.bytes = 3;
-  const Simulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
   // Actor 0: 10 from 0, 13 while the output leaves (1 to 2), 10; the gradient comes from 4 on (3) until I ends at 6; then 4; then
   // none.
   std::vector<std::pair<double, double>> levels;
@@ -172,7 +172,7 @@ TEST(Simulate, PairsThatRunAsOneTakeTheirShare) {
   const Schedule schedule = schedule_of("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan, 6);
   costs.pair_time = 0.5;
-  const Simulation simulation = simulate(schedule, costs);
+  const ScheduleSimulation simulation = simulate(schedule, costs);
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1.5 + 2);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 1);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].end, 2.5);
@@ -183,7 +183,7 @@ TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
   costs.edges[0].forward_timing = {.made = 0.25, .needed = 0.5};
   // The gradient leaves after I and a third of W, and is needed after half of I and a sixth of W.
   costs.edges[0].backward_timing = {.made = 1, .made_weights = 1.0 / 3, .needed = 0.5, .needed_weights = 1.0 / 6};
-  const Simulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
   // Leaves at 1, arrives at 4; actor 1 has run half of its forward by 2, waits, and is done at 6.
   EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
   EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 0);
@@ -198,7 +198,7 @@ TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
   EXPECT_DOUBLE_EQ(simulation.makespan, 19);
   // F of actor 1, transfer, its B, transfer, B of actor 0: the critical path names an action once.
   std::string path;
-  for (const Simulation::PathStep& step : simulation.critical_path) {
+  for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
     path += step.transfer ? " t" : " a" + std::to_string(step.actor);
   }
   EXPECT_EQ(path, " a0 t a1 a1 t a0");
@@ -207,7 +207,7 @@ TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
 TEST(Simulate, ISeparatelyDoesWithoutWhatOnlyWNeeds) {
   ScheduleCosts costs = uniform_costs(2, {}, 2);
   costs.edges[0].backward_timing.for_weights_only = true;
-  const Simulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
   // 1I0 from 4 to 5, the gradient is there at 7.
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 2);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 7);
@@ -217,7 +217,7 @@ TEST(Simulate, ISeparatelyDoesWithoutWhatOnlyWNeeds) {
 TEST(Simulate, WhatGoesOneWayHoldsNobodyUpOnTheOther) {
   ScheduleCosts costs = uniform_costs(2, {}, 2);
   costs.edges.push_back({{0, 1, 0}, 5, 100, {}, {.exists = false}});
-  const Simulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
   EXPECT_EQ(simulation.transfers.size(), 3u);
   EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 6);
   EXPECT_DOUBLE_EQ(simulation.makespan, 6 + 3 + 2 + 2);
@@ -226,14 +226,14 @@ TEST(Simulate, WhatGoesOneWayHoldsNobodyUpOnTheOther) {
 TEST(Simulate, RecomputationThatTheScheduleLacksIsInTheBackward) {
   ScheduleCosts costs =
       uniform_costs(1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2, .recomputes = true});
-  const Simulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs);
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs);
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1 + 3 + 3);
   EXPECT_DOUBLE_EQ(simulation.peak(), 12);
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0R0,0B0,0R1,0B1\n"), costs).makespan, 8);
 }
 
 TEST(Simulate, BlockingActorsStandStillInEveryTransfer) {
-  const Simulation simulation =
+  const ScheduleSimulation simulation =
       simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3), {.blocking = true});
   // 0F0, transfer (1 to 4), 0F1 and 1F0 (to 5), transfer (to 8), 1F1 (to 9), 1B0 (to 11), transfer (to 14), 1B1 and 0B0 (to 16),
   // transfer (to 19), 0B1.
@@ -247,7 +247,7 @@ TEST(Simulate, BlockingActorsStandStillInEveryTransfer) {
 TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
   ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
   costs.exchange = 1;
-  const Simulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
   EXPECT_DOUBLE_EQ(simulation.makespan, 6);
   EXPECT_DOUBLE_EQ(simulation.step, 6 + 4 + 1 + 2);
 }
@@ -270,7 +270,7 @@ TEST(Simulate, AReductionRunsBesideTheComputationUnlessTransfersBlock) {
 
 TEST(Simulate, LargeSchedulesAreCountedToTheEnd) {
   const Schedule schedule = make_schedule("zb-h1", 64, 512);
-  const Simulation simulation = simulate(schedule, uniform_costs(64, {}, 0.25));
+  const ScheduleSimulation simulation = simulate(schedule, uniform_costs(64, {}, 0.25));
   EXPECT_EQ(simulation.transfers.size(), 2u * 63 * 512);
   EXPECT_GE(simulation.makespan, 3 * 512);
 }

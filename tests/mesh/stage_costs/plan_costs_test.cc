@@ -54,6 +54,16 @@ TEST(PlanCosts, AnEdgeTakesWhatWasPlannedAndAGradientLeavesBeforeTheLastWeights)
   EXPECT_FALSE(edge.backward_timing.for_weights_only);
 }
 
+TEST(PlanCosts, AnEdgeThatNamesItsPlacesHasAShareOfThose) {
+  mesh::TrainingPlan plan = emulated_plan(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
+  const auto share_with = [&](std::uint32_t places) {
+    plan.train.edges[0].plan.egress_places.assign(plan.topology.num_devices(), places);
+    return mesh::plan_costs(plan, mesh::cost_model_seconds(0)).edges.at(0).forward_timing.share;
+  };
+  EXPECT_DOUBLE_EQ(share_with(4), 0.25);
+  EXPECT_DOUBLE_EQ(share_with(1), 1);
+}
+
 TEST(PlanCosts, ASkipLeavesAsSoonAsItExistsAndIsNeededWhereItIsUsed) {
   // Block 0 of stage 0 makes a skip for block 3 of stage 1, after half a second more.
   const ScheduleCosts costs =

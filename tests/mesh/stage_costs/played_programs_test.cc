@@ -128,7 +128,7 @@ mesh::Schedule schedule_of(const mesh::NamedSchedule& named, const mesh::LayoutC
 }
 
 /// When the last F, B, I or W is over.
-double end_of_computing(const mesh::Simulation& simulation) {
+double end_of_computing(const mesh::ScheduleSimulation& simulation) {
   double end = 0;
   for (const mesh::SimulatedActor& actor : simulation.actors) {
     for (const mesh::SimulatedAction& one : actor.actions) {
@@ -152,7 +152,7 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
         mesh::ScheduleCosts costs = mesh::plan_costs(plan, mesh::cost_model_seconds(0));
         costs.nic_of_actor.clear();
         const mesh::ProgramSimulation played = play(plan, as_the_simulator_sees_it(plan, costs));
-        const mesh::Simulation simulation = mesh::simulate(schedule, costs, mesh::plan_options(plan));
+        const mesh::ScheduleSimulation simulation = mesh::simulate(schedule, costs, mesh::plan_options(plan));
         const double last = *std::ranges::max_element(played.last_run);
         const std::string text =
             fmt::format("{}{}, seed {}, round {}", layout.text, lowering == mesh::Lowering::kSafe ? ", safe" : "", seed, round);

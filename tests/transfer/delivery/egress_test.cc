@@ -76,10 +76,10 @@ class EgressOfOne : public ::testing::Test {
     return plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
                         Topology::dense({1, 1}), Strategy::kSendRecv, {1024, 1024, 2});
   }
-  void start(int transfer, std::uint32_t device) {
+  void start(int transfer, std::uint32_t device, const TransferLimits& limits = {}) {
     transfers[static_cast<std::size_t>(transfer)]
         .at(DeviceId(device))
-        ->start(*cluster.engines[device], {1, 1, static_cast<std::uint32_t>(transfer), 1});
+        ->start(*cluster.engines[device], {1, 1, static_cast<std::uint32_t>(transfer), 1}, limits);
   }
   bool ended(int transfer) {
     const auto& participants = transfers[static_cast<std::size_t>(transfer)];
@@ -100,6 +100,16 @@ TEST_F(EgressOfOne, ATransferThatItsReceiverHasNotStartedHoldsNoPlace) {
   start(0, 1);
   ASSERT_TRUE(cluster.poll_until([&] { return ended(0); }));
   EXPECT_EQ(cluster.engines[0]->counters().peak_network_streams, 1u);
+}
+
+TEST_F(EgressOfOne, OneThatStandsBackLetsThoseThatStartLaterEndFirst) {
+  for (const int transfer : {0, 1}) {
+    start(transfer, 1);
+    start(transfer, 0, {.stands_back = transfer == 0});
+  }
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }));
+  EXPECT_FALSE(ended(0));
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(0); })) << "and it comes to its end";
 }
 
 TEST_F(EgressOfOne, TheTransferStartedFirstEndsFirst) {

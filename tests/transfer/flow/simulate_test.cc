@@ -55,8 +55,8 @@ TEST(Simulate, AChainAddsOneWindowAndOneLatencyPerHop) {
   for (const std::uint32_t hosts : {3u, 4u, 8u, 32u}) {
     const double fill = (hosts - 2) * static_cast<double>(kChunk) / static_cast<double>(kSize);
     EXPECT_NEAR(seconds({flow(0, chain(hosts))}, static_cast<int>(hosts)), 1.0 + fill, 1e-6) << hosts;
-    const Simulation late = simulate(std::vector{flow(0, chain(hosts))}, one_each(static_cast<int>(hosts)),
-                                     network_of(static_cast<int>(hosts), 1e-3));
+    const FlowSimulation late = simulate(std::vector{flow(0, chain(hosts))}, one_each(static_cast<int>(hosts)),
+                                         network_of(static_cast<int>(hosts), 1e-3));
     EXPECT_NEAR(late.seconds, 1.0 + fill + (hosts - 1) * 1e-3, 1e-6) << hosts;
   }
 }
@@ -66,27 +66,28 @@ TEST(Simulate, AMessageOfOneWindowIsStoredAndForwarded) {
 }
 
 TEST(Simulate, FlowsThatShareALinkShareItFairly) {
-  const Simulation ingress = simulate(std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}, kSize / 2)}, one_each(3), network_of(3));
+  const FlowSimulation ingress =
+      simulate(std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}, kSize / 2)}, one_each(3), network_of(3));
   EXPECT_NEAR(ingress.flow_seconds[1], 1.0, 1e-6);
   EXPECT_NEAR(ingress.flow_seconds[0], 1.5, 1e-6);
   // 0 -> 2 and 1 -> 2 share host 2; 1 -> 3 has what 1 -> 2 leaves of host 1's egress: the rest of it, though only half the time.
-  const Simulation corner =
+  const FlowSimulation corner =
       simulate(std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}), flow(2, {{1, 3}})}, one_each(4), network_of(4));
   EXPECT_NEAR(corner.seconds, 2.0, 1e-6);
 }
 
 TEST(Simulate, AHostSendsTwoStreamsAtATimeLowerIdsFirst) {
   const std::vector<Flow> flows = {flow(0, {{0, 1}}), flow(1, {{0, 2}}), flow(2, {{0, 3}})};
-  const Simulation two = simulate(flows, one_each(4), network_of(4));
+  const FlowSimulation two = simulate(flows, one_each(4), network_of(4));
   EXPECT_NEAR(two.flow_seconds[0], 2.0, 1e-6);
   EXPECT_NEAR(two.flow_seconds[1], 2.0, 1e-6);
   EXPECT_NEAR(two.flow_seconds[2], 3.0, 1e-6);
-  const Simulation one = simulate(flows, one_each(4), network_of(4), {.egress = {1, 1}});
+  const FlowSimulation one = simulate(flows, one_each(4), network_of(4), {.egress = {1, 1}});
   EXPECT_NEAR(one.flow_seconds[0], 1.0, 1e-6);
   EXPECT_NEAR(one.flow_seconds[1], 2.0, 1e-6);
   // Devices of one host share its link; each has a place at least.
-  const Simulation devices = simulate(std::vector{flow(0, {{0, 3}}), flow(1, {{1, 4}}), flow(2, {{2, 5}})},
-                                      Topology::dense({3, 1, 1, 1}), network_of(4));
+  const FlowSimulation devices = simulate(std::vector{flow(0, {{0, 3}}), flow(1, {{1, 4}}), flow(2, {{2, 5}})},
+                                          Topology::dense({3, 1, 1, 1}), network_of(4));
   for (const double finish : devices.flow_seconds) EXPECT_NEAR(finish, 3.0, 1e-6);
 }
 
@@ -94,13 +95,13 @@ TEST(Simulate, ASlowHostDelaysOnlyWhatLiesBehindIt) {
   // Measured on shaped links: 2.82 s with the slow host in the middle, 1.16 s with it last.
   Network network = network_of(8);
   network.hosts[4].nics[0].egress = 0.4 * kRate;
-  const Simulation middle = simulate(std::vector{flow(0, chain(8))}, one_each(8), network);
+  const FlowSimulation middle = simulate(std::vector{flow(0, chain(8))}, one_each(8), network);
   EXPECT_NEAR(middle.seconds, 2.5, 0.03);
-  const Simulation last =
+  const FlowSimulation last =
       simulate(std::vector{flow(0, {{0, 1}, {1, 2}, {2, 3}, {3, 5}, {5, 6}, {6, 7}, {7, 4}})}, one_each(8), network);
   EXPECT_NEAR(last.seconds, 1.0, 0.02);
   // Half of a tree: the fast half does not wait.
-  const Simulation tree = simulate(std::vector{flow(0, {{0, 4}, {4, 1}}), flow(1, {{2, 3}})}, one_each(8), network);
+  const FlowSimulation tree = simulate(std::vector{flow(0, {{0, 4}, {4, 1}}), flow(1, {{2, 3}})}, one_each(8), network);
   EXPECT_NEAR(tree.flow_seconds[0], 2.5, 0.02);
   EXPECT_NEAR(tree.flow_seconds[1], 1.0, 1e-6);
 }
@@ -108,7 +109,7 @@ TEST(Simulate, ASlowHostDelaysOnlyWhatLiesBehindIt) {
 TEST(Simulate, LinksInsideAHostAreFree) {
   EXPECT_EQ(simulate(std::vector{flow(0, {{0, 1}})}, Topology::dense({2}), network_of(1)).seconds, 0);
   // 0 -> 1 inside, 1 -> 2 to the next host, 2 -> 3 inside, 3 -> 4 on.
-  const Simulation mixed =
+  const FlowSimulation mixed =
       simulate(std::vector{flow(0, {{0, 1}, {1, 2}, {2, 3}, {3, 4}})}, Topology::dense({2, 2, 1}), network_of(3));
   EXPECT_NEAR(mixed.seconds, 1.0 + static_cast<double>(kChunk) / static_cast<double>(kSize), 1e-6);
 }
@@ -133,8 +134,8 @@ TEST(Simulate, ACoarseResolutionIsNearTheExactAnswer) {
       for (std::size_t j = 0; j < count; ++j) edges.push_back({hosts[random() % (j + 1)], hosts[j + 1]});
       flows.push_back(flow(i, edges, kSize / 4 + random() % kSize));
     }
-    const Simulation exact = simulate(flows, one_each(8), network_of(8));
-    const Simulation coarse = simulate(flows, one_each(8), network_of(8), {.resolution_seconds = exact.seconds / 1000});
+    const FlowSimulation exact = simulate(flows, one_each(8), network_of(8));
+    const FlowSimulation coarse = simulate(flows, one_each(8), network_of(8), {.resolution_seconds = exact.seconds / 1000});
     EXPECT_NEAR(coarse.seconds, exact.seconds, exact.seconds * 0.1) << "round " << round;
     double busiest = 0;
     for (std::size_t h = 0; h < 8; ++h) busiest = std::max({busiest, exact.egress_bytes[h], exact.ingress_bytes[h]});

@@ -65,5 +65,26 @@ TEST(Cases, ASlowRelayIsPlacedLastAndASlowHolderSendsLess) {
   EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.97);
 }
 
+// Chains are as good in a fluid, and 0.87 of the limit on real links: relays lag behind holders.
+TEST(Cases, HoldersSendAllThatTheyHaveTimeForBeforeOthersPassDataOn) {
+  const ReshardCase gpt2 = reshard_case("gpt2");
+  for (const double bytes_per_second : {30e6, 120e6, 1200e6}) {
+    const Network network = gpt2.network(bytes_per_second);
+    const ReshardPlan plan = plan_reshard(gpt2.tasks, gpt2.topology, network, Strategy::kWeft);
+    double all = 0, passed_on = 0;
+    for (const Flow& flow : plan.flows) {
+      for (const FlowEdge& edge : flow.edges) {
+        const HostId from = gpt2.topology.host_of(edge.parent);
+        if (from == gpt2.topology.host_of(edge.child)) continue;
+        all += static_cast<double>(flow.bytes);
+        if (from != gpt2.topology.host_of(flow.root)) passed_on += static_cast<double>(flow.bytes);
+      }
+    }
+    // Two holders can send half of what four hosts want.
+    EXPECT_LE(passed_on, 0.53 * all) << bytes_per_second;
+    EXPECT_LE(plan.predicted_seconds, plan.limit.seconds / 0.97) << bytes_per_second;
+  }
+}
+
 }  // namespace
 }  // namespace weft::transfer

@@ -1,0 +1,177 @@
+#include "core/simulation/play.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "core/simulation/max_min_shares.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+
+Movement over(std::vector<std::uint32_t> links, double amount) {
+  Movement movement;
+  for (const std::uint32_t link : links) movement.crossings.push_back({link, 1});
+  movement.amount = amount;
+  return movement;
+}
+
+TEST(Play, TasksStartWhenAllThatTheyWaitForIsOver) {
+  TaskGraph graph;
+  const TaskId a = graph.add(2), b = graph.add(3), c = graph.add(4), d = graph.add(1);
+  graph.wait(c, a);
+  graph.wait(c, b);
+  graph.wait(d, c);
+  const TaskTimes times = play(graph);
+  EXPECT_TRUE(times.all_over());
+  EXPECT_THAT(times.start, ElementsAre(0, 0, 3, 7));
+  EXPECT_THAT(times.end, ElementsAre(2, 3, 7, 8));
+  EXPECT_EQ(times.held_up_by[c.value()], b);
+  EXPECT_EQ(times.held_up_by[a.value()], std::nullopt);
+}
+
+TEST(Play, WhatWaitsForItselfIsNeverOver) {
+  TaskGraph graph;
+  const TaskId a = graph.add(1), b = graph.add(1), c = graph.add(1), d = graph.add(1);
+  graph.wait(b, a);
+  graph.wait(b, c);
+  graph.wait(c, b);
+  graph.wait(d, c);
+  EXPECT_THAT(play(graph).is_over, ElementsAre(true, false, false, false));
+  EXPECT_THAT(find_cycle(graph), testing::UnorderedElementsAre(b, c));
+}
+
+TEST(Play, WhatIsUnderWaySharesItsLinksByWeight) {
+  TaskGraph graph;
+  graph.links.rates = {4, 1};
+  const TaskId narrow = graph.add(over({0, 1}, 6));
+  const TaskId wide = graph.add(over({0}, 9));
+  EXPECT_THAT(play(graph).end, ElementsAre(6, 3)) << "what a slow link holds back leaves the rest to others";
+  EXPECT_EQ(narrow, TaskId(0));
+  EXPECT_EQ(wide, TaskId(1));
+  TaskGraph weighted;
+  weighted.links.rates = {1};
+  Movement half = over({0}, 6);
+  half.weight = 0.5;
+  weighted.add(over({0}, 6));
+  weighted.add(half);
+  EXPECT_THAT(play(weighted).end, ElementsAre(9, 12));
+}
+
+TEST(Play, AQueueServesWhoCameFirstAndSplitsItsLastPlace) {
+  TaskGraph graph;
+  graph.links.rates = {1};
+  graph.links.queues = 1;
+  Movement first = over({0}, 2), second = over({0}, 2);
+  first.queue = second.queue = {0, 1, 1};
+  graph.add(first);
+  const TaskId behind = graph.add(second);
+  const TaskTimes times = play(graph);
+  EXPECT_THAT(times.end, ElementsAre(2, 4));
+  EXPECT_EQ(times.start[behind.value()], 2);
+  EXPECT_EQ(times.held_up_by[behind.value()], TaskId(0)) << "whose end made room";
+  // The second has a third of its place, and of its weight.
+  TaskGraph split;
+  split.links = graph.links;
+  second.queue->places = 4.0 / 3;
+  split.add(first);
+  split.add(second);
+  EXPECT_THAT(play(split).end, ElementsAre(8.0 / 3, 4));
+}
+
+TEST(Play, LinksThatAreTakenInTurnServeWhoComesFirst) {
+  TaskGraph graph;
+  graph.links.sharing = SharedLinks::Sharing::kInTurn;
+  graph.links.rates = {1, 2};
+  const TaskId work = graph.add(1);
+  const TaskId late = graph.add(over({0}, 3));
+  graph.wait(late, work);
+  graph.add(over({0, 1}, 4));
+  EXPECT_THAT(play(graph).start, ElementsAre(0, 4, 0));
+  EXPECT_EQ(play(graph).held_up_by[late.value()], TaskId(2));
+}
+
+TEST(Play, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
+  TaskGraph graph;
+  graph.links.rates = {1};
+  graph.links.buffers = {4};
+  const TaskId computes = graph.add(20), ready = graph.add();
+  graph.wait(ready, computes);
+  Movement movement = over({0}, 7);
+  movement.receivers = {{ready, 0}};
+  const TaskId moves = graph.add(movement);
+  EXPECT_EQ(play(graph).end[moves.value()], 27) << "not early";
+  TaskGraph early;
+  early.links = graph.links;
+  const auto ready_after = [](TaskGraph& one, double seconds) {
+    const TaskId task = one.add(seconds), then = one.add();
+    one.wait(then, task);
+    return then;
+  };
+  movement.receivers = {{ready_after(early, 20), 0}};
+  movement.early_chunk = 3;
+  early.add(movement);
+  EXPECT_EQ(play(early).end.back(), 24) << "one chunk of three fits";
+  movement.early_chunk = 7;
+  TaskGraph whole;
+  whole.links = graph.links;
+  whole.links.buffers = {7};
+  movement.receivers = {{ready_after(whole, 20), 0}};
+  whole.add(movement);
+  EXPECT_EQ(play(whole).end.back(), 7);
+}
+
+TEST(Play, WhatTheGraphDoesNotHaveIsAnError) {
+  TaskGraph graph;
+  graph.links.rates = {1};
+  graph.add(over({1}, 1));
+  EXPECT_THROW(play(graph), Error);
+  TaskGraph slow;
+  slow.links.rates = {1};
+  Movement movement = over({0}, 1);
+  movement.receivers = {{slow.add(1), 0}};
+  slow.add(movement);
+  EXPECT_THROW(play(slow), Error) << "who makes a receiver ready takes no time";
+}
+
+/// Fairness itself: nobody's share can grow without that of one who has no more.
+TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
+  PhiloxStream random(20261123);
+  MaxMinShares shares;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<double> capacities;
+    for (std::uint64_t i = 0; i < 2 + random.below(6); ++i) capacities.push_back(1 + static_cast<double>(random.below(9)));
+    std::vector<std::vector<std::pair<std::uint32_t, double>>> uses(1 + random.below(12));
+    shares.begin(capacities);
+    for (std::uint32_t user = 0; user < uses.size(); ++user) {
+      for (std::uint32_t link = 0; link < capacities.size(); ++link) {
+        if (random.below(2) == 0) continue;
+        uses[user].push_back({link, 0.5 + 0.25 * static_cast<double>(random.below(7))});
+        shares.use(user, link, uses[user].back().second);
+      }
+    }
+    std::vector<double> got(uses.size(), -1);
+    shares.share_out([&](std::uint32_t user, double share) { got[user] = share; });
+    std::vector<double> carried(capacities.size(), 0), most(capacities.size(), 0);
+    for (std::uint32_t user = 0; user < uses.size(); ++user) {
+      for (const auto& [link, demand] : uses[user]) {
+        carried[link] += got[user] * demand;
+        most[link] = std::max(most[link], got[user]);
+      }
+    }
+    for (std::size_t link = 0; link < capacities.size(); ++link) EXPECT_LE(carried[link], capacities[link] * (1 + 1e-9));
+    for (std::uint32_t user = 0; user < uses.size(); ++user) {
+      EXPECT_EQ(got[user] < 0, uses[user].empty());
+      const bool held = std::ranges::any_of(uses[user], [&](const auto& use) {
+        return carried[use.first] >= capacities[use.first] * (1 - 1e-9) && got[user] >= most[use.first] * (1 - 1e-9);
+      });
+      EXPECT_TRUE(held || uses[user].empty()) << "user " << user << " of round " << round;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft
