@@ -1,5 +1,6 @@
 // Nothing waits in silence: a process that is stopped is told like a death, with what its parent sees of it, and Ctrl-C ends a
-// run in every state. Times are printed: a stop is told some 10 s later (the limit of silence), and the run has ended 2 s after that.
+// run in every state. Times are printed: a stop is told some 10 s later (the limit of silence), and the run has ended 2 s after
+// that.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
@@ -154,8 +155,7 @@ TEST(StopAgent, StartedByHandItsDevicesEndBeforeAnotherGetsThem) {
   run.word_after("working");
   ::kill(agent.pid, SIGSTOP);
   // The head counts the host as gone: from here on its name, and its devices, are anybody's.
-  EXPECT_TRUE(
-      eventually([&] { return head.text().find("host worker0 is gone") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] { return head.text().find("host worker0 is gone") != std::string::npos; }));
   const auto left = actors::read_proc_stat(device);  // its agent cannot reap it
   EXPECT_TRUE(!left || left->exiting) << "the device process lives on";
   EXPECT_THAT(head.text(), HasSubstr(fmt::format("its agent (pid {}) has been silent for ", agent.pid)));

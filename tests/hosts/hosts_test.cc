@@ -286,7 +286,7 @@ TEST_F(Hosts, AChunkThatStopsOnItsWayEndsTheRunAlthoughSignsOfLifeGetThrough) {
   ASSERT_EQ(shell("1", "ip link set dev eth0 gso_max_segs 1").text(), "") << "so that packets have their size on the link";
   // The checkpoint's 5.6 MB take 12 s.
   auto& run = start_run_on_host1("cut", 1, "2s");
-  ASSERT_TRUE(eventually([&] { return sent("1") > 2'000'000; })) << run.text();
+  ASSERT_TRUE(eventually([&] { return sent("1") > 2'000'000; })) << sent("1") << " bytes; " << run.text();
   // From here on only small packets reach the driver's host: what beats, not what carries tensors.
   ASSERT_EQ(shell("0", "ip link set dev eth0 mtu 600").text(), "");
   EXPECT_EQ(run.wait(), 1) << run.text();

@@ -124,8 +124,7 @@ class DuringACheckpoint : public Quickstart, public ::testing::WithParamInterfac
   RealProcesses::Process& start_and_interrupt() {
     auto& run = start();
     ::kill(run.pid, SIGINT);
-    EXPECT_TRUE(
-        eventually([&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
+    EXPECT_TRUE(eventually([&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
     return run;
   }
   std::vector<std::string> unfinished(const std::string& out = "out") const {
@@ -190,8 +189,7 @@ TEST_F(Quickstart, CtrlCAnswersAtOnceWhileScheduleAutoIsSearched) {
   auto& run = processes_.start("weft", run_into("out", {"training.steps=1000", "pipeline.schedule=auto"}));
   ASSERT_TRUE(has_steps("out", 3)) << run.text();  // it searches after the fourth
   ::kill(run.pid, SIGINT);
-  EXPECT_TRUE(
-      eventually([&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
   EXPECT_EQ(run.wait(), 130) << run.text();
   EXPECT_TRUE(processes_.none_left());
   EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, static_cast<std::int64_t>(losses("out").size()));

@@ -69,8 +69,7 @@ class KillableRun final {
   std::optional<std::int64_t> kill_and_time(pid_t victim) {
     const std::int64_t killed = monotonic_ns();
     ::kill(victim, SIGKILL);
-    const bool told =
-        eventually([this] { return run_->text().find("failed at ") != std::string::npos; });
+    const bool told = eventually([this] { return run_->text().find("failed at ") != std::string::npos; });
     if (!told) return std::nullopt;
     return std::stoll(run_->word_after("failed at ")) - killed;
   }
