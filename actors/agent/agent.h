@@ -14,7 +14,7 @@
 #include "actors/supervision/process_launcher.h"
 #include "actors/system/context.h"
 #include "core/base/secret.h"
-#include "core/net/address.h"
+#include "actors/net/address.h"
 
 namespace weft::actors {
 

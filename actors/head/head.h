@@ -17,7 +17,7 @@
 #include "actors/supervision/incident.h"
 #include "actors/system/context.h"
 #include "core/base/clock.h"
-#include "core/net/address.h"
+#include "actors/net/address.h"
 
 namespace weft::actors {
 

@@ -15,7 +15,7 @@
 #include "actors/head/cluster_watcher.h"
 #include "actors/launch/run_events.h"
 #include "actors/system/system.h"
-#include "core/net/address.h"
+#include "actors/net/address.h"
 
 namespace weft::actors {
 

@@ -10,7 +10,7 @@
 #include "actors/launch/role_arguments.h"
 #include "core/base/secret.h"
 #include "core/log/log.h"
-#include "core/net/address.h"
+#include "actors/net/address.h"
 
 namespace weft::actors {
 

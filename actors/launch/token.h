@@ -9,7 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/secret.h"
 #include "core/log/log.h"
-#include "core/net/address.h"
+#include "actors/net/address.h"
 
 namespace weft::actors {
 

@@ -10,7 +10,7 @@
 #include "actors/message/message.h"
 #include "core/base/secret.h"
 #include "core/base/sha256.h"
-#include "core/net/connection.h"
+#include "actors/net/connection.h"
 
 namespace weft::actors {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/message/message.h"
-#include "core/net/connection.h"
+#include "actors/net/connection.h"
 
 namespace weft::actors {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/base/strong_id.h"
-#include "core/net/address.h"
+#include "actors/net/address.h"
 
 namespace weft::actors {
 

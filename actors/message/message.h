@@ -11,7 +11,7 @@
 
 #include "actors/message/ids.h"
 #include "core/base/error.h"
-#include "core/net/connection.h"
+#include "actors/net/connection.h"
 
 namespace weft::actors {
 

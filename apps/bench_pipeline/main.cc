@@ -10,19 +10,19 @@
 #include <map>
 #include <stop_token>
 
-#include "apps/command_line/check_words.h"
-#include "apps/command_line/end_parsing.h"
-#include "apps/pipeline_bench/bench_case.h"
-#include "apps/pipeline_bench/bench_plot.h"
-#include "apps/pipeline_bench/bench_result.h"
-#include "apps/pipeline_bench/pipeline_bench.h"
-#include "apps/pipeline_model/pipeline_batches.h"
+#include "apps/cli/check_words.h"
+#include "apps/cli/end_parsing.h"
+#include "apps/bench_pipeline/bench_case.h"
+#include "apps/bench_pipeline/bench_plot.h"
+#include "apps/bench_pipeline/bench_result.h"
+#include "apps/bench_pipeline/pipeline_bench.h"
+#include "apps/bench_pipeline/pipeline_batches.h"
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
-#include "mesh/device_actor/device_actor.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/executor/device_actor.h"
+#include "mesh/schedule/named_schedules.h"
 
 namespace weft::apps {
 namespace {

@@ -29,7 +29,7 @@ class Observer {
  public:
   Observer(const ClusterOptions& cluster, const std::string& name) : system_(options(cluster, name)) {
     try {
-      head_ = system_.connect(Address::parse(cluster.head), std::chrono::seconds(1));
+      head_ = system_.connect(actors::Address::parse(cluster.head), std::chrono::seconds(1));
     } catch (const Error& error) {
       // Who accepts and says nothing, and a name that is none, are told as they are.
       if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect")) throw;
@@ -44,7 +44,7 @@ class Observer {
   static actors::SystemOptions options(const ClusterOptions& cluster, const std::string& name) {
     actors::SystemOptions options;
     options.name = name;
-    options.token = actors::find_token(Address::parse(cluster.head), cluster.token_file);
+    options.token = actors::find_token(actors::Address::parse(cluster.head), cluster.token_file);
     return options;
   }
   actors::System system_;

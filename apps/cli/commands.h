@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/reshard_plan/reshard_request.h"
-#include "apps/schedule_tool/schedule_request.h"
+#include "apps/cli/reshard_request.h"
+#include "apps/cli/schedule_request.h"
 
 namespace weft::apps {
 

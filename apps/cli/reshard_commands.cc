@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
-#include "apps/reshard_plan/plan_drawing.h"
-#include "apps/reshard_plan/plan_text.h"
+#include "apps/cli/plan_drawing.h"
+#include "apps/cli/plan_text.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
 

@@ -9,9 +9,9 @@
 
 #include "actors/launch/run_supervisor.h"
 #include "actors/launch/token.h"
-#include "apps/checkpoint/checkpoint.h"
+#include "apps/run_files/checkpoint.h"
 #include "apps/cli/commands.h"
-#include "apps/run_directory/run_directory.h"
+#include "apps/run_files/run_directory.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 #include "core/config/config_document.h"
@@ -62,7 +62,7 @@ int run_run(const FileOptions& options) {
         .at("launcher")
         .fail("cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, or use launcher: local");
   if (const int status = run_app(options, header, "check", {"--quiet"}); status != 0) return status;
-  if (!options.head.empty()) (void)actors::find_token(Address::parse(options.head), options.token_file, std::chrono::seconds(10));
+  if (!options.head.empty()) (void)actors::find_token(actors::Address::parse(options.head), options.token_file, std::chrono::seconds(10));
   const std::filesystem::path out =
       options.out.empty() ? std::filesystem::path("runs") / header.name : std::filesystem::path(options.out);
   const RunDirectory directory = RunDirectory::prepare(out, resume_path(document));

@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
-#include "apps/schedule_tool/schedule_report.h"
-#include "apps/schedule_tool/timeline_drawing.h"
-#include "apps/schedule_tool/timeline_text.h"
+#include "apps/cli/schedule_report.h"
+#include "apps/cli/timeline_drawing.h"
+#include "apps/cli/timeline_text.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
-#include "mesh/pipeline/schedule_text.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
+#include "mesh/schedule/named_schedules.h"
 
 namespace weft::apps {
 namespace {

@@ -17,12 +17,12 @@ namespace {
 
 bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "localhost" || host == "::1"; }
 
-std::string state_directory(const HeadOptions& options, const Address& listen) {
+std::string state_directory(const HeadOptions& options, const actors::Address& listen) {
   if (!options.state.empty()) return options.state;
   return (actors::user_state_directory() / std::to_string(listen.port)).string();
 }
 
-void print_next_steps(const Address& address, const std::filesystem::path& token_file) {
+void print_next_steps(const actors::Address& address, const std::filesystem::path& token_file) {
   const std::string at = to_string(address);
   say(stdout, "Weft's head listens on {}\n", at);
   if (is_loopback(address.host))
@@ -45,7 +45,7 @@ void print_next_steps(const Address& address, const std::filesystem::path& token
 
 int run_head(const HeadOptions& options) {
   actors::HeadRole role;
-  role.listen = Address::parse(options.listen);
+  role.listen = actors::Address::parse(options.listen);
   role.state_directory = state_directory(options, role.listen);
   role.on_listening = print_next_steps;
   return actors::serve_head(role);
@@ -53,7 +53,7 @@ int run_head(const HeadOptions& options) {
 
 int run_join(const JoinOptions& options) {
   actors::AgentRole role;
-  role.head = Address::parse(options.head);
+  role.head = actors::Address::parse(options.head);
   role.devices = options.devices;
   role.name = options.name;
   if (role.name.empty()) {

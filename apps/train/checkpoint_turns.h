@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "apps/checkpoint/checkpoint.h"
+#include "apps/run_files/checkpoint.h"
 #include "apps/train/training_engine.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 
 namespace weft::apps {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
-#include "apps/report/run_summary.h"
+#include "apps/run_files/run_summary.h"
 #include "core/device/device.h"
 
 namespace weft::apps {

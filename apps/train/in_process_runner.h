@@ -3,7 +3,7 @@
 #include <mutex>
 
 #include "apps/train/mesh_engine.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 
 namespace weft::apps {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "apps/checkpoint/checkpoint.h"
+#include "apps/run_files/checkpoint.h"
 #include "core/evaluate/evaluation.h"
 
 namespace weft::apps {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "actors/launch/process_end.h"
-#include "apps/report/progress_display.h"
-#include "apps/run_directory/run_directory.h"
+#include "apps/run_files/progress_display.h"
+#include "apps/run_files/run_directory.h"
 #include "apps/train/driver_device.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"

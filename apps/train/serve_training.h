@@ -10,7 +10,7 @@
 #include "apps/train/app_batches.h"
 #include "apps/train/mesh_engine.h"
 #include "apps/train/run_config.h"
-#include "mesh/group/mesh_group.h"
+#include "mesh/executor/mesh_group.h"
 
 namespace weft::apps {
 

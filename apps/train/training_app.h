@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/checkpoint/checkpoint.h"
-#include "apps/report/run_summary.h"
+#include "apps/run_files/checkpoint.h"
+#include "apps/run_files/run_summary.h"
 #include "core/config/config_node.h"
 #include "core/device/device.h"
 #include "mesh/plan/training_plan.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/checkpoint/checkpoint.h"
+#include "apps/run_files/checkpoint.h"
 #include "core/device/optimizer.h"
 #include "core/trace/trace_event.h"
 

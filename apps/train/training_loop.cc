@@ -16,12 +16,12 @@
 #include <string>
 #include <utility>
 
-#include "apps/checkpoint/branch.h"
-#include "apps/checkpoint/checkpoint.h"
-#include "apps/checkpoint/safetensors.h"
-#include "apps/report/loss_plot.h"
-#include "apps/report/metrics.h"
-#include "apps/report/timeline_plot.h"
+#include "apps/run_files/branch.h"
+#include "apps/run_files/checkpoint.h"
+#include "apps/run_files/safetensors.h"
+#include "apps/run_files/loss_plot.h"
+#include "apps/run_files/metrics.h"
+#include "apps/run_files/timeline_plot.h"
 #include "apps/train/checkpoint_turns.h"
 #include "core/base/error.h"
 #include "core/base/memory.h"

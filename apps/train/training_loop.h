@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "actors/head/cluster_messages.h"
-#include "apps/report/progress_display.h"
-#include "apps/report/run_summary.h"
-#include "apps/run_directory/run_directory.h"
+#include "apps/run_files/progress_display.h"
+#include "apps/run_files/run_summary.h"
+#include "apps/run_files/run_directory.h"
 #include "apps/train/training_config.h"
 #include "apps/train/training_engine.h"
 #include "core/base/clock.h"

@@ -9,7 +9,7 @@
 
 #include "core/base/check.h"
 #include "core/device/device.h"
-#include "core/fusion/fusion.h"
+#include "core/graph/fusion.h"
 #include "core/graph/graph.h"
 
 namespace weft {
@@ -28,7 +28,7 @@ namespace weft {
 /// device.
 ///
 /// Only nodes that the results need are run: inputs that matter to the loss alone need no content when logits
-/// are asked for. Pairs of ops run as one where core/fusion finds them. The third and later runs replay what the second recorded,
+/// are asked for. Pairs of ops run as one where core/graph finds them. The third and later runs replay what the second recorded,
 /// on devices that record (a CUDA graph).
 class Evaluation final {
  public:

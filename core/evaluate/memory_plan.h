@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/fusion/fusion.h"
+#include "core/graph/fusion.h"
 #include "core/graph/graph.h"
 
 namespace weft {

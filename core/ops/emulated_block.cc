@@ -1,5 +1,5 @@
 // A stand-in for any part of a model: it says how large its tensors are and how long it takes, and computes nothing. Only
-// emulated devices run it (core/device_emulated).
+// emulated devices run it (core/device).
 //
 // emulated_block(x_1[R, ...], ..., x_n[R, ...], w[N]; seconds, input_grad_seconds, weight_grad_seconds, rank, d1, d2, ...,
 // saved)

@@ -6,7 +6,7 @@
 
 #include "core/graph/graph.h"
 #include "mesh/sharding/spec.h"
-#include "mesh/topology/device_mesh.h"
+#include "mesh/sharding/device_mesh.h"
 
 namespace weft::mesh {
 

@@ -11,8 +11,8 @@
 #include "core/base/error.h"
 #include "core/base/name.h"
 #include "core/config/nearest.h"
-#include "mesh/pipeline/schedule_text.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
+#include "mesh/schedule/named_schedules.h"
 
 namespace weft::mesh {
 namespace {

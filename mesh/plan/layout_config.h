@@ -9,10 +9,10 @@
 
 #include "core/config/config_node.h"
 #include "mesh/partition/rules.h"
-#include "mesh/pipeline/schedule.h"
+#include "mesh/schedule/schedule.h"
 #include "mesh/program/compile.h"
-#include "mesh/topology/device_mesh.h"
-#include "transfer/device_collective/device_path.h"
+#include "mesh/sharding/device_mesh.h"
+#include "transfer/nccl/device_path.h"
 #include "transfer/reshard/strategy.h"
 
 namespace weft::mesh {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "mesh/schedule_search/search.h"
-#include "mesh/schedules/named_schedules.h"
-#include "mesh/simulation/costs.h"
+#include "mesh/search/search.h"
+#include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/costs.h"
 
 namespace weft::mesh {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mesh/pipeline/schedule.h"
+#include "mesh/schedule/schedule.h"
 #include "mesh/plan/layout_config.h"
 
 namespace weft::mesh {

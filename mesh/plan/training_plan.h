@@ -7,9 +7,9 @@
 
 #include "actors/head/placement.h"
 #include "core/graph/graph.h"
-#include "mesh/device_collectives/use_collectives.h"
+#include "mesh/program/use_collectives.h"
 #include "mesh/partition/partition.h"
-#include "mesh/pipeline/schedule.h"
+#include "mesh/schedule/schedule.h"
 #include "mesh/plan/layout_config.h"
 #include "mesh/program/checkpoint_programs.h"
 #include "mesh/program/compile.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "mesh/pipeline/action_order.h"
+#include "mesh/schedule/action_order.h"
 #include "mesh/program/lanes.h"
 #include "mesh/program/mesh_compiler.h"
 

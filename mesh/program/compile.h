@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "mesh/partition/partition.h"
-#include "mesh/pipeline/schedule.h"
+#include "mesh/schedule/schedule.h"
 #include "mesh/program/program.h"
-#include "transfer/collective/collective.h"
+#include "transfer/reshard/collective.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/topology/network.h"
 

@@ -49,7 +49,7 @@ class Emitter {
   void await_buffer(std::uint32_t buffer);
   void append(Instruction instruction);
   std::uint32_t index_of(const Op& op);
-  /// Replaces pairs of Runs of an action by what core/fusion makes of them.
+  /// Replaces pairs of Runs of an action by what core/graph makes of them.
   void fuse_runs();
   /// Those of the instructions from begin to end. `uses`: how often the program names each buffer. Notes which are gone.
   void fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses, std::vector<bool>& gone);

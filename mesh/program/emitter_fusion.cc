@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/fusion/fusion.h"
+#include "core/graph/fusion.h"
 #include "mesh/program/emitter.h"
 
 namespace weft::mesh {
 namespace {
 
-/// The buffers that an instruction reads and writes, as core/fusion is told of them. A Wait is nothing to it: whoever uses what
+/// The buffers that an instruction reads and writes, as core/graph is told of them. A Wait is nothing to it: whoever uses what
 /// was transferred comes after it, and stays there.
 struct Touched {
   const Program& program;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "mesh/partition/partition.h"
-#include "mesh/pipeline/action_order.h"
+#include "mesh/schedule/action_order.h"
 
 namespace weft::mesh {
 

@@ -3,8 +3,8 @@
 #include "core/base/check.h"
 #include "mesh/program/mesh_compiler.h"
 #include "mesh/program/parameter_blocks.h"
-#include "mesh/topology/axis_groups.h"
-#include "transfer/collective/collective.h"
+#include "mesh/sharding/axis_groups.h"
+#include "transfer/reshard/collective.h"
 
 namespace weft::mesh {
 

@@ -9,10 +9,10 @@
 #include "core/codec/codec.h"
 #include "core/graph/graph.h"
 #include "core/tensor/region.h"
-#include "mesh/pipeline/schedule.h"
-#include "transfer/device_collective/device_operations.h"
-#include "transfer/device_collective/device_path.h"
-#include "transfer/device_collective/operation_order.h"
+#include "mesh/schedule/schedule.h"
+#include "transfer/nccl/device_operations.h"
+#include "transfer/nccl/device_path.h"
+#include "transfer/nccl/operation_order.h"
 #include "transfer/flow/device_part.h"
 
 namespace weft::mesh {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mesh/program/program.h"
-#include "transfer/device_collective/operation_order.h"
+#include "transfer/nccl/operation_order.h"
 
 namespace weft::mesh {
 

@@ -3,7 +3,7 @@
 #include "core/base/clock.h"
 #include "core/device/device.h"
 #include "mesh/runtime/event_watch.h"
-#include "transfer/collective_queue/collective_queue.h"
+#include "transfer/nccl/collective_queue.h"
 
 namespace weft::mesh {
 

@@ -7,9 +7,9 @@
 
 #include "core/codec/codec.h"
 #include "core/trace/trace_event.h"
-#include "mesh/pipeline/action.h"
+#include "mesh/schedule/action.h"
 #include "mesh/runtime/batch_source.h"
-#include "transfer/device_collective/operation_order.h"
+#include "transfer/nccl/operation_order.h"
 
 template <>
 struct weft::last_enumerator<weft::mesh::Split> {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/tensor/region.h"
-#include "mesh/topology/device_mesh.h"
+#include "mesh/sharding/device_mesh.h"
 #include "transfer/reshard/shard_map.h"
 
 namespace weft::mesh {

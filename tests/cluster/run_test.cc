@@ -174,7 +174,7 @@ TEST(Run, OtherBinaryThanTheDriversIsRefused) {
     actors::System system(of_driver);
     actors::ClusterOptions options;
     options.binary = binary;
-    actors::Cluster cluster(system, Address::parse(address), options);
+    actors::Cluster cluster(system, actors::Address::parse(address), options);
     try {
       const auto mesh = cluster.spawn<Nobody>("front", actors::MeshShape{{"x", 1}}, {});
       return std::string("spawned");

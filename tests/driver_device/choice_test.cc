@@ -4,7 +4,7 @@
 #include "apps/train/driver_device.h"
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 
 namespace weft::apps {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/gpt_model/gpt_graph.h"
+#include "apps/models/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/philox.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "tests/driver_device/kinds.h"
 #include "tests/support/whole_state.h"
 

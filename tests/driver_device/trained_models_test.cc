@@ -6,9 +6,9 @@
 #include <stop_token>
 
 #include "apps/data/tokenizer.h"
-#include "apps/gpt_training/generate.h"
-#include "apps/u_transformer_training/segmentation.h"
-#include "core/device_cpu/cpu_device.h"
+#include "apps/gpt/generate.h"
+#include "apps/u_transformer/segmentation.h"
+#include "core/cpu/cpu_device.h"
 #include "core/graph/fill_parameter.h"
 #include "core/tensor/region.h"
 #include "tests/driver_device/kinds.h"

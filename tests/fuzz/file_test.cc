@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/brain_data/nifti.h"
-#include "apps/checkpoint/checkpoint.h"
-#include "apps/checkpoint/safetensors.h"
+#include "apps/data/nifti.h"
+#include "apps/run_files/checkpoint.h"
+#include "apps/run_files/safetensors.h"
 #include "apps/data/token_file.h"
 #include "core/base/error.h"
 #include "tests/fuzz/allocation_limit.h"

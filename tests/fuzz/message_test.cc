@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "actors/message/chunks.h"
-#include "core/net/frame.h"
+#include "actors/net/frame.h"
 #include "tests/fuzz/allocation_limit.h"
 #include "tests/fuzz/mutator.h"
 

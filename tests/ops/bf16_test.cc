@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "core/ops/op_definition.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/support/op_cases.h"

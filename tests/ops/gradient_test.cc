@@ -8,7 +8,7 @@
 
 #include "core/autodiff/differentiate.h"
 #include "core/base/philox.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "core/evaluate/evaluation.h"
 #include "core/ops/graph_builder.h"
 #include "core/tensor/bfloat16.h"
@@ -55,7 +55,7 @@ std::vector<Case> cases() {
        [](GraphBuilder& b) {
          return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}), parameter(b, "bias", {21}));
        }},
-      // Each product with what follows it is one op, forward and backward: see core/fusion.
+      // Each product with what follows it is one op, forward and backward: see core/graph.
       {"linear_gelu_linear_add",
        [](GraphBuilder& b) {
          const ValueId x = parameter(b, "x", {3, 7, 19});

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/base/philox.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "core/ops/op_definition.h"
 #include "core/tensor/region.h"
 #include "tests/support/op_cases.h"

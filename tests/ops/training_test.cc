@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "apps/gpt_model/gpt_graph.h"
+#include "apps/models/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
 #include "core/ops/graph_builder.h"
 #include "core/tensor/bfloat16.h"

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "apps/checkpoint/checkpoint.h"
-#include "apps/report/metrics.h"
+#include "apps/run_files/checkpoint.h"
+#include "apps/run_files/metrics.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {

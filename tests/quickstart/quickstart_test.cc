@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "apps/checkpoint/checkpoint.h"
-#include "apps/report/metrics.h"
+#include "apps/run_files/checkpoint.h"
+#include "apps/run_files/metrics.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {

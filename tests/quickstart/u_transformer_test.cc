@@ -5,7 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "apps/report/metrics.h"
+#include "apps/run_files/metrics.h"
 #include "tests/support/real_processes.h"
 
 namespace weft::test {

@@ -23,7 +23,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/device/device.h"
-#include "core/kernels_cpu/cpu_kernels.h"
+#include "core/cpu/cpu_kernels.h"
 #include "tests/support/thread_stream.h"
 
 namespace weft::test {

@@ -12,7 +12,7 @@
 
 #include "transfer/execute/transfer_engine.h"
 #include "transfer/reshard/plan.h"
-#include "transfer/wire_loopback/loopback_hub.h"
+#include "transfer/wire/loopback_hub.h"
 
 namespace weft::test {
 

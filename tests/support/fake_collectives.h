@@ -19,7 +19,7 @@
 #include "core/base/error.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/support/thread_stream.h"
-#include "transfer/collective_queue/device_collectives.h"
+#include "transfer/nccl/device_collectives.h"
 
 namespace weft::test {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tests/support/fake_collectives.h"
-#include "transfer/collective_queue/collective_queue.h"
-#include "transfer/device_collective/choose_communicators.h"
+#include "transfer/nccl/collective_queue.h"
+#include "transfer/nccl/choose_communicators.h"
 
 namespace weft::test {
 

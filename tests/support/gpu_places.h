@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transfer/device_collective/device_path.h"
+#include "transfer/nccl/device_path.h"
 
 namespace weft::test {
 

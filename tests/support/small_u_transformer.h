@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/u_transformer_model/u_transformer_graph.h"
+#include "apps/models/u_transformer_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
 

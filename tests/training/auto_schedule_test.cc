@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/plan/observed_network.h"
-#include "mesh/schedule_tuning/schedule_tuner.h"
+#include "mesh/costs/schedule_tuner.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/checkpoint_programs.h"
 
 namespace weft::test {

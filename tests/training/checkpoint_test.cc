@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 #include "tests/training/checkpoint_blocks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"

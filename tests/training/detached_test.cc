@@ -13,10 +13,10 @@
 #include <variant>
 
 #include "core/base/error.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/capture_segments.h"
 #include "mesh/runtime/initialize.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/support/detached_device.h"
 #include "tests/training/checkpoint_blocks.h"
 #include "tests/training/layouts.h"

@@ -1,6 +1,6 @@
 // The same programs on device actors, driven by typed calls and moving bytes over UCX: equal to one process over a loopback.
 
-#include "mesh/device_actor/device_actor.h"
+#include "mesh/executor/device_actor.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include "actors/system/system.h"
 #include "core/log/log.h"
 #include "core/ops/graph_builder.h"
-#include "mesh/group/open_collectives.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/executor/open_collectives.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/stall.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/detached_device.h"

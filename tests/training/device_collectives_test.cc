@@ -11,8 +11,8 @@
 #include <variant>
 
 #include "core/base/error.h"
-#include "mesh/in_process/in_process_training.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/runtime/in_process_training.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/support/detached_device.h"
 #include "tests/support/fake_collectives.h"
 #include "tests/support/gpu_places.h"

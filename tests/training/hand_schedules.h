@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mesh/pipeline/schedule.h"
+#include "mesh/schedule/schedule.h"
 
 namespace weft::test {
 

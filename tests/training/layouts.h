@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/gpt_model/gpt_graph.h"
+#include "apps/models/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/runtime/step.h"

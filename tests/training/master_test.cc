@@ -6,8 +6,8 @@
 #include <cstring>
 #include <tuple>
 
-#include "mesh/in_process/in_process_training.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/runtime/in_process_training.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 

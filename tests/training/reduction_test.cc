@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "mesh/in_process/in_process_training.h"
-#include "mesh/pipeline/schedule_text.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/runtime/in_process_training.h"
+#include "mesh/schedule/schedule_text.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 

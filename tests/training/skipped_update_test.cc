@@ -7,9 +7,9 @@
 #include <limits>
 #include <string>
 
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 #include "tests/support/small_u_transformer.h"
 #include "tests/training/checkpoint_blocks.h"
 #include "tests/training/layouts.h"

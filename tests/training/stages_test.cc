@@ -8,12 +8,12 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
 #include "core/ops/graph_builder.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/checkpoint_programs.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/support/detached_device.h"
 #include "tests/training/checkpoint_blocks.h"
 #include "tests/training/hand_schedules.h"

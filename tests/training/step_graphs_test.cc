@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "core/base/error.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/capture_segments.h"
 #include "tests/support/detached_device.h"
 #include "tests/training/layouts.h"

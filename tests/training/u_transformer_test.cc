@@ -8,8 +8,8 @@
 #include <string>
 #include <tuple>
 
-#include "mesh/in_process/in_process_training.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/runtime/in_process_training.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/support/small_u_transformer.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_pictures.h"

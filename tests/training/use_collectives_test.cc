@@ -1,4 +1,4 @@
-#include "mesh/device_collectives/use_collectives.h"
+#include "mesh/program/use_collectives.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "mesh/plan/training_plan.h"
-#include "mesh/schedules/named_schedules.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/support/gpu_places.h"
 #include "tests/training/layouts.h"
 

@@ -12,14 +12,14 @@
 
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
-#include "mesh/device_actor/device_engine.h"
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/executor/device_engine.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/runtime/step_result.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/two_ranks.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
-#include "transfer/device_collective/communicator_ledger.h"
+#include "transfer/nccl/communicator_ledger.h"
 
 namespace weft::test {
 namespace {

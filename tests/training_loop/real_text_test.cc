@@ -2,11 +2,11 @@
 
 #include "apps/data/text_dataset.h"
 #include "apps/data/token_windows.h"
-#include "apps/gpt_model/gpt_graph.h"
+#include "apps/models/gpt_graph.h"
 #include "apps/train/one_device_engine.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {

@@ -8,14 +8,14 @@
 #include <fstream>
 #include <limits>
 
-#include "apps/checkpoint/checkpoint.h"
-#include "apps/gpt_training/gpt_app.h"
-#include "apps/report/metrics.h"
+#include "apps/run_files/checkpoint.h"
+#include "apps/gpt/gpt_app.h"
+#include "apps/run_files/metrics.h"
 #include "apps/train/in_process_runner.h"
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "mesh/in_process/in_process_training.h"
+#include "mesh/runtime/in_process_training.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 

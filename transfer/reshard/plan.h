@@ -7,7 +7,7 @@
 
 #include "core/tensor/shape.h"
 #include "transfer/flow/device_part.h"
-#include "transfer/limit/physical_limit.h"
+#include "transfer/flow/physical_limit.h"
 #include "transfer/reshard/plan_options.h"
 #include "transfer/reshard/shard_map.h"
 #include "transfer/reshard/strategy.h"

@@ -13,7 +13,7 @@
 #include "actors/link/greeting.h"
 #include "actors/message/chunks.h"
 #include "actors/system/system.h"
-#include "core/net/connection.h"
+#include "actors/net/connection.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
 #include "tests/support/thrown_error.h"

@@ -1,5 +1,5 @@
 // How well forecasts of training steps hold on arms that had no say in the model: fits the one constant of
-// mesh/program_simulation that is not measured (TrafficOptions::next_device) on half of the arms of a `weft bench pipeline
+// mesh/program that is not measured (TrafficOptions::next_device) on half of the arms of a `weft bench pipeline
 // --all-arms` and reports the other half.
 //
 //   forecast_fit RESULTS.json [--microbatches N]
@@ -18,13 +18,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/pipeline_model/pipeline_model.h"
+#include "apps/bench_pipeline/pipeline_model.h"
 #include "mesh/plan/training_plan.h"
-#include "mesh/program_simulation/simulate_programs.h"
-#include "mesh/program_simulation/traffic.h"
-#include "mesh/schedules/named_schedules.h"
-#include "mesh/stage_costs/op_seconds.h"
-#include "mesh/stage_costs/program_seconds.h"
+#include "mesh/program/simulate_programs.h"
+#include "mesh/program/traffic.h"
+#include "mesh/schedule/named_schedules.h"
+#include "mesh/costs/op_seconds.h"
+#include "mesh/costs/program_seconds.h"
 #include "transfer/reshard/strategy.h"
 
 namespace weft {

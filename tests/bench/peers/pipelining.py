@@ -4,7 +4,7 @@ pipelining.py train --rank R --world 2 --address A:P --out FILE ...   one rank; 
 pipelining.py link --ratio 0.5 FILE                                   the link's rate at which a transfer takes that share of F+B
 pipelining.py report [--json FILE] FILE...                            one table of what rank 0 wrote, one file per link
 
-The model is that of pytorch_models.py (and of apps/gpt_model), cut into stages of equal numbers of layers: the embeddings
+The model is that of pytorch_models.py (and of apps/models), cut into stages of equal numbers of layers: the embeddings
 belong to the first, the final norm and the output layer to the last. Every schedule trains a copy of its own from the same start
 on the same tokens; the copies take turns step by step, and their losses must agree. What bounds them all, forward and backward of
 a rank's layers without any communication, is timed in the same turns.

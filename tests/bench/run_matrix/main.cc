@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "apps/report/metrics.h"
+#include "apps/run_files/metrics.h"
 #include "core/base/units.h"
 #include "tests/support/real_processes.h"
 

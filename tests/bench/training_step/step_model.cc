@@ -7,8 +7,8 @@
 #include <map>
 #include <span>
 
-#include "apps/gpt_model/gpt_graph.h"
-#include "apps/u_transformer_model/u_transformer_graph.h"
+#include "apps/models/gpt_graph.h"
+#include "apps/models/u_transformer_graph.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 

@@ -19,7 +19,7 @@
 #include "core/base/philox.h"
 #include "core/base/statistics.h"
 #include "core/cuda_support/cuda_support.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
 #include "core/ops/op_definition.h"
 #include "tests/bench/training_step/fixed_data.h"

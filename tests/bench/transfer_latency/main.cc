@@ -21,7 +21,7 @@
 #include "core/base/check.h"
 #include "core/base/units.h"
 #include "tests/support/cluster_token.h"
-#include "transfer/collective/collective.h"
+#include "transfer/reshard/collective.h"
 #include "transfer/execute/transfer_engine.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/wire_ucx/ucx_wire.h"

@@ -1,7 +1,7 @@
 #include "tests/contract/device/device_kinds.h"
 
 #include "core/cuda_support/cuda_support.h"
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 #include "tests/support/detached_device.h"
 
 namespace weft::test {

@@ -1,4 +1,4 @@
-#include "core/kernels_cuda/cuda_kernels.h"
+#include "core/cuda/cuda_kernels.h"
 #include "tests/contract/kernels/kernel_runners.h"
 
 namespace weft::test {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/kernels_cuda/internal/cublaslt_products.h"
+#include "core/cuda/internal/cublaslt_products.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/contract/kernels/cublaslt_double.h"
 #include "tests/contract/kernels/cuda_runtime_double.h"

@@ -1,5 +1,5 @@
 // CudaKernels whole, on doubles of CUDA's run time and cuBLASLt: its work space, while work is recorded as a graph and after.
-#include "core/kernels_cuda/cuda_kernels.h"
+#include "core/cuda/cuda_kernels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The twin of core/kernels_cuda/internal/language.cuh: CUDA's words for the CPU's compiler, so that kernel files run in
+// The twin of core/cuda/internal/language.cuh: CUDA's words for the CPU's compiler, so that kernel files run in
 // host_grid. Included before the kernel files, by host_kernels.cc alone.
 #include <math.h>
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/kernels_cuda/internal/launches.h"
+#include "core/cuda/internal/launches.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/contract/kernels/host_grid.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/kernels_cuda/internal/op_run.h"
+#include "core/cuda/internal/op_run.h"
 #include "tests/contract/device/device_kinds.h"
 
 namespace weft::test {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "core/base/error.h"
-#include "core/kernels_cpu/cpu_kernels.h"
+#include "core/cpu/cpu_kernels.h"
 #include "core/ops/op_definition.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/contract/kernels/kernel_runners.h"

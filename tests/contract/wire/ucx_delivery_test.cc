@@ -9,7 +9,7 @@
 #include "tests/support/cluster_token.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/random_sharding.h"
-#include "transfer/collective/collective.h"
+#include "transfer/reshard/collective.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
 namespace weft::transfer {

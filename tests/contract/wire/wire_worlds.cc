@@ -1,7 +1,7 @@
 #include "tests/contract/wire/wire_worlds.h"
 
 #include "tests/support/cluster_token.h"
-#include "transfer/wire_loopback/loopback_hub.h"
+#include "transfer/wire/loopback_hub.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
 namespace weft::test {

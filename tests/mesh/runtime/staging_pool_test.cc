@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/device_cpu/cpu_device.h"
+#include "core/cpu/cpu_device.h"
 
 namespace weft::mesh {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "actors/launch/app_main.h"
 #include "core/config/config_document.h"
-#include "mesh/group/mesh_group.h"
+#include "mesh/executor/mesh_group.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 

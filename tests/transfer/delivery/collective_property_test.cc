@@ -7,7 +7,7 @@
 #include "core/tensor/bfloat16.h"
 #include "tests/support/engine_cluster.h"
 #include "tests/support/random_sharding.h"
-#include "transfer/collective/collective.h"
+#include "transfer/reshard/collective.h"
 
 namespace weft::transfer {
 namespace {

@@ -19,7 +19,7 @@
 #include "tests/support/engine_cluster.h"
 #include "transfer/execute/transfer_engine.h"
 #include "transfer/reshard/plan.h"
-#include "transfer/wire_loopback/loopback_hub.h"
+#include "transfer/wire/loopback_hub.h"
 
 namespace weft::transfer {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
-#include "transfer/checksum/crc32c.h"
+#include "transfer/execute/crc32c.h"
 #include "transfer/execute/internal/engine_core.h"
 
 namespace weft::transfer {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "transfer/limit/physical_limit.h"
+#include "transfer/flow/physical_limit.h"
 #include "transfer/reshard/plan.h"
 
 namespace weft::transfer::internal {

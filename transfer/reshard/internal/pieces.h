@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "transfer/limit/physical_limit.h"
+#include "transfer/flow/physical_limit.h"
 
 namespace weft::transfer::internal {
 

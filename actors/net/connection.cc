@@ -1,0 +1,222 @@
+#include "actors/net/connection.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "actors/net/internal/asio_loop.h"
+#include "actors/net/internal/socket.h"
+
+namespace weft::actors {
+
+namespace {
+constexpr std::size_t kReadBuffer = 64u << 10;
+constexpr std::size_t kKeepCapacity = 1 << 20;
+
+Address address_of(const asio::ip::tcp::socket& socket) {
+  asio::error_code error;
+  const auto endpoint = socket.remote_endpoint(error);
+  return error ? Address{} : Address{endpoint.address().to_string(), endpoint.port()};
+}
+}  // namespace
+
+std::shared_ptr<Connection> make_connection(EventLoop& loop, asio::ip::tcp::socket socket) {
+  asio::error_code ignored;
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  socket.native_non_blocking(true, ignored);
+  return std::make_shared<Connection>(loop, std::make_unique<Connection::Impl>(Connection::Impl{std::move(socket)}));
+}
+
+Connection::Connection(EventLoop& loop, std::unique_ptr<Impl> impl)
+    : loop_(loop),
+      impl_(std::move(impl)),
+      peer_(address_of(impl_->socket)),
+      fd_(impl_->socket.native_handle()),
+      input_(kReadBuffer) {}
+
+Connection::~Connection() = default;
+
+void Connection::start(FrameHandler& handler, std::uint32_t max_body) {
+  handler_ = &handler;
+  max_body_ = max_body;
+  read_more();
+}
+
+void Connection::stop() {
+  handler_ = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    // Whoever is flushing shuts the socket down at the end.
+    if (!flushing_ && appended_.empty()) {
+      closed_ = true;
+      ::shutdown(fd_, SHUT_RDWR);
+    }
+  }
+  flush();
+}
+
+void Connection::append(std::uint8_t kind, std::uint8_t flags, std::span<const std::byte> body) {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || stopping_) return;
+  FrameHeader header;
+  header.major = kProtocolMajor;
+  header.minor = kProtocolMinor;
+  header.kind = kind;
+  header.flags = flags;
+  header.length = static_cast<std::uint32_t>(body.size());
+  header.sequence = next_output_++;
+  if (appended_.size() + writing_.size() - written_ + body.size() > kMaxUnsent) {
+    // The read that is under way ends, and tells.
+    overflowed_ = closed_ = true;
+    appended_.clear();
+    ::shutdown(fd_, SHUT_RDWR);
+    sent_.notify_all();
+    return;
+  }
+  const auto packed = pack(header);
+  appended_.insert(appended_.end(), packed.begin(), packed.end());
+  appended_.insert(appended_.end(), body.begin(), body.end());
+  appended_.resize(appended_.size() + padded(body.size()) - body.size());
+}
+
+void Connection::flush() {
+  std::unique_lock lock(mutex_);
+  if (flushing_ || closed_) return;
+  flushing_ = true;
+  while (true) {
+    if (written_ == writing_.size()) {
+      writing_.clear();
+      if (writing_.capacity() > kKeepCapacity) writing_.shrink_to_fit();
+      written_ = 0;
+      if (appended_.empty()) {
+        flushing_ = false;
+        if (stopping_) {
+          closed_ = true;
+          ::shutdown(fd_, SHUT_RDWR);
+        }
+        sent_.notify_all();
+        return;
+      }
+      std::swap(writing_, appended_);
+    }
+    lock.unlock();
+    const ssize_t sent = ::send(fd_, writing_.data() + written_, writing_.size() - written_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const int problem = errno;
+    lock.lock();
+    if (sent >= 0) {
+      written_ += static_cast<std::size_t>(sent);
+    } else if (problem == EAGAIN || problem == EWOULDBLOCK) {
+      lock.unlock();
+      wait_writable();  // keeps flushing_: the loop's thread goes on from here
+      return;
+    } else if (problem != EINTR) {
+      // The reading side sees the same end and reports it; what cannot be sent is dropped.
+      flushing_ = false;
+      closed_ = true;
+      appended_.clear();
+      ::shutdown(fd_, SHUT_RDWR);
+      sent_.notify_all();
+      return;
+    }
+    if (closed_) {
+      flushing_ = false;
+      return;
+    }
+  }
+}
+
+void Connection::wait_writable() {
+  loop_.post([self = shared_from_this()] {
+    self->impl_->socket.async_wait(asio::ip::tcp::socket::wait_write, [self](const asio::error_code& error) {
+      {
+        const std::lock_guard lock(self->mutex_);
+        self->flushing_ = false;
+        if (error) {
+          self->closed_ = true;
+          self->sent_.notify_all();
+        }
+      }
+      if (!error) self->flush();
+    });
+  });
+}
+
+void Connection::flush_soon() {
+  if (flush_posted_.exchange(true)) return;
+  loop_.post([self = shared_from_this()] {
+    self->flush_posted_ = false;
+    self->flush();
+  });
+}
+
+std::size_t Connection::unsent_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return appended_.size() + (writing_.size() - written_);
+}
+
+void Connection::wait_sent(TimePoint limit) const {
+  std::unique_lock lock(mutex_);
+  sent_.wait_until(lock, limit, [this] { return closed_ || (appended_.empty() && written_ == writing_.size()); });
+}
+
+void Connection::read_more() {
+  // Room for the rest of the frame that has begun: moved to the front by a multiple of 8, so bodies stay aligned.
+  if (input_begin_ == input_end_) {
+    input_begin_ = input_end_ = 0;
+  } else if (input_.size() - input_end_ < kReadBuffer / 4 && input_begin_ > 0) {
+    std::memmove(input_.data(), input_.data() + input_begin_, input_end_ - input_begin_);
+    input_end_ -= input_begin_;
+    input_begin_ = 0;
+  }
+  if (input_end_ == input_.size()) input_.resize(std::min(input_.size() * 2, kFrameHeaderBytes + padded(kMaxFrameBody)));
+  impl_->socket.async_read_some(asio::buffer(input_.data() + input_end_, input_.size() - input_end_),
+                                [self = shared_from_this()](const asio::error_code& error, std::size_t count) {
+                                  if (!self->handler_) return;
+                                  if (error == asio::error::eof || error == asio::error::connection_reset)
+                                    return self->close(Error(ErrorCode::kUnavailable, "connection closed by the other side"));
+                                  if (error)
+                                    return self->close(Error(ErrorCode::kUnavailable, "connection failed: " + error.message()));
+                                  self->input_end_ += count;
+                                  try {
+                                    self->parse();
+                                  } catch (const Error& damage) {
+                                    if (self->handler_) self->handler_->on_damaged(damage);
+                                    self->flush();
+                                    return self->close(damage);
+                                  }
+                                  if (self->handler_) self->read_more();
+                                });
+}
+
+void Connection::parse() {
+  while (handler_ && input_end_ - input_begin_ >= kFrameHeaderBytes) {
+    const auto header = unpack(std::span<const std::byte, kFrameHeaderBytes>(input_.data() + input_begin_, kFrameHeaderBytes),
+                               next_input_, max_body_);
+    const std::size_t frame_bytes = kFrameHeaderBytes + padded(header.length);
+    if (input_end_ - input_begin_ < frame_bytes) break;
+    ++next_input_;
+    const std::span<const std::byte> body(input_.data() + input_begin_ + kFrameHeaderBytes, header.length);
+    input_begin_ += frame_bytes;
+    handler_->on_frame(header, body);
+  }
+  if (handler_) handler_->on_batch_end();
+}
+
+void Connection::close(const Error& what) {
+  Error reason = what;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    if (overflowed_)
+      reason = Error(ErrorCode::kResourceExhausted,
+                     fmt::format("the other side has left {} MiB unread; the connection is given up", kMaxUnsent >> 20));
+    ::shutdown(fd_, SHUT_RDWR);
+    sent_.notify_all();
+  }
+  if (FrameHandler* handler = std::exchange(handler_, nullptr)) handler->on_closed(reason);
+}
+
+}  // namespace weft::actors

@@ -1,0 +1,86 @@
+#include "apps/bench_pipeline/arm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace weft::apps {
+namespace {
+
+using mesh::Lowering;
+using mesh::Payload;
+using transfer::Strategy;
+
+void append_once(std::vector<Arm>& arms, const Arm& arm) {
+  if (std::find(arms.begin(), arms.end(), arm) == arms.end()) arms.push_back(arm);
+}
+
+void append_signals(std::vector<Arm>& arms, const std::vector<std::string>& schedules) {
+  for (const std::string& schedule : schedules)
+    append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes, Payload::kSignals});
+}
+
+}  // namespace
+
+std::string transfers_of(const Arm& arm) {
+  if (arm.is_signal()) return "signals only";
+  return arm.lowering == Lowering::kSafe ? "blocking" : "overlapped";
+}
+
+std::string schedule_of(const Arm& arm) {
+  return arm.memory_of.empty() ? arm.schedule : fmt::format("{} in {}'s memory", arm.schedule, arm.memory_of);
+}
+
+std::string to_string(const Arm& arm) {
+  const std::string early = arm.reductions == Reductions::kEarly ? ", early reductions" : "";
+  return arm.is_signal()
+             ? fmt::format("signals only, {}{}", schedule_of(arm), early)
+             : fmt::format("{}, {}, {}{}", transfer::to_string(arm.strategy), transfers_of(arm), schedule_of(arm), early);
+}
+
+std::string paper_name(const Arm& arm) {
+  if (arm.is_signal()) return arm.schedule == "eager-1f1b" ? "Signal" : "";
+  if (arm.lowering == Lowering::kSafe && arm.schedule == "1f1b") {
+    if (arm.strategy == Strategy::kSendRecv) return "Send/Recv";
+    if (arm.strategy == Strategy::kLocalAllgather) return "Alpa";
+    if (arm.strategy == Strategy::kBroadcast) return "Broadcast";
+  }
+  if (arm.lowering == Lowering::kLanes && arm.strategy == Strategy::kBroadcast) {
+    if (arm.schedule == "1f1b") return "Overlap";
+    if (arm.schedule == "eager-1f1b") return "AlpaComm";
+  }
+  return "";
+}
+
+Arm baseline_arm() { return {"1f1b", Strategy::kSendRecv, Lowering::kSafe}; }
+
+std::vector<Arm> bundled_arms(const std::vector<std::string>& schedules) {
+  std::vector<Arm> arms = {baseline_arm(),
+                           {"1f1b", Strategy::kLocalAllgather, Lowering::kSafe},
+                           {"1f1b", Strategy::kBroadcast, Lowering::kSafe},
+                           {"1f1b", Strategy::kBroadcast, Lowering::kLanes},
+                           {"eager-1f1b", Strategy::kBroadcast, Lowering::kLanes}};
+  for (const std::string& schedule : schedules) append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes});
+  append_signals(arms, schedules);
+  return arms;
+}
+
+std::vector<Arm> all_arms(const std::vector<std::string>& schedules) {
+  std::vector<Arm> arms;
+  for (const Strategy strategy : {Strategy::kSendRecv, Strategy::kLocalAllgather, Strategy::kBroadcast, Strategy::kWeft}) {
+    for (const Lowering lowering : {Lowering::kSafe, Lowering::kLanes}) {
+      for (const std::string& schedule : schedules) append_once(arms, {schedule, strategy, lowering});
+    }
+  }
+  append_signals(arms, schedules);
+  return arms;
+}
+
+std::vector<Arm> schedule_arms(const std::vector<std::string>& schedules) {
+  std::vector<Arm> arms = {baseline_arm()};
+  for (const std::string& schedule : schedules) append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes});
+  append_signals(arms, schedules);
+  return arms;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,208 @@
+#include "apps/bench_pipeline/pipeline_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "apps/bench_pipeline/workload_costs.h"
+#include "core/base/error.h"
+#include "core/base/statistics.h"
+#include "core/base/units.h"
+#include "mesh/search/search.h"
+#include "mesh/schedule/early_reductions.h"
+#include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/simulate.h"
+#include "mesh/costs/plan_costs.h"
+#include "mesh/costs/program_seconds.h"
+
+namespace weft::apps {
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+/// A schedule that was found must be so much faster than a named one.
+constexpr double kWorthwhile = 0.99;
+
+mesh::LayoutConfig with_links(mesh::LayoutConfig layout, const PipelineModel& model, std::uint64_t link_bits) {
+  if (link_bits == 0) return layout;
+  for (const auto& [host, devices] : hosts_of(model)) layout.links[host] = goodput(link_bits);
+  return layout;
+}
+
+mesh::GroupOptions group_options(const PipelineModel& model) {
+  mesh::GroupOptions options;
+  options.device = model.emulated ? mesh::DeviceKind::kEmulated : mesh::DeviceKind::kCpu;
+  // The links are shaped; arms must not differ by what was seen of them under the arms before.
+  options.follow_network = false;
+  return options;
+}
+
+PipelineModel prepared(PipelineModel model, std::uint64_t link_bits) {
+  model.layout = with_links(model.layout, model, link_bits);
+  return model;
+}
+
+std::uint64_t peak_bytes(const mesh::TrainingPlan& plan) {
+  std::uint64_t peak = 0;
+  for (const mesh::Program& program : plan.train.programs) {
+    std::uint64_t bytes = program.arena_bytes;
+    for (const mesh::Persistent& block : program.persistents) bytes += block.bytes;
+    peak = std::max(peak, bytes);
+  }
+  return peak;
+}
+
+/// Computing per mesh, of the one that computes most.
+double busiest(const mesh::StepResult& step, const std::vector<int>& mesh_of_stage) {
+  std::map<int, double> by_mesh;
+  for (const mesh::ActionTime& time : step.action_times)
+    by_mesh[mesh_of_stage.at(static_cast<std::size_t>(time.stage))] += time.seconds * time.count;
+  double most = 0;
+  for (const auto& [mesh, seconds] : by_mesh) most = std::max(most, seconds);
+  return most;
+}
+
+template <typename T, typename Get>
+double median_of(const std::vector<T>& items, Get&& get) {
+  std::vector<double> values;
+  for (const T& item : items) values.push_back(get(item));
+  return median(std::move(values));
+}
+
+}  // namespace
+
+PipelineRun::PipelineRun(TestCluster& cluster, const PipelineModel& model, Options options)
+    : model_(prepared(model, options.link_bits)),
+      options_(std::move(options)),
+      group_(cluster.cluster(), model_.layout, model_.graphs, model_.batches, group_options(model_)) {}
+
+mesh::LayoutConfig PipelineRun::layout_of(const Arm& arm) const {
+  mesh::LayoutConfig layout = model_.layout;
+  layout.resharding = arm.strategy;
+  layout.lowering = arm.lowering;
+  layout.payload = arm.payload;
+  return layout;
+}
+
+void PipelineRun::install(const Arm& arm, const mesh::Schedule& schedule) {
+  mesh::LayoutConfig layout = layout_of(arm);
+  layout.own_schedule = schedule;
+  group_.use_layout(layout);
+}
+
+std::vector<mesh::StepResult> PipelineRun::take_steps(int count) {
+  std::vector<mesh::StepResult> results;
+  for (int i = 0; i < count; ++i) {
+    if (options_.stop.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
+    mesh::StepRequest request;
+    request.program = "train";
+    request.step = ++step_;
+    request.optimizer.number = static_cast<std::int64_t>(step_);
+    request.optimizer.learning_rate = 1e-4;
+    request.optimizer.clip_norm = 1;
+    results.push_back(group_.run(request));
+  }
+  return results;
+}
+
+mesh::Schedule PipelineRun::named(const std::string& name, int microbatches) const {
+  const std::vector<int> mesh_of_stage = model_.layout.mesh_of_stage();
+  const int meshes = static_cast<int>(model_.layout.meshes.size());
+  return mesh::make_schedule({name, meshes, microbatches, static_cast<int>(mesh_of_stage.size()) / meshes, 0});
+}
+
+mesh::ScheduleCosts PipelineRun::costs_of(const mesh::TrainingPlan& plan) {
+  return model_.emulated ? emulated_costs(plan) : measured_costs(plan, measured());
+}
+
+const std::vector<mesh::ActionTime>& PipelineRun::measured() {
+  if (!measured_) {
+    // zb-h1 tells F, I and W apart.
+    const mesh::LayoutConfig before = group_.plan().layout;
+    install({"zb-h1", transfer::Strategy::kWeft, mesh::Lowering::kLanes, mesh::Payload::kSignals},
+            named("zb-h1", model_.layout.microbatches));
+    take_steps(1);
+    measured_ = take_steps(1).front().action_times;
+    group_.use_layout(before);
+  }
+  return *measured_;
+}
+
+double PipelineRun::slowest_stage_seconds() {
+  std::map<int, double> by_mesh;
+  for (const mesh::ActionTime& time : measured())
+    by_mesh[model_.layout.mesh_of_stage().at(static_cast<std::size_t>(time.stage))] += time.seconds;
+  double most = 0;
+  for (const auto& [mesh, seconds] : by_mesh) most = std::max(most, seconds);
+  return most;
+}
+
+mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
+  mesh::SearchRequest request;
+  request.actor_of_stage = model_.layout.mesh_of_stage();
+  request.microbatches = model_.layout.microbatches;
+  request.memory_of_actor.assign(model_.layout.meshes.size(), 0);
+  std::vector<std::string> names = arm.memory_of.empty() ? options_.schedules : std::vector{arm.memory_of};
+  std::erase(names, kAuto);
+  if (names.empty()) names.emplace_back("1f1b");
+  for (const std::string& name : names) {
+    const mesh::Schedule schedule = named(name, request.microbatches);
+    if (request.costs.stages.empty()) {
+      install(arm, schedule);
+      request.costs = costs_of(group_.plan());
+      request.simulation = mesh::plan_options(group_.plan());
+    }
+    const mesh::ScheduleSimulation one = simulate(schedule, request.costs, request.simulation);
+    for (std::size_t actor = 0; actor < one.actors.size(); ++actor)
+      request.memory_of_actor[actor] = std::max(request.memory_of_actor[actor], one.actors[actor].peak);
+  }
+  mesh::SearchResult found = search_schedule(request);
+  // A well-known order, unless there is something to gain: what the simulator does not know may cost as much.
+  for (const mesh::SearchCandidate& candidate : found.named) {
+    if (!candidate.fits || found.simulation.makespan < kWorthwhile * candidate.makespan) continue;
+    result.note = fmt::format("auto: {}", candidate.name);
+    return named(candidate.name, request.microbatches);
+  }
+  result.note = fmt::format("auto: improved from {}", found.from);
+  return std::move(found.schedule);
+}
+
+ArmResult PipelineRun::run(const Arm& arm) {
+  ArmResult result;
+  result.arm = arm;
+  mesh::Schedule schedule = arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
+  if (arm.reductions == Reductions::kEarly) {
+    schedule = mesh::with_early_reductions(std::move(schedule));
+    result.note = "early reductions";
+  }
+  if (!model_.emulated) measured();
+  install(arm, schedule);
+  result.predicted_seconds = model_.emulated ? emulated_step(group_.plan()) : measured_step(group_.plan(), measured());
+  result.peak_bytes = peak_bytes(group_.plan());
+  if (options_.link_bits > 0) result.link_seconds = mesh::busiest_link_seconds(group_.plan());
+  for (const auto& actions : schedule.actors) result.actions = std::max<std::int64_t>(result.actions, std::ssize(actions));
+  take_steps(1);
+  const std::vector<mesh::StepResult> steps = take_steps(options_.steps);
+  for (const mesh::StepResult& step : steps) result.seconds.push_back(step.seconds);
+  result.busiest_seconds =
+      median_of(steps, [&](const mesh::StepResult& step) { return busiest(step, model_.layout.mesh_of_stage()); });
+  result.hidden_share = median_of(steps, [](const mesh::StepResult& step) { return step.hidden_share(); });
+  if (options_.progress) {
+    options_.progress(fmt::format("{}, {}: {}, by the simulator {}", model_.name, to_string(arm), format_seconds(result.median()),
+                                  format_seconds(result.predicted_seconds)));
+  }
+  return result;
+}
+
+double PipelineRun::unavoidable_seconds() {
+  const bool one_stage = model_.layout.stages.size() == model_.layout.meshes.size();
+  const Arm arm{one_stage ? "1f1b" : model_.layout.schedule};
+  install(arm, named(arm.schedule, model_.layout.microbatches));
+  mesh::ScheduleCosts costs = costs_of(group_.plan());
+  const mesh::Schedule alone = named(arm.schedule, 1);
+  const double with = simulate(alone, costs).makespan;
+  for (mesh::EdgeCosts& edge : costs.edges) edge.forward = edge.backward = 0;
+  return with - simulate(alone, costs).makespan;
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/bench_reshard/reshard_host.h"
+#include "apps/test_cluster/test_cluster.h"
+
+namespace weft::apps {
+
+/// A ReshardHost on each host of a cluster. One thread at a time; borrows the cluster.
+class BenchCluster final {
+ public:
+  BenchCluster(TestCluster& cluster, std::size_t hosts);
+
+  actors::ActorRef<ReshardHost> host(std::size_t index) const {
+    return hosts_.at(index)->rank(0).within(std::chrono::minutes(5));
+  }
+  /// Starts a host's process anew, after it has died.
+  void restart(std::size_t index);
+  /// Nothing on loopback.
+  const TestHosts* test_hosts() const { return cluster_.test_hosts(); }
+  /// Of a host's interface.
+  std::string address(std::size_t host, std::size_t nic) const { return cluster_.address(host, nic); }
+
+ private:
+  TestCluster& cluster_;
+  /// A mesh each, so that the death of one leaves the others as they are.
+  std::vector<std::optional<actors::ActorMesh<ReshardHost>>> hosts_;
+};
+
+}  // namespace weft::apps

@@ -1,0 +1,149 @@
+#include "apps/cli/timeline_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+namespace weft::apps {
+namespace {
+
+using mesh::ActionKind;
+
+/// What fills an action's block, and the colours of its background.
+struct Look {
+  char fill;
+  const char* colour;
+};
+
+Look look_of(ActionKind kind, int chunk) {
+  switch (kind) {
+    case ActionKind::kForward: return {'-', chunk == 0 ? "\x1b[30;44m" : "\x1b[30;104m"};
+    case ActionKind::kBackward: return {'=', chunk == 0 ? "\x1b[30;42m" : "\x1b[30;102m"};
+    case ActionKind::kInputGrad: return {'~', chunk == 0 ? "\x1b[30;46m" : "\x1b[30;106m"};
+    case ActionKind::kWeightGrad: return {'.', chunk == 0 ? "\x1b[30;43m" : "\x1b[30;103m"};
+    default: return {'*', "\x1b[30;45m"};
+  }
+}
+
+const char* name_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward: return "forward";
+    case ActionKind::kBackward: return "backward";
+    case ActionKind::kInputGrad: return "input gradient";
+    case ActionKind::kWeightGrad: return "weight gradient";
+    default: return "other";
+  }
+}
+
+class Timeline {
+ public:
+  Timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, const TimelineStyle& style)
+      : one_(one), simulation_(simulation), style_(style) {
+    label_width_ = static_cast<int>(fmt::formatted_size("{}", simulation.actors.size() - 1)) + 2;
+    const int room = std::max(20, style.columns - label_width_ - 1);
+    // Whole columns per shortest action where there is room, so that equal actions look equal.
+    double shortest = simulation.makespan;
+    for (const auto& actor : simulation.actors) {
+      for (const auto& action : actor.actions) {
+        if (action.end > action.start) shortest = std::min(shortest, action.end - action.start);
+      }
+    }
+    const double fit = shortest > 0 ? room * shortest / simulation.makespan : 1;
+    const double columns = fit >= 1 ? std::min(4.0, std::floor(fit)) : fit;
+    scale_ = simulation.makespan > 0 ? columns / shortest : 0;
+    width_ = static_cast<int>(std::lround(simulation.makespan * scale_));
+  }
+
+  std::string draw() {
+    std::string text;
+    for (std::size_t actor = 0; actor < simulation_.actors.size(); ++actor) text += label(actor) + row(actor) + "\n";
+    if (!nameless_.empty()) text += legend();
+    const double peak = simulation_.peak();
+    if (peak <= 0) return text;
+    text += fmt::format("memory, of {:.6g}\n", peak);
+    for (std::size_t actor = 0; actor < simulation_.actors.size(); ++actor) {
+      text += label(actor) + memory(actor, peak) + fmt::format("  {:.6g}\n", simulation_.actors[actor].peak);
+    }
+    return text;
+  }
+
+ private:
+  int column(double time) const { return static_cast<int>(std::lround(time * scale_)); }
+  std::string label(std::size_t actor) const { return fmt::format("{:>{}}  ", actor, label_width_ - 2); }
+
+  /// Of the kinds whose letter did not fit everywhere.
+  std::string legend() const {
+    std::string text = "numbers: microbatches;";
+    for (const ActionKind kind : nameless_) {
+      const Look look = look_of(kind, 0);
+      const std::string block = std::string(to_string(kind).substr(0, 1)) + std::string(2, look.fill);
+      text += fmt::format(" {} {}{}", style_.colour ? look.colour + block + "\x1b[0m" : block, name_of(kind),
+                          kind == *nameless_.rbegin() ? "" : ",");
+    }
+    return text + "\n";
+  }
+
+  std::string row(std::size_t actor) {
+    std::string text;
+    int at = 0;
+    for (const mesh::SimulatedAction& one : simulation_.actors[actor].actions) {
+      const int from = std::max(at, column(one.start)), to = std::max(from, column(one.end));
+      text += std::string(static_cast<std::size_t>(from - at), ' ');
+      at = to;
+      const int chunk = one.action.stage / static_cast<int>(one_.schedule.actors.size());
+      const Look look = look_of(one.action.kind, chunk);
+      std::string block = fmt::format("{}{}", has_microbatch(one.action.kind) ? to_string(one.action.kind).substr(0, 1) : "*",
+                                      has_microbatch(one.action.kind) ? fmt::format("{}", one.action.microbatch) : "");
+      // Where letter and number do not fit, the fill or the colour tells the kind; in a single column the letter does.
+      const int room = to - from;
+      if (static_cast<int>(block.size()) >= room && has_microbatch(one.action.kind)) {
+        const std::string number = block.substr(1);
+        const int needed = static_cast<int>(number.size()) + (style_.colour ? 0 : 1);
+        block = room > 1 && needed <= room ? number : block.substr(0, 1);
+        nameless_.insert(one.action.kind);
+      }
+      block.resize(static_cast<std::size_t>(to - from), look.fill);
+      text += style_.colour ? look.colour + block + "\x1b[0m" : block;
+    }
+    return text + std::string(static_cast<std::size_t>(std::max(0, width_ - at)), ' ');
+  }
+
+  /// Most that is held in the time of each column.
+  std::string memory(std::size_t actor, double peak) const {
+    static constexpr const char* kLevels[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    const std::vector<MemoryLevel>& levels = simulation_.actors[actor].memory;
+    std::string text;
+    std::size_t next = 0;
+    double held = 0;
+    for (int at = 0; at < width_; ++at) {
+      double most = held;
+      for (; next < levels.size() && levels[next].time * scale_ < at + 1 - 1e-9; ++next) {
+        held = levels[next].held;
+        // What is given back as the column begins is not seen in it.
+        if (levels[next].time * scale_ <= at + 1e-9) most = held;
+        most = std::max(most, held);
+      }
+      text += kLevels[static_cast<std::size_t>(std::clamp(std::ceil(8 * most / peak - 1e-9), 0.0, 8.0))];
+    }
+    return text;
+  }
+
+  const ScheduleCase& one_;
+  const mesh::ScheduleSimulation& simulation_;
+  const TimelineStyle& style_;
+  int label_width_ = 3;
+  double scale_ = 1;  ///< Columns per unit of time.
+  int width_ = 0;
+  std::set<ActionKind> nameless_;  ///< Some of their blocks have no room for their letter.
+};
+
+}  // namespace
+
+std::string draw_timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, const TimelineStyle& style) {
+  return Timeline(one, simulation, style).draw();
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "apps/data/text_data_config.h"
+#include "apps/gpt/gpt_config.h"
+#include "apps/train/training_app.h"
+
+namespace weft::apps {
+
+/// Trains a GPT on text. Reads `model:`, `data:` and `sample:`.
+class GptApp final : public TrainingApp {
+ public:
+  std::string name() const override { return "gpt"; }
+  ModelDescription read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) override;
+  PreparedData prepare() override;
+  std::unique_ptr<mesh::BatchSource> open_batches(std::span<const std::byte> batches) const override;
+
+ private:
+  GptShape shape_;
+  TextDataConfig data_;
+  SampleConfig sample_;
+  std::uint64_t seed_ = 0;
+};
+
+}  // namespace weft::apps

@@ -1,0 +1,138 @@
+#include "apps/run_files/branch.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "apps/run_files/internal/checkpoint_files.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kBranchFile = "branch.json";
+
+/// branch.json: where the run whose checkpoints these are has gone on from.
+struct BranchRecord {
+  fs::path from;       ///< From the folder: "step-00000004", "../abandoned.1/checkpoints/step-00000008".
+  fs::path aside;      ///< Where the branch that was left went, from the folder; empty if nowhere.
+  bool begun = false;  ///< Everything has moved; before that, what lies in the folder may be of either branch.
+};
+
+bool has(const nlohmann::json& json, const char* key, bool (nlohmann::json::*is)() const noexcept) {
+  return json.is_object() && json.contains(key) && (json[key].*is)();
+}
+
+std::optional<BranchRecord> read_record(const fs::path& folder) {
+  std::ifstream in(folder / kBranchFile);
+  const auto json = nlohmann::json::parse(in, nullptr, false);
+  if (!has(json, "from", &nlohmann::json::is_string) || !has(json, "aside", &nlohmann::json::is_string) ||
+      !has(json, "begun", &nlohmann::json::is_boolean))
+    return std::nullopt;
+  return BranchRecord{json["from"].get<std::string>(), json["aside"].get<std::string>(), json["begun"].get<bool>()};
+}
+
+void write_record(const fs::path& folder, const BranchRecord& record) {
+  const nlohmann::ordered_json json = {{"from", record.from.string()}, {"aside", record.aside.string()}, {"begun", record.begun}};
+  replace_file(folder / kBranchFile, json.dump(2) + "\n");
+}
+
+/// Checkpoints in `folder` that do not lead to `from`.
+std::vector<fs::path> left_behind(const fs::path& folder, const fs::path& from) {
+  std::vector<fs::path> ancestors = {from};
+  for (auto parent = parent_of(from); parent;) {
+    std::optional<fs::path> found;
+    for (const fs::path& place : {folder, from.parent_path()}) {
+      const fs::path candidate = place / checkpoint_name(parent->step);
+      if (is_complete(candidate) && identify(candidate) == *parent) found = candidate;
+    }
+    if (!found) break;  // Removed as old, or in another run's folder.
+    ancestors.push_back(*found);
+    parent = parent_of(*found);
+  }
+  const std::int64_t oldest = step_of(ancestors.back());
+  const bool same_folder = from.parent_path() == folder;
+  std::vector<fs::path> others;
+  for (const fs::path& checkpoint : checkpoints_in(folder)) {
+    // Older ones than are known by name belong to the checkpoint that lies beside them.
+    if (same_folder && step_of(checkpoint) < oldest) continue;
+    if (std::ranges::find(ancestors, checkpoint) == ancestors.end()) others.push_back(checkpoint);
+  }
+  return others;
+}
+
+/// For people; find_checkpoint() does without it.
+void point_latest_at(const fs::path& folder, const fs::path& from) {
+  fs::remove(folder / kLatestLink);
+  if (from.parent_path() == folder) fs::create_symlink(from.filename(), folder / kLatestLink);
+}
+
+}  // namespace
+
+ParentCheckpoint identify(const fs::path& checkpoint) {
+  return {step_of(checkpoint), sha256_file(checkpoint / kDescriptionFile)};
+}
+
+std::optional<ParentCheckpoint> parent_of(const fs::path& checkpoint) {
+  std::ifstream in(checkpoint / kDescriptionFile);
+  const auto json = nlohmann::json::parse(in, nullptr, false);
+  if (!has(json, "parent", &nlohmann::json::is_object)) return std::nullopt;
+  const auto& parent = json["parent"];
+  if (!has(parent, "step", &nlohmann::json::is_number_integer) || !has(parent, "sha256", &nlohmann::json::is_string))
+    return std::nullopt;
+  return ParentCheckpoint{parent["step"].get<std::int64_t>(), parent["sha256"].get<std::string>()};
+}
+
+std::optional<fs::path> begin_branch(const BranchMove& move) {
+  const auto done = [&](std::string_view point) {
+    if (move.progress) move.progress(point);
+  };
+  try {
+    const fs::path folder = fs::canonical(move.folder), from = fs::canonical(move.from);
+    BranchRecord record{from.lexically_relative(folder), {}, false};
+    const auto earlier = read_record(folder);
+    const bool goes_on = earlier && !earlier->begun && earlier->from == record.from && !earlier->aside.empty();
+    const bool moves = goes_on || move.metrics_differ || !left_behind(folder, from).empty();
+    const fs::path aside = goes_on ? (folder / earlier->aside).lexically_normal() : fs::weakly_canonical(move.aside);
+    if (moves) record.aside = aside.lexically_relative(folder);
+    write_record(folder, record);
+    done("intent written");
+    if (moves) {
+      fs::create_directories(aside / folder.filename());
+      flush_to_disk(aside.parent_path());
+      done("folder created");
+      if (move.keep_metrics && move.metrics_differ) move.keep_metrics(aside);
+      done("metrics kept");
+      for (const fs::path& checkpoint : left_behind(folder, from)) {
+        fs::rename(checkpoint, aside / folder.filename() / checkpoint.filename());
+        done("checkpoint moved");
+      }
+      point_latest_at(folder, from);
+      flush_to_disk(aside / folder.filename());
+      flush_to_disk(folder);
+    }
+    if (move.take_over_metrics) move.take_over_metrics();
+    done("metrics taken over");
+    record.begun = true;
+    write_record(folder, record);
+    done("branch begun");
+    return moves ? std::optional(aside) : std::nullopt;
+  } catch (const fs::filesystem_error& error) {
+    throw_error(ErrorCode::kUnavailable, "cannot move the branch that this run leaves from {} to {}: {}", move.folder.string(),
+                move.aside.string(), error.code().message());
+  }
+}
+
+std::optional<fs::path> head_of_branch(const fs::path& folder) {
+  const std::vector<fs::path> all = checkpoints_in(folder);
+  const auto record = read_record(folder);
+  const fs::path from = record ? folder / record->from : fs::path();
+  if (record && is_complete(from) && (!record->begun || all.empty() || step_of(all.back()) < step_of(from))) return from;
+  if (all.empty()) return std::nullopt;
+  return all.back();
+}
+
+}  // namespace weft::apps

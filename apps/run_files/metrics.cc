@@ -1,0 +1,158 @@
+#include "apps/run_files/metrics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kPerSecond = "_per_second";
+
+/// JSON has no NaN and no infinity; a loss that diverged is null, and comes back as NaN.
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+double number_or_nan(const Json& json) { return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>(); }
+
+StepMetrics parse(const Json& json) {
+  StepMetrics m;
+  m.step = json.at("step");
+  m.loss = number_or_nan(json.at("loss"));
+  m.grad_norm = number_or_nan(json.at("grad_norm"));
+  m.learning_rate = json.at("learning_rate");
+  m.seconds = json.at("seconds");
+  for (const auto& [key, value] : json.items()) {
+    if (!key.ends_with(kPerSecond)) continue;
+    m.unit = key.substr(0, key.size() - kPerSecond.size());
+    m.units_per_second = number_or_nan(value);
+  }
+  m.transfer_seconds = json.at("transfer_seconds");
+  m.exposed_transfer_seconds = json.at("exposed_transfer_seconds");
+  m.resharded_bytes = json.at("resharded_bytes");
+  m.update_skipped = json.value("update_skipped", false);
+  m.checkpoint_seconds = json.value("checkpoint_seconds", 0.0);
+  if (json.contains("validation_loss")) m.validation_loss = number_or_nan(json["validation_loss"]);
+  return m;
+}
+
+void write_fully(int fd, const std::string& text, const fs::path& path) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+void flush_fully(int fd, const fs::path& path) {
+  if (::fsync(fd) != 0)
+    throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(), std::strerror(errno));
+}
+
+}  // namespace
+
+std::string to_json_line(const StepMetrics& m) {
+  Json json = {{"step", m.step},
+               {"loss", finite_or_null(m.loss)},
+               {m.unit + std::string(kPerSecond), finite_or_null(m.units_per_second)},
+               {"grad_norm", finite_or_null(m.grad_norm)},
+               {"learning_rate", m.learning_rate},
+               {"seconds", m.seconds},
+               {"transfer_seconds", m.transfer_seconds},
+               {"exposed_transfer_seconds", m.exposed_transfer_seconds},
+               {"resharded_bytes", m.resharded_bytes}};
+  if (m.update_skipped) json["update_skipped"] = true;
+  if (m.checkpoint_seconds > 0) json["checkpoint_seconds"] = m.checkpoint_seconds;
+  if (m.validation_loss) json["validation_loss"] = finite_or_null(*m.validation_loss);
+  return json.dump();
+}
+
+std::vector<StepMetrics> read_metrics(const fs::path& path) {
+  std::vector<StepMetrics> steps;
+  std::ifstream in(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  int line = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;  // cut off by a crash
+    ++line;
+    try {
+      steps.push_back(
+          parse(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end))));
+    } catch (const nlohmann::json::exception& error) {
+      throw_error(ErrorCode::kDataLoss, "{}:{} is damaged: {}", path.string(), line, error.what());
+    }
+    begin = end + 1;
+  }
+  return steps;
+}
+
+MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done) : path_(std::move(path)), steps_(read_metrics(path_)) {
+  std::erase_if(steps_, [&](const StepMetrics& m) { return m.step > steps_done; });
+  // What is kept goes to another file first, so that a crash here loses no line.
+  fs::path temporary = path_;
+  temporary += ".new";
+  fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  std::string text;
+  for (const StepMetrics& m : steps_) text += to_json_line(m) + "\n";
+  try {
+    write_fully(fd_, text, temporary);
+    flush_fully(fd_, temporary);
+    fs::rename(temporary, path_);
+    size_ = static_cast<std::int64_t>(text.size());
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+void copy_metrics(const fs::path& from, const fs::path& to) {
+  std::ifstream in(from, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  fs::path temporary = to;
+  temporary += ".new";
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  try {
+    write_fully(fd, text, temporary);
+    flush_fully(fd, temporary);
+    fs::rename(temporary, to);
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
+  ::close(fd);
+}
+
+void MetricsFile::flush() { flush_fully(fd_, path_); }
+
+MetricsFile::~MetricsFile() { ::close(fd_); }
+
+void MetricsFile::append(const StepMetrics& metrics) {
+  steps_.push_back(metrics);
+  unwritten_ += to_json_line(metrics) + "\n";
+  try {
+    write_fully(fd_, unwritten_, path_);
+  } catch (...) {
+    [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);  // half a line, which the next one would be glued to
+    throw;
+  }
+  size_ += static_cast<std::int64_t>(unwritten_.size());
+  unwritten_.clear();
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,111 @@
+#include "apps/run_files/svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+#include "core/base/error.h"
+
+namespace weft::apps {
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (char c : text) switch (c) {
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      case '"': result += "&quot;"; break;
+      default: result += c;
+    }
+  return result;
+}
+
+/// At most two decimals, none that are zero: files stay small.
+std::string coordinate(double value) {
+  std::string text = fmt::format("{:.2f}", value);
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+}  // namespace
+
+Svg::Svg(double width, double height) : width_(width), height_(height) {}
+
+void Svg::rect(double x, double y, double width, double height, SvgStyle style, std::string_view tooltip) {
+  body_ += fmt::format("<rect x='{}' y='{}' width='{}' height='{}' {}", coordinate(x), coordinate(y), coordinate(width),
+                       coordinate(height), style);
+  body_ += tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tooltip));
+}
+
+void Svg::line(double x1, double y1, double x2, double y2, SvgStyle style) {
+  body_ += fmt::format("<line x1='{}' y1='{}' x2='{}' y2='{}' {}/>\n", coordinate(x1), coordinate(y1), coordinate(x2),
+                       coordinate(y2), style);
+}
+
+void Svg::polyline(const std::vector<std::pair<double, double>>& points, SvgStyle style) {
+  body_ += "<polyline points='";
+  for (const auto& [x, y] : points) body_ += coordinate(x) + "," + coordinate(y) + " ";
+  body_ += fmt::format("' fill='none' {}/>\n", style);
+}
+
+void Svg::circle(double x, double y, double radius, SvgStyle style) {
+  body_ += fmt::format("<circle cx='{}' cy='{}' r='{}' {}/>\n", coordinate(x), coordinate(y), coordinate(radius), style);
+}
+
+void Svg::text(double x, double y, std::string_view text, Anchor anchor, SvgStyle style) {
+  constexpr const char* kAnchors[] = {"start", "middle", "end"};
+  body_ += fmt::format("<text x='{}' y='{}' text-anchor='{}' {}>{}</text>\n", coordinate(x), coordinate(y),
+                       kAnchors[static_cast<int>(anchor)], style, escaped(text));
+}
+
+void Svg::definitions(std::string_view elements) { body_ += fmt::format("<defs>{}</defs>\n", elements); }
+
+std::string Svg::str() const {
+  return fmt::format(
+      "<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' viewBox='0 0 {0} {1}' "
+      "font-family='system-ui, -apple-system, \"DejaVu Sans\", Helvetica, Arial, sans-serif' font-size='12' "
+      "fill='#24292f'>\n"
+      "<rect width='{0}' height='{1}' fill='white'/>\n{2}</svg>\n",
+      coordinate(width_), coordinate(height_), body_);
+}
+
+void Svg::write(const std::filesystem::path& path) const {
+  std::ofstream out(path);
+  out << str();
+  out.close();
+  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+}
+
+namespace {
+
+double round_spacing(double span, int count) {
+  const double raw = span / std::max(1, count);
+  const double power = std::pow(10.0, std::floor(std::log10(raw)));
+  for (double factor : {1.0, 2.0, 2.5, 5.0})
+    if (factor * power >= raw * 0.999) return factor * power;
+  return 10 * power;
+}
+
+}  // namespace
+
+std::vector<double> round_ticks(double low, double high, int count) {
+  if (!(high > low)) return {low};
+  const double spacing = round_spacing(high - low, count);
+  std::vector<double> ticks;
+  for (double i = std::ceil(low / spacing - 1e-9); i * spacing <= high + spacing * 1e-9; ++i) ticks.push_back(i * spacing);
+  return ticks;
+}
+
+std::string tick_label(double value, double spacing) {
+  int digits = 0;
+  for (double s = spacing; digits < 6 && std::abs(s - std::round(s)) > 1e-6; s *= 10) ++digits;
+  return fmt::format("{:.{}f}", value == 0 ? 0.0 : value, digits);
+}
+
+}  // namespace weft::apps

@@ -1,0 +1,28 @@
+#include "apps/u_transformer/u_transformer_config.h"
+
+#include "apps/train/precision.h"
+#include "core/base/error.h"
+
+namespace weft::apps {
+
+UTransformerShape parse_u_transformer(const ConfigNode& node) {
+  UTransformerShape shape;
+  node.require("height", shape.height, {.min = 8, .max = 4096});
+  node.require("width", shape.width, {.min = 8, .max = 4096});
+  node.require("levels", shape.levels, {.min = 1, .max = 8});
+  node.require("channels", shape.channels, {.min = 1, .max = 4096});
+  node.read("group_size", shape.group_size, {.min = 1, .max = 4096});
+  node.read("head_dim", shape.head_dim, {.min = 1, .max = 4096});
+  shape.attended_skips = shape.levels;
+  node.read("attended_skips", shape.attended_skips, {.min = 0, .max = 8});
+  read_precision(node, shape.precision);
+  node.finish();
+  try {
+    u_transformer_graph(shape, 1.0);  // whether the sizes fit each other, the graph knows
+  } catch (const Error& error) {
+    node.fail(error.message());
+  }
+  return shape;
+}
+
+}  // namespace weft::apps

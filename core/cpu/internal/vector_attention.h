@@ -1,0 +1,153 @@
+#pragma once
+
+// Attention of one head, in groups of kTileRows rows (vector_matmul.h). Where it is causal, a group of queries sees the keys up
+// to its own end, so that of the square of scores little more than the lower half is computed; else all of it is:
+//
+//             keys
+//          +--+--+--+--+       forward:  P = softmax(scale Q K^T); Y = P V
+//  queries |x |  |  |  |       backward: P = exp(scale Q K^T - statistics); dP = dY V^T; dS = scale P (dP - rowsum(Y dY));
+//          |x |x |  |  |                 dQ = dS K, by group of queries; then by group of keys, over all queries that see it:
+//          |x |x |x |  |                 dK = dS^T Q, dV = P^T dY
+//          |x |x |x |x |
+//          +--+--+--+--+
+//
+// Many queries go in blocks of kQueryBlock, the last block first: it sees all keys, writes dK and dV, and the others add.
+#include "core/cpu/internal/vector_kernels.h"
+#include "core/cpu/internal/vector_matmul.h"
+#include "core/cpu/internal/vector_softmax.h"
+#include "core/cpu/internal/vector_transpose.h"
+
+namespace weft::WEFT_VECTOR_NAMESPACE {
+namespace {
+
+constexpr std::int64_t kQueryBlock = std::int64_t{64} * kTileRows;
+
+/// Distance between rows of scores: all keys rounded up to vectors, and a bit more so that rows do not fall on the same cache
+/// sets.
+WEFT_INLINE std::int64_t score_row(std::int64_t keys) { return (keys + 15) / 16 * 16 + 16; }
+
+WEFT_INLINE std::int64_t round_up_to_lanes(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+/// Row r of `rows` has `first` + r * step valid scores of `columns`, whole vectors. Those become exp(scale * (x - max)), the rest
+/// 0. inverse_sums[r] = 1 / their sum, statistics[r] = log sum exp(scale * x).
+void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first, std::int64_t step, float scale,
+                float* inverse_sums, float* statistics) {
+  for (int r = 0; r < rows; ++r, x += row) {
+    const std::int64_t valid = first + r * step;
+    Vector top = broadcast(kLowest);
+    for (std::int64_t c = 0; c < columns; c += kLanes) top = max(top, first_lanes(load(x + c), valid - c, kLowest));
+    const float maximum = max_lanes(top);
+    Vector sum{};
+    for (std::int64_t c = 0; c < columns; c += kLanes) {
+      const Vector e = first_lanes(exp((load(x + c) - maximum) * scale), valid - c, 0);
+      store(x + c, e);
+      sum += e;
+    }
+    const float total = sum_lanes(sum);
+    inverse_sums[r] = 1.0f / total;
+    statistics[r] = maximum * scale + __builtin_logf(total);
+  }
+}
+
+/// The same with the statistics known: x = exp(scale * x - statistics[r]), which are probabilities.
+void masked_probabilities(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first, std::int64_t step,
+                          float scale, const float* statistics) {
+  for (int r = 0; r < rows; ++r, x += row) {
+    const std::int64_t valid = first + r * step;
+    for (std::int64_t c = 0; c < columns; c += kLanes) {
+      store(x + c, first_lanes(exp(load(x + c) * scale - statistics[r]), valid - c, 0));
+    }
+  }
+}
+
+/// q . k of `rows` queries from `first` on and of the first `columns` keys.
+WEFT_INLINE void scores(const AttentionHead& h, const float* keys, std::int64_t row, std::int64_t first, int rows,
+                        std::int64_t columns, float* p) {
+  matmul_rows(rows, columns, h.head_dim, {h.q + first * h.q_row, h.q_row, 1}, keys, row, p, row, false);
+}
+
+float dot(const float* a, const float* b, std::int64_t size) {
+  Vector sum{};
+  for_vectors(size, [&](std::int64_t c, std::int64_t n) { sum += load_up_to(a + c, n) * load_up_to(b + c, n); });
+  return sum_lanes(sum);
+}
+
+void scale_rows(float* x, std::int64_t row, int rows, std::int64_t columns, const float* factors) {
+  for (int r = 0; r < rows; ++r) {
+    float* xr = x + r * row;
+    for_vectors(columns, [&](std::int64_t c, std::int64_t n) { store_up_to(xr + c, load_up_to(xr + c, n) * factors[r], n); });
+  }
+}
+
+/// dp = scale * p * (dp - the row's delta). `columns` are whole vectors.
+void softmax_grad(const float* p, float* dp, std::int64_t row, int rows, std::int64_t columns, const float* deltas, float scale) {
+  for (int r = 0; r < rows; ++r, p += row, dp += row) {
+    for (std::int64_t c = 0; c < columns; c += kLanes) store(dp + c, load(p + c) * scale * (load(dp + c) - deltas[r]));
+  }
+}
+
+void attention_head(const AttentionHead& h) {
+  const std::int64_t row = score_row(h.keys);
+  float* keys = h.workspace;  // K^T
+  float* p = keys + h.head_dim * row;
+  transpose(h.k, h.kv_row, h.keys, h.head_dim, keys, row);
+  for (std::int64_t first = 0; first < h.queries; first += kTileRows) {
+    const std::int64_t last = smaller(first + kTileRows, h.queries), end = h.causal ? last : h.keys;
+    const int rows = static_cast<int>(last - first);
+    const std::int64_t columns = round_up_to_lanes(end);
+    float inverse_sums[kTileRows];
+    scores(h, keys, row, first, rows, columns, p);
+    masked_exp(p, row, rows, columns, h.causal ? first + 1 : h.keys, h.causal ? 1 : 0, h.scale, inverse_sums,
+               h.statistics + first);
+    matmul_rows(rows, h.head_dim, end, {p, row, 1}, h.v, h.kv_row, h.y + first * h.y_row, h.y_row, false);
+    scale_rows(h.y + first * h.y_row, h.y_row, rows, h.head_dim, inverse_sums);
+  }
+}
+
+void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
+  const std::int64_t row = score_row(h.keys);
+  float* keys = h.workspace;                // K^T
+  float* values = keys + h.head_dim * row;  // V^T
+  float* p = values + h.head_dim * row;     // of one query block
+  float* ds = p + smaller(kQueryBlock, h.queries) * row;
+  transpose(h.k, h.kv_row, h.keys, h.head_dim, keys, row);
+  transpose(h.v, h.kv_row, h.keys, h.head_dim, values, row);
+  const std::int64_t last_block = (h.queries - 1) / kQueryBlock * kQueryBlock;
+  for (std::int64_t block = last_block; block >= 0; block -= kQueryBlock) {
+    const std::int64_t block_end = smaller(block + kQueryBlock, h.queries);
+    for (std::int64_t first = block; first < block_end; first += kTileRows) {
+      const std::int64_t last = smaller(first + kTileRows, block_end), end = h.causal ? last : h.keys;
+      const std::int64_t columns = round_up_to_lanes(end);
+      const int rows = static_cast<int>(last - first);
+      float* p_rows = p + (first - block) * row;
+      float* ds_rows = ds + (first - block) * row;
+      float deltas[kTileRows];
+      for (int r = 0; r < rows; ++r) deltas[r] = dot(d.y + (first + r) * h.y_row, d.dy + (first + r) * h.y_row, h.head_dim);
+      scores(h, keys, row, first, rows, columns, p_rows);
+      masked_probabilities(p_rows, row, rows, columns, h.causal ? first + 1 : h.keys, h.causal ? 1 : 0, h.scale,
+                           d.statistics + first);
+      matmul_rows(rows, columns, h.head_dim, {d.dy + first * h.y_row, h.y_row, 1}, values, row, ds_rows, row, false);
+      softmax_grad(p_rows, ds_rows, row, rows, columns, deltas, h.scale);
+      matmul_rows(rows, h.head_dim, end, {ds_rows, row, 1}, h.k, h.kv_row, d.dq + first * h.q_row, h.q_row, false);
+    }
+    const bool accumulate = block != last_block;
+    const std::int64_t seen = h.causal ? block_end : h.keys;
+    for (std::int64_t key = 0; key < seen; key += kTileRows) {
+      const int rows = static_cast<int>(smaller(kTileRows, seen - key));
+      // The first query that sees this group, or a masked one of its group.
+      const std::int64_t from = h.causal && key > block ? key : block;
+      const std::int64_t depth = block_end - from, at = (from - block) * row + key;
+      matmul_rows(rows, h.head_dim, depth, {p + at, 1, row}, d.dy + from * h.y_row, h.y_row, d.dv + key * h.kv_row, h.kv_row,
+                  accumulate);
+      matmul_rows(rows, h.head_dim, depth, {ds + at, 1, row}, h.q + from * h.q_row, h.q_row, d.dk + key * h.kv_row, h.kv_row,
+                  accumulate);
+    }
+  }
+}
+
+std::int64_t attention_workspace(std::int64_t queries, std::int64_t keys, std::int64_t head_dim) {
+  return score_row(keys) * (2 * head_dim + 2 * smaller(kQueryBlock, queries) + kTileRows);
+}
+
+}  // namespace
+}  // namespace weft::WEFT_VECTOR_NAMESPACE

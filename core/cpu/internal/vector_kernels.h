@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/cpu/instruction_set.h"
+
+namespace weft {
+
+/// Constants of an AdamW step, as the inner loop wants them.
+struct AdamWConstants {
+  float gradient_scale, beta1, beta2, one_minus_beta1, one_minus_beta2;
+  float step_size;                ///< learning_rate / (1 - beta1^step)
+  float inverse_root_correction;  ///< 1 / sqrt(1 - beta2^step)
+  float epsilon, decay;           ///< decay = learning_rate * weight_decay
+};
+
+/// One head of one batch entry: where its q, k, v and y lie. Rows are head_dim floats long and so many floats apart.
+struct AttentionHead {
+  const float *q, *k, *v;
+  float* y;           ///< Written, as
+  float* statistics;  ///< log sum exp(scale * q . k) of every query; the gradient has its own.
+  std::int64_t q_row, kv_row, y_row;
+  std::int64_t queries, keys, head_dim;
+  bool causal;  ///< Query i sees keys 0 to i only; there are as many queries as keys.
+  float scale;
+  float* workspace;
+};
+
+/// The gradient's other addresses; rows are apart as those of q, k, v and y.
+struct AttentionHeadGrad {
+  const float *y, *statistics, *dy;
+  float *dq, *dk, *dv;
+};
+
+/// One sample of a group norm.
+struct GroupNormSample {
+  const float* x;  ///< [positions, channels]
+  std::int64_t positions, channels, group_size;
+  float epsilon;
+  float* workspace;
+};
+constexpr std::int64_t kGroupNormRows = 5;
+
+/// Kernels over dense rows of floats, one set per instruction set. Where `accumulate` is given, results are
+/// added to what is there. Sums run in a fixed order that depends on sizes alone.
+struct VectorKernels {
+  /// y[r,c] = a[r,c] + b[c]
+  void (*add_row)(const float* a, const float* b, float* y, std::int64_t rows, std::int64_t columns);
+  /// y[c] = sum over r of x[r,c]
+  void (*sum_rows)(const float* x, std::int64_t rows, std::int64_t columns, float* y, bool accumulate);
+  void (*gelu)(const float* x, float* y, std::int64_t size);
+  void (*gelu_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
+  /// silu(x) = x * sigmoid(x)
+  void (*silu)(const float* x, float* y, std::int64_t size);
+  void (*silu_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
+  void (*sigmoid)(const float* x, float* y, std::int64_t size);
+  void (*sigmoid_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
+  void (*multiply)(const float* a, const float* b, float* y, std::int64_t size);
+  /// Group norm of one sample x[positions, channels], and its gradients; dgamma and dbeta are added to. The workspace has
+  /// kGroupNormRows * channels floats.
+  void (*group_norm)(const GroupNormSample& sample, const float* gamma, const float* beta, float* y);
+  void (*group_norm_input_grad)(const GroupNormSample& sample, const float* gamma, const float* dy, float* dx);
+  void (*group_norm_weight_grad)(const GroupNormSample& sample, const float* dy, float* dgamma, float* dbeta);
+  /// One row of pixels of the small side: dx[j,c] = sum of the factor by factor pixels of dy, whose rows are `dy_row` floats
+  /// apart.
+  void (*sum_squares_of_pixels)(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width, std::int64_t channels,
+                                std::int64_t factor);
+  void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* y, std::int64_t rows, std::int64_t columns,
+                     float epsilon);
+  void (*layer_norm_input_grad)(const float* x, const float* gamma, const float* dy, float* dx, std::int64_t rows,
+                                std::int64_t columns, float epsilon);
+  void (*layer_norm_weight_grad)(const float* x, const float* dy, float* dgamma, float* dbeta, std::int64_t rows,
+                                 std::int64_t columns, float epsilon);
+  /// Attention of one head, and its gradient.
+  void (*attention_head)(const AttentionHead& head);
+  void (*attention_head_grad)(const AttentionHead& head, const AttentionHeadGrad& gradient);
+  /// Floats that either needs as workspace.
+  std::int64_t (*attention_workspace)(std::int64_t queries, std::int64_t keys, std::int64_t head_dim);
+  /// Sum over rows, in order, of weights[r] * (logsumexp(x[r]) - x[r, targets[r]]); null weights are all 1.
+  double (*cross_entropy)(const float* x, const std::int32_t* targets, const float* weights, std::int64_t rows,
+                          std::int64_t columns);
+  /// dx[r] = scale * weights[r] * (softmax(x[r]) - onehot(targets[r])); dx may be x.
+  void (*cross_entropy_grad)(const float* x, const std::int32_t* targets, const float* weights, float* dx, std::int64_t rows,
+                             std::int64_t columns, float scale);
+  /// Sum of (a[i] - b[i])^2, in double in a fixed order.
+  double (*squared_error)(const float* a, const float* b, std::int64_t size);
+  /// y[i] = scale * (a[i] - b[i]); y may be a.
+  void (*scaled_difference)(const float* a, const float* b, float* y, std::int64_t size, float scale);
+  void (*adamw)(const AdamWConstants& constants, const float* gradients, float* parameters, float* first_moment,
+                float* second_moment, std::int64_t size);
+  double (*sum_of_squares)(const float* x, std::int64_t size);
+};
+
+/// The kernels for an instruction set that this CPU has. Where the program was built for another
+/// architecture, the baseline.
+const VectorKernels& vector_kernels(InstructionSet set);
+
+}  // namespace weft

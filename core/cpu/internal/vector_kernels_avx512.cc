@@ -1,0 +1,6 @@
+// The vector kernels for AVX-512. core/CMakeLists.txt gives this file its compiler flags.
+#if defined(__x86_64__)
+#define WEFT_VECTOR_NAMESPACE avx512
+#define WEFT_VECTOR_FLOATS 16
+#include "core/cpu/internal/vector_kernels_body.h"
+#endif

@@ -1,0 +1,199 @@
+#include "core/cuda/cuda_kernels.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/cuda/internal/cublaslt_products.h"
+#include "core/cuda/internal/cuda_check.h"
+#include "core/cuda/internal/cudnn_graphs.h"
+#include "core/cuda/internal/op_run.h"
+
+namespace weft {
+namespace {
+
+/// Memory for one op at a time: one block that has grown to what any op so far needed. What does not fit is allocated beside it
+/// in the stream's order and freed behind the op, so that a recorded graph frees what it allocates, and the block grows. While
+/// the stream records, it stays as it is; and one whose address graphs have is kept until the end.
+class WorkSpace {
+ public:
+  WorkSpace() = default;
+  WorkSpace(const WorkSpace&) = delete;
+  WorkSpace& operator=(const WorkSpace&) = delete;
+  ~WorkSpace() {
+    for (void* const block : kept_) cudaFree(block);
+    cudaFree(block_);
+  }
+
+  void* allocate(std::size_t bytes, cudaStream_t stream) {
+    bytes = (bytes + 255) / 256 * 256;
+    void* result = nullptr;
+    if (used_ + bytes <= size_) {
+      result = static_cast<std::byte*>(block_) + used_;
+    } else {
+      cuda::check_cuda(cudaMallocAsync(&result, bytes, stream), "allocating work space");
+      beside_.push_back(result);
+    }
+    used_ += bytes;
+    wanted_ = std::max(wanted_, used_);
+    return result;
+  }
+
+  /// What was allocated is free again for work queued from now on.
+  void end_op(cudaStream_t stream) {
+    const bool used = used_ > 0;
+    used_ = 0;
+    while (!beside_.empty()) {
+      void* const block = beside_.back();
+      beside_.pop_back();
+      cuda::check_cuda(cudaFreeAsync(block, stream), "freeing work space");
+    }
+    if (!used) return;
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    cuda::check_cuda(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+    if (capture != cudaStreamCaptureStatusNone) {
+      recorded_ = true;
+    } else if (wanted_ > size_) {
+      grow(stream);
+    }
+  }
+
+  /// As end_op, where queueing failed: what was allocated for a graph that is not made has no address to be freed by.
+  void abandon_op(cudaStream_t stream) noexcept {
+    used_ = 0;
+    for (void* const block : beside_) cudaFreeAsync(block, stream);
+    beside_.clear();
+    cudaGetLastError();
+  }
+
+ private:
+  void grow(cudaStream_t stream) {
+    if (recorded_) {
+      kept_.push_back(block_);
+    } else if (block_ != nullptr) {
+      cuda::check_cuda(cudaFreeAsync(block_, stream), "freeing work space");
+    }
+    block_ = nullptr;
+    size_ = 0;
+    recorded_ = false;
+    cuda::check_cuda(cudaMallocAsync(&block_, wanted_, stream), "allocating work space");
+    size_ = wanted_;
+  }
+
+  void* block_ = nullptr;
+  std::size_t size_ = 0, used_ = 0, wanted_ = 0;
+  bool recorded_ = false;  ///< Whether a graph may have block_'s address.
+  std::vector<void*> beside_, kept_;
+};
+
+int current_device() {
+  int device = 0;
+  cuda::check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
+}  // namespace
+
+class CudaKernels::Impl final : public cuda::Backend {
+ public:
+  explicit Impl(const CudaKernelsOptions& options)
+      : products_(options.tf32, options.note), graphs_(options.deterministic, options.note) {
+    int bytes = 0;
+    cuda::check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
+                     "cudaDeviceGetAttribute");
+    shared_memory_ = static_cast<std::size_t>(bytes);
+    void* fault = nullptr;
+    cuda::check_cuda(cudaHostAlloc(&fault, sizeof(std::uint64_t), cudaHostAllocMapped), "cudaHostAlloc");
+    fault_ = static_cast<cuda::Fault*>(fault);
+    *fault_ = 0;
+  }
+  ~Impl() override { cudaFreeHost(const_cast<std::uint64_t*>(fault_)); }
+
+  /// Queues an op, which may allocate.
+  template <typename QueueOp>
+  void queue(cudaStream_t stream, const QueueOp& queue_op) {
+    stream_ = stream;
+    try {
+      queue_op();
+      work_space_.end_op(stream);
+    } catch (...) {
+      work_space_.abandon_op(stream);
+      throw;
+    }
+  }
+
+  cuda::StreamHandle stream() const override { return stream_; }
+  void* allocate(std::size_t bytes) override { return work_space_.allocate(bytes, stream_); }
+  cuda::Fault* fault() const override { return fault_; }
+  std::size_t shared_memory() const override { return shared_memory_; }
+  void fill_zero(void* memory, std::size_t bytes) override {
+    cuda::check_cuda(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
+  }
+  void multiply(const cuda::MatrixProduct& product) override {
+    if (!products_.multiply(product, stream_)) cuda::matrix_product(stream_, product);
+  }
+  bool multiply_fused(const cuda::MatrixProduct& product) override { return products_.multiply(product, stream_); }
+  bool convolve(const cuda::Convolution& convolution) override { return graphs_.convolve(*this, convolution); }
+  bool attend(DType type, const cuda::Attention& shape, const void* q, const void* k, const void* v, void* y,
+              float* statistics) override {
+    return graphs_.attend(*this, type, shape, q, k, v, y, statistics);
+  }
+  bool attend_grad(DType type, const cuda::Attention& shape, const cuda::AttentionGradTensors& tensors) override {
+    return graphs_.attend_grad(*this, type, shape, tensors);
+  }
+
+ private:
+  cuda::CublasLtProducts products_;
+  cuda::CudnnGraphs graphs_;
+  WorkSpace work_space_;
+  cudaStream_t stream_ = nullptr;
+  std::size_t shared_memory_ = 0;
+  cuda::Fault* fault_ = nullptr;
+};
+
+CudaKernels::CudaKernels(const CudaKernelsOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+CudaKernels::~CudaKernels() = default;
+
+void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
+                      std::span<const OutputMode> modes, CudaStreamHandle stream) {
+  try {
+    impl_->queue(stream, [&] { cuda::run_op(*impl_, op, inputs, outputs, modes); });
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kFailedPrecondition)
+      throw;  // They name the op.
+    throw Error(error.code(), to_string(op) + ": " + error.message());
+  }
+}
+
+void CudaKernels::add(std::span<const float> from, std::span<float> to, CudaStreamHandle stream) {
+  WEFT_CHECK(from.size() == to.size(), "{} and {} elements", from.size(), to.size());
+  cuda::map(stream, cuda::Map::kAdd, DType::kF32, DType::kF32, to.data(), from.data(), to.data(),
+            static_cast<std::int64_t>(to.size()), 0, false);
+}
+
+void CudaKernels::adamw(const AdamW& step, std::span<const OptimizedParameter> parameters, CudaStreamHandle stream) {
+  for (const OptimizedParameter& p : parameters) {
+    const std::size_t size = p.value.size();
+    WEFT_CHECK(p.gradient.size() == size && p.first_moment.size() == size && p.second_moment.size() == size);
+    WEFT_CHECK(p.working.data == nullptr ||
+                   (p.working.type.dtype == DType::kBF16 && p.working.type.elements() == static_cast<std::int64_t>(size)),
+               "a working copy of {} floats as {}", size, to_string(p.working.type));
+  }
+  cuda::adamw(stream, step, parameters);
+}
+
+void CudaKernels::sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results,
+                                  CudaStreamHandle stream) {
+  WEFT_CHECK(tensors.size() == results.size(), "{} tensors, {} results", tensors.size(), results.size());
+  impl_->queue(stream, [&] {
+    auto* const workspace = impl_->allocate_of<double>(cuda::sums_of_squares_workspace(tensors));
+    cuda::sums_of_squares(stream, tensors, results.data(), workspace);
+  });
+}
+
+void CudaKernels::check_faults() { cuda::check_fault(*impl_->fault()); }
+
+}  // namespace weft

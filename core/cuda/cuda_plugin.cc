@@ -1,0 +1,60 @@
+// The plugin as programs see it: what there is, and devices.
+#include "core/cuda_support/cuda_plugin.h"
+
+#include <cuda_runtime_api.h>
+
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "core/cuda/cuda_device.h"
+
+namespace weft {
+namespace {
+
+/// 13000 -> "13.0"
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+class Plugin final : public CudaPlugin {
+ public:
+  CudaSupport support() const override {
+    CudaSupport support;
+    int driver = 0;
+    int runtime = 0;
+    cudaRuntimeGetVersion(&runtime);
+    cudaDriverGetVersion(&driver);  // 0 where there is none
+    support.runtime = version_text(runtime);
+    if (driver != 0) support.driver = version_text(driver);
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (driver == 0) {
+      support.missing = "no driver: libcuda.so.1 was not found; install NVIDIA's driver";
+    } else if (status == cudaErrorInsufficientDriver) {
+      support.missing = fmt::format("the driver is too old: it knows CUDA {}, the libraries are of CUDA {}; update the driver",
+                                    support.driver, support.runtime);
+    } else if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
+      support.missing = "the driver sees no GPU (CUDA_VISIBLE_DEVICES hides those that it names not)";
+    } else if (status != cudaSuccess) {
+      support.missing = fmt::format("the driver does not start: {} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
+    }
+    for (int gpu = 0; gpu < count && support.missing.empty(); ++gpu) {
+      cudaDeviceProp properties;
+      if (const cudaError_t error = cudaGetDeviceProperties(&properties, gpu); error != cudaSuccess) {
+        support.missing = fmt::format("GPU {} does not answer: {}", gpu, cudaGetErrorString(error));
+        break;
+      }
+      support.gpus.push_back(fmt::format("{}, sm_{}{}, {}", properties.name, properties.major, properties.minor,
+                                         format_bytes(properties.totalGlobalMem)));
+    }
+    return support;
+  }
+
+  std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const override {
+    return std::make_unique<CudaDevice>(options);
+  }
+};
+
+}  // namespace
+}  // namespace weft
+
+extern "C" weft::CudaPlugin* weft_cuda_plugin(std::uint64_t stamp) {
+  return stamp == weft::cuda_plugin_stamp() ? new weft::Plugin : nullptr;
+}

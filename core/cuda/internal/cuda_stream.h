@@ -1,0 +1,63 @@
+#pragma once
+
+#include <driver_types.h>
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/cuda/cuda_device.h"
+#include "core/cuda/cuda_kernels.h"
+
+namespace weft {
+
+/// A CUDA stream that does not wait for the default stream, with the kernels' work space that goes with it (made when an op is
+/// run first, so that streams for copies have none).
+///
+/// Ops are only queued here. When the GPU reports an error, the ops queued last are named; with `check_every_op` the very op.
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(CudaDevice& device);
+  ~CudaStream() override;
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
+           std::span<const OutputMode> modes) override;
+  void add(std::span<const float> from, std::span<float> to) override;
+  void copy(std::span<const std::byte> from, std::span<std::byte> to) override;
+  void fill_zero(std::span<std::byte> memory) override;
+  void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override;
+  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override;
+  std::unique_ptr<Event> record() override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+  void* native_handle() const override { return stream_; }
+  std::unique_ptr<Recording> record_work(const std::function<void()>& work) override;
+  void replay(const Recording& recording) override;
+
+ private:
+  /// Queues the work that is called `name`, which must stay valid, and says so if that fails.
+  template <typename Work>
+  void queue(std::string_view name, const Work& work);
+  CudaKernels& kernels();
+  /// What `work` queues, as a graph that has not run.
+  CUgraph_st* capture(const std::function<void()>& work);
+  /// What this stream's failure means, with the names of its last work.
+  Error failure(cudaError_t status, std::string_view what) const;
+
+  CudaDevice& device_;
+  CUstream_st* stream_ = nullptr;
+  std::unique_ptr<CudaKernels> kernels_;
+  DeviceMemory sums_;  ///< Of squares, on their way to host memory that is not pinned.
+  bool recording_ = false;
+
+  std::array<std::string_view, 12> last_work_ = {};
+  std::size_t queued_ = 0;  ///< Since the stream was last known to be empty.
+};
+
+}  // namespace weft

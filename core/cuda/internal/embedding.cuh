@@ -1,0 +1,179 @@
+#pragma once
+
+// Rows of a table, and the sum of rows back into it. The gradient must not depend on the order in which threads happen to run, so
+// no atomic additions: tokens are sorted by (id, position), by a bitonic network on 64-bit keys, and each run of equal ids is
+// added up in the order of positions by one block.
+//
+//   keys  id << 32 | position, padded with ~0 to a power of two      sorted by blocks of 1024 in shared memory, larger steps in
+//   memory
+#include "core/cuda/internal/pack.cuh"
+
+namespace weft::cuda {
+
+inline constexpr unsigned kTokensPerBlock = 8;  ///< One warp each.
+inline constexpr int kSortThreads = 512;
+inline constexpr std::int64_t kSortBlock = 2 * kSortThreads;
+inline constexpr int kRowThreads = 128;
+inline constexpr std::uint64_t kNoToken = ~std::uint64_t{0};
+
+template <typename T, int N>
+__global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, std::int64_t tokens, std::int64_t rows,
+                                 std::int64_t columns, std::uint64_t fault_word, Fault* fault) {
+  const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kTokensPerBlock + threadIdx.y;
+  if (token >= tokens) return;
+  const std::int32_t id = ids[token];
+  const bool known = id >= 0 && id < rows;
+  if (!known && threadIdx.x == 0) *fault = fault_word | static_cast<std::uint32_t>(id);
+  for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < columns; c += kWarp * N) {
+    Pack<T, N> row{};
+    if (known) row = load<N>(table + id * columns + c);
+    store<N>(y + token * columns + c, row);
+  }
+}
+
+/// Templates, as all kernels here, so that every source may include this file.
+template <typename Id>
+__global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_t tokens, std::int64_t padded, std::int64_t rows,
+                                 std::uint64_t fault_word, Fault* fault) {
+  const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
+  if (token >= padded) return;
+  std::uint64_t key = kNoToken;
+  if (token < tokens) {
+    const Id id = ids[token];
+    if (id >= 0 && id < rows) {
+      key = static_cast<std::uint64_t>(id) << 32 | static_cast<std::uint64_t>(token);
+    } else {
+      *fault = fault_word | static_cast<std::uint32_t>(id);
+    }
+  }
+  keys[token] = key;
+}
+
+/// Exchanges a and b, which lie `distance` apart in a run of `length` that is to be ascending if `ascending`.
+template <typename Key>
+__device__ __forceinline__ void order(Key& a, Key& b, bool ascending) {
+  if ((a > b) != ascending) return;
+  const Key kept = a;
+  a = b;
+  b = kept;
+}
+
+/// Where pair `pair` of elements `distance` apart begins. Distances are powers of two.
+__device__ __forceinline__ std::int64_t first_of_pair(std::int64_t pair, std::int64_t distance) {
+  return pair / distance * (2 * distance) + pair % distance;
+}
+
+/// Steps of runs of `first_length` to `last_length`, from distances of half a block on, within blocks of kSortBlock keys.
+template <typename Key>
+__global__ void __launch_bounds__(kSortThreads)
+    sort_in_block_kernel(Key* keys, std::int64_t first_length, std::int64_t last_length) {
+  __shared__ Key shared[kSortBlock];
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kSortBlock;
+  const int thread = static_cast<int>(threadIdx.x);
+  shared[thread] = keys[begin + thread];
+  shared[thread + kSortThreads] = keys[begin + thread + kSortThreads];
+  for (std::int64_t length = first_length; length <= last_length; length *= 2) {
+    const std::int64_t widest = length / 2 < kSortThreads ? length / 2 : kSortThreads;
+    for (std::int64_t distance = widest; distance > 0; distance /= 2) {
+      __syncthreads();
+      const std::int64_t at = first_of_pair(thread, distance);
+      order(shared[at], shared[at + distance], ((begin + at) & length) == 0);
+    }
+  }
+  __syncthreads();
+  keys[begin + thread] = shared[thread];
+  keys[begin + thread + kSortThreads] = shared[thread + kSortThreads];
+}
+
+/// One step of runs of `length` with a distance of at least a block.
+template <typename Key>
+__global__ void sort_step_kernel(Key* keys, std::int64_t length, std::int64_t distance) {
+  const std::int64_t at = first_of_pair(static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x, distance);
+  order(keys[at], keys[at + distance], (at & length) == 0);
+}
+
+/// The end of the run of equal ids that begins at `begin`.
+template <typename Key>
+__device__ __forceinline__ std::int64_t end_of_run(const Key* keys, std::int64_t begin, std::int64_t size) {
+  const Key id = keys[begin] >> 32;
+  std::int64_t inside = begin, outside = size;  // The last known to be of the run, the first known to be beyond it.
+  std::int64_t step = 1;
+  while (inside + step < outside && keys[inside + step] >> 32 == id) {
+    inside += step;
+    step *= 2;
+  }
+  if (inside + step < outside) outside = inside + step;
+  while (outside - inside > 1) {
+    const std::int64_t middle = inside + (outside - inside) / 2;
+    (keys[middle] >> 32 == id ? inside : outside) = middle;
+  }
+  return outside;
+}
+
+/// A block per key; those that begin a run work.
+template <typename T, int N>
+__global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, float* dtable, std::int64_t tokens,
+                                      std::int64_t columns) {
+  const std::int64_t begin = blockIdx.x;
+  const std::uint64_t key = keys[begin];
+  if (key == kNoToken) return;
+  const auto id = static_cast<std::int64_t>(key >> 32);
+  if (begin > 0 && static_cast<std::int64_t>(keys[begin - 1] >> 32) == id) return;
+  const std::int64_t end = end_of_run(keys, begin, tokens);
+  for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < columns; c += std::int64_t{kRowThreads} * N) {
+    float sums[N] = {};
+#pragma unroll 8
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto token = static_cast<std::int64_t>(keys[i] & 0xffffffffu);
+      const Pack<T, N> values = load<N>(dy + token * columns + c);
+      for (int n = 0; n < N; ++n) sums[n] += values[n];
+    }
+    Pack<float, N> row = load<N>(dtable + id * columns + c);
+    for (int n = 0; n < N; ++n) row.set(n, row[n] + sums[n]);
+    store<N>(dtable + id * columns + c, row);
+  }
+}
+
+void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y, std::int64_t tokens,
+               std::int64_t rows, std::int64_t columns, std::uint64_t fault_word, Fault* fault) {
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    with_pack<T>(columns % kWide<T> == 0 && aligned(table) && aligned(y), [&](auto n) {
+      launch(stream, "embedding", {blocks_for(tokens, kTokensPerBlock), dim3(kWarp, kTokensPerBlock)},
+             embedding_kernel<T, decltype(n)::value>, static_cast<const T*>(table), ids, static_cast<T*>(y), tokens, rows,
+             columns, fault_word, fault);
+    });
+  });
+}
+
+std::int64_t embedding_grad_workspace(std::int64_t tokens) {
+  std::int64_t padded = kSortBlock;
+  while (padded < tokens) padded *= 2;
+  return padded;
+}
+
+void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy, float* dtable, std::int64_t tokens,
+                    std::int64_t rows, std::int64_t columns, std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault) {
+  const char* const name = "embedding_grad";
+  const std::int64_t padded = embedding_grad_workspace(tokens);
+  std::uint64_t* const keys = workspace;
+  const LaunchShape sort_blocks{static_cast<unsigned>(padded / kSortBlock), kSortThreads};
+  launch(stream, name, {blocks_for(padded, kSortThreads), kSortThreads}, make_keys_kernel<std::int32_t>, ids, keys, tokens,
+         padded, rows, fault_word, fault);
+  launch(stream, name, sort_blocks, sort_in_block_kernel<std::uint64_t>, keys, std::int64_t{2}, kSortBlock);
+  for (std::int64_t length = 2 * kSortBlock; length <= padded; length *= 2) {
+    for (std::int64_t distance = length / 2; distance >= kSortBlock; distance /= 2) {
+      launch(stream, name, sort_blocks, sort_step_kernel<std::uint64_t>, keys, length, distance);
+    }
+    launch(stream, name, sort_blocks, sort_in_block_kernel<std::uint64_t>, keys, length, length);
+  }
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    with_pack<T>(columns % kWide<T> == 0 && aligned(dy) && aligned(dtable), [&](auto n) {
+      launch(stream, name, {static_cast<unsigned>(tokens), kRowThreads}, embedding_grad_kernel<T, decltype(n)::value>, keys,
+             static_cast<const T*>(dy), dtable, tokens, columns);
+    });
+  });
+}
+
+}  // namespace weft::cuda

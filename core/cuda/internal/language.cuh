@@ -1,0 +1,47 @@
+#pragma once
+
+// What the kernel files (.cuh) ask of the compiler and the run time, for nvcc: launches, shared memory, bf16. A .cu file includes
+// this and then kernel files. The contract suite has a twin of this file that runs the same kernels on the CPU
+// (tests/contract/kernels/host_language.h).
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/cuda/internal/launch_shape.cuh"
+#include "core/cuda/internal/launches.h"
+
+namespace weft::cuda {
+
+/// Queues kernel(arguments...). Nothing, if the grid is empty.
+template <typename... Parameters, typename... Arguments>
+void launch(StreamHandle stream, const char* name, const LaunchShape& shape, void (*kernel)(Parameters...),
+            Arguments... arguments) {
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  constexpr std::size_t kWithoutAsking = 48 * 1024;
+  cudaError_t error = cudaSuccess;
+  if (shape.shared_bytes > kWithoutAsking) {
+    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shape.shared_bytes));
+  }
+  if (error == cudaSuccess) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = shape.grid;
+    config.blockDim = shape.block;
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = stream;
+    error = cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+  }
+  if (error != cudaSuccess) throw_launch_failure(name, shape, static_cast<int>(error));
+}
+
+template <typename T>
+__device__ __forceinline__ T* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[];
+  return reinterpret_cast<T*>(dynamic_shared_bytes);
+}
+
+/// To nearest, ties to even.
+__device__ __forceinline__ std::uint16_t round_to_bf16(float value) { return __bfloat16_as_ushort(__float2bfloat16_rn(value)); }
+
+}  // namespace weft::cuda

@@ -1,0 +1,5 @@
+// Losses and embedding, for the GPU.
+#include "core/cuda/internal/language.cuh"
+
+#include "core/cuda/internal/embedding.cuh"
+#include "core/cuda/internal/losses.cuh"

@@ -1,0 +1,204 @@
+#pragma once
+
+// Cross entropy and squared error with their gradients. A block per row of logits: each thread keeps a running maximum and the
+// sum of exponentials below it (online softmax, Milakov and Gimelshein 2018), so that a row is read once forward and twice
+// backward and no probabilities are stored. Rows of an odd number of logits do not begin at multiples of 16 bytes: the elements
+// before the first such address and after the last are done one by one. Sums over rows are in double, in a fixed order. Formulas:
+// core/ops/cross_entropy.cc.
+#include "core/cuda/internal/pack.cuh"
+
+namespace weft::cuda {
+
+inline constexpr int kLossThreads = 512;
+inline constexpr int kLossWarps = kLossThreads / static_cast<int>(kWarp);
+
+/// Adds up `value` over the block in a fixed order; the result is in all threads. `shared` has kLossWarps elements.
+template <typename T>
+__device__ __forceinline__ T sum_block(T value, T* shared) {
+  value = sum_lanes(value);
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  T total = 0;
+  for (int warp = 0; warp < kLossWarps; ++warp) total += shared[warp];
+  return total;
+}
+
+/// The sum of exp(x - maximum).
+struct ExponentialSum {
+  float maximum, sum;
+
+  __device__ __forceinline__ void add(float other_maximum, float other_sum) {
+    const float larger = fmaxf(maximum, other_maximum);
+    if (larger == -INFINITY) return;  // Both are empty.
+    sum = sum * __expf(maximum - larger) + other_sum * __expf(other_maximum - larger);
+    maximum = larger;
+  }
+};
+
+__device__ __forceinline__ ExponentialSum add_over_block(ExponentialSum own, ExponentialSum* shared) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const float maximum = __shfl_xor_sync(kAllLanes, own.maximum, distance), sum = __shfl_xor_sync(kAllLanes, own.sum, distance);
+    own.add(maximum, sum);
+  }
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = own;
+  __syncthreads();
+  ExponentialSum total{-INFINITY, 0};
+  for (int warp = 0; warp < kLossWarps; ++warp) total.add(shared[warp].maximum, shared[warp].sum);
+  return total;
+}
+
+/// The elements of a row that come before the first whole pack: all, where rows of two tensors that are walked together cannot
+/// be.
+template <typename T>
+__device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std::int64_t columns, bool wide) {
+  if (!wide) return columns;
+  const auto misaligned = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
+  const std::int64_t before = misaligned == 0 ? 0 : kWide<T> - misaligned;
+  return before < columns ? before : columns;
+}
+
+/// f(PackSize<N>(), column) for this thread's packs of the row, single elements among them.
+template <typename T, typename F>
+__device__ __forceinline__ void for_row(const T* row, std::int64_t columns, bool wide, F f) {
+  const std::int64_t before = elements_before_packs(row, columns, wide);
+  const std::int64_t packs_end = before + (columns - before) / kWide<T> * kWide<T>;
+  for (std::int64_t c = threadIdx.x; c < before; c += kLossThreads) f(PackSize<1>(), c);
+#pragma unroll 2
+  for (std::int64_t c = before + static_cast<std::int64_t>(threadIdx.x) * kWide<T>; c < packs_end;
+       c += std::int64_t{kLossThreads} * kWide<T>) {
+    f(PackSize<kWide<T>>(), c);
+  }
+  for (std::int64_t c = packs_end + threadIdx.x; c < columns; c += kLossThreads) f(PackSize<1>(), c);
+}
+
+template <typename T>
+__device__ __forceinline__ ExponentialSum exponential_sum_of_row(const T* row, std::int64_t columns, bool wide,
+                                                                 ExponentialSum* shared) {
+  ExponentialSum own{-INFINITY, 0};
+  for_row(row, columns, wide, [&](auto n, std::int64_t c) {
+    constexpr int kN = decltype(n)::value;
+    const Pack<T, kN> values = load<kN>(row + c);
+    float maximum = own.maximum;
+    for (int i = 0; i < kN; ++i) maximum = fmaxf(maximum, values[i]);
+    if (maximum == -INFINITY) return;
+    float sum = own.sum * __expf(own.maximum - maximum);
+    for (int i = 0; i < kN; ++i) sum += __expf(values[i] - maximum);
+    own = {maximum, sum};
+  });
+  return add_over_block(own, shared);
+}
+
+/// Whether the target lies in the row; if not, says so in `fault`.
+__device__ __forceinline__ bool target_fits(std::int32_t target, std::int64_t columns, std::uint64_t fault_word, Fault* fault) {
+  if (target >= 0 && target < columns) return true;
+  if (threadIdx.x == 0) *fault = fault_word | static_cast<std::uint32_t>(target);
+  return false;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kLossThreads)
+    cross_entropy_kernel(const T* logits, const std::int32_t* targets, const float* weights, float* row_losses,
+                         std::int64_t columns, bool wide, std::uint64_t fault_word, Fault* fault) {
+  __shared__ ExponentialSum shared[kLossWarps];
+  const std::int64_t row = blockIdx.x;
+  const T* const x = logits + row * columns;
+  const ExponentialSum total = exponential_sum_of_row(x, columns, wide, shared);
+  if (threadIdx.x != 0) return;
+  const std::int32_t target = targets[row];
+  float loss = 0;
+  if (target_fits(target, columns, fault_word, fault)) loss = total.maximum - to_float(x[target]) + logf(total.sum);
+  row_losses[row] = weights != nullptr ? weights[row] * loss : loss;
+}
+
+/// *to = scale * sum of the values (+ *to). One block.
+template <typename Value>
+__global__ void __launch_bounds__(kLossThreads)
+    scaled_sum_kernel(const Value* values, std::int64_t size, double scale, float* to, bool accumulate) {
+  __shared__ double shared[kLossWarps];
+  double sum = 0;
+#pragma unroll 4
+  for (std::int64_t i = threadIdx.x; i < size; i += kLossThreads) sum += static_cast<double>(values[i]);
+  const double total = sum_block(sum, shared);
+  if (threadIdx.x == 0) *to = static_cast<float>(scale * total) + (accumulate ? *to : 0.0f);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kLossThreads)
+    cross_entropy_grad_kernel(const T* logits, const std::int32_t* targets, const float* weights, T* dlogits,
+                              std::int64_t columns, bool wide, float scale, std::uint64_t fault_word, Fault* fault) {
+  __shared__ ExponentialSum shared[kLossWarps];
+  const std::int64_t row = blockIdx.x;
+  const T* const x = logits + row * columns;
+  T* const dx = dlogits + row * columns;
+  const ExponentialSum total = exponential_sum_of_row(x, columns, wide, shared);
+  const std::int32_t target = targets[row];
+  float factor = weights != nullptr ? scale * weights[row] : scale;
+  if (!target_fits(target, columns, fault_word, fault)) factor = 0;
+  const float inverse_sum = 1.0f / total.sum;
+  for_row(x, columns, wide, [&](auto n, std::int64_t c) {
+    constexpr int kN = decltype(n)::value;
+    const Pack<T, kN> values = load<kN>(x + c);
+    Pack<T, kN> result;
+    for (int i = 0; i < kN; ++i) {
+      const float probability = __expf(values[i] - total.maximum) * inverse_sum;
+      result.set(i, factor * (c + i == target ? probability - 1.0f : probability));
+    }
+    store<kN>(dx + c, result);
+  });
+}
+
+void cross_entropy(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets, const float* weights,
+                   float* loss, std::int64_t rows, std::int64_t columns, double scale, bool accumulate, float* workspace,
+                   std::uint64_t fault_word, Fault* fault) {
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    launch(stream, "cross_entropy", {static_cast<unsigned>(rows), kLossThreads}, cross_entropy_kernel<T>,
+           static_cast<const T*>(logits), targets, weights, workspace, columns, true, fault_word, fault);
+  });
+  launch(stream, "cross_entropy", {1, kLossThreads}, scaled_sum_kernel<float>, workspace, rows, scale, loss, accumulate);
+}
+
+void cross_entropy_grad(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets, const float* weights,
+                        void* dlogits, std::int64_t rows, std::int64_t columns, float scale, std::uint64_t fault_word,
+                        Fault* fault) {
+  const bool wide = reinterpret_cast<std::uintptr_t>(logits) % 16 == reinterpret_cast<std::uintptr_t>(dlogits) % 16;
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    launch(stream, "cross_entropy_grad", {static_cast<unsigned>(rows), kLossThreads}, cross_entropy_grad_kernel<T>,
+           static_cast<const T*>(logits), targets, weights, static_cast<T*>(dlogits), columns, wide, scale, fault_word, fault);
+  });
+}
+
+inline constexpr std::int64_t kErrorsPerBlock = 8 * kLossThreads;
+
+template <typename T>
+__global__ void __launch_bounds__(kLossThreads)
+    squared_error_kernel(const T* x, const float* target, std::int64_t size, double* partial) {
+  __shared__ double shared[kLossWarps];
+  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kErrorsPerBlock;
+  const std::int64_t end = begin + kErrorsPerBlock < size ? begin + kErrorsPerBlock : size;
+  double sum = 0;
+  for (std::int64_t i = begin + threadIdx.x; i < end; i += kLossThreads) {
+    const double difference = static_cast<double>(to_float(x[i])) - static_cast<double>(target[i]);
+    sum += difference * difference;
+  }
+  const double total = sum_block(sum, shared);
+  if (threadIdx.x == 0) partial[blockIdx.x] = total;
+}
+
+std::int64_t squared_error_workspace(std::int64_t size) { return (size + kErrorsPerBlock - 1) / kErrorsPerBlock; }
+
+void squared_error(StreamHandle stream, DType type, const void* x, const float* target, float* loss, std::int64_t size,
+                   double scale, bool accumulate, double* workspace) {
+  const std::int64_t blocks = squared_error_workspace(size);
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    launch(stream, "squared_error", {static_cast<unsigned>(blocks), kLossThreads}, squared_error_kernel<T>,
+           static_cast<const T*>(x), target, size, workspace);
+  });
+  launch(stream, "squared_error", {1, kLossThreads}, scaled_sum_kernel<double>, workspace, blocks, scale, loss, accumulate);
+}
+
+}  // namespace weft::cuda

@@ -1,0 +1,6 @@
+// Sums of rows, layer norm and group norm, for the GPU.
+#include "core/cuda/internal/language.cuh"
+
+#include "core/cuda/internal/column_sums.cuh"
+#include "core/cuda/internal/group_norm.cuh"
+#include "core/cuda/internal/layer_norm.cuh"

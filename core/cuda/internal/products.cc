@@ -1,0 +1,217 @@
+// The ops that are matrix products: linear with its gradients, and convolutions where cuDNN has none for the sizes.
+#include <algorithm>
+
+#include "core/cuda/internal/op_run.h"
+
+namespace weft::cuda {
+namespace {
+
+/// Elements of the columns of one part of the batch, unless one picture has more.
+constexpr std::int64_t kColumnElements = std::int64_t{1} << 27;
+
+Window window_of(const OpRun& run, ConvolutionPass pass) {
+  const auto picture = [](const Shape& s) { return Picture{s[0], s[1], s[2], s[3]}; };
+  Window window;
+  window.stride = run.op.integer("stride");
+  window.padding = run.op.integer("padding");
+  const Shape& y = pass == ConvolutionPass::kForward     ? run.outputs[0].type.shape
+                   : pass == ConvolutionPass::kInputGrad ? run.shape(0)
+                                                         : run.shape(1);
+  const Shape& w = pass == ConvolutionPass::kWeightGrad ? run.outputs[0].type.shape : run.shape(1);
+  window.x = picture(pass == ConvolutionPass::kInputGrad ? run.outputs[0].type.shape : run.shape(0));
+  window.kernel_height = w[0];
+  window.kernel_width = w[1];
+  window.out_height = y[1];
+  window.out_width = y[2];
+  return window;
+}
+
+/// A convolution as a product of matrices: the pixels under the kernel at each place of y are a row. The batch is taken in parts,
+/// so that the rows need bounded work space.
+void convolve_by_product(Backend& backend, const Convolution& c) {
+  const Window& whole = c.window;
+  const std::int64_t row = whole.kernel_height * whole.kernel_width * whole.x.channels;
+  const std::int64_t places = whole.out_height * whole.out_width, picture = whole.x.height * whole.x.width * whole.x.channels;
+  const bool pointwise = whole.kernel_height == 1 && whole.kernel_width == 1 && whole.stride == 1 && whole.padding == 0;
+  const std::int64_t part = std::clamp<std::int64_t>(kColumnElements / std::max<std::int64_t>(1, places * row), 1, whole.x.batch);
+  // Columns of gradients are f32: several are added up for an element of dx.
+  const DType column_type = c.pass == ConvolutionPass::kInputGrad ? DType::kF32 : c.type;
+  void* const columns =
+      pointwise ? nullptr : backend.allocate(static_cast<std::size_t>(part * places * row) * size_of(column_type));
+  for (std::int64_t begin = 0; begin < whole.x.batch; begin += part) {
+    Window window = whole;
+    window.x.batch = std::min(part, whole.x.batch - begin);
+    const std::int64_t rows = window.x.batch * places;
+    const void* const dy = advance(c.dy, begin * places * c.out_channels, c.type);
+    if (c.pass == ConvolutionPass::kInputGrad) {
+      auto* const dx = advance(c.result, begin * picture, c.type);
+      backend.multiply({.in = c.type,
+                        .out = pointwise ? c.type : column_type,
+                        .a = dy,
+                        .b = c.w,
+                        .c = pointwise ? dx : columns,
+                        .m = rows,
+                        .n = row,
+                        .k = c.out_channels,
+                        .transpose_b = true});
+      if (!pointwise) columns_to_picture(backend.stream(), c.type, static_cast<const float*>(columns), dx, window);
+      continue;
+    }
+    const void* const x = advance(c.x, begin * picture, c.type);
+    if (!pointwise) picture_to_columns(backend.stream(), c.type, x, columns, window);
+    if (c.pass == ConvolutionPass::kForward) {
+      auto* const y = advance(c.result, begin * places * c.out_channels, c.type);
+      backend.multiply({.in = c.type,
+                        .out = c.type,
+                        .a = pointwise ? x : columns,
+                        .b = c.w,
+                        .bias = c.bias,
+                        .c = y,
+                        .m = rows,
+                        .n = c.out_channels,
+                        .k = row,
+                        .accumulate = c.accumulate});
+    } else {
+      backend.multiply({.in = c.type,
+                        .out = DType::kF32,
+                        .a = pointwise ? x : columns,
+                        .b = dy,
+                        .c = c.result,
+                        .m = row,
+                        .n = c.out_channels,
+                        .k = rows,
+                        .transpose_a = true,
+                        .accumulate = c.accumulate || begin > 0});
+    }
+  }
+}
+
+/// x w (+ bias) of the op's first inputs.
+MatrixProduct linear_product(const OpRun& run, const void* bias) {
+  const std::int64_t k = run.columns(0);
+  return {.in = run.type(0),
+          .out = run.type(0),
+          .a = run.in(0),
+          .b = run.in(1),
+          .bias = bias,
+          .c = run.out(),
+          .m = run.size(0) / k,
+          .n = run.size(1) / k,
+          .k = k,
+          .accumulate = run.accumulate[0]};
+}
+
+MatrixProduct linear_input_grad_product(const OpRun& run) {
+  const std::int64_t n = run.shape(1).front(), k = run.size(1) / n;
+  return {.in = run.type(0),
+          .out = run.type(0),
+          .a = run.in(0),
+          .b = run.in(1),
+          .c = run.out(),
+          .m = run.size(0) / k,
+          .n = n,
+          .k = k,
+          .transpose_b = true,
+          .accumulate = run.accumulate[0]};
+}
+
+MatrixProduct linear_weight_grad_product(const OpRun& run) {
+  const std::int64_t m = run.columns(0), k = run.size(0) / m;
+  return {.in = run.type(0),
+          .out = DType::kF32,
+          .a = run.in(0),
+          .b = run.in(1),
+          .c = run.out(),
+          .m = m,
+          .n = run.size(1) / k,
+          .k = k,
+          .transpose_a = true,
+          .accumulate = run.accumulate[0]};
+}
+
+/// Of f32 tensors GELU is Weft's own: its tanh is exact to a few roundings, which nobody promises of the library's.
+bool library_has_gelu(const OpRun& run) { return run.type(0) == DType::kBF16; }
+
+}  // namespace
+
+void run_linear(Backend& backend, const OpRun& run) {
+  backend.multiply(linear_product(run, run.inputs.size() == 3 ? run.in(2) : nullptr));
+}
+
+void run_linear_input_grad(Backend& backend, const OpRun& run) { backend.multiply(linear_input_grad_product(run)); }
+
+void run_linear_weight_grad(Backend& backend, const OpRun& run) { backend.multiply(linear_weight_grad_product(run)); }
+
+void run_linear_gelu(Backend& backend, const OpRun& run) {
+  const DType type = run.type(0);
+  MatrixProduct product = linear_product(run, run.in(2));
+  MatrixProduct fused = product;
+  fused.epilogue = Epilogue::kGelu;
+  if (run.outputs.size() == 2) fused.gelu_input = product.c = run.out(1);
+  if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
+  backend.multiply(product);
+  map(backend.stream(), Map::kGelu, type, type, product.c, nullptr, run.out(), product.m * product.n, 0, false);
+}
+
+void run_linear_add(Backend& backend, const OpRun& run) {
+  const DType type = run.type(0);
+  MatrixProduct product = linear_product(run, run.inputs.size() == 4 ? run.in(3) : nullptr);
+  product.addend = run.in(2);
+  if (backend.multiply_fused(product)) return;
+  product.addend = nullptr;
+  backend.multiply(product);
+  map(backend.stream(), Map::kAdd, type, type, run.in(2), run.out(), run.out(), product.m * product.n, 0, false);
+}
+
+void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
+  const DType type = run.type(0);
+  const MatrixProduct product = linear_input_grad_product(run);
+  MatrixProduct fused = product;
+  fused.epilogue = Epilogue::kGeluGrad;
+  fused.gelu_input = const_cast<void*>(run.in(2));  // Read.
+  if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
+  backend.multiply(product);
+  map(backend.stream(), Map::kGeluGrad, type, type, run.in(2), run.out(), run.out(), product.m * product.n, 0, false);
+}
+
+void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
+  const MatrixProduct product = linear_weight_grad_product(run);
+  MatrixProduct fused = product;
+  // The library writes the sums and never adds to them.
+  fused.b_row_sums = run.accumulate[1] ? backend.allocate_of<float>(product.n) : run.out_floats(1);
+  if (backend.multiply_fused(fused)) {
+    if (!run.accumulate[1]) return;
+    map(backend.stream(), Map::kAdd, DType::kF32, DType::kF32, run.out(1), fused.b_row_sums, run.out(1), product.n, 0, false);
+    return;
+  }
+  backend.multiply(product);
+  auto* const workspace = backend.allocate_of<float>(column_sums_workspace(1, product.k, product.n, 1));
+  sum_rows(backend.stream(), run.type(1), DType::kF32, run.in(1), run.out(1), 1, product.k, product.n, run.accumulate[1],
+           workspace);
+}
+
+void run_convolution(Backend& backend, const OpRun& run, ConvolutionPass pass) {
+  Convolution convolution{
+      .pass = pass, .type = run.type(0), .window = window_of(run, pass), .result = run.out(), .accumulate = run.accumulate[0]};
+  switch (pass) {
+    case ConvolutionPass::kForward:
+      convolution.x = run.in(0);
+      convolution.w = run.in(1);
+      if (run.inputs.size() == 3) convolution.bias = run.in(2);
+      convolution.out_channels = run.columns(1);
+      break;
+    case ConvolutionPass::kInputGrad:
+      convolution.dy = run.in(0);
+      convolution.w = run.in(1);
+      convolution.out_channels = run.columns(1);
+      break;
+    case ConvolutionPass::kWeightGrad:
+      convolution.x = run.in(0);
+      convolution.dy = run.in(1);
+      convolution.out_channels = run.columns(1);
+      break;
+  }
+  if (!backend.convolve(convolution)) convolve_by_product(backend, convolution);
+}
+
+}  // namespace weft::cuda

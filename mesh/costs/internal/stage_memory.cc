@@ -1,0 +1,60 @@
+#include "mesh/costs/internal/stage_memory.h"
+
+#include <algorithm>
+#include <set>
+
+#include "mesh/program/recomputation.h"
+
+namespace weft::mesh {
+namespace {
+
+double bytes_on(const Partition& partition, int mesh, LocalId local, int rank) {
+  const auto m = static_cast<std::size_t>(mesh);
+  const LocalValue& value = partition.per_mesh[m].locals[local.value()];
+  const TensorType& type = partition.graph.value(value.value).type;
+  return static_cast<double>(TensorType{type.dtype, local_shape(type.shape, value.spec, partition.meshes[m], rank)}.bytes());
+}
+
+}  // namespace
+
+double local_bytes(const Partition& partition, int mesh, LocalId local) {
+  double most = 0;
+  for (int rank = 0; rank < partition.meshes[static_cast<std::size_t>(mesh)].size(); ++rank) {
+    most = std::max(most, bytes_on(partition, mesh, local, rank));
+  }
+  return most;
+}
+
+StageMemory stage_memory(const Partition& partition, int stage) {
+  const int mesh = partition.mesh_of_stage[static_cast<std::size_t>(stage)];
+  const MeshPartition& part = partition.per_mesh[static_cast<std::size_t>(mesh)];
+  std::set<LocalId> read, read_by_weights;
+  for (const Step& step : part.steps) {
+    if (step.stage != stage || step.pass == Pass::kForward) continue;
+    for (const LocalId input : inputs_of(step)) {
+      if (part.locals[input.value()].origin == LocalOrigin::kParameter) continue;
+      read.insert(input);
+      if (step.pass == Pass::kWeightGrad) read_by_weights.insert(input);
+    }
+  }
+  const std::set<LocalId> dropped = recomputed_steps(part, stage).dropped;
+  const auto made_by = [&](LocalId local) {
+    const auto producer = partition.graph.value(part.locals[local.value()].value).producer;
+    return producer ? partition.graph.node(*producer).pass : Pass::kForward;
+  };
+  StageMemory most;
+  for (int rank = 0; rank < partition.meshes[static_cast<std::size_t>(mesh)].size(); ++rank) {
+    StageMemory own;
+    for (const LocalId local : read) {
+      const double bytes = bytes_on(partition, mesh, local, rank);
+      const Pass pass = made_by(local);
+      if (pass == Pass::kForward) own.activations += bytes;
+      if (pass == Pass::kForward && !dropped.contains(local)) own.kept_for_recompute += bytes;
+      if (pass != Pass::kWeightGrad && read_by_weights.contains(local)) own.for_weight_grad += bytes;
+    }
+    if (rank == 0 || own.activations > most.activations) most = own;
+  }
+  return most;
+}
+
+}  // namespace weft::mesh

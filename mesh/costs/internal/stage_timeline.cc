@@ -1,0 +1,109 @@
+#include "mesh/costs/internal/stage_timeline.h"
+
+#include <algorithm>
+
+#include "mesh/costs/internal/step_order.h"
+#include "mesh/sharding/axis_groups.h"
+#include "transfer/reshard/collective.h"
+#include "transfer/flow/simulate.h"
+
+namespace weft::mesh {
+namespace {
+
+class StepTimer {
+ public:
+  StepTimer(const TrainingPlan& plan, int mesh, const OpSeconds& seconds)
+      : plan_(plan),
+        mesh_(plan.partition.meshes[static_cast<std::size_t>(mesh)]),
+        part_(plan.partition.per_mesh[static_cast<std::size_t>(mesh)]),
+        seconds_(seconds) {}
+
+  double operator()(const Step& step) const {
+    if (const auto* compute = std::get_if<ComputeStep>(&step.what)) return compute_seconds(*compute);
+    if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
+      return all_reduce_seconds(plan_, mesh_, reduce->axes, local_type(reduce->input, 0));
+    }
+    const auto& reshard = std::get<ReshardStep>(step.what);
+    const TensorType& type = plan_.partition.graph.value(local(reshard.input).value).type;
+    const transfer::ReshardTask task{type, shard_map(type.shape, local(reshard.input).spec, mesh_),
+                                     shard_map(type.shape, local(reshard.output).spec, mesh_)};
+    return transfer::plan_reshard(task, plan_.topology, plan_.network, transfer::Strategy::kWeft).predicted_seconds;
+  }
+
+ private:
+  const LocalValue& local(LocalId id) const { return part_.locals[id.value()]; }
+
+  TensorType local_type(LocalId id, int rank) const {
+    const TensorType& type = plan_.partition.graph.value(local(id).value).type;
+    return {type.dtype, local_shape(type.shape, local(id).spec, mesh_, rank)};
+  }
+
+  double compute_seconds(const ComputeStep& step) const {
+    double slowest = 0;
+    std::vector<TensorType> inputs, others;
+    for (int rank = 0; rank < mesh_.size(); ++rank) {
+      inputs.clear();
+      for (const LocalId input : step.inputs) inputs.push_back(local_type(input, rank));
+      if (rank > 0 && inputs == others) continue;
+      slowest = std::max(slowest, seconds_(plan_.partition.graph.node(step.node).op, inputs));
+      others = inputs;
+    }
+    return slowest;
+  }
+
+  const TrainingPlan& plan_;
+  const DeviceMesh& mesh_;
+  const MeshPartition& part_;
+  const OpSeconds& seconds_;
+};
+
+}  // namespace
+
+double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh, const std::vector<int>& axes,
+                          const TensorType& type) {
+  std::vector<transfer::Flow> flows;
+  for (const std::vector<int>& group : groups_over(mesh, axes)) {
+    const transfer::CollectivePlan collective =
+        transfer::plan_all_reduce(type.dtype, Region::whole(type.shape), devices_at(mesh, group), plan.topology);
+    for (transfer::Flow flow : collective.flows) {
+      flow.id = transfer::FlowId(static_cast<std::uint32_t>(flows.size()));
+      flows.push_back(std::move(flow));
+    }
+  }
+  return transfer::simulate(flows, plan.topology, plan.network).seconds;
+}
+
+std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const OpSeconds& seconds) {
+  const StepTimer timer(plan, mesh, seconds);
+  std::vector<double> result;
+  for (const Step& step : plan.partition.per_mesh[static_cast<std::size_t>(mesh)].steps) result.push_back(timer(step));
+  return result;
+}
+
+StageTimeline stage_timeline(const Partition& partition, int stage, bool forward, const std::vector<double>& seconds) {
+  const int mesh = partition.mesh_of_stage[static_cast<std::size_t>(stage)];
+  const MeshPartition& part = partition.per_mesh[static_cast<std::size_t>(mesh)];
+  StageTimeline line;
+  int happened = 0;
+  for (const std::size_t i : steps_of(part, stage, forward ? ActionKind::kForward : ActionKind::kBackward)) {
+    const Step& step = part.steps[i];
+    const bool weights = step.pass == Pass::kWeightGrad;
+    ++happened;
+    for (const LocalId input : inputs_of(step)) {
+      line.first_use.try_emplace(input, Moment{line.work, line.weights, happened});
+      bool& by_work = line.used_by_work[input];
+      by_work = by_work || !weights;
+    }
+    (weights ? line.weights : line.work) += seconds[i];
+    for (const LocalId output : outputs_of(step)) {
+      for (std::size_t e = 0; e < partition.edges.size(); ++e) {
+        const MeshEdge& edge = partition.edges[e];
+        if (edge.from_mesh != mesh || edge.source != output) continue;
+        line.sent[e] = {line.work, line.weights, ++happened};
+      }
+    }
+  }
+  return line;
+}
+
+}  // namespace weft::mesh

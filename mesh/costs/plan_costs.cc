@@ -1,0 +1,241 @@
+#include "mesh/costs/plan_costs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+#include "mesh/program/recomputation.h"
+#include "mesh/costs/internal/stage_memory.h"
+#include "mesh/costs/internal/stage_timeline.h"
+#include "transfer/flow/simulate.h"
+
+namespace weft::mesh {
+namespace {
+
+/// `part` of `whole`. Where all takes no time, `otherwise`.
+double share(double part, double whole, double otherwise) { return whole > 0 ? std::min(part / whole, 1.0) : otherwise; }
+
+/// Makes the costs of one plan. Used once.
+class PlanCosts {
+ public:
+  PlanCosts(const TrainingPlan& plan, const OpSeconds& seconds) : plan_(plan), partition_(plan.partition) {
+    for (std::size_t mesh = 0; mesh < partition_.meshes.size(); ++mesh) {
+      seconds_.push_back(step_seconds(plan, static_cast<int>(mesh), seconds));
+    }
+    for (int stage = 0; stage < static_cast<int>(partition_.mesh_of_stage.size()); ++stage) {
+      forward_.push_back(stage_timeline(partition_, stage, true, seconds_[mesh_of(stage)]));
+      backward_.push_back(stage_timeline(partition_, stage, false, seconds_[mesh_of(stage)]));
+    }
+  }
+
+  ScheduleCosts run() {
+    for (int stage = 0; stage < static_cast<int>(forward_.size()); ++stage) add_stage(stage);
+    add_crossings();
+    add_handovers();
+    add_interfaces();
+    add_exchange();
+    return std::move(costs_);
+  }
+
+ private:
+  std::size_t mesh_of(int stage) const {
+    return static_cast<std::size_t>(partition_.mesh_of_stage[static_cast<std::size_t>(stage)]);
+  }
+
+  void add_stage(int stage) {
+    const auto s = static_cast<std::size_t>(stage);
+    const StageMemory memory = stage_memory(partition_, stage);
+    StageCosts costs;
+    costs.forward = forward_[s].work;
+    costs.input_grad = backward_[s].work;
+    costs.weight_grad = backward_[s].weights;
+    for (const std::size_t step : recomputed_steps(partition_.per_mesh[mesh_of(stage)], stage).steps) {
+      costs.recompute += seconds_[mesh_of(stage)][step];
+    }
+    costs.recomputes = plan_.layout.stages[s].recompute;
+    costs.activations = memory.activations;
+    costs.for_weight_grad = memory.for_weight_grad;
+    costs.kept_for_recompute = memory.kept_for_recompute;
+    costs.reduce_grad = reduction_seconds(stage);
+    costs_.stages.push_back(costs);
+  }
+
+  /// Of the stage's gradients that are partial over axes of its mesh.
+  double reduction_seconds(int stage) const {
+    const MeshPartition& part = partition_.per_mesh[mesh_of(stage)];
+    std::map<std::vector<int>, double> bytes;
+    for (const LocalParameter& parameter : part.parameters) {
+      for (const GradientTerm& term : parameter.terms) {
+        const LocalValue& gradient = part.locals[term.gradient.value()];
+        const auto producer = partition_.graph.value(gradient.value).producer;
+        if (!producer || partition_.stage_of_node[producer->value()] != stage || !gradient.spec.is_partial()) continue;
+        bytes[gradient.spec.partial] += local_bytes(partition_, static_cast<int>(mesh_of(stage)), term.gradient);
+      }
+    }
+    double seconds = 0;
+    for (const auto& [axes, all] : bytes) {
+      const TensorType type{DType::kF32, {static_cast<std::int64_t>(all / static_cast<double>(size_of(DType::kF32)))}};
+      seconds += all_reduce_seconds(plan_, partition_.meshes[mesh_of(stage)], axes, type);
+    }
+    return seconds;
+  }
+
+  /// What goes from mesh to mesh. A tensor and a gradient between the same stages, of equal size if there are such, share an
+  /// edge.
+  void add_crossings() {
+    std::map<std::pair<int, int>, std::vector<std::size_t>> forth, back;  // By (earlier stage, later stage).
+    for (std::size_t e = 0; e < partition_.edges.size(); ++e) {
+      const MeshEdge& edge = partition_.edges[e];
+      const auto ends = std::minmax(edge.from_stage, edge.to_stage);
+      (edge.pass == Pass::kForward ? forth : back)[ends].push_back(e);
+    }
+    for (const auto& [ends, tensors] : forth) {
+      std::vector<std::size_t>& gradients = back[ends];
+      for (const std::size_t tensor : tensors) {
+        EdgeCosts costs{{ends.first, ends.second, bytes_of(tensor)}};
+        costs.backward_timing.exists = false;
+        add_direction(costs, tensor);
+        const auto twin = std::ranges::find_if(gradients, [&](std::size_t e) { return bytes_of(e) == costs.edge.bytes; });
+        if (twin != gradients.end()) {
+          add_direction(costs, *twin);
+          gradients.erase(twin);
+        }
+        costs_.edges.push_back(costs);
+      }
+    }
+    for (const auto& [ends, gradients] : back) {
+      for (const std::size_t gradient : gradients) {
+        EdgeCosts costs{{ends.first, ends.second, bytes_of(gradient)}};
+        costs.forward_timing.exists = false;
+        add_direction(costs, gradient);
+        costs_.edges.push_back(costs);
+      }
+    }
+  }
+
+  std::uint64_t bytes_of(std::size_t edge) const {
+    const MeshEdge& one = partition_.edges[edge];
+    return static_cast<std::uint64_t>(
+        std::max(local_bytes(partition_, one.from_mesh, one.source), local_bytes(partition_, one.to_mesh, one.destination)));
+  }
+
+  void add_direction(EdgeCosts& costs, std::size_t index) const {
+    const MeshEdge& edge = partition_.edges[index];
+    const bool forward = edge.pass == Pass::kForward;
+    (forward ? costs.forward : costs.backward) = plan_.train.edges[index].plan.predicted_seconds;
+    const auto& lines = forward ? forward_ : backward_;
+    const StageTimeline& sender = lines[static_cast<std::size_t>(edge.from_stage)];
+    const StageTimeline& receiver = lines[static_cast<std::size_t>(edge.to_stage)];
+    TensorTiming timing;
+    timing.share = share_of_places(plan_.train.edges[index].plan);
+    timing.latency = plan_.network.hop_seconds;
+    if (const auto sent = sender.sent.find(index); sent != sender.sent.end()) {
+      timing.made = share(sent->second.work, sender.work, 1);
+      timing.made_weights = share(sent->second.weights, sender.weights, 1);
+      timing.made_step = sent->second.step;
+    }
+    if (const auto use = receiver.first_use.find(edge.destination); use != receiver.first_use.end()) {
+      timing.needed = share(use->second.work, receiver.work, 0);
+      timing.needed_weights = share(use->second.weights, receiver.weights, 0);
+      timing.for_weights_only = !receiver.used_by_work.at(edge.destination);
+      timing.needed_step = use->second.step;
+    }
+    (forward ? costs.forward_timing : costs.backward_timing) = timing;
+  }
+
+  /// Of the streams to other hosts that a device may have under way, the most that one device has for this transfer.
+  double share_of_places(const transfer::ReshardPlan& plan) const {
+    std::map<transfer::HostId, std::size_t> devices;
+    for (const transfer::HostId host : plan_.topology.host_of_device) ++devices[host];
+    std::map<transfer::DeviceId, std::size_t> streams;
+    for (const transfer::Flow& flow : plan.flows) {
+      const bool leaves = std::ranges::any_of(flow.edges, [&](const transfer::FlowEdge& edge) {
+        return edge.parent == flow.root && plan_.topology.host_of(edge.parent) != plan_.topology.host_of(edge.child);
+      });
+      if (leaves) ++streams[flow.root];
+    }
+    double most = streams.empty() ? 1 : 0;
+    for (const auto& [device, count] : streams) {
+      const std::size_t said = plan.egress_places.empty() ? 0 : plan.egress_places.at(device.value());
+      const std::size_t allowed =
+          said != 0 ? said : transfer::EgressRule().streams_of_each(devices[plan_.topology.host_of(device)]);
+      most = std::max(most, static_cast<double>(count) / static_cast<double>(allowed));
+    }
+    return std::min(most, 1.0);
+  }
+
+  /// Between stages of one mesh values stay where they are.
+  void add_handovers() {
+    for (const StageEdge& edge : stage_edges(partition_)) {
+      if (mesh_of(edge.from) == mesh_of(edge.to)) costs_.edges.push_back({edge});
+    }
+  }
+
+  /// Meshes on the same hosts share an interface.
+  void add_interfaces() {
+    costs_.sharing = InterfaceSharing::kFair;
+    std::map<std::set<transfer::HostId>, int> interfaces;
+    std::map<std::size_t, int> of_mesh;
+    for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
+      const std::size_t mesh = mesh_of(static_cast<int>(stage));
+      std::set<transfer::HostId> hosts;
+      for (const transfer::DeviceId device : partition_.meshes[mesh].devices()) hosts.insert(plan_.topology.host_of(device));
+      const int next = static_cast<int>(interfaces.size());
+      if (of_mesh.contains(mesh)) continue;
+      of_mesh[mesh] = interfaces.try_emplace(hosts, next).first->second;
+      if (!plan_.layout.own_schedule) costs_.nic_of_actor.push_back(of_mesh[mesh]);
+    }
+    if (!plan_.layout.own_schedule) return;
+    const Schedule& own = *plan_.layout.own_schedule;
+    costs_.nic_of_actor.assign(own.actors.size(), 0);
+    for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
+      costs_.nic_of_actor[static_cast<std::size_t>(own.actor_of_stage[stage])] = of_mesh[mesh_of(static_cast<int>(stage))];
+    }
+  }
+
+  void add_exchange() {
+    std::vector<double> terms(partition_.meshes.size(), 0);
+    for (const TermTransfer& term : plan_.train.terms) {
+      terms[static_cast<std::size_t>(term.from_mesh)] += term.plan.predicted_seconds;
+    }
+    costs_.exchange =
+        *std::ranges::max_element(terms) + transfer::simulate(plan_.train.norms.flows, plan_.topology, plan_.network).seconds;
+  }
+
+  const TrainingPlan& plan_;
+  const Partition& partition_;
+  std::vector<std::vector<double>> seconds_;  ///< By mesh, by step.
+  std::vector<StageTimeline> forward_, backward_;
+  ScheduleCosts costs_;
+};
+
+}  // namespace
+
+ScheduleCosts plan_costs(const TrainingPlan& plan, const OpSeconds& seconds) { return PlanCosts(plan, seconds).run(); }
+
+SimulationOptions plan_options(const TrainingPlan& plan) {
+  SimulationOptions options;
+  options.credits = plan.layout.credits;
+  options.blocking = plan.layout.lowering == Lowering::kSafe;
+  return options;
+}
+
+void check_measured(std::size_t stages, std::span<const MeasuredStage> measured) {
+  if (measured.size() == stages) return;
+  throw_error(ErrorCode::kInvalidArgument, "{} stages were measured, but there are {}", measured.size(), stages);
+}
+
+void scale_to(ScheduleCosts& costs, std::span<const MeasuredStage> measured) {
+  check_measured(costs.stages.size(), measured);
+  for (std::size_t stage = 0; stage < measured.size(); ++stage) {
+    StageCosts& one = costs.stages[stage];
+    one.recompute = share(one.recompute, one.forward, 1) * measured[stage].forward;
+    one.forward = measured[stage].forward;
+    one.input_grad = std::max(measured[stage].input_grad - (one.recomputes ? one.recompute : 0), 0.0);
+    one.weight_grad = measured[stage].weight_grad;
+  }
+}
+
+}  // namespace weft::mesh

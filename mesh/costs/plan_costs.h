@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+
+#include "mesh/plan/training_plan.h"
+#include "mesh/schedule/simulate.h"
+#include "mesh/costs/op_seconds.h"
+
+namespace weft::mesh {
+
+/// What a simulation needs to know of a run. Per stage: the seconds of F, I, W and R on the slowest of its devices, collectives
+/// within the mesh included; its gradients' reduction; what its microbatches hold in memory, in bytes of the fullest device. Per
+/// tensor that goes from mesh to mesh: the time that was planned for it, its bytes on a device, and when within the actions it is
+/// made and needed. Interfaces: meshes on the same hosts share theirs.
+///
+/// A tensor that goes one way only has an edge of its own, in which the other way does not exist. Several stages of one mesh are
+/// joined by edges that take no time. `costs.nic_of_actor` counts actors in the order of their first stages, as named schedules
+/// do; or as the plan's own schedule has them. What is not in it: dispatching an action (per_action), the optimizer on a device
+/// where it takes time.
+ScheduleCosts plan_costs(const TrainingPlan& plan, const OpSeconds& seconds);
+
+/// How the plan's programs move tensors: what to pass to simulate() to foretell its steps.
+SimulationOptions plan_options(const TrainingPlan& plan);
+
+/// What the actions of a stage took on real devices, in seconds.
+struct MeasuredStage {
+  double forward = 0;
+  double input_grad = 0;  ///< With the R that an I of a stage begins with that recomputes.
+  double weight_grad = 0;
+};
+
+/// Throws Error(kInvalidArgument) unless there is one for each stage.
+void check_measured(std::size_t stages, std::span<const MeasuredStage> measured);
+
+/// Gives the stages these times; R in proportion to F. When tensors are made and needed stays in proportion too. Throws
+/// Error(kInvalidArgument) unless there is one for each stage.
+void scale_to(ScheduleCosts& costs, std::span<const MeasuredStage> measured);
+
+}  // namespace weft::mesh

@@ -1,0 +1,155 @@
+#include "mesh/costs/program_seconds.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/graph/fusion.h"
+#include "mesh/costs/internal/step_order.h"
+
+namespace weft::mesh {
+namespace {
+
+double op_seconds(const Program& program, const Run& run, const OpSeconds& seconds) {
+  std::vector<TensorType> inputs;
+  for (const std::uint32_t input : run.inputs) inputs.push_back(program.buffers[input].type);
+  return seconds(program.ops[run.op], inputs);
+}
+
+std::size_t mesh_of(const TrainingPlan& plan, const Program& program) {
+  const auto has = [&](const DeviceMesh& mesh) { return mesh.rank_of(program.device).has_value(); };
+  const auto found = std::ranges::find_if(plan.partition.meshes, has);
+  WEFT_CHECK(found != plan.partition.meshes.end(), "device {} is of no mesh", program.device.value());
+  return static_cast<std::size_t>(found - plan.partition.meshes.begin());
+}
+
+/// What a Run of a program belongs to.
+struct RunPlace {
+  OpKind kind = OpKind::kAdd;
+  int stage = 0;
+  Pass pass = Pass::kForward;
+  bool again = false;  ///< It repeats what a forward did.
+};
+
+/// Tells it of the Runs of one program.
+class RunPlaces {
+ public:
+  RunPlaces(const TrainingPlan& plan, const Program& program)
+      : plan_(plan), part_(plan.partition.per_mesh[mesh_of(plan, program)]) {
+    for (const Instruction& instruction : program.instructions) {
+      const auto* begin = std::get_if<Begin>(&instruction);
+      if (begin != nullptr && begin->kind == ActionKind::kRecompute) scheduled_.insert(begin->stage);
+    }
+  }
+
+  void begin(const Begin& action) {
+    const auto [places, is_new] = places_.try_emplace({action.stage, action.kind});
+    current_ = &places->second;
+    next_ = 0;
+    if (is_new) add_places(action);
+  }
+
+  /// To be called for all of them in order, with their ops. A step whose op is not found has become part of a later one of the
+  /// same pass (core/graph).
+  const RunPlace& next(OpKind kind) {
+    WEFT_CHECK(current_ != nullptr, "a run outside of an action");
+    while (next_ < current_->size() && (*current_)[next_].kind != kind_in_place_of(kind)) ++next_;
+    WEFT_CHECK(next_ < current_->size(), "an action runs more than the steps of its stage");
+    return (*current_)[next_++];
+  }
+
+ private:
+  void add_places(const Begin& action) {
+    const bool begins_again =
+        plan_.layout.stages[static_cast<std::size_t>(action.stage)].recompute && gives_input_grad(action.kind);
+    const bool again = scheduled_.contains(action.stage) ? action.kind == ActionKind::kRecompute : begins_again;
+    if (again) add(action.stage, steps_again(part_, action.stage), true);
+    add(action.stage, steps_of(part_, action.stage, action.kind), false);
+  }
+
+  void add(int stage, const std::vector<std::size_t>& steps, bool again) {
+    for (const std::size_t step : steps) {
+      const auto* compute = std::get_if<ComputeStep>(&part_.steps[step].what);
+      if (compute == nullptr) continue;
+      current_->push_back({plan_.partition.graph.node(compute->node).op.kind, stage, part_.steps[step].pass, again});
+    }
+  }
+
+  const TrainingPlan& plan_;
+  const MeshPartition& part_;
+  std::set<int> scheduled_;  ///< Stages whose R the schedule has.
+  std::map<std::pair<int, ActionKind>, std::vector<RunPlace>> places_;
+  std::vector<RunPlace>* current_ = nullptr;
+  std::size_t next_ = 0;
+};
+
+/// Calls `visit` for every Run with its index and place.
+template <typename Visit>
+void for_each_run(const TrainingPlan& plan, const Program& program, const Visit& visit) {
+  RunPlaces places(plan, program);
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    if (const auto* begin = std::get_if<Begin>(&program.instructions[i])) places.begin(*begin);
+    if (const auto* run = std::get_if<Run>(&program.instructions[i])) visit(i, places.next(program.ops[run->op].kind));
+  }
+}
+
+/// The seconds of all microbatches in a stage of one device.
+struct StageSum {
+  double forward = 0, input_grad = 0, weight_grad = 0, again = 0;
+
+  double& of(const RunPlace& place) {
+    if (place.again) return again;
+    if (place.pass == Pass::kForward) return forward;
+    return place.pass == Pass::kInputGrad ? input_grad : weight_grad;
+  }
+};
+
+double ratio(double measured, double modelled) { return modelled > 0 ? std::max(measured, 0.0) / modelled : 0; }
+
+}  // namespace
+
+InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds) {
+  InstructionSeconds result;
+  for (const Program& program : plan.train.programs) {
+    result.emplace_back(program.instructions.size(), 0);
+    for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+      if (const auto* run = std::get_if<Run>(&program.instructions[i])) result.back()[i] = op_seconds(program, *run, seconds);
+    }
+  }
+  return result;
+}
+
+InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds, std::span<const MeasuredStage> measured) {
+  check_measured(plan.layout.stages.size(), measured);
+  const double microbatches = plan.schedule.microbatches;
+  InstructionSeconds result = program_seconds(plan, seconds);
+  for (std::size_t p = 0; p < result.size(); ++p) {
+    const Program& program = plan.train.programs[p];
+    std::map<int, StageSum> sums, factors;
+    for_each_run(plan, program, [&](std::size_t i, const RunPlace& place) { sums[place.stage].of(place) += result[p][i]; });
+    for (const auto& [stage, sum] : sums) {
+      const MeasuredStage& one = measured[static_cast<std::size_t>(stage)];
+      StageSum& factor = factors[stage];
+      factor.forward = factor.again = ratio(microbatches * one.forward, sum.forward);
+      // What was measured of I has the R in it with which it begins.
+      const bool recomputes = plan.layout.stages[static_cast<std::size_t>(stage)].recompute;
+      const double again = recomputes ? factor.again * sum.again : 0;
+      factor.input_grad = ratio(microbatches * one.input_grad - again, sum.input_grad);
+      factor.weight_grad = ratio(microbatches * one.weight_grad, sum.weight_grad);
+    }
+    for_each_run(plan, program, [&](std::size_t i, const RunPlace& place) { result[p][i] *= factors[place.stage].of(place); });
+  }
+  return result;
+}
+
+ProgramSimulation simulate_step(const TrainingPlan& plan, const InstructionSeconds& seconds) {
+  return simulate_programs(plan.train.programs, seconds, traffic_of(plan.train.programs, plan.topology, plan.network));
+}
+
+double busiest_link_seconds(const TrainingPlan& plan) {
+  return busiest_link_seconds(plan.train.programs, plan.topology, plan.network);
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,109 @@
+#include "mesh/costs/schedule_tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/statistics.h"
+#include "core/base/units.h"
+
+namespace weft::mesh {
+namespace {
+
+constexpr double kSlower = 1.03;  // more than noise
+
+/// A step that something else has disturbed does not count.
+double step_seconds(const std::vector<StepResult>& results) {
+  std::vector<double> seconds;
+  for (const StepResult& result : results) seconds.push_back(result.seconds);
+  return median(std::move(seconds));
+}
+
+/// Entry by entry, all steps being of one plan.
+std::vector<ActionTime> action_times(const std::vector<StepResult>& results) {
+  std::vector<ActionTime> times = results.front().action_times;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    std::vector<double> seconds, collective;
+    for (const StepResult& result : results) {
+      seconds.push_back(result.action_times[i].seconds);
+      collective.push_back(result.action_times[i].collective_seconds);
+    }
+    times[i].seconds = median(std::move(seconds));
+    times[i].collective_seconds = median(std::move(collective));
+  }
+  return times;
+}
+
+/// Of all actions of a step.
+double work_seconds(const std::vector<ActionTime>& times) {
+  double work = 0;
+  for (const ActionTime& time : times) work += static_cast<double>(time.count) * time.seconds;
+  return work;
+}
+
+std::vector<EdgeTime> edge_times(const std::vector<StepResult>& results) {
+  std::vector<EdgeTime> times = results.front().edge_times;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    std::vector<double> seconds;
+    for (const StepResult& result : results) seconds.push_back(result.edge_times[i].seconds);
+    times[i].seconds = median(std::move(seconds));
+  }
+  return times;
+}
+
+}  // namespace
+
+ScheduleTuner::Advice ScheduleTuner::after_step(const TrainingPlan& plan, const StepResult& result, const PlanAgain& again) {
+  if (plan.layout.schedule != LayoutConfig::kAuto || state_ == State::kSettled) return {};
+  if (++steps_ > 1) results_.push_back(result);
+  if (results_.size() < kMeasured) return {};
+  Advice advice = state_ == State::kMeasuring ? search(plan, again) : judge(plan, again);
+  results_.clear();
+  steps_ = 0;
+  return advice;
+}
+
+ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const PlanAgain& again) {
+  began_with_ = plan.schedule.name;
+  seconds_before_ = step_seconds(results_);
+  const std::vector<ActionTime> times = action_times(results_);
+  work_before_ = work_seconds(times);
+  std::optional<FoundSchedule> found = find_schedule(plan, times, edge_times(results_), again);
+  if (!found) {
+    state_ = State::kSettled;
+    return {{}, fmt::format("schedule auto: {} stays, as no schedule was found that would be faster", began_with_)};
+  }
+  state_ = State::kTrying;
+  predicted_ = found->seconds;
+  std::string note = fmt::format(
+      "schedule auto: a step of {} takes {} ({} by simulation); from here on one that was searched, begun with {}: {} by "
+      "simulation, with {} on the fullest device instead of {}",
+      began_with_, format_seconds(seconds_before_), format_seconds(found->seconds_before), found->from,
+      format_seconds(found->seconds), format_bytes(found->memory), format_bytes(found->memory_before));
+  return {std::move(found->plan), std::move(note)};
+}
+
+ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const PlanAgain& again) {
+  state_ = State::kSettled;
+  const double seconds = step_seconds(results_);
+  std::string outcome = fmt::format("schedule auto: a step takes {} now, {} by simulation, {} with {}", format_seconds(seconds),
+                                    format_seconds(predicted_), format_seconds(seconds_before_), began_with_);
+  if (seconds <= seconds_before_) return {{}, outcome};
+  // The simulation takes it that an action takes as long under any schedule. Devices that share processors, or a processor's
+  // memory, break that: the more of them compute at a time, the longer each takes, and no schedule has the work done sooner.
+  const double work = work_seconds(action_times(results_));
+  if (work > kSlower * work_before_) {
+    outcome += fmt::format(
+        "; the same work takes {:.2f} times as long under it, as more devices compute at a time and share what they run on",
+        work / work_before_);
+  }
+  LayoutConfig first = plan.layout;
+  first.own_schedule.reset();
+  TrainingPlan back = again(first);
+  // What was searched and found wanting is not searched again.
+  back.layout.own_schedule = back.schedule;
+  return {std::move(back), outcome + "; back to that"};
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,146 @@
+#include "mesh/executor/device_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "mesh/runtime/initialize.h"
+#include "transfer/wire_ucx/ucx_wire.h"
+
+namespace weft::mesh {
+
+namespace {
+transfer::UcxOptions ucx_options(const DeviceSetup& setup) {
+  transfer::UcxOptions options;
+  options.secret = Secret(setup.secret);
+  options.interfaces = setup.interfaces;
+  return options;
+}
+
+transfer::EngineOptions engine_options(Device& device, std::optional<Log> log) {
+  transfer::EngineOptions options;
+  options.log = std::move(log);
+  options.staging = [&device](std::size_t bytes) {
+    const auto memory = std::make_shared<DeviceMemory>(device.allocate_staging(bytes));  // owner of what it points to
+    return transfer::StagingMemory(memory, memory->data());
+  };
+  return options;
+}
+}  // namespace
+
+DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware,
+                           std::shared_ptr<ProgressBoard> board, std::optional<Log> log)
+    : setup_(setup),
+      hardware_(hardware),
+      device_(hardware.make_device(setup)),
+      stream_(device_->create_stream()),
+      storage_(*device_),
+      board_(std::move(board)),
+      transfers_(std::make_shared<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
+                                                            clock_, engine_options(*device_, std::move(log)))),
+      resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch},
+      beside_stream_(device_->create_stream()),
+      beside_{*beside_stream_, storage_, *transfers_, batches, clock_, setup.epoch} {
+  beside_.stands_back = true;
+  resources_.board = board_.get();
+  board_->count(transfers_);
+  if (device_->is_host_memory()) return;
+  copies_.emplace(*device_, clock_);
+  resources_.copies = &*copies_;
+}
+
+DeviceEngine::~DeviceEngine() = default;
+
+void DeviceEngine::connect(const std::vector<PeerAddress>& peers) {
+  for (const PeerAddress& peer : peers) {
+    if (peer.device != setup_.device) transfers_->connect(peer.device, peer.host, peer.address);
+  }
+}
+
+const transfer::DevicePlace& DeviceEngine::place() {
+  if (!library_) library_ = hardware_.open_library(setup_);
+  return library_->place;
+}
+
+CollectiveEngine& DeviceEngine::collectives() {
+  if (collectives_) return *collectives_;
+  if (const auto& at = place(); library_->collectives == nullptr || !copies_) {
+    throw_error(ErrorCode::kFailedPrecondition, "device {} has no collectives: {}", setup_.device,
+                at.is_gpu ? at.library_absent : "it is not a GPU");
+  }
+  collectives_.emplace(setup_.device, *library_->collectives, *device_, clock_);
+  resources_.collectives = &*collectives_;
+  return *collectives_;
+}
+
+std::vector<transfer::CommunicatorId> DeviceEngine::make_ids(const std::vector<transfer::CommunicatorGroup>& groups) {
+  const bool concerned = std::ranges::any_of(groups, [&](const auto& group) { return group.rank_of(setup_.device) == 0; });
+  return concerned ? collectives().queue.make_ids(groups) : std::vector<transfer::CommunicatorId>();
+}
+
+void DeviceEngine::open_communicators(const CommunicatorSetup& setup) {
+  const auto concerns = [&](const auto& group) { return group.contains(setup_.device); };
+  const auto& [changes, ids] = setup;
+  if (std::ranges::none_of(changes.create, concerns) && std::ranges::none_of(changes.destroy, concerns)) return;
+  collectives().queue.open(setup_.epoch, changes, ids);
+  collectives().queue.connect(changes.create);
+}
+
+void DeviceEngine::cancel_collectives(const Error& why) {
+  if (collectives_) collectives_->queue.cancel(setup_.epoch, why);
+}
+
+void DeviceEngine::install(Program program) {
+  if (program.device != setup_.device) {
+    throw_error(ErrorCode::kInvalidArgument, "program '{}' is for {} (device {}), but this is device {}", program.name,
+                program.device_name, program.device, setup_.device);
+  }
+  storage_.provide(program, *stream_);
+  if (!program.collective_order.empty()) collectives().queue.reserve_staging(collective_staging_bytes(program));
+  std::string name = program.name;
+  programs_.insert_or_assign(std::move(name), std::move(program));
+}
+
+void DeviceEngine::initialize(std::uint64_t seed) {
+  const auto train = programs_.find("train");
+  if (train == programs_.end()) throw_error(ErrorCode::kFailedPrecondition, "install a program 'train' before initialize()");
+  initialize_parameters(train->second, seed, storage_, *stream_);
+}
+
+const Program& DeviceEngine::program(const std::string& name) const {
+  const auto found = programs_.find(name);
+  if (found == programs_.end())
+    throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", name, setup_.device);
+  return found->second;
+}
+
+std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std::function<void()> wake) {
+  const Program& installed = program(request.program);
+  board_->begin(request.program, request.run);
+  return std::make_unique<Interpreter>(installed, request, resources_, std::move(wake));
+}
+
+std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& request, std::function<void()> wake) {
+  return std::make_unique<Interpreter>(program(request.program), request, beside_, std::move(wake));
+}
+
+std::vector<std::string> DeviceEngine::take_notes() {
+  std::vector<std::string> notes = device_->notes();
+  notes.erase(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(notes_taken_));
+  notes_taken_ += notes.size();
+  return notes;
+}
+
+void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
+  transfers_->cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
+  if (collectives_) {
+    cancel_collectives(why);
+    collectives_->queue.abort();
+  }
+  // The engine cuts what does not end by itself within its grace (half a second).
+  WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)), "transfers or copies do not end after being cancelled: {}",
+             interpreter.position());
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,16 @@
+#include "mesh/executor/machine_slots.h"
+
+namespace weft::mesh {
+
+std::map<std::string, int> first_slots(std::span<const actors::HostStatus> hosts) {
+  std::map<std::string, int> slots;
+  std::map<std::string, int> taken;  // by machine
+  for (const actors::HostStatus& host : hosts) {
+    int& next = taken[host.offer.machine];
+    slots[host.offer.name] = next;
+    next += static_cast<int>(host.offer.devices);
+  }
+  return slots;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,223 @@
+#include "mesh/program/simulate_programs.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/simulation/play.h"
+
+namespace weft::mesh {
+namespace {
+
+/// The programs and their traffic as tasks: every device a chain of computation, Starts and Waits; besides, what moves.
+class ProgramTasks {
+ public:
+  ProgramTasks(const std::vector<Program>& programs, const InstructionSeconds& seconds, const Traffic& traffic)
+      : programs_(programs), traffic_(traffic), devices_(programs.size(), Device{TaskChain(tasks_)}) {
+    if (seconds.size() != programs.size()) {
+      throw_error(ErrorCode::kInvalidArgument, "{} programs, but times of {}", programs.size(), seconds.size());
+    }
+    tasks_.links.rates = traffic.link_rates;
+    tasks_.links.queues = traffic.queue_places.size();
+    for (std::size_t index = 0; index < programs.size(); ++index) {
+      if (seconds[index].size() != programs[index].instructions.size()) {
+        throw_error(ErrorCode::kInvalidArgument, "the program of {} has {} instructions, but times of {}",
+                    programs[index].device_name, programs[index].instructions.size(), seconds[index].size());
+      }
+      add_device(index, seconds[index]);
+    }
+    for (std::size_t index = 0; index < programs.size(); ++index) find_instances(index);
+    add_movements();
+  }
+
+  ProgramSimulation play() const {
+    const TaskTimes times = weft::play(tasks_);
+    ProgramSimulation result;
+    for (std::size_t index = 0; index < devices_.size(); ++index) {
+      check_done(index, times);
+      const auto end_of = [&](const std::optional<TaskId>& task) { return task ? times.end[task->value()] : 0; };
+      result.end.push_back(end_of(devices_[index].chain.last()));
+      result.last_run.push_back(end_of(devices_[index].last_run));
+      result.step = std::max(result.step, result.end.back());
+    }
+    return result;
+  }
+
+ private:
+  struct Device {
+    TaskChain chain;
+    std::optional<TaskId> last_run = {};          ///< Ends with the last Run.
+    std::vector<TaskId> starts = {}, waits = {};  ///< By handle.
+  };
+  /// A device's part in a transfer.
+  struct Part {
+    std::size_t program = 0;
+    std::uint32_t handle = 0;
+  };
+  /// One of a movement's devices, and those behind it: they have done with it together.
+  struct Group {
+    std::optional<Part> first;
+    std::vector<Part> all;
+  };
+  /// A movement of one microbatch.
+  struct Instance {
+    const Traffic::Movement* movement = nullptr;
+    std::vector<Group> groups;  ///< By device.
+    std::size_t order = 0;      ///< When its sender comes to it.
+  };
+
+  void add_device(std::size_t index, const std::vector<double>& seconds) {
+    const std::vector<Instruction>& instructions = programs_[index].instructions;
+    Device& device = devices_[index];
+    device.starts.resize(programs_[index].num_handles);
+    device.waits.resize(programs_[index].num_handles);
+    std::size_t past_last_run = 0;
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      if (std::holds_alternative<Run>(instructions[i])) past_last_run = i + 1;
+    }
+    double computes = 0;  // Since the last task.
+    for (std::size_t i = 0; i < instructions.size(); ++i) {
+      const auto* start = std::get_if<Start>(&instructions[i]);
+      const auto* wait = std::get_if<Wait>(&instructions[i]);
+      const bool computation = start == nullptr && wait == nullptr;
+      if (computation) computes += seconds[i];
+      const bool is_last_run = i + 1 == past_last_run;
+      if (is_last_run || (!computation && computes > 0) || i + 1 == instructions.size()) {
+        device.chain.append(computes);
+        computes = 0;
+      }
+      if (is_last_run) device.last_run = device.chain.last();
+      if (start != nullptr) device.starts[start->handle] = device.chain.append();
+      if (wait != nullptr) device.waits[wait->handle] = device.chain.append();
+    }
+  }
+
+  /// The movements in which a program takes part, those which it is the first to know among them.
+  void find_instances(std::size_t index) {
+    const Program& program = programs_[index];
+    for (const Instruction& instruction : program.instructions) {
+      const auto* start = std::get_if<Start>(&instruction);
+      if (start == nullptr) continue;
+      const std::uint32_t op = program.transfers[start->transfer].op;
+      const auto movements = traffic_.movements.find(op);
+      if (movements == traffic_.movements.end()) {
+        throw_error(ErrorCode::kInvalidArgument, "nothing is known of what '{}' moves", program.transfers[start->transfer].name);
+      }
+      const auto [first, is_new] = first_instance_.try_emplace({op, start->microbatch}, instances_.size());
+      if (is_new) {
+        for (const Traffic::Movement& movement : movements->second) {
+          instances_.push_back({&movement, std::vector<Group>(movement.devices.size()), 0});
+        }
+      }
+      ++starts_;
+      for (std::size_t i = 0; i < movements->second.size(); ++i) {
+        const Traffic::Movement& movement = movements->second[i];
+        const std::optional<std::size_t> group = group_of(program.device, movement);
+        if (!group) continue;
+        Instance& instance = instances_[first->second + i];
+        const Part part{index, start->handle};
+        instance.groups[*group].all.push_back(part);
+        if (movement.devices[*group] == program.device) instance.groups[*group].first = part;
+        if (!movement.queue || movement.queue->device == program.device) instance.order = starts_;
+      }
+    }
+  }
+
+  static std::optional<std::size_t> group_of(transfer::DeviceId device, const Traffic::Movement& movement) {
+    const auto behind = std::ranges::find(movement.behind, device, &Traffic::Movement::Behind::device);
+    const transfer::DeviceId first = behind != movement.behind.end() ? behind->from : device;
+    const auto found = std::ranges::find(movement.devices, first);
+    if (found == movement.devices.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - movement.devices.begin());
+  }
+
+  /// In the order in which their senders start them, which is that of their queues.
+  void add_movements() {
+    std::ranges::stable_sort(instances_, {}, &Instance::order);
+    for (const Instance& instance : instances_) add_movement(instance);
+  }
+
+  void add_movement(const Instance& instance) {
+    const Traffic::Movement& movement = *instance.movement;
+    Movement made;
+    made.amount = movement.bytes;
+    for (const auto& crossing : movement.crossings) made.crossings.push_back({crossing.link, crossing.times});
+    made.weight = movement.weight;
+    made.latency = movement.latency;
+    made.early_chunk = movement.eager_chunk;
+    const bool queued = movement.queue && !movement.crossings.empty();
+    if (queued) made.queue = {movement.queue->index, 1, places_in(*movement.queue)};
+    std::vector<TaskId> waits;
+    for (std::size_t i = 0; i < instance.groups.size(); ++i) {
+      const transfer::DeviceId device = movement.devices[i];
+      const std::optional<Part>& first = instance.groups[i].first;
+      const TaskId start = first ? start_of(*first) : never();
+      if (queued && device != movement.queue->device) made.receivers.push_back({start, buffer(movement.queue->device, device)});
+      else waits.push_back(start);
+    }
+    const TaskId task = tasks_.add(std::move(made));
+    for (const TaskId start : waits) tasks_.wait(task, start);
+    for (const Group& group : instance.groups) {
+      for (const Part& part : group.all) {
+        const TaskId wait = devices_[part.program].waits[part.handle];
+        tasks_.wait(wait, task);
+        for (const Part& other : group.all) tasks_.wait(wait, start_of(other));
+      }
+    }
+  }
+
+  double places_in(const Traffic::Movement::Queue& queue) const {
+    return static_cast<double>(queue.places != 0 ? queue.places : traffic_.queue_places.at(queue.index));
+  }
+
+  TaskId start_of(const Part& part) const { return devices_[part.program].starts[part.handle]; }
+
+  /// What no program starts.
+  TaskId never() {
+    if (!never_) {
+      never_ = tasks_.add();
+      tasks_.wait(*never_, *never_);
+    }
+    return *never_;
+  }
+
+  /// What `to` keeps of `from`'s.
+  std::uint32_t buffer(transfer::DeviceId from, transfer::DeviceId to) {
+    const auto [at, is_new] = buffers_.try_emplace({from, to}, static_cast<std::uint32_t>(buffers_.size()));
+    if (is_new) tasks_.links.buffers.push_back(traffic_.eager_budget);
+    return at->second;
+  }
+
+  void check_done(std::size_t index, const TaskTimes& times) const {
+    const Program& program = programs_[index];
+    const Device& device = devices_[index];
+    if (const auto last = device.chain.last(); !last || times.is_over[last->value()]) return;
+    for (const Instruction& instruction : program.instructions) {
+      const auto* start = std::get_if<Start>(&instruction);
+      if (start == nullptr || times.is_over[device.waits[start->handle].value()]) continue;
+      throw_error(ErrorCode::kInvalidArgument, "the programs cannot finish: {} waits for '{}' of microbatch {}",
+                  program.device_name, program.transfers[start->transfer].name, start->microbatch);
+    }
+  }
+
+  const std::vector<Program>& programs_;
+  const Traffic& traffic_;
+  TaskGraph tasks_;
+  std::vector<Device> devices_;
+  std::map<std::pair<std::uint32_t, int>, std::size_t> first_instance_;  ///< By (op, microbatch).
+  std::vector<Instance> instances_;
+  std::map<std::pair<transfer::DeviceId, transfer::DeviceId>, std::uint32_t> buffers_;
+  std::optional<TaskId> never_;
+  std::size_t starts_ = 0;
+};
+
+}  // namespace
+
+ProgramSimulation simulate_programs(const std::vector<Program>& programs, const InstructionSeconds& seconds,
+                                    const Traffic& traffic) {
+  return ProgramTasks(programs, seconds, traffic).play();
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,211 @@
+#include "mesh/runtime/in_process_training.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.h"
+#include "mesh/program/stall.h"
+#include "mesh/runtime/initialize.h"
+
+namespace weft::mesh {
+
+/// What a device process has, without the process.
+struct InProcessTraining::DeviceSide {
+  DeviceSide(transfer::DeviceId self, Device& device, std::unique_ptr<transfer::Wire> wire, const Clock& clock,
+             BatchSource& batches, const InProcessCollectives& with)
+      : library(device.is_host_memory() || !with.make ? nullptr : with.make(self)),
+        stream(device.create_stream()),
+        storage(device),
+        engine(std::move(wire), clock, {.mode = transfer::EngineOptions::Mode::kStepped}),
+        resources{*stream, storage, engine, batches, clock} {
+    if (device.is_host_memory()) return;
+    copies.emplace(device, clock);
+    resources.copies = &*copies;
+    if (library == nullptr) return;
+    collectives.emplace(self, *library, device, clock, with.options);
+    resources.collectives = &*collectives;
+  }
+
+  void install(const Program& program) {
+    storage.provide(program, *stream);
+    if (collectives) collectives->queue.reserve_staging(collective_staging_bytes(program));
+    programs[program.name] = &program;
+  }
+
+  const std::unique_ptr<transfer::DeviceCollectives> library;  ///< May be null.
+  std::unique_ptr<Stream> stream;
+  Storage storage;
+  transfer::TransferEngine engine;
+  Resources resources;
+  std::optional<CopyEngine> copies;
+  std::optional<CollectiveEngine> collectives;
+  std::map<std::string, const Program*> programs;
+};
+
+/// Shared with callbacks, which may outlive a run.
+struct InProcessTraining::Bell {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool rung = false;  // guarded by mutex
+
+  void ring() {
+    const std::lock_guard lock(mutex);
+    rung = true;
+    changed.notify_one();
+  }
+  /// Until it has rung, or for a moment: a wire may want to be polled.
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, std::chrono::milliseconds(1), [&] { return rung; });
+    rung = false;
+  }
+};
+
+InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
+                                     const transfer::LoopbackOptions& options, Device* device,
+                                     const InProcessCollectives& collectives)
+    : batches_(batches), hub_(options), bell_(std::make_shared<Bell>()) {
+  const std::size_t devices = plan.topology.num_devices();
+  for (std::uint32_t i = 0; i < devices; ++i) {
+    // The driver works with the host's memory.
+    Device& computes = device == nullptr || transfer::DeviceId(i) == plan.driver() ? cpu_ : *device;
+    const transfer::DeviceId id(i);
+    sides_.push_back(std::make_unique<DeviceSide>(id, computes, hub_.attach(id), clock_, batches_, collectives));
+  }
+  for (std::uint32_t i = 0; i < devices; ++i) {
+    for (std::uint32_t j = 0; j < devices; ++j) {
+      if (i == j) continue;
+      sides_[i]->engine.connect(transfer::DeviceId(j), plan.topology.host_of(transfer::DeviceId(j)), sides_[j]->engine.address());
+    }
+  }
+  use(plan);
+  for (const Program& program : plan.train.programs) {
+    DeviceSide& side = *sides_[program.device.value()];
+    initialize_parameters(program, seed, side.storage, *side.stream);
+  }
+}
+
+InProcessTraining::~InProcessTraining() = default;
+
+void InProcessTraining::open_communicators(const TrainingPlan& plan) {
+  const std::vector<transfer::CommunicatorGroup>& groups = plan.collectives.groups;
+  if (groups.empty()) return;
+  std::vector<DeviceSide*> members;
+  for (std::uint32_t i = 0; i < sides_.size(); ++i) {
+    const auto needs = [&](const transfer::CommunicatorGroup& group) { return group.contains(transfer::DeviceId(i)); };
+    if (!std::ranges::any_of(groups, needs)) continue;
+    if (!sides_[i]->collectives)
+      throw_error(ErrorCode::kInvalidArgument, "the plan needs device collectives, but none are given");
+    members.push_back(sides_[i].get());
+  }
+  const transfer::CommunicatorChanges changes = ledger_.need(groups);
+  std::vector<transfer::CommunicatorId> ids;
+  for (DeviceSide* member : members) {
+    for (transfer::CommunicatorId& id : member->collectives->queue.make_ids(changes.create)) ids.push_back(std::move(id));
+  }
+  std::mutex mutex;
+  std::optional<Error> failure;  // guarded by mutex
+  std::vector<std::jthread> threads;
+  for (DeviceSide* member : members) {
+    threads.emplace_back([&, member] {
+      try {
+        member->collectives->queue.open(member->resources.epoch, changes, ids);
+        member->collectives->queue.connect(changes.create);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = current_error();
+      }
+    });
+  }
+  threads.clear();
+  if (failure) throw *failure;
+}
+
+void InProcessTraining::use(const TrainingPlan& plan) {
+  open_communicators(plan);
+  for (const auto* programs : plan.all_programs()) {
+    for (const Program& program : *programs) sides_[program.device.value()]->install(program);
+  }
+}
+
+StepResult InProcessTraining::run(const StepRequest& request) { return combine(run_on_devices(request)); }
+
+std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& request) {
+  std::vector<std::unique_ptr<Interpreter>> interpreters;
+  std::vector<DeviceSide*> sides;
+  for (const auto& side : sides_) {
+    const auto program = side->programs.find(request.program);
+    if (program == side->programs.end()) continue;
+    interpreters.push_back(
+        std::make_unique<Interpreter>(*program->second, request, side->resources, [bell = bell_] { bell->ring(); }));
+    sides.push_back(side.get());
+  }
+  if (interpreters.empty()) throw_error(ErrorCode::kNotFound, "there is no program '{}'", request.program);
+  std::vector<bool> done(interpreters.size(), false);
+  std::size_t left = interpreters.size();
+  int idle_rounds = 0;
+  const auto drain = [&] {
+    bool busy = true;
+    while (busy) {
+      busy = false;
+      for (const auto& side : sides_) busy = side->engine.poll() || busy;
+      for (const auto& interpreter : interpreters) busy = busy || !interpreter->quiescent();
+    }
+  };
+  try {
+    while (left > 0) {
+      bool moved = false;
+      for (std::size_t i = 0; i < interpreters.size(); ++i) {
+        if (done[i]) continue;
+        if (interpreters[i]->advance() == Interpreter::Progress::kDone) {
+          done[i] = true;
+          --left;
+          moved = true;
+        }
+      }
+      for (const auto& side : sides_) moved = side->engine.poll() || moved;
+      const bool computing =
+          std::ranges::any_of(interpreters, [](const auto& interpreter) { return interpreter->device_busy(); });
+      if (!moved && computing) bell_->wait();
+      // A shuffled loopback may hold messages back for some polls.
+      idle_rounds = moved || computing ? 0 : idle_rounds + 1;
+      if (idle_rounds > 1000) {
+        std::vector<Program> programs;
+        std::vector<std::optional<std::size_t>> next;
+        for (std::size_t i = 0; i < interpreters.size(); ++i) {
+          programs.push_back(*sides[i]->programs.at(request.program));
+          next.emplace_back(interpreters[i]->instruction());
+        }
+        throw_error(ErrorCode::kInternal, "all devices stand still:{}", explain_stall(programs, next));
+      }
+    }
+  } catch (...) {
+    const Error why(ErrorCode::kCancelled, "another device of this run failed");
+    for (const auto& side : sides_) {
+      side->engine.cancel_all(why);
+      if (side->collectives) side->collectives->queue.cancel(side->resources.epoch, why);
+    }
+    for (const auto& side : sides_) {
+      if (side->collectives) side->collectives->queue.abort();
+    }
+    ledger_.clear();
+    drain();
+    throw;
+  }
+  drain();
+  std::vector<StepReport> reports;
+  for (const auto& interpreter : interpreters) reports.push_back(interpreter->finish());
+  return reports;
+}
+
+std::span<float> InProcessTraining::driver_block(const std::string& name) {
+  const std::span<std::byte> bytes = sides_.back()->storage.block(name);
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,193 @@
+#include "mesh/schedule/action_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/simulation/task_graph.h"
+
+namespace weft::mesh {
+
+ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> edges) : schedule_(schedule) {
+  for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+    first_.push_back(size());
+    actor_.resize(actor_.size() + schedule.actors[actor].size(), static_cast<int>(actor));
+  }
+  first_.push_back(size());
+  for (int node = 0; node < size(); ++node) place(node);
+
+  const auto stages = static_cast<std::size_t>(schedule.stages);
+  std::vector<std::vector<int>> into(stages), out_of(stages);
+  for (std::size_t e = 0; e < edges.size(); ++e) {
+    const StageEdge& edge = edges[e];
+    if (edge.from < 0 || edge.to < 0 || edge.from >= schedule.stages || edge.to >= schedule.stages || edge.from == edge.to) {
+      throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has stages 0 to {}: there can be no edge {} -> {}", schedule.name,
+                  schedule.stages - 1, edge.from, edge.to);
+    }
+    into[static_cast<std::size_t>(edge.to)].push_back(static_cast<int>(e));
+    out_of[static_cast<std::size_t>(edge.from)].push_back(static_cast<int>(e));
+  }
+  needs_.reserve(static_cast<std::size_t>(size()) * 2);
+  need_begin_.reserve(static_cast<std::size_t>(size()) + 1);
+  for (int node = 0; node < size(); ++node) {
+    need_begin_.push_back(static_cast<int>(needs_.size()));
+    add_needs(node, into, out_of, edges);
+  }
+  need_begin_.push_back(static_cast<int>(needs_.size()));
+}
+
+int& ActionGraph::slot(ActionKind kind, int stage, int microbatch) {
+  std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
+  if (nodes.empty())
+    nodes.assign(static_cast<std::size_t>(schedule_.stages) * static_cast<std::size_t>(schedule_.microbatches), -1);
+  return nodes[static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
+               static_cast<std::size_t>(std::max(microbatch, 0))];
+}
+
+void ActionGraph::place(int node) {
+  const Action& one = action(node);
+  const bool sound = one.stage >= 0 && one.stage < schedule_.stages &&
+                     (has_microbatch(one.kind) ? one.microbatch >= 0 && one.microbatch < schedule_.microbatches
+                                               : one.microbatch == kNoMicrobatch);
+  if (!sound) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} names a stage or microbatch that does not exist",
+                schedule_.name, actor(node), to_string(one));
+  }
+  int& place = slot(one.kind, one.stage, one.microbatch);
+  if (place >= 0) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} stands there twice", schedule_.name, actor(node),
+                to_string(one));
+  }
+  place = node;
+  for (auto [kind, stages] :
+       {std::pair(ActionKind::kVocabularyScores, &score_stages_), std::pair(ActionKind::kVocabularyGrads, &grad_stages_)}) {
+    if (one.kind == kind && std::ranges::find(*stages, one.stage) == stages->end()) stages->push_back(one.stage);
+  }
+}
+
+int ActionGraph::lookup(ActionKind kind, int stage, int microbatch) const {
+  const std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
+  if (nodes.empty()) return -1;
+  return nodes[static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
+               static_cast<std::size_t>(std::max(microbatch, 0))];
+}
+
+std::optional<int> ActionGraph::find(ActionKind kind, int stage, int microbatch) const {
+  if (const int node = lookup(kind, stage, microbatch); node >= 0) return node;
+  if (kind != ActionKind::kInputGrad && kind != ActionKind::kWeightGrad) return std::nullopt;
+  const int whole = lookup(ActionKind::kBackward, stage, microbatch);
+  return whole >= 0 ? std::optional(whole) : std::nullopt;
+}
+
+void ActionGraph::need(int node, ActionKind kind, int stage, int microbatch, int edge) {
+  if (const auto found = find(kind, stage, microbatch)) {
+    needs_.push_back({*found, edge});
+  } else {
+    missing_.push_back({node, {stage, kind, microbatch}});
+  }
+}
+
+void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into, std::span<const std::vector<int>> out_of,
+                            std::span<const StageEdge> edges) {
+  const Action& one = action(node);
+  const auto stage = static_cast<std::size_t>(one.stage);
+  const int last = schedule_.stages - 1;
+  switch (one.kind) {
+    case ActionKind::kForward:
+      for (const int edge : into[stage]) {
+        need(node, ActionKind::kForward, edges[static_cast<std::size_t>(edge)].from, one.microbatch, edge);
+      }
+      break;
+    case ActionKind::kRecompute: need(node, ActionKind::kForward, one.stage, one.microbatch); break;
+    case ActionKind::kBackward:
+    case ActionKind::kInputGrad:
+      need(node, ActionKind::kForward, one.stage, one.microbatch);
+      if (const auto again = find(ActionKind::kRecompute, one.stage, one.microbatch)) needs_.push_back({*again, -1});
+      for (const int edge : out_of[stage]) {
+        need(node, ActionKind::kInputGrad, edges[static_cast<std::size_t>(edge)].to, one.microbatch, edge);
+      }
+      if (one.stage != last) break;
+      if (schedule_.vocabulary_barriers == 1) {
+        for (const int shard : score_stages_) need(node, ActionKind::kVocabularyScores, shard, one.microbatch);
+      } else if (schedule_.vocabulary_barriers == 2) {
+        for (const int shard : grad_stages_) need(node, ActionKind::kVocabularyGrads, shard, one.microbatch);
+      }
+      break;
+    case ActionKind::kWeightGrad: need(node, ActionKind::kInputGrad, one.stage, one.microbatch); break;
+    case ActionKind::kVocabularyScores: need(node, ActionKind::kForward, last, one.microbatch); break;
+    case ActionKind::kVocabularyGrads:
+      for (const int shard : score_stages_) need(node, ActionKind::kVocabularyScores, shard, one.microbatch);
+      break;
+    case ActionKind::kReduceGrad:
+      for (int i = 0; i < schedule_.microbatches; ++i) need(node, ActionKind::kWeightGrad, one.stage, i);
+      if (std::ranges::find(grad_stages_, one.stage) == grad_stages_.end()) break;
+      for (int i = 0; i < schedule_.microbatches; ++i) need(node, ActionKind::kVocabularyGrads, one.stage, i);
+      break;
+    case ActionKind::kOptimizer:
+      if (const auto reduce = find(ActionKind::kReduceGrad, one.stage, kNoMicrobatch)) {
+        needs_.push_back({*reduce, -1});
+      } else {
+        for (int i = 0; i < schedule_.microbatches; ++i) need(node, ActionKind::kWeightGrad, one.stage, i);
+      }
+      break;
+  }
+}
+
+std::vector<int> ActionGraph::order() const {
+  TaskGraph tasks;
+  for (int node = 0; node < size(); ++node) tasks.add();
+  const auto task = [](int node) { return TaskId(static_cast<std::uint32_t>(node)); };
+  for (int node = 0; node < size(); ++node) {
+    if (previous(node) >= 0) tasks.wait(task(node), task(previous(node)));
+  }
+  for (int node = 0; node < size(); ++node) {
+    for (const Need& one : needs(node)) tasks.wait(task(node), task(one.node));
+  }
+  std::vector<int> order;
+  for (const TaskId done : order_of(tasks)) order.push_back(static_cast<int>(done.value()));
+  return order;
+}
+
+std::vector<int> ActionGraph::find_cycle() const {
+  std::vector<bool> runs(static_cast<std::size_t>(size()), false);
+  for (const int node : order()) runs[static_cast<std::size_t>(node)] = true;
+  const auto blocked = std::ranges::find(runs, false);
+  if (blocked == runs.end()) return {};
+  // Every node that cannot run waits for another that cannot: following the waits must come back to a node already seen.
+  std::vector<int> path, place(static_cast<std::size_t>(size()), -1);
+  int node = static_cast<int>(blocked - runs.begin());
+  while (place[static_cast<std::size_t>(node)] < 0) {
+    place[static_cast<std::size_t>(node)] = static_cast<int>(path.size());
+    path.push_back(node);
+    const auto blocked_need = [&](int of) {
+      for (const Need& one : needs(of)) {
+        if (!runs[static_cast<std::size_t>(one.node)]) return one.node;
+      }
+      return -1;
+    };
+    const int next = blocked_need(node);
+    if (next >= 0) {
+      node = next;
+      continue;
+    }
+    // It only stands behind others: go to the one that holds them all up.
+    do node = previous(node);
+    while (blocked_need(node) < 0);
+  }
+  path.erase(path.begin(), path.begin() + place[static_cast<std::size_t>(node)]);
+  return path;
+}
+
+std::string describe_cycle(const ActionGraph& graph, std::span<const int> cycle) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const int node = cycle[i], next = cycle[(i + 1) % cycle.size()];
+    const bool needs = std::ranges::any_of(graph.needs(node), [&](const ActionGraph::Need& one) { return one.node == next; });
+    parts.push_back(fmt::format("{} of actor {} {} {}", to_string(graph.action(node)), graph.actor(node),
+                                needs ? "waits for" : "stands behind", to_string(graph.action(next))));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace weft::mesh

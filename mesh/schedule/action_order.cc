@@ -1,0 +1,92 @@
+#include "mesh/schedule/action_order.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/check.h"
+#include "mesh/schedule/action_graph.h"
+
+namespace weft::mesh {
+namespace {
+
+double duration(ActionKind kind) { return !has_microbatch(kind) ? 0 : kind == ActionKind::kBackward ? 2 : 1; }
+
+ActionPlace place_of(const ActionGraph& graph, int node) {
+  const int actor = graph.actor(node);
+  return {static_cast<std::size_t>(actor), static_cast<std::size_t>(node - graph.first(actor))};
+}
+
+int node_at(const ActionGraph& graph, std::size_t actor, std::size_t index) {
+  return graph.first(static_cast<int>(actor)) + static_cast<int>(index);
+}
+
+}  // namespace
+
+std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<const StageEdge> edges) {
+  const ActionGraph graph(schedule, edges);
+  const std::size_t actors = schedule.actors.size();
+  std::vector<std::vector<double>> finish(actors);
+  std::vector<std::optional<double>> ready(
+      actors);  // When the actor's next action can start; unknown while something is missing.
+  std::vector<OrderedAction> order;
+  const auto look = [&](std::size_t actor) {
+    ready[actor].reset();
+    const std::size_t index = finish[actor].size();
+    if (index == schedule.actors[actor].size()) return;
+    double start = index == 0 ? 0 : finish[actor].back();
+    for (const ActionGraph::Need& need : graph.needs(node_at(graph, actor, index))) {
+      const ActionPlace place = place_of(graph, need.node);
+      if (place.index >= finish[place.actor].size()) return;
+      start = std::max(start, finish[place.actor][place.index]);
+    }
+    ready[actor] = start;
+  };
+  for (std::size_t actor = 0; actor < actors; ++actor) look(actor);
+  while (true) {
+    std::optional<std::size_t> first;
+    for (std::size_t actor = 0; actor < actors; ++actor) {
+      if (ready[actor] && (!first || *ready[actor] < *ready[*first])) first = actor;
+    }
+    if (!first) break;
+    const std::size_t index = finish[*first].size();
+    const double start = *ready[*first];
+    order.push_back({{*first, index}, start, start + duration(schedule.actors[*first][index].kind)});
+    finish[*first].push_back(order.back().finish);
+    look(*first);
+    for (std::size_t actor = 0; actor < actors; ++actor) {
+      if (!ready[actor]) look(actor);
+    }
+  }
+  for (std::size_t actor = 0; actor < actors; ++actor) {
+    WEFT_CHECK(finish[actor].size() == schedule.actors[actor].size(), "schedule '{}' cannot finish", schedule.name);
+  }
+  return order;
+}
+
+ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge> edges,
+                             const std::vector<OrderedAction>& order) {
+  const ActionGraph graph(schedule, edges);
+  const std::size_t actors = schedule.actors.size();
+  over_.resize(actors);
+  for (const OrderedAction& ordered : order) {
+    const auto [actor, index] = ordered.place;
+    std::vector<std::uint32_t> over = index == 0 ? std::vector<std::uint32_t>(actors, 0) : over_[actor][index - 1];
+    over[actor] = static_cast<std::uint32_t>(index);
+    for (const ActionGraph::Need& need : graph.needs(node_at(graph, actor, index))) {
+      const ActionPlace place = place_of(graph, need.node);
+      const std::vector<std::uint32_t>& theirs = over_[place.actor][place.index];
+      for (std::size_t other = 0; other < actors; ++other) over[other] = std::max(over[other], theirs[other]);
+      over[place.actor] = std::max(over[place.actor], static_cast<std::uint32_t>(place.index + 1));
+    }
+    over_[actor].push_back(std::move(over));
+  }
+}
+
+std::size_t ActionHistory::first_after(const ActionPlace& past, std::size_t actor) const {
+  const auto& actions = over_[actor];
+  const auto found = std::partition_point(actions.begin(), actions.end(),
+                                          [&](const std::vector<std::uint32_t>& over) { return over[past.actor] <= past.index; });
+  return static_cast<std::size_t>(found - actions.begin());
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,188 @@
+#include "mesh/schedule/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/base/error.h"
+#include "mesh/schedule/action_graph.h"
+
+namespace weft::mesh {
+namespace {
+
+/// Fills a report property by property; later ones are looked at only where the earlier ones let them.
+class Checker {
+ public:
+  Checker(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits)
+      : schedule_(schedule), costs_(costs), limits_(limits), edges_(costs.stage_edges()) {
+    for (int property = 0; property <= static_cast<int>(ScheduleProperty::kSemantics); ++property) {
+      report_.findings.push_back({static_cast<ScheduleProperty>(property), std::nullopt, "not looked at"});
+    }
+  }
+
+  ScheduleReport run() {
+    if (!complete()) return std::move(report_);
+    found(ScheduleProperty::kLocalOrder, find_misplaced(schedule_, edges_));
+    found(ScheduleProperty::kEdgeMonotone, find_unordered_edge(schedule_, edges_));
+    found(ScheduleProperty::kSemantics, find_unordered_sum(schedule_));
+    const ActionGraph graph(schedule_, edges_);
+    const std::vector<int> cycle = graph.find_cycle();
+    found(ScheduleProperty::kAcyclic, cycle.empty() ? "" : describe_cycle(graph, cycle));
+    if (!cycle.empty()) return std::move(report_);
+    channels();
+    simulated();
+    return std::move(report_);
+  }
+
+ private:
+  void found(ScheduleProperty property, std::string wrong, std::string right = "") {
+    Finding& finding = report_.findings[static_cast<std::size_t>(property)];
+    finding.holds = wrong.empty();
+    finding.detail = wrong.empty() ? std::move(right) : std::move(wrong);
+  }
+
+  bool complete() {
+    try {
+      check_complete(schedule_, edges_);
+    } catch (const Error& error) {
+      found(ScheduleProperty::kComplete, error.message());
+      return false;
+    }
+    std::size_t actions = 0;
+    for (const auto& list : schedule_.actors) actions += list.size();
+    found(ScheduleProperty::kComplete, "", fmt::format("{} actions", actions));
+    return true;
+  }
+
+  void channels() {
+    const LoweredSchedule lowered = lower(schedule_, edges_, TransferOrder::kBeforeUse);
+    std::size_t transfers = 0;
+    for (const auto& list : lowered) {
+      transfers += static_cast<std::size_t>(std::ranges::count(list, Operation::What::kSend, &Operation::what));
+    }
+    found(ScheduleProperty::kMatched, find_unmatched(lowered), fmt::format("{} transfers", transfers));
+    for (const ChannelModel model : kChannelModels) {
+      report_.channels.push_back(
+          {model, smallest_buffers(lowered, model, schedule_.microbatches), find_deadlock(lowered, model)});
+    }
+    const ChannelFinding& own = report_.channels.back();
+    found(ScheduleProperty::kDeadlockFree, own.buffers == 0 ? "" : own.cycle, "a lane per edge needs no buffer");
+  }
+
+  void simulated() {
+    const ScheduleSimulation simulation = simulate(schedule_, costs_);
+    std::string over;
+    for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
+      const SimulatedActor& one = simulation.actors[actor];
+      if (over.empty() && !limits_.memory_of_actor.empty() && one.peak > limits_.memory_of_actor[actor] * (1 + 1e-9)) {
+        over = fmt::format("actor {} holds {:.6g} at {}, of {:.6g} that it has", actor, one.peak, busy_with(one),
+                           limits_.memory_of_actor[actor]);
+      }
+    }
+    found(ScheduleProperty::kMemory, over, fmt::format("peak {:.6g}", simulation.peak()));
+    found(ScheduleProperty::kLifetime, find_leak(simulation));
+    const std::string bubble =
+        fmt::format("{:.2f} % of the makespan, span bubble {:.6g}", 100 * simulation.bubble_rate(), simulation.span_bubble);
+    const bool much = limits_.makespan_bubble && simulation.bubble_rate() > *limits_.makespan_bubble + 1e-9;
+    found(ScheduleProperty::kBubble, much ? fmt::format("{}; allowed are {:.2f} %", bubble, 100 * *limits_.makespan_bubble) : "",
+          bubble);
+  }
+
+  /// What an actor runs when it first holds the most.
+  static std::string busy_with(const SimulatedActor& actor) {
+    for (const MemoryLevel& level : actor.memory) {
+      if (level.held < actor.peak * (1 - 1e-12)) continue;
+      for (const SimulatedAction& one : actor.actions) {
+        if (one.start <= level.time && level.time < one.end) return to_string(one.action);
+      }
+      return fmt::format("time {:.6g}", level.time);
+    }
+    return "the start";
+  }
+
+  const Schedule& schedule_;
+  const ScheduleCosts& costs_;
+  const ScheduleLimits& limits_;
+  const std::vector<StageEdge> edges_;
+  ScheduleReport report_;
+};
+
+}  // namespace
+
+std::string_view to_string(ScheduleProperty property) {
+  static constexpr std::string_view kNames[] = {
+      "complete and unique", "local order", "no cycle",  "edges in order", "no deadlock",
+      "sends matched",       "memory",      "lifetimes", "bubble",         "order of sums"};
+  return kNames[static_cast<std::size_t>(property)];
+}
+
+bool ScheduleReport::holds() const {
+  return std::ranges::all_of(findings, [](const Finding& finding) { return finding.holds.value_or(false); });
+}
+
+ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits) {
+  if (costs.stages.size() != static_cast<std::size_t>(schedule.stages)) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times", schedule.name, schedule.stages,
+                costs.stages.size());
+  }
+  if (!limits.memory_of_actor.empty() && limits.memory_of_actor.size() != schedule.actors.size()) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} actors, but {} have a memory cap", schedule.name,
+                schedule.actors.size(), limits.memory_of_actor.size());
+  }
+  return Checker(schedule, costs, limits).run();
+}
+
+std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> edges) {
+  const ActionGraph graph(schedule, edges);
+  for (int node = 0; node < graph.size(); ++node) {
+    for (const ActionGraph::Need& need : graph.needs(node)) {
+      if (need.node < node || graph.actor(need.node) != graph.actor(node)) continue;
+      return fmt::format("actor {}: {} stands before {}, which it needs", graph.actor(node), to_string(graph.action(node)),
+                         to_string(graph.action(need.node)));
+    }
+  }
+  return "";
+}
+
+std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges) {
+  const auto order = [&](int stage, bool backward) {
+    std::vector<int> microbatches;
+    for (const Action& action :
+         schedule.actors[static_cast<std::size_t>(schedule.actor_of_stage[static_cast<std::size_t>(stage)])]) {
+      if (action.stage == stage && (backward ? gives_input_grad(action.kind) : action.kind == ActionKind::kForward)) {
+        microbatches.push_back(action.microbatch);
+      }
+    }
+    return microbatches;
+  };
+  for (const StageEdge& edge : edges) {
+    for (const bool backward : {false, true}) {
+      const std::vector<int> from = order(edge.from, backward), to = order(edge.to, backward);
+      const auto differs = std::ranges::mismatch(from, to);
+      if (differs.in1 == from.end()) continue;
+      return fmt::format(
+          "{} over edge {} -> {}: stage {} takes microbatch {} where stage {} takes {}; transfers need tags and a buffer",
+          backward ? "gradients" : "activations", edge.from, edge.to, edge.from, *differs.in1, edge.to, *differs.in2);
+    }
+  }
+  return "";
+}
+
+std::string find_leak(const ScheduleSimulation& simulation) {
+  for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
+    const std::vector<MemoryLevel>& levels = simulation.actors[actor].memory;
+    double most = 0;
+    for (const MemoryLevel& level : levels) most = std::max(most, std::abs(level.held));
+    for (const MemoryLevel& level : levels) {
+      if (level.held < -1e-9 * most) return fmt::format("actor {} gives back more than it took, at {:.6g}", actor, level.time);
+    }
+    if (!levels.empty() && levels.back().held > 1e-9 * most) {
+      return fmt::format("actor {} still holds {:.6g} at the end", actor, levels.back().held);
+    }
+  }
+  return "";
+}
+
+}  // namespace weft::mesh

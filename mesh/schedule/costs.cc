@@ -1,0 +1,78 @@
+#include "mesh/schedule/costs.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace weft::mesh {
+
+std::vector<StageEdge> ScheduleCosts::stage_edges() const {
+  std::vector<StageEdge> result;
+  for (const EdgeCosts& one : edges) result.push_back(one.edge);
+  return result;
+}
+
+double duration(const ScheduleCosts& costs, const Action& action) {
+  const StageCosts& stage = costs.stages[static_cast<std::size_t>(action.stage)];
+  const double again = stage.recomputes ? stage.recompute : 0;
+  const double time = [&] {
+    switch (action.kind) {
+      case ActionKind::kForward: return stage.forward;
+      case ActionKind::kBackward: return again + stage.input_grad + stage.weight_grad;
+      case ActionKind::kInputGrad: return again + stage.input_grad;
+      case ActionKind::kWeightGrad: return stage.weight_grad;
+      case ActionKind::kRecompute: return stage.recompute;
+      case ActionKind::kVocabularyScores: return stage.vocabulary_scores;
+      case ActionKind::kVocabularyGrads: return stage.vocabulary_grads;
+      case ActionKind::kReduceGrad: return stage.reduce_grad;
+      case ActionKind::kOptimizer: return stage.optimizer;
+    }
+    return 0.0;
+  }();
+  return costs.per_action + time;
+}
+
+ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
+  if (chunks < 1) throw_error(ErrorCode::kInvalidArgument, "a stage cannot be cut in {} parts", chunks);
+  if (chunks == 1) return costs;
+  // Share k of the finer stages is share k / chunks of the coarser ones: the model's layers stay in order, and an actor's work is
+  // the mean of what lands on it.
+  ScheduleCosts result = costs;
+  result.stages.clear();
+  const double part = 1.0 / chunks;
+  for (const StageCosts& stage : costs.stages) {
+    StageCosts share = stage;
+    for (double* value : {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute, &share.vocabulary_scores,
+                          &share.vocabulary_grads, &share.reduce_grad, &share.optimizer, &share.activations,
+                          &share.for_weight_grad, &share.kept_for_recompute}) {
+      *value *= part;
+    }
+    result.stages.insert(result.stages.end(), static_cast<std::size_t>(chunks), share);
+  }
+  result.edges.clear();
+  EdgeCosts chain;
+  for (const EdgeCosts& one : costs.edges) {
+    if (one.edge.to != one.edge.from + 1) {
+      // A skip connection leaves its share at the end and arrives at the beginning of its share.
+      result.edges.push_back(
+          {{(one.edge.from + 1) * chunks - 1, one.edge.to * chunks, one.edge.bytes}, one.forward, one.backward});
+      continue;
+    }
+    chain.edge.bytes = std::max(chain.edge.bytes, one.edge.bytes);
+    chain.forward = std::max(chain.forward, one.forward);
+    chain.backward = std::max(chain.backward, one.backward);
+  }
+  for (const StageEdge& edge : chain_edges(static_cast<int>(result.stages.size()), chain.edge.bytes)) {
+    result.edges.push_back({edge, chain.forward, chain.backward});
+  }
+  return result;
+}
+
+ScheduleCosts uniform_costs(int stages, const StageCosts& stage, double transfer) {
+  ScheduleCosts costs;
+  costs.stages.assign(static_cast<std::size_t>(stages), stage);
+  for (const StageEdge& edge : chain_edges(stages)) costs.edges.push_back({edge, transfer, transfer});
+  return costs;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,285 @@
+#include "mesh/schedule/internal/step_graph.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "mesh/schedule/action_order.h"
+
+namespace weft::mesh {
+namespace {
+
+/// Made at an end and needed at a beginning.
+bool is_whole(const TensorTiming& when) {
+  return when.made == 1 && when.made_weights == 1 && when.needed == 0 && when.needed_weights == 0;
+}
+
+}  // namespace
+
+StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& options, const Schedule& schedule,
+                     const ActionGraph& actions)
+    : costs_(costs), options_(options), actions_(actions) {
+  find_transfers();
+  cut_actions();
+  for (const Transfer& one : transfers_) {
+    const EdgeCosts& edge = costs.edges[static_cast<std::size_t>(one.edge)];
+    duration_.push_back(one.backward ? edge.backward : edge.forward);
+  }
+  if (costs.pair_time > 0) join_pairs();
+  if (options.blocking) order_everything(schedule);
+  const auto skips_input_grad = [](const EdgeCosts& edge) { return edge.backward_timing.for_weights_only; };
+  if (!options.blocking && std::ranges::any_of(costs.edges, skips_input_grad)) find_releases(schedule);
+  add_tasks();
+  add_arcs();
+}
+
+void StepGraph::find_transfers() {
+  for (int node = 0; node < actions_.size(); ++node) {
+    for (const ActionGraph::Need& need : actions_.needs(node)) {
+      if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(node)) continue;
+      Transfer one{need.edge, actions_.action(node).kind != ActionKind::kForward, need.node, node, 0, 0};
+      if (!timing(one).exists) continue;
+      const Action& user = actions_.action(node);
+      if (timing(one).for_weights_only && user.kind == ActionKind::kInputGrad) {
+        one.consumer = actions_.find(ActionKind::kWeightGrad, user.stage, user.microbatch).value_or(node);
+      }
+      transfers_.push_back(one);
+    }
+  }
+  // Per edge and direction in the order in which they are produced.
+  std::ranges::sort(transfers_, {}, [](const Transfer& one) { return std::tuple(one.edge, one.backward, one.producer); });
+}
+
+/// Not part of a compound that runs as one.
+bool StepGraph::stands_alone(int action) const {
+  if (costs_.pair_time == 0) return true;
+  const bool last = action + 1 == actions_.first(actions_.actor(action) + 1);
+  return !actions_.action(action).joins_previous && (last || !actions_.action(action + 1).joins_previous);
+}
+
+/// Seconds of the action when these parts of its F or I, and of its W, are done.
+double StepGraph::position(int action, double work, double weights) const {
+  const Action& one = actions_.action(action);
+  const StageCosts& stage = costs_.stages[static_cast<std::size_t>(one.stage)];
+  const double again = stage.recomputes ? stage.recompute : 0;
+  switch (one.kind) {
+    case ActionKind::kForward: return work * stage.forward;
+    case ActionKind::kInputGrad: return again + work * stage.input_grad;
+    case ActionKind::kBackward: return again + work * stage.input_grad + weights * stage.weight_grad;
+    default: return weights * stage.weight_grad;
+  }
+}
+
+std::vector<StepGraph::Event> StepGraph::find_events() const {
+  std::vector<Event> events;
+  const bool whole = std::ranges::none_of(costs_.stages, &StageCosts::recomputes) &&
+                     std::ranges::all_of(costs_.edges, [](const EdgeCosts& edge) {
+                       return is_whole(edge.forward_timing) && is_whole(edge.backward_timing);
+                     });
+  if (whole || options_.blocking) return events;
+  std::vector<bool> is_cut(static_cast<std::size_t>(actions_.size()), false);
+  for (std::size_t t = 0; t < transfers_.size(); ++t) {
+    const Transfer& one = transfers_[t];
+    const TensorTiming& when = timing(one);
+    const double made = position(one.producer, when.made, when.made_weights);
+    const double needed = position(one.consumer, when.needed, when.needed_weights);
+    events.push_back({one.producer, made, when.made_step, true, t, made < position(one.producer, 1, 1)});
+    events.push_back({one.consumer, needed, when.needed_step, false, t, needed > 0});
+  }
+  for (const Event& event : events) {
+    const auto action = static_cast<std::size_t>(event.action);
+    is_cut[action] = is_cut[action] || event.cuts;
+  }
+  std::erase_if(
+      events, [&](const Event& event) { return !is_cut[static_cast<std::size_t>(event.action)] || !stands_alone(event.action); });
+  std::ranges::sort(events, {}, [](const Event& event) {
+    return std::tuple(event.action, event.position, event.step, event.makes, event.transfer);
+  });
+  return events;
+}
+
+void StepGraph::cut_actions() {
+  const std::vector<Event> events = find_events();
+  auto event = events.begin();
+  for (int action = 0; action < actions_.size(); ++action) {
+    first_piece_.push_back(duration_.size());
+    const auto begin = event;
+    while (event != events.end() && event->action == action) ++event;
+    if (begin != event) {
+      cut(action, begin, event);
+    } else if (actions_.action(action).kind == ActionKind::kReduceGrad && !options_.blocking) {
+      duration_.push_back(costs_.per_action);  // What it begins goes on beside the computation.
+    } else {
+      duration_.push_back(mesh::duration(costs_, actions_.action(action)));
+    }
+    action_of_.resize(duration_.size(), action);
+  }
+  first_piece_.push_back(duration_.size());
+  std::vector<bool> done(2 * transfers_.size(), false);
+  for (const Event& one : events) done[2 * one.transfer + (one.makes ? 1 : 0)] = true;
+  for (std::size_t t = 0; t < transfers_.size(); ++t) {
+    Transfer& one = transfers_[t];
+    if (!done[2 * t]) one.needed_by = static_cast<int>(first_piece(head(one.consumer)));
+    if (!done[2 * t + 1]) one.made_by = static_cast<int>(last_piece(one.producer));
+  }
+}
+
+void StepGraph::cut(int action, std::vector<Event>::const_iterator begin, std::vector<Event>::const_iterator end) {
+  const std::size_t first = duration_.size();
+  duration_.push_back(costs_.per_action);
+  double at = 0;
+  bool waits = false;    // The open piece waits for a tensor.
+  bool is_open = false;  // It has begun: something must stay within it.
+  const auto advance = [&](double to) {
+    if (to <= at) return;
+    duration_.back() += to - at;
+    at = to;
+    is_open = true;
+  };
+  for (auto event = begin; event != end; ++event) {
+    Transfer& one = transfers_[event->transfer];
+    advance(event->position);
+    if (event->makes) {
+      // A piece of no length in which nothing is waited for adds nothing to the one before it.
+      const bool before = !is_open && !waits && duration_.size() - 1 > first;
+      one.made_by = static_cast<int>(duration_.size()) - (before ? 2 : 1);
+      if (before) continue;
+      duration_.push_back(0);
+      is_open = waits = false;
+    } else {
+      if (is_open) {
+        duration_.push_back(0);
+        is_open = false;
+      }
+      one.needed_by = static_cast<int>(duration_.size()) - 1;
+      waits = true;
+    }
+  }
+  advance(position(action, 1, 1));
+  if (!is_open && !waits && duration_.size() - 1 > first) duration_.pop_back();
+}
+
+/// A compound is one action: its first member takes the time of all, and the others end with it.
+void StepGraph::join_pairs() {
+  const auto actions = static_cast<std::size_t>(actions_.size());
+  head_.resize(actions);
+  for (std::size_t action = 0; action < actions; ++action) {
+    const int node = static_cast<int>(action);
+    const bool joins = actions_.action(node).joins_previous && actions_.previous(node) >= 0;
+    head_[action] = joins ? head_[action - 1] : node;
+    if (!joins) continue;
+    duration_[first_piece(head_[action])] += duration_[first_piece(node)];
+    duration_[first_piece(node)] = 0;
+  }
+  for (std::size_t action = 1; action < actions; ++action) {
+    if (head_[action] == static_cast<int>(action) - 1) duration_[first_piece(head_[action])] *= costs_.pair_time;
+  }
+  for (Transfer& one : transfers_) {
+    if (!stands_alone(one.consumer)) one.needed_by = static_cast<int>(first_piece(head(one.consumer)));
+  }
+}
+
+/// As Lowering::kSafe does.
+void StepGraph::order_everything(const Schedule& schedule) {
+  std::vector<std::vector<std::size_t>> made(static_cast<std::size_t>(actions_.size()));
+  for (std::size_t t = 0; t < transfers_.size(); ++t) made[static_cast<std::size_t>(transfers_[t].producer)].push_back(t);
+  for (std::vector<std::size_t>& tensors : made) {
+    std::ranges::sort(tensors, {}, [&](std::size_t t) {
+      const TensorTiming& when = timing(transfers_[t]);
+      return std::tuple(position(transfers_[t].producer, when.made, when.made_weights), when.made_step, t);
+    });
+  }
+  lists_.resize(static_cast<std::size_t>(actions_.num_actors()));
+  const auto run = [&](const ActionPlace& place) {
+    const int action = actions_.first(static_cast<int>(place.actor)) + static_cast<int>(place.index);
+    lists_[place.actor].push_back(first_piece(action));
+    return made[static_cast<std::size_t>(action)];
+  };
+  const auto move = [&](std::size_t t) {
+    for (const int end : {transfers_[t].producer, transfers_[t].consumer}) {
+      lists_[static_cast<std::size_t>(actions_.actor(end))].push_back(node_of(t));
+    }
+  };
+  walk_total_order(order_actions(schedule, costs_.stage_edges()), run, move);
+}
+
+/// A sender waits for a tensor's arrival at the end of the action that cannot begin, as the schedule has it, before the tensor is
+/// used (Lane::arrived_before). So that costs nothing, unless that action is an I which does without its gradient.
+void StepGraph::find_releases(const Schedule& schedule) {
+  const std::vector<StageEdge> edges = costs_.stage_edges();
+  const ActionHistory history(schedule, edges, order_actions(schedule, edges));
+  for (const Transfer& one : transfers_) {
+    const int from = actions_.actor(one.producer), to = actions_.actor(one.consumer);
+    const auto index = static_cast<std::size_t>(one.consumer - actions_.first(to));
+    const std::size_t action = history.first_after({static_cast<std::size_t>(to), index}, static_cast<std::size_t>(from));
+    const int next = actions_.first(from) + static_cast<int>(action) + 1;
+    releases_.push_back(next < actions_.first(from + 1) ? next : -1);
+  }
+}
+
+void StepGraph::add_tasks() {
+  tasks_.links.sharing = costs_.sharing == InterfaceSharing::kFair ? SharedLinks::Sharing::kFair : SharedLinks::Sharing::kInTurn;
+  if (!costs_.nic_of_actor.empty()) {
+    const auto interfaces = static_cast<std::size_t>(*std::ranges::max_element(costs_.nic_of_actor)) + 1;
+    tasks_.links.rates.assign(2 * interfaces, 1);  // Out of interface i: 2i, into it: 2i + 1.
+    tasks_.links.queues = interfaces;
+  }
+  for (std::size_t node = 0; node < size(); ++node) {
+    if (node < num_pieces()) tasks_.add(duration_[node]);
+    else add_transfer(transfer_of(node), duration_[node]);
+  }
+}
+
+TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
+  if (costs_.nic_of_actor.empty()) return tasks_.add(seconds);
+  const auto interface_of = [&](int action) {
+    return static_cast<std::uint32_t>(costs_.nic_of_actor[static_cast<std::size_t>(actions_.actor(action))]);
+  };
+  const std::uint32_t from = interface_of(transfer.producer), to = interface_of(transfer.consumer);
+  const bool fair = costs_.sharing == InterfaceSharing::kFair;
+  // Actors behind one interface reach each other without it.
+  if (from == to || (fair && seconds <= 0)) return tasks_.add(seconds);
+  Movement movement;
+  movement.crossings = {{2 * from, 1}, {2 * to + 1, 1}};
+  movement.amount = seconds;
+  if (fair) {
+    const TensorTiming& when = timing(transfer);
+    movement.weight = std::clamp(when.share, 1e-6, 1.0);
+    movement.queue = {from, movement.weight, 1};
+    movement.latency = std::min(when.latency, seconds);
+    movement.amount -= movement.latency;
+  }
+  return tasks_.add(std::move(movement));
+}
+
+void StepGraph::add_arcs() {
+  const auto wait = [&](std::size_t first, std::size_t then) {
+    tasks_.wait(TaskId(static_cast<std::uint32_t>(then)), TaskId(static_cast<std::uint32_t>(first)));
+  };
+  for (int action = 0; action < actions_.size(); ++action) {
+    const std::size_t first = first_piece(action);
+    if (actions_.previous(action) >= 0 && lists_.empty()) wait(first - 1, first);
+    for (std::size_t piece = first; piece < last_piece(action); ++piece) wait(piece, piece + 1);
+    for (const ActionGraph::Need& need : actions_.needs(action)) {
+      // What comes by a transfer waits for the transfer, below.
+      if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
+        wait(last_piece(need.node), first_piece(head(action)));
+      }
+    }
+  }
+  for (const std::vector<std::size_t>& list : lists_) {
+    for (std::size_t i = 1; i < list.size(); ++i) wait(list[i - 1], list[i]);
+  }
+  if (!lists_.empty()) return;
+  const auto credits = static_cast<std::size_t>(options_.credits);
+  const bool in_turn = costs_.nic_of_actor.empty() || costs_.sharing == InterfaceSharing::kInTurn;
+  for (std::size_t t = 0; t < transfers_.size(); ++t) {
+    wait(static_cast<std::size_t>(transfers_[t].made_by), node_of(t));
+    wait(node_of(t), static_cast<std::size_t>(transfers_[t].needed_by));
+    if (!releases_.empty() && releases_[t] >= 0) wait(node_of(t), first_piece(releases_[t]));
+    if (in_turn && t > 0 && same_lane(t - 1, t)) wait(node_of(t - 1), node_of(t));
+    if (credits > 0 && t >= credits && same_lane(t - credits, t)) wait(last_piece(transfers_[t - credits].consumer), node_of(t));
+  }
+}
+
+}  // namespace weft::mesh

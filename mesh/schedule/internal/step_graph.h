@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "core/simulation/task_graph.h"
+#include "mesh/schedule/action_graph.h"
+#include "mesh/schedule/simulate.h"
+
+namespace weft::mesh {
+
+/// One step as tasks: first the pieces of all actions, then the transfers. A node is the number of a task.
+///
+/// An action is cut where a tensor leaves before its end or is needed after its beginning, so that it can be held up there:
+///
+///   1F0   [ piece 0 | piece 1 | piece 2 ]
+///         ^         ^         |
+///     hidden     skip's use   '--> its own skip leaves; the rest goes on
+///
+/// Borrows all that it is made of.
+class StepGraph {
+ public:
+  struct Transfer {
+    int edge = 0;
+    bool backward = false;
+    int producer = 0;  ///< Actions.
+    int consumer = 0;
+    int made_by = 0;    ///< The piece after which the tensor exists, ...
+    int needed_by = 0;  ///< ... and the one that waits for it.
+  };
+
+  StepGraph(const ScheduleCosts& costs, const SimulationOptions& options, const Schedule& schedule, const ActionGraph& actions);
+
+  const TaskGraph& tasks() const { return tasks_; }
+  std::size_t size() const { return duration_.size(); }
+  /// Nodes from here on are transfers.
+  std::size_t num_pieces() const { return duration_.size() - transfers_.size(); }
+  /// A transfer's, when it is alone.
+  double duration(std::size_t node) const { return duration_[node]; }
+  const std::vector<Transfer>& transfers() const { return transfers_; }
+  const Transfer& transfer_of(std::size_t node) const { return transfers_[node - num_pieces()]; }
+  const TensorTiming& timing(const Transfer& transfer) const {
+    const EdgeCosts& edge = costs_.edges[static_cast<std::size_t>(transfer.edge)];
+    return transfer.backward ? edge.backward_timing : edge.forward_timing;
+  }
+  /// The action of a piece.
+  int action_of(std::size_t piece) const { return action_of_[piece]; }
+  /// The pieces of an action.
+  std::size_t first_piece(int action) const { return first_piece_[static_cast<std::size_t>(action)]; }
+  std::size_t last_piece(int action) const { return first_piece_[static_cast<std::size_t>(action) + 1] - 1; }
+  /// The first action of its compound, where compounds run as one; else itself.
+  int head(int action) const { return head_.empty() ? action : head_[static_cast<std::size_t>(action)]; }
+
+ private:
+  /// At `position` within an action a tensor is made, or needed.
+  struct Event {
+    int action = 0;
+    double position = 0;
+    int step = 0;
+    bool makes = false;
+    std::size_t transfer = 0;
+    bool cuts = false;
+  };
+
+  bool same_lane(std::size_t a, std::size_t b) const {
+    return transfers_[a].edge == transfers_[b].edge && transfers_[a].backward == transfers_[b].backward;
+  }
+  std::size_t node_of(std::size_t transfer) const { return num_pieces() + transfer; }
+
+  void find_transfers();
+  bool stands_alone(int action) const;
+  double position(int action, double work, double weights) const;
+  std::vector<Event> find_events() const;
+  void cut_actions();
+  void cut(int action, std::vector<Event>::const_iterator begin, std::vector<Event>::const_iterator end);
+  void join_pairs();
+  void order_everything(const Schedule& schedule);
+  void find_releases(const Schedule& schedule);
+  void add_tasks();
+  void add_arcs();
+  TaskId add_transfer(const Transfer& transfer, double seconds);
+
+  const ScheduleCosts& costs_;
+  const SimulationOptions& options_;
+  const ActionGraph& actions_;
+  std::vector<Transfer> transfers_;
+  std::vector<std::size_t> first_piece_;  ///< By action, and one more.
+  std::vector<int> action_of_;
+  std::vector<int> head_;                        ///< Empty if compounds are not one.
+  std::vector<std::vector<std::size_t>> lists_;  ///< Blocking: per actor its pieces and transfers in order.
+  std::vector<int>
+      releases_;  ///< By transfer: the action that waits for its end, or -1. Empty where such waits are over at once.
+  std::vector<double> duration_;
+  TaskGraph tasks_;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,235 @@
+#include "mesh/schedule/simulate.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/simulation/play.h"
+#include "mesh/schedule/action_graph.h"
+#include "mesh/schedule/internal/memory.h"
+#include "mesh/schedule/internal/step_graph.h"
+
+namespace weft::mesh {
+namespace {
+
+/// What the times of a step's tasks say of it.
+class Reporter {
+ public:
+  Reporter(const ScheduleCosts& costs, const SimulationOptions& options, const ActionGraph& actions, const StepGraph& graph,
+           const TaskTimes& times)
+      : costs_(costs), options_(options), actions_(actions), graph_(graph), start_(times.start), end_(times.end), times_(times) {}
+
+  ScheduleSimulation result() const {
+    ScheduleSimulation simulation;
+    double busiest = 0;
+    for (int actor = 0; actor < actions_.num_actors(); ++actor) simulation.actors.push_back(actor_result(actor));
+    add_standing(simulation);
+    for (const SimulatedActor& actor : simulation.actors) {
+      simulation.makespan = std::max(simulation.makespan, actor.end);
+      busiest = std::max(busiest, actor.work);
+      simulation.span_bubble = std::max(simulation.span_bubble, actor.end - actor.start - actor.work);
+      simulation.exposed += actor.exposed / static_cast<double>(simulation.actors.size());
+    }
+    simulation.makespan_bubble = simulation.makespan - busiest;
+    for (int action = 0; action < actions_.size(); ++action) simulation.mean_end += action_end(action) / actions_.size();
+    simulation.step = step_end(simulation);
+    if (options_.details) {
+      for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
+        const StepGraph::Transfer& one = graph_.transfer_of(node);
+        simulation.transfers.push_back({one.edge, one.backward, actions_.action(one.producer).microbatch,
+                                        actions_.actor(one.producer), actions_.actor(one.consumer), start_[node], end_[node]});
+      }
+      simulation.critical_path = critical_path();
+    }
+    record_memory(costs_, actions_, memory_times(), options_.details, simulation);
+    return simulation;
+  }
+
+ private:
+  double action_start(int action) const { return start_[graph_.first_piece(graph_.head(action))]; }
+  double action_end(int action) const { return end_[graph_.last_piece(action)]; }
+
+  SimulatedActor actor_result(int actor) const {
+    SimulatedActor result;
+    const int first = actions_.first(actor), past = actions_.first(actor + 1);
+    if (first < past) {
+      result.start = start_[graph_.first_piece(first)];
+      result.end = action_end(past - 1);
+    }
+    for (int action = first; action < past; ++action) {
+      for (std::size_t piece = graph_.first_piece(action); piece <= graph_.last_piece(action); ++piece) {
+        result.work += graph_.duration(piece);
+        if (!options_.blocking) result.exposed += exposed(piece, action > first || piece > graph_.first_piece(action));
+      }
+      if (options_.details) result.actions.push_back({actions_.action(action), action_start(action), action_end(action)});
+    }
+    return result;
+  }
+
+  /// The part of the idle time before a piece in which all that was missing was on its way.
+  double exposed(std::size_t piece, bool follows) const {
+    const std::optional<TaskId> by = times_.held_up_by[piece];
+    if (!by || by->value() < graph_.num_pieces()) return 0;
+    const double free_from = follows ? end_[piece - 1] : 0;
+    const double made = end_[static_cast<std::size_t>(graph_.transfer_of(by->value()).made_by)];
+    return std::max(0.0, start_[piece] - std::max(free_from, made));
+  }
+
+  /// A blocking transfer stalls both actors for its whole duration.
+  void add_standing(ScheduleSimulation& simulation) const {
+    if (!options_.blocking) return;
+    for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
+      const StepGraph::Transfer& one = graph_.transfer_of(node);
+      for (const int end : {one.producer, one.consumer}) {
+        simulation.actors[static_cast<std::size_t>(actions_.actor(end))].exposed += graph_.duration(node);
+      }
+    }
+  }
+
+  /// Sends are over, gradients reduced; then all meet, and take their optimizer steps. What the schedule has of this was played.
+  double step_end(const ScheduleSimulation& simulation) const {
+    const std::size_t actors = simulation.actors.size();
+    std::vector<double> computed, sent(actors, 0), reduce(actors, 0), optimizer(actors, 0);
+    for (std::size_t actor = 0; actor < actors; ++actor) {
+      const auto [reduced, then] = reductions(static_cast<int>(actor));
+      computed.push_back(std::max(simulation.actors[actor].end, reduced + then));
+    }
+    for (std::size_t stage = 0; stage < costs_.stages.size(); ++stage) {
+      const std::size_t actor = actor_of_stage(static_cast<int>(stage));
+      const auto lacks = [&](ActionKind kind) { return !actions_.has(kind, static_cast<int>(stage), kNoMicrobatch); };
+      if (lacks(ActionKind::kReduceGrad)) reduce[actor] += costs_.stages[stage].reduce_grad;
+      if (lacks(ActionKind::kOptimizer)) optimizer[actor] += costs_.stages[stage].optimizer;
+    }
+    for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
+      const StepGraph::Transfer& one = graph_.transfer_of(node);
+      for (const int end : {one.producer, one.consumer}) {
+        double& over = (options_.blocking ? computed : sent)[static_cast<std::size_t>(actions_.actor(end))];
+        over = std::max(over, end_[node]);
+      }
+    }
+    double all = 0, last = 0;
+    for (std::size_t actor = 0; actor < actors; ++actor) {
+      all = std::max({all, computed[actor] + reduce[actor], sent[actor]});
+      last = std::max(last, optimizer[actor]);
+    }
+    return all + costs_.exchange + last;
+  }
+
+  /// When what the actor's REDUCE_GRADs have begun is over, and what its OPTs take, which need it.
+  std::pair<double, double> reductions(int actor) const {
+    double over = 0, optimizer = 0;
+    for (int action = actions_.first(actor); action < actions_.first(actor + 1) && !options_.blocking; ++action) {
+      const Action& one = actions_.action(action);
+      const StageCosts& stage = costs_.stages[static_cast<std::size_t>(one.stage)];
+      if (one.kind == ActionKind::kReduceGrad) over = std::max(over, action_end(action)) + stage.reduce_grad;
+      if (one.kind == ActionKind::kOptimizer) optimizer += stage.optimizer;
+    }
+    return over > 0 ? std::pair(over, optimizer) : std::pair(0.0, 0.0);
+  }
+
+  std::size_t actor_of_stage(int stage) const {
+    const auto first = actions_.find(ActionKind::kForward, stage, 0);
+    return first ? static_cast<std::size_t>(actions_.actor(*first)) : 0;
+  }
+
+  std::vector<ScheduleSimulation::PathStep> critical_path() const {
+    std::vector<ScheduleSimulation::PathStep> path;
+    std::optional<TaskId> node;
+    for (int action = 0; action < actions_.size(); ++action) {
+      const TaskId last(static_cast<std::uint32_t>(graph_.last_piece(action)));
+      if (!node || end_[last.value()] > end_[node->value()]) node = last;
+    }
+    for (; node; node = times_.held_up_by[node->value()]) {
+      const std::size_t n = node->value();
+      ScheduleSimulation::PathStep step;
+      if (n < graph_.num_pieces()) {
+        const int action = graph_.action_of(n), actor = actions_.actor(action);
+        step = {actor, action - actions_.first(actor), false};
+      } else {
+        step = {actions_.actor(graph_.transfer_of(n).consumer), static_cast<int>(n - graph_.num_pieces()), true};
+      }
+      if (path.empty() || path.back() != step) path.push_back(step);
+    }
+    std::ranges::reverse(path);
+    return path;
+  }
+
+  MemoryTimes memory_times() const {
+    MemoryTimes times;
+    for (int action = 0; action < actions_.size(); ++action) {
+      times.action_start.push_back(action_start(action));
+      times.action_end.push_back(action_end(action));
+    }
+    for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
+      const StepGraph::Transfer& one = graph_.transfer_of(node);
+      times.transfers.push_back(
+          {one.edge, one.producer, one.consumer, end_[static_cast<std::size_t>(one.made_by)], start_[node], end_[node]});
+    }
+    return times;
+  }
+
+  const ScheduleCosts& costs_;
+  const SimulationOptions& options_;
+  const ActionGraph& actions_;
+  const StepGraph& graph_;
+  const std::vector<double>&start_, &end_;  ///< By node.
+  const TaskTimes& times_;
+};
+
+/// An R that the schedule has is not also in the stage's backward.
+ScheduleCosts fit(const Schedule& schedule, const ScheduleCosts& costs) {
+  ScheduleCosts result = costs;
+  for (const std::vector<Action>& actions : schedule.actors) {
+    for (const Action& action : actions) {
+      if (action.kind == ActionKind::kRecompute) result.stages[static_cast<std::size_t>(action.stage)].recomputes = false;
+    }
+  }
+  return result;
+}
+
+void check(const Schedule& schedule, const ScheduleCosts& costs, const ActionGraph& graph) {
+  if (static_cast<int>(costs.stages.size()) != schedule.stages) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times", schedule.name, schedule.stages,
+                costs.stages.size());
+  }
+  if (!costs.nic_of_actor.empty() && costs.nic_of_actor.size() != schedule.actors.size()) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} actors, but {} have a network interface", schedule.name,
+                schedule.actors.size(), costs.nic_of_actor.size());
+  }
+  for (const ActionGraph::Missing& missing : graph.missing()) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
+                graph.actor(missing.node), to_string(graph.action(missing.node)), to_string(missing.what));
+  }
+}
+
+}  // namespace
+
+double ScheduleSimulation::peak() const {
+  double most = 0;
+  for (const SimulatedActor& actor : actors) most = std::max(most, actor.peak);
+  return most;
+}
+
+ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given, const SimulationOptions& options) {
+  const std::vector<StageEdge> edges = given.stage_edges();
+  const ActionGraph actions(schedule, edges);
+  check(schedule, given, actions);
+  const auto fail = [&] {
+    const std::vector<int> cycle = actions.find_cycle();
+    if (!cycle.empty()) {
+      throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name, describe_cycle(actions, cycle));
+    }
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' cannot finish with {} credits per edge{}; give it more, or none (any number)", schedule.name,
+                options.credits, given.pair_time > 0 ? " and compounds that run as one" : "");
+  };
+  // The one order of everything exists only where everything can finish.
+  if (options.blocking && static_cast<int>(actions.order().size()) < actions.size()) fail();
+  const ScheduleCosts costs = fit(schedule, given);
+  const StepGraph graph(costs, options, schedule, actions);
+  const TaskTimes times = play(graph.tasks());
+  if (!times.all_over()) fail();
+  return Reporter(costs, options, actions, graph, times).result();
+}
+
+}  // namespace weft::mesh

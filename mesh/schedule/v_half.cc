@@ -1,0 +1,268 @@
+// V-Half and V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024, sections 3 and 4): one microbatch's pattern
+// on the V of stages, repeated every six ticks, chosen so that the two stages of every actor together hold their activations
+// equally long. That gives a half and a third of 1F1B's memory. Then ramp-up and ramp-down are squeezed as far as that memory
+// allows.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <tuple>
+
+#include "mesh/schedule/internal/generators.h"
+
+namespace weft::mesh {
+namespace {
+
+// Kinds of an actor's tasks, in the order in which one microbatch meets them. Each takes one tick.
+enum Task : std::size_t { kF0, kF1, kI1, kI0, kTasks };
+constexpr int kPeriod = 6;
+
+/// When one microbatch's four tasks start on an actor; the next microbatch follows six ticks later.
+using Pattern = std::array<int, kTasks>;
+
+Pattern v_half_pattern(int actor, int p) {
+  const int shift = p % 2 == 0 ? 3 : 0;
+  return {2 * actor, 3 * p - actor - 2, 3 * p + shift + 2 * actor - 1, 6 * p + shift - actor - 2};
+}
+
+Pattern v_min_pattern(int actor, int p) {
+  const int shift = p % 3 == 0 ? 2 : 0;
+  return {actor, 2 * p - actor - 1, 2 * p + shift + actor, 4 * p + shift - actor - 1};
+}
+
+/// The ticks at which an actor's tasks start, by kind and microbatch; ascending in the microbatch.
+struct Timetable {
+  std::array<std::vector<int>, kTasks> tasks;
+  /// Of weight gradients: the k-th belongs to the k-th input gradient in time, of either chunk.
+  std::vector<int> weights;
+
+  int last() const {
+    int last = 0;
+    for (const auto& ticks : tasks) last = std::max(last, ticks.back());
+    return weights.empty() ? last : std::max(last, weights.back());
+  }
+};
+
+/// What an actor does at each tick: a kind of Task, kWeight or kIdle.
+constexpr int kIdle = -1;
+constexpr int kWeight = static_cast<int>(kTasks);
+
+std::vector<int> ticks_of(const Timetable& table) {
+  std::vector<int> line(static_cast<std::size_t>(table.last()) + 1, kIdle);
+  for (std::size_t task = 0; task < kTasks; ++task) {
+    for (const int tick : table.tasks[task]) line[static_cast<std::size_t>(tick)] = static_cast<int>(task);
+  }
+  for (const int tick : table.weights) line[static_cast<std::size_t>(tick)] = kWeight;
+  return line;
+}
+
+/// Puts a weight gradient in every free tick that has one waiting, and the rest behind the last task.
+void fill_weights(Timetable& table) {
+  table.weights.clear();
+  const std::vector<int> line = ticks_of(table);
+  int waiting = 0, tick = 0;
+  for (; tick < static_cast<int>(line.size()); ++tick) {
+    const int task = line[static_cast<std::size_t>(tick)];
+    if (task == kI1 || task == kI0) {
+      ++waiting;
+    } else if (task == kIdle && waiting > 0) {
+      table.weights.push_back(tick);
+      --waiting;
+    }
+  }
+  for (; waiting > 0; --waiting) table.weights.push_back(tick++);
+}
+
+/// Most activations held at once, of either chunk, from F to W. `weights_float`: a weight gradient runs in every tick that is
+/// free; otherwise they stand in the line.
+int peak_memory(const std::vector<int>& line, bool weights_float) {
+  int held = 0, peak = 0, waiting = 0;
+  for (const int task : line) {
+    if (task == kF0 || task == kF1) peak = std::max(peak, ++held);
+    if (task == kWeight) --held;
+    if (task == kI1 || task == kI0) ++waiting;
+    if (weights_float && task == kIdle && waiting > 0) {
+      --waiting;
+      --held;
+    }
+  }
+  return peak;
+}
+
+/// One task of one actor for one microbatch; kWeight stands for the microbatch-th weight gradient.
+struct Place {
+  int tick = 0;
+  int actor = 0;
+  int task = 0;
+  int index = 0;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+class VPipeline {
+ public:
+  VPipeline(int actors, int microbatches, Pattern (*pattern)(int, int)) : microbatches_(microbatches) {
+    for (int actor = 0; actor < actors; ++actor) {
+      const Pattern starts = pattern(actor, actors);
+      Timetable& table = tables_.emplace_back();
+      for (std::size_t task = 0; task < kTasks; ++task) {
+        for (int i = 0; i < microbatches; ++i) table.tasks[task].push_back(starts[task] + kPeriod * i);
+      }
+    }
+  }
+
+  /// Ramp-up and ramp-down squeezed with the weight gradients in place, then ramp-down once more with them set aside, as
+  /// they may then move behind what others wait for.
+  void squeeze() {
+    for (Timetable& table : tables_) fill_weights(table);
+    move_early(true);
+    compact();
+    for (Timetable& table : tables_) table.weights.clear();
+    move_early(false);
+    for (Timetable& table : tables_) fill_weights(table);
+    compact();
+  }
+
+  /// The actor's tasks in order. Weight gradients fill the free ticks anew: those of the V's way back first.
+  std::vector<Action> actions(int actor) const {
+    const int stages[] = {actor, 2 * static_cast<int>(tables_.size()) - 1 - actor};
+    Timetable table = tables_[static_cast<std::size_t>(actor)];
+    table.weights.clear();
+    std::vector<int> line = ticks_of(table);
+    std::array<int, kTasks> next = {};
+    std::array<int, 2> weights_done = {};
+    std::vector<Action> result;
+    const auto run_weight = [&] {
+      for (const int chunk : {1, 0}) {
+        const std::size_t input = chunk == 1 ? kI1 : kI0;
+        const auto c = static_cast<std::size_t>(chunk);
+        if (weights_done[c] == next[input]) continue;
+        result.push_back({stages[chunk], ActionKind::kWeightGrad, weights_done[c]++});
+        return true;
+      }
+      return false;
+    };
+    for (const int task : line) {
+      if (task == kIdle) {
+        run_weight();
+        continue;
+      }
+      const auto t = static_cast<std::size_t>(task);
+      const int chunk = t == kF1 || t == kI1 ? 1 : 0;
+      result.push_back({stages[chunk], t == kF0 || t == kF1 ? ActionKind::kForward : ActionKind::kInputGrad, next[t]++});
+    }
+    while (run_weight()) {
+    }
+    return result;
+  }
+
+ private:
+  std::vector<Place> places() const {
+    std::vector<Place> result;
+    for (std::size_t actor = 0; actor < tables_.size(); ++actor) {
+      const auto add = [&](int task, const std::vector<int>& ticks) {
+        for (std::size_t i = 0; i < ticks.size(); ++i)
+          result.push_back({ticks[i], static_cast<int>(actor), task, static_cast<int>(i)});
+      };
+      for (std::size_t task = 0; task < kTasks; ++task) add(static_cast<int>(task), tables_[actor].tasks[task]);
+      add(kWeight, tables_[actor].weights);
+    }
+    std::ranges::sort(result);
+    return result;
+  }
+
+  int& tick(int actor, int task, int index) {
+    Timetable& table = tables_[static_cast<std::size_t>(actor)];
+    return (task == kWeight ? table.weights : table.tasks[static_cast<std::size_t>(task)])[static_cast<std::size_t>(index)];
+  }
+
+  /// The last tick of what a task needs, or -1. `inputs`: per actor the ticks of its input gradients so far, ascending.
+  int needed(const Place& place, const std::vector<std::vector<int>>& inputs) {
+    int last = -1;
+    const auto after = [&](int actor, int task, int index) { last = std::max(last, tick(actor, task, index)); };
+    const int end = static_cast<int>(tables_.size()) - 1;
+    if ((place.task == kF0 || place.task == kI1) && place.actor > 0) after(place.actor - 1, place.task, place.index);
+    if ((place.task == kF1 || place.task == kI0) && place.actor < end) after(place.actor + 1, place.task, place.index);
+    if (place.task == kWeight) {
+      last = std::max(last, inputs[static_cast<std::size_t>(place.actor)][static_cast<std::size_t>(place.index)]);
+    } else if (place.task != kF0) {
+      after(place.actor, place.task - 1, place.index);
+    }
+    if (place.index > 0) after(place.actor, place.task, place.index - 1);
+    return last;
+  }
+
+  /// Moves every task of ramp-up (only if weights stand in place) and ramp-down to the first free tick that its needs and the
+  /// memory of its actor allow. The steady middle stays.
+  void move_early(bool weights_in_place) {
+    std::vector<std::vector<int>> lines;
+    int limit = 0;
+    for (const Timetable& table : tables_) {
+      lines.push_back(ticks_of(table));
+      limit = std::max(limit, peak_memory(lines.back(), !weights_in_place));
+    }
+    std::vector<std::vector<int>> inputs(tables_.size());
+    enum class Phase { kRampUp, kSteady, kRampDown } phase = Phase::kRampUp;
+    bool all_forwards_begun = false;
+    for (const Place& place : places()) {
+      const bool last_forward = place.task == kF0 && place.index == microbatches_ - 1;
+      bool moves = phase == Phase::kRampDown || (phase == Phase::kRampUp && weights_in_place);
+      if (phase == Phase::kRampUp && place.actor == 0 && place.task == kI0) {
+        phase = all_forwards_begun ? Phase::kRampDown : Phase::kSteady;
+        moves = phase == Phase::kRampDown;
+      }
+      if (last_forward && place.actor == 0) all_forwards_begun = true;
+      if (phase == Phase::kSteady) {
+        moves = false;
+        if (last_forward) phase = Phase::kRampDown;
+      }
+      if (moves) move(place, needed(place, inputs) + 1, lines[static_cast<std::size_t>(place.actor)], limit, !weights_in_place);
+      if (place.task == kI1 || place.task == kI0) {
+        std::vector<int>& done = inputs[static_cast<std::size_t>(place.actor)];
+        const int at = tick(place.actor, place.task, place.index);
+        done.insert(std::ranges::upper_bound(done, at), at);
+      }
+    }
+  }
+
+  void move(const Place& place, int earliest, std::vector<int>& line, int limit, bool weights_float) {
+    for (int to = earliest; to < place.tick; ++to) {
+      if (line[static_cast<std::size_t>(to)] != kIdle) continue;
+      std::swap(line[static_cast<std::size_t>(to)], line[static_cast<std::size_t>(place.tick)]);
+      if (peak_memory(line, weights_float) <= limit) {
+        tick(place.actor, place.task, place.index) = to;
+        return;
+      }
+      std::swap(line[static_cast<std::size_t>(to)], line[static_cast<std::size_t>(place.tick)]);
+    }
+  }
+
+  /// Every task as early as the order on its actor and its needs allow.
+  void compact() {
+    std::vector<int> free_from(tables_.size(), 0);
+    std::vector<std::vector<int>> inputs(tables_.size());
+    for (const Place& place : places()) {
+      int& from = free_from[static_cast<std::size_t>(place.actor)];
+      from = std::max(from, needed(place, inputs) + 1);
+      tick(place.actor, place.task, place.index) = from;
+      if (place.task == kI1 || place.task == kI0) inputs[static_cast<std::size_t>(place.actor)].push_back(from);
+      ++from;
+    }
+  }
+
+  const int microbatches_;
+  std::vector<Timetable> tables_;
+};
+
+Schedule make(const ScheduleRequest& request, Pattern (*pattern)(int, int)) {
+  Schedule schedule = empty_schedule(request, StagePlacement::kVShaped);
+  VPipeline pipeline(request.actors, request.microbatches, pattern);
+  pipeline.squeeze();
+  for (int actor = 0; actor < request.actors; ++actor) schedule.actors[static_cast<std::size_t>(actor)] = pipeline.actions(actor);
+  return schedule;
+}
+
+}  // namespace
+
+Schedule make_v_half(const ScheduleRequest& request) { return make(request, v_half_pattern); }
+Schedule make_v_min(const ScheduleRequest& request) { return make(request, v_min_pattern); }
+
+}  // namespace weft::mesh

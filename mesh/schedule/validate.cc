@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "mesh/schedule/action_graph.h"
+#include "mesh/schedule/schedule.h"
+
+namespace weft::mesh {
+namespace {
+
+void check_placement(const Schedule& schedule) {
+  if (schedule.actor_of_stage.size() != static_cast<std::size_t>(schedule.stages)) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages but places {}", schedule.name, schedule.stages,
+                schedule.actor_of_stage.size());
+  }
+  for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+    for (const Action& action : schedule.actors[actor]) {
+      if (action.stage < 0 || action.stage >= schedule.stages) continue;  // the graph of actions says so
+      if (schedule.actor_of_stage[static_cast<std::size_t>(action.stage)] != static_cast<int>(actor)) {
+        throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} belongs to actor {}", schedule.name, actor,
+                    to_string(action), schedule.actor_of_stage[static_cast<std::size_t>(action.stage)]);
+      }
+    }
+  }
+}
+
+void check_counts(const Schedule& schedule, const ActionGraph& graph, bool training) {
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    for (int microbatch = 0; microbatch < schedule.microbatches; ++microbatch) {
+      const auto has = [&](ActionKind kind) { return graph.has(kind, stage, microbatch); };
+      if (!has(ActionKind::kForward)) {
+        throw_error(ErrorCode::kInvalidArgument, "schedule '{}' never runs {}", schedule.name,
+                    to_string(Action{stage, ActionKind::kForward, microbatch}));
+      }
+      const bool b = has(ActionKind::kBackward), i = has(ActionKind::kInputGrad), w = has(ActionKind::kWeightGrad);
+      const bool backward_ok = training ? (b ? !i && !w : i && w) : !b && !i && !w;
+      if (!backward_ok) {
+        throw_error(ErrorCode::kInvalidArgument,
+                    "schedule '{}', stage {}, microbatch {}: needs {}, but has B {} times, I {} times, W {} times", schedule.name,
+                    stage, microbatch, training ? "either B, or one I and one W" : "no backward", int{b}, int{i}, int{w});
+      }
+    }
+  }
+  for (const ActionGraph::Missing& missing : graph.missing()) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
+                graph.actor(missing.node), to_string(graph.action(missing.node)), to_string(missing.what));
+  }
+}
+
+/// Where every actor that cannot go on stands.
+std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
+  std::vector<bool> runs(static_cast<std::size_t>(graph.size()), false);
+  for (const int node : graph.order()) runs[static_cast<std::size_t>(node)] = true;
+  std::string text;
+  for (int actor = 0; actor < graph.num_actors(); ++actor) {
+    int node = graph.first(actor);
+    while (node < graph.first(actor + 1) && runs[static_cast<std::size_t>(node)]) ++node;
+    if (node == graph.first(actor + 1)) continue;
+    for (const ActionGraph::Need& need : graph.needs(node)) {
+      if (runs[static_cast<std::size_t>(need.node)]) continue;
+      text += fmt::format("\n  actor {} is at {}, which waits for {} of actor {}", actor, to_string(graph.action(node)),
+                          to_string(graph.action(need.node)), graph.actor(need.node));
+      break;
+    }
+  }
+  return fmt::format("schedule '{}' cannot finish:{}", schedule.name, text);
+}
+
+}  // namespace
+
+void check_complete(const Schedule& schedule, std::span<const StageEdge> edges, bool training) {
+  check_placement(schedule);
+  check_counts(schedule, ActionGraph(schedule, edges), training);
+}
+
+std::string find_unordered_sum(const Schedule& schedule) {
+  for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+    std::vector<int> last_of_stage(static_cast<std::size_t>(schedule.stages), -1);
+    for (const Action& action : schedule.actors[actor]) {
+      if (!gives_weight_grad(action.kind)) continue;
+      int& last = last_of_stage[static_cast<std::size_t>(action.stage)];
+      if (action.microbatch < last) {
+        return fmt::format(
+            "actor {}: {} comes after the weight gradient of microbatch {}; weight gradients must be in microbatch order, so "
+            "that sums do "
+            "not depend on the schedule",
+            actor, to_string(action), last);
+      }
+      last = action.microbatch;
+    }
+  }
+  return "";
+}
+
+void validate(const Schedule& schedule, std::span<const StageEdge> edges, bool training) {
+  check_placement(schedule);
+  const ActionGraph graph(schedule, edges);
+  check_counts(schedule, graph, training);
+  if (const std::string unordered = find_unordered_sum(schedule); !unordered.empty()) {
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', {}", schedule.name, unordered);
+  }
+  const std::vector<int> cycle = graph.find_cycle();
+  if (cycle.empty()) return;
+  throw_error(ErrorCode::kInvalidArgument, "{}\n  the cycle: {}", stuck_actors(schedule, graph), describe_cycle(graph, cycle));
+}
+
+}  // namespace weft::mesh

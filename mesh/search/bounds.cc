@@ -1,0 +1,233 @@
+// What no schedule can beat. Every bound looks at one actor and leaves out what the others do meanwhile.
+//
+//   | F F F |   idle   | I ...             From the first forward on: until its gradient comes back, the actor can only do
+//   forwards, ^ the first microbatch comes           as many as memory takes. Then it may be busy all the time, ...
+//                 ... | F I W F I W F |    ... but as the last forward begins, all microbatches but as many as memory takes
+//                                   | the way there and back | I W   must be through, and this one has all its way to go.
+#include "mesh/search/internal/bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace weft::mesh {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+/// An action of a microbatch that meets no other. It may begin before all is there that it needs, and hand something on before
+/// its end.
+class Alone {
+ public:
+  /// What comes at `time` is needed when so many seconds of the action are over.
+  void arrive(double time, double needed_at) { arrivals_.emplace_back(time, needed_at); }
+
+  /// When so many seconds of it are over at the earliest; kNever if nothing comes.
+  double reaches(double seconds) const {
+    double time = kNever;
+    for (const auto& [arrival, needed_at] : arrivals_) {
+      if (needed_at <= seconds) time = std::max(time, arrival + seconds - needed_at);
+    }
+    return time;
+  }
+
+ private:
+  std::vector<std::pair<double, double>> arrivals_;
+};
+
+class Bounds {
+ public:
+  explicit Bounds(const SearchRequest& request)
+      : request_(request),
+        costs_(request.costs),
+        stages_(request.actor_of_stage.size()),
+        into_(stages_),
+        out_of_(stages_),
+        stages_of_(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1),
+        reduce_(stages_of_.size(), 0) {
+    std::vector<double> optimizer(stages_of_.size(), 0);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      const StageCosts& stage = costs_.stages[s];
+      stages_of_[actor_of(s)].push_back(s);
+      // As in a B: what is lost per action is lost once.
+      forward_.push_back(costs_.per_action + stage.forward);
+      input_.push_back(costs_.per_action + (stage.recomputes ? stage.recompute : 0) + stage.input_grad);
+      weight_.push_back(stage.weight_grad);
+      reduce_[actor_of(s)] += stage.reduce_grad;
+      optimizer[actor_of(s)] += stage.optimizer;
+    }
+    after_all_ = costs_.exchange + *std::ranges::max_element(optimizer);
+    for (const EdgeCosts& edge : costs_.edges) {
+      // Edges that lead back say nothing here.
+      if (edge.edge.from >= edge.edge.to) continue;
+      into_[static_cast<std::size_t>(edge.edge.to)].push_back(&edge);
+      out_of_[static_cast<std::size_t>(edge.edge.from)].push_back(&edge);
+    }
+    const std::vector<Alone> first = forwards(0, true);
+    for (std::size_t s = 0; s < stages_; ++s) {
+      begins_.push_back(std::max(0.0, first[s].reaches(0)));
+      comes_.push_back(std::max(begins_.back(), first[s].reaches(forward_[s]) - forward_[s]));
+    }
+  }
+
+  double least_step(bool in_memory) const {
+    double least = 0;
+    for (std::size_t actor = 0; actor < stages_of_.size(); ++actor) least = std::max(least, of_actor(actor, in_memory));
+    return least + after_all_;
+  }
+
+ private:
+  /// Of a microbatch, from the beginning of the stage's forward on.
+  struct Way {
+    double input_begins = 0;
+    double input_ends = 0;
+  };
+
+  std::size_t actor_of(std::size_t stage) const { return static_cast<std::size_t>(request_.actor_of_stage[stage]); }
+
+  double forward_seconds(std::size_t s, double part) const {
+    return part == 0 ? 0 : costs_.per_action + part * costs_.stages[s].forward;
+  }
+  /// What is lost per action comes behind the wait for what is needed at once, unless something is made again before it.
+  double input_seconds(std::size_t s, double part) const {
+    const bool at_once = part == 0 && !costs_.stages[s].recomputes;
+    return at_once ? 0 : input_[s] - (1 - part) * costs_.stages[s].input_grad;
+  }
+
+  /// Forwards of a microbatch that begins at stage `source`, or at all stages that wait for none.
+  std::vector<Alone> forwards(std::size_t source, bool all) const {
+    std::vector<Alone> alone(stages_);
+    for (std::size_t s = source; s < stages_; ++s) {
+      if (s == source || (all && into_[s].empty())) alone[s].arrive(0, 0);
+      for (const EdgeCosts* edge : into_[s]) {
+        const auto from = static_cast<std::size_t>(edge->edge.from);
+        const TensorTiming& timing = edge->forward_timing;
+        if (actor_of(from) == actor_of(s)) {
+          alone[s].arrive(alone[from].reaches(forward_[from]), 0);
+        } else if (timing.exists) {
+          alone[s].arrive(alone[from].reaches(forward_seconds(from, timing.made)) + edge->forward,
+                          forward_seconds(s, timing.needed));
+        }
+      }
+    }
+    return alone;
+  }
+
+  /// Without what comes when all are done.
+  double of_actor(std::size_t actor, bool in_memory) const {
+    const std::vector<std::size_t>& own = stages_of_[actor];
+    double comes = std::numeric_limits<double>::infinity(), begins = comes, memory = comes, work = 0, held = 0;
+    // Where activations are dropped and made again, they are not held all the time.
+    const bool drops = std::ranges::any_of(own, [&](std::size_t s) { return costs_.stages[s].recomputes; });
+    if (in_memory && !drops && !request_.memory_of_actor.empty()) memory = request_.memory_of_actor[actor] * (1 + 1e-9);
+    for (const std::size_t s : own) {
+      comes = std::min(comes, comes_[s]);
+      begins = std::min(begins, begins_[s]);
+      work += request_.microbatches * (forward_[s] + input_[s] + weight_[s]);
+      held += costs_.stages[s].activations * way_from(s).input_ends + costs_.stages[s].for_weight_grad * weight_[s];
+    }
+    if (work <= 0) return 0;
+    double least = comes + work + reduce_[actor];
+    // Memory times time: what all microbatches hold is at most what the actor has.
+    if (memory > 0) least = std::max(least, begins + request_.microbatches * held / memory);
+    if (own.size() == 1) least = std::max(least, begins + of_only_stage(own.front(), memory));
+    return least;
+  }
+
+  Way way_from(std::size_t source) const {
+    const std::vector<Alone> there = forwards(source, false);
+    std::vector<Alone> back(stages_);
+    for (std::size_t s = stages_; s-- > source;) {
+      back[s].arrive(there[s].reaches(forward_[s]), 0);
+      for (const EdgeCosts* edge : out_of_[s]) {
+        const auto from = static_cast<std::size_t>(edge->edge.to);
+        const TensorTiming& timing = edge->backward_timing;
+        if (actor_of(from) == actor_of(s)) {
+          back[s].arrive(back[from].reaches(input_[from]), 0);
+        } else if (timing.exists && !timing.for_weights_only) {
+          back[s].arrive(back[from].reaches(input_seconds(from, timing.made)) + edge->backward, input_seconds(s, timing.needed));
+        }
+      }
+    }
+    return {back[source].reaches(0), back[source].reaches(input_[source])};
+  }
+
+  /// From the end of the stage's last input gradient to the end of everything.
+  double rest_after(std::size_t source) const {
+    std::vector<double> ends(stages_, kNever);
+    ends[source] = 0;
+    double rest = 0;
+    for (std::size_t s = source + 1; s-- > 0;) {
+      for (const EdgeCosts* edge : out_of_[s]) {
+        const TensorTiming& timing = edge->backward_timing;
+        const bool local = actor_of(static_cast<std::size_t>(edge->edge.to)) == actor_of(s);
+        const bool whole = timing.exists && timing.made == 1 && timing.needed == 0 && !timing.for_weights_only;
+        if (!local && !whole) continue;
+        const double comes = ends[static_cast<std::size_t>(edge->edge.to)] + (local ? 0 : edge->backward);
+        if (s != source) ends[s] = std::max(ends[s], comes + costs_.stages[s].input_grad);
+      }
+      rest = std::max(rest, ends[s] + weight_[s] + reduce_[actor_of(s)]);
+    }
+    return rest;
+  }
+
+  /// From the first forward's beginning on, for an actor that has but this stage.
+  double of_only_stage(std::size_t s, double memory) const {
+    const StageCosts& stage = costs_.stages[s];
+    const double forward = forward_[s], backward = input_[s] + weight_[s];
+    const double taken = stage.activations, kept = stage.for_weight_grad;
+    const Way way = way_from(s);
+    const auto microbatches = static_cast<std::size_t>(request_.microbatches);
+    std::size_t most = microbatches;  // between F and I
+    if (taken > 0 && memory / taken < static_cast<double>(microbatches)) most = static_cast<std::size_t>(memory / taken);
+    if (most < 1) return 0;
+    const bool holds_all = taken > 0 && kept >= taken * (1 - 1e-12);  // until W is over
+    const double idle = std::max(0.0, way.input_begins - static_cast<double>(most) * forward);
+    // The most backward work that can be left when one more forward begins behind `before` others.
+    const auto can_be_left = [&](double before) {
+      const double in_flight = std::min(before, static_cast<double>(most) - 1);
+      if (holds_all) return in_flight * backward;
+      const auto with = [&](double inputs) {
+        const double open = std::clamp(inputs, 0.0, in_flight), free = memory - taken - open * taken;
+        const double weights = kept > 0 ? std::clamp(free / kept, 0.0, before - open) : before - open;
+        return open * backward + weights * weight_[s];
+      };
+      // Linear between these: none, as many as may be, as many as leave room for all the rest.
+      double left = std::max(with(0), with(in_flight));
+      if (taken > kept) left = std::max(left, with((memory - taken - before * kept) / (taken - kept)));
+      return left;
+    };
+    std::vector<double> begins(microbatches, 0);
+    for (std::size_t i = 1; i < microbatches; ++i) {
+      const auto before = static_cast<double>(i);
+      begins[i] = std::max(begins[i - 1] + forward, before * (forward + backward) - can_be_left(before) + (i >= most ? idle : 0));
+      if (i >= most) begins[i] = std::max(begins[i], begins[i - most] + way.input_ends + (holds_all ? weight_[s] : 0));
+    }
+    const double all = idle + static_cast<double>(microbatches) * (forward + backward) + reduce_[actor_of(s)];
+    return std::max(all, begins.back() + way.input_ends + rest_after(s));
+  }
+
+  const SearchRequest& request_;
+  const ScheduleCosts& costs_;
+  const std::size_t stages_;
+  std::vector<std::vector<const EdgeCosts*>> into_, out_of_;
+  std::vector<std::vector<std::size_t>> stages_of_;
+  std::vector<double> forward_, input_, weight_;
+  std::vector<double> reduce_;  ///< By actor.
+  std::vector<double> begins_;  ///< By stage: when its first forward may begin, ...
+  std::vector<double> comes_;   ///< ... and, with what holds it up on its way put before it.
+  double after_all_ = 0;
+};
+
+/// Compounds that run as one make the work less.
+bool is_known(const SearchRequest& request) { return request.costs.pair_time == 0 || request.costs.pair_time >= 1; }
+
+}  // namespace
+
+double lower_bound(const SearchRequest& request) { return is_known(request) ? Bounds(request).least_step(false) : 0; }
+
+double lower_bound_in_memory(const SearchRequest& request) { return is_known(request) ? Bounds(request).least_step(true) : 0; }
+
+}  // namespace weft::mesh

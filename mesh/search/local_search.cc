@@ -1,0 +1,224 @@
+#include "mesh/search/internal/local_search.h"
+
+#include <algorithm>
+#include <random>
+
+#include "core/base/error.h"
+
+namespace weft::mesh {
+namespace {
+
+/// Whether two actions of an actor must keep their order: microbatches stay in order on every stage, so that each edge and each
+/// sum sees them in order, and a microbatch goes through F, I, W.
+bool keep_order(const Action& a, const Action& b) {
+  if (a.stage != b.stage) return false;
+  if (a.microbatch == b.microbatch || !has_microbatch(a.kind) || !has_microbatch(b.kind)) return true;
+  const bool both_forward = a.kind == ActionKind::kForward && b.kind == ActionKind::kForward;
+  const bool both_input = gives_input_grad(a.kind) && gives_input_grad(b.kind);
+  const bool both_weight = gives_weight_grad(a.kind) && gives_weight_grad(b.kind);
+  return both_forward || both_input || both_weight || a.kind == b.kind;
+}
+
+std::int64_t count_actions(const Schedule& schedule) {
+  std::int64_t count = 0;
+  for (const auto& actions : schedule.actors) count += static_cast<std::int64_t>(actions.size());
+  return count;
+}
+
+/// Take the action at `from` out and put it in at `to`.
+struct Move {
+  int actor = 0;
+  int from = 0;
+  int to = 0;
+};
+
+bool in_compound(const std::vector<Action>& actions, std::size_t at) {
+  return actions[at].joins_previous || (at + 1 < actions.size() && actions[at + 1].joins_previous);
+}
+
+bool allowed(const std::vector<Action>& actions, const Move& move) {
+  const auto from = static_cast<std::size_t>(move.from), to = static_cast<std::size_t>(move.to);
+  if (in_compound(actions, from)) return false;
+  for (std::size_t i = std::min(from, to); i <= std::max(from, to); ++i) {
+    if (i != from && keep_order(actions[i], actions[from])) return false;
+  }
+  // A compound must not be torn apart.
+  const std::size_t behind = to < from ? to : to + 1;
+  return behind >= actions.size() || !actions[behind].joins_previous;
+}
+
+void perform(std::vector<Action>& actions, const Move& move) {
+  const auto from = actions.begin() + move.from, to = actions.begin() + move.to;
+  if (move.to < move.from) std::rotate(to, from, from + 1);
+  else std::rotate(from, from + 1, to + 1);
+}
+
+Move inverse(const Move& move) { return {move.actor, move.to, move.from}; }
+
+/// The moves worth trying: an action of the critical path that only its actor's order holds up, put earlier, or what it waits for
+/// put later.
+std::vector<Move> moves_of(const Judge::Look& look) {
+  std::vector<Move> moves;
+  for (const auto& [actor, at] : look.held_up_by_order) {
+    for (const int distance : {1, 2, 3, 5, 8, 13}) {
+      if (at - distance >= 0) moves.push_back({actor, at, at - distance});
+    }
+    const int last = static_cast<int>(look.spans[static_cast<std::size_t>(actor)].size()) - 1;
+    for (const int distance : {2, 3, 5, 8, 13}) {
+      if (at - 1 + distance <= last) moves.push_back({actor, at - 1, at - 1 + distance});
+    }
+  }
+  return moves;
+}
+
+/// For annealing: into each gap of an actor one of the actions behind it, and the moves along the critical path; one move
+/// in four, with `from` below 0, stands for any action of the actor.
+std::vector<Move> moves_into_gaps(const Judge::Look& look) {
+  std::vector<Move> moves;
+  for (std::size_t actor = 0; actor < look.spans.size(); ++actor) {
+    const int count = static_cast<int>(look.spans[actor].size());
+    double free_from = 0;
+    for (int at = 0; at < count; ++at) {
+      const auto [start, end] = look.spans[actor][static_cast<std::size_t>(at)];
+      if (start > free_from) {
+        for (int behind = at + 1; behind < std::min(count, at + 10); ++behind) {
+          moves.push_back({static_cast<int>(actor), behind, at});
+        }
+      }
+      free_from = end;
+    }
+  }
+  for (const Move& move : moves_of(look)) moves.push_back(move);
+  for (std::size_t i = moves.size() / 3 + look.spans.size(); i > 0; --i) {
+    moves.push_back({static_cast<int>(i % look.spans.size()), -1, 0});
+  }
+  return moves;
+}
+
+}  // namespace
+
+std::optional<ScheduleSimulation> Judge::simulated(const Schedule& schedule, bool details) {
+  SimulationOptions options = request_.simulation;
+  options.details = details;
+  try {
+    return simulate(schedule, request_.costs, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    return std::nullopt;
+  }
+}
+
+Judge::Verdict Judge::verdict_of(const QuickSimulation::Outcome& outcome) const {
+  return {{outcome.step, outcome.mean_end}, outcome.makespan, outcome.peak, outcome.finishes && !outcome.too_slow, outcome.fits};
+}
+
+Judge::Verdict Judge::judge(const Schedule& schedule, double longest_step) {
+  if (!quick_) return judge_fully(schedule);
+  simulated_ += count_actions(schedule);
+  return verdict_of(quick_->play(schedule, longest_step));
+}
+
+Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
+  simulated_ += count_actions(schedule);
+  if (quick_) return verdict_of(quick_->play(schedule, std::numeric_limits<double>::infinity(), true));
+  const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
+  if (!simulation) return {};
+  Verdict verdict{{simulation->step, simulation->mean_end}, simulation->makespan, simulation->peak(), true, true};
+  for (std::size_t actor = 0; actor < simulation->actors.size(); ++actor) {
+    if (!request_.memory_of_actor.empty() && simulation->actors[actor].peak > request_.memory_of_actor[actor] * (1 + 1e-9)) {
+      verdict.fits = false;
+    }
+  }
+  return verdict;
+}
+
+Judge::Look Judge::look(const Schedule& schedule) {
+  simulated_ += count_actions(schedule);
+  Look look;
+  if (quick_) {
+    quick_->play(schedule);
+    for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
+      look.spans.emplace_back();
+      for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) look.spans.back().push_back(quick_->span(actor, i));
+    }
+    look.held_up_by_order = quick_->held_up_by_order(schedule);
+    return look;
+  }
+  const std::optional<ScheduleSimulation> simulation = simulated(schedule, true);
+  if (!simulation) return look;
+  for (const SimulatedActor& actor : simulation->actors) {
+    look.spans.emplace_back();
+    for (const SimulatedAction& action : actor.actions) look.spans.back().emplace_back(action.start, action.end);
+  }
+  const auto& path = simulation->critical_path;
+  for (std::size_t i = 1; i < path.size(); ++i) {
+    if (path[i].transfer || path[i - 1].transfer || path[i].actor != path[i - 1].actor) continue;
+    if (path[i].index == path[i - 1].index + 1) look.held_up_by_order.emplace_back(path[i].actor, path[i].index);
+  }
+  return look;
+}
+
+Schedule improve(Schedule schedule, Judge& judge) {
+  ScheduleScore best = judge.judge(schedule).score;
+  for (bool better = true; better && !judge.exhausted();) {
+    better = false;
+    for (const Move& move : moves_of(judge.look(schedule))) {
+      std::vector<Action>& actions = schedule.actors[static_cast<std::size_t>(move.actor)];
+      if (!allowed(actions, move)) continue;
+      if (judge.exhausted()) break;
+      perform(actions, move);
+      const Judge::Verdict verdict = judge.judge(schedule, best.step);
+      // Rounding must not pass for progress.
+      const bool gains = verdict.score.step < best.step * (1 - 1e-12) ||
+                         (verdict.score.step <= best.step && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
+      if (verdict.finishes && verdict.fits && gains) {
+        best = verdict.score;
+        better = true;
+        break;
+      }
+      perform(actions, inverse(move));
+    }
+  }
+  return schedule;
+}
+
+Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
+  constexpr std::int64_t kRefresh = 24;  // moves between two looks at where the idle time is
+  const auto value = [](const ScheduleScore& score) { return score.step + score.mean_end; };
+  const std::int64_t from = judge.simulated(), until = from + actions;
+  Schedule best = schedule;
+  ScheduleScore best_score = judge.judge(schedule).score;
+  double now = value(best_score);
+  std::mt19937 random(1);  // its numbers are the same everywhere
+  const auto below = [&](std::size_t count) { return static_cast<int>(random() % count); };
+  std::vector<Move> moves;
+  for (std::int64_t round = 0; judge.simulated() < until; ++round) {
+    if (round % kRefresh == 0) moves = moves_into_gaps(judge.look(schedule));
+    if (moves.empty()) break;
+    Move move = moves[static_cast<std::size_t>(below(moves.size()))];
+    if (move.from < 0) {
+      // Any action of this actor, a little earlier or later.
+      const int count = static_cast<int>(schedule.actors[static_cast<std::size_t>(move.actor)].size());
+      move.from = below(static_cast<std::size_t>(count));
+      move.to = std::clamp(move.from + below(9) - 4, 0, count - 1);
+    }
+    std::vector<Action>& order = schedule.actors[static_cast<std::size_t>(move.actor)];
+    if (move.from == move.to || !allowed(order, move)) continue;
+    perform(order, move);
+    const Judge::Verdict verdict = judge.judge(schedule);
+    const double left = static_cast<double>(until - judge.simulated()) / static_cast<double>(actions);
+    const double threshold = 0.004 * best_score.step * std::max(0.0, left) * std::max(0.0, left);
+    if (!verdict.finishes || !verdict.fits || value(verdict.score) > now + threshold) {
+      perform(order, inverse(move));
+      continue;
+    }
+    now = value(verdict.score);
+    if (verdict.score < best_score) {
+      best_score = verdict.score;
+      best = schedule;
+    }
+  }
+  return best;
+}
+
+}  // namespace weft::mesh

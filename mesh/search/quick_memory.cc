@@ -1,0 +1,79 @@
+// What QuickSimulation says of memory, as record_memory() of the simulation does.
+#include <algorithm>
+
+#include "mesh/search/internal/quick_simulation.h"
+
+namespace weft::mesh {
+
+void QuickSimulation::note_peak(std::size_t actor, double peak, Outcome& outcome) const {
+  outcome.peak = std::max(outcome.peak, peak);
+  if (!request_.memory_of_actor.empty() && peak > request_.memory_of_actor[actor] * (1 + 1e-9)) outcome.fits = false;
+}
+
+/// Where tensors weigh nothing, memory follows the order alone.
+void QuickSimulation::sweep_activations(const Schedule& schedule, Outcome& outcome) {
+  for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
+    double held = 0, peak = 0;
+    for (const Action& action : schedule.actors[actor]) {
+      const StageCosts& stage = request_.costs.stages[static_cast<std::size_t>(action.stage)];
+      const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
+      if (action.kind == ActionKind::kForward) held += stage.activations;
+      else if (action.kind != ActionKind::kWeightGrad) held += dropped;
+      peak = std::max(peak, held);
+      switch (action.kind) {
+        case ActionKind::kForward: held -= dropped; break;
+        case ActionKind::kInputGrad: held += stage.for_weight_grad - stage.activations; break;
+        case ActionKind::kWeightGrad: held -= stage.for_weight_grad; break;
+        default: held -= stage.activations; break;
+      }
+    }
+    note_peak(actor, peak, outcome);
+  }
+}
+
+/// Tensors come and go at times of their own.
+void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
+  for (MemorySweep& memory : memory_) memory.clear();
+  // By stage, what each microbatch's F and input gradient made when; for hand-overs on one actor.
+  std::vector<double> forward_end(stages_.size() * microbatches_), input_end(stages_.size() * microbatches_);
+  for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
+    MemorySweep& memory = memory_[actor];
+    for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) {
+      const Action& action = schedule.actors[actor][i];
+      const auto [start, end] = span(actor, i);
+      const std::size_t at = static_cast<std::size_t>(action.stage) * microbatches_ + static_cast<std::size_t>(action.microbatch);
+      const StageCosts& stage = request_.costs.stages[static_cast<std::size_t>(action.stage)];
+      const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
+      if (action.kind == ActionKind::kForward) {
+        forward_end[at] = end;
+        memory.change(start, stage.activations);
+        memory.change(end, -dropped);
+      } else if (action.kind == ActionKind::kWeightGrad) {
+        memory.change(end, -stage.for_weight_grad);
+      } else {
+        input_end[at] = end;
+        memory.change(start, dropped);
+        memory.change(end, (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) - stage.activations);
+      }
+    }
+  }
+  const auto memory_of = [&](int actor) -> MemorySweep& { return memory_[static_cast<std::size_t>(actor)]; };
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const Lane& lane = lanes_[l];
+    for (std::size_t i = 0; i < microbatches_; ++i) {
+      if (lane.exists) {
+        const Tensor& one = tensor(static_cast<int>(l), i);
+        memory_of(lane.from_actor).hold(one.made, one.end, lane.bytes);
+        memory_of(lane.to_actor).hold(one.start, one.used, lane.bytes);
+      } else if (lane.from_actor == lane.to_actor) {
+        const std::vector<double>& end = l % 2 == 0 ? forward_end : input_end;
+        memory_of(lane.to_actor)
+            .hold(end[static_cast<std::size_t>(lane.from_stage) * microbatches_ + i],
+                  end[static_cast<std::size_t>(lane.to_stage) * microbatches_ + i], lane.bytes);
+      }
+    }
+  }
+  for (std::size_t actor = 0; actor < memory_.size(); ++actor) note_peak(actor, memory_[actor].peak(), outcome);
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,391 @@
+#include "mesh/search/internal/quick_simulation.h"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
+namespace weft::mesh {
+
+bool QuickSimulation::knows(const SearchRequest& request) {
+  const bool fair = !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
+  return !fair && request.costs.pair_time == 0 && !request.simulation.blocking &&
+         std::ranges::none_of(request.costs.edges, [](const EdgeCosts& edge) { return edge.backward_timing.for_weights_only; });
+}
+
+QuickSimulation::QuickSimulation(const SearchRequest& request)
+    : request_(request), microbatches_(static_cast<std::size_t>(request.microbatches)) {
+  const std::size_t stages = request.actor_of_stage.size();
+  const auto actors = static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1;
+  add_lanes();
+  add_programs();
+  reduce_.assign(actors, 0);
+  work_of_stages_.assign(actors, 0);
+  std::vector<double> optimizer(actors, 0);
+  for (std::size_t s = 0; s < stages; ++s) {
+    const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
+    const StageCosts& costs = request.costs.stages[s];
+    reduce_[actor] += costs.reduce_grad;
+    optimizer[actor] += costs.optimizer;
+    work_of_stages_[actor] +=
+        request.microbatches * (costs.forward + costs.input_grad + costs.weight_grad + (costs.recomputes ? costs.recompute : 0));
+  }
+  optimizer_ = *std::ranges::max_element(optimizer);
+  stages_.resize(stages);
+  cursors_.resize(actors);
+  first_.resize(actors + 1);
+  memory_.resize(actors);
+  tensors_.resize(lanes_.size() * microbatches_);
+  takes_turns_ = !request.costs.nic_of_actor.empty();
+  if (!takes_turns_) return;
+  for (Lane& lane : lanes_) {
+    lane.out = static_cast<std::size_t>(request.costs.nic_of_actor[static_cast<std::size_t>(lane.from_actor)]);
+    lane.in = static_cast<std::size_t>(request.costs.nic_of_actor[static_cast<std::size_t>(lane.to_actor)]);
+  }
+  out_.resize(static_cast<std::size_t>(*std::ranges::max_element(request.costs.nic_of_actor)) + 1);
+  in_.resize(out_.size());
+}
+
+void QuickSimulation::add_lanes() {
+  for (const EdgeCosts& edge : request_.costs.edges) {
+    holds_tensors_ = holds_tensors_ || edge.edge.bytes > 0;
+    for (const bool backward : {false, true}) {
+      Lane lane;
+      lane.from_stage = backward ? edge.edge.to : edge.edge.from;
+      lane.to_stage = backward ? edge.edge.from : edge.edge.to;
+      lane.from_actor = request_.actor_of_stage[static_cast<std::size_t>(lane.from_stage)];
+      lane.to_actor = request_.actor_of_stage[static_cast<std::size_t>(lane.to_stage)];
+      lane.exists = lane.from_actor != lane.to_actor && (backward ? edge.backward_timing : edge.forward_timing).exists;
+      lane.seconds = backward ? edge.backward : edge.forward;
+      lane.bytes = static_cast<double>(edge.edge.bytes);
+      lanes_.push_back(lane);
+    }
+  }
+}
+
+void QuickSimulation::add_programs() {
+  for (int stage = 0; stage < static_cast<int>(request_.actor_of_stage.size()); ++stage) {
+    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
+      add_program(stage, kind);
+    }
+  }
+}
+
+/// See StepGraph, which cuts the same action into pieces.
+void QuickSimulation::add_program(int stage, ActionKind kind) {
+  const StageCosts& costs = request_.costs.stages[static_cast<std::size_t>(stage)];
+  const double again = costs.recomputes ? costs.recompute : 0;
+  const auto position = [&](double work, double weights) {
+    switch (kind) {
+      case ActionKind::kForward: return work * costs.forward;
+      case ActionKind::kInputGrad: return again + work * costs.input_grad;
+      case ActionKind::kBackward: return again + work * costs.input_grad + weights * costs.weight_grad;
+      default: return weights * costs.weight_grad;
+    }
+  };
+  struct At {
+    double position = 0;
+    int step = 0;
+    bool makes = false;
+    int lane = 0;
+  };
+  std::vector<At> events;
+  Program program;
+  bool cut = false;
+  const double whole = position(1, 1);
+  for (std::size_t l = 0; l < lanes_.size() && kind != ActionKind::kWeightGrad; ++l) {
+    const Lane& lane = lanes_[l];
+    const bool backward = l % 2 == 1;
+    if (backward != (kind != ActionKind::kForward)) continue;
+    if (lane.from_actor == lane.to_actor && lane.to_stage == stage) program.stages_before.push_back(lane.from_stage);
+    if (!lane.exists) continue;
+    const EdgeCosts& edge = request_.costs.edges[l / 2];
+    const TensorTiming& when = backward ? edge.backward_timing : edge.forward_timing;
+    if (lane.from_stage == stage) {
+      const double made = position(when.made, when.made_weights);
+      events.push_back({made, when.made_step, true, static_cast<int>(l)});
+      cut = cut || made < whole;
+    } else if (lane.to_stage == stage) {
+      const double needed = position(when.needed, when.needed_weights);
+      events.push_back({needed, when.needed_step, false, static_cast<int>(l)});
+      cut = cut || needed > 0;
+    }
+  }
+  std::ranges::sort(events, {}, [&](const At& at) {
+    return cut ? std::tuple(at.position, at.step, at.makes, at.lane) : std::tuple(0.0, 0, at.makes, at.lane);
+  });
+  program.first = program.start = events_.size();
+  double done = 0, lost = request_.costs.per_action;
+  for (const At& at : events) {
+    Event event{at.position - done, at.lane, at.makes};
+    if (event.before > 0 || event.makes) {
+      event.before += lost;
+      lost = 0;
+    } else if (program.start == events_.size()) {
+      ++program.start;
+    }
+    done = at.position;
+    events_.push_back(event);
+  }
+  program.past = events_.size();
+  program.rest = whole - done + lost;
+  programs_.push_back(std::move(program));
+}
+
+QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double longest_step, bool with_peak) {
+  Outcome outcome;
+  const std::size_t actors = cursors_.size();
+  std::ranges::fill(stages_, Stage{});
+  std::ranges::fill(cursors_, Cursor{});
+  for (Lane& lane : lanes_) {
+    lane.made = lane.moved = lane.used = 0;
+    lane.queued = false;
+    lane.free_at = 0;
+  }
+  queue_.clear();
+  turns_.clear();
+  std::ranges::fill(out_, Interface{});
+  std::ranges::fill(in_, Interface{});
+  for (std::size_t actor = 0; actor < actors; ++actor) {
+    first_[actor + 1] = first_[actor] + schedule.actors[actor].size();
+    queue_.push_back(actors - 1 - actor);
+    cursors_[actor].queued = true;
+  }
+  played_.resize(first_[actors]);
+  std::size_t done = 0;
+  while (!queue_.empty() || !turns_.empty()) {
+    if (queue_.empty()) {
+      move_in_turn();
+      continue;
+    }
+    const std::size_t actor = queue_.back();
+    queue_.pop_back();
+    cursors_[actor].queued = false;
+    switch (run(schedule, actor, longest_step)) {
+      case Progress::kDone: ++done; break;
+      case Progress::kBlocked: break;
+      case Progress::kImpossible: return outcome;
+      case Progress::kTooSlow: outcome.too_slow = true; return outcome;
+    }
+  }
+  const auto complete = [&](const Stage& stage) {
+    return stage.forwards == microbatches_ && stage.inputs == microbatches_ && stage.weights == microbatches_;
+  };
+  if (done < actors || !std::ranges::all_of(stages_, complete)) return outcome;
+  outcome.finishes = true;
+  for (std::size_t actor = 0; actor < actors; ++actor) {
+    const double end = cursors_[actor].time;
+    outcome.makespan = std::max(outcome.makespan, end);
+    outcome.step = std::max(outcome.step, end + reduce_[actor]);
+  }
+  outcome.step = outcome.step + request_.costs.exchange + optimizer_;
+  for (const Played& one : played_) outcome.mean_end += one.end;
+  outcome.mean_end /= static_cast<double>(played_.size());
+  outcome.too_slow = outcome.step > longest_step;
+  outcome.fits = true;
+  if (outcome.too_slow || (request_.memory_of_actor.empty() && !with_peak)) return outcome;
+  if (holds_tensors_) sweep_tensors(schedule, outcome);
+  else sweep_activations(schedule, outcome);
+  return outcome;
+}
+
+/// Whether the orders of the actor's own stages allow it.
+bool QuickSimulation::begin(const Action& action, const Program& program) const {
+  const auto microbatch = static_cast<std::size_t>(action.microbatch);
+  const Stage& own = stages_[static_cast<std::size_t>(action.stage)];
+  switch (action.kind) {
+    case ActionKind::kForward:
+      return own.forwards == microbatch && std::ranges::all_of(program.stages_before, [&](int before) {
+               return stages_[static_cast<std::size_t>(before)].forwards > microbatch;
+             });
+    case ActionKind::kBackward:
+    case ActionKind::kInputGrad:
+      return own.inputs == microbatch && own.forwards > microbatch &&
+             (action.kind == ActionKind::kInputGrad || own.weights == microbatch) &&
+             std::ranges::all_of(program.stages_before,
+                                 [&](int before) { return stages_[static_cast<std::size_t>(before)].inputs > microbatch; });
+    case ActionKind::kWeightGrad: return own.weights == microbatch && own.inputs > microbatch;
+    default: return false;
+  }
+}
+
+void QuickSimulation::end(const Action& action, const Program& program, double time) {
+  Stage& own = stages_[static_cast<std::size_t>(action.stage)];
+  own.forwards += action.kind == ActionKind::kForward ? 1U : 0U;
+  own.inputs += gives_input_grad(action.kind) ? 1U : 0U;
+  own.weights += gives_weight_grad(action.kind) ? 1U : 0U;
+  for (std::size_t e = program.first; e < program.past; ++e) {
+    if (events_[e].makes) continue;
+    tensor(events_[e].lane, static_cast<std::size_t>(action.microbatch)).used = time;
+    ++lanes_[static_cast<std::size_t>(events_[e].lane)].used;
+    if (takes_turns_) queue_transfer(events_[e].lane);
+  }
+}
+
+void QuickSimulation::wake_receiver(int l) {
+  const auto receiver = static_cast<std::size_t>(lanes_[static_cast<std::size_t>(l)].to_actor);
+  Cursor& cursor = cursors_[receiver];
+  if (cursor.blocked_on != l || cursor.queued) return;
+  cursor.blocked_on = -1;
+  cursor.queued = true;
+  queue_.push_back(receiver);
+}
+
+/// When a tensor that exists can go, but for interfaces.
+double QuickSimulation::ready_to_move(int l, std::size_t microbatch) {
+  Tensor& moved = tensor(l, microbatch);
+  const double lane_free = lanes_[static_cast<std::size_t>(l)].free_at;
+  moved.start = moved.made;
+  moved.held_up = HeldUp::kByMaking;
+  if (lane_free > moved.start) {
+    moved.start = lane_free;
+    moved.held_up = HeldUp::kByLane;
+  }
+  const auto credits = static_cast<std::size_t>(request_.simulation.credits);
+  if (credits > 0 && microbatch >= credits && tensor(l, microbatch - credits).used > moved.start) {
+    moved.start = tensor(l, microbatch - credits).used;
+    moved.held_up = HeldUp::kByCredit;
+  }
+  return moved.start;
+}
+
+/// Nobody else can hold it up.
+void QuickSimulation::move(int l, std::size_t microbatch) {
+  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  tensor(l, microbatch).end = lane.free_at = ready_to_move(l, microbatch) + lane.seconds;
+}
+
+/// Lines up the lane's next tensor if all is known that it waits for.
+void QuickSimulation::queue_transfer(int l) {
+  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  const auto credits = static_cast<std::size_t>(request_.simulation.credits);
+  if (lane.queued || lane.moved == lane.made || (credits > 0 && lane.moved >= lane.used + credits)) return;
+  lane.queued = true;
+  turns_.push_back({ready_to_move(l, lane.moved), l});
+  std::ranges::push_heap(turns_, std::greater<>());
+}
+
+/// The transfer whose turn it is.
+void QuickSimulation::move_in_turn() {
+  std::ranges::pop_heap(turns_, std::greater<>());
+  const int l = turns_.back().lane;
+  turns_.pop_back();
+  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  Tensor& moved = tensor(l, lane.moved);
+  // Actors behind one interface reach each other without it.
+  if (lane.out != lane.in) {
+    for (Interface* side : {&out_[lane.out], &in_[lane.in]}) {
+      if (side->free_at <= moved.start) continue;
+      moved.start = side->free_at;
+      moved.held_up = HeldUp::kByInterface;
+      moved.after = side->last;
+    }
+    const int place = l * static_cast<int>(microbatches_) + static_cast<int>(lane.moved);
+    for (Interface* side : {&out_[lane.out], &in_[lane.in]}) *side = {moved.start + lane.seconds, place};
+  }
+  moved.end = lane.free_at = moved.start + lane.seconds;
+  ++lane.moved;
+  lane.queued = false;
+  queue_transfer(l);
+  wake_receiver(l);
+}
+
+QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::size_t actor, double longest) {
+  Cursor& cursor = cursors_[actor];
+  const std::vector<Action>& actions = schedule.actors[actor];
+  const double work = work_of_stages_[actor] + request_.costs.per_action * static_cast<double>(actions.size()) + reduce_[actor] +
+                      request_.costs.exchange + optimizer_;
+  double time = cursor.time;
+  for (; cursor.index < actions.size(); ++cursor.index) {
+    const Action& action = actions[cursor.index];
+    const Program& program = programs_[program_of(action)];
+    const auto microbatch = static_cast<std::size_t>(action.microbatch);
+    if (!cursor.begun) {
+      if (!begin(action, program)) return Progress::kImpossible;
+      cursor.begun = true;
+      cursor.event = program.first;
+      cursor.now = {};
+    }
+    for (; cursor.event < program.past; ++cursor.event) {
+      const Event& event = events_[cursor.event];
+      if (cursor.event == program.start) cursor.now.start = time;
+      Lane& lane = lanes_[static_cast<std::size_t>(event.lane)];
+      if (!event.makes) {
+        if ((takes_turns_ ? lane.moved : lane.made) <= microbatch) {
+          cursor.blocked_on = event.lane;
+          cursor.time = time;
+          return Progress::kBlocked;
+        }
+        time += event.before;
+        if (!takes_turns_) move(event.lane, microbatch);
+        const double arrives = tensor(event.lane, microbatch).end;
+        if (arrives > time) {
+          cursor.idle += arrives - time;
+          cursor.now.lane = event.lane;
+          time = arrives;
+          if (cursor.idle + work > longest) return Progress::kTooSlow;
+        }
+        continue;
+      }
+      time += event.before;
+      tensor(event.lane, microbatch).made = time;
+      ++lane.made;
+      if (takes_turns_) queue_transfer(event.lane);
+      else wake_receiver(event.lane);
+    }
+    if (program.start == program.past) cursor.now.start = time;
+    time += program.rest;
+    cursor.now.end = time;
+    end(action, program, time);
+    played_[first_[actor] + cursor.index] = cursor.now;
+    cursor.begun = false;
+  }
+  cursor.time = time;
+  return Progress::kDone;
+}
+
+std::vector<std::pair<int, int>> QuickSimulation::held_up_by_order(const Schedule& schedule) const {
+  std::vector<int> place(programs_.size() * microbatches_, -1);
+  std::size_t actor = 0;
+  for (std::size_t a = 0; a < cursors_.size(); ++a) {
+    for (std::size_t i = 0; i < schedule.actors[a].size(); ++i) {
+      const Action& action = schedule.actors[a][i];
+      place[program_of(action) * microbatches_ + static_cast<std::size_t>(action.microbatch)] = static_cast<int>(i);
+    }
+    if (cursors_[a].time > cursors_[actor].time) actor = a;
+  }
+  /// The place of the action of this kind, or of the B that does it too.
+  const auto place_of = [&](int stage, bool backward, std::size_t microbatch) {
+    const auto at = [&](ActionKind kind) { return place[program_of({stage, kind, 0}) * microbatches_ + microbatch]; };
+    if (!backward) return at(ActionKind::kForward);
+    return std::max(at(ActionKind::kInputGrad), at(ActionKind::kBackward));
+  };
+  std::vector<std::pair<int, int>> found;
+  int index = static_cast<int>(schedule.actors[actor].size()) - 1;
+  while (index >= 0) {
+    const Played& one = played_[first_[actor] + static_cast<std::size_t>(index)];
+    if (one.lane < 0) {
+      if (index > 0) found.emplace_back(static_cast<int>(actor), index);
+      --index;
+      continue;
+    }
+    auto at = static_cast<std::size_t>(one.lane) * microbatches_ +
+              static_cast<std::size_t>(schedule.actors[actor][static_cast<std::size_t>(index)].microbatch);
+    for (; tensors_[at].held_up == HeldUp::kByLane || tensors_[at].held_up == HeldUp::kByInterface;) {
+      at = tensors_[at].held_up == HeldUp::kByLane ? at - 1 : static_cast<std::size_t>(tensors_[at].after);
+    }
+    const Lane& lane = lanes_[at / microbatches_];
+    const bool backward = at / microbatches_ % 2 == 1;
+    const std::size_t microbatch = at % microbatches_;
+    if (tensors_[at].held_up == HeldUp::kByCredit) {
+      actor = static_cast<std::size_t>(lane.to_actor);
+      index = place_of(lane.to_stage, backward, microbatch - static_cast<std::size_t>(request_.simulation.credits));
+    } else {
+      actor = static_cast<std::size_t>(lane.from_actor);
+      index = place_of(lane.from_stage, backward, microbatch);
+    }
+  }
+  std::ranges::reverse(found);
+  return found;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,275 @@
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "core/base/philox.h"
+#include "actors/net/connection.h"
+#include "tests/support/eventually.h"
+
+namespace weft::actors {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TimePoint in(Nanoseconds delay) { return SteadyClock().now() + delay; }
+
+/// What one side of a connection received, for the test's thread to wait on.
+class Inbox final : public FrameHandler {
+ public:
+  void on_frame(const FrameHeader& header, std::span<const std::byte> body) override {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(body.data()) % 8, 0u);
+    const std::lock_guard lock(mutex_);
+    frames_.emplace_back(header.kind, std::vector<std::byte>(body.begin(), body.end()));
+    changed_.notify_all();
+  }
+  void on_closed(const Error& reason) override {
+    const std::lock_guard lock(mutex_);
+    closed_ = reason;
+    changed_.notify_all();
+  }
+  std::vector<std::pair<int, std::vector<std::byte>>> wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, test::kPatience, [&] { return frames_.size() >= count; }));
+    return frames_;
+  }
+  Error wait_closed() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, test::kPatience, [&] { return closed_.has_value(); }));
+    return closed_.value();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::pair<int, std::vector<std::byte>>> frames_;
+  std::optional<Error> closed_;
+};
+
+/// Two loops, a listener on the first and a connection between them.
+struct Pair {
+  Inbox server_inbox, client_inbox;
+  EventLoop server_loop{"server"}, client_loop{"client"};
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::shared_ptr<Connection> server, client;
+  std::unique_ptr<Listener> listener;
+
+  explicit Pair(std::uint32_t max_body = kMaxFrameBody) {
+    listener = std::make_unique<Listener>(server_loop, Address{"127.0.0.1", 0},
+                                          [this, max_body](std::shared_ptr<Connection> connection) {
+                                            connection->start(server_inbox, max_body);
+                                            const std::lock_guard lock(mutex);
+                                            server = std::move(connection);
+                                            changed.notify_all();
+                                          });
+  }
+  ~Pair() {
+    client_loop.stop();
+    server_loop.stop();
+  }
+  void connect() {
+    dial(client_loop, listener->address(), in(seconds(10)), Retry::kNever,
+         {[this](std::shared_ptr<Connection> connection) {
+            connection->start(client_inbox, kMaxFrameBody);
+            const std::lock_guard lock(mutex);
+            client = std::move(connection);
+            changed.notify_all();
+          },
+          [](const Error& error) { ADD_FAILURE() << error.what(); }});
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, test::kPatience, [&] { return client && server; }));
+  }
+};
+
+/// A plain socket connected to `address`, for a peer that breaks the rules.
+int raw_connect(const Address& address) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(address.port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
+  return fd;
+}
+
+std::vector<std::byte> pattern(std::size_t size, int seed) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>((i * 31 + static_cast<std::size_t>(seed)) & 255);
+  return bytes;
+}
+
+TEST(Address, ParsesWhatItPrints) {
+  EXPECT_EQ(Address::parse("127.0.0.1:7077"), (Address{"127.0.0.1", 7077}));
+  EXPECT_EQ(Address::parse("[::1]:1"), (Address{"::1", 1}));
+  EXPECT_EQ(to_string(Address{"::1", 1}), "[::1]:1");
+  for (const char* wrong : {"", "host", ":1", "host:", "host:x", "host:70000", "::1:5", "host:1x"})
+    EXPECT_THROW((void)Address::parse(wrong), Error) << wrong;
+}
+
+TEST(FrameHeader, EveryFlippedBitIsNoticed) {
+  FrameHeader header{kProtocolMajor, kProtocolMinor, 3, 1, 77, 5};
+  const auto good = pack(header);
+  EXPECT_EQ(unpack(good, 5, kMaxFrameBody).length, 77u);
+  for (std::size_t bit = 0; bit < kFrameHeaderBytes * 8; ++bit) {
+    auto bytes = good;
+    bytes[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+    EXPECT_THROW((void)unpack(bytes, 5, kMaxFrameBody), Error) << bit;
+  }
+  EXPECT_THROW((void)unpack(good, 6, kMaxFrameBody), Error);
+  EXPECT_THROW((void)unpack(good, 5, 76), Error);
+  header.major = kProtocolMajor + 1;
+  try {
+    (void)unpack(pack(header), 5, kMaxFrameBody);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
+    EXPECT_NE(error.message().find("2.0"), std::string::npos) << error.message();
+  }
+}
+
+TEST(Connection, FramesOfAllSizesArriveInOrderAndWhole) {
+  Pair pair;
+  pair.connect();
+  const std::vector<std::size_t> sizes{0, 1, 7, 8, 9, 64, 65535, 65536, 1 << 20, 3};
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    pair.client->append(static_cast<std::uint8_t>(i), 0, pattern(sizes[i], static_cast<int>(i)));
+  pair.client->flush();
+  const auto frames = pair.server_inbox.wait_for(sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ(frames[i].first, static_cast<int>(i));
+    EXPECT_EQ(frames[i].second, pattern(sizes[i], static_cast<int>(i)));
+  }
+  pair.server->append(9, 0, pattern(10, 1));
+  pair.server->flush_soon();
+  EXPECT_EQ(pair.client_inbox.wait_for(1)[0].second, pattern(10, 1));
+}
+
+TEST(Connection, ManyThreadsMayWriteAndNothingIsLostOrMixed) {
+  Pair pair;
+  pair.connect();
+  constexpr int kThreads = 4, kFrames = 3000;
+  {
+    std::vector<std::jthread> writers;
+    for (int t = 0; t < kThreads; ++t)
+      writers.emplace_back([&, t] {
+        for (int i = 0; i < kFrames; ++i) {
+          const auto body = encode(i);
+          pair.client->append(static_cast<std::uint8_t>(t), 0, body);
+          i % 3 == 0 ? pair.client->flush() : pair.client->flush_soon();
+        }
+      });
+  }
+  std::array<int, kThreads> next{};
+  for (const auto& [thread, body] : pair.server_inbox.wait_for(kThreads * kFrames))
+    EXPECT_EQ(decode<int>(body), next[static_cast<std::size_t>(thread)]++);
+}
+
+TEST(Connection, AFullSocketDoesNotBlockTheWriter) {
+  Pair pair;
+  pair.connect();
+  // The server's loop is held up, so nobody reads.
+  std::mutex hold;
+  hold.lock();
+  pair.server_loop.post([&] { const std::lock_guard wait(hold); });
+  const auto megabyte = pattern(1 << 20, 5);
+  for (int i = 0; i < 32; ++i) {
+    pair.client->append(1, 0, megabyte);
+    pair.client->flush();
+  }
+  EXPECT_GT(pair.client->unsent_bytes(), std::size_t{1} << 20);
+  hold.unlock();
+  const auto frames = pair.server_inbox.wait_for(32);
+  EXPECT_EQ(frames[31].second, megabyte);
+}
+
+TEST(Connection, StopWritesWhatWasAppendedAndThenTheOtherSideSeesTheEnd) {
+  Pair pair;
+  pair.connect();
+  for (int i = 0; i < 8; ++i) pair.client->append(1, 0, pattern(1 << 20, i));
+  pair.client_loop.run_and_wait([&] { pair.client->stop(); });
+  EXPECT_EQ(pair.server_inbox.wait_for(8).size(), 8u);
+  EXPECT_EQ(pair.server_inbox.wait_closed().message(), "connection closed by the other side");
+}
+
+TEST(Connection, DamagedFramesCloseItWithAnError) {
+  PhiloxStream random(11);
+  for (int round = 0; round < 40; ++round) {
+    Pair pair(4096);
+    const int fd = raw_connect(pair.listener->address());
+    auto bytes = pack(FrameHeader{kProtocolMajor, kProtocolMinor, 1, 0, 8, 0});
+    bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1 + random.below(255));
+    ASSERT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    const Error error = pair.server_inbox.wait_closed();
+    EXPECT_TRUE(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kIncompatible) << error.what();
+    ::close(fd);
+  }
+}
+
+TEST(Connection, AnAnnouncedLengthAboveTheLimitIsRefused) {
+  Pair pair(4096);
+  const int fd = raw_connect(pair.listener->address());
+  const auto bytes = pack(FrameHeader{kProtocolMajor, kProtocolMinor, 1, 0, 4097, 0});
+  ASSERT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(pair.server_inbox.wait_closed().code(), ErrorCode::kDataLoss);
+  ::close(fd);
+}
+
+TEST(Dial, TriesAgainUntilSomebodyListens) {
+  EventLoop loop("loop");
+  Address address{"127.0.0.1", 0};
+  {
+    address = Listener(loop, address, [](std::shared_ptr<Connection>) {}).address();
+  }
+  loop.run_and_wait([] {});  // the first listener has closed
+  std::promise<std::shared_ptr<Connection>> connected;
+  dial(loop, address, in(test::kPatience), Retry::kUntilDeadline,
+       {[&](std::shared_ptr<Connection> connection) { connected.set_value(std::move(connection)); },
+        [](const Error& error) { ADD_FAILURE() << error.what(); }});
+  const Listener late(loop, address, [](std::shared_ptr<Connection>) {});
+  auto result = connected.get_future();
+  ASSERT_EQ(result.wait_for(test::kPatience), std::future_status::ready);
+  EXPECT_NE(result.get(), nullptr);
+  loop.stop();
+}
+
+TEST(Dial, AnErrorNamesTheAddressAndTheReason) {
+  EventLoop loop("loop");
+  Address address{"127.0.0.1", 0};
+  {
+    address = Listener(loop, address, [](std::shared_ptr<Connection>) {}).address();
+  }
+  loop.run_and_wait([] {});
+  std::promise<Error> failed;
+  dial(loop, address, in(test::kPatience), Retry::kNever,
+       {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& error) { failed.set_value(error); }});
+  const Error error = failed.get_future().get();
+  EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+  EXPECT_NE(error.message().find(to_string(address)), std::string::npos) << error.message();
+  std::promise<Error> late;
+  dial(loop, address, in(milliseconds(100)), Retry::kUntilDeadline,
+       {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& e) { late.set_value(e); }});
+  EXPECT_NE(late.get_future().get().message().find("no answer in the time allowed"), std::string::npos);
+  loop.stop();
+}
+
+TEST(Listener, APortInUseIsAReadableError) {
+  EventLoop loop("loop");
+  const Listener first(loop, Address{"127.0.0.1", 0}, [](std::shared_ptr<Connection>) {});
+  try {
+    const Listener second(loop, first.address(), [](std::shared_ptr<Connection>) {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_NE(error.message().find(to_string(first.address())), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace weft::actors

@@ -1,0 +1,183 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "apps/data/text_batches.h"
+#include "apps/gpt/generate.h"
+#include "apps/gpt/gpt_app.h"
+#include "core/base/error.h"
+#include "core/config/config_document.h"
+#include "core/cpu/cpu_device.h"
+#include "tests/support/scratch_folder.h"
+
+namespace weft::apps {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class GptTrainingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::ofstream out(root_ / "text.txt");
+    for (int i = 0; i < 2000; ++i) out << "line " << i * 7919 % 2000 << "\n";
+  }
+
+  std::string yaml(const std::string& model = "{layers: 2, width: 16, heads: 2, sequence: 8}") const {
+    return "model: " + model + "\ndata: {text: " + (root_ / "text.txt").string() +
+           ", tokenizer: bytes, cache: " + (root_ / "cache").string() + "}\nsample: {prompt: line, tokens: 5}\n";
+  }
+  const test::ScratchFolder scratch_;
+  const fs::path& root_ = scratch_.path();
+};
+
+TEST_F(GptTrainingTest, TheAppReadsItsSectionsAndMakesItsModel) {
+  const auto document = ConfigDocument::parse(yaml(), "c.yaml");
+  GptApp app;
+  const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+  document.finish();
+  EXPECT_EQ(model.graphs.train.graph.num_blocks(), 2);
+  EXPECT_EQ(model.units_per_row, 8);
+  EXPECT_EQ(model.graphs.train.graph.value(model.graphs.train.graph.inputs()[0].value).type.shape, (Shape{3, 8}));
+  EXPECT_THAT(model.text, HasSubstr("2 layers"));
+  EXPECT_THAT(model.text, HasSubstr("f32"));
+}
+
+TEST_F(GptTrainingTest, PrecisionIsF32OrBf16AndACheckpointFitsBoth) {
+  std::vector<std::string> digests;
+  for (const std::string precision : {"f32", "bf16"}) {
+    const auto document =
+        ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: " + precision + "}"), "c.yaml");
+    GptApp app;
+    const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+    document.finish();
+    EXPECT_THAT(model.text, HasSubstr(precision));
+    for (const Parameter& parameter : model.graphs.train.graph.parameters())
+      EXPECT_EQ(to_string(model.graphs.train.graph.value(parameter.value).type.dtype), precision);
+    digests.push_back(app.prepare().digest);
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+  const auto document = ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: fp16}"), "c.yaml");
+  GptApp app;
+  try {
+    app.read(document.root(), {}, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("c.yaml:1:65: model.precision: expected one of f32, bf16, found 'fp16'"));
+  }
+}
+
+TEST_F(GptTrainingTest, HeadsThatDoNotDivideTheWidthAreRefusedWithTheirPlace) {
+  const auto document = ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 3, sequence: 8}"), "c.yaml");
+  GptApp app;
+  try {
+    app.read(document.root(), {}, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("c.yaml:1:"));
+    EXPECT_THAT(error.message(), HasSubstr("width 16 does not divide among 3 heads"));
+  }
+}
+
+TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalledUnknown) {
+  const auto document = ConfigDocument::parse(
+      "model: {layers: 2, width: 16, heads: 2, sequence: 8, widht: 3}\ndata: {text: /nope}\nsample: {}\n", "c.yaml");
+  GptApp app;
+  document.attempt([&] { app.read(document.root(), {}, 1); });
+  try {
+    document.finish();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("did you mean 'width'"));
+    EXPECT_THAT(error.message(), HasSubstr("there is no text file /nope"));
+    EXPECT_EQ(std::count(error.message().begin(), error.message().end(), '\n'), 1) << error.message();
+  }
+}
+
+TEST_F(GptTrainingTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
+  const auto document = ConfigDocument::parse(yaml(), "c.yaml");
+  GptApp app;
+  app.read(document.root(), {.rows_per_microbatch = 4, .microbatches = 3}, 5);
+  const PreparedData data = app.prepare();
+  EXPECT_GT(data.baseline.loss, 1.0);
+  const auto whole = app.open_batches(data.batches);
+  const auto part = app.open_batches(data.batches);
+  const auto read = [](mesh::BatchSource& source, const char* input, mesh::Split split, int step, int microbatch, Region region) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(region.num_elements()));
+    source.read(input, split, static_cast<std::uint64_t>(step), microbatch, 3, region, std::as_writable_bytes(std::span(ids)));
+    return ids;
+  };
+  std::set<std::vector<std::int32_t>> distinct;
+  for (const mesh::Split split : {mesh::Split::kTrain, mesh::Split::kValidation})
+    for (int step = 1; step <= 3; ++step)
+      for (int m = 0; m < 3; ++m) {
+        const auto tokens = read(*whole, "tokens", split, step, m, Region::whole(Shape{4, 8}));
+        const auto targets = read(*whole, "targets", split, step, m, Region::whole(Shape{4, 8}));
+        distinct.insert(tokens);
+        for (std::size_t row = 0; row < 4; ++row)
+          for (std::size_t i = 0; i + 1 < 8; ++i) EXPECT_EQ(targets[row * 8 + i], tokens[row * 8 + i + 1]);
+        const auto piece = read(*part, "targets", split, step, m, Region({{1, 3}, {2, 7}}));
+        for (std::size_t row = 0; row < 2; ++row)
+          for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(piece[row * 5 + i], targets[(row + 1) * 8 + 2 + i]);
+      }
+  EXPECT_EQ(distinct.size(), 18u);
+}
+
+TEST_F(GptTrainingTest, AnotherTextThanTheDriversIsRefused) {
+  const auto document = ConfigDocument::parse(yaml(), "c.yaml");
+  GptApp app;
+  app.read(document.root(), {.rows_per_microbatch = 1}, 5);
+  TextBatchesRecipe recipe = decode<TextBatchesRecipe>(app.prepare().batches);
+  recipe.folder = "/not/on/this/host";
+  EXPECT_NO_THROW(TextBatches{recipe});  // makes the same data set from the same text
+  std::ofstream(root_ / "text.txt", std::ios::app) << "and one line more\n";
+  try {
+    const TextBatches batches(recipe);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
+    EXPECT_THAT(error.message(), HasSubstr("on all hosts"));
+  }
+}
+
+TEST(Draw, FollowsTheProbabilities) {
+  const std::vector<float> logits = {0.0f, std::log(3.0f), std::log(4.0f), -50.0f};
+  EXPECT_EQ(draw(logits, 0, 0, 0.9), 2);
+  std::map<std::int32_t, int> counts;
+  for (int i = 0; i < 8000; ++i) ++counts[draw(logits, 1.0, 0, (i + 0.5) / 8000)];
+  EXPECT_NEAR(counts[0], 1000, 2);
+  EXPECT_NEAR(counts[1], 3000, 2);
+  EXPECT_NEAR(counts[2], 4000, 2);
+  counts.clear();
+  for (int i = 0; i < 700; ++i) ++counts[draw(logits, 1.0, 2, (i + 0.5) / 700)];
+  EXPECT_EQ(counts.size(), 2u);
+  EXPECT_NEAR(counts[1], 300, 2);
+}
+
+TEST(Generate, ContinuesThePromptDeterministicallyBeyondTheWindow) {
+  const GptShape shape{.layers = 1, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};
+  const Graph graph = gpt_graph(shape, 1.0).graph;
+  std::vector<ParameterState> parameters;
+  for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
+    const Value& value = graph.value(graph.parameters()[i].value);
+    std::vector<float> values(static_cast<std::size_t>(value.type.elements()));
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = 0.3f * std::sin(static_cast<float>(k * (i + 1)));
+    parameters.push_back({.name = value.name, .shape = value.type.shape, .values = values});
+  }
+  CpuDevice device;
+  const auto tokenizer = byte_tokenizer();
+  const SampleConfig sample{.prompt = "abc", .tokens = 30, .temperature = 1.0};
+  const std::string text = generate(device, shape, views_of(parameters), *tokenizer, sample, 1);
+  EXPECT_EQ(text.size(), 33u);
+  EXPECT_TRUE(text.starts_with("abc"));
+  EXPECT_EQ(generate(device, shape, views_of(parameters), *tokenizer, sample, 1), text);
+  EXPECT_NE(generate(device, shape, views_of(parameters), *tokenizer, sample, 2), text);
+  parameters.pop_back();
+  EXPECT_THROW(generate(device, shape, views_of(parameters), *tokenizer, sample, 1), Error);
+}
+
+}  // namespace
+}  // namespace weft::apps

@@ -1,0 +1,129 @@
+#include "mesh/executor/progress_judge.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.h"
+
+namespace weft::mesh {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = ProgressJudge::Kind;
+
+constexpr std::uint64_t kRun = 3;
+
+DeviceProgress waits(std::uint64_t finished = 10, std::uint64_t moved = 0) {
+  DeviceProgress progress;
+  progress.position = {"train", kRun, 4, std::nullopt};
+  progress.finished = finished;
+  progress.moved_bytes = moved;
+  return progress;
+}
+
+DeviceProgress works(double seconds, std::uint64_t finished = 10) {
+  DeviceProgress progress = waits(finished);
+  progress.inside = true;
+  progress.inside_seconds = seconds;
+  return progress;
+}
+
+/// Looks every second and gives the first verdict that is not fine, and the second of it; kFine if none comes in time.
+template <typename Look>
+std::pair<Kind, int> first_verdict(ProgressJudge& judge, int seconds, Look&& reports_at) {
+  ManualClock clock;
+  for (int s = 0; s <= seconds; ++s, clock.advance(1s)) {
+    const auto verdict = judge.look(reports_at(s), clock.now());
+    if (verdict.kind != Kind::kFine) return {verdict.kind, s};
+  }
+  return {Kind::kFine, seconds};
+}
+
+TEST(ProgressJudge, AStepOfElevenMinutesInWhichInstructionsEndNowAndThenIsFine) {
+  ProgressJudge judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 660, [](int s) {
+    return ProgressJudge::Reports{waits(), works(s % 50, 10 + static_cast<std::uint64_t>(s) / 50)};
+  });
+  EXPECT_EQ(kind, Kind::kFine);
+}
+
+TEST(ProgressJudge, ATransferThatTakesManyTimesTheLimitButMovesIsFine) {
+  ProgressJudge judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 3600, [](int s) {
+    return ProgressJudge::Reports{waits(10, static_cast<std::uint64_t>(s / 59)), waits()};
+  });
+  EXPECT_EQ(kind, Kind::kFine);
+}
+
+TEST(ProgressJudge, AnOpThatTakesLongIsToldAgainAndAgainAndEndsNothing) {
+  ProgressJudge judge({}, kRun);
+  ManualClock clock;
+  std::vector<int> told;
+  for (int s = 0; s <= 200; ++s, clock.advance(1s)) {
+    const auto verdict = judge.look({waits(), works(s)}, clock.now());
+    if (verdict.kind == Kind::kFine) continue;
+    EXPECT_EQ(verdict.kind, Kind::kStill);
+    EXPECT_EQ(verdict.device, 1u);
+    told.push_back(s);
+  }
+  EXPECT_EQ(told, (std::vector<int>{60, 120, 180}));
+}
+
+TEST(ProgressJudge, AnOpThatTakesLongerThanTheLongestEndsTheRunAlsoWhileOthersMove) {
+  ProgressJudge judge({.longest_op = 100s}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int s) {
+    return ProgressJudge::Reports{waits(10, static_cast<std::uint64_t>(s)), works(s)};
+  });
+  EXPECT_EQ(kind, Kind::kOpTooLong);
+  EXPECT_EQ(at, 100);
+}
+
+TEST(ProgressJudge, WhereNobodyIsInsideAnOpAndNothingMovesItIsADeadlock) {
+  ProgressJudge judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int) { return ProgressJudge::Reports{waits(), waits()}; });
+  EXPECT_EQ(kind, Kind::kDeadlock);
+  EXPECT_EQ(at, 60);
+}
+
+TEST(ProgressJudge, AChunkOnItsWayOverASlowLinkIsFineWhileItsBytesCome) {
+  ProgressJudge judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 600, [](int s) {
+    DeviceProgress receives = waits(10, 4096 * static_cast<std::uint64_t>(s / 50));
+    receives.arriving = 1;
+    return ProgressJudge::Reports{waits(), receives};
+  });
+  EXPECT_EQ(kind, Kind::kFine);
+}
+
+TEST(ProgressJudge, AChunkThatHasStoppedOnItsWayEndsTheRunLikeADeadlock) {
+  ProgressJudge judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int) {
+    DeviceProgress receives = waits();
+    receives.arriving = 1;
+    return ProgressJudge::Reports{waits(), receives};
+  });
+  EXPECT_EQ(kind, Kind::kDeadlock);
+  EXPECT_EQ(at, 60);
+}
+
+TEST(ProgressJudge, WhoDoesNotAnswerIsNotHeldAgainstTheRun) {
+  ProgressJudge judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 70, [](int) { return ProgressJudge::Reports{waits(), std::nullopt}; });
+  EXPECT_EQ(kind, Kind::kStill);
+}
+
+TEST(ProgressJudge, TimeBeforeTheStepBeginsDoesNotCount) {
+  ProgressJudge judge({}, kRun);
+  const auto [kind, at] = first_verdict(judge, 200, [](int s) {
+    DeviceProgress queued = waits();
+    if (s < 100) queued.position.run = kRun - 1;
+    return ProgressJudge::Reports{queued};
+  });
+  EXPECT_EQ(kind, Kind::kDeadlock);
+  EXPECT_EQ(at, 159);  // 60 s after it was last seen in the queue
+}
+
+}  // namespace
+}  // namespace weft::mesh

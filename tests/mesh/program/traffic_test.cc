@@ -1,0 +1,121 @@
+#include "mesh/program/traffic.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mesh/program/simulate_programs.h"
+#include "transfer/reshard/plan.h"
+
+namespace weft::mesh {
+namespace {
+
+using transfer::DeviceId;
+using transfer::Strategy;
+
+/// Bytes of a link in a second.
+constexpr double kRate = 1 << 20;
+
+const transfer::Topology& topology() {
+  static const transfer::Topology result = transfer::Topology::dense({2, 2});
+  return result;
+}
+
+/// A float tensor of so many rows of 1 KiB on devices 0 and 1 of one host, each of which has all of it, goes to 2 and 3 of
+/// another.
+transfer::ReshardPlan plan(std::int64_t rows, Strategy strategy) {
+  const Shape shape{rows, 256};
+  const Region whole = Region::whole(shape);
+  const auto on = [&](std::uint32_t first, std::uint32_t second) {
+    return transfer::ShardMap{shape, {{DeviceId(first), whole}, {DeviceId(second), whole}}};
+  };
+  return transfer::plan_reshard({{DType::kF32, shape}, on(0, 1), on(2, 3)}, topology(), transfer::Network::uniform(2, kRate),
+                                strategy);
+}
+
+/// What each device does: one transfer of the plan after the other, `times` of them.
+std::vector<Program> programs(const transfer::ReshardPlan& plan, std::uint32_t times) {
+  std::vector<Program> result(topology().num_devices());
+  for (std::uint32_t d = 0; d < result.size(); ++d) {
+    result[d].device = DeviceId(d);
+    result[d].device_name = "device";
+    result[d].instructions.emplace_back(Run{});
+    result[d].num_handles = times;
+    for (std::uint32_t i = 0; i < times; ++i) {
+      result[d].transfers.push_back({"x", TransferKind::kReshard, i, plan.device_part(DeviceId(d))});
+      result[d].instructions.emplace_back(Start{i, 0, -1, -1, i});
+      result[d].instructions.emplace_back(Wait{i});
+    }
+  }
+  return result;
+}
+
+/// When each device is done whose first instruction takes so long.
+std::vector<double> ends(const std::vector<Program>& programs, const std::vector<double>& busy) {
+  InstructionSeconds seconds;
+  for (std::size_t d = 0; d < programs.size(); ++d) {
+    seconds.emplace_back(programs[d].instructions.size(), 0);
+    seconds.back().front() = busy[d];
+  }
+  return simulate_programs(programs, seconds, traffic_of(programs, topology(), transfer::Network::uniform(2, kRate))).end;
+}
+
+TEST(Traffic, WhoGetsAFlowInsideItsHostIsBehindTheDeviceThatBringsItThere) {
+  for (const Strategy strategy : {Strategy::kLocalAllgather, Strategy::kBroadcast}) {
+    const std::vector<Program> all = programs(plan(512, strategy), 1);
+    const Traffic traffic = traffic_of(all, topology(), transfer::Network::uniform(2, kRate));
+    double bytes = 0;
+    for (const Traffic::Movement& movement : traffic.movements.at(0)) {
+      ASSERT_EQ(movement.devices.size(), 2U) << transfer::to_string(strategy);
+      const DeviceId sender = movement.queue.value().device, receiver = movement.devices.back();
+      EXPECT_EQ(movement.devices.front(), sender);
+      EXPECT_LT(sender, DeviceId(2));
+      EXPECT_GE(receiver, DeviceId(2));
+      ASSERT_EQ(movement.behind.size(), 1U);
+      EXPECT_EQ(movement.behind.front().from, receiver);
+      EXPECT_EQ(movement.behind.front().device, DeviceId(receiver == DeviceId(2) ? 3 : 2));
+      EXPECT_GT(movement.eager_chunk, 0);
+      bytes += movement.bytes;
+    }
+    EXPECT_EQ(bytes, 512 * 1024);
+  }
+}
+
+TEST(Traffic, ADeviceHasThePlacesThatThePlanOfATransferNames) {
+  transfer::ReshardPlan made = plan(512, Strategy::kLocalAllgather);
+  const auto places_of = [&](std::uint32_t device) {
+    const Traffic traffic = traffic_of(programs(made, 1), topology(), transfer::Network::uniform(2, kRate));
+    for (const Traffic::Movement& movement : traffic.movements.at(0))
+      if (movement.queue.value().device == DeviceId(device)) return movement.queue->places;
+    ADD_FAILURE() << device << " sends nothing";
+    return std::size_t{0};
+  };
+  EXPECT_EQ(places_of(0), 0U);
+  made.egress_places = {3, 1, 2, 2};
+  EXPECT_EQ(places_of(0), 3U);
+  EXPECT_EQ(places_of(1), 1U);
+}
+
+TEST(Traffic, ASenderIsDoneBeforeItsReceiverWantsWhatThatPassesOn) {
+  const auto at = [](double end) { return testing::DoubleNear(end, 0.01); };
+  // Half of half a MiB from each sender, both over one link. Devices 2 and 3 are busy for long.
+  EXPECT_THAT(ends(programs(plan(512, Strategy::kLocalAllgather), 1), {0, 0, 9, 9}),
+              testing::ElementsAre(testing::Lt(0.6), testing::Lt(0.6), at(9), at(9)));
+  // All from device 0: there is room for the first MiB, not for the second.
+  EXPECT_THAT(ends(programs(plan(1024, Strategy::kBroadcast), 1), {0, 0, 9, 9}),
+              testing::ElementsAre(at(1), at(0), at(9), at(9)));
+  EXPECT_THAT(ends(programs(plan(1024, Strategy::kBroadcast), 2), {0, 0, 9, 9}),
+              testing::ElementsAre(at(10), at(0), at(10), at(10)));
+}
+
+TEST(Traffic, TheBusiestLinkIsBusyForWhatEveryTransferSendsThroughIt) {
+  const transfer::Network network = transfer::Network::uniform(2, kRate);
+  // A copy of 512 KiB crosses once under broadcast and twice under send_recv, and each transfer is started three times.
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 3), topology(), network), 1.5);
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kSendRecv), 3), topology(), network), 3);
+  transfer::Network slow_receiver = network;
+  slow_receiver.hosts[1].nics[0].ingress = kRate / 4;
+  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 1), topology(), slow_receiver), 2);
+}
+
+}  // namespace
+}  // namespace weft::mesh

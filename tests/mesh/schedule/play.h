@@ -1,0 +1,27 @@
+#pragma once
+
+#include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/simulate.h"
+
+namespace weft::test {
+
+/// Of the stages of one actor together: forward, input gradient, weight gradient.
+struct Times {
+  double f = 1, i = 1, w = 1;
+};
+
+/// Simulates a named schedule. The stages of an actor together take the times given and keep as much as one stage of GPipe: 1
+/// from the forward on, and 1 for the weight gradient.
+inline mesh::ScheduleSimulation play(const mesh::ScheduleRequest& request, const Times& times = {}, double transfer = 0) {
+  const mesh::Schedule schedule = mesh::make_schedule(request);
+  const double part = static_cast<double>(request.actors) / schedule.stages;
+  return mesh::simulate(schedule, mesh::uniform_costs(schedule.stages,
+                                                      {.forward = times.f * part,
+                                                       .input_grad = times.i * part,
+                                                       .weight_grad = times.w * part,
+                                                       .activations = part,
+                                                       .for_weight_grad = part},
+                                                      transfer));
+}
+
+}  // namespace weft::test

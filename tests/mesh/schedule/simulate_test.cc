@@ -1,0 +1,291 @@
+#include "mesh/schedule/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "mesh/schedule/schedule_text.h"
+#include "mesh/schedule/named_schedules.h"
+
+namespace weft::mesh {
+namespace {
+
+using testing::HasSubstr;
+
+Schedule schedule_of(const std::string& rows) { return read_schedule(rows, "test").schedule; }
+
+TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
+  // Actor 0 makes a tensor per unit of time; each takes 3 on its way.
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3));
+  ASSERT_EQ(simulation.transfers.size(), 4u);
+  EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
+  EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 4);
+  EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 4);
+  EXPECT_DOUBLE_EQ(simulation.transfers[1].end, 7);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].actions[1].start, 7);
+  EXPECT_TRUE(simulation.transfers[2].backward);
+}
+
+TEST(Simulate, ExposedIsWhatAnActorWaitedForATransferAlone) {
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), uniform_costs(2, {}, 0.5));
+  // Actor 1 waits 1 for the forward of actor 0 and then 0.5 for the transfer; actor 0 waits for 1 + 2 of actor 1, and two
+  // transfers, of which only the last one begins when all computing is done.
+  EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 0.5);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 0.5);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 0.5 + 1 + 2 + 0.5 + 2);
+}
+
+TEST(Simulate, CriticalPathLeadsFromTheStartToTheEndWithoutAGap) {
+  const Schedule schedule = make_schedule("1f1b", 4, 8);
+  const ScheduleSimulation simulation = simulate(schedule, uniform_costs(4, {}, 0.75));
+  double at = 0;
+  for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
+    const auto index = static_cast<std::size_t>(step.index);
+    const double start = step.transfer ? simulation.transfers[index].start
+                                       : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].start;
+    EXPECT_DOUBLE_EQ(start, at);
+    at = step.transfer ? simulation.transfers[index].end
+                       : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].end;
+  }
+  EXPECT_DOUBLE_EQ(at, simulation.makespan);
+}
+
+TEST(Simulate, ActorsBehindOneInterfaceTakeTurns) {
+  // Two stages feed a third; all transfers take 2 and arrive at one interface.
+  const Schedule schedule = schedule_of("0F0,0B0\n1F0,1B0\n2F0,2B0\n");
+  ScheduleCosts costs = uniform_costs(3, {});
+  costs.edges = {{{0, 2, 0}, 2, 2}, {{1, 2, 0}, 2, 2}};
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 3);
+  costs.nic_of_actor = {0, 1, 2};
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 5);
+  // And leave through one.
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan, 5 + 1 + 2 + 2 + 2 + 2);
+  costs.nic_of_actor = {0, 0, 1};
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 5);
+  costs.nic_of_actor = {0, 1, 1};
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).actors[2].actions[0].start, 3);
+}
+
+TEST(Simulate, FairInterfacesCarryWhatHasAPlaceAtOnce) {
+  const Schedule schedule = schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n2F0,2F1,2B0,2B1\n");
+  ScheduleCosts costs = uniform_costs(3, {.forward = 0.5});
+  costs.edges = {{{0, 1, 0}, 2, 0}, {{0, 2, 0}, 2, 0}};
+  costs.nic_of_actor = {0, 1, 2};
+  costs.sharing = InterfaceSharing::kFair;
+  const auto ends = [&] {
+    std::vector<double> result;
+    for (const SimulatedTransfer& one : simulate(schedule, costs).transfers) {
+      if (!one.backward) result.push_back(one.end);
+    }
+    return result;
+  };
+  // Tensors of 2 leave for both at 0.5 and at 1; each takes all places of the sender.
+  EXPECT_THAT(ends(), testing::ElementsAre(2.5, 6.5, 4.5, 8.5));
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[1].start, 4.5);
+  // Two have a place at a time: the first two until 4.5, then the other two.
+  for (EdgeCosts& edge : costs.edges) edge.forward_timing.share = 0.5;
+  EXPECT_THAT(ends(), testing::ElementsAre(4.5, 8.5, 4.5, 8.5));
+}
+
+TEST(Simulate, FairInterfacesShareTheirReceiverToo) {
+  // Two stages feed a third from 1 on; the smaller tensor is through when each had as much.
+  const Schedule schedule = schedule_of("0F0,0B0\n1F0,1B0\n2F0,2B0\n");
+  ScheduleCosts costs = uniform_costs(3, {});
+  costs.edges = {{{0, 2, 0}, 3, 0}, {{1, 2, 0}, 1, 0}};
+  costs.nic_of_actor = {0, 1, 2};
+  costs.sharing = InterfaceSharing::kFair;
+  const ScheduleSimulation simulation = simulate(schedule, costs);
+  EXPECT_DOUBLE_EQ(simulation.transfers[2].end, 3);
+  EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 5);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 5 + 1 + 2 + 2);
+  // Both from stage 0 now, one after the other: latency holds nobody up.
+  costs.edges[1].edge.from = costs.edges[0].edge.from = 0;
+  costs.edges[0].forward_timing.latency = 2;
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[0].end, 1 + 1 + 2);
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[2].end, 1 + 2);
+}
+
+TEST(Simulate, CreditsHoldTransfersBackButNotTheirSender) {
+  // Actor 1 uses its first tensor at 2 and is busy with it for 10 a piece.
+  const Schedule schedule = schedule_of("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n");
+  ScheduleCosts costs = uniform_costs(2, {}, 1);
+  costs.stages[1].forward = 10;
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[2].start, 3);
+  // With two, the third transfer starts when 1F0 has ended at 12; with one, the second, and the third after 1F1 at 23.
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs, {2, true}).transfers[2].start, 12);
+  const ScheduleSimulation one = simulate(schedule, costs, {1, true});
+  EXPECT_DOUBLE_EQ(one.transfers[1].start, 12);
+  EXPECT_DOUBLE_EQ(one.transfers[2].start, 23);
+  EXPECT_DOUBLE_EQ(one.actors[0].actions[3].start, 3);
+}
+
+TEST(Simulate, TooFewCreditsForAnotherOrderOfUseAreADeadlockThatIsSaid) {
+  const Schedule schedule = schedule_of("0F0,0F1,0B0,0B1\n1F1,1F0,1B0,1B1\n");
+  EXPECT_NO_THROW(simulate(schedule, uniform_costs(2, {}), {2, true}));
+  try {
+    simulate(schedule, uniform_costs(2, {}), {1, true});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("cannot finish with 1 credits per edge"));
+  }
+}
+
+TEST(Simulate, ScheduleThatCannotFinishSaysItsCycle) {
+  const Schedule schedule = schedule_of("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
+  try {
+    simulate(schedule, uniform_costs(2, {}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("cannot finish: 0B0 of actor 0 waits for 1B0"));
+  }
+  EXPECT_THROW(simulate(schedule, uniform_costs(3, {})), Error);
+}
+
+TEST(Simulate, MemoryFollowsActivationsWeightPartsAndTensors) {
+  ScheduleCosts costs = uniform_costs(2, {.activations = 10, .for_weight_grad = 4}, 1);
+  costs.edges[0].edge.bytes = 3;
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
+  // Actor 0: 10 from 0, 13 while the output leaves (1 to 2), 10; the gradient comes from 4 on (3) until I ends at 6; then 4; then
+  // none.
+  std::vector<std::pair<double, double>> levels;
+  for (const MemoryLevel& level : simulation.actors[0].memory) levels.emplace_back(level.time, level.held);
+  EXPECT_THAT(levels, testing::ElementsAre(std::pair(0.0, 10.0), std::pair(1.0, 13.0), std::pair(2.0, 10.0), std::pair(4.0, 13.0),
+                                           std::pair(6.0, 4.0), std::pair(7.0, 0.0)));
+  EXPECT_DOUBLE_EQ(simulation.actors[0].peak, 13);
+}
+
+TEST(Simulate, RecomputationHoldsLittleBetween) {
+  ScheduleCosts costs = uniform_costs(1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2});
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs).peak(), 20);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0R0,0B0,0R1,0B1\n"), costs).peak(), 12);
+}
+
+TEST(Simulate, DispatchIsPaidPerAction) {
+  ScheduleCosts costs = uniform_costs(1, {});
+  costs.per_action = 0.25;
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0B0\n"), costs).makespan, 3.5);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0I0,0W0\n"), costs).makespan, 3.75);
+}
+
+TEST(Simulate, PairsThatRunAsOneTakeTheirShare) {
+  ScheduleCosts costs = uniform_costs(1, {});
+  const Schedule schedule = schedule_of("0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
+  EXPECT_DOUBLE_EQ(simulate(schedule, costs).makespan, 6);
+  costs.pair_time = 0.5;
+  const ScheduleSimulation simulation = simulate(schedule, costs);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1.5 + 2);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 1);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].end, 2.5);
+}
+
+TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
+  ScheduleCosts costs = uniform_costs(2, {.forward = 4, .input_grad = 2, .weight_grad = 6}, 3);
+  costs.edges[0].forward_timing = {.made = 0.25, .needed = 0.5};
+  // The gradient leaves after I and a third of W, and is needed after half of I and a sixth of W.
+  costs.edges[0].backward_timing = {.made = 1, .made_weights = 1.0 / 3, .needed = 0.5, .needed_weights = 1.0 / 6};
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  // Leaves at 1, arrives at 4; actor 1 has run half of its forward by 2, waits, and is done at 6.
+  EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 0);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].end, 6);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 2);
+  // The gradient leaves at 6 + 2 + 2, arrives at 13; actor 0 has begun its B at 4, and stands from 6 on.
+  EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 10);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].start, 4);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 13 + 6);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 3);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].work, 12);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 19);
+  // F of actor 1, transfer, its B, transfer, B of actor 0: the critical path names an action once.
+  std::string path;
+  for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
+    path += step.transfer ? " t" : " a" + std::to_string(step.actor);
+  }
+  EXPECT_EQ(path, " a0 t a1 a1 t a0");
+}
+
+TEST(Simulate, ISeparatelyDoesWithoutWhatOnlyWNeeds) {
+  ScheduleCosts costs = uniform_costs(2, {}, 2);
+  costs.edges[0].backward_timing.for_weights_only = true;
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
+  // 1I0 from 4 to 5, the gradient is there at 7.
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 2);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].actions[2].start, 7);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs).makespan, 8 + 2);
+}
+
+TEST(Simulate, WhatGoesOneWayHoldsNobodyUpOnTheOther) {
+  ScheduleCosts costs = uniform_costs(2, {}, 2);
+  costs.edges.push_back({{0, 1, 0}, 5, 100, {}, {.exists = false}});
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  EXPECT_EQ(simulation.transfers.size(), 3u);
+  EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 6);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 6 + 3 + 2 + 2);
+}
+
+TEST(Simulate, RecomputationThatTheScheduleLacksIsInTheBackward) {
+  ScheduleCosts costs =
+      uniform_costs(1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2, .recomputes = true});
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1 + 3 + 3);
+  EXPECT_DOUBLE_EQ(simulation.peak(), 12);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0R0,0B0,0R1,0B1\n"), costs).makespan, 8);
+}
+
+TEST(Simulate, BlockingActorsStandStillInEveryTransfer) {
+  const ScheduleSimulation simulation =
+      simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3), {.blocking = true});
+  // 0F0, transfer (1 to 4), 0F1 and 1F0 (to 5), transfer (to 8), 1F1 (to 9), 1B0 (to 11), transfer (to 14), 1B1 and 0B0 (to 16),
+  // transfer (to 19), 0B1.
+  EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 5);
+  EXPECT_DOUBLE_EQ(simulation.transfers[2].start, 11);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 21);
+  EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 12);
+  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3)).makespan, 18);
+}
+
+TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
+  ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
+  costs.exchange = 1;
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
+  EXPECT_DOUBLE_EQ(simulation.makespan, 6);
+  EXPECT_DOUBLE_EQ(simulation.step, 6 + 4 + 1 + 2);
+}
+
+TEST(Simulate, AReductionRunsBesideTheComputationUnlessTransfersBlock) {
+  ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
+  costs.exchange = 1;
+  // Both stages on one actor: 1B0 ends at 4, 0B0 at 6.
+  const Schedule late = schedule_of("0F0,1F0,1B0,0B0\n"), early = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0\n");
+  EXPECT_DOUBLE_EQ(simulate(late, costs).step, 6 + 4 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs).makespan, 6);
+  EXPECT_DOUBLE_EQ(simulate(early, costs).step, 4 + 4 + 4 + 1 + 4);
+  EXPECT_DOUBLE_EQ(simulate(early, costs, {.blocking = true}).step, 6 + 4 + 4 + 1 + 4);
+  // One after the other, and then the updates.
+  const Schedule all = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD,0OPT,1OPT\n");
+  EXPECT_DOUBLE_EQ(simulate(all, costs).step, 4 + 4 + 4 + 4 + 1);
+  costs.stages[1].reduce_grad = 1;
+  EXPECT_DOUBLE_EQ(simulate(early, costs).step, 6 + 4 + 1 + 4);
+}
+
+TEST(Simulate, LargeSchedulesAreCountedToTheEnd) {
+  const Schedule schedule = make_schedule("zb-h1", 64, 512);
+  const ScheduleSimulation simulation = simulate(schedule, uniform_costs(64, {}, 0.25));
+  EXPECT_EQ(simulation.transfers.size(), 2u * 63 * 512);
+  EXPECT_GE(simulation.makespan, 3 * 512);
+}
+
+TEST(Costs, CuttingKeepsTheWork) {
+  ScheduleCosts costs = uniform_costs(2, {.forward = 2, .activations = 8}, 0.5);
+  costs.edges.push_back({{0, 1, 7}, 0.25, 0.25});
+  const ScheduleCosts cut = cut_in_chunks(costs, 2);
+  EXPECT_EQ(cut.stages.size(), 4u);
+  EXPECT_DOUBLE_EQ(cut.stages[3].forward, 1);
+  EXPECT_DOUBLE_EQ(cut.stages[0].activations, 4);
+  EXPECT_EQ(cut.edges.size(), 3u);
+  EXPECT_DOUBLE_EQ(cut.edges[2].forward, 0.5);
+  EXPECT_THROW(cut_in_chunks(costs, 0), Error);
+}
+
+}  // namespace
+}  // namespace weft::mesh

@@ -1,0 +1,46 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "mesh/schedule/schedule.h"
+
+namespace weft::mesh {
+namespace {
+
+using testing::HasSubstr;
+
+/// One stage per actor: a forward, then at once the backward, with an idle slot for show.
+std::vector<std::optional<Action>> one_at_a_time(int actor, int microbatches) {
+  std::vector<std::optional<Action>> tasks;
+  for (int i = 0; i < microbatches; ++i) {
+    tasks.push_back(Action{actor, ActionKind::kForward, i});
+    tasks.push_back(std::nullopt);
+    tasks.push_back(Action{actor, ActionKind::kBackward, i});
+  }
+  return tasks;
+}
+
+TEST(TaskSchedule, IsWhatTheFunctionYields) {
+  const Schedule schedule = make_task_schedule("one at a time", {0, 1}, 2, one_at_a_time);
+  EXPECT_EQ(to_string(schedule), "actor 0: 0F0 0B0 0F1 0B1\nactor 1: 1F0 1B0 1F1 1B1\n");
+  EXPECT_EQ(schedule.name, "one at a time");
+}
+
+TEST(TaskSchedule, IsCheckedAtOnce) {
+  const auto lazy = [](int actor, int microbatches) {
+    auto tasks = one_at_a_time(actor, microbatches);
+    if (actor == 1) tasks.pop_back();
+    return tasks;
+  };
+  try {
+    make_task_schedule("lazy", {0, 1}, 2, lazy);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("schedule 'lazy', stage 1, microbatch 1: needs either B"));
+  }
+  EXPECT_THROW(make_task_schedule("none", {}, 2, one_at_a_time), Error);
+  EXPECT_THROW(make_task_schedule("none", {0}, 0, one_at_a_time), Error);
+}
+
+}  // namespace
+}  // namespace weft::mesh

@@ -1,0 +1,170 @@
+#include "mesh/search/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/base/error.h"
+#include "mesh/schedule/schedule_text.h"
+#include "mesh/schedule/named_schedules.h"
+
+namespace weft::mesh {
+namespace {
+
+using testing::HasSubstr;
+
+SearchRequest request_of(int p, int m, const StageCosts& stage, double transfer, double memory = 0) {
+  SearchRequest request;
+  request.actor_of_stage = place_stages(StagePlacement::kOnePerActor, p, 1);
+  request.microbatches = m;
+  request.costs = uniform_costs(p, stage, transfer);
+  if (memory > 0) request.memory_of_actor.assign(static_cast<std::size_t>(p), memory);
+  request.budget = 300'000;
+  return request;
+}
+
+void expect_no_worse_than_the_named(const SearchRequest& request) {
+  const SearchResult result = search_schedule(request);
+  validate(result.schedule, request.costs.stage_edges());
+  for (std::size_t actor = 0; actor < request.memory_of_actor.size(); ++actor) {
+    EXPECT_LE(result.simulation.actors[actor].peak, request.memory_of_actor[actor] * (1 + 1e-9));
+  }
+  for (const SearchCandidate& named : result.named) {
+    if (named.fits) {
+      EXPECT_LE(result.simulation.makespan, named.makespan) << named.name;
+    }
+  }
+}
+
+TEST(SearchSchedule, IsNeverWorseThanANamedOneThatFits) {
+  const unsigned seed = 20241;
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> time(0.2, 2.0);
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed << " round " << round);
+    const int p = 2 + round % 3, m = 3 + round % 5;
+    SearchRequest request = request_of(p, m, {}, 0, round % 2 == 0 ? 0 : p);
+    request.budget = 60'000;
+    for (StageCosts& stage : request.costs.stages) {
+      stage.forward = time(random);
+      stage.input_grad = time(random);
+      stage.weight_grad = time(random);
+    }
+    for (EdgeCosts& edge : request.costs.edges) edge.forward = edge.backward = time(random) / 2;
+    expect_no_worse_than_the_named(request);
+  }
+}
+
+TEST(SearchSchedule, WorksOnLoopsAndOnVs) {
+  for (const StagePlacement placement : {StagePlacement::kLooped, StagePlacement::kVShaped}) {
+    SearchRequest request = request_of(3, 6, {}, 0);
+    request.actor_of_stage = place_stages(placement, 3, 2);
+    request.costs = uniform_costs(
+        6, {.forward = 0.5, .input_grad = 0.6, .weight_grad = 0.4, .activations = 0.5, .for_weight_grad = 0.5}, 0.2);
+    request.budget = 100'000;
+    expect_no_worse_than_the_named(request);
+    EXPECT_GE(search_schedule(request).named.size(), 3u);
+  }
+}
+
+TEST(SearchSchedule, HidesTransfersWithinOneFOneBsMemory) {
+  // With W moved out of the way, transfers of (F + B) / 6 hide in the memory of 1F1B, which itself loses two of them per
+  // microbatch.
+  const SearchRequest request = request_of(4, 16, {}, 0.5, 4);
+  const SearchResult result = search_schedule(request);
+  const auto named = std::ranges::find(result.named, "1f1b", &SearchCandidate::name);
+  ASSERT_NE(named, result.named.end());
+  EXPECT_LT(result.simulation.makespan, 0.9 * named->makespan);
+  const auto eager = std::ranges::find(result.named, "eager-1f1b", &SearchCandidate::name);
+  EXPECT_FALSE(eager->fits);
+  EXPECT_LE(result.simulation.makespan, eager->makespan);
+}
+
+TEST(SearchSchedule, ReachesTheBoundWhereMemoryAllows) {
+  // The last actor cannot start before the first microbatch has come to it.
+  const SearchResult result = search_schedule(request_of(4, 12, {}, 0));
+  EXPECT_DOUBLE_EQ(result.simulation.makespan, 3 * 12 + 3);
+  EXPECT_DOUBLE_EQ(result.bound, 3 * 12 + 3);
+  // Transfers of a whole F + B in each direction hide too, but for those over which the first microbatch comes.
+  EXPECT_DOUBLE_EQ(search_schedule(request_of(4, 16, {}, 3)).bound, 3 * 16 + 3 * (1 + 3));
+}
+
+TEST(SearchSchedule, HidesTransfersThatEagerHidesWithNoMoreMemory) {
+  // eager-1f1b hides up to (F + B) / 2, in the memory of seven microbatches.
+  for (const double transfer : {0.25, 0.5, 1.0, 1.5}) {
+    const SearchResult result = search_schedule(request_of(4, 12, {}, transfer, 7));
+    const auto eager = std::ranges::find(result.named, "eager-1f1b", &SearchCandidate::name);
+    EXPECT_LT(result.simulation.makespan, eager->makespan) << transfer;
+    EXPECT_LE(result.simulation.peak(), 7) << transfer;
+  }
+}
+
+/// Transfers from nothing to one and a half times F + B: in the memory that a schedule takes, actor by actor, `auto` is never
+/// slower than it.
+TEST(SearchSchedule, HidesAtLeastWhatOneFOneBAndEagerHideInTheirMemory) {
+  for (const int p : {2, 4, 8}) {
+    for (const double part : {0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5}) {
+      for (const char* name : {"1f1b", "eager-1f1b", "zb-h1"}) {
+        SCOPED_TRACE(testing::Message() << name << ", " << p << " actors, transfers of " << part << " (F + B)");
+        SearchRequest request = request_of(p, 2 * p, {}, part * 3);
+        const ScheduleSimulation named = simulate(make_schedule(name, p, 2 * p), request.costs);
+        for (const SimulatedActor& actor : named.actors) request.memory_of_actor.push_back(actor.peak);
+        request.budget = 20'000;
+        const SearchResult result = search_schedule(request);
+        EXPECT_LE(result.simulation.makespan, named.makespan * (1 + 1e-12));
+        for (std::size_t actor = 0; actor < named.actors.size(); ++actor) {
+          EXPECT_LE(result.simulation.actors[actor].peak, named.actors[actor].peak * (1 + 1e-9));
+        }
+      }
+    }
+  }
+}
+
+TEST(SearchSchedule, TheSameRequestGivesTheSameSchedule) {
+  const SearchRequest request = request_of(3, 7, {.forward = 1, .input_grad = 1.3, .weight_grad = 0.6}, 0.4, 4);
+  const SearchResult a = search_schedule(request), b = search_schedule(request);
+  EXPECT_EQ(a.schedule, b.schedule);
+  EXPECT_EQ(a.simulated, b.simulated);
+  EXPECT_EQ(a.schedule.name, "auto");
+}
+
+TEST(SearchSchedule, BudgetBoundsTheEffort) {
+  SearchRequest request = request_of(4, 8, {}, 0.3);
+  request.budget = 1000;
+  const SearchResult result = search_schedule(request);
+  EXPECT_LE(result.simulated, 5000) << "the named ones are always simulated";
+}
+
+TEST(SearchSchedule, TooLittleMemoryIsSaidWithTheActor) {
+  try {
+    search_schedule(request_of(2, 4, {}, 0, 0.5));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+    EXPECT_THAT(error.message(), HasSubstr("actor 0 has memory for 0.5, but one microbatch takes 1 there"));
+  }
+  // One microbatch at a time is slow, but fits.
+  EXPECT_DOUBLE_EQ(search_schedule(request_of(2, 4, {}, 0, 1)).simulation.peak(), 1);
+}
+
+TEST(SearchSchedule, SkipConnectionsAreObeyed) {
+  SearchRequest request = request_of(4, 8, {}, 0.25);
+  request.costs.edges.push_back({{0, 3, 0}, 0.5, 0.5});
+  expect_no_worse_than_the_named(request);
+}
+
+TEST(SearchPlaced, PicksTheBestPlacement) {
+  SearchRequest request = request_of(4, 8, {}, 0);
+  request.budget = 200'000;
+  ScheduleCosts costs;
+  const SearchResult result = search_placed_schedule(4, request, costs);
+  EXPECT_EQ(costs.stages.size(), static_cast<std::size_t>(result.schedule.stages));
+  EXPECT_EQ(result.named.size(), schedule_names().size() + 3) << "looped ones also with one stage per actor";
+  for (const SearchCandidate& named : result.named) EXPECT_LE(result.simulation.makespan, named.makespan) << named.name;
+  // Half stages start the last actor twice as early: zb-v's 25.5 cannot be beaten by much.
+  EXPECT_LE(result.simulation.makespan, 25.5);
+}
+
+}  // namespace
+}  // namespace weft::mesh

@@ -1,0 +1,50 @@
+// What the NCCL plugin does where there is no GPU. It needs NCCL itself, so it is built only where CUDA is.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/base/error.h"
+#include "core/cuda_support/cuda_support.h"
+#include "core/cuda_support/open_plugin.h"
+#include "transfer/nccl/open_collectives.h"
+
+namespace weft::transfer {
+namespace {
+
+std::unique_ptr<CollectivesPlugin> open() { return open_collectives(plugin_search(plugin_places())); }
+
+TEST(NcclPlugin, SaysWhichLibraryItIs) { EXPECT_TRUE(open()->library().starts_with("NCCL 2.")) << open()->library(); }
+
+TEST(NcclPlugin, IsOfTheSameSourcesAsTheProgram) {
+  auto* const entry = reinterpret_cast<CollectivesPluginEntry*>(
+      open_plugin("weft_nccl", kCollectivesPluginEntry, plugin_search(plugin_places())));
+  EXPECT_EQ(entry(collectives_plugin_stamp() + 1), nullptr);
+}
+
+TEST(NcclPlugin, MakesIdsOfCommunicators) {
+  const auto library = open()->make_collectives({});
+  const auto first = library->make_id(), second = library->make_id();
+  EXPECT_EQ(first.size(), 128u);
+  EXPECT_NE(first, second);
+}
+
+TEST(NcclPlugin, WithoutAGpuNothingIsCreatedAndTheErrorCrossesTheLibrary) {
+  const std::string missing = cuda_support(plugin_search(plugin_places())).missing;
+  if (missing.empty()) GTEST_SKIP() << "skipped: there is a GPU";
+  const auto plugin = open();
+  const auto library = plugin->make_collectives({});
+  for (const auto& attempt : std::initializer_list<std::function<void()>>{
+           [&] { plugin->processor(0); }, [&] { library->create(std::vector<std::byte>(128), 1, 0, "alone"); }}) {
+    try {
+      attempt();
+      ADD_FAILURE() << "without a GPU";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+      EXPECT_NE(error.message().find("GPU 0"), std::string::npos) << error.message();
+    }
+  }
+  EXPECT_THROW(library->create(std::vector<std::byte>(3), 1, 0, "wrong id"), Error);
+}
+
+}  // namespace
+}  // namespace weft::transfer

@@ -1,0 +1,184 @@
+#include "transfer/flow/physical_limit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/base/units.h"
+#include "transfer/flow/internal/send_assignment.h"
+
+namespace weft::transfer {
+namespace {
+
+constexpr double kTolerance = 1e-12;  // relative
+
+void check_datum(std::size_t k, const Datum& datum, const Network& network, std::vector<std::size_t>& last_seen) {
+  if (datum.holders.empty())
+    throw_error(ErrorCode::kInvalidArgument, "datum {} of {} is wanted, but no host holds it", k, format_bytes(datum.bytes));
+  for (const std::vector<HostId>* hosts : {&datum.holders, &datum.wanters}) {
+    for (const HostId host : *hosts) {
+      network.host(host);
+      if (last_seen[host.value()] == k + 1)
+        throw_error(ErrorCode::kInvalidArgument, "datum {} names host {} twice; a host holds it or wants it", k, host);
+      last_seen[host.value()] = k + 1;
+    }
+  }
+}
+
+Limit ingress_limit(std::span<const Datum> data, const Network& network) {
+  std::vector<double> wanted(network.num_hosts());
+  for (const Datum& datum : data) {
+    for (const HostId host : datum.wanters) wanted[host.value()] += static_cast<double>(datum.bytes);
+  }
+  Limit limit;
+  for (std::size_t h = 0; h < wanted.size(); ++h) {
+    wanted[h] /= network.hosts[h].ingress();
+    limit.seconds = std::max(limit.seconds, wanted[h]);
+  }
+  if (limit.seconds <= 0) return limit;
+  limit.bound = LimitBound::kIngress;
+  for (std::size_t h = 0; h < wanted.size(); ++h) {
+    if (wanted[h] >= limit.seconds * (1 - 1e-9)) limit.bottleneck.push_back(HostId(static_cast<std::uint32_t>(h)));
+  }
+  return limit;
+}
+
+/// Raises `limit` to the egress bound and leaves shares that meet it in `sends`.
+///
+/// Levelling usually gives shares that reach a lower bound already: the ingress bound, or the ratio of the busiest hosts, which
+/// proves itself. Otherwise Newton's iteration: try T; if it is too small the minimum cut gives a set whose ratio is the next T.
+void raise_to_egress(internal::SendAssignment& sends, Limit& limit) {
+  std::vector<bool> set(sends.num_hosts());
+  const auto raise = [&](const std::vector<bool>& hosts) {
+    const double ratio = sends.ratio(hosts);
+    if (ratio <= limit.seconds * (1 + kTolerance)) return false;
+    limit = {ratio, LimitBound::kEgress, {}};
+    for (std::size_t h = 0; h < hosts.size(); ++h) {
+      if (hosts[h]) limit.bottleneck.push_back(HostId(static_cast<std::uint32_t>(h)));
+    }
+    return true;
+  };
+  sends.level(12, limit.seconds);
+  for (const double near : {1e-9, 1e-3}) {
+    if (sends.seconds() <= limit.seconds * (1 + kTolerance)) return;
+    const double longest = sends.seconds();
+    for (std::size_t h = 0; h < set.size(); ++h) set[h] = sends.seconds(h) >= longest * (1 - near);
+    raise(set);
+  }
+  while (sends.seconds() > limit.seconds * (1 + 1e-11)) {
+    if (sends.fit(limit.seconds, set)) break;
+    // The cut's ratio is above what was tried, but for rounding: then this is the limit.
+    if (!raise(set)) break;
+  }
+  sends.level(4, 0);
+}
+
+/// The bipartite flow of some data: two demands each, one where there is a single wanter.
+struct Sends {
+  struct Demands {
+    std::size_t datum, lead, forward;
+  };
+
+  Sends(std::span<const Datum> data, const Network& network) : assignment(egress_of(network)) {
+    std::vector<std::uint32_t> hosts;
+    for (std::size_t k = 0; k < data.size(); ++k) {
+      if (data[k].bytes == 0 || data[k].wanters.empty()) continue;
+      const auto bytes = static_cast<double>(data[k].bytes);
+      hosts.clear();
+      for (const HostId host : data[k].holders) hosts.push_back(host.value());
+      const std::size_t lead = assignment.add(bytes, hosts);
+      std::size_t forward = lead;
+      if (data[k].wanters.size() > 1) {
+        for (const HostId host : data[k].wanters) hosts.push_back(host.value());
+        forward = assignment.add(bytes * static_cast<double>(data[k].wanters.size() - 1), hosts);
+      }
+      demands.push_back({k, lead, forward});
+    }
+  }
+
+  std::vector<std::vector<SendShare>> shares(std::size_t num_data) const {
+    std::vector<std::vector<SendShare>> result(num_data);
+    for (const Demands& d : demands) {
+      const auto lead = assignment.amounts(d.lead), forward = assignment.amounts(d.forward);
+      const auto senders = assignment.hosts(d.forward);
+      for (std::size_t i = 0; i < senders.size(); ++i) {
+        const SendShare share{HostId(senders[i]), i < lead.size() ? lead[i] : 0, d.forward == d.lead ? 0 : forward[i]};
+        if (share.bytes() > 0) result[d.datum].push_back(share);
+      }
+    }
+    return result;
+  }
+
+  void set(const std::vector<std::vector<SendShare>>& shares) {
+    for (const Demands& d : demands) {
+      const auto senders = assignment.hosts(d.forward);
+      std::vector<double> lead(assignment.hosts(d.lead).size()), forward(senders.size());
+      for (const SendShare& share : shares[d.datum]) {
+        const auto i = static_cast<std::size_t>(std::find(senders.begin(), senders.end(), share.host.value()) - senders.begin());
+        if (i < lead.size()) lead[i] += share.lead;
+        if (i < forward.size()) forward[i] += share.forward;
+      }
+      assignment.set(d.lead, lead);
+      if (d.forward != d.lead) assignment.set(d.forward, forward);
+    }
+  }
+
+  static std::vector<double> egress_of(const Network& network) {
+    std::vector<double> egress;
+    for (const Network::HostLinks& host : network.hosts) egress.push_back(host.egress());
+    return egress;
+  }
+
+  internal::SendAssignment assignment;
+  std::vector<Demands> demands;
+};
+
+}  // namespace
+
+std::string_view to_string(LimitBound bound) {
+  switch (bound) {
+    case LimitBound::kNothing: return "nothing";
+    case LimitBound::kIngress: return "ingress";
+    case LimitBound::kEgress: return "egress";
+  }
+  WEFT_CHECK(false, "bound {}", static_cast<int>(bound));
+}
+
+std::string to_string(const Limit& limit) {
+  if (limit.bound == LimitBound::kNothing) return "nothing crosses a wire";
+  std::string hosts;
+  for (std::size_t i = 0; i < limit.bottleneck.size() && i < 8; ++i)
+    hosts += fmt::format("{}{}", i == 0 ? " " : ", ", limit.bottleneck[i]);
+  if (limit.bottleneck.size() > 8) hosts += fmt::format(" and {} more", limit.bottleneck.size() - 8);
+  return fmt::format("{} by {} of host{}{}", format_seconds(limit.seconds), to_string(limit.bound),
+                     limit.bottleneck.size() == 1 ? "" : "s", hosts);
+}
+
+LimitSolution solve_limit(std::span<const Datum> data, const Network& network) {
+  network.validate();
+  std::vector<std::size_t> last_seen(network.num_hosts());
+  for (std::size_t k = 0; k < data.size(); ++k) {
+    if (data[k].bytes > 0 && !data[k].wanters.empty()) check_datum(k, data[k], network, last_seen);
+  }
+  LimitSolution solution{ingress_limit(data, network), {}};
+  Sends sends(data, network);
+  raise_to_egress(sends.assignment, solution.limit);
+  solution.shares = sends.shares(data.size());
+  return solution;
+}
+
+bool fit_shares(std::span<const Datum> data, const Network& network, double seconds,
+                std::vector<std::vector<SendShare>>& shares) {
+  Sends sends(data, network);
+  sends.set(shares);
+  std::vector<bool> cut;
+  const bool fits = sends.assignment.fit(seconds, cut);
+  shares = sends.shares(data.size());
+  return fits;
+}
+
+Limit physical_limit(std::span<const Datum> data, const Network& network) { return solve_limit(data, network).limit; }
+
+}  // namespace weft::transfer

@@ -1,0 +1,219 @@
+#include "transfer/nccl/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "transfer/nccl/internal/operations_builder.h"
+#include "transfer/nccl/internal/strided_copies.h"
+
+namespace weft::transfer {
+namespace {
+
+class ReshardLowering {
+ public:
+  ReshardLowering(const ReshardPlan& plan, const LoweringOptions& options)
+      : plan_(plan), options_(options), point_to_point_(options.point_to_point) {
+    for (const DeviceId device : plan.devices()) {
+      parts_.emplace(device, plan.device_part(device));
+      builder_.add_device(device, parts_.at(device).tensors);
+    }
+    if (point_to_point_.devices.empty()) point_to_point_ = CommunicatorGroup::of(plan.devices());
+  }
+
+  LoweredTransfer run() && {
+    for (const LocalCopy& copy : plan_.copies) {
+      builder_.copy(copy.device,
+                    copy_between(copy.region, element_size(copy.tensor), box(copy.device, BufferKind::kSource, copy.tensor),
+                                 box(copy.device, BufferKind::kDestination, copy.tensor)));
+    }
+    for (const Flow& flow : plan_.flows) place(flow);
+    add_rounds();
+    for (auto& [device, copies] : unpacking_) {
+      for (StridedCopy& copy : copies) builder_.copy(device, std::move(copy));
+    }
+    return std::move(builder_).finish();
+  }
+
+ private:
+  std::size_t element_size(std::uint32_t tensor) const { return size_of(plan_.tasks[tensor].type.dtype); }
+
+  PlacedBox box(DeviceId device, BufferKind kind, std::uint32_t tensor) const {
+    const TensorPart& part = parts_.at(device).tensors[tensor];
+    const auto& region = kind == BufferKind::kSource ? part.source : part.destination;
+    WEFT_CHECK(region, "device {} has no {} of tensor {}", device, kind == BufferKind::kSource ? "source" : "destination",
+               tensor);
+    return {{kind, tensor, 0}, *region};
+  }
+
+  /// Copies between the flow's payload at `dense` and the boxes of a device.
+  std::vector<StridedCopy> payload_copies(const Flow& flow, DeviceId device, BufferPlace dense) const {
+    std::vector<StridedCopy> copies;
+    for (const Segment& segment : flow.segments) {
+      const std::size_t size = element_size(segment.tensor);
+      const auto more = device == flow.root ? gather_copies(segment.region, size, segment.begin, segment.bytes,
+                                                            box(device, BufferKind::kSource, segment.tensor), dense)
+                                            : scatter_copies(segment.region, size, segment.begin, segment.bytes, dense,
+                                                             box(device, BufferKind::kDestination, segment.tensor));
+      copies.insert(copies.end(), more.begin(), more.end());
+      dense.offset += segment.bytes;
+    }
+    return copies;
+  }
+
+  /// Where the whole payload lies on a device, if that is one run of bytes in one of its boxes.
+  static std::optional<BufferPlace> contiguous(const std::vector<StridedCopy>& copies, bool root) {
+    std::optional<BufferPlace> first, end;
+    for (const StridedCopy& copy : copies) {
+      const BufferPlace& place = root ? copy.from : copy.to;
+      if (!copy.outer.empty() || (end && !(*end == place))) return std::nullopt;
+      if (!first) first = place;
+      end = place;
+      end->offset += copy.run_bytes;
+    }
+    return first;
+  }
+
+  void place(const Flow& flow) {
+    std::vector<DeviceId> devices = {flow.root};
+    for (const FlowEdge& edge : flow.edges) devices.push_back(edge.child);
+    for (const DeviceId device : devices) {
+      const bool root = device == flow.root;
+      if (const auto run = contiguous(payload_copies(flow, device, {}), root)) {
+        places_[{flow.id, device}] = *run;
+        continue;
+      }
+      const BufferPlace staging = builder_.stage(device, flow.bytes);
+      places_[{flow.id, device}] = staging;
+      for (StridedCopy& copy : payload_copies(flow, device, staging)) {
+        if (root) builder_.copy(device, std::move(copy));
+        else unpacking_[device].push_back(std::move(copy));
+      }
+    }
+  }
+
+  bool is_broadcast(const Flow& flow) const {
+    return flow.edges.size() > 1 &&
+           std::find(options_.broadcasts.begin(), options_.broadcasts.end(), group_of(flow)) != options_.broadcasts.end();
+  }
+
+  /// Communicators in the order of their first flow; the flows of one go together.
+  void add_rounds() {
+    std::vector<CommunicatorGroup> order;
+    std::map<CommunicatorGroup, std::vector<const Flow*>> broadcasts;
+    std::vector<const Flow*> trees;
+    std::size_t trees_at = 0;
+    for (const Flow& flow : plan_.flows) {
+      if (!is_broadcast(flow)) {
+        if (trees.empty()) trees_at = order.size();
+        trees.push_back(&flow);
+        continue;
+      }
+      const CommunicatorGroup group = group_of(flow);
+      if (!broadcasts.contains(group)) order.push_back(group);
+      broadcasts[group].push_back(&flow);
+    }
+    for (std::size_t i = 0; i <= order.size(); ++i) {
+      if (i == trees_at && !trees.empty()) add_trees(trees);
+      if (i < order.size()) add_broadcasts(order[i], broadcasts.at(order[i]));
+    }
+  }
+
+  void add_broadcasts(const CommunicatorGroup& group, const std::vector<const Flow*>& flows) {
+    for (const Flow* flow : flows) {
+      const auto root = static_cast<std::uint32_t>(*group.rank_of(flow->root));
+      for (const DeviceId device : group.devices) {
+        CollectiveCall call{CallKind::kBroadcast, DType::kU8, ReduceOp::kSum, root, flow->bytes, {}, {}};
+        (device == flow->root ? call.from : call.to) = places_.at({flow->id, device});
+        builder_.call(device, group, next_round_, call);
+      }
+    }
+    ++next_round_;
+  }
+
+  /// One group of sends and receives, unless some flow is passed on: then chunk c crosses its h-th hop in round c + h.
+  void add_trees(const std::vector<const Flow*>& flows) {
+    std::map<std::uint32_t, std::vector<std::pair<const Flow*, std::pair<FlowEdge, std::uint64_t>>>> rounds;
+    for (const Flow* flow : flows) {
+      std::map<DeviceId, std::uint32_t> depth = {{flow->root, 0}};
+      std::uint32_t deepest = 0;
+      for (const FlowEdge& edge : flow->edges) deepest = std::max(deepest, depth[edge.child] = depth.at(edge.parent) + 1);
+      const std::uint64_t chunk = deepest > 1 ? std::max<std::uint64_t>(options_.relay_chunk_bytes, 1) : flow->bytes;
+      std::uint32_t index = 0;
+      for (std::uint64_t begin = 0; begin < flow->bytes; begin += chunk, ++index) {
+        for (const FlowEdge& edge : flow->edges) rounds[index + depth.at(edge.parent)].push_back({flow, {edge, begin}});
+      }
+      chunk_bytes_[flow->id] = chunk;
+    }
+    for (const auto& [index, messages] : rounds) {
+      for (const auto& [flow, message] : messages) add_message(*flow, message.first, message.second, next_round_ + index);
+    }
+    next_round_ += rounds.rbegin()->first + 1;
+  }
+
+  void add_message(const Flow& flow, const FlowEdge& edge, std::uint64_t begin, std::uint32_t round) {
+    const std::uint64_t bytes = std::min(chunk_bytes_.at(flow.id), flow.bytes - begin);
+    const auto place = [&](DeviceId device) {
+      BufferPlace result = places_.at({flow.id, device});
+      result.offset += begin;
+      return result;
+    };
+    builder_.call(edge.parent, point_to_point_, round,
+                  {CallKind::kSend, DType::kU8, ReduceOp::kSum, rank(edge.child), bytes, place(edge.parent), {}});
+    builder_.call(edge.child, point_to_point_, round,
+                  {CallKind::kReceive, DType::kU8, ReduceOp::kSum, rank(edge.parent), bytes, {}, place(edge.child)});
+  }
+
+  std::uint32_t rank(DeviceId device) const {
+    const auto rank = point_to_point_.rank_of(device);
+    if (!rank) {
+      throw_error(ErrorCode::kInvalidArgument, "device {} sends or receives, but is not in the communicator {} for that", device,
+                  to_string(point_to_point_));
+    }
+    return static_cast<std::uint32_t>(*rank);
+  }
+
+  const ReshardPlan& plan_;
+  const LoweringOptions& options_;
+  CommunicatorGroup point_to_point_;
+  std::map<DeviceId, DevicePart> parts_;
+  OperationsBuilder builder_;
+  std::map<std::pair<FlowId, DeviceId>, BufferPlace> places_;  ///< Of the payload.
+  std::map<DeviceId, std::vector<StridedCopy>> unpacking_;
+  std::map<FlowId, std::uint64_t> chunk_bytes_;
+  std::uint32_t next_round_ = 0;
+};
+
+}  // namespace
+
+DeviceOperations LoweredTransfer::part(DeviceId device) const {
+  const auto at = std::find_if(parts.begin(), parts.end(), [&](const DeviceOperations& part) { return part.device == device; });
+  if (at != parts.end()) return *at;
+  DeviceOperations none;
+  none.device = device;
+  return none;
+}
+
+std::vector<CommunicatorGroup> LoweredTransfer::groups() const {
+  std::set<CommunicatorGroup> groups;
+  for (const DeviceOperations& part : parts) groups.insert(part.groups.begin(), part.groups.end());
+  return {groups.begin(), groups.end()};
+}
+
+std::string to_string(const LoweredTransfer& lowered) {
+  std::string text;
+  for (const DeviceOperations& part : lowered.parts) text += (text.empty() ? "" : "\n") + to_string(part);
+  return text;
+}
+
+CommunicatorGroup group_of(const Flow& flow) {
+  std::vector<DeviceId> devices = {flow.root};
+  for (const FlowEdge& edge : flow.edges) devices.push_back(edge.child);
+  return CommunicatorGroup::of(std::move(devices));
+}
+
+LoweredTransfer lower(const ReshardPlan& plan, const LoweringOptions& options) { return ReshardLowering(plan, options).run(); }
+
+}  // namespace weft::transfer

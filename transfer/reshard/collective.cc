@@ -1,0 +1,242 @@
+#include "transfer/reshard/collective.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/check.h"
+#include "core/base/error.h"
+#include "core/base/sha256.h"
+#include "core/base/units.h"
+#include "transfer/reshard/tree.h"
+
+namespace weft::transfer {
+namespace {
+
+void check_group(const std::string& what, DType dtype, bool reduces, const Region& box, const std::vector<Shard>& ranks,
+                 const Topology& topology) {
+  if (ranks.empty()) throw_error(ErrorCode::kInvalidArgument, "{}: the group is empty", what);
+  if (reduces && dtype == DType::kU8)
+    throw_error(ErrorCode::kInvalidArgument, "{}: {} cannot be reduced; use f32, bf16, f64 or i32", what, to_string(dtype));
+  std::set<DeviceId> seen;
+  for (const Shard& shard : ranks) {
+    topology.host_of(shard.device);
+    if (!seen.insert(shard.device).second)
+      throw_error(ErrorCode::kInvalidArgument, "{}: device {} comes twice in the group", what, shard.device);
+    if (!box.contains(shard.region)) {
+      throw_error(ErrorCode::kInvalidArgument, "{}: device {} has region {}, which is outside the box {}", what, shard.device,
+                  to_string(shard.region), to_string(box));
+    }
+  }
+}
+
+/// Adds flows to one plan; keeps the loads that trees are balanced by.
+class Flows {
+ public:
+  Flows(CollectivePlan& plan, const Topology& topology, const CollectiveOptions& options)
+      : plan_(plan), topology_(topology), options_(options), loads_(topology) {}
+
+  /// `like`: take its chunks, so that chunk i of both is the same bytes.
+  const Flow& add(FlowKind kind, const Region& region, DeviceId root, std::vector<FlowEdge> edges, const Flow* like = nullptr) {
+    Flow flow{FlowId(static_cast<std::uint32_t>(plan_.flows.size())),
+              kind,
+              {Segment::whole(0, region, size_of(plan_.dtype))},
+              root,
+              std::move(edges),
+              0,
+              0,
+              0};
+    set_chunks(flow, size_of(plan_.dtype), options_.chunks);
+    if (like != nullptr) flow.chunk_bytes = like->chunk_bytes;
+    loads_.add(topology_, flow.edges, flow.bytes);
+    plan_.flows.push_back(std::move(flow));
+    return plan_.flows.back();
+  }
+
+  /// From the root to all others: directly when small, else along a tree that crosses to each host once.
+  std::vector<FlowEdge> edges_to_others(DeviceId root, std::uint64_t bytes) const {
+    std::vector<DeviceId> others;
+    for (const auto& rank : plan_.ranks) {
+      if (rank.device != root) others.push_back(rank.device);
+    }
+    if (bytes * others.size() > options_.one_hop_bytes) return broadcast_tree(root, others, topology_, loads_);
+    std::vector<FlowEdge> edges;
+    for (const DeviceId other : others) edges.push_back({root, other});
+    return edges;
+  }
+
+ private:
+  CollectivePlan& plan_;
+  const Topology& topology_;
+  const CollectiveOptions& options_;
+  Loads loads_;
+};
+
+Reduction reduction_of(const Flow& flow, ReduceOp op, std::size_t num_ranks, std::size_t own_rank) {
+  return {flow.segments.front().region,
+          op,
+          static_cast<std::uint32_t>(num_ranks),
+          static_cast<std::uint32_t>(own_rank),
+          flow.bytes,
+          flow.chunk_bytes,
+          flow.window};
+}
+
+/// A reduction that no message is needed for: the group is one device.
+Reduction reduction_alone(const Region& region, ReduceOp op, std::size_t element_size) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(region.num_elements()) * element_size;
+  return {region, op, 1, 0, bytes, bytes, 1};
+}
+
+/// Piece i of n of a flat tensor, cut at multiples of 16 elements.
+Region flat_piece(std::int64_t elements, std::size_t i, std::size_t n) {
+  const auto cut = [&](std::size_t k) {
+    return k == n ? elements : part_of(elements, static_cast<std::int64_t>(k), static_cast<std::int64_t>(n)).begin / 16 * 16;
+  };
+  return Region({{cut(i), cut(i + 1)}});
+}
+
+}  // namespace
+
+std::string_view to_string(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce: return "all_reduce";
+    case CollectiveKind::kReduceScatter: return "reduce_scatter";
+    case CollectiveKind::kAllGather: return "all_gather";
+  }
+  WEFT_CHECK(false, "collective {}", static_cast<int>(kind));
+}
+
+CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector<DeviceId>& ranks, const Topology& topology,
+                               ReduceOp op, const CollectiveOptions& options) {
+  std::vector<Shard> shards;
+  for (const DeviceId device : ranks) shards.push_back({device, box});
+  check_group("all_reduce", dtype, true, box, shards, topology);
+  const std::int64_t elements = box.num_elements();
+  const std::uint64_t bytes = static_cast<std::uint64_t>(elements) * size_of(dtype);
+  const Region flat({{0, elements}});
+  const std::size_t n = ranks.size();
+  CollectivePlan plan{CollectiveKind::kAllReduce, dtype, {}, {}};
+  for (const DeviceId device : ranks) plan.ranks.push_back({device, flat, flat, {}, {}});
+  Flows flows(plan, topology, options);
+  if (n == 1) {
+    plan.ranks[0].reductions.push_back(reduction_alone(flat, op, size_of(dtype)));
+    return plan;
+  }
+  if (bytes * (n - 1) <= options.one_hop_bytes || elements < static_cast<std::int64_t>(16 * n)) {
+    for (std::size_t i = 0; i < n; ++i) {
+      std::vector<FlowEdge> edges;
+      for (std::size_t j = 0; j < n; ++j) {
+        if (j != i) edges.push_back({ranks[i], ranks[j]});
+      }
+      plan.ranks[i].reductions.push_back(
+          reduction_of(flows.add(FlowKind::kContribution, flat, ranks[i], std::move(edges)), op, n, i));
+    }
+    return plan;
+  }
+  std::vector<Flow> results;
+  for (std::size_t j = 0; j < n; ++j) {
+    const Region piece = flat_piece(elements, j, n);
+    results.push_back(flows.add(FlowKind::kResult, piece, ranks[j], flows.edges_to_others(ranks[j], bytes)));
+    plan.ranks[j].reductions.push_back(reduction_of(results.back(), op, n, j));
+  }
+  // Rank i begins with the piece of rank i + 1, so that not everybody sends to the same rank first.
+  for (std::size_t distance = 1; distance < n; ++distance) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t j = (i + distance) % n;
+      flows.add(FlowKind::kContribution, results[j].segments.front().region, ranks[i], {{ranks[i], ranks[j]}}, &results[j]);
+    }
+  }
+  return plan;
+}
+
+CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::vector<Shard>& ranks, const Topology& topology,
+                                   ReduceOp op, const CollectiveOptions& options) {
+  check_group("reduce_scatter", dtype, true, box, ranks, topology);
+  const std::size_t n = ranks.size();
+  CollectivePlan plan{CollectiveKind::kReduceScatter, dtype, {}, {}};
+  for (const Shard& shard : ranks) plan.ranks.push_back({shard.device, box, shard.region, {}, {}});
+  Flows flows(plan, topology, options);
+  if (n == 1) plan.ranks[0].reductions.push_back(reduction_alone(ranks[0].region, op, size_of(dtype)));
+  for (std::size_t distance = 1; distance < n; ++distance) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t j = (i + distance) % n;
+      const Flow& flow =
+          flows.add(FlowKind::kContribution, ranks[j].region, ranks[i].device, {{ranks[i].device, ranks[j].device}});
+      if (distance == 1) plan.ranks[j].reductions.push_back(reduction_of(flow, op, n, j));
+    }
+  }
+  return plan;
+}
+
+CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector<Shard>& ranks, const Topology& topology,
+                               const CollectiveOptions& options) {
+  check_group("all_gather", dtype, false, box, ranks, topology);
+  std::int64_t covered = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    covered += ranks[i].region.num_elements();
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!ranks[i].region.intersect(ranks[j].region)) continue;
+      throw_error(ErrorCode::kInvalidArgument, "all_gather: {} of device {} and {} of device {} overlap",
+                  to_string(ranks[i].region), ranks[i].device, to_string(ranks[j].region), ranks[j].device);
+    }
+  }
+  if (covered != box.num_elements()) {
+    throw_error(ErrorCode::kInvalidArgument, "all_gather: the group's regions have {} of the {} elements of {}", covered,
+                box.num_elements(), to_string(box));
+  }
+  CollectivePlan plan{CollectiveKind::kAllGather, dtype, {}, {}};
+  for (const Shard& shard : ranks) plan.ranks.push_back({shard.device, shard.region, box, {shard.region}, {}});
+  if (ranks.size() == 1) return plan;
+  Flows flows(plan, topology, options);
+  for (const Shard& shard : ranks) {
+    const auto bytes = static_cast<std::uint64_t>(shard.region.num_elements()) * size_of(dtype);
+    flows.add(FlowKind::kDeliver, shard.region, shard.device, flows.edges_to_others(shard.device, bytes));
+  }
+  return plan;
+}
+
+DevicePart CollectivePlan::device_part(DeviceId device) const {
+  DevicePart part;
+  part.device = device;
+  const auto own = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) { return rank.device == device; });
+  if (own == ranks.end()) return part;
+  part.tensors.push_back({dtype, own->source, own->destination});
+  for (const Region& region : own->copies) part.copies.push_back({0, region});
+  part.reductions = own->reductions;
+  part.streams = streams_of(flows, device);
+  for (FlowRole& stream : part.streams) {
+    const bool received = stream.parent.has_value();
+    if (stream.kind == FlowKind::kDeliver || received != (stream.kind == FlowKind::kContribution)) continue;
+    const DeviceId root = flows.at(stream.flow.value()).root;
+    stream.rank = static_cast<std::uint32_t>(
+        std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) { return rank.device == root; }) - ranks.begin());
+    const auto reduction = std::find_if(part.reductions.begin(), part.reductions.end(), [&](const Reduction& candidate) {
+      return candidate.region == stream.segments.front().region;
+    });
+    WEFT_CHECK(reduction != part.reductions.end(), "flow {} has no reduction on device {}", stream.flow, device);
+    stream.reduction = static_cast<std::uint32_t>(reduction - part.reductions.begin());
+  }
+  return part;
+}
+
+std::uint64_t CollectivePlan::bytes_between_hosts(const Topology& topology) const {
+  std::uint64_t bytes = 0;
+  for (const Flow& flow : flows) {
+    for (const FlowEdge& edge : flow.edges)
+      bytes += topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : flow.bytes;
+  }
+  return bytes;
+}
+
+std::string CollectivePlan::digest() const { return sha256(encode(*this)); }
+
+std::string to_string(const CollectivePlan& plan) {
+  std::string text = fmt::format("{} {} over", to_string(plan.kind), to_string(plan.dtype));
+  for (const CollectivePlan::Rank& rank : plan.ranks) text += fmt::format(" {}", rank.device);
+  for (const Flow& flow : plan.flows) text += "\n  " + to_string(flow);
+  return text;
+}
+
+}  // namespace weft::transfer
