@@ -31,44 +31,52 @@ Agent::~Agent() {
 void Agent::check_binary(const LaunchRequest& request) {
   std::error_code failed;
   const auto size = std::filesystem::file_size(request.binary, failed);
-  const auto written = failed ? std::filesystem::file_time_type() : std::filesystem::last_write_time(request.binary, failed);
+  const auto written = failed ? std::filesystem::file_time_type()
+                              : std::filesystem::last_write_time(request.binary, failed);
   if (failed)
-    throw_error(ErrorCode::kNotFound, "host {} has no file {}: put the app's binary there, the same as the driver's",
+    throw_error(ErrorCode::kNotFound,
+                "host {} has no file {}: put the app's binary there, the same as the driver's",
                 config_.name, request.binary);
   CheckedBinary& known = checked_[request.binary];
   if (known.sha256.empty() || known.size != size || known.written != written)
     known = {written, size, sha256_file(request.binary)};
   if (known.sha256 == request.binary_sha256) return;
   throw_error(ErrorCode::kIncompatible,
-              "the app's binary {} on host {} is not the driver's: its SHA-256 is {}..., the driver's is {}...; copy the "
+              "the app's binary {} on host {} is not the driver's: its SHA-256 is {}..., the "
+              "driver's is {}...; copy the "
               "driver's binary there, "
               "or start the driver from this one",
-              request.binary, config_.name, known.sha256.substr(0, 12), request.binary_sha256.substr(0, 12));
+              request.binary, config_.name, known.sha256.substr(0, 12),
+              request.binary_sha256.substr(0, 12));
 }
 
 void Agent::start(std::uint64_t id, const LaunchRequest& request, const DeviceLaunch& device) {
   Slot& slot = slots_[id];
   slot.key = request.key;
   slot.device = device;
-  slot.log_file =
-      (config_.log_directory / fmt::format("{}.{}.r{}.log", request.key.name, request.key.epoch, device.rank)).string();
+  slot.log_file = (config_.log_directory /
+                   fmt::format("{}.{}.r{}.log", request.key.name, request.key.epoch, device.rank))
+                      .string();
   ProcessSpec spec;
   spec.label = device.label;
-  spec.command = {request.binary, "--weft-role=device",  "--agent",    to_string(config_.address),
-                  "--slot",       std::to_string(id),    "--label",    device.label,
-                  "--sha256",     request.binary_sha256, "--token-fd", std::to_string(kSecretDescriptor)};
+  spec.command = {
+      request.binary, "--weft-role=device",  "--agent",    to_string(config_.address),
+      "--slot",       std::to_string(id),    "--label",    device.label,
+      "--sha256",     request.binary_sha256, "--token-fd", std::to_string(kSecretDescriptor)};
   spec.secret = config_.token;
   spec.environment = request.environment;
   spec.log_file = slot.log_file;
   auto poster = context_.poster();
   try {
-    slot.pid = launcher_.launch(
-        spec,
-        {[this, poster, id](const ExitEvidence& evidence) mutable { poster.post([this, id, evidence] { died(id, evidence); }); },
-         [this, poster, id](const ExitEvidence&) mutable { poster.post([this, id] { reaped(id); }); },
-         [this, poster, id](const ExitEvidence& evidence) mutable {
-           poster.post([this, id, evidence] { died(id, evidence); });
-         }});
+    slot.pid = launcher_.launch(spec, {[this, poster, id](const ExitEvidence& evidence) mutable {
+                                         poster.post([this, id, evidence] { died(id, evidence); });
+                                       },
+                                       [this, poster, id](const ExitEvidence&) mutable {
+                                         poster.post([this, id] { reaped(id); });
+                                       },
+                                       [this, poster, id](const ExitEvidence& evidence) mutable {
+                                         poster.post([this, id, evidence] { died(id, evidence); });
+                                       }});
   } catch (...) {
     slots_.erase(id);
     throw;
@@ -97,14 +105,18 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
       const auto slot = slots_.find(id);
       if (slot == slots_.end() || slot->second.stopping) {
         failure = Error(ErrorCode::kCancelled,
-                        fmt::format("mesh {} was stopped on {} before it was ready", request.key.name, config_.name));
+                        fmt::format("mesh {} was stopped on {} before it was ready",
+                                    request.key.name, config_.name));
         break;
       }
       if (slot->second.death) {
-        failure = Error(ErrorCode::kPeerDied,
-                        fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name, slot->second.pid,
-                                    slot->second.death->silence.empty() ? "ended before it was ready:" : "is not ready:",
-                                    slot->second.death->cause(), slot->second.death->log_note()));
+        failure =
+            Error(ErrorCode::kPeerDied,
+                  fmt::format("{} on {} (pid {}) {} {}{}", slot->second.device.label, config_.name,
+                              slot->second.pid,
+                              slot->second.death->silence.empty() ? "ended before it was ready:"
+                                                                  : "is not ready:",
+                              slot->second.death->cause(), slot->second.death->log_note()));
         break;
       }
       ready += slot->second.process.has_value() ? 1 : 0;
@@ -112,9 +124,11 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
     if (failure || ready == ids.size()) break;
     const Nanoseconds left = give_up - clock.now();
     if (left <= Nanoseconds::zero()) {
-      failure = Error(ErrorCode::kDeadlineExceeded,
-                      fmt::format("the device processes of mesh {} on {} were not ready within 20 s; see {}/{}.*.log",
-                                  request.key.name, config_.name, config_.log_directory.string(), request.key.name));
+      failure = Error(
+          ErrorCode::kDeadlineExceeded,
+          fmt::format(
+              "the device processes of mesh {} on {} were not ready within 20 s; see {}/{}.*.log",
+              request.key.name, config_.name, config_.log_directory.string(), request.key.name));
       break;
     }
     co_await changed_.wait_for(left);
@@ -127,7 +141,11 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
   for (const std::uint64_t id : ids) {
     Slot& slot = slots_.at(id);
     slot.launched = true;
-    processes.push_back({slot.device.rank, {config_.name, slot.device.device}, *slot.process, slot.pid, slot.log_file});
+    processes.push_back({slot.device.rank,
+                         {config_.name, slot.device.device},
+                         *slot.process,
+                         slot.pid,
+                         slot.log_file});
   }
   co_return processes;
 }
@@ -135,7 +153,8 @@ task<std::vector<DeviceProcess>> Agent::launch(LaunchRequest request) {
 std::uint32_t Agent::ready(std::uint64_t id) {
   const auto slot = slots_.find(id);
   if (slot == slots_.end())
-    throw_error(ErrorCode::kNotFound, "agent {} has no slot {}; it was stopped meanwhile", config_.name, id);
+    throw_error(ErrorCode::kNotFound, "agent {} has no slot {}; it was stopped meanwhile",
+                config_.name, id);
   slot->second.process = context_.caller();
   changed_.notify();
   return slot->second.device.device;
@@ -160,7 +179,8 @@ void Agent::died(std::uint64_t id, const ExitEvidence& evidence) {
   Slot& slot = found->second;
   slot.death = evidence;
   // Before that, launch() tells; when we stopped it there is nothing to tell.
-  if (slot.launched && !slot.stopping) events_.on_death({slot.key, slot.device.rank, slot.device.device, evidence});
+  if (slot.launched && !slot.stopping)
+    events_.on_death({slot.key, slot.device.rank, slot.device.device, evidence});
   changed_.notify();
 }
 

@@ -11,10 +11,10 @@
 #include "actors/agent/agent_messages.h"
 #include "actors/call/interface.h"
 #include "actors/call/task.h"
+#include "actors/net/address.h"
 #include "actors/supervision/process_launcher.h"
 #include "actors/system/context.h"
 #include "core/base/secret.h"
-#include "actors/net/address.h"
 
 namespace weft::actors {
 
@@ -27,14 +27,16 @@ struct AgentConfig {
 
 /// What an agent tells the outside. Called on the agent's thread.
 struct AgentEvents {
-  std::function<void(const DeathReport&)> on_death;  ///< Also of a device process that is stopped or silent: it counts as dead.
+  /// Also of a device process that is stopped or silent: it counts as dead.
+  std::function<void(const DeathReport&)> on_death;
   std::function<void(const std::string& reason)> on_shut_down;
 };
 
-/// The parent of the device processes of one host: starts them, watches them, says why they died, stops them.
+/// The parent of the device processes of one host: starts them, watches them, says why they died,
+/// stops them.
 ///
-/// One per host, hosted by the agent's main under the name "agent"; the head calls launch, stop_mesh and shut_down, device
-/// processes call ready.
+/// One per host, hosted by the agent's main under the name "agent"; the head calls launch,
+/// stop_mesh and shut_down, device processes call ready.
 class Agent final {
  public:
   /// `launcher` outlives the actor; what it reports comes back to the actor's thread.
@@ -42,21 +44,22 @@ class Agent final {
   ~Agent();
 
   /// Starts the device processes of a mesh and waits until each can be called. All or nothing.
-  /// Throws kIncompatible when the binary's SHA-256 differs, kNotFound when there is none, kPeerDied with exit evidence when a
-  /// process ends before it is ready.
+  /// Throws kIncompatible when the binary's SHA-256 differs, kNotFound when there is none,
+  /// kPeerDied with exit evidence when a process ends before it is ready.
   task<std::vector<DeviceProcess>> launch(LaunchRequest request);
   /// From the device process of that slot: it can be called. Returns its device index.
   std::uint32_t ready(std::uint64_t slot);
   /// From the agent's own process: nothing has come from a process for so long.
   void process_silent(ProcessId process, std::int64_t silence_ns);
-  /// Ends the device processes of a mesh: SIGTERM, and SIGKILL two seconds later; of a mesh that failed, SIGKILL. Answers when
-  /// they are reaped.
+  /// Ends the device processes of a mesh: SIGTERM, and SIGKILL two seconds later; of a mesh that
+  /// failed, SIGKILL. Answers when they are reaped.
   task<void> stop_mesh(MeshKey key, bool failed);
   /// Ends everything on this host, the agent included.
   void shut_down(const std::string& reason);
 
   static constexpr auto endpoints = interface<"weft.agent", 1>(
-      on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent), on<&Agent::process_silent>("process_silent", urgent),
+      on<&Agent::launch>("launch"), on<&Agent::ready>("ready", urgent),
+      on<&Agent::process_silent>("process_silent", urgent),
       on<&Agent::stop_mesh>("stop_mesh", urgent), on<&Agent::shut_down>("shut_down", urgent));
 
  private:

@@ -32,7 +32,8 @@ struct DeviceLaunch {
   std::uint32_t rank = 0;
   std::uint32_t device = 0;
   std::string label;  ///< "front[data=0,tensor=1]"
-  static constexpr auto fields = weft::fields(&DeviceLaunch::rank, &DeviceLaunch::device, &DeviceLaunch::label);
+  static constexpr auto fields =
+      weft::fields(&DeviceLaunch::rank, &DeviceLaunch::device, &DeviceLaunch::label);
 };
 
 /// The part of a mesh that one host starts.
@@ -42,8 +43,9 @@ struct LaunchRequest {
   std::string binary_sha256;  ///< of the owner's own; a file with another one is refused
   std::vector<std::string> environment;
   std::vector<DeviceLaunch> devices;
-  static constexpr auto fields = weft::fields(&LaunchRequest::key, &LaunchRequest::binary, &LaunchRequest::binary_sha256,
-                                              &LaunchRequest::environment, &LaunchRequest::devices);
+  static constexpr auto fields =
+      weft::fields(&LaunchRequest::key, &LaunchRequest::binary, &LaunchRequest::binary_sha256,
+                   &LaunchRequest::environment, &LaunchRequest::devices);
 };
 
 /// A device process that is up and can be called.
@@ -53,8 +55,9 @@ struct DeviceProcess {
   ProcessRef process;
   std::int64_t pid = 0;
   std::string log_file;
-  static constexpr auto fields = weft::fields(&DeviceProcess::rank, &DeviceProcess::place, &DeviceProcess::process,
-                                              &DeviceProcess::pid, &DeviceProcess::log_file);
+  static constexpr auto fields =
+      weft::fields(&DeviceProcess::rank, &DeviceProcess::place, &DeviceProcess::process,
+                   &DeviceProcess::pid, &DeviceProcess::log_file);
 };
 
 /// One of an agent's device processes has ended.
@@ -63,8 +66,8 @@ struct DeathReport {
   std::uint32_t rank = 0;
   std::uint32_t device = 0;
   ExitEvidence evidence;
-  static constexpr auto fields =
-      weft::fields(&DeathReport::key, &DeathReport::rank, &DeathReport::device, &DeathReport::evidence);
+  static constexpr auto fields = weft::fields(&DeathReport::key, &DeathReport::rank,
+                                              &DeathReport::device, &DeathReport::evidence);
 };
 
 }  // namespace weft::actors

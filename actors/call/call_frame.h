@@ -21,12 +21,15 @@ struct RootTask {
   Handle handle;
 };
 
-/// One call while it runs: who called, until when, whether it should stop, and where its reply goes.
+/// One call while it runs: who called, until when, whether it should stop, and where its reply
+/// goes.
 ///
-/// Owned by the actor's host. Actor's thread, except cancel(), which comes from the I/O thread while the handler runs.
+/// Owned by the actor's host. Actor's thread, except cancel(), which comes from the I/O thread
+/// while the handler runs.
 class CallFrame {
  public:
-  CallFrame(std::shared_ptr<Mailbox> mailbox, Envelope envelope) : mailbox_(std::move(mailbox)), envelope_(std::move(envelope)) {}
+  CallFrame(std::shared_ptr<Mailbox> mailbox, Envelope envelope)
+      : mailbox_(std::move(mailbox)), envelope_(std::move(envelope)) {}
   virtual ~CallFrame();
   CallFrame(const CallFrame&) = delete;
   CallFrame& operator=(const CallFrame&) = delete;
@@ -53,7 +56,8 @@ class CallFrame {
   bool cancelled() const;
   std::stop_token stop_token();
 
-  /// Before a wait: `on_cancel` ends the wait if the call is cancelled meanwhile. False if it is cancelled already.
+  /// Before a wait: `on_cancel` ends the wait if the call is cancelled meanwhile. False if it is
+  /// cancelled already.
   bool arm(std::function<void()> on_cancel);
 
  protected:
@@ -62,7 +66,8 @@ class CallFrame {
  private:
   void disarm();
 
-  const std::shared_ptr<Mailbox> mailbox_;  // shared with whatever will wake the handler, which may come after its end
+  // shared with whatever will wake the handler, which may come after its end
+  const std::shared_ptr<Mailbox> mailbox_;
   Envelope envelope_;
   RootTask root_;
 

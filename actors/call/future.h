@@ -17,26 +17,32 @@ inline constexpr Nanoseconds kNoDeadline = Nanoseconds::max();
 
 /// The result of a call, or of several, that is on its way. Move-only, used once.
 ///
-/// Ends by the call's deadline at the latest. Dropping a Future does not cancel the call. Any thread may hold it, one at a time.
+/// Ends by the call's deadline at the latest. Dropping a Future does not cancel the call. Any
+/// thread may hold it, one at a time.
 template <typename R>
 class [[nodiscard]] Future final {
  public:
   using Extract = R (*)(Pending&);
-  Future(std::shared_ptr<Pending> pending, Extract extract) : pending_(std::move(pending)), extract_(extract) {}
+  Future(std::shared_ptr<Pending> pending, Extract extract)
+      : pending_(std::move(pending)), extract_(extract) {}
   Future(Future&&) noexcept = default;
   Future& operator=(Future&&) noexcept = default;
 
   bool ready() const { return pending_->done(); }
   void cancel() { pending_->cancel(); }
   /// Waits at most so long for the end; whether it has come. Blocks.
-  bool wait_for(Nanoseconds within) const { return pending_->wait_until(SteadyClock().now() + within); }
+  bool wait_for(Nanoseconds within) const {
+    return pending_->wait_until(SteadyClock().now() + within);
+  }
 
-  /// Waits for the end and returns the result or throws the error. Blocks: not in handlers, which co_await instead.
+  /// Waits for the end and returns the result or throws the error. Blocks: not in handlers, which
+  /// co_await instead.
   R get() {
     pending_->wait_until(TimePoint::max());
     return extract_(*pending_);
   }
-  /// As get(), but cancels and throws Error(kDeadlineExceeded) if the end has not come `within` this time.
+  /// As get(), but cancels and throws Error(kDeadlineExceeded) if the end has not come `within`
+  /// this time.
   R get(Nanoseconds within) {
     if (!pending_->wait_until(SteadyClock().now() + within)) {
       pending_->cancel();
@@ -46,7 +52,8 @@ class [[nodiscard]] Future final {
     return extract_(*pending_);
   }
 
-  // co_await, in handlers. A handler that is cancelled meanwhile cancels the call and sees Error(kCancelled).
+  // co_await, in handlers. A handler that is cancelled meanwhile cancels the call and sees
+  // Error(kCancelled).
   bool await_ready() const { return pending_->done(); }
   template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> handle) {
@@ -55,7 +62,9 @@ class [[nodiscard]] Future final {
       pending_->cancel();
       return false;
     }
-    pending_->when_done([mailbox = frame->mailbox(), frame, handle] { mailbox->resume({handle, frame}); });
+    pending_->when_done([mailbox = frame->mailbox(), frame, handle] {
+      mailbox->resume({handle, frame});
+    });
     return true;
   }
   R await_resume() { return extract_(*pending_); }
@@ -74,7 +83,9 @@ R take_result(const CallState& call) {
 
 template <typename R>
 Future<R> future_of(std::shared_ptr<CallState> call) {
-  return Future<R>(std::move(call), [](Pending& pending) -> R { return take_result<R>(static_cast<CallState&>(pending)); });
+  return Future<R>(std::move(call), [](Pending& pending) -> R {
+    return take_result<R>(static_cast<CallState&>(pending));
+  });
 }
 
 /// All values by rank, or the first error.
@@ -90,40 +101,43 @@ struct AllOf<void> {
 template <typename R>
 Future<typename AllOf<R>::Result> future_of_all(std::vector<std::shared_ptr<CallState>> calls) {
   using Result = typename AllOf<R>::Result;
-  return Future<Result>(GroupState::make(std::move(calls), GroupState::OnError::kFailFast), [](Pending& pending) -> Result {
-    const auto& group = static_cast<GroupState&>(pending);
-    if (group.error()) throw *group.error();
-    if constexpr (std::is_void_v<R>) {
-      for (const auto& call : group.parts()) take_result<void>(*call);
-    } else {
-      std::vector<R> values;
-      values.reserve(group.parts().size());
-      for (const auto& call : group.parts()) values.push_back(take_result<R>(*call));
-      return values;
-    }
-  });
+  return Future<Result>(GroupState::make(std::move(calls), GroupState::OnError::kFailFast),
+                        [](Pending& pending) -> Result {
+                          const auto& group = static_cast<GroupState&>(pending);
+                          if (group.error()) throw *group.error();
+                          if constexpr (std::is_void_v<R>) {
+                            for (const auto& call : group.parts()) take_result<void>(*call);
+                          } else {
+                            std::vector<R> values;
+                            values.reserve(group.parts().size());
+                            for (const auto& call : group.parts())
+                              values.push_back(take_result<R>(*call));
+                            return values;
+                          }
+                        });
 }
 
 template <typename R>
 Future<std::vector<Outcome<R>>> future_of_each(std::vector<std::shared_ptr<CallState>> calls) {
-  return Future<std::vector<Outcome<R>>>(GroupState::make(std::move(calls), GroupState::OnError::kCollect), [](Pending& pending) {
-    std::vector<Outcome<R>> outcomes;
-    const auto& group = static_cast<GroupState&>(pending);
-    if (group.error()) throw *group.error();  // cancelled as a whole
-    for (const auto& call : group.parts()) {
-      try {
-        if constexpr (std::is_void_v<R>) {
-          take_result<R>(*call);
-          outcomes.emplace_back();
-        } else {
-          outcomes.emplace_back(take_result<R>(*call));
+  return Future<std::vector<Outcome<R>>>(
+      GroupState::make(std::move(calls), GroupState::OnError::kCollect), [](Pending& pending) {
+        std::vector<Outcome<R>> outcomes;
+        const auto& group = static_cast<GroupState&>(pending);
+        if (group.error()) throw *group.error();  // cancelled as a whole
+        for (const auto& call : group.parts()) {
+          try {
+            if constexpr (std::is_void_v<R>) {
+              take_result<R>(*call);
+              outcomes.emplace_back();
+            } else {
+              outcomes.emplace_back(take_result<R>(*call));
+            }
+          } catch (const Error& error) {
+            outcomes.emplace_back(error);
+          }
         }
-      } catch (const Error& error) {
-        outcomes.emplace_back(error);
-      }
-    }
-    return outcomes;
-  });
+        return outcomes;
+      });
 }
 
 }  // namespace weft::actors

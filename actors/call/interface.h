@@ -17,7 +17,9 @@ namespace weft::actors {
 template <std::size_t N>
 struct FixedString {
   char text[N]{};
-  constexpr FixedString(const char (&literal)[N]) { std::copy_n(literal, N, text); }  // NOLINT: meant to convert
+  constexpr FixedString(const char (&literal)[N]) {
+    std::copy_n(literal, N, text);
+  }  // NOLINT: meant to convert
   constexpr std::string_view view() const { return {text, N - 1}; }
 };
 
@@ -60,7 +62,8 @@ using ArgumentsOf = typename MemberTraits<decltype(Member)>::Arguments;
 template <auto Member>
 using ActorOf = typename MemberTraits<decltype(Member)>::Class;
 
-/// Mark of a method whose calls go first, past ordinary calls that wait, also while an ordinary handler is suspended.
+/// Mark of a method whose calls go first, past ordinary calls that wait, also while an ordinary
+/// handler is suspended.
 struct Urgent {};
 inline constexpr Urgent urgent{};
 
@@ -96,7 +99,8 @@ struct Interface {
   /// The place of a handler in the list, or kSize.
   template <auto Member>
   static constexpr std::size_t index_of() {
-    constexpr std::array<bool, kSize + 1> same{std::is_same_v<Endpoint<Member>, Endpoint<Members>>..., true};
+    constexpr std::array<bool, kSize + 1> same{
+        std::is_same_v<Endpoint<Member>, Endpoint<Members>>..., true};
     std::size_t index = 0;
     while (!same[index]) ++index;
     return index;
@@ -108,7 +112,8 @@ constexpr Interface<Name, Version, Members...> interface(Endpoint<Members>... li
   Interface<Name, Version, Members...> made{{list.name...}, {list.is_urgent...}};
   for (std::size_t i = 0; i < sizeof...(Members); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (std::string_view(made.names[i]) == made.names[j]) throw "an interface has two methods of the same name";
+      if (std::string_view(made.names[i]) == made.names[j])
+        throw "an interface has two methods of the same name";
   return made;
 }
 
@@ -140,18 +145,21 @@ struct ResultFingerprint<void> {
 };
 
 template <FixedString Name, std::uint32_t Version, auto... Members>
-constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, Members...>& list, std::uint64_t constructor) {
-  std::uint64_t hash = mix_fingerprint(mix_fingerprint(fingerprint_of(Name.view()), Version), constructor);
+constexpr std::uint64_t fingerprint_of_interface(const Interface<Name, Version, Members...>& list,
+                                                 std::uint64_t constructor) {
+  std::uint64_t hash =
+      mix_fingerprint(mix_fingerprint(fingerprint_of(Name.view()), Version), constructor);
   std::size_t i = 0;
-  ((hash = mix_fingerprint(hash, fingerprint_of(list.names[i])), hash = mix_fingerprint(hash, list.urgent[i++]),
+  ((hash = mix_fingerprint(hash, fingerprint_of(list.names[i])),
+    hash = mix_fingerprint(hash, list.urgent[i++]),
     hash = mix_fingerprint(hash, codec<ArgumentsOf<Members>>::kFingerprint),
     hash = mix_fingerprint(hash, ResultFingerprint<ResultOf<Members>>::kValue)),
    ...);
   return hash;
 }
 
-/// Covers the name, the version, the names, arguments and results of the methods, and the constructor's arguments. Known to the
-/// compiler.
+/// Covers the name, the version, the names, arguments and results of the methods, and the
+/// constructor's arguments. Known to the compiler.
 template <ActorClass T>
 constexpr std::uint64_t interface_fingerprint() {
   return fingerprint_of_interface(T::endpoints, codec<ConstructorArgumentsOf<T>>::kFingerprint);

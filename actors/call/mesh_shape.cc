@@ -11,18 +11,22 @@ namespace weft::actors {
 
 namespace {
 
-std::vector<MeshShape::Axis> to_axes(std::initializer_list<std::pair<std::string, std::int64_t>> list) {
+std::vector<MeshShape::Axis> to_axes(
+    std::initializer_list<std::pair<std::string, std::int64_t>> list) {
   std::vector<MeshShape::Axis> axes;
   for (const auto& [name, size] : list) axes.push_back({name, size});
   return axes;
 }
 
 /// Counts a number from the end if it is negative.
-std::int64_t from_either_end(std::int64_t position, std::int64_t size) { return position < 0 ? position + size : position; }
+std::int64_t from_either_end(std::int64_t position, std::int64_t size) {
+  return position < 0 ? position + size : position;
+}
 
 }  // namespace
 
-MeshShape::MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes) : MeshShape(to_axes(axes)) {}
+MeshShape::MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes)
+    : MeshShape(to_axes(axes)) {}
 
 MeshShape::MeshShape(std::vector<Axis> axes) : axes_(std::move(axes)) { check(); }
 
@@ -30,13 +34,15 @@ void MeshShape::check() const {
   std::int64_t product = 1;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (axes_[i].size < 1)
-      throw_error(ErrorCode::kInvalidArgument, "mesh axis '{}' has size {}; it must be at least 1", axes_[i].name, axes_[i].size);
+      throw_error(ErrorCode::kInvalidArgument, "mesh axis '{}' has size {}; it must be at least 1",
+                  axes_[i].name, axes_[i].size);
     for (std::size_t j = 0; j < i; ++j)
       if (axes_[i].name == axes_[j].name)
         throw_error(ErrorCode::kInvalidArgument, "mesh axis '{}' is given twice", axes_[i].name);
     if (__builtin_mul_overflow(product, axes_[i].size, &product))
       throw_error(ErrorCode::kInvalidArgument,
-                  "the axes of a mesh of shape {} multiply to more ranks than can be counted, from axis '{}' on",
+                  "the axes of a mesh of shape {} multiply to more ranks than can be counted, from "
+                  "axis '{}' on",
                   to_string(*this), axes_[i].name);
   }
 }
@@ -55,7 +61,8 @@ std::int64_t MeshShape::size(const std::string& axis) const {
 
 std::vector<std::int64_t> MeshShape::coordinates(std::int64_t rank) const {
   if (rank < 0 || rank >= size())
-    throw_error(ErrorCode::kInvalidArgument, "rank {} is outside a mesh of shape {}", rank, to_string(*this));
+    throw_error(ErrorCode::kInvalidArgument, "rank {} is outside a mesh of shape {}", rank,
+                to_string(*this));
   std::vector<std::int64_t> result(axes_.size());
   for (std::size_t i = axes_.size(); i-- > 0;) {
     result[i] = rank % axes_[i].size;
@@ -66,13 +73,13 @@ std::vector<std::int64_t> MeshShape::coordinates(std::int64_t rank) const {
 
 std::int64_t MeshShape::rank(std::span<const std::int64_t> coordinates) const {
   if (coordinates.size() != axes_.size())
-    throw_error(ErrorCode::kInvalidArgument, "{} coordinates are given for a mesh of shape {}", coordinates.size(),
-                to_string(*this));
+    throw_error(ErrorCode::kInvalidArgument, "{} coordinates are given for a mesh of shape {}",
+                coordinates.size(), to_string(*this));
   std::int64_t rank = 0;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (coordinates[i] < 0 || coordinates[i] >= axes_[i].size)
-      throw_error(ErrorCode::kInvalidArgument, "coordinate {}={} is outside a mesh of shape {}", axes_[i].name, coordinates[i],
-                  to_string(*this));
+      throw_error(ErrorCode::kInvalidArgument, "coordinate {}={} is outside a mesh of shape {}",
+                  axes_[i].name, coordinates[i], to_string(*this));
     rank = rank * axes_[i].size + coordinates[i];
   }
   return rank;
@@ -86,13 +93,16 @@ MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
   std::vector<Range> ranges;
   for (const Axis& axis : axes_) ranges.push_back({0, axis.size, true});
   for (const AxisPart& part : parts) {
-    const auto axis = std::find_if(axes_.begin(), axes_.end(), [&](const Axis& each) { return each.name == part.axis; });
+    const auto axis = std::find_if(axes_.begin(), axes_.end(),
+                                   [&](const Axis& each) { return each.name == part.axis; });
     if (axis == axes_.end())
-      throw_error(ErrorCode::kNotFound, "a mesh of shape {} has no axis '{}' to slice", to_string(*this), part.axis);
+      throw_error(ErrorCode::kNotFound, "a mesh of shape {} has no axis '{}' to slice",
+                  to_string(*this), part.axis);
     const std::int64_t begin = from_either_end(part.begin, axis->size);
     const std::int64_t end = part.is_range ? from_either_end(part.end, axis->size) : begin + 1;
     if (begin < 0 || begin >= end || end > axis->size)
-      throw_error(ErrorCode::kInvalidArgument, "[{},{}) of axis '{}' is empty or outside a mesh of shape {}", part.begin,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "[{},{}) of axis '{}' is empty or outside a mesh of shape {}", part.begin,
                   part.is_range ? part.end : part.begin + 1, part.axis, to_string(*this));
     ranges[static_cast<std::size_t>(axis - axes_.begin())] = {begin, end, part.is_range};
   }
@@ -104,7 +114,8 @@ MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
   for (std::int64_t rank = 0; rank < size(); ++rank) {
     const auto at = coordinates(rank);
     bool inside = true;
-    for (std::size_t i = 0; i < at.size(); ++i) inside = inside && at[i] >= ranges[i].begin && at[i] < ranges[i].end;
+    for (std::size_t i = 0; i < at.size(); ++i)
+      inside = inside && at[i] >= ranges[i].begin && at[i] < ranges[i].end;
     if (inside) result.ranks.push_back(rank);
   }
   return result;
@@ -112,7 +123,8 @@ MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
 
 std::string to_string(const MeshShape& shape) {
   std::string text;
-  for (const auto& axis : shape.axes()) text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
+  for (const auto& axis : shape.axes())
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
   return "[" + text + "]";
 }
 

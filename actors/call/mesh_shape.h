@@ -11,10 +11,11 @@
 
 namespace weft::actors {
 
-/// Part of one axis: an index, which drops the axis, or a range, which keeps it. Negative numbers count from the end.
-///   {"data", -1}     the last one        {"data", 0, 2}   the first two
+/// Part of one axis: an index, which drops the axis, or a range, which keeps it. Negative numbers
+///   count from the end. {"data", -1}     the last one        {"data", 0, 2}   the first two
 struct AxisPart {
-  AxisPart(std::string axis_name, std::int64_t index) : axis(std::move(axis_name)), begin(index), is_range(false) {}
+  AxisPart(std::string axis_name, std::int64_t index)
+      : axis(std::move(axis_name)), begin(index), is_range(false) {}
   AxisPart(std::string axis_name, std::int64_t first, std::int64_t last)
       : axis(std::move(axis_name)), begin(first), end(last), is_range(true) {}
   std::string axis;
@@ -23,8 +24,8 @@ struct AxisPart {
   bool is_range = false;
 };
 
-/// Named axes and their sizes, outermost first: {{"data", 2}, {"tensor", 1}}. Ranks count in row-major order. A shape without
-/// axes has one rank.
+/// Named axes and their sizes, outermost first: {{"data", 2}, {"tensor", 1}}. Ranks count in
+/// row-major order. A shape without axes has one rank.
 class MeshShape final {
  public:
   struct Axis {
@@ -39,8 +40,8 @@ class MeshShape final {
   MeshShape(std::initializer_list<std::pair<std::string, std::int64_t>> axes);
   explicit MeshShape(std::vector<Axis> axes);
 
-  /// Throws Error(kInvalidArgument) for a size below 1, a name given twice, or sizes that multiply to more than 2^63 - 1. For a
-  /// shape that came in a message: nothing has been checked then.
+  /// Throws Error(kInvalidArgument) for a size below 1, a name given twice, or sizes that multiply
+  /// to more than 2^63 - 1. For a shape that came in a message: nothing has been checked then.
   void check() const;
 
   const std::vector<Axis>& axes() const { return axes_; }

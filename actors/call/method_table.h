@@ -22,7 +22,8 @@ template <auto Member, typename T>
 decltype(auto) apply_arguments(T& actor, ArgumentsOf<Member>& arguments) {
   using Parameters = typename MemberTraits<decltype(Member)>::Parameters;
   return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
-    return (actor.*Member)(static_cast<std::tuple_element_t<I, Parameters>&&>(std::get<I>(arguments))...);
+    return (actor.*
+            Member)(static_cast<std::tuple_element_t<I, Parameters>&&>(std::get<I>(arguments))...);
   }
   (std::make_index_sequence<std::tuple_size_v<Parameters>>());
 }
@@ -61,7 +62,8 @@ void invoke_method(void* actor, CallFrame& frame) {
 }
 
 template <typename T, FixedString Name, std::uint32_t Version, auto... Members>
-constexpr std::array<MethodEntry, sizeof...(Members)> make_method_table(const Interface<Name, Version, Members...>& list) {
+constexpr std::array<MethodEntry, sizeof...(Members)> make_method_table(
+    const Interface<Name, Version, Members...>& list) {
   std::size_t i = 0;
   const auto entry = [&](void (*invoke)(void*, CallFrame&)) {
     const MethodEntry made{list.names[i], list.urgent[i], invoke};

@@ -56,20 +56,24 @@ bool CallState::fail(Error error) {
 
 void CallState::cancel() {
   if (done()) return;
-  if (fail(Error(ErrorCode::kCancelled,
-                 fmt::format("the call '{}' of {} was cancelled; it {}", method, target->label, outcome()))))
+  if (fail(Error(ErrorCode::kCancelled, fmt::format("the call '{}' of {} was cancelled; it {}",
+                                                    method, target->label, outcome()))))
     owner.withdraw(*this);
 }
 
-const char* CallState::outcome() const { return sent ? "had been sent; whether it ran is unknown" : "had not been sent"; }
+const char* CallState::outcome() const {
+  return sent ? "had been sent; whether it ran is unknown" : "had not been sent";
+}
 
-std::shared_ptr<GroupState> GroupState::make(std::vector<std::shared_ptr<CallState>> parts, OnError on_error) {
+std::shared_ptr<GroupState> GroupState::make(std::vector<std::shared_ptr<CallState>> parts,
+                                             OnError on_error) {
   std::shared_ptr<GroupState> group(new GroupState(std::move(parts), on_error));
   if (group->parts_.empty()) {
     group->claim();
     group->publish();
   }
-  for (const auto& part : group->parts_) part->when_done([group, raw = part.get()] { group->part_done(*raw); });
+  for (const auto& part : group->parts_)
+    part->when_done([group, raw = part.get()] { group->part_done(*raw); });
   return group;
 }
 

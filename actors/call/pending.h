@@ -25,7 +25,8 @@ class Pending {
   bool done() const { return done_.load(std::memory_order_acquire); }
   /// True once done; false when `until` has passed first.
   bool wait_until(TimePoint until);
-  /// Runs `then` once when done, on the thread that completes it; at once, on this thread, if it is done already. One at a time.
+  /// Runs `then` once when done, on the thread that completes it; at once, on this thread, if it is
+  /// done already. One at a time.
   void when_done(std::function<void()> then);
   /// Ends it with Error(kCancelled) unless it is done, and tells the other side to stop.
   virtual void cancel() = 0;
@@ -58,15 +59,18 @@ class CallOwner {
 /// One call that awaits its reply: the bytes of the result, or an error.
 class CallState final : public Pending {
  public:
-  CallState(CallOwner& caller, std::shared_ptr<const ActorAddress> callee, const char* method_name, TimePoint call_deadline)
+  CallState(CallOwner& caller, std::shared_ptr<const ActorAddress> callee, const char* method_name,
+            TimePoint call_deadline)
       : owner(caller), target(std::move(callee)), method(method_name), deadline(call_deadline) {}
 
   CallOwner& owner;
-  const std::shared_ptr<const ActorAddress> target;  // shared with every call of the same reference: addresses hold strings
+  // shared with every call of the same reference: addresses hold strings
+  const std::shared_ptr<const ActorAddress> target;
   const char* const method;
   const TimePoint deadline;
-  std::uint64_t id = 0;           ///< Set once, before it is shared.
-  std::atomic<bool> sent{false};  ///< It has left this process, so that whether it ran is unknown when no reply comes.
+  std::uint64_t id = 0;  ///< Set once, before it is shared.
+  /// It has left this process, so that whether it ran is unknown when no reply comes.
+  std::atomic<bool> sent{false};
 
   bool complete(std::vector<std::byte> reply);
   bool fail(Error error);
@@ -87,7 +91,8 @@ class CallState final : public Pending {
 class GroupState final : public Pending {
  public:
   enum class OnError { kFailFast, kCollect };
-  static std::shared_ptr<GroupState> make(std::vector<std::shared_ptr<CallState>> parts, OnError on_error);
+  static std::shared_ptr<GroupState> make(std::vector<std::shared_ptr<CallState>> parts,
+                                          OnError on_error);
 
   void cancel() override;
   const std::vector<std::shared_ptr<CallState>>& parts() const { return parts_; }

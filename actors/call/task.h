@@ -55,14 +55,16 @@ struct TaskPromise<void> : TaskPromiseBase {
   }
 };
 
-/// A coroutine that a handler runs as or awaits. Starts when awaited; runs on the actor's thread only.
+/// A coroutine that a handler runs as or awaits. Starts when awaited; runs on the actor's thread
+/// only.
 ///
 ///   actors::task<StepReport> step(StepId id) {
 ///     co_await transfers_.wait();
 ///     co_return report_;
 ///   }
 ///
-/// Exceptions come out of the co_await. Parameters should be values: references must outlive the task.
+/// Exceptions come out of the co_await. Parameters should be values: references must outlive the
+/// task.
 template <typename T>
 class [[nodiscard]] task final {
  public:

@@ -8,13 +8,16 @@ struct Wakeup::State {
   Schedule schedule;
   std::mutex mutex;  // guards what follows
   bool notified = false;
-  std::uint64_t waits = 0;           // numbers the waits, so that a late timer does not end the next one
+  // numbers the waits, so that a late timer does not end the next one
+  std::uint64_t waits = 0;
   std::shared_ptr<Mailbox> mailbox;  // of the handler that waits; null when none does
   Resumption waiter;
   Cause cause = Cause::kNotified;
 };
 
-Wakeup::Wakeup(Schedule schedule) : state_(std::make_shared<State>()) { state_->schedule = std::move(schedule); }
+Wakeup::Wakeup(Schedule schedule) : state_(std::make_shared<State>()) {
+  state_->schedule = std::move(schedule);
+}
 
 void Wakeup::wake(State& state, Cause cause, std::optional<std::uint64_t> wait) {
   std::shared_ptr<Mailbox> mailbox;
@@ -55,7 +58,8 @@ bool Wakeup::Waiting::suspend(std::coroutine_handle<> handle, CallFrame& frame) 
     state_->waiter = {handle, &frame};
     state_->mailbox = frame.mailbox();
   }
-  // From here on another thread may have queued the resumption; the actor's own thread takes it after this returns.
+  // From here on another thread may have queued the resumption; the actor's own thread takes it
+  // after this returns.
   if (!frame.arm([state = state_, wait] { wake(*state, Cause::kCancelled, wait); })) {
     const std::lock_guard lock(state_->mutex);
     if (!state_->mailbox) return true;  // woken meanwhile: its resumption is queued
@@ -63,13 +67,15 @@ bool Wakeup::Waiting::suspend(std::coroutine_handle<> handle, CallFrame& frame) 
     state_->cause = Cause::kCancelled;
     return false;
   }
-  if (time_) state_->schedule(*time_, [state = state_, wait] { wake(*state, Cause::kTimedOut, wait); });
+  if (time_)
+    state_->schedule(*time_, [state = state_, wait] { wake(*state, Cause::kTimedOut, wait); });
   return true;
 }
 
 bool Wakeup::Waiting::await_resume() {
   const std::lock_guard lock(state_->mutex);
-  if (state_->cause == Cause::kCancelled) throw Error(ErrorCode::kCancelled, "the call was cancelled while it waited");
+  if (state_->cause == Cause::kCancelled)
+    throw Error(ErrorCode::kCancelled, "the call was cancelled while it waited");
   return state_->cause == Cause::kNotified;
 }
 

@@ -14,8 +14,9 @@ namespace weft::actors {
 ///   transfers.on_complete([wakeup = wakeup_] { wakeup.notify(); });   // the transfer thread
 ///   while (!done()) co_await wakeup_.wait();                          // the handler
 ///
-/// A notify() that comes before wait() is not lost; several are one. Copies share the flag. notify(): any thread, also
-/// after the actor is gone. wait(), wait_for(): the actor's thread, one waiter at a time.
+/// A notify() that comes before wait() is not lost; several are one. Copies share the flag.
+/// notify(): any thread, also after the actor is gone. wait(), wait_for(): the actor's thread, one
+/// waiter at a time.
 class Wakeup final {
  public:
   using Schedule = std::function<void(Nanoseconds, std::function<void()>)>;
@@ -35,13 +36,15 @@ class Wakeup final {
   struct State;
   static void wake(State& state, Cause cause, std::optional<std::uint64_t> wait);
 
-  std::shared_ptr<State> state_;  // shared with whoever notifies, who may come after the actor's end
+  // shared with whoever notifies, who may come after the actor's end
+  std::shared_ptr<State> state_;
 };
 
 /// One co_await of a Wakeup.
 class Wakeup::Waiting final {
  public:
-  Waiting(std::shared_ptr<State> state, std::optional<Nanoseconds> time) : state_(std::move(state)), time_(time) {}
+  Waiting(std::shared_ptr<State> state, std::optional<Nanoseconds> time)
+      : state_(std::move(state)), time_(time) {}
   bool await_ready();
   template <typename Promise>
   bool await_suspend(std::coroutine_handle<Promise> handle) {

@@ -20,8 +20,9 @@ struct HostOffer {
   std::string instruction_set;  ///< "avx512", "avx2", ...; a run on mixed hosts pins the lowest
   bool has_parent = false;      ///< somebody reaps the agent and will tell why it died
   std::string log_directory;
-  static constexpr auto fields = weft::fields(&HostOffer::name, &HostOffer::devices, &HostOffer::pid, &HostOffer::machine,
-                                              &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory);
+  static constexpr auto fields =
+      weft::fields(&HostOffer::name, &HostOffer::devices, &HostOffer::pid, &HostOffer::machine,
+                   &HostOffer::instruction_set, &HostOffer::has_parent, &HostOffer::log_directory);
 };
 
 /// The head's answer to a host that joins.
@@ -36,11 +37,13 @@ struct MeshRequest {
   std::string mesh;
   MeshShape shape;
   std::vector<std::string> hosts;  ///< in the order in which ranks fill them; empty: all hosts
-  std::string binary;              ///< the executable of its device processes, as a path on the hosts
+  /// the executable of its device processes, as a path on the hosts
+  std::string binary;
   std::string binary_sha256;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for its device processes
-  static constexpr auto fields = weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts, &MeshRequest::binary,
-                                              &MeshRequest::binary_sha256, &MeshRequest::environment);
+  static constexpr auto fields =
+      weft::fields(&MeshRequest::mesh, &MeshRequest::shape, &MeshRequest::hosts,
+                   &MeshRequest::binary, &MeshRequest::binary_sha256, &MeshRequest::environment);
 };
 
 /// The mesh that the head has started: one process per rank, in the order of ranks.
@@ -71,7 +74,8 @@ struct MeshFailure {
   static constexpr auto fields = weft::fields(&MeshFailure::incident, &MeshFailure::processes);
 };
 
-/// What the devices of a mesh turned out to be, by rank: "cuda (NVIDIA H200, ...)". For `weft status` only.
+/// What the devices of a mesh turned out to be, by rank: "cuda (NVIDIA H200, ...)". For `weft
+/// status` only.
 struct MeshDevices {
   MeshKey key;
   std::vector<std::string> devices;
@@ -86,8 +90,9 @@ struct RunProgress {
   double units_per_second = 0;
   std::string unit;  ///< "tokens"
   double seconds_left = 0;
-  static constexpr auto fields = weft::fields(&RunProgress::step, &RunProgress::total_steps, &RunProgress::loss,
-                                              &RunProgress::units_per_second, &RunProgress::unit, &RunProgress::seconds_left);
+  static constexpr auto fields =
+      weft::fields(&RunProgress::step, &RunProgress::total_steps, &RunProgress::loss,
+                   &RunProgress::units_per_second, &RunProgress::unit, &RunProgress::seconds_left);
 };
 
 /// For `weft status`.
@@ -98,15 +103,18 @@ struct RunStatus {
   RunProgress progress;
   double told_seconds = 0;  ///< How long ago.
   static constexpr auto fields =
-      weft::fields(&RunStatus::name, &RunStatus::pid, &RunStatus::has_progress, &RunStatus::progress, &RunStatus::told_seconds);
+      weft::fields(&RunStatus::name, &RunStatus::pid, &RunStatus::has_progress,
+                   &RunStatus::progress, &RunStatus::told_seconds);
 };
 struct HostStatus {
   HostOffer offer;
   std::string address;
-  std::vector<std::string> device_users;  ///< by device: "front[data=0] pid 4121, cpu (avx2, 1 thread)", empty when free
-  double joined_seconds = 0;              ///< how long ago
+  /// by device: "front[data=0] pid 4121, cpu (avx2, 1 thread)", empty when free
+  std::vector<std::string> device_users;
+  double joined_seconds = 0;  ///< how long ago
   static constexpr auto fields =
-      weft::fields(&HostStatus::offer, &HostStatus::address, &HostStatus::device_users, &HostStatus::joined_seconds);
+      weft::fields(&HostStatus::offer, &HostStatus::address, &HostStatus::device_users,
+                   &HostStatus::joined_seconds);
 };
 struct MeshStatus {
   MeshKey key;
@@ -115,7 +123,8 @@ struct MeshStatus {
   std::string state;  ///< "starting", "running", "failed"
   std::vector<DevicePlace> places;
   static constexpr auto fields =
-      weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner, &MeshStatus::state, &MeshStatus::places);
+      weft::fields(&MeshStatus::key, &MeshStatus::shape, &MeshStatus::owner, &MeshStatus::state,
+                   &MeshStatus::places);
 };
 struct ClusterEvent {
   std::int64_t unix_ms = 0;
@@ -132,9 +141,10 @@ struct ClusterStatus {
   std::vector<MeshStatus> meshes;
   std::vector<RunStatus> runs;
   std::vector<ClusterEvent> events;  ///< the last ones
-  static constexpr auto fields = weft::fields(&ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address,
-                                              &ClusterStatus::pid, &ClusterStatus::up_seconds, &ClusterStatus::hosts,
-                                              &ClusterStatus::meshes, &ClusterStatus::runs, &ClusterStatus::events);
+  static constexpr auto fields =
+      weft::fields(&ClusterStatus::cluster, &ClusterStatus::term, &ClusterStatus::address,
+                   &ClusterStatus::pid, &ClusterStatus::up_seconds, &ClusterStatus::hosts,
+                   &ClusterStatus::meshes, &ClusterStatus::runs, &ClusterStatus::events);
 };
 
 }  // namespace weft::actors

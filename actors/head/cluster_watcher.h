@@ -9,7 +9,8 @@
 
 namespace weft::actors {
 
-/// The ear of a program that owns meshes: what the head tells it unasked. Hosted by actors::Cluster under the name "watcher".
+/// The ear of a program that owns meshes: what the head tells it unasked. Hosted by actors::Cluster
+/// under the name "watcher".
 class ClusterWatcher final {
  public:
   struct Events {
@@ -21,8 +22,9 @@ class ClusterWatcher final {
   void mesh_failed(const MeshFailure& failure) { events_.on_failure(failure); }
   void cluster_stops(const std::string& reason) { events_.on_stop(reason); }
 
-  static constexpr auto endpoints = interface<"weft.watcher", 1>(on<&ClusterWatcher::mesh_failed>("mesh_failed", urgent),
-                                                                 on<&ClusterWatcher::cluster_stops>("cluster_stops", urgent));
+  static constexpr auto endpoints =
+      interface<"weft.watcher", 1>(on<&ClusterWatcher::mesh_failed>("mesh_failed", urgent),
+                                   on<&ClusterWatcher::cluster_stops>("cluster_stops", urgent));
 
  private:
   const Events events_;

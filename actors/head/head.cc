@@ -21,7 +21,8 @@ constexpr auto kStopWithin = std::chrono::seconds(5);
 constexpr std::size_t kEventsInStatus = 20;
 constexpr std::uint32_t kMaxDevices = 1024;
 
-/// Waits for all of them. One that fails belongs to a process that is gone already, which is what was asked for.
+/// Waits for all of them. One that fails belongs to a process that is gone already, which is what
+/// was asked for.
 task<void> settle(std::vector<Future<void>> answers) {
   for (Future<void>& answer : answers) {
     try {
@@ -46,13 +47,14 @@ Head::Head(Context& context, HeadConfig config, HeadEvents events)
       started_(clock_.now()),
       store_(config_.state_directory, events_.on_warning),
       book_(clock_) {
-  event(fmt::format("head is up: cluster {}, term {}, at {}", store_.cluster_id().substr(0, 12), store_.term(),
-                    to_string(config_.address)));
+  event(fmt::format("head is up: cluster {}, term {}, at {}", store_.cluster_id().substr(0, 12),
+                    store_.term(), to_string(config_.address)));
 }
 
 void Head::event(std::string text) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const ClusterEvent event{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(), std::move(text)};
+  const ClusterEvent event{std::chrono::duration_cast<std::chrono::milliseconds>(now).count(),
+                           std::move(text)};
   events_.on_event(event);
   store_.add_event(event);
 }
@@ -60,13 +62,15 @@ void Head::event(std::string text) {
 Joined Head::join(HostOffer offer) {
   check_name("the name of a host (weft join --name)", offer.name);
   if (offer.devices == 0 || offer.devices > kMaxDevices)
-    throw_error(ErrorCode::kInvalidArgument, "host '{}' offers {} devices; give --devices N, 1 to {}", offer.name, offer.devices,
+    throw_error(ErrorCode::kInvalidArgument,
+                "host '{}' offers {} devices; give --devices N, 1 to {}", offer.name, offer.devices,
                 kMaxDevices);
   placement_.add_host(offer.name, offer.devices);
   const ProcessRef agent = context_.caller();
   hosts_[offer.name] = {offer, agent, clock_.now()};
-  event(fmt::format("host {} joined: {} device{}, {}, agent pid {} at {}", offer.name, offer.devices,
-                    offer.devices == 1 ? "" : "s", offer.instruction_set, offer.pid, to_string(agent.address)));
+  event(fmt::format("host {} joined: {} device{}, {}, agent pid {} at {}", offer.name,
+                    offer.devices, offer.devices == 1 ? "" : "s", offer.instruction_set, offer.pid,
+                    to_string(agent.address)));
   return {store_.cluster_id(), store_.term()};
 }
 
@@ -94,10 +98,12 @@ std::string Head::actor_label(const MeshRequest& request, std::uint32_t rank) co
 task<MeshProcesses> Head::spawn(MeshRequest request) {
   const ProcessId owner = context_.caller().id;
   if (!owners_.contains(owner))
-    throw_error(ErrorCode::kFailedPrecondition, "only a program that has called own() may spawn a mesh");
+    throw_error(ErrorCode::kFailedPrecondition,
+                "only a program that has called own() may spawn a mesh");
   check_name("the name of a mesh", request.mesh);
   request.shape.check();
-  for (const MeshShape::Axis& axis : request.shape.axes()) check_name("the name of an axis of mesh " + request.mesh, axis.name);
+  for (const MeshShape::Axis& axis : request.shape.axes())
+    check_name("the name of an axis of mesh " + request.mesh, axis.name);
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
   std::vector<DevicePlace> places = placement_.take(request, key);
   Mesh& mesh = meshes_[key];
@@ -129,20 +135,23 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
       if (!failure) failure = current_error();
     }
   }
-  // While this was suspended the owner may have left or a host may have died: then the mesh is gone or failed.
+  // While this was suspended the owner may have left or a host may have died: then the mesh is gone
+  // or failed.
   auto now = meshes_.find(key);
   if (now != meshes_.end() && failure) now->second.failed = true;
   if (!failure && now == meshes_.end())
-    failure = Error(ErrorCode::kCancelled, fmt::format("mesh {} was released while it started", key.name));
+    failure = Error(ErrorCode::kCancelled,
+                    fmt::format("mesh {} was released while it started", key.name));
   if (!failure && now->second.failed)
-    failure = Error(ErrorCode::kPeerDied, fmt::format("a host of mesh {} died while the mesh started", key.name));
+    failure = Error(ErrorCode::kPeerDied,
+                    fmt::format("a host of mesh {} died while the mesh started", key.name));
   if (failure) {
     co_await release(key);
     throw *failure;
   }
   now->second.processes = result.processes;
-  event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch, to_string(request.shape),
-                    owners_.at(owner).offer.name));
+  event(fmt::format("mesh {} (epoch {}, {}) is up for {}", key.name, key.epoch,
+                    to_string(request.shape), owners_.at(owner).offer.name));
   co_return result;
 }
 
@@ -189,8 +198,10 @@ void Head::host_died(HostDeath death) {
   if (host == hosts_.end()) return;
   const ProcessRef agent = host->second.agent;
   remove_host(death.host, death.evidence, death.evidence.verdict());
-  context_.system().fail_peer(agent.id, Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) {}", death.host,
-                                                                                death.evidence.pid, death.evidence.verdict())));
+  context_.system().fail_peer(
+      agent.id,
+      Error(ErrorCode::kPeerDied, fmt::format("the agent of host {} (pid {}) {}", death.host,
+                                              death.evidence.pid, death.evidence.verdict())));
 }
 
 bool Head::lose_agent(ProcessId peer, std::optional<Nanoseconds> silence) {
@@ -201,14 +212,17 @@ bool Head::lose_agent(ProcessId peer, std::optional<Nanoseconds> silence) {
     ExitEvidence evidence;
     evidence.pid = host.offer.pid;
     if (silence)
-      evidence.silence = describe_silence(*silence, on_this_machine(host.offer) ? static_cast<pid_t>(host.offer.pid) : 0);
+      evidence.silence = describe_silence(
+          *silence, on_this_machine(host.offer) ? static_cast<pid_t>(host.offer.pid) : 0);
     remove_host(std::string(name), evidence, evidence.verdict());
     return true;
   }
   return false;
 }
 
-void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) { lose_agent(peer, Nanoseconds(silence_ns)); }
+void Head::peer_silent(ProcessId peer, std::int64_t silence_ns) {
+  lose_agent(peer, Nanoseconds(silence_ns));
+}
 
 task<void> Head::peer_lost(ProcessId peer) {
   if (lose_agent(peer, std::nullopt)) co_return;
@@ -226,7 +240,8 @@ task<void> Head::peer_lost(ProcessId peer) {
   co_await release_all(std::move(orphans));
 }
 
-void Head::remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why) {
+void Head::remove_host(const std::string& name, const ExitEvidence& evidence,
+                       const std::string& why) {
   const auto found = hosts_.find(name);
   if (found == hosts_.end()) return;
   const Host host = found->second;
@@ -236,13 +251,14 @@ void Head::remove_host(const std::string& name, const ExitEvidence& evidence, co
   const std::string note = fmt::format("its agent (pid {}) {}", host.offer.pid, why);
   for (auto& [key, mesh] : meshes_) {
     for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank)
-      if (mesh.places[rank].host == name) fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
+      if (mesh.places[rank].host == name)
+        fail(key, mesh, rank, evidence, note, on_this_machine(host.offer));
   }
   event(fmt::format("host {} is gone: {}", name, note));
 }
 
-void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
-                const std::string& host_note, bool local_log) {
+void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank,
+                const ExitEvidence& evidence, const std::string& host_note, bool local_log) {
   Casualty casualty;
   casualty.actor = actor_label(mesh.request, rank);
   casualty.mesh = key.name;
@@ -263,8 +279,11 @@ void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const 
   const auto owner = owners_.find(mesh.owner);
   if (is_new && owner != owners_.end()) {
     MeshFailure failure{incident, {}};
-    for (const DeviceProcess& process : mesh.processes) failure.processes.push_back(process.process.id);
-    context_.system().named<ClusterWatcher>(owner->second.process, "watcher").tell<&ClusterWatcher::mesh_failed>(failure);
+    for (const DeviceProcess& process : mesh.processes)
+      failure.processes.push_back(process.process.id);
+    context_.system()
+        .named<ClusterWatcher>(owner->second.process, "watcher")
+        .tell<&ClusterWatcher::mesh_failed>(failure);
   }
   store_.add_incident(incident);
   event(casualty.describe());
@@ -272,7 +291,8 @@ void Head::fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const 
 
 void Head::describe(MeshDevices devices) {
   // A mesh may have failed meanwhile.
-  if (const auto mesh = meshes_.find(devices.key); mesh != meshes_.end()) mesh->second.devices = std::move(devices.devices);
+  if (const auto mesh = meshes_.find(devices.key); mesh != meshes_.end())
+    mesh->second.devices = std::move(devices.devices);
 }
 
 void Head::progress(RunProgress progress) {
@@ -290,12 +310,15 @@ ClusterStatus Head::status() {
   status.pid = ::getpid();
   status.up_seconds = in_seconds(clock_.now() - started_);
   for (const auto& [name, host] : hosts_) {
-    HostStatus line{host.offer, to_string(host.agent.address), std::vector<std::string>(host.offer.devices),
+    HostStatus line{host.offer, to_string(host.agent.address),
+                    std::vector<std::string>(host.offer.devices),
                     in_seconds(clock_.now() - host.joined)};
     for (const auto& [key, mesh] : meshes_) {
       for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
         if (mesh.places[rank].host != name) continue;
-        const std::string pid = rank < mesh.processes.size() ? fmt::format(" pid {}", mesh.processes[rank].pid) : " starting";
+        const std::string pid = rank < mesh.processes.size()
+                                    ? fmt::format(" pid {}", mesh.processes[rank].pid)
+                                    : " starting";
         std::string& user = line.device_users.at(mesh.places[rank].device);
         user = actor_label(mesh.request, rank) + pid;
         if (rank < mesh.devices.size()) user += ", " + mesh.devices[rank];
@@ -305,7 +328,8 @@ ClusterStatus Head::status() {
   }
   for (const auto& [key, mesh] : meshes_) {
     const auto owner = owners_.find(mesh.owner);
-    status.meshes.push_back({key, to_string(mesh.request.shape), owner == owners_.end() ? "" : owner->second.offer.name,
+    status.meshes.push_back({key, to_string(mesh.request.shape),
+                             owner == owners_.end() ? "" : owner->second.offer.name,
                              mesh.failed              ? "failed"
                              : mesh.processes.empty() ? "starting"
                                                       : "running",
@@ -332,7 +356,8 @@ task<void> Head::stop(std::string reason) {
   std::vector<Future<void>> told;
   for (const auto& [id, owner] : owners_) {
     auto watcher = context_.system().named<ClusterWatcher>(owner.process, "watcher");
-    told.push_back(watcher.within(std::chrono::seconds(1)).call<&ClusterWatcher::cluster_stops>(reason));
+    told.push_back(
+        watcher.within(std::chrono::seconds(1)).call<&ClusterWatcher::cluster_stops>(reason));
   }
   co_await settle(std::move(told));
   told.clear();

@@ -14,10 +14,10 @@
 #include "actors/head/cluster_messages.h"
 #include "actors/head/placement.h"
 #include "actors/head/state_store.h"
+#include "actors/net/address.h"
 #include "actors/supervision/incident.h"
 #include "actors/system/context.h"
 #include "core/base/clock.h"
-#include "actors/net/address.h"
 
 namespace weft::actors {
 
@@ -32,24 +32,29 @@ struct HeadEvents {
   std::function<void(const std::string& reason)> on_stop;  ///< the process should end now
 };
 
-/// The head of a cluster: who has joined, which mesh is where, who owns it, and what has happened to it.
+/// The head of a cluster: who has joined, which mesh is where, who owns it, and what has happened
+/// to it.
 ///
-/// One per cluster, hosted by the head's main under the name "head". Never on the data path, and never in a call between actors.
-/// Calls come from agents (join, process_died), owners (own, spawn, release), parents of agents (host_died) and observers.
+/// One per cluster, hosted by the head's main under the name "head". Never on the data path, and
+/// never in a call between actors. Calls come from agents (join, process_died), owners (own, spawn,
+/// release), parents of agents (host_died) and observers.
 class Head final {
  public:
   Head(Context& context, HeadConfig config, HeadEvents events);
 
-  /// The caller is the agent of a host from here on. Throws kAlreadyExists for a name that is taken.
+  /// The caller is the agent of a host from here on. Throws kAlreadyExists for a name that is
+  /// taken.
   Joined join(HostOffer offer);
   /// From an agent that ends in good order, and why. What runs on its host fails.
   void leave(const std::string& why);
   /// The caller owns meshes from here on: they end when it does.
   Joined own(OwnerOffer offer);
-  /// Places the mesh, starts its device processes and waits until they can be called. The caller must be an owner.
-  /// Throws what Placement::take and Agent::launch throw; then nothing is left behind.
+  /// Places the mesh, starts its device processes and waits until they can be called. The caller
+  /// must be an owner. Throws what Placement::take and Agent::launch throw; then nothing is left
+  /// behind.
   task<MeshProcesses> spawn(MeshRequest request);
-  /// Ends the mesh's processes; its devices are free when all of them are reaped, which is when this answers.
+  /// Ends the mesh's processes; its devices are free when all of them are reaped, which is when
+  /// this answers.
   task<void> release(MeshKey key);
   /// From the owner of a mesh: what its devices are.
   void describe(MeshDevices devices);
@@ -57,24 +62,28 @@ class Head final {
   void progress(RunProgress progress);
   /// From an agent: a process of a mesh is gone.
   void process_died(const DeathReport& report);
-  /// From the parent of an agent: the agent is gone. Better evidence than the lost connection, and usually earlier.
+  /// From the parent of an agent: the agent is gone. Better evidence than the lost connection, and
+  /// usually earlier.
   void host_died(HostDeath death);
   ClusterStatus status();
   /// Texts of what has gone wrong since the head started, oldest first.
   std::vector<std::string> incidents();
   /// From the head's own process: nothing has come from a process for so long; peer_lost() follows.
   void peer_silent(ProcessId peer, std::int64_t silence_ns);
-  /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who only looked.
+  /// From the head's own process: a connection is gone, of a host, of an owner, or of somebody who
+  /// only looked.
   task<void> peer_lost(ProcessId peer);
   /// Ends the cluster: owners are told, hosts end with all their processes, then the head does.
   task<void> stop(std::string reason);
 
   static constexpr auto endpoints = interface<"weft.head", 1>(
-      on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent), on<&Head::own>("own", urgent),
-      on<&Head::spawn>("spawn"), on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
+      on<&Head::join>("join", urgent), on<&Head::leave>("leave", urgent),
+      on<&Head::own>("own", urgent), on<&Head::spawn>("spawn"),
+      on<&Head::release>("release", urgent), on<&Head::describe>("describe", urgent),
       on<&Head::progress>("progress", urgent), on<&Head::process_died>("process_died", urgent),
-      on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent), on<&Head::incidents>("incidents", urgent),
-      on<&Head::peer_silent>("peer_silent", urgent), on<&Head::peer_lost>("peer_lost", urgent), on<&Head::stop>("stop", urgent));
+      on<&Head::host_died>("host_died", urgent), on<&Head::status>("status", urgent),
+      on<&Head::incidents>("incidents", urgent), on<&Head::peer_silent>("peer_silent", urgent),
+      on<&Head::peer_lost>("peer_lost", urgent), on<&Head::stop>("stop", urgent));
 
  private:
   struct Host {
@@ -98,13 +107,14 @@ class Head final {
   };
 
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
-  /// Removes the host whose agent is gone, or has been silent for so long; false: the peer is no agent.
+  /// Removes the host whose agent is gone, or has been silent for so long; false: the peer is no
+  /// agent.
   bool lose_agent(ProcessId peer, std::optional<Nanoseconds> silence);
   /// `why`: "died: SIGKILL", "has left", "has been silent for 10.2 s: ...".
   void remove_host(const std::string& name, const ExitEvidence& evidence, const std::string& why);
   /// `local_log`: the log lies on this machine, and may be read here when the evidence has none.
-  void fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence, const std::string& host_note,
-            bool local_log);
+  void fail(const MeshKey& key, const Mesh& mesh, std::uint32_t rank, const ExitEvidence& evidence,
+            const std::string& host_note, bool local_log);
   /// Takes the mesh out, and tells its hosts to end its processes. The devices stay taken.
   std::vector<Future<void>> stop_processes(const MeshKey& key);
   task<void> release_all(std::vector<MeshKey> keys);

@@ -9,12 +9,13 @@
 namespace weft::actors {
 
 std::uint32_t Placement::Host::free() const {
-  return static_cast<std::uint32_t>(
-      std::count_if(users.begin(), users.end(), [](const MeshKey& user) { return user.name.empty(); }));
+  return static_cast<std::uint32_t>(std::count_if(
+      users.begin(), users.end(), [](const MeshKey& user) { return user.name.empty(); }));
 }
 
 Placement::Host* Placement::find(const std::string& name) {
-  const auto it = std::find_if(hosts_.begin(), hosts_.end(), [&](const Host& host) { return host.name == name; });
+  const auto it = std::find_if(hosts_.begin(), hosts_.end(),
+                               [&](const Host& host) { return host.name == name; });
   return it == hosts_.end() ? nullptr : &*it;
 }
 
@@ -26,7 +27,9 @@ std::vector<std::string> Placement::names() const {
 
 void Placement::add_host(const std::string& name, std::uint32_t devices) {
   if (find(name) != nullptr)
-    throw_error(ErrorCode::kAlreadyExists, "a host named '{}' has joined already; give this one another name with --name", name);
+    throw_error(ErrorCode::kAlreadyExists,
+                "a host named '{}' has joined already; give this one another name with --name",
+                name);
   hosts_.push_back({name, std::vector<MeshKey>(devices)});
 }
 
@@ -42,23 +45,27 @@ std::vector<DevicePlace> Placement::take(const MeshRequest& request, const MeshK
     const std::string& name = wanted[i];
     if (std::find(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(i), name) !=
         wanted.begin() + static_cast<std::ptrdiff_t>(i))
-      throw_error(ErrorCode::kInvalidArgument, "mesh '{}' lists host '{}' twice", request.mesh, name);
+      throw_error(ErrorCode::kInvalidArgument, "mesh '{}' lists host '{}' twice", request.mesh,
+                  name);
     const Host* host = find(name);
     if (host == nullptr)
-      throw_error(ErrorCode::kNotFound,
-                  "mesh '{}' needs host '{}', which has not joined; joined: {}. Start it with: weft join "
-                  "HOST:PORT --name {}",
-                  request.mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")), name);
+      throw_error(
+          ErrorCode::kNotFound,
+          "mesh '{}' needs host '{}', which has not joined; joined: {}. Start it with: weft join "
+          "HOST:PORT --name {}",
+          request.mesh, name, hosts_.empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")),
+          name);
     for (std::uint32_t device = 0; device < host->users.size() && places.size() < needed; ++device)
       if (host->users[device].name.empty()) places.push_back({name, device});
   }
   if (places.size() < needed) {
-    throw_error(ErrorCode::kResourceExhausted,
-                "mesh '{}' {} ({} devices) does not fit on {}, where {} {} free:\n{}Give it more hosts, a "
-                "smaller shape, or end what uses the devices.",
-                request.mesh, to_string(request.shape), needed,
-                wanted.empty() ? "a cluster without hosts" : fmt::format("{}", fmt::join(wanted, ", ")), places.size(),
-                places.size() == 1 ? "is" : "are", table());
+    throw_error(
+        ErrorCode::kResourceExhausted,
+        "mesh '{}' {} ({} devices) does not fit on {}, where {} {} free:\n{}Give it more hosts, a "
+        "smaller shape, or end what uses the devices.",
+        request.mesh, to_string(request.shape), needed,
+        wanted.empty() ? "a cluster without hosts" : fmt::format("{}", fmt::join(wanted, ", ")),
+        places.size(), places.size() == 1 ? "is" : "are", table());
   }
   for (const DevicePlace& place : places) find(place.host)->users[place.device] = key;
   return places;
@@ -79,9 +86,11 @@ std::string Placement::table() const {
     for (const MeshKey& user : host.users)
       if (!user.name.empty()) ++users[user];
     std::vector<std::string> parts;
-    for (const auto& [user, count] : users) parts.push_back(fmt::format("mesh {} ({})", user.name, count));
-    text += fmt::format("  {:<{}}  {:<7}  {:<4}  {}\n", host.name, width, host.users.size(), host.free(),
-                        parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", ")));
+    for (const auto& [user, count] : users)
+      parts.push_back(fmt::format("mesh {} ({})", user.name, count));
+    text +=
+        fmt::format("  {:<{}}  {:<7}  {:<4}  {}\n", host.name, width, host.users.size(),
+                    host.free(), parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, ", ")));
   }
   return text;
 }

@@ -9,7 +9,8 @@
 
 namespace weft::actors {
 
-/// Which device of which host belongs to whom, and where the next mesh goes. Pure; one thread at a time.
+/// Which device of which host belongs to whom, and where the next mesh goes. Pure; one thread at a
+/// time.
 class Placement {
  public:
   /// Throws Error(kAlreadyExists) when a host of that name is there.
@@ -17,9 +18,10 @@ class Placement {
   /// Its devices are gone; meshes keep the ones they have elsewhere.
   void remove_host(const std::string& name);
 
-  /// Takes one free device per rank: rank by rank over the hosts in the order of the request, each host's
-  /// devices in order. All or nothing. Throws Error(kResourceExhausted) with a table of hosts when they do
-  /// not suffice, Error(kNotFound) when a host has not joined; both say what to do.
+  /// Takes one free device per rank: rank by rank over the hosts in the order of the request, each
+  /// host's devices in order. All or nothing. Throws Error(kResourceExhausted) with a table of
+  /// hosts when they do not suffice, Error(kNotFound) when a host has not joined; both say what to
+  /// do.
   std::vector<DevicePlace> take(const MeshRequest& request, const MeshKey& key);
   void give_back(const MeshKey& key);
 

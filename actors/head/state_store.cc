@@ -19,7 +19,8 @@ namespace {
 
 std::string random_id() {
   std::uint64_t words[2];
-  if (::getrandom(words, sizeof words, 0) != sizeof words) throw_error(ErrorCode::kInternal, "getrandom: {}", ::strerror(errno));
+  if (::getrandom(words, sizeof words, 0) != sizeof words)
+    throw_error(ErrorCode::kInternal, "getrandom: {}", ::strerror(errno));
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 
@@ -42,7 +43,8 @@ class StateStore::Statement {
     return *this;
   }
   Statement& bind(const std::string& value) {
-    check(::sqlite3_bind_text(statement_, ++bound_, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT));
+    check(::sqlite3_bind_text(statement_, ++bound_, value.data(), static_cast<int>(value.size()),
+                              SQLITE_TRANSIENT));
     return *this;
   }
   /// True while there is a row.
@@ -54,8 +56,10 @@ class StateStore::Statement {
   std::int64_t integer(int column) { return ::sqlite3_column_int64(statement_, column); }
   std::string text(int column) {
     const auto* bytes = reinterpret_cast<const char*>(::sqlite3_column_text(statement_, column));
-    return bytes == nullptr ? std::string()
-                            : std::string(bytes, static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column)));
+    return bytes == nullptr
+               ? std::string()
+               : std::string(bytes,
+                             static_cast<std::size_t>(::sqlite3_column_bytes(statement_, column)));
   }
 
  private:
@@ -64,15 +68,16 @@ class StateStore::Statement {
     // A disk that has no space, or refuses otherwise, may take it later.
     const int kind = result & 0xff;
     const bool refused = kind == SQLITE_FULL || kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN;
-    throw_error(refused ? ErrorCode::kUnavailable : ErrorCode::kDataLoss, "the head's state (head.db): {}",
-                ::sqlite3_errmsg(database_));
+    throw_error(refused ? ErrorCode::kUnavailable : ErrorCode::kDataLoss,
+                "the head's state (head.db): {}", ::sqlite3_errmsg(database_));
   }
   sqlite3* database_;
   sqlite3_stmt* statement_ = nullptr;
   int bound_ = 0;
 };
 
-StateStore::StateStore(const std::filesystem::path& directory, Warn warn) : path_(directory / "head.db"), warn_(std::move(warn)) {
+StateStore::StateStore(const std::filesystem::path& directory, Warn warn)
+    : path_(directory / "head.db"), warn_(std::move(warn)) {
   lock(directory);
   try {
     open();
@@ -99,12 +104,15 @@ void StateStore::lock(const std::filesystem::path& directory) {
   }
   if (why == ENOSPC || why == EDQUOT) return;  // whoever comes second finds no space, either
   if (why != 0)
-    throw_error(ErrorCode::kFailedPrecondition, "the head cannot write its state directory {}: {}; give another with --state",
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the head cannot write its state directory {}: {}; give another with --state",
                 directory.string(), ::strerror(why));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(lock_);
   throw_error(ErrorCode::kFailedPrecondition,
-              "another head runs on the state directory {}; stop it, or give another directory with --state", directory.string());
+              "another head runs on the state directory {}; stop it, or give another directory "
+              "with --state",
+              directory.string());
 }
 
 void StateStore::open() {
@@ -124,17 +132,22 @@ void StateStore::open() {
   execute("CREATE TABLE IF NOT EXISTS cluster (id TEXT NOT NULL, term INTEGER NOT NULL)");
   execute("CREATE TABLE IF NOT EXISTS mesh_epochs (mesh TEXT PRIMARY KEY, epoch INTEGER NOT NULL)");
   execute(
-      "CREATE TABLE IF NOT EXISTS events (term INTEGER NOT NULL, unix_ms INTEGER NOT NULL, text TEXT NOT "
+      "CREATE TABLE IF NOT EXISTS events (term INTEGER NOT NULL, unix_ms INTEGER NOT NULL, text "
+      "TEXT NOT "
       "NULL)");
   execute(
-      "CREATE TABLE IF NOT EXISTS incidents (term INTEGER NOT NULL, mesh TEXT NOT NULL, epoch INTEGER NOT "
+      "CREATE TABLE IF NOT EXISTS incidents (term INTEGER NOT NULL, mesh TEXT NOT NULL, epoch "
+      "INTEGER NOT "
       "NULL, text TEXT NOT NULL, "
       "PRIMARY KEY (term, mesh, epoch))");
   read();
   if (cluster_id_.empty()) cluster_id_ = random_id();
   execute("BEGIN IMMEDIATE");
   execute("DELETE FROM cluster");
-  Statement(database_.get(), "INSERT INTO cluster VALUES (?, ?)").bind(cluster_id_).bind(static_cast<std::int64_t>(term_)).step();
+  Statement(database_.get(), "INSERT INTO cluster VALUES (?, ?)")
+      .bind(cluster_id_)
+      .bind(static_cast<std::int64_t>(term_))
+      .step();
   execute("COMMIT");
   open_ = true;
 }
@@ -170,8 +183,10 @@ void StateStore::failed(const Error& error) {
     ::sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
   failing_ = true;
   if (const auto held_back = warnings_.admit(); held_back && warn_)
-    warn_(fmt::format("{}: {}; the cluster goes on, and what happens is kept in memory until there is space again",
-                      path_.string(), error.message()));
+    warn_(
+        fmt::format("{}: {}; the cluster goes on, and what happens is kept in memory until there "
+                    "is space again",
+                    path_.string(), error.message()));
 }
 
 void StateStore::save() {
@@ -186,7 +201,8 @@ void StateStore::save() {
   unwritten_epochs_.clear();
   unwritten_events_ = 0;
   for (IncidentRow& row : incidents_) row.written = true;
-  if (std::exchange(failing_, false) && warn_) warn_(fmt::format("{} is written again", path_.string()));
+  if (std::exchange(failing_, false) && warn_)
+    warn_(fmt::format("{} is written again", path_.string()));
 }
 
 void StateStore::write_rows() {
@@ -211,10 +227,12 @@ void StateStore::write_rows() {
         .bind(row.text)
         .step();
   }
-  Statement(database_.get(), "DELETE FROM events WHERE rowid <= (SELECT max(rowid) FROM events) - ?")
+  Statement(database_.get(),
+            "DELETE FROM events WHERE rowid <= (SELECT max(rowid) FROM events) - ?")
       .bind(static_cast<std::int64_t>(kEvents))
       .step();
-  Statement(database_.get(), "DELETE FROM incidents WHERE rowid <= (SELECT max(rowid) FROM incidents) - ?")
+  Statement(database_.get(),
+            "DELETE FROM incidents WHERE rowid <= (SELECT max(rowid) FROM incidents) - ?")
       .bind(static_cast<std::int64_t>(kIncidents))
       .step();
 }
@@ -234,9 +252,10 @@ void StateStore::add_event(const ClusterEvent& event) {
 }
 
 void StateStore::add_incident(const Incident& incident) {
-  const auto known = std::find_if(incidents_.begin(), incidents_.end(), [&](const IncidentRow& row) {
-    return row.mesh == incident.mesh && row.epoch == incident.epoch;
-  });
+  const auto known =
+      std::find_if(incidents_.begin(), incidents_.end(), [&](const IncidentRow& row) {
+        return row.mesh == incident.mesh && row.epoch == incident.epoch;
+      });
   if (known != incidents_.end()) {
     known->text = incident.describe();
     known->written = false;
@@ -248,7 +267,8 @@ void StateStore::add_incident(const Incident& incident) {
 }
 
 std::vector<ClusterEvent> StateStore::last_events(std::size_t count) const {
-  return {events_.end() - static_cast<std::ptrdiff_t>(std::min(count, events_.size())), events_.end()};
+  return {events_.end() - static_cast<std::ptrdiff_t>(std::min(count, events_.size())),
+          events_.end()};
 }
 
 std::vector<std::string> StateStore::incidents() const {

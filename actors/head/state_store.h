@@ -21,15 +21,16 @@ struct sqlite3;
 
 namespace weft::actors {
 
-/// What the head must not forget: the cluster's id, its term, how often each mesh was spawned, events and
-/// incidents.
+/// What the head must not forget: the cluster's id, its term, how often each mesh was spawned,
+/// events and incidents.
 ///
-/// One SQLite database in WAL mode, `head.db` in the state directory. Owned by the head; one thread at a
-/// time. Two heads on one directory: the second throws Error(kFailedPrecondition).
+/// One SQLite database in WAL mode, `head.db` in the state directory. Owned by the head; one thread
+/// at a time. Two heads on one directory: the second throws Error(kFailedPrecondition).
 ///
-/// A disk that refuses (it is full) never throws, not even at the start: answers come from memory, and what cannot be written is
-/// kept there until the next write that succeeds. A head that could not even read its file begins as a new cluster, and its file
-/// becomes that one's. Memory and file hold the last events and incidents only (kEvents, kIncidents): a head runs for months.
+/// A disk that refuses (it is full) never throws, not even at the start: answers come from memory,
+/// and what cannot be written is kept there until the next write that succeeds. A head that could
+/// not even read its file begins as a new cluster, and its file becomes that one's. Memory and file
+/// hold the last events and incidents only (kEvents, kIncidents): a head runs for months.
 class StateStore {
  public:
   static constexpr std::size_t kEvents = 10'000;

@@ -24,12 +24,14 @@ namespace {
 constexpr auto kDeviceStopGrace = std::chrono::seconds(2);
 constexpr auto kHeadHearsWithin = std::chrono::milliseconds(500);
 
-/// The address of this machine that the route to `peer` starts from: others reach us there. Sends nothing.
+/// The address of this machine that the route to `peer` starts from: others reach us there. Sends
+/// nothing.
 std::string own_host_towards(const Address& peer) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(peer.host.c_str(), std::to_string(peer.port).c_str(), &hints, &found) != 0) return "127.0.0.1";
+  if (::getaddrinfo(peer.host.c_str(), std::to_string(peer.port).c_str(), &hints, &found) != 0)
+    return "127.0.0.1";
   std::string host = "127.0.0.1";
   const int socket = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   sockaddr_storage own{};
@@ -37,7 +39,8 @@ std::string own_host_towards(const Address& peer) {
   char text[NI_MAXHOST];
   if (socket >= 0 && ::connect(socket, found->ai_addr, found->ai_addrlen) == 0 &&
       ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0)
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0)
     host = text;
   if (socket >= 0) ::close(socket);
   ::freeaddrinfo(found);
@@ -76,7 +79,8 @@ void leave(const ActorRef<Head>& head, const std::string& why) {
 
 int serve_agent(const AgentRole& role) {
   ProcessEnd end;
-  const SignalWatch signals([&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });
+  const SignalWatch signals(
+      [&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });
   check_name("the name of this host (--name)", role.name);
   std::filesystem::create_directories(role.log_directory);
   // Before the system: what the launcher reports must not come back to an actor that is gone.
@@ -90,13 +94,18 @@ int serve_agent(const AgentRole& role) {
   // A head that ends in good order says so first, by shut_down.
   std::atomic<std::uint64_t> head_id{0};
   const auto gone = [&](const ProcessRef& peer, const std::string& how) {
-    if (peer.id.value() == head_id) end.set(1, fmt::format("the head at {} {}", to_string(role.head), how));
+    if (peer.id.value() == head_id)
+      end.set(1, fmt::format("the head at {} {}", to_string(role.head), how));
   };
-  system.on_peer_suspect([gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
-  system.on_peer_lost([gone](const ProcessRef& peer, const Error& error) { gone(peer, "is gone: " + error.message()); });
+  system.on_peer_suspect(
+      [gone](const ProcessRef& peer) { gone(peer, "is gone: connection lost"); });
+  system.on_peer_lost([gone](const ProcessRef& peer, const Error& error) {
+    gone(peer, "is gone: " + error.message());
+  });
   system.on_peer_silent([&system, gone](const ProcessRef& peer, Nanoseconds silence) {
     gone(peer, describe_silence(silence, 0));
-    system.named<Agent>(system.self(), "agent").tell<&Agent::process_silent>(peer.id, std::int64_t{silence.count()});
+    system.named<Agent>(system.self(), "agent")
+        .tell<&Agent::process_silent>(peer.id, std::int64_t{silence.count()});
   });
   const Address address = system.listen({own_host_towards(role.head), 0});
   const ProcessRef head_process = system.connect(role.head, internal::kConnectWithin);
@@ -106,12 +115,15 @@ int serve_agent(const AgentRole& role) {
   events.on_death = [head](const DeathReport& report) { head.tell<&Head::process_died>(report); };
   events.on_shut_down = [&end](const std::string& reason) { end.set(0, reason); };
   system.host_made<Agent>("agent", [&](Context& context) {
-    return std::make_unique<Agent>(context, AgentConfig{role.name, address, role.log_directory, role.token}, events, launcher);
+    return std::make_unique<Agent>(
+        context, AgentConfig{role.name, address, role.log_directory, role.token}, events, launcher);
   });
-  HostOffer offer{role.name, role.devices, ::getpid(), machine_name(), instruction_set(), role.has_parent, role.log_directory};
+  HostOffer offer{role.name,         role.devices,    ::getpid(),        machine_name(),
+                  instruction_set(), role.has_parent, role.log_directory};
   const Joined joined = head.call<&Head::join>(offer).get();
-  log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}", role.name, joined.cluster.substr(0, 12),
-           joined.term, to_string(role.head), role.devices, role.devices == 1 ? "" : "s", role.log_directory);
+  log.info("host {} has joined cluster {} (term {}) at {} with {} device{}; logs in {}", role.name,
+           joined.cluster.substr(0, 12), joined.term, to_string(role.head), role.devices,
+           role.devices == 1 ? "" : "s", role.log_directory);
   const auto reason = end.wait();
   log.info("host {} ends: {}", role.name, reason.text);
   if (reason.status == 0) leave(head, reason.text);

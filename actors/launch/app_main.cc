@@ -34,8 +34,8 @@ constexpr auto kCauseWithin = std::chrono::milliseconds(500);
 /// A file that may grow no more is an error of a write, as a full disk is, and no reason to die.
 void outlive_size_limits() { ::signal(SIGXFSZ, SIG_IGN); }
 
-/// SIGINT and SIGTERM: the first asks, and says what happens; the second, or the first where nothing would be lost, ends the
-/// process at once (its children get the parent-death signal).
+/// SIGINT and SIGTERM: the first asks, and says what happens; the second, or the first where
+/// nothing would be lost, ends the process at once (its children get the parent-death signal).
 class Interruption {
  public:
   std::stop_token token() const { return source_.get_token(); }
@@ -51,7 +51,8 @@ class Interruption {
     if (!source_.request_stop()) ::_exit(kInterrupted);
     const std::lock_guard lock(mutex_);
     const bool now = then_ == IfInterrupted::kEndsAtOnce;
-    if (!doing_.empty()) say(stderr, "\n  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
+    if (!doing_.empty())
+      say(stderr, "\n  interrupted: {}{}\n", doing_, now ? "; nothing is lost, the run ends" : "");
     if (now) ::_exit(kInterrupted);
   }
 
@@ -77,7 +78,8 @@ AppRun make_run(const RoleArguments& arguments) {
   return run;
 }
 
-/// What the processes of a run need to know of the run file; what is wrong elsewhere in it is for others to say.
+/// What the processes of a run need to know of the run file; what is wrong elsewhere in it is for
+/// others to say.
 struct ProcessConfig {
   ClusterConfig cluster;
   LogLevel log_level = LogLevel::kInfo;
@@ -86,7 +88,8 @@ ProcessConfig process_config_of(const AppRun& run) {
   ProcessConfig config;
   if (run.config.empty()) return config;
   const auto document = ConfigDocument::load(run.config, run.overrides);
-  if (const auto section = document.root().find("cluster")) config.cluster = parse_cluster(*section);
+  if (const auto section = document.root().find("cluster"))
+    config.cluster = parse_cluster(*section);
   if (const auto section = document.root().find("logs")) config.log_level = parse_logs(*section);
   return config;
 }
@@ -111,8 +114,9 @@ class Mourner {
 };
 
 /// Runs `drive` against the cluster at run.head.
-int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const AppRun& run, const ProcessConfig& config,
-                  const std::string& name, std::size_t hosts, Mourner& mourner, const Secret& token) {
+int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const AppRun& run,
+                  const ProcessConfig& config, const std::string& name, std::size_t hosts,
+                  Mourner& mourner, const Secret& token) {
   SystemOptions options;
   options.name = name;
   options.token = token;
@@ -123,12 +127,16 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   ClusterOptions cluster_options;
   cluster_options.name = name;
   // Whatever library the kernels use, it must not start more threads than the run file grants.
-  cluster_options.environment = {fmt::format("OMP_NUM_THREADS={}", config.cluster.threads_per_device),
-                                 fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
-  cluster_options.on_event = [events = RunEvents(run.out)](const RunEvent& event) { events.add(event); };
+  cluster_options.environment = {
+      fmt::format("OMP_NUM_THREADS={}", config.cluster.threads_per_device),
+      fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
+  cluster_options.on_event = [events = RunEvents(run.out)](const RunEvent& event) {
+    events.add(event);
+  };
   Cluster cluster(system, Address::parse(run.head), cluster_options);
   mourner.set(&cluster);
-  const std::unique_ptr<Mourner, void (*)(Mourner*)> unset(&mourner, [](Mourner* told) { told->set(nullptr); });
+  const std::unique_ptr<Mourner, void (*)(Mourner*)> unset(
+      &mourner, [](Mourner* told) { told->set(nullptr); });
   std::vector<std::string> names;
   if (!run.config.empty())
     for (const HostSpec& host : config.cluster.hosts) names.push_back(host.name);
@@ -141,17 +149,21 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
     failure = error;
   }
   // The app may have seen a symptom before its cause was told.
-  const bool symptom = failure->code() == ErrorCode::kPeerDied || failure->code() == ErrorCode::kUnavailable ||
+  const bool symptom = failure->code() == ErrorCode::kPeerDied ||
+                       failure->code() == ErrorCode::kUnavailable ||
                        (failure->code() == ErrorCode::kCancelled && !interruption.requested());
-  if (auto cause = symptom ? cluster.failure(kCauseWithin) : std::nullopt) failure = std::move(cause);
+  if (auto cause = symptom ? cluster.failure(kCauseWithin) : std::nullopt)
+    failure = std::move(cause);
   throw std::move(*failure);
 }
 
 int by_hand_usage(const std::string& program) {
   say(stdout,
-      "usage: {0} [--head HOST:PORT [--token-file FILE]] [--workers N] [--devices N] [--out DIR] [--config FILE [--set "
+      "usage: {0} [--head HOST:PORT [--token-file FILE]] [--workers N] [--devices N] [--out DIR] "
+      "[--config FILE [--set "
       "key=value]...]\n"
-      "Without --head it starts a cluster of its own on this machine: --workers hosts (2) of --devices devices (1) each.\n",
+      "Without --head it starts a cluster of its own on this machine: --workers hosts (2) of "
+      "--devices devices (1) each.\n",
       program);
   return 0;
 }
@@ -163,7 +175,9 @@ int exit_status_of(const Error& error, bool interrupted) {
   return error.code() == ErrorCode::kInvalidConfig ? 2 : 1;
 }
 
-AppMain::AppMain(int argc, char** argv) : arguments_(argv + 1, argv + argc) { open_standard_descriptors(); }
+AppMain::AppMain(int argc, char** argv) : arguments_(argv + 1, argv + argc) {
+  open_standard_descriptors();
+}
 
 int AppMain::run(const Drive& drive) {
   try {
@@ -171,7 +185,8 @@ int AppMain::run(const Drive& drive) {
   } catch (...) {
     // Before a role has begun: a mistake in the arguments is a wrong usage.
     const Error error = current_error();
-    const bool usage = error.code() == ErrorCode::kInvalidConfig || error.code() == ErrorCode::kInvalidArgument;
+    const bool usage =
+        error.code() == ErrorCode::kInvalidConfig || error.code() == ErrorCode::kInvalidArgument;
     // Lines about a file begin with their place.
     const bool placed = error.code() == ErrorCode::kInvalidConfig;
     const std::string who = placed ? "" : own_name() + ": ";
@@ -196,7 +211,8 @@ int AppMain::serve(const Drive& drive) {
     throw_error(ErrorCode::kInvalidArgument, "this app has no plan to show");
   }
   if (role == "driver") return serve_driver(drive, arguments);
-  throw_error(ErrorCode::kInvalidArgument, "--weft-role={}: expected driver, device, check, plan, head or agent", *role);
+  throw_error(ErrorCode::kInvalidArgument,
+              "--weft-role={}: expected driver, device, check, plan, head or agent", *role);
 }
 
 int AppMain::serve_check(const AppRun& run) {
@@ -214,21 +230,25 @@ int AppMain::serve_driver(const Drive& drive, const RoleArguments& arguments) {
   Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
-  run.doing = [&interruption](const std::string& text, IfInterrupted then) { interruption.doing(text, then); };
+  run.doing = [&interruption](const std::string& text, IfInterrupted then) {
+    interruption.doing(text, then);
+  };
   const Secret token = inherited_token(arguments);
   std::filesystem::create_directories(run.out / "logs");
   std::optional<Error> failure;
   try {
     const ProcessConfig config = process_config_of(run);
     Mourner nobody;  // the parent of head and agents is elsewhere
-    const int status = drive_cluster(drive, interruption, run, config, arguments.get_or("name", "driver"),
-                                     config.cluster.hosts.size(), nobody, token);
+    const int status =
+        drive_cluster(drive, interruption, run, config, arguments.get_or("name", "driver"),
+                      config.cluster.hosts.size(), nobody, token);
     return status == 0 && interruption.requested() ? kInterrupted : status;
   } catch (...) {
     failure = current_error();
   }
   const int status = exit_status_of(*failure, interruption.requested());
-  if (status != kInterrupted) leave_last_words(arguments.get_or("last-words", ""), failure->message());
+  if (status != kInterrupted)
+    leave_last_words(arguments.get_or("last-words", ""), failure->message());
   return status;
 }
 
@@ -237,11 +257,14 @@ int AppMain::serve_by_hand(const Drive& drive) {
   const std::string program = own_name();
   const RoleArguments arguments(arguments_, {"json", "help"});
   if (arguments.has("help")) return by_hand_usage(program);
-  arguments.check_known({"head", "token-file", "workers", "devices", "out", "config", "set", "json", "help"});
+  arguments.check_known(
+      {"head", "token-file", "workers", "devices", "out", "config", "set", "json", "help"});
   Interruption interruption;
   AppRun run = make_run(arguments);
   run.stop = interruption.token();
-  run.doing = [&interruption](const std::string& text, IfInterrupted then) { interruption.doing(text, then); };
+  run.doing = [&interruption](const std::string& text, IfInterrupted then) {
+    interruption.doing(text, then);
+  };
   if (run.out.empty()) run.out = std::filesystem::path("runs") / program;
   std::filesystem::create_directories(run.out / "logs");
   const ProcessConfig config = process_config_of(run);
@@ -249,8 +272,10 @@ int AppMain::serve_by_hand(const Drive& drive) {
   if (run.config.empty()) {
     hosts.clear();
     const std::uint64_t workers = arguments.has("workers") ? arguments.number("workers") : 2;
-    const auto devices = static_cast<std::uint32_t>(arguments.has("devices") ? arguments.number("devices") : 1);
-    for (std::uint64_t i = 0; i < workers; ++i) hosts.push_back({fmt::format("worker{}", i), devices});
+    const auto devices =
+        static_cast<std::uint32_t>(arguments.has("devices") ? arguments.number("devices") : 1);
+    for (std::uint64_t i = 0; i < workers; ++i)
+      hosts.push_back({fmt::format("worker{}", i), devices});
   }
   std::optional<Error> failure;
   int status = 0;
@@ -258,16 +283,19 @@ int AppMain::serve_by_hand(const Drive& drive) {
   std::optional<ForkLauncher> launcher;
   try {
     std::size_t expected = 1;
-    const Secret token = run.head.empty()
-                             ? Secret::random()
-                             : find_token(Address::parse(run.head), arguments.get_or("token-file", ""), internal::kConnectWithin);
+    const Secret token =
+        run.head.empty() ? Secret::random()
+                         : find_token(Address::parse(run.head), arguments.get_or("token-file", ""),
+                                      internal::kConnectWithin);
     if (run.head.empty()) {
       adopt_orphans();
       launcher.emplace();
-      const LocalCluster local(
-          *launcher,
-          {own_executable(), hosts, run.out, token,
-           [&mourner](const std::string& who, const ExitEvidence& evidence) { mourner.tell(who, evidence); }, config.log_level});
+      const LocalCluster local(*launcher,
+                               {own_executable(), hosts, run.out, token,
+                                [&mourner](const std::string& who, const ExitEvidence& evidence) {
+                                  mourner.tell(who, evidence);
+                                },
+                                config.log_level});
       run.head = to_string(local.head());
       expected = hosts.size();
     }
@@ -280,7 +308,8 @@ int AppMain::serve_by_hand(const Drive& drive) {
     end_orphans(internal::kStopGrace);
   }
   if (!failure) return status == 0 && interruption.requested() ? kInterrupted : status;
-  say(stderr, "{}\n", fitted_to(STDERR_FILENO, fmt::format("{} failed: {}", program, failure->message())));
+  say(stderr, "{}\n",
+      fitted_to(STDERR_FILENO, fmt::format("{} failed: {}", program, failure->message())));
   RunEvents(run.out).add({"failed", failure->message()});
   return exit_status_of(*failure, interruption.requested());
 }

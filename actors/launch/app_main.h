@@ -21,7 +21,8 @@ enum class IfInterrupted {
 
 /// What the person or `weft` has asked of the app.
 struct AppRun {
-  std::filesystem::path config;        ///< the run file; empty when the app was started by hand without one
+  /// the run file; empty when the app was started by hand without one
+  std::filesystem::path config;
   std::vector<std::string> overrides;  ///< the values of --set
   std::filesystem::path out;           ///< where results go; it exists, and so does out/logs
   bool json = false;
@@ -29,7 +30,8 @@ struct AppRun {
   std::string programs;  ///< of a plan: the device whose program to print, kAllPrograms, or nothing
   std::string head;      ///< "HOST:PORT"; of a driver
   std::stop_token stop;  ///< SIGINT or SIGTERM: finish the step, save, return 130
-  /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May be empty.
+  /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May
+  /// be empty.
   std::function<void(const std::string& text, IfInterrupted then)> doing = {};
 
   static constexpr const char* kAllPrograms = "all";
@@ -47,9 +49,10 @@ struct AppRun {
 ///     });
 ///   }
 ///
-/// Roles: driver, check, plan, device (see actors/README.md), head and agent of a local cluster. Without a role the app was
-/// started by hand: it drives a cluster of its own on this machine (--workers N, --devices N), or one that runs (--head
-/// HOST:PORT). Exit statuses: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
+/// Roles: driver, check, plan, device (see actors/README.md), head and agent of a local cluster.
+/// Without a role the app was started by hand: it drives a cluster of its own on this machine
+/// (--workers N, --devices N), or one that runs (--head HOST:PORT). Exit statuses: 0 done, 1
+/// failed, 2 wrong usage or configuration, 130 interrupted.
 class AppMain final {
  public:
   using Drive = std::function<int(Cluster&, const AppRun&)>;

@@ -32,15 +32,18 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
       options_(std::move(options)),
       head_address_(head),
       ear_(std::make_shared<Ear>()),
-      binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string() : options_.binary),
+      binary_(options_.binary.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
+                                      : options_.binary),
       binary_sha256_(own_binary_sha256()) {
   const auto head_gone = [ear = ear_](const ProcessRef& peer, const std::string& how) {
     std::lock_guard lock(ear->mutex);
     if (ear->cluster != nullptr) ear->cluster->peer_gone(peer, how);
   };
-  system_.on_peer_suspect([head_gone](const ProcessRef& peer) { head_gone(peer, "is gone: connection lost"); });
-  system_.on_peer_lost(
-      [head_gone](const ProcessRef& peer, const Error& error) { head_gone(peer, "is gone: " + error.message()); });
+  system_.on_peer_suspect(
+      [head_gone](const ProcessRef& peer) { head_gone(peer, "is gone: connection lost"); });
+  system_.on_peer_lost([head_gone](const ProcessRef& peer, const Error& error) {
+    head_gone(peer, "is gone: " + error.message());
+  });
   system_.on_peer_silent([ear = ear_](const ProcessRef& peer, Nanoseconds silence) {
     std::lock_guard lock(ear->mutex);
     if (ear->cluster != nullptr) ear->cluster->peer_silent(peer, silence);
@@ -48,16 +51,19 @@ Cluster::Cluster(System& system, const Address& head, ClusterOptions options)
   head_process_ = system_.connect(head, internal::kConnectWithin);
   watcher_ = system_.host_made<ClusterWatcher>("watcher", [this](Context& context) {
     return std::make_unique<ClusterWatcher>(
-        context, ClusterWatcher::Events{[this](const MeshFailure& failure) { mesh_failed(failure); },
-                                        [this](const std::string& reason) {
-                                          lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
-                                        }});
+        context, ClusterWatcher::Events{
+                     [this](const MeshFailure& failure) { mesh_failed(failure); },
+                     [this](const std::string& reason) {
+                       lost(Error(ErrorCode::kCancelled, "the cluster was stopped: " + reason));
+                     }});
   });
   {
     std::lock_guard lock(ear_->mutex);
     ear_->cluster = this;
   }
-  system_.named<Head>(head_process_, "head").call<&Head::own>(OwnerOffer{options_.name, ::getpid()}).get();
+  system_.named<Head>(head_process_, "head")
+      .call<&Head::own>(OwnerOffer{options_.name, ::getpid()})
+      .get();
 }
 
 Cluster::~Cluster() {
@@ -75,8 +81,9 @@ Cluster::~Cluster() {
 
 void Cluster::peer_gone(const ProcessRef& peer, const std::string& how) {
   if (peer.id == head_process_.id)
-    return lost(Error(ErrorCode::kPeerDied,
-                      fmt::format("the head at {} {}; a cluster ends with its head", to_string(head_address_), how)));
+    return lost(
+        Error(ErrorCode::kPeerDied, fmt::format("the head at {} {}; a cluster ends with its head",
+                                                to_string(head_address_), how)));
   std::lock_guard lock(mutex_);
   unexplained_ = unexplained_ || is_device(peer.id);
 }
@@ -118,9 +125,12 @@ void Cluster::report_silent(ProcessId process, Nanoseconds silence) {
   if (report) system_.named<Head>(head_process_, "head").tell<&Head::process_died>(*report);
 }
 
-ClusterStatus Cluster::status() { return system_.named<Head>(head_process_, "head").call<&Head::status>().get(); }
+ClusterStatus Cluster::status() {
+  return system_.named<Head>(head_process_, "head").call<&Head::status>().get();
+}
 
-void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least, Nanoseconds within) {
+void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least,
+                             Nanoseconds within) {
   const SteadyClock clock;
   const TimePoint give_up = clock.now() + within;
   while (true) {
@@ -132,17 +142,22 @@ void Cluster::wait_for_hosts(const std::vector<std::string>& names, std::size_t 
     if (missing.empty() && joined.size() >= at_least) return;
     if (const auto error = failure()) throw *error;
     if (clock.now() > give_up) {
-      const std::string who = missing.empty() ? fmt::format("only {} of {} hosts have joined", joined.size(), at_least)
-                                              : fmt::format("these hosts have not joined: {}", fmt::join(missing, ", "));
-      throw_error(ErrorCode::kDeadlineExceeded, "{} (joined: {}). Start each with: weft join {} --name NAME --devices N", who,
-                  joined.empty() ? "none" : fmt::format("{}", fmt::join(joined, ", ")), to_string(head_address_));
+      const std::string who =
+          missing.empty()
+              ? fmt::format("only {} of {} hosts have joined", joined.size(), at_least)
+              : fmt::format("these hosts have not joined: {}", fmt::join(missing, ", "));
+      throw_error(ErrorCode::kDeadlineExceeded,
+                  "{} (joined: {}). Start each with: weft join {} --name NAME --devices N", who,
+                  joined.empty() ? "none" : fmt::format("{}", fmt::join(joined, ", ")),
+                  to_string(head_address_));
     }
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, internal::kAskHeadEvery, [&] { return first_failure_.has_value(); });
   }
 }
 
-Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape, const OnHosts& where) {
+Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& shape,
+                                   const OnHosts& where) {
   {
     std::lock_guard lock(mutex_);
     // An owner that goes on after the death of one mesh may have another.
@@ -150,8 +165,12 @@ Cluster::Acquired Cluster::acquire(const std::string& name, const MeshShape& sha
     if (first_failure_ && !goes_on) throw *first_failure_;
   }
   MeshRequest request{name, shape, where.hosts, binary_, binary_sha256_, options_.environment};
-  request.environment.insert(request.environment.end(), where.environment.begin(), where.environment.end());
-  const MeshProcesses started = system_.named<Head>(head_process_, "head").within(kSpawnWithin).call<&Head::spawn>(request).get();
+  request.environment.insert(request.environment.end(), where.environment.begin(),
+                             where.environment.end());
+  const MeshProcesses started = system_.named<Head>(head_process_, "head")
+                                    .within(kSpawnWithin)
+                                    .call<&Head::spawn>(request)
+                                    .get();
   Acquired acquired{started.key, {}};
   std::lock_guard lock(mutex_);
   for (const DeviceProcess& process : started.processes) {
@@ -165,11 +184,15 @@ void Cluster::release(const MeshKey& key) {
   {
     std::unique_lock lock(mutex_);
     // Of a mesh that is released nobody will say why its device is gone.
-    if (unexplained_) changed_.wait_for(lock, kExplainedWithin, [&] { return first_failure_.has_value(); });
+    if (unexplained_)
+      changed_.wait_for(lock, kExplainedWithin, [&] { return first_failure_.has_value(); });
     if (meshes_.erase(key) == 0 || lost_) return;
   }
   try {
-    system_.named<Head>(head_process_, "head").within(kReleaseWithin).call<&Head::release>(key).get();
+    system_.named<Head>(head_process_, "head")
+        .within(kReleaseWithin)
+        .call<&Head::release>(key)
+        .get();
   } catch (const Error&) {
     // The head is gone; its agents end everything themselves.
   }
@@ -183,7 +206,8 @@ std::string Cluster::whereabouts(const MeshKey& mesh, std::uint32_t rank) const 
   return fmt::format("{} device {} (pid {})", device.place.host, device.place.device, device.pid);
 }
 
-void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank, const std::string& text) const {
+void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank,
+                     const std::string& text) const {
   system_.options().log.warning("{}", text);
   RunEvent event{kind, text, "", mesh.name, rank};
   {
@@ -198,7 +222,8 @@ void Cluster::report(const std::string& kind, const MeshKey& mesh, std::uint32_t
 }
 
 void Cluster::describe(const MeshKey& mesh, std::vector<std::string> devices) {
-  system_.named<Head>(head_process_, "head").tell<&Head::describe>(MeshDevices{mesh, std::move(devices)});
+  system_.named<Head>(head_process_, "head")
+      .tell<&Head::describe>(MeshDevices{mesh, std::move(devices)});
 }
 
 void Cluster::report_progress(const RunProgress& progress) {
@@ -214,8 +239,9 @@ void Cluster::report_host_death(const std::string& host, const ExitEvidence& evi
 }
 
 void Cluster::report_head_death(const ExitEvidence& evidence) {
-  lost(Error(ErrorCode::kPeerDied, fmt::format("the head at {} (pid {}) {}{}", to_string(head_address_), evidence.pid,
-                                               evidence.verdict(), evidence.log_note())));
+  lost(Error(ErrorCode::kPeerDied,
+             fmt::format("the head at {} (pid {}) {}{}", to_string(head_address_), evidence.pid,
+                         evidence.verdict(), evidence.log_note())));
 }
 
 std::optional<Error> Cluster::failure(Nanoseconds within) const {
@@ -247,7 +273,8 @@ void Cluster::mesh_failed(const MeshFailure& failure) {
     changed_.notify_all();
   }
   if (options_.on_event) options_.on_event(RunEvent::of(failure.incident));
-  fail_meshes(error, options_.failure_scope == ClusterOptions::FailureScope::kOneMesh ? &failure : nullptr);
+  fail_meshes(
+      error, options_.failure_scope == ClusterOptions::FailureScope::kOneMesh ? &failure : nullptr);
 }
 
 void Cluster::lost(const Error& error) {

@@ -14,22 +14,26 @@
 #include "actors/head/cluster_messages.h"
 #include "actors/head/cluster_watcher.h"
 #include "actors/launch/run_events.h"
-#include "actors/system/system.h"
 #include "actors/net/address.h"
+#include "actors/system/system.h"
 
 namespace weft::actors {
 
-/// Where a mesh goes: its ranks fill the devices of these hosts in this order. No hosts: all, in the order of joining.
+/// Where a mesh goes: its ranks fill the devices of these hosts in this order. No hosts: all, in
+/// the order of joining.
 struct OnHosts {
   std::vector<std::string> hosts;
-  std::vector<std::string> environment = {};  ///< "KEY=VALUE" for the device processes, besides the cluster's own
+  /// "KEY=VALUE" for the device processes, besides the cluster's own
+  std::vector<std::string> environment = {};
 };
 
 struct ClusterOptions {
   std::string name = "driver";  ///< in the head's list of owners
-  std::string binary;           ///< executable of the device processes, as a path on the hosts; empty: this process's own
+  /// executable of the device processes, as a path on the hosts; empty: this process's own
+  std::string binary;
   std::vector<std::string> environment;  ///< "KEY=VALUE" for all device processes
-  /// What one dead process takes with it: every mesh of this owner (a training step couples them all), or its own mesh.
+  /// What one dead process takes with it: every mesh of this owner (a training step couples them
+  /// all), or its own mesh.
   enum class FailureScope { kAllMeshes, kOneMesh } failure_scope = FailureScope::kAllMeshes;
   /// A mesh has failed, or what report() says; on the thread that learns of it. May be empty.
   std::function<void(const RunEvent&)> on_event = {};
@@ -37,11 +41,12 @@ struct ClusterOptions {
   std::function<void(const Error&)> on_lost = {};
 };
 
-/// A cluster as its user sees it: a connection to the head, through which meshes of actors are spawned on device processes.
+/// A cluster as its user sees it: a connection to the head, through which meshes of actors are
+/// spawned on device processes.
 ///
-/// Owned by the driver, made after the System it uses (which has not connected yet; one Cluster per System) and destroyed before
-/// it. Meshes end with it. Any thread. A process that dies fails every call that waits for it, with the incident as error: see
-/// reference in actors/README.md.
+/// Owned by the driver, made after the System it uses (which has not connected yet; one Cluster per
+/// System) and destroyed before it. Meshes end with it. Any thread. A process that dies fails every
+/// call that waits for it, with the incident as error: see reference in actors/README.md.
 class Cluster final {
  public:
   /// Throws Error(kUnavailable) when there is no head at that address.
@@ -53,18 +58,23 @@ class Cluster final {
   System& system() { return system_; }
   ClusterStatus status();
 
-  /// Waits until hosts of these names have joined (none named: until `at_least` have). Throws Error(kDeadlineExceeded) naming the
-  /// missing.
-  void wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least, Nanoseconds within);
+  /// Waits until hosts of these names have joined (none named: until `at_least` have). Throws
+  /// Error(kDeadlineExceeded) naming the missing.
+  void wait_for_hosts(const std::vector<std::string>& names, std::size_t at_least,
+                      Nanoseconds within);
 
-  /// Starts one device process per rank, and an actor T in each, constructed with (Context&, args...).
-  ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}}, OnHosts{{"worker0"}}, config);
-  /// The actors and their processes end when the ActorMesh is destroyed. Throws what Head::spawn throws.
+  /// Starts one device process per rank, and an actor T in each, constructed with (Context&,
+  ///   args...). auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
+  ///   OnHosts{{"worker0"}}, config);
+  /// The actors and their processes end when the ActorMesh is destroyed. Throws what Head::spawn
+  /// throws.
   template <typename T, typename... Args>
-  ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const OnHosts& where, Args&&... args) {
+  ActorMesh<T> spawn(const std::string& name, const MeshShape& shape, const OnHosts& where,
+                     Args&&... args) {
     const Acquired acquired = acquire(name, shape, where);
     return guarded(acquired.key, [&] {
-      ActorMesh<T> mesh = system_.spawn_mesh<T>(name, shape, acquired.processes, std::forward<Args>(args)...);
+      ActorMesh<T> mesh =
+          system_.spawn_mesh<T>(name, shape, acquired.processes, std::forward<Args>(args)...);
       mesh.on_stopped([this, key = acquired.key] { release(key); });
       return mesh;
     });
@@ -72,21 +82,26 @@ class Cluster final {
 
   /// "worker1 device 0 (pid 4121)".
   std::string whereabouts(const MeshKey& mesh, std::uint32_t rank) const;
-  /// Tells the operator what the owner of a mesh has seen of a device: a warning in the log, and ClusterOptions::on_event.
-  void report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank, const std::string& text) const;
+  /// Tells the operator what the owner of a mesh has seen of a device: a warning in the log, and
+  /// ClusterOptions::on_event.
+  void report(const std::string& kind, const MeshKey& mesh, std::uint32_t rank,
+              const std::string& text) const;
 
   /// For `weft status`: what the devices of a mesh are, by rank.
   void describe(const MeshKey& mesh, std::vector<std::string> devices);
 
-  /// For `weft status`: how far this program is. Nobody waits for it; call it once a second at most.
+  /// For `weft status`: how far this program is. Nobody waits for it; call it once a second at
+  /// most.
   void report_progress(const RunProgress& progress);
 
-  /// What the parent of an agent, or of the head, knows about its end; better than a lost connection.
+  /// What the parent of an agent, or of the head, knows about its end; better than a lost
+  /// connection.
   void report_host_death(const std::string& host, const ExitEvidence& evidence);
   void report_head_death(const ExitEvidence& evidence);
 
-  /// The first thing that went wrong, if anything has, or does so within a time: a symptom may be seen before its cause is told.
-  /// With a time, waits longer where a device process is silent or gone and its agent, which knows more, has not told why.
+  /// The first thing that went wrong, if anything has, or does so within a time: a symptom may be
+  /// seen before its cause is told. With a time, waits longer where a device process is silent or
+  /// gone and its agent, which knows more, has not told why.
   std::optional<Error> failure(Nanoseconds within = Nanoseconds::zero()) const;
 
  private:
@@ -118,7 +133,8 @@ class Cluster final {
     rethrow(key, *error);
   }
 
-  /// What callbacks of the system hold, as they cannot be taken back: `cluster` is null after its end.
+  /// What callbacks of the system hold, as they cannot be taken back: `cluster` is null after its
+  /// end.
   struct Ear {
     std::mutex mutex;
     Cluster* cluster = nullptr;  // guarded by mutex
@@ -139,7 +155,8 @@ class Cluster final {
   std::map<MeshKey, Error> failed_;                       // guarded by mutex_
   std::optional<Error> first_failure_;                    // guarded by mutex_
   bool lost_ = false;                                     // guarded by mutex_
-  bool unexplained_ = false;  // guarded by mutex_: a device process is silent or gone, and no incident has said why
+  // guarded by mutex_: a device process is silent or gone, and no incident has said why
+  bool unexplained_ = false;
 };
 
 /// SHA-256 of this process's executable.

@@ -16,7 +16,8 @@ std::vector<std::string> executables_in(const std::filesystem::path& directory) 
   std::vector<std::string> names;
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(directory, failed))
-    if (entry.is_regular_file() && ::access(entry.path().c_str(), X_OK) == 0) names.push_back(entry.path().filename().string());
+    if (entry.is_regular_file() && ::access(entry.path().c_str(), X_OK) == 0)
+      names.push_back(entry.path().filename().string());
   return names;
 }
 
@@ -26,7 +27,8 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
   const std::filesystem::path path = own ? node.as_path() : directory / app;
   if (std::filesystem::is_regular_file(path) && ::access(path.c_str(), X_OK) == 0)
     return std::filesystem::absolute(path).lexically_normal();
-  node.fail(fmt::format("app: there is no executable {}{}{}", path.string(), own ? "" : " beside weft",
+  node.fail(fmt::format("app: there is no executable {}{}{}", path.string(),
+                        own ? "" : " beside weft",
                         own ? "" : did_you_mean(app, executables_in(directory))));
 }
 
@@ -34,12 +36,14 @@ std::filesystem::path find_app(const ConfigNode& node, const std::filesystem::pa
 
 ClusterConfig parse_cluster(const ConfigNode& section) {
   ClusterConfig config;
-  section.read_enum("launcher", config.launcher,
-                    EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}});
-  section.read("threads_per_device", config.threads_per_device, {.min = 1, .max = 1024});
   section.read_enum(
-      "device", config.device,
-      EnumNames<DeviceChoice>{{"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}, {"auto", DeviceChoice::kAuto}});
+      "launcher", config.launcher,
+      EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}});
+  section.read("threads_per_device", config.threads_per_device, {.min = 1, .max = 1024});
+  section.read_enum("device", config.device,
+                    EnumNames<DeviceChoice>{{"cpu", DeviceChoice::kCpu},
+                                            {"cuda", DeviceChoice::kCuda},
+                                            {"auto", DeviceChoice::kAuto}});
   section.read("share_gpu", config.share_gpu);
   section.read("deterministic", config.deterministic);
   section.read("no_progress", config.no_progress, {.min = std::chrono::milliseconds(100)});
@@ -47,7 +51,8 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
   if (!config.deterministic && config.device == DeviceChoice::kCpu) {
     section.at("deterministic")
         .note(
-            "cluster.deterministic: false lets GPUs add up in any order; with `device: cpu` there is nothing to gain: leave it "
+            "cluster.deterministic: false lets GPUs add up in any order; with `device: cpu` there "
+            "is nothing to gain: leave it "
             "out");
   }
   if (const auto hosts = section.find("hosts")) {
@@ -58,11 +63,15 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
       item.require("name", host.name);
       item.read("devices", host.devices, {.min = 1, .max = 1024});
       if (double rate = 0; item.read_rate("link", rate)) host.link = rate;
-      if (!host.name.empty() && !is_name(host.name)) item.at("name").note(name_problem(item.at("name").path(), host.name));
-      if (!names.insert(host.name).second) item.at("name").note(fmt::format("host '{}' is listed twice", host.name));
+      if (!host.name.empty() && !is_name(host.name))
+        item.at("name").note(name_problem(item.at("name").path(), host.name));
+      if (!names.insert(host.name).second)
+        item.at("name").note(fmt::format("host '{}' is listed twice", host.name));
       config.hosts.push_back(std::move(host));
     }
-    if (config.hosts.empty()) hosts->note("cluster.hosts: at least one host is needed, such as {name: worker0, devices: 1}");
+    if (config.hosts.empty())
+      hosts->note(
+          "cluster.hosts: at least one host is needed, such as {name: worker0, devices: 1}");
   }
   section.finish();
   return config;
@@ -71,7 +80,8 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
 LogLevel parse_logs(const ConfigNode& section) {
   LogLevel level = LogLevel::kInfo;
   EnumNames<LogLevel> names;
-  for (const LogLevel each : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
+  for (const LogLevel each :
+       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
     names.emplace_back(to_string(each), each);
   section.read_enum("level", level, names);
   section.finish();
@@ -106,6 +116,8 @@ RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem
   return header;
 }
 
-std::filesystem::path program_directory() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
+std::filesystem::path program_directory() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
 
 }  // namespace weft::actors

@@ -38,9 +38,10 @@ struct ClusterConfig {
   std::vector<HostSpec> hosts = {{"worker0", 1}};
   std::uint32_t threads_per_device = 1;
   DeviceChoice device = DeviceChoice::kCpu;
-  bool share_gpu = false;  ///< whether several devices may compute on one GPU: slower than one, and without NCCL between them
-  /// Whether GPUs give equal results for equal inputs; without it, backward attention in bf16 is faster, and so are sums between
-  /// GPUs, which the library then adds up in its own order.
+  /// whether several devices may compute on one GPU: slower than one, and without NCCL between them
+  bool share_gpu = false;
+  /// Whether GPUs give equal results for equal inputs; without it, backward attention in bf16 is
+  /// faster, and so are sums between GPUs, which the library then adds up in its own order.
   bool deterministic = true;
   /// A run in which nothing moves anywhere for so long is told of, again and again.
   Nanoseconds no_progress = std::chrono::seconds(60);
@@ -51,8 +52,8 @@ struct ClusterConfig {
 /// Throws Error(kInvalidConfig) with all problems of the section.
 ClusterConfig parse_cluster(const ConfigNode& section);
 
-/// The `logs:` section of a run file: {level: debug | info | warning | error}, of every process of the run. Throws
-/// Error(kInvalidConfig).
+/// The `logs:` section of a run file: {level: debug | info | warning | error}, of every process of
+/// the run. Throws Error(kInvalidConfig).
 LogLevel parse_logs(const ConfigNode& section);
 
 /// What `weft` itself reads of a run file: the rest belongs to the app.
@@ -63,10 +64,11 @@ struct RunHeader {
   LogLevel log_level = LogLevel::kInfo;
 };
 
-/// Reads `name`, `app`, `cluster` and `logs`. `app: gpt` is an executable in `program_directory`; one with a slash is a path
-/// (ConfigNode::as_path). Throws Error(kInvalidConfig), also when there is no such executable. Keys that it does not know are
-/// left to others.
-RunHeader parse_run_header(const ConfigDocument& document, const std::filesystem::path& program_directory);
+/// Reads `name`, `app`, `cluster` and `logs`. `app: gpt` is an executable in `program_directory`;
+/// one with a slash is a path (ConfigNode::as_path). Throws Error(kInvalidConfig), also when there
+/// is no such executable. Keys that it does not know are left to others.
+RunHeader parse_run_header(const ConfigDocument& document,
+                           const std::filesystem::path& program_directory);
 
 /// Folder of this process's executable.
 std::filesystem::path program_directory();

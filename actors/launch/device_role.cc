@@ -16,15 +16,17 @@
 namespace weft::actors {
 namespace {
 
-/// A device process ends when its agent is silent for so long: before the head counts the host as gone, after kSilenceLimit, and
-/// gives its devices to others. Two beats earlier, as either side may have heard of the agent a beat later.
+/// A device process ends when its agent is silent for so long: before the head counts the host as
+/// gone, after kSilenceLimit, and gives its devices to others. Two beats earlier, as either side
+/// may have heard of the agent a beat later.
 constexpr Nanoseconds kDeviceLease = kSilenceLimit - std::chrono::seconds(2);
 
 }  // namespace
 
 int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide) {
   ProcessEnd end;
-  const SignalWatch signals([&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });
+  const SignalWatch signals(
+      [&end](const ReceivedSignal& signal) { end.set(0, "stopped by " + signal.describe()); });
   const Address agent_address = Address::parse(arguments.get("agent"));
   const std::string& label = arguments.get("label");
   SystemOptions options;
@@ -33,21 +35,25 @@ int serve_device(const RoleArguments& arguments, const std::function<void(System
   const char* level = std::getenv(kLogLevelVariable);
   const Log log = Log::standard_output(level == nullptr ? LogLevel::kInfo : parse_log_level(level));
   options.log = log;
-  options.binary_hash = arguments.get_or("sha256", "");  // of this very file, as the agent has just checked
+  // of this very file, as the agent has just checked
+  options.binary_hash = arguments.get_or("sha256", "");
   options.binary_name = std::filesystem::read_symlink("/proc/self/exe").filename().string();
   options.dead_after = kDeviceLease;
   System system(options);
   provide(system);
-  // The parent-death signal usually comes first. Whatever the handlers are doing, nobody waits for them any more.
+  // The parent-death signal usually comes first. Whatever the handlers are doing, nobody waits for
+  // them any more.
   std::atomic<std::uint64_t> agent_id{0};
-  const auto end_without = [&agent_id, &label, &log](const ProcessRef& peer, const std::string& how) {
+  const auto end_without = [&agent_id, &label, &log](const ProcessRef& peer,
+                                                     const std::string& how) {
     if (peer.id.value() != agent_id) return;
     log.error("{}: the agent {}, so this process ends", label, how);
     ::_exit(1);
   };
   system.on_peer_suspect([end_without](const ProcessRef& peer) { end_without(peer, "is gone"); });
-  system.on_peer_silent(
-      [end_without](const ProcessRef& peer, Nanoseconds silence) { end_without(peer, describe_silence(silence, 0)); });
+  system.on_peer_silent([end_without](const ProcessRef& peer, Nanoseconds silence) {
+    end_without(peer, describe_silence(silence, 0));
+  });
   system.listen({agent_address.host, 0});
   const ProcessRef agent_process = system.connect(agent_address, internal::kConnectWithin);
   agent_id = agent_process.id.value();

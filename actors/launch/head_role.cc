@@ -20,7 +20,8 @@ namespace {
 /// How long the head waits after a bare end of file for the better evidence of a parent.
 constexpr auto kEofGrace = std::chrono::milliseconds(25);
 
-/// Who started the head gives the token to its children itself: without the file, other commands alone find no token.
+/// Who started the head gives the token to its children itself: without the file, other commands
+/// alone find no token.
 Secret token_of(const HeadRole& role, const Log& log) {
   if (role.token.empty()) return load_or_make_token(role.state_directory);
   try {
@@ -43,7 +44,8 @@ int serve_head(const HeadRole& role) {
   // A limit on the size of files is an error of a write, as a full disk is: the head outlives both.
   ::signal(SIGXFSZ, SIG_IGN);
   ProcessEnd end;
-  // The first signal stops the cluster in good order, so that owners and hosts hear why; the second ends the process.
+  // The first signal stops the cluster in good order, so that owners and hosts hear why; the second
+  // ends the process.
   std::atomic<System*> running = nullptr;
   std::atomic<bool> asked = false;
   const SignalWatch signals([&](const ReceivedSignal& signal) {
@@ -63,7 +65,8 @@ int serve_head(const HeadRole& role) {
     system.named<Head>(system.self(), "head").tell<&Head::peer_lost>(peer.id);
   });
   system.on_peer_silent([&system](const ProcessRef& peer, Nanoseconds silence) {
-    system.named<Head>(system.self(), "head").tell<&Head::peer_silent>(peer.id, std::int64_t{silence.count()});
+    system.named<Head>(system.self(), "head")
+        .tell<&Head::peer_silent>(peer.id, std::int64_t{silence.count()});
   });
   const Address address = system.listen(role.listen);
   const HeadEvents events{[log](const ClusterEvent& event) { log.info("{}", event.text); },

@@ -16,7 +16,9 @@
 namespace weft::actors {
 
 LastWords::LastWords() : fd_(::memfd_create("last words", MFD_CLOEXEC)) {
-  if (fd_ < 0) throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}", std::strerror(errno));
+  if (fd_ < 0)
+    throw_error(ErrorCode::kResourceExhausted, "cannot make a file in memory: {}",
+                std::strerror(errno));
 }
 
 LastWords::~LastWords() { ::close(fd_); }
@@ -38,7 +40,8 @@ std::string LastWords::read() const {
 
 void leave_last_words(const std::string& path, const std::string& text) {
   const int fd = path.empty() ? -1 : ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-  const bool left = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool left =
+      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (fd >= 0) ::close(fd);
   if (!left) say(stderr, "{}\n", text);
 }

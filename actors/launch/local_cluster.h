@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "actors/launch/cluster_config.h"
+#include "actors/net/address.h"
 #include "actors/supervision/process_launcher.h"
 #include "core/base/secret.h"
 #include "core/log/log.h"
-#include "actors/net/address.h"
 
 namespace weft::actors {
 
-/// A head and its agents as processes of this machine, started by this process: what `launcher: local` means.
+/// A head and its agents as processes of this machine, started by this process: what `launcher:
+/// local` means.
 ///
-/// Owned by `weft run`, or by an app that was started by itself. They end when the launcher is destroyed, or with this process.
+/// Owned by `weft run`, or by an app that was started by itself. They end when the launcher is
+/// destroyed, or with this process.
 class LocalCluster final {
  public:
   struct Options {
@@ -30,10 +32,13 @@ class LocalCluster final {
     /// Where the head listens, for agents that are not on this machine's loopback.
     std::string listen_host = "127.0.0.1";
     /// The command that starts `command` on a host; empty: on this machine as it is.
-    std::function<std::vector<std::string>(const std::string& host, std::vector<std::string> command)> wrap = {};
+    std::function<std::vector<std::string>(const std::string& host,
+                                           std::vector<std::string> command)>
+        wrap = {};
   };
-  /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws Error(kPeerDied) with evidence
-  /// when the head ends, kDeadlineExceeded when it does not listen within ten seconds. The launcher must outlive this.
+  /// Starts the head, waits until it listens, starts the agents; they join by themselves. Throws
+  /// Error(kPeerDied) with evidence when the head ends, kDeadlineExceeded when it does not listen
+  /// within ten seconds. The launcher must outlive this.
   LocalCluster(ProcessLauncher& launcher, Options options);
   ~LocalCluster();
   LocalCluster(const LocalCluster&) = delete;

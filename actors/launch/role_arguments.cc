@@ -8,14 +8,17 @@
 
 namespace weft::actors {
 
-RoleArguments::RoleArguments(const std::vector<std::string>& arguments, const std::vector<std::string>& flags) {
+RoleArguments::RoleArguments(const std::vector<std::string>& arguments,
+                             const std::vector<std::string>& flags) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (!argument.starts_with("--")) throw_error(ErrorCode::kInvalidArgument, "unexpected argument '{}'", argument);
+    if (!argument.starts_with("--"))
+      throw_error(ErrorCode::kInvalidArgument, "unexpected argument '{}'", argument);
     const auto equals = argument.find('=');
     const std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     if (equals != std::string::npos) values_[name].push_back(argument.substr(equals + 1));
-    else if (std::find(flags.begin(), flags.end(), name) != flags.end()) values_[name].push_back("");
+    else if (std::find(flags.begin(), flags.end(), name) != flags.end())
+      values_[name].push_back("");
     else if (i + 1 < arguments.size()) values_[name].push_back(arguments[++i]);
     else throw_error(ErrorCode::kInvalidArgument, "--{} needs a value", name);
   }
@@ -24,7 +27,8 @@ RoleArguments::RoleArguments(const std::vector<std::string>& arguments, const st
 void RoleArguments::check_known(const std::vector<std::string>& names) const {
   for (const auto& [name, values] : values_) {
     if (std::find(names.begin(), names.end(), name) == names.end())
-      throw_error(ErrorCode::kInvalidArgument, "there is no option --{}; --help shows those that there are{}", name,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "there is no option --{}; --help shows those that there are{}", name,
                   did_you_mean(name, names));
   }
 }

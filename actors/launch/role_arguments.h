@@ -7,10 +7,12 @@
 
 namespace weft::actors {
 
-/// The arguments that Weft's processes give each other: "--weft-role=device --agent 127.0.0.1:4000 --slot 3". Not for people.
+/// The arguments that Weft's processes give each other: "--weft-role=device --agent 127.0.0.1:4000
+/// --slot 3". Not for people.
 class RoleArguments {
  public:
-  /// Every argument is "--name value" or "--name=value", except the flags listed. Throws Error(kInvalidArgument) otherwise.
+  /// Every argument is "--name value" or "--name=value", except the flags listed. Throws
+  /// Error(kInvalidArgument) otherwise.
   RoleArguments(const std::vector<std::string>& arguments, const std::vector<std::string>& flags);
 
   /// Throws Error(kInvalidArgument), with the nearest name, for one that is none of these.

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "actors/launch/role_arguments.h"
+#include "actors/net/address.h"
 #include "core/base/secret.h"
 #include "core/log/log.h"
-#include "actors/net/address.h"
 
 namespace weft::actors {
 
@@ -21,9 +21,11 @@ inline constexpr std::string_view kListensAt = "listens at ";
 struct HeadRole {
   Address listen{"127.0.0.1", 0};
   std::string state_directory;
-  /// Where a parent reads (LastWords) kListensAt and its address once it listens, or what ended it before that; may be empty.
+  /// Where a parent reads (LastWords) kListensAt and its address once it listens, or what ended it
+  /// before that; may be empty.
   std::string said;
-  Secret token;  ///< of the parent's choice; none: the one in its state folder, which is made if there is none
+  /// of the parent's choice; none: the one in its state folder, which is made if there is none
+  Secret token;
   LogLevel log_level = LogLevel::kInfo;
   /// For what the person at the terminal should read.
   std::function<void(const Address&, const std::filesystem::path& token_file)> on_listening = {};
@@ -40,16 +42,19 @@ struct AgentRole {
   bool has_parent = false;  ///< started by somebody who reaps it and tells the head
   LogLevel log_level = LogLevel::kInfo;
 };
-/// Joins the head, and runs the host's agent until the cluster stops, the head is gone (status 1) or a signal comes.
+/// Joins the head, and runs the host's agent until the cluster stops, the head is gone (status 1)
+/// or a signal comes.
 int serve_agent(const AgentRole& role);
 
-/// Runs a device process: `provide` tells the system which actors this binary can host. Ends when its agent says so or is gone.
+/// Runs a device process: `provide` tells the system which actors this binary can host. Ends when
+/// its agent says so or is gone.
 int serve_device(const RoleArguments& arguments, const std::function<void(System&)>& provide);
 
 /// The environment variable that tells a device process its log level.
 inline constexpr const char* kLogLevelVariable = "WEFT_LOG_LEVEL";
 
-/// Serves the roles that are the same in every executable, `head` and `agent`, when `arguments` ask for one of them.
+/// Serves the roles that are the same in every executable, `head` and `agent`, when `arguments` ask
+/// for one of them.
 std::optional<int> serve_cluster_role(const std::vector<std::string>& arguments);
 std::vector<std::string> to_arguments(const HeadRole& role);
 std::vector<std::string> to_arguments(const AgentRole& role);

@@ -21,8 +21,9 @@ std::string to_json_line(const RunEvent& event, std::int64_t unix_ms) {
   tm utc{};
   ::gmtime_r(&seconds, &utc);
   nlohmann::ordered_json line = {
-      {"time", fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
-                           utc.tm_hour, utc.tm_min, utc.tm_sec, unix_ms % 1000)},
+      {"time",
+       fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                   utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, unix_ms % 1000)},
       {"kind", event.kind}};
   if (!event.host.empty()) line["host"] = event.host;
   if (!event.mesh.empty()) line["mesh"] = event.mesh;
@@ -36,7 +37,8 @@ std::string to_json_line(const RunEvent& event, std::int64_t unix_ms) {
 void RunEvents::add(const RunEvent& event) const noexcept {
   try {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const std::string line = to_json_line(event, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    const std::string line =
+        to_json_line(event, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
     const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (file < 0) return;
     [[maybe_unused]] const auto written = ::write(file, line.data(), line.size());

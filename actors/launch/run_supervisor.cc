@@ -37,9 +37,12 @@ constexpr auto kEndWithin = std::chrono::milliseconds(1500);
 constexpr auto kHeadToldWithin = std::chrono::milliseconds(500);
 
 std::vector<std::string> app_command(const std::filesystem::path& app, const std::string& role,
-                                     const std::filesystem::path& run_file, const std::vector<std::string>& overrides) {
-  std::vector<std::string> command = {app.string(), "--weft-role=" + role, "--config", run_file.string()};
-  for (const std::string& assignment : overrides) command.insert(command.end(), {"--set", assignment});
+                                     const std::filesystem::path& run_file,
+                                     const std::vector<std::string>& overrides) {
+  std::vector<std::string> command = {app.string(), "--weft-role=" + role, "--config",
+                                      run_file.string()};
+  for (const std::string& assignment : overrides)
+    command.insert(command.end(), {"--set", assignment});
   return command;
 }
 
@@ -47,7 +50,9 @@ std::vector<std::string> app_command(const std::filesystem::path& app, const std
 class RunSupervisor {
  public:
   explicit RunSupervisor(SupervisedRun run)
-      : run_(std::move(run)), events_(run_.out), signals_([this](const ReceivedSignal& signal) { interrupted(signal); }) {}
+      : run_(std::move(run)),
+        events_(run_.out),
+        signals_([this](const ReceivedSignal& signal) { interrupted(signal); }) {}
 
   int run() {
     adopt_orphans();
@@ -90,11 +95,14 @@ class RunSupervisor {
 
   bool at_once() const { return interruptions_ >= 2; }
 
-  /// On the signals' thread, whatever the run is at: says what happens, and the second time makes it happen.
+  /// On the signals' thread, whatever the run is at: says what happens, and the second time makes
+  /// it happen.
   void interrupted(const ReceivedSignal& signal) {
     const int count = ++interruptions_;
-    events_.add({"interruption", fmt::format("{}{}", signal.describe(), count == 1 ? "" : ": everything ends at once")});
-    if (count == 1) say(stderr, "weft: {}: {}; Ctrl-C again ends at once\n", signal.describe(), doing_.load());
+    events_.add({"interruption", fmt::format("{}{}", signal.describe(),
+                                             count == 1 ? "" : ": everything ends at once")});
+    if (count == 1)
+      say(stderr, "weft: {}: {}; Ctrl-C again ends at once\n", signal.describe(), doing_.load());
     if (count == 2) say(stderr, "weft: {}: everything ends at once\n", signal.describe());
     queue_.add({SupervisorEvent::Kind::kSignal, "", {}});
     if (count != 2) return;
@@ -109,19 +117,23 @@ class RunSupervisor {
   void say_the_end(int status) const {
     if (status == kInterrupted) say(stderr, "weft: run '{}' was interrupted\n", run_.header.name);
     if (status == 0 || status == kInterrupted) return;
-    say(stderr, "{}\n", fitted_to(STDERR_FILENO, fmt::format("weft: run '{}' failed: {}", run_.header.name, last_words_)));
+    say(stderr, "{}\n",
+        fitted_to(STDERR_FILENO,
+                  fmt::format("weft: run '{}' failed: {}", run_.header.name, last_words_)));
     events_.add({"failed", last_words_});
   }
 
   void start_cluster() {
     if (run_.head.empty()) {
       const auto on_death = [this](const std::string& who, const ExitEvidence& evidence) {
-        queue_.add({who == "head" ? SupervisorEvent::Kind::kHeadDied : SupervisorEvent::Kind::kHostDied, who, evidence});
+        queue_.add(
+            {who == "head" ? SupervisorEvent::Kind::kHeadDied : SupervisorEvent::Kind::kHostDied,
+             who, evidence});
       };
       const auto self = std::filesystem::read_symlink("/proc/self/exe");
       token_ = Secret::random();
-      local_.emplace(launcher_,
-                     LocalCluster::Options{self, run_.header.cluster.hosts, run_.out, token_, on_death, run_.header.log_level});
+      local_.emplace(launcher_, LocalCluster::Options{self, run_.header.cluster.hosts, run_.out,
+                                                      token_, on_death, run_.header.log_level});
       run_.head = to_string(local_->head());
     } else {
       token_ = find_token(Address::parse(run_.head), run_.token_file, internal::kConnectWithin);
@@ -138,7 +150,8 @@ class RunSupervisor {
     const SteadyClock clock;
     const TimePoint give_up = clock.now() + kJoinWithin;
     while (true) {
-      const ClusterStatus status = system_->named<Head>(head_process_, "head").call<&Head::status>().get();
+      const ClusterStatus status =
+          system_->named<Head>(head_process_, "head").call<&Head::status>().get();
       std::vector<std::string> missing;
       for (const HostSpec& host : run_.header.cluster.hosts) {
         bool joined = false;
@@ -147,46 +160,57 @@ class RunSupervisor {
       }
       if (missing.empty()) return announce(status);
       if (clock.now() > give_up) {
-        const std::string advice = local_ ? fmt::format("Their logs: {}/agent.NAME.log", local_->log_directory().string())
-                                          : fmt::format("Start each with: weft join {} --name NAME --devices N", run_.head);
-        throw_error(ErrorCode::kDeadlineExceeded, "these hosts of {} have not joined: {}. {}", run_.run_file.string(),
-                    fmt::join(missing, ", "), advice);
+        const std::string advice =
+            local_
+                ? fmt::format("Their logs: {}/agent.NAME.log", local_->log_directory().string())
+                : fmt::format("Start each with: weft join {} --name NAME --devices N", run_.head);
+        throw_error(ErrorCode::kDeadlineExceeded, "these hosts of {} have not joined: {}. {}",
+                    run_.run_file.string(), fmt::join(missing, ", "), advice);
       }
-      if (const auto event = queue_.next(clock.now() + internal::kAskHeadEvery)) start_failed(*event);
+      if (const auto event = queue_.next(clock.now() + internal::kAskHeadEvery))
+        start_failed(*event);
     }
   }
 
   [[noreturn]] void start_failed(const SupervisorEvent& event) {
-    if (event.kind == SupervisorEvent::Kind::kSignal) throw_error(ErrorCode::kCancelled, "interrupted while the cluster came up");
-    const std::string who = event.kind == SupervisorEvent::Kind::kHeadDied ? "the head" : "the agent of " + event.host;
+    if (event.kind == SupervisorEvent::Kind::kSignal)
+      throw_error(ErrorCode::kCancelled, "interrupted while the cluster came up");
+    const std::string who =
+        event.kind == SupervisorEvent::Kind::kHeadDied ? "the head" : "the agent of " + event.host;
     if (!event.evidence.silence.empty()) {
       launcher_.stop(static_cast<pid_t>(event.evidence.pid), Nanoseconds::zero());
-      throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who, event.evidence.pid,
-                  event.evidence.silence, event.evidence.log_note());
+      throw_error(ErrorCode::kPeerDied, "{} (pid {}), while the cluster came up, {}{}", who,
+                  event.evidence.pid, event.evidence.silence, event.evidence.log_note());
     }
-    throw_error(ErrorCode::kPeerDied, "{} (pid {}) died while the cluster came up: {}{}", who, event.evidence.pid,
-                event.evidence.cause(), event.evidence.log_note());
+    throw_error(ErrorCode::kPeerDied, "{} (pid {}) died while the cluster came up: {}{}", who,
+                event.evidence.pid, event.evidence.cause(), event.evidence.log_note());
   }
 
   void announce(const ClusterStatus& status) const {
     std::vector<std::string> hosts;
     for (const HostStatus& line : status.hosts)
-      hosts.push_back(fmt::format("{} ({} device{})", line.offer.name, line.offer.devices, line.offer.devices == 1 ? "" : "s"));
-    const std::string line =
-        fmt::format("cluster {} at {}: {}", status.cluster.substr(0, 12), status.address, fmt::join(hosts, ", "));
+      hosts.push_back(fmt::format("{} ({} device{})", line.offer.name, line.offer.devices,
+                                  line.offer.devices == 1 ? "" : "s"));
+    const std::string line = fmt::format("cluster {} at {}: {}", status.cluster.substr(0, 12),
+                                         status.address, fmt::join(hosts, ", "));
     say(stdout, "{}\n", fitted_to(STDOUT_FILENO, line));
     std::fflush(stdout);
   }
 
   void start_driver() {
-    ProcessSpec spec{
-        "driver of " + run_.header.name, app_command(run_.header.app, "driver", run_.run_file, run_.overrides), {}, ""};
-    spec.command.insert(spec.command.end(), {"--head", run_.head, "--out", run_.out.string(), "--name", "run " + run_.header.name,
-                                             "--last-words", driver_said_.path()});
+    ProcessSpec spec{"driver of " + run_.header.name,
+                     app_command(run_.header.app, "driver", run_.run_file, run_.overrides),
+                     {},
+                     ""};
+    spec.command.insert(spec.command.end(),
+                        {"--head", run_.head, "--out", run_.out.string(), "--name",
+                         "run " + run_.header.name, "--last-words", driver_said_.path()});
     for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
     spec.secret = token_;
     ProcessEvents events;
-    events.on_death = [this](const ExitEvidence& evidence) { queue_.add({SupervisorEvent::Kind::kDriverEnded, "", evidence}); };
+    events.on_death = [this](const ExitEvidence& evidence) {
+      queue_.add({SupervisorEvent::Kind::kDriverEnded, "", evidence});
+    };
     events.on_stopped = [this](const ExitEvidence& evidence) {
       queue_.add({SupervisorEvent::Kind::kDriverStopped, "", evidence});
     };
@@ -214,7 +238,8 @@ class RunSupervisor {
         case SupervisorEvent::Kind::kDriverStopped:
           if (!first_cause)
             first_cause =
-                fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(), driver_, event->evidence.silence);
+                fmt::format("its driver {} (pid {}) {}", run_.header.app.filename().string(),
+                            driver_, event->evidence.silence);
           launcher_.signal(driver_, SIGKILL);
           break;
         case SupervisorEvent::Kind::kHeadDied:
@@ -223,7 +248,8 @@ class RunSupervisor {
           driver_must_end = clock.now() + kDriverGrace;
           break;
         case SupervisorEvent::Kind::kHostDied: host_died(*event); break;
-        case SupervisorEvent::Kind::kDriverEnded: return driver_ended(event->evidence, interrupted, std::move(first_cause));
+        case SupervisorEvent::Kind::kDriverEnded:
+          return driver_ended(event->evidence, interrupted, std::move(first_cause));
       }
     }
   }
@@ -245,12 +271,15 @@ class RunSupervisor {
 
   /// Whoever is stopped does not end by itself.
   void end_stopped(const ExitEvidence& evidence) {
-    if (!evidence.silence.empty()) launcher_.stop(static_cast<pid_t>(evidence.pid), Nanoseconds::zero());
+    if (!evidence.silence.empty())
+      launcher_.stop(static_cast<pid_t>(evidence.pid), Nanoseconds::zero());
   }
 
-  int driver_ended(const ExitEvidence& evidence, bool interrupted, std::optional<std::string> first_cause) {
+  int driver_ended(const ExitEvidence& evidence, bool interrupted,
+                   std::optional<std::string> first_cause) {
     const std::string said = driver_said_.read();
-    // An interrupted driver has failed all the same if it says so: the last checkpoint could not be written.
+    // An interrupted driver has failed all the same if it says so: the last checkpoint could not be
+    // written.
     if (interrupted && (said.empty() || evidence.violent())) return kInterrupted;
     if (evidence.orderly()) return 0;
     const SteadyClock clock;
@@ -261,20 +290,24 @@ class RunSupervisor {
       if (event->kind == SupervisorEvent::Kind::kHeadDied && !event->evidence.orderly())
         first_cause = head_cause(event->evidence);
     }
-    const std::string how = evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause();
+    const std::string how =
+        evidence.violent() ? "died: " + evidence.cause() : "ended with " + evidence.cause();
     if (first_cause) last_words_ = *first_cause;
     else if (!said.empty()) last_words_ = said;
     else
       last_words_ = fmt::format(
-          "its driver {} (pid {}) {}; its output is above, the logs of the others in {}{}", run_.header.app.filename().string(),
-          evidence.pid, how, (run_.out / "logs").string(),
+          "its driver {} (pid {}) {}; its output is above, the logs of the others in {}{}",
+          run_.header.app.filename().string(), evidence.pid, how, (run_.out / "logs").string(),
           // Its output went to the terminal, so nobody has looked at it.
-          evidence.signal == SIGABRT ? fmt::format(". If an assertion in tcp_ep.c is there, it ended{}", kUcxStranger) : "");
+          evidence.signal == SIGABRT
+              ? fmt::format(". If an assertion in tcp_ep.c is there, it ended{}", kUcxStranger)
+              : "");
     return evidence.signal == 0 && evidence.status == 2 ? 2 : 1;
   }
 
   static std::string head_cause(const ExitEvidence& evidence) {
-    return fmt::format("the head (pid {}) {}{}", evidence.pid, evidence.verdict(), evidence.log_note());
+    return fmt::format("the head (pid {}) {}{}", evidence.pid, evidence.verdict(),
+                       evidence.log_note());
   }
 
   SupervisedRun run_;
@@ -298,15 +331,21 @@ class RunSupervisor {
 
 }  // namespace
 
-int run_app_role(const std::filesystem::path& app, const std::string& role, const std::filesystem::path& run_file,
-                 const std::vector<std::string>& overrides, const std::vector<std::string>& more) {
+int run_app_role(const std::filesystem::path& app, const std::string& role,
+                 const std::filesystem::path& run_file, const std::vector<std::string>& overrides,
+                 const std::vector<std::string>& more) {
   SupervisorEvents queue;
-  const SignalWatch signals([&](const ReceivedSignal&) { queue.add({SupervisorEvent::Kind::kSignal, "", {}}); });
+  const SignalWatch signals([&](const ReceivedSignal&) {
+    queue.add({SupervisorEvent::Kind::kSignal, "", {}});
+  });
   ForkLauncher launcher;
-  ProcessSpec spec{role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
+  ProcessSpec spec{
+      role + " of " + app.filename().string(), app_command(app, role, run_file, overrides), {}, ""};
   spec.command.insert(spec.command.end(), more.begin(), more.end());
   ProcessEvents events;
-  events.on_death = [&](const ExitEvidence& evidence) { queue.add({SupervisorEvent::Kind::kDriverEnded, "", evidence}); };
+  events.on_death = [&](const ExitEvidence& evidence) {
+    queue.add({SupervisorEvent::Kind::kDriverEnded, "", evidence});
+  };
   const pid_t pid = launcher.launch(spec, events);
   const auto event = queue.next(std::nullopt);
   if (event->kind == SupervisorEvent::Kind::kSignal) {

@@ -8,22 +8,28 @@
 
 namespace weft::actors {
 
-/// A run that `weft run` is to start. Its run file has been read, and the app's check has found nothing wrong with it.
+/// A run that `weft run` is to start. Its run file has been read, and the app's check has found
+/// nothing wrong with it.
 struct SupervisedRun {
   RunHeader header;
   std::filesystem::path run_file;
   std::vector<std::string> overrides;
-  std::string head;  ///< "HOST:PORT" of a cluster that runs; empty: the launcher of the run file starts one
+  /// "HOST:PORT" of a cluster that runs; empty: the launcher of the run file starts one
+  std::string head;
   std::filesystem::path out;
-  std::filesystem::path token_file = {};  ///< of the cluster at `head`; empty: it is looked up, see find_token()
+  /// of the cluster at `head`; empty: it is looked up, see find_token()
+  std::filesystem::path token_file = {};
 };
 
-/// Parent and supervisor of a run: starts head and agents (launcher local), then the app's driver, passes Ctrl-C on, and ends
-/// everything with it. Its last words on stderr are the first cause of a failure. Returns the exit status of `weft run`.
+/// Parent and supervisor of a run: starts head and agents (launcher local), then the app's driver,
+/// passes Ctrl-C on, and ends everything with it. Its last words on stderr are the first cause of a
+/// failure. Returns the exit status of `weft run`.
 int supervise_run(SupervisedRun run);
 
-/// Runs `APP --weft-role=ROLE --config FILE --set ... MORE..` with the terminal of this process, and returns its exit status.
-int run_app_role(const std::filesystem::path& app, const std::string& role, const std::filesystem::path& run_file,
-                 const std::vector<std::string>& overrides, const std::vector<std::string>& more);
+/// Runs `APP --weft-role=ROLE --config FILE --set ... MORE..` with the terminal of this process,
+/// and returns its exit status.
+int run_app_role(const std::filesystem::path& app, const std::string& role,
+                 const std::filesystem::path& run_file, const std::vector<std::string>& overrides,
+                 const std::vector<std::string>& more);
 
 }  // namespace weft::actors

@@ -24,27 +24,34 @@ constexpr int kLookForTokenEveryMs = 20;
 std::filesystem::path own_folder_in(const std::filesystem::path& temporary) {
   std::filesystem::path folder = temporary / fmt::format("weft-{}", ::geteuid());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "neither HOME nor XDG_STATE_HOME is set, and the folder {} cannot be made: {}; set HOME", folder.string(),
-                ::strerror(errno));
+    throw_error(
+        ErrorCode::kFailedPrecondition,
+        "neither HOME nor XDG_STATE_HOME is set, and the folder {} cannot be made: {}; set HOME",
+        folder.string(), ::strerror(errno));
   struct stat about {};
   const bool there = ::lstat(folder.c_str(), &about) == 0;
-  if (!there || !S_ISDIR(about.st_mode) || about.st_uid != ::geteuid() || (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw_error(ErrorCode::kFailedPrecondition,
-                "neither HOME nor XDG_STATE_HOME is set, and {}, which would be used instead, is not a folder of this user alone "
-                "(owner {}, mode {:04o}): somebody else could put a token there. Set HOME, or remove it",
-                folder.string(), about.st_uid, about.st_mode & 07777);
+  if (!there || !S_ISDIR(about.st_mode) || about.st_uid != ::geteuid() ||
+      (about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw_error(
+        ErrorCode::kFailedPrecondition,
+        "neither HOME nor XDG_STATE_HOME is set, and {}, which would be used instead, is not a "
+        "folder of this user alone "
+        "(owner {}, mode {:04o}): somebody else could put a token there. Set HOME, or remove it",
+        folder.string(), about.st_uid, about.st_mode & 07777);
   return folder;
 }
 
-std::filesystem::path link_of(std::uint16_t port) { return user_state_directory() / "tokens" / std::to_string(port); }
+std::filesystem::path link_of(std::uint16_t port) {
+  return user_state_directory() / "tokens" / std::to_string(port);
+}
 
 /// Makes a folder, and the ones above it, for this user alone.
 void make_own_folder(const std::filesystem::path& folder) {
   if (folder.empty() || ::access(folder.c_str(), F_OK) == 0) return;
   make_own_folder(folder.parent_path());
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw_error(ErrorCode::kFailedPrecondition, "cannot make the folder {}: {}", folder.string(), ::strerror(errno));
+    throw_error(ErrorCode::kFailedPrecondition, "cannot make the folder {}: {}", folder.string(),
+                ::strerror(errno));
 }
 
 /// The file's text, or nothing where there is no file.
@@ -52,8 +59,8 @@ std::optional<std::string> read_own_file(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (file < 0) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-    throw_error(ErrorCode::kFailedPrecondition, "cannot read the token file {}: {}; {}", path.string(), ::strerror(errno),
-                kTokenHint);
+    throw_error(ErrorCode::kFailedPrecondition, "cannot read the token file {}: {}; {}",
+                path.string(), ::strerror(errno), kTokenHint);
   }
   struct stat about {};
   ::fstat(file, &about);
@@ -62,7 +69,8 @@ std::optional<std::string> read_own_file(const std::filesystem::path& path) {
   ::close(file);
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw_error(ErrorCode::kFailedPrecondition,
-                "the token file {} is open to other users (mode {:04o}), so anybody may know the token: chmod 600 it, and if "
+                "the token file {} is open to other users (mode {:04o}), so anybody may know the "
+                "token: chmod 600 it, and if "
                 "others could read it stop the cluster, remove the token and start the head again",
                 path.string(), about.st_mode & 07777);
   return std::string(text, got > 0 ? static_cast<std::size_t>(got) : 0);
@@ -73,8 +81,8 @@ Secret parse_token(const std::filesystem::path& path, std::string text) {
   try {
     return Secret::parse(text);
   } catch (const Error& error) {
-    throw_error(ErrorCode::kFailedPrecondition, "the token file {} does not hold a token: {}; {}", path.string(), error.message(),
-                kTokenHint);
+    throw_error(ErrorCode::kFailedPrecondition, "the token file {} does not hold a token: {}; {}",
+                path.string(), error.message(), kTokenHint);
   }
 }
 
@@ -83,7 +91,8 @@ Secret parse_token(const std::filesystem::path& path, std::string text) {
 std::filesystem::path user_state_directory() {
   const auto absolute = [](const char* variable) -> std::optional<std::filesystem::path> {
     const char* path = std::getenv(variable);
-    return path != nullptr && path[0] == '/' ? std::optional<std::filesystem::path>(path) : std::nullopt;
+    return path != nullptr && path[0] == '/' ? std::optional<std::filesystem::path>(path)
+                                             : std::nullopt;
   };
   if (const auto state_home = absolute("XDG_STATE_HOME")) return *state_home / "weft";
   if (const auto home = absolute("HOME")) return *home / ".local" / "state" / "weft";
@@ -101,11 +110,13 @@ void write_token(const std::filesystem::path& state_directory, const Secret& tok
   ::unlink(part.c_str());
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   const std::string text = token.hexadecimal() + "\n";
-  const bool written = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool written =
+      file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const int problem = errno;
   if (file >= 0) ::close(file);
   if (!written || ::rename(part.c_str(), path.c_str()) != 0)
-    throw_error(ErrorCode::kFailedPrecondition, "the head cannot write its token {}: {}; give another folder with --state",
+    throw_error(ErrorCode::kFailedPrecondition,
+                "the head cannot write its token {}: {}; give another folder with --state",
                 path.string(), ::strerror(written ? errno : problem));
 }
 
@@ -119,10 +130,12 @@ Secret load_or_make_token(const std::filesystem::path& state_directory) {
 
 Secret read_token_file(const std::filesystem::path& file) {
   if (auto text = read_own_file(file)) return parse_token(file, std::move(*text));
-  throw_error(ErrorCode::kFailedPrecondition, "there is no token file {}; {}", file.string(), kTokenHint);
+  throw_error(ErrorCode::kFailedPrecondition, "there is no token file {}; {}", file.string(),
+              kTokenHint);
 }
 
-Secret find_token(const Address& head, const std::filesystem::path& token_file, Nanoseconds within) {
+Secret find_token(const Address& head, const std::filesystem::path& token_file,
+                  Nanoseconds within) {
   if (!token_file.empty()) return read_token_file(token_file);
   const std::filesystem::path link = link_of(head.port);
   const SteadyClock clock;
@@ -130,14 +143,17 @@ Secret find_token(const Address& head, const std::filesystem::path& token_file, 
   while (true) {
     if (auto text = read_own_file(link)) return parse_token(link, std::move(*text));
     if (clock.now() >= give_up) break;
-    ::poll(nullptr, 0, kLookForTokenEveryMs);  // nobody tells when a link appears in a folder that may not exist yet
+    // nobody tells when a link appears in a folder that may not exist yet
+    ::poll(nullptr, 0, kLookForTokenEveryMs);
   }
-  if (!is_known_host(head.host)) throw_error(ErrorCode::kNotFound, "there is no host of the name '{}'", head.host);
-  throw_error(
-      ErrorCode::kFailedPrecondition,
-      "no head answers at {} that this user started on this machine (there is no {}). Give its address with --head HOST:PORT "
-      "or in WEFT_HEAD, or start one: weft head. Is it another user's, or on another machine? Then {}",
-      to_string(head), link.string(), kTokenHint);
+  if (!is_known_host(head.host))
+    throw_error(ErrorCode::kNotFound, "there is no host of the name '{}'", head.host);
+  throw_error(ErrorCode::kFailedPrecondition,
+              "no head answers at {} that this user started on this machine (there is no {}). Give "
+              "its address with --head HOST:PORT "
+              "or in WEFT_HEAD, or start one: weft head. Is it another user's, or on another "
+              "machine? Then {}",
+              to_string(head), link.string(), kTokenHint);
 }
 
 Secret inherited_token(const RoleArguments& arguments) {
@@ -152,11 +168,15 @@ Secret inherited_token(const RoleArguments& arguments) {
   ::close(descriptor);
   if (got != bytes.size())
     throw_error(ErrorCode::kInvalidArgument,
-                "--token-fd {}: there is no token to read; this role is for processes that Weft starts itself", descriptor);
+                "--token-fd {}: there is no token to read; this role is for processes that Weft "
+                "starts itself",
+                descriptor);
   return Secret(bytes);
 }
 
-std::vector<std::string> token_arguments() { return {"--token-fd", std::to_string(kSecretDescriptor)}; }
+std::vector<std::string> token_arguments() {
+  return {"--token-fd", std::to_string(kSecretDescriptor)};
+}
 
 TokenLink::TokenLink(std::uint16_t port, const std::filesystem::path& token_file, const Log& log)
     : port_(port), token_file_(token_file) {
@@ -165,8 +185,10 @@ TokenLink::TokenLink(std::uint16_t port, const std::filesystem::path& token_file
     make_own_folder(std::filesystem::absolute(link.parent_path()).lexically_normal());
     const std::filesystem::path part = fmt::format("{}.{}", link.string(), ::getpid());
     ::unlink(part.c_str());
-    if (::symlink(token_file.c_str(), part.c_str()) != 0 || ::rename(part.c_str(), link.c_str()) != 0)
-      throw_error(ErrorCode::kFailedPrecondition, "cannot make the link {}: {}", link.string(), ::strerror(errno));
+    if (::symlink(token_file.c_str(), part.c_str()) != 0 ||
+        ::rename(part.c_str(), link.c_str()) != 0)
+      throw_error(ErrorCode::kFailedPrecondition, "cannot make the link {}: {}", link.string(),
+                  ::strerror(errno));
   } catch (const Error& error) {
     log.warning("{}; commands will need --token-file {}", error.message(), token_file.string());
   }
@@ -178,7 +200,8 @@ void TokenLink::remove(std::uint16_t port, const std::filesystem::path& token_fi
   try {
     const std::filesystem::path link = link_of(port);
     std::error_code failed;
-    if (std::filesystem::read_symlink(link, failed) == token_file && !failed) ::unlink(link.c_str());
+    if (std::filesystem::read_symlink(link, failed) == token_file && !failed)
+      ::unlink(link.c_str());
   } catch (const Error&) {
     // Where there is no folder for links, there is none.
   }

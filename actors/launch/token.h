@@ -6,45 +6,52 @@
 #include <vector>
 
 #include "actors/launch/role_arguments.h"
+#include "actors/net/address.h"
 #include "core/base/clock.h"
 #include "core/base/secret.h"
 #include "core/log/log.h"
-#include "actors/net/address.h"
 
 namespace weft::actors {
 
-// A cluster's token: where it lies, and how the processes of a cluster get it. It is never an argument, an environment variable
-// or part of a log line.
+// A cluster's token: where it lies, and how the processes of a cluster get it. It is never an
+// argument, an environment variable or part of a log line.
 //
 //   STATE/token                          64 hexadecimal digits, mode 0600, written by the head
-//   ~/.local/state/weft/tokens/PORT  ->  STATE/token, so that commands of the same user find it by the head's port
-//   descriptor 3                         children read it from there (ProcessSpec::secret)
+//   ~/.local/state/weft/tokens/PORT  ->  STATE/token, so that commands of the same user find it by
+//   the head's port descriptor 3                         children read it from there
+//   (ProcessSpec::secret)
 
-/// $XDG_STATE_HOME/weft, or ~/.local/state/weft; for whom neither is an absolute path (a service, a bare container)
-/// /tmp/weft-UID, which must be this user's alone: else throws Error(kFailedPrecondition) that says what to set.
+/// $XDG_STATE_HOME/weft, or ~/.local/state/weft; for whom neither is an absolute path (a service, a
+/// bare container) /tmp/weft-UID, which must be this user's alone: else throws
+/// Error(kFailedPrecondition) that says what to set.
 std::filesystem::path user_state_directory();
 
-/// The token in a head's state folder. One that is there is kept, so that copies of it stay good; else it is made, and so is the
-/// folder, for this user alone. Throws what read_token_file() throws, and Error(kFailedPrecondition) where nothing can be
-/// written.
+/// The token in a head's state folder. One that is there is kept, so that copies of it stay good;
+/// else it is made, and so is the folder, for this user alone. Throws what read_token_file()
+/// throws, and Error(kFailedPrecondition) where nothing can be written.
 Secret load_or_make_token(const std::filesystem::path& state_directory);
 /// Puts `token` there in place of any other.
 void write_token(const std::filesystem::path& state_directory, const Secret& token);
 std::filesystem::path token_file_in(const std::filesystem::path& state_directory);
 
-/// Throws Error(kFailedPrecondition) that says what to do: there is none, others may read it, or it holds something else.
+/// Throws Error(kFailedPrecondition) that says what to do: there is none, others may read it, or it
+/// holds something else.
 Secret read_token_file(const std::filesystem::path& file);
 
-/// The token of the head at that address: `token_file` if it is not empty, else what a head of this user has linked by its port,
-/// waiting `within` for one that is just starting. Throws Error(kFailedPrecondition) that says what to do.
-Secret find_token(const Address& head, const std::filesystem::path& token_file, Nanoseconds within = Nanoseconds::zero());
+/// The token of the head at that address: `token_file` if it is not empty, else what a head of this
+/// user has linked by its port, waiting `within` for one that is just starting. Throws
+/// Error(kFailedPrecondition) that says what to do.
+Secret find_token(const Address& head, const std::filesystem::path& token_file,
+                  Nanoseconds within = Nanoseconds::zero());
 
-/// The token that the parent gave to this process, as `--token-fd N` says. Read once; the descriptor is closed.
+/// The token that the parent gave to this process, as `--token-fd N` says. Read once; the
+/// descriptor is closed.
 Secret inherited_token(const RoleArguments& arguments);
 /// What a parent adds to the command of a child that it gives the token.
 std::vector<std::string> token_arguments();
 
-/// The link by which other commands of this user find the token; removed at the end. A user without a home has none, and is told.
+/// The link by which other commands of this user find the token; removed at the end. A user without
+/// a home has none, and is told.
 class TokenLink final {
  public:
   TokenLink(std::uint16_t port, const std::filesystem::path& token_file, const Log& log);

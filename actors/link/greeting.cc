@@ -10,7 +10,8 @@ namespace {
 constexpr auto kLimit = std::chrono::seconds(3);
 }  // namespace
 
-Greeting::Greeting(EventLoop& loop, std::shared_ptr<Connection> connection, Side side, const Secret& token, Done done)
+Greeting::Greeting(EventLoop& loop, std::shared_ptr<Connection> connection, Side side,
+                   const Secret& token, Done done)
     : connection_(std::move(connection)),
       side_(side),
       token_(token),
@@ -26,19 +27,23 @@ void Greeting::start(Introduction self) {
   self_ = std::move(self);
   self_.nonce = Secret::random().bytes();
   auto& own = side_ == Side::kDialler ? hello_ : challenge_;
-  const ByteSink keep = [&own](std::span<const std::byte> bytes) { own.assign(bytes.begin(), bytes.end()); };
+  const ByteSink keep = [&own](std::span<const std::byte> bytes) {
+    own.assign(bytes.begin(), bytes.end());
+  };
   if (side_ == Side::kDialler) encode_hello(self_, keep);
   else encode_challenge(self_, keep);
   if (own.size() > kMaxBody)
     return finish(
         Error(ErrorCode::kInvalidArgument,
-              fmt::format("{} introduces itself with {} bytes and {} interfaces, more than the {} bytes that are read of "
+              fmt::format("{} introduces itself with {} bytes and {} interfaces, more than the {} "
+                          "bytes that are read of "
                           "somebody unknown; provide fewer interfaces",
                           describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
   limit_.start_after(kLimit, [this] {
-    finish(Error(ErrorCode::kUnavailable,
-                 fmt::format("{} accepted the connection but did not greet within 3 seconds; is it Weft, and is it alive?",
-                             to_string(connection_->peer_address()))));
+    finish(
+        Error(ErrorCode::kUnavailable, fmt::format("{} accepted the connection but did not greet "
+                                                   "within 3 seconds; is it Weft, and is it alive?",
+                                                   to_string(connection_->peer_address()))));
   });
   connection_->start(*this, kMaxBody);
   if (side_ == Side::kAcceptor) return;
@@ -49,10 +54,11 @@ void Greeting::start(Introduction self) {
 void Greeting::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
   const auto kind = static_cast<MessageKind>(header.kind);
   if (!done_) return;  // it goes on although it is refused
-  if (kind == MessageKind::kReject && expected_ != MessageKind::kHello) return finish(decode_reject(body));
+  if (kind == MessageKind::kReject && expected_ != MessageKind::kHello)
+    return finish(decode_reject(body));
   if (kind != expected_)
-    throw_error(ErrorCode::kDataLoss, "{} sent a {} frame in place of a {}", to_string(connection_->peer_address()),
-                to_string(kind), to_string(expected_));
+    throw_error(ErrorCode::kDataLoss, "{} sent a {} frame in place of a {}",
+                to_string(connection_->peer_address()), to_string(kind), to_string(expected_));
   switch (kind) {
     case MessageKind::kHello: return on_hello(body);
     case MessageKind::kChallenge: return on_challenge(body);
@@ -78,11 +84,13 @@ void Greeting::on_challenge(std::span<const std::byte> body) {
 void Greeting::on_proof(std::span<const std::byte> body) {
   const Side theirs = side_ == Side::kDialler ? Side::kAcceptor : Side::kDialler;
   if (!equal_in_constant_time(body, proof_of(theirs))) {
-    refuse({ErrorCode::kFailedPrecondition, fmt::format("{} has another token than {}", describe(self_), describe(other_)),
+    refuse({ErrorCode::kFailedPrecondition,
+            fmt::format("{} has another token than {}", describe(self_), describe(other_)),
             kTokenHint, false, self_.process.id});
     return finish(
-        Error(ErrorCode::kFailedPrecondition, fmt::format("{} at {} has another token than this process; {}", describe(other_),
-                                                          to_string(connection_->peer_address()), kTokenHint)));
+        Error(ErrorCode::kFailedPrecondition,
+              fmt::format("{} at {} has another token than this process; {}", describe(other_),
+                          to_string(connection_->peer_address()), kTokenHint)));
   }
   if (side_ == Side::kAcceptor) return finish(other_);
   send_proof();
@@ -90,7 +98,8 @@ void Greeting::on_proof(std::span<const std::byte> body) {
 }
 
 Mac Greeting::proof_of(Side side) const {
-  return hmac_sha256(token_, side == Side::kDialler ? "weft 2 dialler" : "weft 2 acceptor", {hello_, challenge_});
+  return hmac_sha256(token_, side == Side::kDialler ? "weft 2 dialler" : "weft 2 acceptor",
+                     {hello_, challenge_});
 }
 
 void Greeting::send_proof() {
@@ -99,12 +108,15 @@ void Greeting::send_proof() {
 }
 
 void Greeting::refuse(const Reject& reject) {
-  encode_reject(reject, [&](std::span<const std::byte> bytes) { append_message(*connection_, MessageKind::kReject, bytes); });
+  encode_reject(reject, [&](std::span<const std::byte> bytes) {
+    append_message(*connection_, MessageKind::kReject, bytes);
+  });
   connection_->flush();
 }
 
 void Greeting::on_damaged(const Error& damage) {
-  // Whoever speaks another major version reads at least the version of this frame. Nobody else is answered.
+  // Whoever speaks another major version reads at least the version of this frame. Nobody else is
+  // answered.
   if (side_ == Side::kAcceptor && damage.code() == ErrorCode::kIncompatible)
     refuse({damage.code(), damage.message(), "", false, self_.process.id});
 }

@@ -8,37 +8,43 @@
 
 #include "actors/message/chunks.h"
 #include "actors/message/message.h"
+#include "actors/net/connection.h"
 #include "core/base/secret.h"
 #include "core/base/sha256.h"
-#include "actors/net/connection.h"
 
 namespace weft::actors {
 
-/// The first frames of a connection, on either side. Both sides prove that they know the cluster's token before anything else
-/// is read; until then no frame may be longer than 4 KiB, and all has to be done within 3 seconds.
+/// The first frames of a connection, on either side. Both sides prove that they know the cluster's
+/// token before anything else is read; until then no frame may be longer than 4 KiB, and all has to
+/// be done within 3 seconds.
 ///
 ///   dialler:  Hello ->                      acceptor:  -> Hello
-///             <- Challenge, Proof | Reject             Challenge, Proof <-
-///             Proof ->                                 -> Proof
-///             <- Welcome | Reject                      Welcome | Reject <-    (written by the owner)
+///             <- Challenge, Proof | Reject             Challenge, Proof <- Proof ->
+///                              -> Proof <- Welcome | Reject                      Welcome | Reject
+///             <-    (written by the owner)
 ///
-/// A proof is an HMAC with the token over a label of its direction and both introductions as they were sent, which carry fresh
-/// nonces. So it is good for this connection and this direction only. The token itself never travels.
+/// A proof is an HMAC with the token over a label of its direction and both introductions as they
+/// were sent, which carry fresh nonces. So it is good for this connection and this direction only.
+/// The token itself never travels.
 ///
 /// Owned by the system; loop's thread only.
 class Greeting final : public FrameHandler {
  public:
   enum class Side { kDialler, kAcceptor };
-  /// What the other side, which knows the token, said; or how it failed. A Reject may come from one that has proven nothing.
+  /// What the other side, which knows the token, said; or how it failed. A Reject may come from one
+  /// that has proven nothing.
   using Answer = std::variant<Introduction, Reject, Error>;
-  /// Runs once, on the loop's thread. May take the connection with release(), and may destroy the Greeting later, not in it.
+  /// Runs once, on the loop's thread. May take the connection with release(), and may destroy the
+  /// Greeting later, not in it.
   using Done = std::function<void(Answer)>;
   static constexpr std::uint32_t kMaxBody = 4096;
 
-  Greeting(EventLoop& loop, std::shared_ptr<Connection> connection, Side side, const Secret& token, Done done);
+  Greeting(EventLoop& loop, std::shared_ptr<Connection> connection, Side side, const Secret& token,
+           Done done);
   ~Greeting() override;
 
-  /// Sends Hello if this is the dialler, and listens. Ends at once when `self` does not fit into kMaxBody.
+  /// Sends Hello if this is the dialler, and listens. Ends at once when `self` does not fit into
+  /// kMaxBody.
   void start(Introduction self);
   const std::shared_ptr<Connection>& connection() const { return connection_; }
   /// Hands the connection to its user; the Greeting no longer closes it.

@@ -5,7 +5,8 @@
 namespace weft::actors {
 
 namespace {
-/// Up to so many unanswered calls the caller's own thread writes; above, the loop's thread writes many at once.
+/// Up to so many unanswered calls the caller's own thread writes; above, the loop's thread writes
+/// many at once.
 constexpr int kWriteAtOnce = 2;
 
 /// How long the caller will still wait, as told to the other side; 0 for ever.
@@ -47,7 +48,9 @@ std::shared_ptr<Connection> Link::shut(const Error& reason) {
 void Link::say_goodbye(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (!connection_) return;
-  encode_goodbye(reason, [&](std::span<const std::byte> bytes) { append_message(*connection_, MessageKind::kGoodbye, bytes); });
+  encode_goodbye(reason, [&](std::span<const std::byte> bytes) {
+    append_message(*connection_, MessageKind::kGoodbye, bytes);
+  });
 }
 
 TimePoint Link::beat() {
@@ -62,7 +65,9 @@ TimePoint Link::beat() {
 
 std::optional<Error> Link::transmit(Outgoing& outgoing) {
   outgoing.call.remaining_ns = remaining(outgoing.deadline);
-  encode_call(outgoing.call, [&](std::span<const std::byte> bytes) { append_message(*connection_, MessageKind::kCall, bytes); });
+  encode_call(outgoing.call, [&](std::span<const std::byte> bytes) {
+    append_message(*connection_, MessageKind::kCall, bytes);
+  });
   if (outgoing.call.id != 0) unanswered_.fetch_add(1, std::memory_order_relaxed);
   wrote_.store(true, std::memory_order_relaxed);
   return std::nullopt;
@@ -71,7 +76,8 @@ std::optional<Error> Link::transmit(Outgoing& outgoing) {
 void Link::flush(bool answer_awaited) {
   const auto connection = this->connection();
   if (!connection) return;
-  if (answer_awaited && unanswered_.load(std::memory_order_relaxed) <= kWriteAtOnce) connection->flush();
+  if (answer_awaited && unanswered_.load(std::memory_order_relaxed) <= kWriteAtOnce)
+    connection->flush();
   else connection->flush_soon();
 }
 
@@ -81,7 +87,9 @@ void Link::reply(Reply reply, bool more) {
     const std::lock_guard lock(mutex_);
     connection = connection_;
     if (!connection) return;
-    encode_reply(reply, [&](std::span<const std::byte> bytes) { append_message(*connection, MessageKind::kReply, bytes); });
+    encode_reply(reply, [&](std::span<const std::byte> bytes) {
+      append_message(*connection, MessageKind::kReply, bytes);
+    });
     wrote_.store(true, std::memory_order_relaxed);
   }
   more ? connection->flush_soon() : connection->flush();
@@ -100,7 +108,9 @@ void Link::grant(const Credit& credit) {
     const std::lock_guard lock(mutex_);
     connection = connection_;
     if (!connection) return;
-    encode_credit(credit, [&](std::span<const std::byte> bytes) { append_message(*connection, MessageKind::kCredit, bytes); });
+    encode_credit(credit, [&](std::span<const std::byte> bytes) {
+      append_message(*connection, MessageKind::kCredit, bytes);
+    });
   }
   connection->flush_soon();
 }
@@ -111,7 +121,9 @@ void Link::send_cancel(std::uint64_t call_id) {
     const std::lock_guard lock(mutex_);
     connection = connection_;
     if (!connection) return;
-    encode_cancel(call_id, [&](std::span<const std::byte> bytes) { append_message(*connection, MessageKind::kCancel, bytes); });
+    encode_cancel(call_id, [&](std::span<const std::byte> bytes) {
+      append_message(*connection, MessageKind::kCancel, bytes);
+    });
   }
   connection->flush_soon();
 }
@@ -131,8 +143,10 @@ void Link::on_frame(const FrameHeader& header, std::span<const std::byte> body) 
     }
     case MessageKind::kCancel: return events_.on_cancel(*this, decode_cancel(message->bytes));
     case MessageKind::kGoodbye:
-      return end(LinkEvents::End::kGoodbye, Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {}", describe(introduction_),
-                                                                                    decode_goodbye(message->bytes))));
+      return end(
+          LinkEvents::End::kGoodbye,
+          Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {}", describe(introduction_),
+                                                  decode_goodbye(message->bytes))));
     case MessageKind::kBeat: return;
     default: throw_error(ErrorCode::kDataLoss, "an unexpected {} frame", to_string(message->kind));
   }
@@ -143,9 +157,11 @@ void Link::on_batch_end() { last_read_ = SteadyClock().now(); }
 void Link::on_closed(const Error& reason) {
   if (reason.code() == ErrorCode::kUnavailable)
     return end(LinkEvents::End::kEof,
-               Error(ErrorCode::kPeerDied, fmt::format("connection to {} lost: {}", describe(introduction_), reason.message())));
+               Error(ErrorCode::kPeerDied, fmt::format("connection to {} lost: {}",
+                                                       describe(introduction_), reason.message())));
   end(LinkEvents::End::kBroken,
-      Error(reason.code(), fmt::format("connection to {} ended: {}", describe(introduction_), reason.message())));
+      Error(reason.code(),
+            fmt::format("connection to {} ended: {}", describe(introduction_), reason.message())));
 }
 
 void Link::end(LinkEvents::End how, const Error& reason) {

@@ -30,18 +30,21 @@ class LinkEvents {
 ///   connecting --attach()--> open --EOF--> suspended --close()--> closed
 ///                              '----------close()---------------------^
 ///
-/// Calls may be sent in every state; they leave when it is open. Shared by the system and by the calls that will reply
-/// over it. attach(), say_goodbye(), beat() and the FrameHandler's part: loop's thread. The rest: any thread.
+/// Calls may be sent in every state; they leave when it is open. Shared by the system and by the
+/// calls that will reply over it. attach(), say_goodbye(), beat() and the FrameHandler's part:
+/// loop's thread. The rest: any thread.
 class Link final : public Route, public FrameHandler, public std::enable_shared_from_this<Link> {
  public:
   Link(ProcessRef peer, LinkEvents& events) : peer_(std::move(peer)), events_(events) {}
 
   /// The handshake is over: reads and writes from now on.
   void attach(std::shared_ptr<Connection> connection, Introduction other, bool dialled_here);
-  /// Ends everything that waits, and the connection after what was written; returns it, for who wants to see that through.
+  /// Ends everything that waits, and the connection after what was written; returns it, for who
+  /// wants to see that through.
   std::shared_ptr<Connection> shut(const Error& reason);
   void say_goodbye(const std::string& reason);
-  /// Writes a sign of life if nothing else was written since the last time; returns when something was last read.
+  /// Writes a sign of life if nothing else was written since the last time; returns when something
+  /// was last read.
   TimePoint beat();
 
   bool attached() const { return connection() != nullptr; }
@@ -75,11 +78,13 @@ class Link final : public Route, public FrameHandler, public std::enable_shared_
   Introduction introduction_;
   bool dialled_here_ = false;
   bool ended_ = false;
-  std::shared_ptr<Connection> connection_;  // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
+  // shared with its own pending reads; guarded by mutex_, changed on the loop's thread
+  std::shared_ptr<Connection> connection_;
   MessageAssembler assembler_;
   TimePoint last_read_;
   std::atomic<bool> wrote_{false};
-  std::atomic<int> unanswered_{0};  // calls sent whose replies have not come: few of them are written at once, many together
+  // calls sent whose replies have not come: few of them are written at once, many together
+  std::atomic<int> unanswered_{0};
 };
 
 }  // namespace weft::actors

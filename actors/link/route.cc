@@ -11,8 +11,8 @@ namespace weft::actors {
 Error with_outcome(const Error& error, const CallState& call) {
   // A message of several lines ends with the log of the dead process.
   const bool lines = error.message().find('\n') != std::string::npos;
-  return Error(error.code(),
-               fmt::format("{}{} call '{}' {}", error.message(), lines ? "\nYour" : "; your", call.method, call.outcome()))
+  return Error(error.code(), fmt::format("{}{} call '{}' {}", error.message(),
+                                         lines ? "\nYour" : "; your", call.method, call.outcome()))
       .at(error.where())
       .from(error.node(), error.actor());
 }
@@ -25,16 +25,21 @@ bool Route::send(Outgoing outgoing) {
   if (!room()) {
     const char* problem = nullptr;
     if (on_actor_thread())
-      problem = "its mailbox is full and this handler has too many calls waiting; await their results before calling again";
+      problem =
+          "its mailbox is full and this handler has too many calls waiting; await their results "
+          "before calling again";
     else if (outgoing.deadline == TimePoint::max()) room_.wait(lock, room);
     else if (!room_.wait_until(lock, outgoing.deadline, room))
-      problem = "its mailbox stayed full until the call's deadline; it is slower than its callers, or stuck";
+      problem =
+          "its mailbox stayed full until the call's deadline; it is slower than its callers, or "
+          "stuck";
     if (problem) {
       lock.unlock();
       if (outgoing.state)
-        outgoing.state->fail(Error(
-            ErrorCode::kResourceExhausted,
-            fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method, outgoing.state->target->label, problem)));
+        outgoing.state->fail(
+            Error(ErrorCode::kResourceExhausted,
+                  fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method,
+                              outgoing.state->target->label, problem)));
       return false;
     }
   }
@@ -60,7 +65,8 @@ bool Route::send(Outgoing outgoing) {
 }
 
 void Route::transmit_now(Target& target, Outgoing& outgoing) {
-  if (outgoing.state && outgoing.state->done()) return;  // its deadline has passed, or it was cancelled
+  // its deadline has passed, or it was cancelled
+  if (outgoing.state && outgoing.state->done()) return;
   if (!outgoing.call.urgent) target.window.sent(outgoing.call.arguments.size());
   if (outgoing.state) outgoing.state->sent = true;
   if (auto error = transmit(outgoing); error && outgoing.state)
@@ -73,8 +79,10 @@ void Route::ask_if_held(ActorId actor, Target& target) {
 }
 
 void Route::release(ActorId actor, Target& target) {
-  for (; !target.held_urgent.empty(); target.held_urgent.pop_front()) transmit_now(target, target.held_urgent.front());
-  for (; !target.held.empty() && target.window.admits(target.held.front().call.arguments.size()); target.held.pop_front())
+  for (; !target.held_urgent.empty(); target.held_urgent.pop_front())
+    transmit_now(target, target.held_urgent.front());
+  for (; !target.held.empty() && target.window.admits(target.held.front().call.arguments.size());
+       target.held.pop_front())
     transmit_now(target, target.held.front());
   ask_if_held(actor, target);
 }
@@ -93,7 +101,8 @@ void Route::on_credit(const Credit& credit) {
   std::unique_lock lock(mutex_);
   const auto found = targets_.find(credit.actor);
   if (found == targets_.end()) return;
-  if (!found->second.window.update(credit.consumed_messages, credit.consumed_bytes, credit.window_messages, credit.window_bytes))
+  if (!found->second.window.update(credit.consumed_messages, credit.consumed_bytes,
+                                   credit.window_messages, credit.window_bytes))
     return;
   found->second.asked = false;
   if (!open_ || found->second.held.empty()) return;
@@ -107,7 +116,8 @@ bool Route::withdraw(ActorId actor, std::uint64_t call_id) {
   const auto found = targets_.find(actor);
   if (found == targets_.end()) return false;
   for (auto* queue : {&found->second.held, &found->second.held_urgent}) {
-    const auto call = std::find_if(queue->begin(), queue->end(), [&](const Outgoing& each) { return each.call.id == call_id; });
+    const auto call = std::find_if(queue->begin(), queue->end(),
+                                   [&](const Outgoing& each) { return each.call.id == call_id; });
     if (call == queue->end()) continue;
     queue->erase(call);
     room_.notify_all();
@@ -151,7 +161,8 @@ void Route::close(const Error& reason) {
 std::size_t Route::held() const {
   const std::lock_guard lock(mutex_);
   std::size_t count = 0;
-  for (const auto& [actor, target] : targets_) count += target.held.size() + target.held_urgent.size();
+  for (const auto& [actor, target] : targets_)
+    count += target.held.size() + target.held_urgent.size();
   return count;
 }
 

@@ -21,20 +21,23 @@ struct Outgoing {
   TimePoint deadline = TimePoint::max();
 };
 
-/// The way to one process: keeps the order of calls per actor and holds back what the actor has no credit for.
+/// The way to one process: keeps the order of calls per actor and holds back what the actor has no
+/// credit for.
 ///
-/// Held-back calls are few (kMaxHeld per actor): beyond that a thread that calls waits inside send(), and a handler, which
-/// must not wait, gets Error(kResourceExhausted). So memory is bounded on both sides however slow the actor is.
-/// Any thread.
+/// Held-back calls are few (kMaxHeld per actor): beyond that a thread that calls waits inside
+/// send(), and a handler, which must not wait, gets Error(kResourceExhausted). So memory is bounded
+/// on both sides however slow the actor is. Any thread.
 class Route : public ReturnRoute {
  public:
-  /// Sends, or holds back. False if it cannot be sent at all: its state, if any, has ended with the error.
+  /// Sends, or holds back. False if it cannot be sent at all: its state, if any, has ended with the
+  /// error.
   bool send(Outgoing outgoing);
   /// The actor has taken messages: sends what was held back.
   void on_credit(const Credit& credit);
   /// Takes back a call that has not left; false if it has, or is not here.
   bool withdraw(ActorId actor, std::uint64_t call_id);
-  /// Nothing leaves any more; what is held back ends with the error, as does whatever is sent later.
+  /// Nothing leaves any more; what is held back ends with the error, as does whatever is sent
+  /// later.
   void close(const Error& reason);
   /// What is held back now goes, as far as there is credit.
   void open();
@@ -44,7 +47,8 @@ class Route : public ReturnRoute {
   std::size_t held() const;
 
  protected:
-  /// Puts a call on its way; called in order, one at a time, under the route's lock. An error is the end of that call alone.
+  /// Puts a call on its way; called in order, one at a time, under the route's lock. An error is
+  /// the end of that call alone.
   virtual std::optional<Error> transmit(Outgoing& outgoing) = 0;
   /// Asks an actor for a report of its credit; without the lock.
   virtual void ask(ActorId actor) = 0;

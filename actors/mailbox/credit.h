@@ -22,7 +22,8 @@ inline constexpr std::size_t kMaxHeld = 64;
 ///
 ///   in flight = sent - consumed <= window        (the window is a share of the mailbox)
 ///
-/// A message larger than the window goes when nothing else is in flight. A value; one thread at a time.
+/// A message larger than the window goes when nothing else is in flight. A value; one thread at a
+/// time.
 class SendWindow final {
  public:
   bool admits(std::size_t bytes) const {
@@ -35,9 +36,10 @@ class SendWindow final {
     sent_bytes_ += bytes;
   }
   /// Takes a report from the actor. False, and without effect, if it claims more than was sent.
-  bool update(std::uint64_t consumed_messages, std::uint64_t consumed_bytes, std::uint32_t window_messages,
-              std::uint64_t window_bytes) {
-    if (consumed_messages > sent_messages_ || consumed_bytes > sent_bytes_ || consumed_messages < consumed_messages_)
+  bool update(std::uint64_t consumed_messages, std::uint64_t consumed_bytes,
+              std::uint32_t window_messages, std::uint64_t window_bytes) {
+    if (consumed_messages > sent_messages_ || consumed_bytes > sent_bytes_ ||
+        consumed_messages < consumed_messages_)
       return false;
     consumed_messages_ = consumed_messages;
     consumed_bytes_ = consumed_bytes;

@@ -10,7 +10,8 @@ constexpr std::uint64_t kLeastBytes = 64u << 10;
 }  // namespace
 
 void Mailbox::wake(std::unique_lock<std::mutex>& lock) {
-  queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(), std::memory_order_relaxed);
+  queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
+                     std::memory_order_relaxed);
   const bool sleeping = std::exchange(sleeping_, false);
   lock.unlock();
   if (sleeping) changed_.notify_one();
@@ -67,17 +68,22 @@ Mailbox::Item Mailbox::next(bool ordinary) {
   while (true) {
     if (std::exchange(stop_requested_, false)) return Stop{};
     if (!wakeups_.empty()) {
-      Item item = std::visit([](auto& wakeup) -> Item { return std::move(wakeup); }, wakeups_.front());
+      Item item =
+          std::visit([](auto& wakeup) -> Item { return std::move(wakeup); }, wakeups_.front());
       wakeups_.pop_front();
-      queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(), std::memory_order_relaxed);
+      queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
+                         std::memory_order_relaxed);
       return item;
     }
-    std::deque<Envelope>* queue = !urgent_.empty() ? &urgent_ : ordinary && !ordinary_.empty() ? &ordinary_ : nullptr;
+    std::deque<Envelope>* queue = !urgent_.empty()                 ? &urgent_
+                                  : ordinary && !ordinary_.empty() ? &ordinary_
+                                                                   : nullptr;
     if (queue) {
       Envelope envelope = std::move(queue->front());
       queue->pop_front();
       if (queue == &ordinary_) consumed(envelope);
-      queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(), std::memory_order_relaxed);
+      queued_hint_.store(wakeups_.size() + urgent_.size() + ordinary_.size(),
+                         std::memory_order_relaxed);
       return envelope;
     }
     sleeping_ = true;
@@ -110,13 +116,15 @@ void Mailbox::take_reports(std::vector<CreditReport>& into) {
 
 Credit Mailbox::make_report(Sender& sender) {
   const auto count = static_cast<std::uint32_t>(senders_.size());
-  sender.window_messages = std::min(limits_.messages, std::max(kLeastMessages, limits_.messages / count));
+  sender.window_messages =
+      std::min(limits_.messages, std::max(kLeastMessages, limits_.messages / count));
   sender.window_bytes = std::min(limits_.bytes, std::max(kLeastBytes, limits_.bytes / count));
   sender.told_messages = sender.consumed_messages;
   sender.told_bytes = sender.consumed_bytes;
   sender.report = false;
   sender.hungry = false;
-  return {actor_, sender.consumed_messages, sender.consumed_bytes, sender.window_messages, sender.window_bytes};
+  return {actor_, sender.consumed_messages, sender.consumed_bytes, sender.window_messages,
+          sender.window_bytes};
 }
 
 std::optional<Credit> Mailbox::request_report(const ReturnRoute* route) {
@@ -131,8 +139,9 @@ std::optional<Credit> Mailbox::request_report(const ReturnRoute* route) {
 std::optional<Envelope> Mailbox::cancel(const ReturnRoute* route, std::uint64_t call_id) {
   const std::lock_guard lock(mutex_);
   for (auto* queue : {&ordinary_, &urgent_}) {
-    const auto found = std::find_if(queue->begin(), queue->end(),
-                                    [&](const Envelope& each) { return each.route.get() == route && each.call.id == call_id; });
+    const auto found = std::find_if(queue->begin(), queue->end(), [&](const Envelope& each) {
+      return each.route.get() == route && each.call.id == call_id;
+    });
     if (found == queue->end()) continue;
     Envelope envelope = std::move(*found);
     queue->erase(found);

@@ -32,7 +32,8 @@ class ReturnRoute {
 /// A call on its way into an actor.
 struct Envelope {
   Call call;
-  std::shared_ptr<ReturnRoute> route;  // shared with the system: a reply may come after the connection's end
+  // shared with the system: a reply may come after the connection's end
+  std::shared_ptr<ReturnRoute> route;
   TimePoint deadline = TimePoint::max();
 };
 
@@ -42,7 +43,8 @@ struct Resumption {
   void* frame = nullptr;
 };
 
-/// To be told to a sender: what the actor has consumed of what came by `route`, and how much may be in flight.
+/// To be told to a sender: what the actor has consumed of what came by `route`, and how much may be
+/// in flight.
 struct CreditReport {
   std::shared_ptr<ReturnRoute> route;
   Credit credit;
@@ -50,7 +52,8 @@ struct CreditReport {
 
 /// The queues of one actor: ordinary calls (bounded by credit), urgent calls, and wake-ups.
 ///
-/// Owned by the actor's host. push*, post, cancel and close: any thread. next() and take_reports(): the actor's thread.
+/// Owned by the actor's host. push*, post, cancel and close: any thread. next() and take_reports():
+/// the actor's thread.
 class Mailbox final {
  public:
   using Task = std::function<void()>;
@@ -62,24 +65,26 @@ class Mailbox final {
 
   Mailbox(ActorId actor, MailboxLimits limits) : actor_(actor), limits_(limits) {}
 
-  /// Takes the envelope, or leaves it as it is and says why not. kOverrun: the sender has no credit left, which a correct sender
-  /// never does.
+  /// Takes the envelope, or leaves it as it is and says why not. kOverrun: the sender has no credit
+  /// left, which a correct sender never does.
   Refusal push(Envelope& envelope);
   /// False when the mailbox is closed: the task is dropped.
   bool post(Task task);
   bool resume(Resumption resumption);
-  /// Lets next() return Stop once, before anything else. The actor decides what to do with what waits.
+  /// Lets next() return Stop once, before anything else. The actor decides what to do with what
+  /// waits.
   void request_stop();
 
-  /// Waits for the next thing to do: a stop request, then wake-ups and urgent calls, then, if `ordinary`, ordinary calls in order
-  /// of arrival.
+  /// Waits for the next thing to do: a stop request, then wake-ups and urgent calls, then, if
+  /// `ordinary`, ordinary calls in order of arrival.
   Item next(bool ordinary);
   /// True when next(true) would not wait. A hint.
   bool has_more() const { return queued_hint_.load(std::memory_order_relaxed) != 0; }
   /// Credit to tell senders, since the last time. To be called after each item, and before waiting.
   void take_reports(std::vector<CreditReport>& into);
 
-  /// A sender holds calls back and wants to know: the state now, and again when nothing of it waits any more. Any thread.
+  /// A sender holds calls back and wants to know: the state now, and again when nothing of it waits
+  /// any more. Any thread.
   std::optional<Credit> request_report(const ReturnRoute* route);
 
   /// Takes a waiting call out; nothing if it is not waiting here. Any thread.

@@ -18,7 +18,8 @@ void append_message(Connection& connection, MessageKind kind, std::span<const st
   connection.append(static_cast<std::uint8_t>(kind), 0, bytes);
 }
 
-std::optional<MessageAssembler::Message> MessageAssembler::add(const FrameHeader& header, std::span<const std::byte> body) {
+std::optional<MessageAssembler::Message> MessageAssembler::add(const FrameHeader& header,
+                                                               std::span<const std::byte> body) {
   const bool more = (header.flags & kMore) != 0;
   if (!open_ && !more) return Message{static_cast<MessageKind>(header.kind), body};
   if (!open_) {
@@ -28,19 +29,23 @@ std::optional<MessageAssembler::Message> MessageAssembler::add(const FrameHeader
   }
   if (header.kind != kind_)
     throw_error(ErrorCode::kDataLoss, "a {} frame inside a {} message of several frames",
-                to_string(static_cast<MessageKind>(header.kind)), to_string(static_cast<MessageKind>(kind_)));
+                to_string(static_cast<MessageKind>(header.kind)),
+                to_string(static_cast<MessageKind>(kind_)));
   // Only whole frames may be followed by more, so that every part starts at a multiple of 8.
   if (more && body.size() != kMaxFrameBody)
-    throw_error(ErrorCode::kDataLoss, "a part of a message has {} bytes instead of {}", body.size(), kMaxFrameBody);
+    throw_error(ErrorCode::kDataLoss, "a part of a message has {} bytes instead of {}", body.size(),
+                kMaxFrameBody);
   // A little more than the payload's limit: the envelope counts too.
   if (bytes_ + body.size() > kMaxMessageBytes + 4096)
-    throw_error(ErrorCode::kDataLoss, "a message is longer than {}", format_bytes(kMaxMessageBytes));
+    throw_error(ErrorCode::kDataLoss, "a message is longer than {}",
+                format_bytes(kMaxMessageBytes));
   words_.resize((bytes_ + body.size() + 7) / 8);
   std::memcpy(reinterpret_cast<std::byte*>(words_.data()) + bytes_, body.data(), body.size());
   bytes_ += body.size();
   if (more) return std::nullopt;
   open_ = false;
-  return Message{static_cast<MessageKind>(kind_), std::span(reinterpret_cast<const std::byte*>(words_.data()), bytes_)};
+  return Message{static_cast<MessageKind>(kind_),
+                 std::span(reinterpret_cast<const std::byte*>(words_.data()), bytes_)};
 }
 
 }  // namespace weft::actors

@@ -13,8 +13,9 @@ namespace weft::actors {
 /// The longest message: larger arguments belong on the data plane (transfer), not in a call.
 inline constexpr std::size_t kMaxMessageBytes = 64u << 20;
 
-/// Appends one message to a connection: one frame, or several with the flag "more follows" when it is longer than a frame.
-/// Calls for one connection must not overlap: the frames of a message are contiguous.
+/// Appends one message to a connection: one frame, or several with the flag "more follows" when it
+/// is longer than a frame. Calls for one connection must not overlap: the frames of a message are
+/// contiguous.
 void append_message(Connection& connection, MessageKind kind, std::span<const std::byte> bytes);
 
 /// Puts messages together again. One per connection; loop's thread only.
@@ -24,8 +25,8 @@ class MessageAssembler final {
     MessageKind kind;
     std::span<const std::byte> bytes;  ///< Valid until the next call of add().
   };
-  /// The message that this frame completes, or nothing yet. Throws Error(kDataLoss) for frames that do not fit together or a
-  /// message above kMaxMessageBytes.
+  /// The message that this frame completes, or nothing yet. Throws Error(kDataLoss) for frames that
+  /// do not fit together or a message above kMaxMessageBytes.
   std::optional<Message> add(const FrameHeader& header, std::span<const std::byte> body);
 
  private:

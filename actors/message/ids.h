@@ -4,15 +4,17 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/strong_id.h"
 #include "actors/net/address.h"
+#include "core/base/strong_id.h"
 
 namespace weft::actors {
 
-/// One run of one process. Random, chosen when its System starts, never used again: a restarted process is another one.
+/// One run of one process. Random, chosen when its System starts, never used again: a restarted
+/// process is another one.
 using ProcessId = StrongId<struct ProcessTag, std::uint64_t>;
 
-/// An actor within its process; never used again there. Actors with a well-known name have an id made from it.
+/// An actor within its process; never used again there. Actors with a well-known name have an id
+/// made from it.
 using ActorId = StrongId<struct ActorTag, std::uint64_t>;
 
 /// The id of the actor hosted as `name`: callers need no look-up.
@@ -24,7 +26,8 @@ struct ProcessRef {
   std::string name;  ///< For people: "worker0/device1".
   Address address;   ///< Where it listens; port 0 if it does not.
 
-  static constexpr auto fields = weft::fields(&ProcessRef::id, &ProcessRef::name, &ProcessRef::address);
+  static constexpr auto fields =
+      weft::fields(&ProcessRef::id, &ProcessRef::name, &ProcessRef::address);
   friend bool operator==(const ProcessRef&, const ProcessRef&) = default;
 };
 
@@ -34,7 +37,8 @@ struct ActorAddress {
   ActorId actor;
   std::string label;  ///< For people: "front[data=0,tensor=1]".
 
-  static constexpr auto fields = weft::fields(&ActorAddress::process, &ActorAddress::actor, &ActorAddress::label);
+  static constexpr auto fields =
+      weft::fields(&ActorAddress::process, &ActorAddress::actor, &ActorAddress::label);
   friend bool operator==(const ActorAddress&, const ActorAddress&) = default;
 };
 

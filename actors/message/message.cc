@@ -40,15 +40,18 @@ namespace {
 constexpr std::size_t kInlineWords = 128;
 constexpr int kMaxNesting = 8;
 
-/// Builds a message whose size in words is at most `words`, so that it is one segment, and hands it to `sink`.
+/// Builds a message whose size in words is at most `words`, so that it is one segment, and hands it
+/// to `sink`.
 template <typename Struct, typename Fill>
 void build(std::size_t words, const ByteSink& sink, Fill fill) {
   std::array<capnp::word, kInlineWords> inline_words{};
-  std::vector<std::uint64_t> heap_words;  // capnp::word cannot be copied, and so not stand in a vector
+  // capnp::word cannot be copied, and so not stand in a vector
+  std::vector<std::uint64_t> heap_words;
   kj::ArrayPtr<capnp::word> scratch(inline_words.data(), inline_words.size());
   if (words > kInlineWords) {
     heap_words.resize(words);
-    scratch = kj::ArrayPtr<capnp::word>(reinterpret_cast<capnp::word*>(heap_words.data()), heap_words.size());
+    scratch = kj::ArrayPtr<capnp::word>(reinterpret_cast<capnp::word*>(heap_words.data()),
+                                        heap_words.size());
   } else {
     scratch = scratch.slice(0, words);
   }
@@ -90,21 +93,24 @@ auto parse(std::span<const std::byte> bytes, MessageKind kind, Read read) {
     capnp::SegmentArrayMessageReader reader(segments, options);
     return read(reader.getRoot<Struct>());
   } catch (const kj::Exception& problem) {
-    throw_error(ErrorCode::kDataLoss, "a damaged {} message: {}", to_string(kind), problem.getDescription().cStr());
+    throw_error(ErrorCode::kDataLoss, "a damaged {} message: {}", to_string(kind),
+                problem.getDescription().cStr());
   } catch (const Error& problem) {
-    throw_error(ErrorCode::kDataLoss, "a damaged {} message: {}", to_string(kind), problem.message());
+    throw_error(ErrorCode::kDataLoss, "a damaged {} message: {}", to_string(kind),
+                problem.message());
   }
 }
 
 ErrorCode error_code(std::uint16_t code) {
-  if (code < static_cast<int>(ErrorCode::kInvalidArgument) || code > static_cast<int>(ErrorCode::kInternal))
+  if (code < static_cast<int>(ErrorCode::kInvalidArgument) ||
+      code > static_cast<int>(ErrorCode::kInternal))
     throw_error(ErrorCode::kDataLoss, "error code {} does not exist", code);
   return static_cast<ErrorCode>(code);
 }
 
 std::size_t introduction_words(const Introduction& from) {
-  std::size_t bytes = from.process.name.size() + from.process.address.host.size() + from.binary_name.size() +
-                      from.binary_hash.size() + from.nonce.size();
+  std::size_t bytes = from.process.name.size() + from.process.address.host.size() +
+                      from.binary_name.size() + from.binary_hash.size() + from.nonce.size();
   for (const auto& entry : from.interfaces) bytes += entry.name.size();
   return words_for(32 + 8 * from.interfaces.size(), bytes, 7 + from.interfaces.size());
 }
@@ -138,33 +144,38 @@ Introduction read_introduction(wire::Process::Reader from) {
   to.minor = from.getMinor();
   if (to.process.id.value() == 0) throw_error(ErrorCode::kDataLoss, "a process without an id");
   if (from.getNonce().size() != to.nonce.size())
-    throw_error(ErrorCode::kDataLoss, "a nonce of {} bytes instead of {}", from.getNonce().size(), to.nonce.size());
+    throw_error(ErrorCode::kDataLoss, "a nonce of {} bytes instead of {}", from.getNonce().size(),
+                to.nonce.size());
   std::memcpy(to.nonce.data(), from.getNonce().begin(), to.nonce.size());
   for (const auto entry : from.getInterfaces())
-    to.interfaces.push_back({string_of(entry.getName()), entry.getVersion(), entry.getFingerprint()});
+    to.interfaces.push_back(
+        {string_of(entry.getName()), entry.getVersion(), entry.getFingerprint()});
   return to;
 }
 
 }  // namespace
 
 void encode_hello(const Introduction& introduction, const ByteSink& sink) {
-  build<wire::Hello>(introduction_words(introduction), sink,
-                     [&](wire::Hello::Builder to) { fill_introduction(to.initProcess(), introduction); });
+  build<wire::Hello>(introduction_words(introduction), sink, [&](wire::Hello::Builder to) {
+    fill_introduction(to.initProcess(), introduction);
+  });
 }
 
 void encode_challenge(const Introduction& introduction, const ByteSink& sink) {
-  build<wire::Challenge>(introduction_words(introduction), sink,
-                         [&](wire::Challenge::Builder to) { fill_introduction(to.initProcess(), introduction); });
+  build<wire::Challenge>(introduction_words(introduction), sink, [&](wire::Challenge::Builder to) {
+    fill_introduction(to.initProcess(), introduction);
+  });
 }
 
 void encode_reject(const Reject& reject, const ByteSink& sink) {
-  build<wire::Reject>(words_for(8, reject.text.size() + reject.hint.size(), 2), sink, [&](wire::Reject::Builder to) {
-    to.setCode(static_cast<std::uint16_t>(reject.code));
-    to.setText(text_of(reject.text));
-    to.setHint(text_of(reject.hint));
-    to.setDuplicate(reject.duplicate);
-    to.setProcessId(reject.process.value());
-  });
+  build<wire::Reject>(words_for(8, reject.text.size() + reject.hint.size(), 2), sink,
+                      [&](wire::Reject::Builder to) {
+                        to.setCode(static_cast<std::uint16_t>(reject.code));
+                        to.setText(text_of(reject.text));
+                        to.setHint(text_of(reject.hint));
+                        to.setDuplicate(reject.duplicate);
+                        to.setProcessId(reject.process.value());
+                      });
 }
 
 void encode_call(const Call& call, const ByteSink& sink) {
@@ -188,7 +199,8 @@ void encode_reply(const Reply& reply, const ByteSink& sink) {
     return;
   }
   const auto& error = std::get<Error>(reply.result);
-  const std::size_t bytes = error.message().size() + error.where().size() + error.node().size() + error.actor().size();
+  const std::size_t bytes =
+      error.message().size() + error.where().size() + error.node().size() + error.actor().size();
   build<wire::Reply>(words_for(14, bytes, 4), sink, [&](wire::Reply::Builder to) {
     to.setId(reply.id);
     auto into = to.initError();
@@ -216,23 +228,26 @@ void encode_cancel(std::uint64_t id, const ByteSink& sink) {
 }
 
 void encode_goodbye(const std::string& reason, const ByteSink& sink) {
-  build<wire::Goodbye>(words_for(2, reason.size(), 1), sink, [&](wire::Goodbye::Builder to) { to.setReason(text_of(reason)); });
+  build<wire::Goodbye>(words_for(2, reason.size(), 1), sink,
+                       [&](wire::Goodbye::Builder to) { to.setReason(text_of(reason)); });
 }
 
 Introduction decode_hello(std::span<const std::byte> bytes) {
-  return parse<wire::Hello>(bytes, MessageKind::kHello,
-                            [](wire::Hello::Reader from) { return read_introduction(from.getProcess()); });
+  return parse<wire::Hello>(bytes, MessageKind::kHello, [](wire::Hello::Reader from) {
+    return read_introduction(from.getProcess());
+  });
 }
 
 Introduction decode_challenge(std::span<const std::byte> bytes) {
-  return parse<wire::Challenge>(bytes, MessageKind::kChallenge,
-                                [](wire::Challenge::Reader from) { return read_introduction(from.getProcess()); });
+  return parse<wire::Challenge>(bytes, MessageKind::kChallenge, [](wire::Challenge::Reader from) {
+    return read_introduction(from.getProcess());
+  });
 }
 
 Reject decode_reject(std::span<const std::byte> bytes) {
   return parse<wire::Reject>(bytes, MessageKind::kReject, [](wire::Reject::Reader from) {
-    return Reject{error_code(from.getCode()), string_of(from.getText()), string_of(from.getHint()), from.getDuplicate(),
-                  ProcessId(from.getProcessId())};
+    return Reject{error_code(from.getCode()), string_of(from.getText()), string_of(from.getHint()),
+                  from.getDuplicate(), ProcessId(from.getProcessId())};
   });
 }
 
@@ -263,7 +278,8 @@ Reply decode_reply(std::span<const std::byte> bytes) {
                            .from(string_of(error.getNode()), string_of(error.getActor()));
         break;
       }
-      default: throw_error(ErrorCode::kDataLoss, "a kind of result that this version does not know");
+      default:
+        throw_error(ErrorCode::kDataLoss, "a kind of result that this version does not know");
     }
     return reply;
   });
@@ -277,12 +293,14 @@ Credit decode_credit(std::span<const std::byte> bytes) {
 }
 
 std::uint64_t decode_cancel(std::span<const std::byte> bytes) {
-  return parse<wire::Cancel>(bytes, MessageKind::kCancel, [](wire::Cancel::Reader from) { return from.getId(); });
+  return parse<wire::Cancel>(bytes, MessageKind::kCancel,
+                             [](wire::Cancel::Reader from) { return from.getId(); });
 }
 
 std::string decode_goodbye(std::span<const std::byte> bytes) {
-  return parse<wire::Goodbye>(bytes, MessageKind::kGoodbye,
-                              [](wire::Goodbye::Reader from) { return string_of(from.getReason()); });
+  return parse<wire::Goodbye>(bytes, MessageKind::kGoodbye, [](wire::Goodbye::Reader from) {
+    return string_of(from.getReason());
+  });
 }
 
 }  // namespace weft::actors

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "actors/message/ids.h"
-#include "core/base/error.h"
 #include "actors/net/connection.h"
+#include "core/base/error.h"
 
 namespace weft::actors {
 
@@ -48,8 +48,10 @@ struct Introduction {
   std::string binary_name;
   std::string binary_hash;
   std::vector<InterfaceVersion> interfaces;
-  std::uint8_t minor = kProtocolMinor;  ///< Both sides use the lower one: what is newer is not sent.
-  std::array<std::byte, 32> nonce{};    ///< Random, of one connection: what the other side's proof is made for.
+  /// Both sides use the lower one: what is newer is not sent.
+  std::uint8_t minor = kProtocolMinor;
+  /// Random, of one connection: what the other side's proof is made for.
+  std::array<std::byte, 32> nonce{};
   friend bool operator==(const Introduction&, const Introduction&) = default;
 };
 
@@ -68,7 +70,8 @@ struct Call {
   std::uint64_t interface_fingerprint = 0;
   std::uint32_t method = 0;
   bool urgent = false;
-  std::int64_t remaining_ns = 0;  ///< Until the caller's deadline, measured when it is sent; 0 for none.
+  /// Until the caller's deadline, measured when it is sent; 0 for none.
+  std::int64_t remaining_ns = 0;
   std::vector<std::byte> arguments;
   friend bool operator==(const Call&, const Call&) = default;
 };
@@ -85,7 +88,8 @@ struct Credit {
   std::uint64_t consumed_bytes = 0;
   std::uint32_t window_messages = 0;
   std::uint64_t window_bytes = 0;
-  bool request = false;  ///< From the sender: it holds calls back and asks for a report; the rest is 0.
+  /// From the sender: it holds calls back and asks for a report; the rest is 0.
+  bool request = false;
   friend bool operator==(const Credit&, const Credit&) = default;
 };
 

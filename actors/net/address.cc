@@ -12,20 +12,25 @@ namespace weft::actors {
 Address Address::parse(std::string_view text) {
   const auto colon = text.rfind(':');
   std::string_view host = text.substr(0, colon == std::string_view::npos ? text.size() : colon);
-  const std::string_view port_text = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  const std::string_view port_text =
+      colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
   unsigned port = 0;
-  const auto [end, problem] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  const auto [end, problem] =
+      std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  if (host.empty() || port_text.empty() || problem != std::errc() || end != port_text.data() + port_text.size() || port > 65535 ||
+  if (host.empty() || port_text.empty() || problem != std::errc() ||
+      end != port_text.data() + port_text.size() || port > 65535 ||
       (!bracketed && host.find(':') != std::string_view::npos))
-    throw_error(ErrorCode::kInvalidArgument, "'{}' is not an address; expected HOST:PORT, such as 127.0.0.1:7077 or [::1]:7077",
+    throw_error(ErrorCode::kInvalidArgument,
+                "'{}' is not an address; expected HOST:PORT, such as 127.0.0.1:7077 or [::1]:7077",
                 text);
   return Address{std::string(host), static_cast<std::uint16_t>(port)};
 }
 
 std::string to_string(const Address& address) {
-  if (address.host.find(':') != std::string::npos) return fmt::format("[{}]:{}", address.host, address.port);
+  if (address.host.find(':') != std::string::npos)
+    return fmt::format("[{}]:{}", address.host, address.port);
   return fmt::format("{}:{}", address.host, address.port);
 }
 

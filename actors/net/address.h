@@ -8,13 +8,14 @@
 
 namespace weft::actors {
 
-/// Where a process listens: a host (name, IPv4 or IPv6 address) and a TCP port. Port 0 means: does not listen, or,
-/// when listening, that the system chooses.
+/// Where a process listens: a host (name, IPv4 or IPv6 address) and a TCP port. Port 0 means: does
+/// not listen, or, when listening, that the system chooses.
 struct Address {
   std::string host;
   std::uint16_t port = 0;
 
-  /// "worker0:7077", "127.0.0.1:0", "[::1]:7077". Throws Error(kInvalidArgument) that says what was expected.
+  /// "worker0:7077", "127.0.0.1:0", "[::1]:7077". Throws Error(kInvalidArgument) that says what was
+  /// expected.
   static Address parse(std::string_view text);
 
   static constexpr auto fields = weft::fields(&Address::host, &Address::port);
@@ -25,7 +26,8 @@ struct Address {
 /// "127.0.0.1:7077"; "[::1]:7077".
 std::string to_string(const Address& address);
 
-/// False if the machine's resolver knows no host of that name. Waits for the resolver, which may ask others.
+/// False if the machine's resolver knows no host of that name. Waits for the resolver, which may
+/// ask others.
 bool is_known_host(const std::string& host);
 
 }  // namespace weft::actors

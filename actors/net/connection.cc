@@ -26,7 +26,8 @@ std::shared_ptr<Connection> make_connection(EventLoop& loop, asio::ip::tcp::sock
   asio::error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.native_non_blocking(true, ignored);
-  return std::make_shared<Connection>(loop, std::make_unique<Connection::Impl>(Connection::Impl{std::move(socket)}));
+  return std::make_shared<Connection>(
+      loop, std::make_unique<Connection::Impl>(Connection::Impl{std::move(socket)}));
 }
 
 Connection::Connection(EventLoop& loop, std::unique_ptr<Impl> impl)
@@ -103,7 +104,8 @@ void Connection::flush() {
       std::swap(writing_, appended_);
     }
     lock.unlock();
-    const ssize_t sent = ::send(fd_, writing_.data() + written_, writing_.size() - written_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::send(fd_, writing_.data() + written_, writing_.size() - written_,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
     const int problem = errno;
     lock.lock();
     if (sent >= 0) {
@@ -130,17 +132,18 @@ void Connection::flush() {
 
 void Connection::wait_writable() {
   loop_.post([self = shared_from_this()] {
-    self->impl_->socket.async_wait(asio::ip::tcp::socket::wait_write, [self](const asio::error_code& error) {
-      {
-        const std::lock_guard lock(self->mutex_);
-        self->flushing_ = false;
-        if (error) {
-          self->closed_ = true;
-          self->sent_.notify_all();
-        }
-      }
-      if (!error) self->flush();
-    });
+    self->impl_->socket.async_wait(asio::ip::tcp::socket::wait_write,
+                                   [self](const asio::error_code& error) {
+                                     {
+                                       const std::lock_guard lock(self->mutex_);
+                                       self->flushing_ = false;
+                                       if (error) {
+                                         self->closed_ = true;
+                                         self->sent_.notify_all();
+                                       }
+                                     }
+                                     if (!error) self->flush();
+                                   });
   });
 }
 
@@ -159,11 +162,14 @@ std::size_t Connection::unsent_bytes() const {
 
 void Connection::wait_sent(TimePoint limit) const {
   std::unique_lock lock(mutex_);
-  sent_.wait_until(lock, limit, [this] { return closed_ || (appended_.empty() && written_ == writing_.size()); });
+  sent_.wait_until(lock, limit, [this] {
+    return closed_ || (appended_.empty() && written_ == writing_.size());
+  });
 }
 
 void Connection::read_more() {
-  // Room for the rest of the frame that has begun: moved to the front by a multiple of 8, so bodies stay aligned.
+  // Room for the rest of the frame that has begun: moved to the front by a multiple of 8, so bodies
+  // stay aligned.
   if (input_begin_ == input_end_) {
     input_begin_ = input_end_ = 0;
   } else if (input_.size() - input_end_ < kReadBuffer / 4 && input_begin_ > 0) {
@@ -171,34 +177,39 @@ void Connection::read_more() {
     input_end_ -= input_begin_;
     input_begin_ = 0;
   }
-  if (input_end_ == input_.size()) input_.resize(std::min(input_.size() * 2, kFrameHeaderBytes + padded(kMaxFrameBody)));
-  impl_->socket.async_read_some(asio::buffer(input_.data() + input_end_, input_.size() - input_end_),
-                                [self = shared_from_this()](const asio::error_code& error, std::size_t count) {
-                                  if (!self->handler_) return;
-                                  if (error == asio::error::eof || error == asio::error::connection_reset)
-                                    return self->close(Error(ErrorCode::kUnavailable, "connection closed by the other side"));
-                                  if (error)
-                                    return self->close(Error(ErrorCode::kUnavailable, "connection failed: " + error.message()));
-                                  self->input_end_ += count;
-                                  try {
-                                    self->parse();
-                                  } catch (const Error& damage) {
-                                    if (self->handler_) self->handler_->on_damaged(damage);
-                                    self->flush();
-                                    return self->close(damage);
-                                  }
-                                  if (self->handler_) self->read_more();
-                                });
+  if (input_end_ == input_.size())
+    input_.resize(std::min(input_.size() * 2, kFrameHeaderBytes + padded(kMaxFrameBody)));
+  impl_->socket.async_read_some(
+      asio::buffer(input_.data() + input_end_, input_.size() - input_end_),
+      [self = shared_from_this()](const asio::error_code& error, std::size_t count) {
+        if (!self->handler_) return;
+        if (error == asio::error::eof || error == asio::error::connection_reset)
+          return self->close(Error(ErrorCode::kUnavailable, "connection closed by the other side"));
+        if (error)
+          return self->close(
+              Error(ErrorCode::kUnavailable, "connection failed: " + error.message()));
+        self->input_end_ += count;
+        try {
+          self->parse();
+        } catch (const Error& damage) {
+          if (self->handler_) self->handler_->on_damaged(damage);
+          self->flush();
+          return self->close(damage);
+        }
+        if (self->handler_) self->read_more();
+      });
 }
 
 void Connection::parse() {
   while (handler_ && input_end_ - input_begin_ >= kFrameHeaderBytes) {
-    const auto header = unpack(std::span<const std::byte, kFrameHeaderBytes>(input_.data() + input_begin_, kFrameHeaderBytes),
+    const auto header = unpack(std::span<const std::byte, kFrameHeaderBytes>(
+                                   input_.data() + input_begin_, kFrameHeaderBytes),
                                next_input_, max_body_);
     const std::size_t frame_bytes = kFrameHeaderBytes + padded(header.length);
     if (input_end_ - input_begin_ < frame_bytes) break;
     ++next_input_;
-    const std::span<const std::byte> body(input_.data() + input_begin_ + kFrameHeaderBytes, header.length);
+    const std::span<const std::byte> body(input_.data() + input_begin_ + kFrameHeaderBytes,
+                                          header.length);
     input_begin_ += frame_bytes;
     handler_->on_frame(header, body);
   }
@@ -211,8 +222,10 @@ void Connection::close(const Error& what) {
     const std::lock_guard lock(mutex_);
     closed_ = true;
     if (overflowed_)
-      reason = Error(ErrorCode::kResourceExhausted,
-                     fmt::format("the other side has left {} MiB unread; the connection is given up", kMaxUnsent >> 20));
+      reason =
+          Error(ErrorCode::kResourceExhausted,
+                fmt::format("the other side has left {} MiB unread; the connection is given up",
+                            kMaxUnsent >> 20));
     ::shutdown(fd_, SHUT_RDWR);
     sent_.notify_all();
   }

@@ -11,15 +11,16 @@
 #include <span>
 #include <vector>
 
-#include "core/base/clock.h"
-#include "core/base/error.h"
 #include "actors/net/address.h"
 #include "actors/net/event_loop.h"
 #include "actors/net/frame.h"
+#include "core/base/clock.h"
+#include "core/base/error.h"
 
 namespace weft::actors {
 
-/// Receives what a Connection reads. Loop's thread only; must not block or throw anything but Error, which closes the connection.
+/// Receives what a Connection reads. Loop's thread only; must not block or throw anything but
+/// Error, which closes the connection.
 class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
@@ -29,16 +30,18 @@ class FrameHandler {
   virtual void on_batch_end() {}
   /// What came cannot be understood; on_closed() follows. What this appends still leaves.
   virtual void on_damaged(const Error& /*damage*/) {}
-  /// Exactly once, last; not after stop(). kUnavailable with "connection closed by the other side" is a plain EOF.
+  /// Exactly once, last; not after stop(). kUnavailable with "connection closed by the other side"
+  /// is a plain EOF.
   virtual void on_closed(const Error& reason) = 0;
 };
 
 /// A TCP connection that carries frames both ways.
 ///
-/// Shared by the link that uses it and by whichever thread is just writing: the last user is unknown. Any thread may
-/// append and flush; a thread that flushes writes on the spot what the socket takes, so that one message does not pay
-/// for a hand-over between threads, and what was appended meanwhile by others goes along. What the socket does not take
-/// is written by the loop's thread when there is room.
+/// Shared by the link that uses it and by whichever thread is just writing: the last user is
+/// unknown. Any thread may append and flush; a thread that flushes writes on the spot what the
+/// socket takes, so that one message does not pay for a hand-over between threads, and what was
+/// appended meanwhile by others goes along. What the socket does not take is written by the loop's
+/// thread when there is room.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   struct Impl;  // the socket
@@ -49,15 +52,18 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   /// Begins reading. The handler must outlive the connection or call stop() first. Loop's thread.
   void start(FrameHandler& handler, std::uint32_t max_body);
-  /// Another handler, or another limit, from the next frame on: what a handshake does when it is over. Loop's thread.
+  /// Another handler, or another limit, from the next frame on: what a handshake does when it is
+  /// over. Loop's thread.
   void hand_over(FrameHandler& handler, std::uint32_t max_body) {
     handler_ = &handler;
     max_body_ = max_body;
   }
-  /// No further callback. Closes the socket after what is appended has been written or cannot be. Loop's thread.
+  /// No further callback. Closes the socket after what is appended has been written or cannot be.
+  /// Loop's thread.
   void stop();
 
-  /// The most that may wait for the other side to read it. Beyond that the connection ends: its user's memory is worth more.
+  /// The most that may wait for the other side to read it. Beyond that the connection ends: its
+  /// user's memory is worth more.
   static constexpr std::size_t kMaxUnsent = std::size_t{256} << 20;
 
   /// Queues one frame. Any thread. Without effect once closed.
@@ -68,7 +74,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void flush_soon();
   /// Bytes queued and not yet taken by the socket.
   std::size_t unsent_bytes() const;
-  /// Blocks until the socket has taken all that is queued, or is closed; at most until `limit`. Any thread but the loop's.
+  /// Blocks until the socket has taken all that is queued, or is closed; at most until `limit`. Any
+  /// thread but the loop's.
   void wait_sent(TimePoint limit) const;
 
   const Address& peer_address() const { return peer_; }
@@ -93,7 +100,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::uint64_t next_input_ = 0;
 
   mutable std::condition_variable sent_;  // all is written, or the connection is closed
-  mutable std::mutex mutex_;              // guards what follows, but writing_ belongs to the thread that set flushing_
+  // guards what follows, but writing_ belongs to the thread that set flushing_
+  mutable std::mutex mutex_;
   bool closed_ = false;
   bool stopping_ = false;  // shut the socket down once everything is written
   bool flushing_ = false;
@@ -108,8 +116,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 /// Accepts connections. Created and destroyed on any thread but the loop's.
 class Listener final {
  public:
-  /// Throws Error(kUnavailable) if the address cannot be bound. `on_connection` runs on the loop's thread.
-  Listener(EventLoop& loop, const Address& address, std::function<void(std::shared_ptr<Connection>)> on_connection);
+  /// Throws Error(kUnavailable) if the address cannot be bound. `on_connection` runs on the loop's
+  /// thread.
+  Listener(EventLoop& loop, const Address& address,
+           std::function<void(std::shared_ptr<Connection>)> on_connection);
   ~Listener();
   /// With the port that the system chose.
   const Address& address() const { return address_; }
@@ -124,13 +134,14 @@ class Listener final {
 /// What dial() does when the other side refuses.
 enum class Retry { kNever, kUntilDeadline };
 
-/// Connects, trying again with growing pauses (20 ms to 500 ms) if asked to. `on_connected` or `on_failed` runs once, on the
-/// loop's thread; the error is kUnavailable and names the address and the system's reason. Any thread. The result cancels:
-/// neither runs afterwards.
+/// Connects, trying again with growing pauses (20 ms to 500 ms) if asked to. `on_connected` or
+/// `on_failed` runs once, on the loop's thread; the error is kUnavailable and names the address and
+/// the system's reason. Any thread. The result cancels: neither runs afterwards.
 struct DialCallbacks {
   std::function<void(std::shared_ptr<Connection>)> on_connected;
   std::function<void(const Error&)> on_failed;
 };
-std::function<void()> dial(EventLoop& loop, const Address& address, TimePoint deadline, Retry retry, DialCallbacks callbacks);
+std::function<void()> dial(EventLoop& loop, const Address& address, TimePoint deadline, Retry retry,
+                           DialCallbacks callbacks);
 
 }  // namespace weft::actors

@@ -11,10 +11,12 @@ namespace weft::actors {
 
 namespace {
 
-/// One dial(): resolve, connect, and perhaps again. Kept alive by its own pending operations. Loop's thread.
+/// One dial(): resolve, connect, and perhaps again. Kept alive by its own pending operations.
+/// Loop's thread.
 class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
  public:
-  DialAttempt(EventLoop& loop, Address address, TimePoint deadline, Retry retry, DialCallbacks callbacks)
+  DialAttempt(EventLoop& loop, Address address, TimePoint deadline, Retry retry,
+              DialCallbacks callbacks)
       : loop_(loop),
         address_(std::move(address)),
         deadline_(deadline),
@@ -26,7 +28,8 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
         socket_(loop.impl().context) {}
 
   void begin() {
-    limit_.start(deadline_, [self = shared_from_this()] { self->fail("no answer in the time allowed"); });
+    limit_.start(deadline_,
+                 [self = shared_from_this()] { self->fail("no answer in the time allowed"); });
     attempt();
   }
 
@@ -44,13 +47,16 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
   void attempt() {
     if (done_) return;
     asio::error_code not_numeric;
-    const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(address_.host, not_numeric), address_.port);
+    const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(address_.host, not_numeric),
+                                           address_.port);
     if (!not_numeric) return connect(endpoint);
     resolver_.async_resolve(
         address_.host, std::to_string(address_.port),
-        [self = shared_from_this()](const asio::error_code& error, const asio::ip::tcp::resolver::results_type& results) {
+        [self = shared_from_this()](const asio::error_code& error,
+                                    const asio::ip::tcp::resolver::results_type& results) {
           if (self->done_) return;
-          if (error == asio::error::host_not_found || error == asio::error::no_data) return self->no_such_host();
+          if (error == asio::error::host_not_found || error == asio::error::no_data)
+            return self->no_such_host();
           if (error) return self->again(error.message());
           self->connect(*results.begin());
         });
@@ -77,12 +83,15 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
 
   void no_such_host() {
     end(Error(ErrorCode::kNotFound,
-              fmt::format("cannot connect to {}: there is no host of the name '{}'", to_string(address_), address_.host)));
+              fmt::format("cannot connect to {}: there is no host of the name '{}'",
+                          to_string(address_), address_.host)));
   }
 
   void fail(const std::string& reason) {
-    const Error error(ErrorCode::kUnavailable, fmt::format("cannot connect to {}: {}{}", to_string(address_), reason,
-                                                           last_reason_.empty() ? "" : " (last attempt: " + last_reason_ + ")"));
+    const Error error(
+        ErrorCode::kUnavailable,
+        fmt::format("cannot connect to {}: {}{}", to_string(address_), reason,
+                    last_reason_.empty() ? "" : " (last attempt: " + last_reason_ + ")"));
     end(error);
   }
 
@@ -109,8 +118,10 @@ class DialAttempt final : public std::enable_shared_from_this<DialAttempt> {
 
 }  // namespace
 
-std::function<void()> dial(EventLoop& loop, const Address& address, TimePoint deadline, Retry retry, DialCallbacks callbacks) {
-  auto attempt = std::make_shared<DialAttempt>(loop, address, deadline, retry, std::move(callbacks));
+std::function<void()> dial(EventLoop& loop, const Address& address, TimePoint deadline, Retry retry,
+                           DialCallbacks callbacks) {
+  auto attempt =
+      std::make_shared<DialAttempt>(loop, address, deadline, retry, std::move(callbacks));
   loop.post([attempt] { attempt->begin(); });
   return [weak = std::weak_ptr(attempt), &loop] {
     loop.post([weak] {

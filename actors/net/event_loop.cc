@@ -19,7 +19,9 @@ EventLoop::EventLoop(const std::string& thread_name) : impl_(std::make_unique<Im
 
 EventLoop::~EventLoop() { stop(); }
 
-void EventLoop::post(std::function<void()> callback) { asio::post(impl_->context, std::move(callback)); }
+void EventLoop::post(std::function<void()> callback) {
+  asio::post(impl_->context, std::move(callback));
+}
 
 void EventLoop::run_and_wait(std::function<void()> callback) {
   std::promise<void> done;
@@ -41,7 +43,8 @@ void EventLoop::stop() {
 struct Timer::Impl {
   explicit Impl(EventLoop& loop) : timer(loop.impl().context) {}
   asio::steady_timer timer;
-  /// Which start() counts. An expiry may already be queued when the timer is cancelled or destroyed: it finds another number.
+  /// Which start() counts. An expiry may already be queued when the timer is cancelled or
+  /// destroyed: it finds another number.
   std::shared_ptr<std::uint64_t> turn = std::make_shared<std::uint64_t>(0);
 };
 
@@ -50,10 +53,10 @@ Timer::~Timer() { ++*impl_->turn; }
 
 void Timer::start(TimePoint at, std::function<void()> callback) {
   impl_->timer.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(at));
-  impl_->timer.async_wait(
-      [callback = std::move(callback), turn = impl_->turn, mine = ++*impl_->turn](const asio::error_code& error) {
-        if (!error && *turn == mine) callback();
-      });
+  impl_->timer.async_wait([callback = std::move(callback), turn = impl_->turn,
+                           mine = ++*impl_->turn](const asio::error_code& error) {
+    if (!error && *turn == mine) callback();
+  });
 }
 
 void Timer::start_after(Nanoseconds delay, std::function<void()> callback) {

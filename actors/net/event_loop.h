@@ -8,10 +8,12 @@
 
 namespace weft::actors {
 
-/// One thread that waits for sockets and timers and runs short callbacks: the I/O thread of a process.
+/// One thread that waits for sockets and timers and runs short callbacks: the I/O thread of a
+/// process.
 ///
-/// Callbacks must not block and must not throw: an exception that leaves one ends the process. Owned by whoever owns
-/// the sockets on it; the destructor drops callbacks that have not run and joins the thread.
+/// Callbacks must not block and must not throw: an exception that leaves one ends the process.
+/// Owned by whoever owns the sockets on it; the destructor drops callbacks that have not run and
+/// joins the thread.
 class EventLoop final {
  public:
   explicit EventLoop(const std::string& thread_name);
@@ -34,7 +36,8 @@ class EventLoop final {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Calls back once, at a time. Loop's thread only; start() again replaces what was started, destruction cancels it.
+/// Calls back once, at a time. Loop's thread only; start() again replaces what was started,
+/// destruction cancels it.
 class Timer final {
  public:
   explicit Timer(EventLoop& loop);

@@ -44,9 +44,11 @@ std::array<std::byte, kFrameHeaderBytes> pack(const FrameHeader& header) {
   return bytes;
 }
 
-FrameHeader unpack(std::span<const std::byte, kFrameHeaderBytes> bytes, std::uint64_t expected_sequence, std::uint32_t max_body) {
+FrameHeader unpack(std::span<const std::byte, kFrameHeaderBytes> bytes,
+                   std::uint64_t expected_sequence, std::uint32_t max_body) {
   if (load<std::uint32_t>(bytes.data()) != kFrameMagic)
-    throw_error(ErrorCode::kDataLoss, "the other side does not speak Weft's protocol (its frame starts with {:#010x})",
+    throw_error(ErrorCode::kDataLoss,
+                "the other side does not speak Weft's protocol (its frame starts with {:#010x})",
                 load<std::uint32_t>(bytes.data()));
   FrameHeader header;
   header.major = static_cast<std::uint8_t>(bytes[4]);
@@ -58,12 +60,16 @@ FrameHeader unpack(std::span<const std::byte, kFrameHeaderBytes> bytes, std::uin
   if (load<std::uint32_t>(bytes.data() + 12) != checksum(bytes.data()))
     throw_error(ErrorCode::kDataLoss, "a frame header is damaged (checksum)");
   if (header.major != kProtocolMajor)
-    throw_error(ErrorCode::kIncompatible, "the other side speaks protocol {}.{}, this one {}.{}; install the same Weft on both",
-                header.major, header.minor, kProtocolMajor, kProtocolMinor);
+    throw_error(
+        ErrorCode::kIncompatible,
+        "the other side speaks protocol {}.{}, this one {}.{}; install the same Weft on both",
+        header.major, header.minor, kProtocolMajor, kProtocolMinor);
   if (header.sequence != expected_sequence)
-    throw_error(ErrorCode::kDataLoss, "frame {} arrived where frame {} was expected", header.sequence, expected_sequence);
+    throw_error(ErrorCode::kDataLoss, "frame {} arrived where frame {} was expected",
+                header.sequence, expected_sequence);
   if (header.length > max_body)
-    throw_error(ErrorCode::kDataLoss, "a frame announces {} bytes, more than the {} allowed here", header.length, max_body);
+    throw_error(ErrorCode::kDataLoss, "a frame announces {} bytes, more than the {} allowed here",
+                header.length, max_body);
   return header;
 }
 

@@ -9,11 +9,13 @@ namespace weft::actors {
 
 /// What stands before every body on a connection. 24 bytes, little-endian:
 ///
-///   0      4     5     6    7     8       12         16          24
-///   |magic |major|minor|kind|flags|length |checksum  |sequence   |  body, then zeros up to a multiple of 8
+///   0      4     5     6    7     8       12         16          24 |magic
+///   |major|minor|kind|flags|length |checksum  |sequence   |  body, then zeros up to a multiple of
+///   8
 ///
-/// The checksum covers the other 20 bytes. The sequence counts the frames of one direction from 0. Bodies start at
-/// multiples of 8 bytes of the stream, so that a reader can use them where they lie.
+/// The checksum covers the other 20 bytes. The sequence counts the frames of one direction from 0.
+/// Bodies start at multiples of 8 bytes of the stream, so that a reader can use them where they
+/// lie.
 struct FrameHeader {
   std::uint8_t major = 0;
   std::uint8_t minor = 0;
@@ -35,8 +37,10 @@ constexpr std::size_t padded(std::size_t body_bytes) { return (body_bytes + 7) &
 
 std::array<std::byte, kFrameHeaderBytes> pack(const FrameHeader& header);
 
-/// Throws Error(kDataLoss) if the magic, checksum or sequence is wrong or the length is above `max_body`;
-/// Error(kIncompatible), naming both versions, if the major version differs. Nothing is allocated before this passes.
-FrameHeader unpack(std::span<const std::byte, kFrameHeaderBytes> bytes, std::uint64_t expected_sequence, std::uint32_t max_body);
+/// Throws Error(kDataLoss) if the magic, checksum or sequence is wrong or the length is above
+/// `max_body`; Error(kIncompatible), naming both versions, if the major version differs. Nothing is
+/// allocated before this passes.
+FrameHeader unpack(std::span<const std::byte, kFrameHeaderBytes> bytes,
+                   std::uint64_t expected_sequence, std::uint32_t max_body);
 
 }  // namespace weft::actors

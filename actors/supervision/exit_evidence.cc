@@ -14,7 +14,8 @@
 namespace weft::actors {
 namespace {
 
-/// UCX 1.13 ends a process that reads bytes on a tcp port of its own which are not UCX's. Its last lines then hold the assertion.
+/// UCX 1.13 ends a process that reads bytes on a tcp port of its own which are not UCX's. Its last
+/// lines then hold the assertion.
 bool is_ucx_stranger(const std::string& line) {
   return line.find("tcp_ep.c:") != std::string::npos && line.find("Assertion") != std::string::npos;
 }
@@ -34,7 +35,8 @@ std::string ExitEvidence::cause() const {
   if (!silence.empty()) return silence;
   if (!known) return "connection lost";
   std::string text = signal != 0 ? signal_name(signal) : fmt::format("exit status {}", status);
-  if (signal == SIGABRT && std::any_of(last_lines.begin(), last_lines.end(), is_ucx_stranger)) text += kUcxStranger;
+  if (signal == SIGABRT && std::any_of(last_lines.begin(), last_lines.end(), is_ucx_stranger))
+    text += kUcxStranger;
   if (core_dumped) text += ", core dumped";
   if (oom_kills != 0) text += fmt::format(", kernel OOM counter +{}", oom_kills);
   if (rss_bytes != 0) text += fmt::format(", rss {}", format_bytes(rss_bytes));
@@ -43,8 +45,10 @@ std::string ExitEvidence::cause() const {
 
 std::string ExitEvidence::log_note() const {
   if (log_file.empty()) return "";
-  if (last_lines.empty()) return fmt::format("; log: {} ({})", log_file, log_read ? "empty" : "on that host; not read");
-  return fmt::format("; log: {}, which ends with:\n  | {}", log_file, fmt::join(last_lines, "\n  | "));
+  if (last_lines.empty())
+    return fmt::format("; log: {} ({})", log_file, log_read ? "empty" : "on that host; not read");
+  return fmt::format("; log: {}, which ends with:\n  | {}", log_file,
+                     fmt::join(last_lines, "\n  | "));
 }
 
 std::string signal_name(int signal) {
@@ -69,7 +73,8 @@ std::optional<std::vector<std::string>> last_lines_of(const std::string& path, s
     if (line.size() > 400) line = line.substr(0, 397) + "...";
     found.push_back(std::move(line));
   }
-  if (found.size() > lines) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(lines));
+  if (found.size() > lines)
+    found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(lines));
   return found;
 }
 

@@ -54,15 +54,17 @@ int move_up(int descriptor) {
 /// A pipe that holds the secret.
 int readable(const Secret& secret) {
   int ends[2] = {-1, -1};
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw_error(ErrorCode::kResourceExhausted, "cannot make a pipe: {}", ::strerror(errno));
-  [[maybe_unused]] const auto written = ::write(ends[1], secret.bytes().data(), Secret::kBytes);  // an empty pipe has room
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw_error(ErrorCode::kResourceExhausted, "cannot make a pipe: {}", ::strerror(errno));
+  // an empty pipe has room
+  [[maybe_unused]] const auto written = ::write(ends[1], secret.bytes().data(), Secret::kBytes);
   ::close(ends[1]);
   return move_up(ends[0]);
 }
 
 /// In the child, between fork and exec: nothing but system calls. Never returns.
-[[noreturn]] void become(char* const* command, char* const* env, int log_fd, int null_fd, pid_t parent, int error_fd,
-                         int secret_fd) {
+[[noreturn]] void become(char* const* command, char* const* env, int log_fd, int null_fd,
+                         pid_t parent, int error_fd, int secret_fd) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // it died before the line above
@@ -77,7 +79,8 @@ int readable(const Secret& secret) {
   }
   // Sockets of this process must not stay open in its children: others wait for their end of file.
   if (secret_fd >= 0) ::dup2(secret_fd, kSecretDescriptor);
-  ::syscall(SYS_close_range, secret_fd >= 0 ? kSecretDescriptor + 1 : STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  ::syscall(SYS_close_range, secret_fd >= 0 ? kSecretDescriptor + 1 : STDERR_FILENO + 1, ~0U,
+            CLOSE_RANGE_CLOEXEC);
   ::execve(command[0], command, env);
   const int error = errno;
   [[maybe_unused]] const auto written = ::write(error_fd, &error, sizeof error);
@@ -86,7 +89,8 @@ int readable(const Secret& secret) {
 
 }  // namespace
 
-ForkLauncher::ForkLauncher() : wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { run(); }) {}
+ForkLauncher::ForkLauncher()
+    : wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { run(); }) {}
 
 ForkLauncher::~ForkLauncher() {
   stop_all(Nanoseconds::zero());
@@ -153,9 +157,11 @@ pid_t ForkLauncher::fork_and_exec(const ProcessSpec& spec) {
   const auto argv = pointers(command);
   const auto envp = pointers(environment);
   const bool logged = !spec.log_file.empty();
-  const int log_fd = logged ? ::open(spec.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
+  const int log_fd =
+      logged ? ::open(spec.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
   if (logged && log_fd < 0)
-    throw_error(ErrorCode::kNotFound, "cannot write the log file {}: {}", spec.log_file.string(), ::strerror(errno));
+    throw_error(ErrorCode::kNotFound, "cannot write the log file {}: {}", spec.log_file.string(),
+                ::strerror(errno));
   const int null_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   int failure[2] = {-1, -1};
   const bool piped = ::pipe2(failure, O_CLOEXEC) == 0;
@@ -174,11 +180,14 @@ pid_t ForkLauncher::fork_and_exec(const ProcessSpec& spec) {
   // Ends at once: with an error, or by the descriptor closing at exec.
   const ssize_t got = pid > 0 ? ::read(failure[0], &exec_error, sizeof exec_error) : 0;
   if (failure[0] >= 0) ::close(failure[0]);
-  if (pid < 0) throw_error(ErrorCode::kResourceExhausted, "cannot start {}: {}", spec.label, ::strerror(fork_error));
+  if (pid < 0)
+    throw_error(ErrorCode::kResourceExhausted, "cannot start {}: {}", spec.label,
+                ::strerror(fork_error));
   ::setpgid(pid, pid);  // as the child does, so that it holds for both from here on
   if (got == sizeof exec_error) {
     ::waitpid(pid, nullptr, 0);
-    throw_error(ErrorCode::kNotFound, "cannot run {} as {}: {}", spec.command[0], spec.label, ::strerror(exec_error));
+    throw_error(ErrorCode::kNotFound, "cannot run {} as {}: {}", spec.command[0], spec.label,
+                ::strerror(exec_error));
   }
   return pid;
 }
@@ -221,7 +230,9 @@ void ForkLauncher::look_at(pid_t pid, Child& child, bool ended) {
   if (ended) {
     siginfo_t dead{};
     ::waitid(P_PID, static_cast<id_t>(pid), &dead, WEXITED | WNOHANG | WNOWAIT);
-    wait_status = dead.si_code == CLD_EXITED ? dead.si_status << 8 : dead.si_status | (dead.si_code == CLD_DUMPED ? 0x80 : 0);
+    wait_status = dead.si_code == CLD_EXITED
+                      ? dead.si_status << 8
+                      : dead.si_status | (dead.si_code == CLD_DUMPED ? 0x80 : 0);
   } else if (wait_status == 0 && ++child.doubtful_looks < 4) {
     return;  // the flag is set a moment before the status
   }
@@ -245,8 +256,8 @@ void ForkLauncher::run() {
       [[maybe_unused]] const auto got = ::read(wake_fd_, &count, sizeof count);
     }
     for (std::size_t i = 0; i < pids.size(); ++i) {
-      // Only this thread erases, and std::map keeps its elements where they are: `child` may be used without
-      // the lock.
+      // Only this thread erases, and std::map keeps its elements where they are: `child` may be
+      // used without the lock.
       Child& child = children_.find(pids[i])->second;
       const bool ended = polled[i + 1].revents != 0;
       look_at(pids[i], child, ended);

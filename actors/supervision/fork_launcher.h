@@ -15,9 +15,10 @@ namespace weft::actors {
 /// The ProcessLauncher of the real world: fork and exec.
 ///
 /// One thread forks, watches and reaps. It lives as long as the launcher, because Linux sends the
-/// parent-death signal when the *thread* that forked ends. It learns of a death from the pidfd and, as that
-/// is late for a big process, from the exiting flag in /proc/PID/stat, which it reads every 5 ms. Twice a second it looks whether
-/// a thread is stopped. The destructor kills and reaps all children.
+/// parent-death signal when the *thread* that forked ends. It learns of a death from the pidfd and,
+/// as that is late for a big process, from the exiting flag in /proc/PID/stat, which it reads every
+/// 5 ms. Twice a second it looks whether a thread is stopped. The destructor kills and reaps all
+/// children.
 class ForkLauncher final : public ProcessLauncher {
  public:
   ForkLauncher();
@@ -36,8 +37,9 @@ class ForkLauncher final : public ProcessLauncher {
     int pidfd = -1;
     std::uint64_t rss_bytes = 0;
     std::uint64_t oom_kills_before = 0;
-    bool told = false;                 ///< on_death has been called
-    int doubtful_looks = 0;            ///< seen exiting with status 0, which may just not be set yet
+    bool told = false;  ///< on_death has been called
+    /// seen exiting with status 0, which may just not be set yet
+    int doubtful_looks = 0;
     std::optional<TimePoint> kill_at;  ///< end of the grace of stop()
     StoppedTimer stopped;
   };
@@ -60,11 +62,12 @@ class ForkLauncher final : public ProcessLauncher {
   const int wake_fd_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Request* request_ = nullptr;       // guarded by mutex_: the launch under way
-  std::map<pid_t, Child> children_;  // guarded by mutex_; entries are erased by the launcher's thread only
-  bool stopping_ = false;            // guarded by mutex_
-  std::mutex launch_mutex_;          // one launch at a time
-  std::thread thread_;               // last: uses all of the above
+  Request* request_ = nullptr;  // guarded by mutex_: the launch under way
+  // guarded by mutex_; entries are erased by the launcher's thread only
+  std::map<pid_t, Child> children_;
+  bool stopping_ = false;    // guarded by mutex_
+  std::mutex launch_mutex_;  // one launch at a time
+  std::thread thread_;       // last: uses all of the above
 };
 
 }  // namespace weft::actors

@@ -13,16 +13,18 @@ int strength(const ExitEvidence& evidence) {
 }  // namespace
 
 std::string Casualty::describe() const {
-  std::string text =
-      fmt::format("{} (mesh {}, rank {}) on {} device {} (pid {}, epoch {})", actor, mesh, rank, host, device, pid, epoch);
-  if (!host_note.empty()) return fmt::format("{} is lost: {}{}", text, host_note, evidence.log_note());
+  std::string text = fmt::format("{} (mesh {}, rank {}) on {} device {} (pid {}, epoch {})", actor,
+                                 mesh, rank, host, device, pid, epoch);
+  if (!host_note.empty())
+    return fmt::format("{} is lost: {}{}", text, host_note, evidence.log_note());
   return fmt::format("{} {}{}", text, evidence.verdict(), evidence.log_note());
 }
 
 std::string Incident::describe() const {
   const std::size_t others = casualties.size() - 1;
   const std::string text = casualties.at(first_cause).describe();
-  return others == 0 ? text : fmt::format("{}\n  ({} more of mesh {} fell with it)", text, others, mesh);
+  return others == 0 ? text
+                     : fmt::format("{}\n  ({} more of mesh {} fell with it)", text, others, mesh);
 }
 
 IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
@@ -31,13 +33,15 @@ IncidentBook::Recorded IncidentBook::record(Casualty casualty) {
     if (incident.mesh != casualty.mesh || incident.epoch != casualty.epoch) continue;
     for (Casualty& known : incident.casualties) {
       if (known.rank != casualty.rank) continue;
-      if (!known.evidence.known && casualty.evidence.known) known = std::move(casualty);  // better evidence of the same death
+      // better evidence of the same death
+      if (!known.evidence.known && casualty.evidence.known) known = std::move(casualty);
       return {incident, false};
     }
     incident.casualties.push_back(std::move(casualty));
     const auto last = static_cast<std::uint32_t>(incident.casualties.size() - 1);
     const bool in_time = clock_.now() - began_[i] <= window_;
-    if (in_time && strength(incident.casualties[last].evidence) > strength(incident.casualties[incident.first_cause].evidence))
+    if (in_time && strength(incident.casualties[last].evidence) >
+                       strength(incident.casualties[incident.first_cause].evidence))
       incident.first_cause = last;
     return {incident, false};
   }

@@ -22,21 +22,22 @@ struct Casualty {
   std::uint32_t device = 0;
   std::int64_t pid = 0;
   ExitEvidence evidence;
-  std::string host_note;  ///< why the whole host is gone, when that is the cause: "its agent (pid 7) died: SIGKILL"
+  /// why the whole host is gone, when that is the cause: "its agent (pid 7) died: SIGKILL"
+  std::string host_note;
 
-  /// "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3) died: SIGKILL,
-  /// rss 61.8 MiB; log: ..."
+  /// "front[data=0,tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4121, epoch 3) died:
+  /// SIGKILL, rss 61.8 MiB; log: ..."
   std::string describe() const;
   /// The end of that alone: "died: SIGKILL, rss 61.8 MiB", or why its host is gone.
   std::string cause() const { return host_note.empty() ? evidence.verdict() : host_note; }
 
-  static constexpr auto fields =
-      weft::fields(&Casualty::actor, &Casualty::mesh, &Casualty::epoch, &Casualty::rank, &Casualty::host, &Casualty::device,
-                   &Casualty::pid, &Casualty::evidence, &Casualty::host_note);
+  static constexpr auto fields = weft::fields(
+      &Casualty::actor, &Casualty::mesh, &Casualty::epoch, &Casualty::rank, &Casualty::host,
+      &Casualty::device, &Casualty::pid, &Casualty::evidence, &Casualty::host_note);
 };
 
-/// What happened to a mesh in one epoch: exactly one incident, however many of its processes fall. A value;
-/// travels.
+/// What happened to a mesh in one epoch: exactly one incident, however many of its processes fall.
+/// A value; travels.
 struct Incident {
   std::string mesh;
   std::uint64_t epoch = 0;
@@ -47,15 +48,17 @@ struct Incident {
   std::string describe() const;
   Error error() const { return Error(ErrorCode::kPeerDied, describe()); }
 
-  static constexpr auto fields = weft::fields(&Incident::mesh, &Incident::epoch, &Incident::casualties, &Incident::first_cause);
+  static constexpr auto fields = weft::fields(&Incident::mesh, &Incident::epoch,
+                                              &Incident::casualties, &Incident::first_cause);
 };
 
-/// Turns deaths into incidents: one per (mesh, epoch). Pure but for the clock that is passed in. One thread
-/// at a time.
+/// Turns deaths into incidents: one per (mesh, epoch). Pure but for the clock that is passed in.
+/// One thread at a time.
 ///
-/// Deaths within the quiescence window of the first one compete for being its cause: being killed by a signal
-/// beats an exit status, which beats a lost connection, as ranks that merely lost a peer tend to exit by
-/// themselves. Later ones are only attached. The last kKept incidents are kept: the head lives for months.
+/// Deaths within the quiescence window of the first one compete for being its cause: being killed
+/// by a signal beats an exit status, which beats a lost connection, as ranks that merely lost a
+/// peer tend to exit by themselves. Later ones are only attached. The last kKept incidents are
+/// kept: the head lives for months.
 class IncidentBook {
  public:
   static constexpr std::size_t kKept = 1'000;

@@ -44,8 +44,8 @@ class Words {
 }  // namespace
 
 std::optional<ProcStat> parse_proc_stat(std::string_view text) {
-  // "PID (name, which may hold ')' and spaces) S ppid ...": field 3 follows the last ')'. Numbers are those
-  // of proc(5).
+  // "PID (name, which may hold ')' and spaces) S ppid ...": field 3 follows the last ')'. Numbers
+  // are those of proc(5).
   const auto close = text.rfind(')');
   if (close == std::string_view::npos) return std::nullopt;
   while (text.ends_with('\n')) text.remove_suffix(1);
@@ -54,12 +54,15 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
   if (state.size() != 1) return std::nullopt;
   ProcStat stat;
   stat.state = state[0];
-  stat.parent = static_cast<pid_t>(words.number());                                       // 4
-  words.skip(4);                                                                          // 5 pgrp ... 8 tpgid
-  const std::uint64_t flags = words.number();                                             // 9
-  words.skip(14);                                                                         // 10 minflt ... 23 vsize
+  stat.parent = static_cast<pid_t>(words.number());  // 4
+  // 5 pgrp ... 8 tpgid
+  words.skip(4);
+  const std::uint64_t flags = words.number();  // 9
+  // 10 minflt ... 23 vsize
+  words.skip(14);
   stat.rss_bytes = words.number() * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));  // 24
-  words.skip(27);                                                                         // 25 rsslim ... 51 env_end
+  // 25 rsslim ... 51 env_end
+  words.skip(27);
   stat.exiting = (flags & (kExiting | kSignaled)) != 0 || stat.state == 'Z' || stat.state == 'X';
   if (stat.exiting) stat.wait_status = static_cast<int>(words.number());  // 52 exit_code
   return stat;

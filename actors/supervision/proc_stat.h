@@ -12,8 +12,9 @@ namespace weft::actors {
 struct ProcStat {
   char state = '?';
   pid_t parent = 0;
-  /// PF_EXITING or PF_SIGNALED is set, or it is a zombie: it will never run again, though its memory may take
-  /// seconds to free and sockets and pidfds tell only after that (about 80 ms per GiB).
+  /// PF_EXITING or PF_SIGNALED is set, or it is a zombie: it will never run again, though its
+  /// memory may take seconds to free and sockets and pidfds tell only after that (about 80 ms per
+  /// GiB).
   bool exiting = false;
   std::uint64_t rss_bytes = 0;
   int wait_status = 0;  ///< as of waitpid(), once exiting; 0 before
@@ -26,7 +27,8 @@ std::optional<ProcStat> read_thread_stat(pid_t pid, pid_t thread);
 /// The same from the text of the file; exposed for its test.
 std::optional<ProcStat> parse_proc_stat(std::string_view text);
 
-/// How often the kernel's OOM killer has struck in this process's cgroup (v2); 0 where that cannot be read.
+/// How often the kernel's OOM killer has struck in this process's cgroup (v2); 0 where that cannot
+/// be read.
 std::uint64_t read_oom_kills();
 
 }  // namespace weft::actors

@@ -22,8 +22,10 @@ struct ProcessSpec {
   std::string label;                     ///< for messages: "front[data=0]", "agent worker0"
   std::vector<std::string> command;      ///< command[0] is the path of the executable
   std::vector<std::string> environment;  ///< "KEY=VALUE", in addition to this process's own
-  std::filesystem::path log_file;        ///< receives stdout and stderr; empty: both are inherited, stdin too
-  Secret secret = {};                    ///< if there is one: 32 bytes that the process reads from kSecretDescriptor
+  /// receives stdout and stderr; empty: both are inherited, stdin too
+  std::filesystem::path log_file;
+  /// if there is one: 32 bytes that the process reads from kSecretDescriptor
+  Secret secret = {};
 };
 
 /// Called on the launcher's thread; must not block.
@@ -32,8 +34,8 @@ struct ProcessEvents {
   std::function<void(const ExitEvidence&)> on_death;
   /// It is reaped, and all of its process group killed: what it held is free.
   std::function<void(const ExitEvidence&)> on_reaped;
-  /// It lives, but it, or one of its threads, has been stopped for kSilenceLimit (the evidence has `silence`). Once. May be
-  /// empty.
+  /// It lives, but it, or one of its threads, has been stopped for kSilenceLimit (the evidence has
+  /// `silence`). Once. May be empty.
   std::function<void(const ExitEvidence&)> on_stopped = {};
 };
 
@@ -41,9 +43,9 @@ struct ProcessEvents {
 class ProcessLauncher {
  public:
   virtual ~ProcessLauncher() = default;
-  /// Starts a process in a process group of its own, which gets SIGKILL when this process dies. Returns its
-  /// pid. Throws Error(kNotFound) when the executable cannot be run, kResourceExhausted when the system has
-  /// no more processes.
+  /// Starts a process in a process group of its own, which gets SIGKILL when this process dies.
+  /// Returns its pid. Throws Error(kNotFound) when the executable cannot be run, kResourceExhausted
+  /// when the system has no more processes.
   virtual pid_t launch(const ProcessSpec& spec, ProcessEvents events) = 0;
   /// Sends `signal` to the process group; nothing when it has ended.
   virtual void signal(pid_t pid, int signal) = 0;

@@ -43,7 +43,8 @@ SignalWatch::SignalWatch(std::function<void(const ReceivedSignal&)> on_signal)
       ::poll(polled, 2, -1);
       if (polled[0].revents != 0) return;
       signalfd_siginfo received{};
-      if (polled[1].revents != 0 && ::read(signal_fd_, &received, sizeof received) == sizeof received)
+      if (polled[1].revents != 0 &&
+          ::read(signal_fd_, &received, sizeof received) == sizeof received)
         on_signal({static_cast<int>(received.ssi_signo), static_cast<pid_t>(received.ssi_pid)});
     }
   });

@@ -18,7 +18,8 @@ struct ReceivedSignal {
 
 /// Turns SIGINT, SIGTERM and SIGHUP into calls of a function on a thread of its own.
 ///
-/// Make it first in main(): it blocks these signals in the calling thread, and threads that start later inherit that.
+/// Make it first in main(): it blocks these signals in the calling thread, and threads that start
+/// later inherit that.
 class SignalWatch final {
  public:
   explicit SignalWatch(std::function<void(const ReceivedSignal&)> on_signal);

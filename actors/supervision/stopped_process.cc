@@ -29,7 +29,8 @@ pid_t tracer_of(const std::string& task) {
     if (!line.starts_with(kKey)) continue;
     pid_t tracer = 0;
     const auto begin = line.find_first_not_of(" \t", kKey.size());
-    if (begin != std::string::npos) std::from_chars(line.data() + begin, line.data() + line.size(), tracer);
+    if (begin != std::string::npos)
+      std::from_chars(line.data() + begin, line.data() + line.size(), tracer);
     return tracer;
   }
   return 0;
@@ -39,7 +40,8 @@ std::optional<StoppedThread> look_at_thread(pid_t pid, pid_t thread) {
   const auto stat = read_thread_stat(pid, thread);
   if (!stat || (stat->state != 'T' && stat->state != 't')) return std::nullopt;
   const std::string task = fmt::format("/proc/{}/task/{}", pid, thread);
-  return StoppedThread{thread, stat->state, thread == pid, first_line(task + "/comm"), tracer_of(task)};
+  return StoppedThread{thread, stat->state, thread == pid, first_line(task + "/comm"),
+                       tracer_of(task)};
 }
 
 }  // namespace
@@ -53,7 +55,8 @@ std::optional<StoppedThread> find_stopped_thread(pid_t pid) {
     const std::string_view name = entry->d_name;
     pid_t thread = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), thread);
-    if (error == std::errc() && end == name.data() + name.size() && thread != pid) found = look_at_thread(pid, thread);
+    if (error == std::errc() && end == name.data() + name.size() && thread != pid)
+      found = look_at_thread(pid, thread);
   }
   ::closedir(tasks);
   return found;
@@ -64,11 +67,13 @@ std::string describe_silence(Nanoseconds silence, pid_t pid) {
   if (pid == 0) return text + ": stopped, overloaded or cut off";
   const auto stat = read_proc_stat(pid);
   if (!stat || stat->exiting) return text + ", and has ended";
-  if (const auto stopped = find_stopped_thread(pid)) return fmt::format("{}: it is stopped (state {})", text, stopped->state);
+  if (const auto stopped = find_stopped_thread(pid))
+    return fmt::format("{}: it is stopped (state {})", text, stopped->state);
   return fmt::format("{}, although it lives (state {}): overloaded or cut off", text, stat->state);
 }
 
-std::optional<std::string> StoppedTimer::look(const std::optional<StoppedThread>& stopped, TimePoint now) {
+std::optional<std::string> StoppedTimer::look(const std::optional<StoppedThread>& stopped,
+                                              TimePoint now) {
   if (last_look_ && now - *last_look_ > kTrustedGap) since_.reset();
   last_look_ = now;
   if (!stopped) since_.reset();
@@ -77,10 +82,13 @@ std::optional<std::string> StoppedTimer::look(const std::optional<StoppedThread>
   if (now - *since_ < kSilenceLimit) return std::nullopt;
   told_ = true;
   const double seconds = in_seconds(now - *since_);
-  const std::string tracer = stopped->tracer == 0 ? "" : fmt::format(" by its tracer, pid {}", stopped->tracer);
-  if (stopped->whole) return fmt::format("has been stopped (state {}){} for {:.1f} s", stopped->state, tracer, seconds);
-  return fmt::format("has had its thread {} ({}) stopped (state {}){} for {:.1f} s", stopped->thread, stopped->name,
-                     stopped->state, tracer, seconds);
+  const std::string tracer =
+      stopped->tracer == 0 ? "" : fmt::format(" by its tracer, pid {}", stopped->tracer);
+  if (stopped->whole)
+    return fmt::format("has been stopped (state {}){} for {:.1f} s", stopped->state, tracer,
+                       seconds);
+  return fmt::format("has had its thread {} ({}) stopped (state {}){} for {:.1f} s",
+                     stopped->thread, stopped->name, stopped->state, tracer, seconds);
 }
 
 }  // namespace weft::actors

@@ -14,7 +14,8 @@ namespace weft::actors {
 /// A call that runs here; its reply gets this actor's name if it is an error of its own.
 class ActorHost::Frame final : public CallFrame {
  public:
-  Frame(const ActorHost& host, Envelope envelope) : CallFrame(host.mailbox_, std::move(envelope)), host_(host) {}
+  Frame(const ActorHost& host, Envelope envelope)
+      : CallFrame(host.mailbox_, std::move(envelope)), host_(host) {}
 
   void reply(Outcome<std::vector<std::byte>> result) override {
     if (std::exchange(replied_, true)) return;
@@ -23,18 +24,21 @@ class ActorHost::Frame final : public CallFrame {
     if (result.ok() && result.value().size() > kMaxMessageBytes)
       result =
           Error(ErrorCode::kResourceExhausted,
-                fmt::format("the result of '{}' takes {}; the limit is {}: tensors and files travel by transfer, not in replies",
-                            host_.options_.provider.methods[envelope().call.method].name, format_bytes(result.value().size()),
-                            format_bytes(kMaxMessageBytes)));
+                fmt::format("the result of '{}' takes {}; the limit is {}: tensors and files "
+                            "travel by transfer, not in replies",
+                            host_.options_.provider.methods[envelope().call.method].name,
+                            format_bytes(result.value().size()), format_bytes(kMaxMessageBytes)));
     if (result.ok()) {
-      if (id != 0) envelope().route->reply({id, std::move(result).value()}, host_.mailbox_->has_more());
+      if (id != 0)
+        envelope().route->reply({id, std::move(result).value()}, host_.mailbox_->has_more());
       return;
     }
     const Error error = host_.with_origin(result.error());
     if (id != 0) envelope().route->reply({id, error}, host_.mailbox_->has_more());
     else
       host_.options_.log.error("{}: the one-way call '{}' failed: {}", self.label,
-                               host_.options_.provider.methods[envelope().call.method].name, error.describe());
+                               host_.options_.provider.methods[envelope().call.method].name,
+                               error.describe());
   }
 
  private:
@@ -48,27 +52,29 @@ ActorHost::ActorHost(System& system, Options options)
 
 ActorHost::~ActorHost() { join(); }
 
-void ActorHost::start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed,
+void ActorHost::start(std::vector<std::byte> arguments,
+                      std::function<void(Outcome<std::vector<std::byte>>)> constructed,
                       std::function<void()> ended) {
   when_ended(std::move(ended));
   // An actor that ends at once is joined by the loop: not before thread_ is there.
   const std::lock_guard starting(mutex_);
-  thread_ = std::thread(
-      [this, keep = shared_from_this(), arguments = std::move(arguments), constructed = std::move(constructed)]() mutable {
-        pthread_setname_np(pthread_self(), options_.self.label.substr(0, 15).c_str());
-        set_on_actor_thread();
-        run(std::move(arguments), constructed);
-        std::vector<std::function<void()>> callbacks;
-        {
-          const std::lock_guard lock(mutex_);
-          ended_ = true;
-          callbacks = std::move(when_ended_);
-        }
-        for (const auto& callback : callbacks) callback();
-      });
+  thread_ = std::thread([this, keep = shared_from_this(), arguments = std::move(arguments),
+                         constructed = std::move(constructed)]() mutable {
+    pthread_setname_np(pthread_self(), options_.self.label.substr(0, 15).c_str());
+    set_on_actor_thread();
+    run(std::move(arguments), constructed);
+    std::vector<std::function<void()>> callbacks;
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      callbacks = std::move(when_ended_);
+    }
+    for (const auto& callback : callbacks) callback();
+  });
 }
 
-void ActorHost::run(std::vector<std::byte> arguments, const std::function<void(Outcome<std::vector<std::byte>>)>& constructed) {
+void ActorHost::run(std::vector<std::byte> arguments,
+                    const std::function<void(Outcome<std::vector<std::byte>>)>& constructed) {
   try {
     object_ = options_.provider.make(context_, arguments);
   } catch (...) {
@@ -103,7 +109,8 @@ void ActorHost::serve() {
       try {
         (*task)();
       } catch (...) {
-        options_.log.error("{}: a posted task failed: {}", options_.self.label, current_error().describe());
+        options_.log.error("{}: a posted task failed: {}", options_.self.label,
+                           current_error().describe());
       }
     } else if (auto* resumption = std::get_if<Resumption>(&item)) {
       if (!resumption->handle) break;  // the grace is over: what still waits is abandoned
@@ -114,7 +121,8 @@ void ActorHost::serve() {
   }
   const auto abandon = [](const std::shared_ptr<Frame>& frame) {
     if (!frame) return;
-    frame->reply(Error(ErrorCode::kCancelled, "the actor was stopped, and this call did not end in time"));
+    frame->reply(
+        Error(ErrorCode::kCancelled, "the actor was stopped, and this call did not end in time"));
     frame->release();
   };
   abandon(active_);
@@ -128,26 +136,30 @@ void ActorHost::serve() {
 std::optional<Error> ActorHost::find_problem(const Envelope& envelope) const {
   const Call& call = envelope.call;
   const Provider& provider = options_.provider;
-  if (call.interface_fingerprint != provider.interface.fingerprint || call.method >= provider.methods.size() ||
-      provider.methods[call.method].urgent != call.urgent)
+  if (call.interface_fingerprint != provider.interface.fingerprint ||
+      call.method >= provider.methods.size() || provider.methods[call.method].urgent != call.urgent)
     return Error(
         ErrorCode::kIncompatible,
-        fmt::format(
-            "{} has interface '{}' version {} (fingerprint {:016x}), and was called through another (fingerprint {:016x}); "
-            "build caller and callee from the same source",
-            options_.self.label, provider.interface.name, provider.interface.version, provider.interface.fingerprint,
-            call.interface_fingerprint));
+        fmt::format("{} has interface '{}' version {} (fingerprint {:016x}), and was called "
+                    "through another (fingerprint {:016x}); "
+                    "build caller and callee from the same source",
+                    options_.self.label, provider.interface.name, provider.interface.version,
+                    provider.interface.fingerprint, call.interface_fingerprint));
   if (envelope.deadline != TimePoint::max() && SteadyClock().now() > envelope.deadline)
-    return Error(ErrorCode::kDeadlineExceeded,
-                 fmt::format("the call '{}' waited in the mailbox of {} until its deadline and was not started",
-                             provider.methods[call.method].name, options_.self.label));
+    return Error(
+        ErrorCode::kDeadlineExceeded,
+        fmt::format(
+            "the call '{}' waited in the mailbox of {} until its deadline and was not started",
+            provider.methods[call.method].name, options_.self.label));
   return std::nullopt;
 }
 
 void ActorHost::begin(Envelope envelope) {
   if (auto problem = find_problem(envelope)) {
     if (envelope.call.id != 0)
-      envelope.route->reply({envelope.call.id, std::move(*problem).from(options_.self.process.name, options_.self.label)}, false);
+      envelope.route->reply({envelope.call.id, std::move(*problem).from(options_.self.process.name,
+                                                                        options_.self.label)},
+                            false);
     return;
   }
   const MethodEntry& method = options_.provider.methods[envelope.call.method];
@@ -198,22 +210,26 @@ void ActorHost::settle(const std::shared_ptr<Frame>& frame) {
 void ActorHost::refuse_waiting() {
   for (const Envelope& envelope : mailbox_->close())
     if (envelope.call.id != 0)
-      envelope.route->reply({envelope.call.id, Error(ErrorCode::kCancelled,
-                                                     fmt::format("{} was stopped; the call was not started", options_.self.label))
-                                                   .from(options_.self.process.name, options_.self.label)},
-                            true);
+      envelope.route->reply(
+          {envelope.call.id,
+           Error(ErrorCode::kCancelled,
+                 fmt::format("{} was stopped; the call was not started", options_.self.label))
+               .from(options_.self.process.name, options_.self.label)},
+          true);
 }
 
 void ActorHost::cancel(const ReturnRoute* route, std::uint64_t call_id) {
   if (auto waiting = mailbox_->cancel(route, call_id)) {
-    waiting->route->reply({call_id, Error(ErrorCode::kCancelled, "cancelled before it was started")}, true);
+    waiting->route->reply(
+        {call_id, Error(ErrorCode::kCancelled, "cancelled before it was started")}, true);
     return;
   }
   std::shared_ptr<Frame> frame;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& each : running_)
-      if (each->envelope().route.get() == route && each->envelope().call.id == call_id) frame = each;
+      if (each->envelope().route.get() == route && each->envelope().call.id == call_id)
+        frame = each;
   }
   if (frame) frame->cancel();
 }

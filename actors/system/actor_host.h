@@ -22,8 +22,9 @@ namespace weft::actors {
 ///
 ///   construct -> [ take the next item: wake-up | urgent call | ordinary call ] -> stop -> destroy
 ///
-/// One ordinary handler at a time: while one is suspended at a co_await, only wake-ups and urgent calls are taken.
-/// Shared by the system and by calls on their way in. Any thread, except what the comment of a member says.
+/// One ordinary handler at a time: while one is suspended at a co_await, only wake-ups and urgent
+/// calls are taken. Shared by the system and by calls on their way in. Any thread, except what the
+/// comment of a member says.
 class ActorHost final : public std::enable_shared_from_this<ActorHost> {
  public:
   struct Options {
@@ -39,9 +40,10 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   ActorHost(System& system, Options options);
   ~ActorHost();
 
-  /// Starts the thread and constructs the actor there. `constructed` and `ended` run on the actor's thread, once each, `ended`
-  /// last. An actor whose constructor throws ends at once.
-  void start(std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed,
+  /// Starts the thread and constructs the actor there. `constructed` and `ended` run on the actor's
+  /// thread, once each, `ended` last. An actor whose constructor throws ends at once.
+  void start(std::vector<std::byte> arguments,
+             std::function<void(Outcome<std::vector<std::byte>>)> constructed,
              std::function<void()> ended);
 
   const ActorAddress& self() const { return options_.self; }
@@ -50,7 +52,8 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
 
   /// Stops the running call, or takes the waiting one out.
   void cancel(const ReturnRoute* route, std::uint64_t call_id);
-  /// No new calls; running ones are cancelled and get `kStopGrace` to end; then the actor is destroyed.
+  /// No new calls; running ones are cancelled and get `kStopGrace` to end; then the actor is
+  /// destroyed.
   void stop();
   /// Runs `then` when the actor has ended; at once if it has.
   void when_ended(std::function<void()> then);
@@ -65,12 +68,15 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
 
   // For Context; the actor's thread.
   const CallFrame* current() const { return current_; }
-  std::stop_token stop_token() const { return current_ ? current_->stop_token() : stop_source_.get_token(); }
+  std::stop_token stop_token() const {
+    return current_ ? current_->stop_token() : stop_source_.get_token();
+  }
   const Options& options() const { return options_; }
 
  private:
   class Frame;
-  void run(std::vector<std::byte> arguments, const std::function<void(Outcome<std::vector<std::byte>>)>& constructed);
+  void run(std::vector<std::byte> arguments,
+           const std::function<void(Outcome<std::vector<std::byte>>)>& constructed);
   void serve();
   void begin(Envelope envelope);
   void go_on(const Resumption& resumption);
@@ -97,7 +103,8 @@ class ActorHost final : public std::enable_shared_from_this<ActorHost> {
   mutable std::mutex mutex_;  // guards what follows
   bool stopping_ = false;
   bool ended_ = false;
-  std::vector<std::shared_ptr<Frame>> running_;  // shared with cancel(), for the moment of cancelling
+  // shared with cancel(), for the moment of cancelling
+  std::vector<std::shared_ptr<Frame>> running_;
   std::vector<std::function<void()>> when_ended_;
   std::function<std::vector<std::byte>()> report_;
 };

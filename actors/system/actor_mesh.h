@@ -11,8 +11,8 @@
 
 namespace weft::actors {
 
-/// A handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive. Results are in row-major order of
-/// its shape.
+/// A handle of a mesh of actors, or of a slice of one: a plain value that keeps nothing alive.
+/// Results are in row-major order of its shape.
 ///
 ///   auto reports = mesh.call<&Trainer::step>(plan).get();               // of all, by rank
 ///   mesh.slice({{"data", 0}}).tell<&Trainer::log>("hello");
@@ -24,22 +24,29 @@ class MeshRef final {
  public:
   using Addresses = std::vector<std::shared_ptr<const ActorAddress>>;
   MeshRef(System& system, std::string name, MeshShape shape, Addresses actors)
-      : system_(&system), name_(std::move(name)), shape_(std::move(shape)), actors_(std::move(actors)) {}
+      : system_(&system),
+        name_(std::move(name)),
+        shape_(std::move(shape)),
+        actors_(std::move(actors)) {}
 
   const std::string& name() const { return name_; }
   const MeshShape& shape() const { return shape_; }
   std::int64_t size() const { return static_cast<std::int64_t>(actors_.size()); }
 
-  /// The actors at a part of some axes. slice({{"data", 0}}) drops the axis; slice({{"data", 0, 2}}) keeps it.
+  /// The actors at a part of some axes. slice({{"data", 0}}) drops the axis; slice({{"data", 0,
+  /// 2}}) keeps it.
   MeshRef slice(const std::vector<AxisPart>& parts) const {
     const auto chosen = shape_.slice(parts);
     Addresses actors;
-    for (const std::int64_t rank : chosen.ranks) actors.push_back(actors_[static_cast<std::size_t>(rank)]);
+    for (const std::int64_t rank : chosen.ranks)
+      actors.push_back(actors_[static_cast<std::size_t>(rank)]);
     MeshRef part(*system_, name_, chosen.shape, std::move(actors));
     part.within_ = within_;
     return part;
   }
-  ActorRef<T> at(const std::vector<std::int64_t>& coordinates) const { return rank(shape_.rank(coordinates)); }
+  ActorRef<T> at(const std::vector<std::int64_t>& coordinates) const {
+    return rank(shape_.rank(coordinates));
+  }
   ActorRef<T> rank(std::int64_t rank) const {
     (void)shape_.coordinates(rank);  // refuses a rank outside
     return ActorRef<T>(*system_, actors_[static_cast<std::size_t>(rank)]).within(within_);
@@ -55,7 +62,8 @@ class MeshRef final {
     return list;
   }
 
-  /// Calls all: their results by rank (nothing for void). The first failure is thrown and the other calls are cancelled.
+  /// Calls all: their results by rank (nothing for void). The first failure is thrown and the other
+  /// calls are cancelled.
   template <auto Member, typename... Arguments>
   Future<typename AllOf<ResultOf<Member>>::Result> call(Arguments&&... arguments) const;
   /// Calls all: per rank the result or the error.
@@ -66,11 +74,14 @@ class MeshRef final {
   Future<ResultOf<Member>> call_one(Arguments&&... arguments) const;
   template <auto Member, typename... Arguments>
   void tell(Arguments&&... arguments) const;
-  /// As call(), with arguments of its own for each rank: values of the only parameter, or tuples of all.
+  /// As call(), with arguments of its own for each rank: values of the only parameter, or tuples of
+  /// all.
   template <auto Member, typename Argument>
-  Future<typename AllOf<ResultOf<Member>>::Result> scatter(const std::vector<Argument>& per_rank) const;
+  Future<typename AllOf<ResultOf<Member>>::Result> scatter(
+      const std::vector<Argument>& per_rank) const;
 
-  /// What the actors report of themselves (Context::on_report), per rank, or the error: answered by their I/O threads.
+  /// What the actors report of themselves (Context::on_report), per rank, or the error: answered by
+  /// their I/O threads.
   template <typename Report>
   Future<std::vector<Outcome<Report>>> reports() const;
 
@@ -89,16 +100,20 @@ class MeshRef final {
   Nanoseconds within_ = kDefaultDeadline;
 };
 
-/// Owns the actors of a mesh: they stop when it is destroyed. Move-only. Its ref() can be handed around.
+/// Owns the actors of a mesh: they stop when it is destroyed. Move-only. Its ref() can be handed
+/// around.
 ///
-/// Owner's thread only. The destructor asks the actors to stop and waits up to two seconds for them, on a thread that may wait.
+/// Owner's thread only. The destructor asks the actors to stop and waits up to two seconds for
+/// them, on a thread that may wait.
 template <typename T>
 class ActorMesh final {
  public:
   explicit ActorMesh(MeshRef<T> mesh) : mesh_(std::move(mesh)) {}
   ~ActorMesh() { release(); }
   ActorMesh(ActorMesh&& other) noexcept
-      : mesh_(std::move(other.mesh_)), owned_(std::exchange(other.owned_, false)), on_stopped_(std::move(other.on_stopped_)) {}
+      : mesh_(std::move(other.mesh_)),
+        owned_(std::exchange(other.owned_, false)),
+        on_stopped_(std::move(other.on_stopped_)) {}
   ActorMesh& operator=(ActorMesh&& other) noexcept {
     if (this != &other) {
       release();
@@ -115,7 +130,9 @@ class ActorMesh final {
   std::int64_t size() const { return mesh_.size(); }
   std::vector<ActorAddress> addresses() const { return mesh_.addresses(); }
   MeshRef<T> slice(const std::vector<AxisPart>& parts) const { return mesh_.slice(parts); }
-  ActorRef<T> at(const std::vector<std::int64_t>& coordinates) const { return mesh_.at(coordinates); }
+  ActorRef<T> at(const std::vector<std::int64_t>& coordinates) const {
+    return mesh_.at(coordinates);
+  }
   ActorRef<T> rank(std::int64_t rank) const { return mesh_.rank(rank); }
   MeshRef<T> within(Nanoseconds time) const { return mesh_.within(time); }
 
@@ -140,7 +157,8 @@ class ActorMesh final {
     return mesh_.template scatter<Member>(per_rank);
   }
 
-  /// Runs `callback` once when the actors have been ended, by stop() or by the destructor: for whoever lent their processes.
+  /// Runs `callback` once when the actors have been ended, by stop() or by the destructor: for
+  /// whoever lent their processes.
   void on_stopped(std::function<void()> callback) { on_stopped_ = std::move(callback); }
   /// Ends the actors and waits for it.
   void stop() {
@@ -154,7 +172,8 @@ class ActorMesh final {
     }
     if (tell) tell();
   }
-  /// Leaves the actors running, owned by nobody but their processes and the process that spawned them.
+  /// Leaves the actors running, owned by nobody but their processes and the process that spawned
+  /// them.
   MeshRef<T> detach() && {
     owned_ = false;
     return mesh_;

@@ -14,17 +14,20 @@ class System;
 /// Means: the system's default deadline.
 inline constexpr Nanoseconds kDefaultDeadline = Nanoseconds::zero();
 
-/// A handle of one actor of class T: a plain value that keeps nothing alive. It does not travel; its address() does.
+/// A handle of one actor of class T: a plain value that keeps nothing alive. It does not travel;
+/// its address() does.
 ///
 ///   Future<Report> report = trainer.call<&Trainer::step>(plan);       // sent here
 ///   trainer.within(10min).call<&Trainer::save>("out").get();
 ///
-/// Calls of one thread, or of one actor, arrive in the order in which they were made. Any thread; the System must be alive.
+/// Calls of one thread, or of one actor, arrive in the order in which they were made. Any thread;
+/// the System must be alive.
 template <typename T>
 class ActorRef final {
  public:
   ActorRef() = default;
-  ActorRef(System& system, std::shared_ptr<const ActorAddress> address) : system_(&system), address_(std::move(address)) {}
+  ActorRef(System& system, std::shared_ptr<const ActorAddress> address)
+      : system_(&system), address_(std::move(address)) {}
 
   /// The same actor, called with another deadline; kNoDeadline waits for ever.
   ActorRef within(Nanoseconds time) const {
@@ -35,8 +38,8 @@ class ActorRef final {
 
   template <auto Member, typename... Arguments>
   Future<ResultOf<Member>> call(Arguments&&... arguments) const;
-  /// One way: nobody waits. False if it cannot be sent at all (the process is gone, the queue is full); what the handler throws
-  /// goes to the log of its process.
+  /// One way: nobody waits. False if it cannot be sent at all (the process is gone, the queue is
+  /// full); what the handler throws goes to the log of its process.
   template <auto Member, typename... Arguments>
   bool tell(Arguments&&... arguments) const;
 
@@ -51,7 +54,8 @@ class ActorRef final {
 
  private:
   System* system_ = nullptr;
-  std::shared_ptr<const ActorAddress> address_;  // shared by copies of the handle and by calls under way
+  // shared by copies of the handle and by calls under way
+  std::shared_ptr<const ActorAddress> address_;
   Nanoseconds within_ = kDefaultDeadline;
 };
 

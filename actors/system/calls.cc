@@ -12,17 +12,21 @@ namespace {
 void check_size(const Call& call, const ActorAddress& target, const char* method) {
   if (call.arguments.size() > kMaxMessageBytes)
     throw_error(ErrorCode::kInvalidArgument,
-                "the arguments of '{}' for {} take {}; the limit is {}: tensors and files travel by transfer, not in calls",
-                method, target.label, format_bytes(call.arguments.size()), format_bytes(kMaxMessageBytes));
+                "the arguments of '{}' for {} take {}; the limit is {}: tensors and files travel "
+                "by transfer, not in calls",
+                method, target.label, format_bytes(call.arguments.size()),
+                format_bytes(kMaxMessageBytes));
 }
 
 }  // namespace
 
-std::shared_ptr<CallState> System::Impl::call(const std::shared_ptr<const ActorAddress>& target, const char* method_name,
-                                              Call call, Nanoseconds within) {
+std::shared_ptr<CallState> System::Impl::call(const std::shared_ptr<const ActorAddress>& target,
+                                              const char* method_name, Call call,
+                                              Nanoseconds within) {
   check_size(call, *target, method_name);
   if (within == kDefaultDeadline) within = options.default_deadline;
-  const TimePoint deadline = within == kNoDeadline ? TimePoint::max() : SteadyClock().now() + within;
+  const TimePoint deadline =
+      within == kNoDeadline ? TimePoint::max() : SteadyClock().now() + within;
   auto state = std::make_shared<CallState>(*this, target, method_name, deadline);
   if (pending.add(state)) arm_deadlines(deadline);
   call.id = state->id;
@@ -37,7 +41,8 @@ std::shared_ptr<CallState> System::Impl::call(const std::shared_ptr<const ActorA
 bool System::Impl::tell(const std::shared_ptr<const ActorAddress>& target, Call call) {
   check_size(call, *target, "tell");
   try {
-    return route_to(target->process)->send({std::move(call), nullptr, SteadyClock().now() + options.default_deadline});
+    return route_to(target->process)
+        ->send({std::move(call), nullptr, SteadyClock().now() + options.default_deadline});
   } catch (const Error&) {
     return false;  // known to be dead
   }
@@ -79,9 +84,10 @@ void System::Impl::expire() {
   deadline_armed = TimePoint::max();
   TimePoint next = TimePoint::max();
   for (const auto& state : pending.take_expired(SteadyClock().now(), next)) {
-    const Error error(ErrorCode::kDeadlineExceeded,
-                      fmt::format("the call '{}' of {} on {} had no result by its deadline; it {}", state->method,
-                                  state->target->label, state->target->process.name, state->outcome()));
+    const Error error(
+        ErrorCode::kDeadlineExceeded,
+        fmt::format("the call '{}' of {} on {} had no result by its deadline; it {}", state->method,
+                    state->target->label, state->target->process.name, state->outcome()));
     if (state->fail(error)) withdraw(*state);
   }
   if (next != TimePoint::max()) arm_deadlines(next);

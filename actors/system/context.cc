@@ -25,7 +25,9 @@ std::stop_token Context::stop_token() const { return host_.stop_token(); }
 
 Poster Context::poster() const { return Poster(host_.mailbox()); }
 
-void Context::set_report(std::function<std::vector<std::byte>()> report) const { host_.on_report(std::move(report)); }
+void Context::set_report(std::function<std::vector<std::byte>()> report) const {
+  host_.on_report(std::move(report));
+}
 
 const Log& Context::log() const { return host_.options().log; }
 

@@ -20,7 +20,8 @@ namespace weft::actors {
 class ActorHost;
 class System;
 
-/// Where an actor stands in its mesh; a mesh of one without axes for an actor that was hosted alone.
+/// Where an actor stands in its mesh; a mesh of one without axes for an actor that was hosted
+/// alone.
 struct Place {
   std::string mesh;
   MeshShape shape;
@@ -34,7 +35,8 @@ struct Place {
 class Poster final {
  public:
   explicit Poster(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
-  /// False when the actor has ended: `task` is dropped. Tasks run between handlers and while one is suspended. Any thread.
+  /// False when the actor has ended: `task` is dropped. Tasks run between handlers and while one is
+  /// suspended. Any thread.
   bool post(std::function<void()> task) const { return mailbox_->post(std::move(task)); }
 
  private:
@@ -69,8 +71,9 @@ class Context final {
   bool post(std::function<void()> task) const { return poster().post(std::move(task)); }
   Poster poster() const;
   Wakeup make_wakeup() const;
-  /// Answers MeshRef::reports() from now on, on the I/O thread, whatever the actor is doing: for what must be known of an actor
-  /// that is busy or stuck. `report` must not block, and holds what it reads: it may run when the actor is gone.
+  /// Answers MeshRef::reports() from now on, on the I/O thread, whatever the actor is doing: for
+  /// what must be known of an actor that is busy or stuck. `report` must not block, and holds what
+  /// it reads: it may run when the actor is gone.
   template <typename Make>
   void on_report(Make report) const {
     set_report([report = std::move(report)] { return encode(report()); });

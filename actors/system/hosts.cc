@@ -22,16 +22,20 @@ std::optional<Error> System::Impl::deliver(Envelope envelope) {
     case Mailbox::Refusal::kNone: return std::nullopt;
     case Mailbox::Refusal::kClosed:
       return Error(ErrorCode::kNotFound,
-                   fmt::format("{} does not host this actor{}: it was stopped, or never started; the call was not started",
-                               self.process.name, host ? " '" + host->self().label + "' any more" : ""))
+                   fmt::format("{} does not host this actor{}: it was stopped, or never started; "
+                               "the call was not started",
+                               self.process.name,
+                               host ? " '" + host->self().label + "' any more" : ""))
           .from(self.process.name, host ? host->self().label : "");
     case Mailbox::Refusal::kOverrun:
       return Error(ErrorCode::kResourceExhausted,
-                   fmt::format("the mailbox of {} is full; the call was not started", host->self().label))
+                   fmt::format("the mailbox of {} is full; the call was not started",
+                               host->self().label))
           .from(self.process.name, host->self().label);
     case Mailbox::Refusal::kUrgentFull:
-      return Error(ErrorCode::kResourceExhausted, fmt::format("{} urgent calls wait for {} already; the call was not started",
-                                                              Mailbox::kMaxUrgent, host->self().label))
+      return Error(ErrorCode::kResourceExhausted,
+                   fmt::format("{} urgent calls wait for {} already; the call was not started",
+                               Mailbox::kMaxUrgent, host->self().label))
           .from(self.process.name, host->self().label);
   }
   return std::nullopt;
@@ -58,53 +62,64 @@ std::optional<Error> System::Impl::answer_system_call(Envelope envelope) {
     if (envelope.call.method == static_cast<std::uint32_t>(SystemMethod::kReport)) {
       const auto host = find_host(decode<ActorId>(envelope.call.arguments));
       auto report = host ? host->report() : std::nullopt;
-      if (!report) throw_error(ErrorCode::kNotFound, "{} has no such actor, or it reports nothing", self.process.name);
+      if (!report)
+        throw_error(ErrorCode::kNotFound, "{} has no such actor, or it reports nothing",
+                    self.process.name);
       answer(std::move(*report));
       return std::nullopt;
     }
     const auto request = decode<SpawnRequest>(envelope.call.arguments);
-    const auto provider = std::find_if(providers.begin(), providers.end(),
-                                       [&](const Provider& each) { return each.interface.name == request.interface; });
+    const auto provider = std::find_if(
+        providers.begin(), providers.end(),
+        [&](const Provider& each) { return each.interface.name == request.interface; });
     if (provider == providers.end())
       throw_error(ErrorCode::kNotFound,
-                  "{} does not provide actors with interface '{}'; its main must call system.provide<...>()", self.process.name,
-                  request.interface);
-    if (provider->interface.version != request.version || provider->interface.fingerprint != request.fingerprint)
+                  "{} does not provide actors with interface '{}'; its main must call "
+                  "system.provide<...>()",
+                  self.process.name, request.interface);
+    if (provider->interface.version != request.version ||
+        provider->interface.fingerprint != request.fingerprint)
       throw_error(ErrorCode::kIncompatible,
-                  "interface '{}' has version {} (fingerprint {:016x}) in {} and version {} (fingerprint {:016x}) in {}; build "
+                  "interface '{}' has version {} (fingerprint {:016x}) in {} and version {} "
+                  "(fingerprint {:016x}) in {}; build "
                   "both from the same source",
-                  request.interface, provider->interface.version, provider->interface.fingerprint, self.process.name,
-                  request.version, request.fingerprint, route->peer().name);
+                  request.interface, provider->interface.version, provider->interface.fingerprint,
+                  self.process.name, request.version, request.fingerprint, route->peer().name);
     ActorId actor;
     {
       const std::lock_guard lock(hosts_mutex);
       actor = ActorId(next_actor++);
     }
-    spawn(*provider, actor, request.label, request.place, route->peer().id, request.arguments, answer);
+    spawn(*provider, actor, request.label, request.place, route->peer().id, request.arguments,
+          answer);
     return std::nullopt;
   } catch (const Error& error) {
     return Error(error).from(self.process.name, "");
   }
 }
 
-ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner_process,
-                                 std::vector<std::byte> arguments,
+ActorAddress System::Impl::spawn(Provider provider, ActorId id, std::string label, Place place,
+                                 ProcessId owner_process, std::vector<std::byte> arguments,
                                  std::function<void(Outcome<std::vector<std::byte>>)> constructed) {
   ActorAddress address{owner.self(), id, std::move(label)};
   std::shared_ptr<ActorHost> host;
   {
     const std::lock_guard lock(hosts_mutex);
-    if (closing) throw_error(ErrorCode::kUnavailable, "{} is shutting down and hosts no more actors", self.process.name);
+    if (closing)
+      throw_error(ErrorCode::kUnavailable, "{} is shutting down and hosts no more actors",
+                  self.process.name);
     if (hosts.contains(id))
-      throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already", self.process.name, address.label);
-    ActorHost::Options host_options{
-        address,
-        std::move(place),
-        std::move(provider),
-        owner_process,
-        options.mailbox,
-        [this](Nanoseconds delay, std::function<void()> callback) { schedule(delay, std::move(callback)); },
-        options.log};
+      throw_error(ErrorCode::kAlreadyExists, "{} hosts an actor named '{}' already",
+                  self.process.name, address.label);
+    ActorHost::Options host_options{address,
+                                    std::move(place),
+                                    std::move(provider),
+                                    owner_process,
+                                    options.mailbox,
+                                    [this](Nanoseconds delay, std::function<void()> callback) {
+                                      schedule(delay, std::move(callback));
+                                    },
+                                    options.log};
     host = std::make_shared<ActorHost>(owner, std::move(host_options));
     hosts.emplace(id, host);
   }
@@ -127,36 +142,45 @@ void System::Impl::remove_actor(ActorId id) {
   host->join();
 }
 
-ActorAddress System::host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments) {
+ActorAddress System::host_actor(Provider provider, const std::string& name,
+                                std::vector<std::byte> arguments) {
   const auto state = std::make_shared<CallState>(
-      *impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), named_actor(name), name}), "construct", TimePoint::max());
-  auto address = impl_->spawn(std::move(provider), named_actor(name), name, Place{name, MeshShape(), 0}, impl_->self.process.id,
-                              std::move(arguments), [state](Outcome<std::vector<std::byte>> result) {
-                                if (result.ok()) state->complete(std::move(result).value());
-                                else state->fail(result.error());
-                              });
+      *impl_, std::make_shared<const ActorAddress>(ActorAddress{self(), named_actor(name), name}),
+      "construct", TimePoint::max());
+  auto address =
+      impl_->spawn(std::move(provider), named_actor(name), name, Place{name, MeshShape(), 0},
+                   impl_->self.process.id, std::move(arguments),
+                   [state](Outcome<std::vector<std::byte>> result) {
+                     if (result.ok()) state->complete(std::move(result).value());
+                     else state->fail(result.error());
+                   });
   state->wait_until(TimePoint::max());
   if (state->error()) throw *state->error();
   return address;
 }
 
-std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(const InterfaceVersion& interface, const std::string& name,
-                                                                      const MeshShape& shape,
-                                                                      const std::vector<ProcessRef>& processes,
-                                                                      const std::vector<std::byte>& arguments) {
+std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(
+    const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
+    const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments) {
   if (static_cast<std::int64_t>(processes.size()) != shape.size())
-    throw_error(ErrorCode::kInvalidArgument, "mesh {}{} needs {} processes, one per rank, and {} are given", name,
+    throw_error(ErrorCode::kInvalidArgument,
+                "mesh {}{} needs {} processes, one per rank, and {} are given", name,
                 to_string(shape), shape.size(), processes.size());
   std::vector<std::shared_ptr<CallState>> calls;
   for (std::size_t rank = 0; rank < processes.size(); ++rank) {
     const Place place{name, shape, static_cast<std::int64_t>(rank)};
-    SpawnRequest request{interface.name, interface.version, interface.fingerprint, name + to_string(shape, place.coordinates()),
-                         place,          arguments};
+    SpawnRequest request{interface.name,
+                         interface.version,
+                         interface.fingerprint,
+                         name + to_string(shape, place.coordinates()),
+                         place,
+                         arguments};
     Call call;
     call.method = static_cast<std::uint32_t>(SystemMethod::kSpawn);
     call.urgent = true;  // the system takes no part in credit
     call.arguments = encode(request);
-    const auto target = std::make_shared<const ActorAddress>(ActorAddress{processes[rank], ActorId(0), request.label});
+    const auto target = std::make_shared<const ActorAddress>(
+        ActorAddress{processes[rank], ActorId(0), request.label});
     calls.push_back(impl_->call(target, "construct", std::move(call), kDefaultDeadline));
   }
   std::vector<std::shared_ptr<const ActorAddress>> actors;
@@ -165,7 +189,8 @@ std::vector<std::shared_ptr<const ActorAddress>> System::spawn_actors(const Inte
     call->wait_until(TimePoint::max());
     if (call->error()) {
       if (!first)
-        first = Error(call->error()->code(), fmt::format("cannot spawn {}: {}", call->target->label, call->error()->message()))
+        first = Error(call->error()->code(), fmt::format("cannot spawn {}: {}", call->target->label,
+                                                         call->error()->message()))
                     .from(call->error()->node(), call->error()->actor());
     } else {
       actors.push_back(std::make_shared<const ActorAddress>(decode<ActorAddress>(call->reply())));

@@ -7,8 +7,8 @@
 namespace weft::actors {
 
 namespace {
-/// Connections whose other side has not proven the token yet. When one more comes, the oldest goes: who proves itself at once
-/// gets in beside any number that do not.
+/// Connections whose other side has not proven the token yet. When one more comes, the oldest goes:
+/// who proves itself at once gets in beside any number that do not.
 constexpr std::size_t kMaxUnproven = 256;
 /// A head lives for months; who died that long ago does not come back.
 constexpr std::size_t kDeadPeers = 4096;
@@ -16,7 +16,8 @@ constexpr std::size_t kDeadPeers = 4096;
 /// Where others reach a process that listens on every address: where its connection comes from.
 void complete_address(Introduction& other, const Connection& connection) {
   Address& address = other.process.address;
-  if (address.port != 0 && (address.host.empty() || address.host == "0.0.0.0" || address.host == "::"))
+  if (address.port != 0 &&
+      (address.host.empty() || address.host == "0.0.0.0" || address.host == "::"))
     address.host = connection.peer_address().host;
 }
 }  // namespace
@@ -32,7 +33,8 @@ std::shared_ptr<Route> System::Impl::route_to(const ProcessRef& process) {
   if (const auto found = links.find(process.id); found != links.end()) return found->second;
   if (const auto dead = dead_peers.find(process.id); dead != dead_peers.end()) throw dead->second;
   if (process.address.port == 0)
-    throw_error(ErrorCode::kUnavailable, "{} is not connected, and listens nowhere: only it can connect", process.name);
+    throw_error(ErrorCode::kUnavailable,
+                "{} is not connected, and listens nowhere: only it can connect", process.name);
   auto link = std::make_shared<Link>(process, *this);
   links.emplace(process.id, link);
   loop.post([this, link] { dial_peer(link); });
@@ -52,10 +54,12 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
                  if (link->attached()) return;
                  if (auto* other = std::get_if<Introduction>(&answer)) {
                    if (other->process.id != link->peer_id())
-                     return lose(link,
-                                 Error(ErrorCode::kPeerDied, fmt::format("{} has ended: {} now listens at {}", link->peer().name,
-                                                                         describe(*other), to_string(link->peer().address))));
-                   if (const auto reject = find_incompatibility(introduce(), *other)) return lose(link, to_error(*reject));
+                     return lose(link, Error(ErrorCode::kPeerDied,
+                                             fmt::format("{} has ended: {} now listens at {}",
+                                                         link->peer().name, describe(*other),
+                                                         to_string(link->peer().address))));
+                   if (const auto reject = find_incompatibility(introduce(), *other))
+                     return lose(link, to_error(*reject));
                    return adopt(link, greeting, std::move(*other), true);
                  }
                  if (const auto* reject = std::get_if<Reject>(&answer)) {
@@ -63,17 +67,21 @@ void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
                    // Its own connection is on the way, and replaces this one.
                    return schedule(deadline - SteadyClock().now(), [this, link] {
                      if (!link->attached())
-                       lose(link, Error(ErrorCode::kUnavailable, fmt::format("{} did not connect in time", link->peer().name)));
+                       lose(link,
+                            Error(ErrorCode::kUnavailable,
+                                  fmt::format("{} did not connect in time", link->peer().name)));
                    });
                  }
                  lose(link, Error(ErrorCode::kUnavailable,
-                                  fmt::format("cannot reach {}: {}", link->peer().name, std::get<Error>(answer).message())));
+                                  fmt::format("cannot reach {}: {}", link->peer().name,
+                                              std::get<Error>(answer).message())));
                });
        },
        [this, link](const Error& error) {
          dials.erase(link->peer_id());
          if (!link->attached())
-           lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name, error.message())));
+           lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name,
+                                                      error.message())));
        }});
 }
 
@@ -82,20 +90,24 @@ void System::Impl::greet(std::shared_ptr<Connection> connection, Greeting::Side 
   auto& greetings = side == Greeting::Side::kAcceptor ? unproven : own_greetings;
   if (side == Greeting::Side::kAcceptor && greetings.size() >= kMaxUnproven) {
     const auto oldest = greetings.begin();
-    log_refusal(oldest->second->connection()->peer_address(),
-                fmt::format("it had not proven that it knows the token when {} others had not either", kMaxUnproven));
+    log_refusal(
+        oldest->second->connection()->peer_address(),
+        fmt::format("it had not proven that it knows the token when {} others had not either",
+                    kMaxUnproven));
     greetings.erase(oldest);
   }
   const std::uint64_t number = next_greeting++;
   // Its callback holds only a weak pointer: the greeting owns the callback.
   const auto itself = std::make_shared<std::weak_ptr<Greeting>>();
-  auto greeting = std::make_shared<Greeting>(loop, std::move(connection), side, options.token,
-                                             [this, itself, number, &greetings, done = std::move(done)](Greeting::Answer answer) {
-                                               const std::shared_ptr<Greeting> finished = itself->lock();
-                                               greetings.erase(number);
-                                               done(*finished, std::move(answer));
-                                               loop.post([finished] {});  // destroyed later: it is still at work
-                                             });
+  auto greeting = std::make_shared<Greeting>(
+      loop, std::move(connection), side, options.token,
+      [this, itself, number, &greetings, done = std::move(done)](Greeting::Answer answer) {
+        const std::shared_ptr<Greeting> finished = itself->lock();
+        greetings.erase(number);
+        done(*finished, std::move(answer));
+        // destroyed later: it is still at work
+        loop.post([finished] {});
+      });
   *itself = greeting;
   greetings.emplace(number, greeting);
   greeting->start(introduce());
@@ -108,8 +120,10 @@ void System::Impl::refuse(Greeting& greeting, const Reject& reject) {
 
 void System::Impl::log_refusal(const Address& from, const std::string& why) {
   if (const auto held_back = refusals.admit())
-    options.log.warning("refused a connection from {}: {}{}", to_string(from), why,
-                        *held_back == 0 ? "" : fmt::format(" ({} more refusals since the last such line)", *held_back));
+    options.log.warning(
+        "refused a connection from {}: {}{}", to_string(from), why,
+        *held_back == 0 ? ""
+                        : fmt::format(" ({} more refusals since the last such line)", *held_back));
 }
 
 void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
@@ -120,20 +134,26 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
   {
     const std::lock_guard lock(routes_mutex);
     if (const auto dead = dead_peers.find(other.process.id); dead != dead_peers.end()) {
-      return refuse(greeting,
-                    Reject{ErrorCode::kFailedPrecondition,
-                           fmt::format("{} counts {} as dead: {}", me.process.name, describe(other), dead->second.message()),
-                           "start the process again", false, me.process.id});
+      return refuse(greeting, Reject{ErrorCode::kFailedPrecondition,
+                                     fmt::format("{} counts {} as dead: {}", me.process.name,
+                                                 describe(other), dead->second.message()),
+                                     "start the process again", false, me.process.id});
     }
-    if (const auto found = links.find(other.process.id); found != links.end()) existing = found->second;
+    if (const auto found = links.find(other.process.id); found != links.end())
+      existing = found->second;
   }
   if (existing && existing->ended()) {
-    lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} lost its connection and connected anew", describe(other))));
+    lose(existing,
+         Error(ErrorCode::kPeerDied,
+               fmt::format("{} lost its connection and connected anew", describe(other))));
     existing = nullptr;
   }
-  if (existing && (!existing->attached() || existing->dialled_here()) && me.process.id < other.process.id) {
-    // Both dialled at once: the connection of the process with the smaller id is the one that stays.
-    return refuse(greeting, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "", true, me.process.id});
+  if (existing && (!existing->attached() || existing->dialled_here()) &&
+      me.process.id < other.process.id) {
+    // Both dialled at once: the connection of the process with the smaller id is the one that
+    // stays.
+    return refuse(greeting, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "",
+                                   true, me.process.id});
   }
   if (existing && existing->attached()) {
     lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))));
@@ -146,16 +166,18 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
     }
   } else {
     const std::lock_guard lock(routes_mutex);
-    existing = links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *this)).first->second;
+    existing = links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *this))
+                   .first->second;
   }
   append_message(*greeting.connection(), MessageKind::kWelcome, {});
   adopt(existing, greeting, std::move(other), false);
 }
 
-void System::Impl::adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other, bool dialled_here) {
+void System::Impl::adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other,
+                         bool dialled_here) {
   if (other.minor != kProtocolMinor)
-    options.log.info("{} speaks protocol {}.{}, this process {}.{}: both use the lower one", describe(other), kProtocolMajor,
-                     other.minor, kProtocolMajor, kProtocolMinor);
+    options.log.info("{} speaks protocol {}.{}, this process {}.{}: both use the lower one",
+                     describe(other), kProtocolMajor, other.minor, kProtocolMajor, kProtocolMinor);
   auto connection = greeting.release();
   link->attach(connection, std::move(other), dialled_here);
   connection->flush();
@@ -165,9 +187,12 @@ void System::Impl::adopt(const std::shared_ptr<Link>& link, Greeting& greeting, 
 
 void System::Impl::on_call(Link& link, Call call) {
   const std::uint64_t id = call.id;
-  const TimePoint deadline = call.remaining_ns == 0 ? TimePoint::max() : SteadyClock().now() + Nanoseconds(call.remaining_ns);
+  const TimePoint deadline = call.remaining_ns == 0
+                                 ? TimePoint::max()
+                                 : SteadyClock().now() + Nanoseconds(call.remaining_ns);
   const auto route = link.shared_from_this();
-  if (auto error = deliver({std::move(call), route, deadline}); error && id != 0) link.reply({id, std::move(*error)}, true);
+  if (auto error = deliver({std::move(call), route, deadline}); error && id != 0)
+    link.reply({id, std::move(*error)}, true);
 }
 
 void System::Impl::on_reply(Link&, Reply reply) { finish(std::move(reply)); }
@@ -211,7 +236,8 @@ void System::Impl::lose(const std::shared_ptr<Link>& link, const Error& reason) 
     dialling->second();
     dials.erase(dialling);
   }
-  const bool was_connected = !link->introduction().process.name.empty() || link->introduction().pid != 0;
+  const bool was_connected =
+      !link->introduction().process.name.empty() || link->introduction().pid != 0;
   link->shut(reason);
   forget(link->peer_id(), reason);
   std::vector<std::shared_ptr<ActorHost>> all;
@@ -253,8 +279,10 @@ void System::Impl::beat() {
     if (silent <= options.dead_after) continue;
     if (peer_silent) peer_silent(link->peer(), silent);
     lose(link,
-         Error(ErrorCode::kPeerDied, fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
-                                                 describe(link->introduction()), std::chrono::duration<double>(silent).count())));
+         Error(ErrorCode::kPeerDied,
+               fmt::format("{} has been silent for {:.1f} s: it is stopped, overloaded, or cut off",
+                           describe(link->introduction()),
+                           std::chrono::duration<double>(silent).count())));
   }
 }
 

@@ -32,7 +32,8 @@ bool PendingCalls::add(const std::shared_ptr<CallState>& call) {
 std::shared_ptr<CallState> PendingCalls::take(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   const auto index = static_cast<std::uint32_t>(id);
-  if (index >= slots_.size() || slots_[index].generation != id >> 32 || !slots_[index].call) return nullptr;
+  if (index >= slots_.size() || slots_[index].generation != id >> 32 || !slots_[index].call)
+    return nullptr;
   ++slots_[index].generation;
   free_.push_back(index);
   return std::move(slots_[index].call);

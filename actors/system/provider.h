@@ -14,7 +14,8 @@ namespace weft::actors {
 
 class Context;
 
-/// An actor object, its class forgotten. Owned by its host; made, used and destroyed on the actor's thread.
+/// An actor object, its class forgotten. Owned by its host; made, used and destroyed on the actor's
+/// thread.
 using ActorObject = std::unique_ptr<void, void (*)(void*)>;
 
 /// A class of actors that a process can host: how to make one and how to call it. A value.
@@ -30,7 +31,8 @@ template <typename T>
 ActorObject make_actor(Context& context, std::span<const std::byte> arguments) {
   using Arguments = ConstructorArgumentsOf<T>;
   auto decoded = decode<Arguments>(arguments);
-  T* object = std::apply([&](auto&... argument) { return new T(context, std::move(argument)...); }, decoded);
+  T* object = std::apply([&](auto&... argument) { return new T(context, std::move(argument)...); },
+                         decoded);
   return ActorObject(object, [](void* actor) { delete static_cast<T*>(actor); });
 }
 

@@ -24,7 +24,10 @@ ProcessId new_process_id() {
 }  // namespace
 
 System::Impl::Impl(System& system, SystemOptions system_options)
-    : owner(system), options(std::move(system_options)), local(std::make_shared<LocalRoute>(*this)), loop("weft-io") {
+    : owner(system),
+      options(std::move(system_options)),
+      local(std::make_shared<LocalRoute>(*this)),
+      loop("weft-io") {
   self.process = {new_process_id(), options.name, Address{}};
   self.pid = ::getpid();
   self.binary_name = options.binary_name;
@@ -53,7 +56,8 @@ void System::Impl::schedule(Nanoseconds delay, std::function<void()> callback) {
   });
 }
 
-void System::Impl::repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback) {
+void System::Impl::repeat(Nanoseconds interval,
+                          const std::shared_ptr<std::function<void()>>& callback) {
   schedule(interval, [this, interval, callback] {
     (*callback)();
     repeat(interval, callback);
@@ -62,7 +66,8 @@ void System::Impl::repeat(Nanoseconds interval, const std::shared_ptr<std::funct
 
 void System::Impl::require_token() const {
   if (options.token.empty())
-    throw_error(ErrorCode::kFailedPrecondition, "{} has no token, and so cannot prove to others that it may talk to them; {}",
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{} has no token, and so cannot prove to others that it may talk to them; {}",
                 options.name, kTokenHint);
 }
 
@@ -77,9 +82,11 @@ void System::Impl::shut_down() {
   for (const auto& host : all) {
     std::promise<void> ended;
     host->when_ended([&] { ended.set_value(); });
-    WEFT_CHECK(ended.get_future().wait_for(ActorHost::kStopGrace + std::chrono::seconds(5)) == std::future_status::ready,
-               "a handler of {} did not end within {} s of being stopped; it must look at its stop token", host->self().label,
-               std::chrono::seconds(ActorHost::kStopGrace).count());
+    WEFT_CHECK(
+        ended.get_future().wait_for(ActorHost::kStopGrace + std::chrono::seconds(5)) ==
+            std::future_status::ready,
+        "a handler of {} did not end within {} s of being stopped; it must look at its stop token",
+        host->self().label, std::chrono::seconds(ActorHost::kStopGrace).count());
   }
   listener.reset();
   const Error reason(ErrorCode::kCancelled, fmt::format("{} is shutting down", self.process.name));
@@ -102,7 +109,8 @@ void System::Impl::shut_down() {
     }
     for (const auto& link : open_links) {
       link->say_goodbye("shut down");
-      if (auto connection = link->shut(reason)) closing_connections.push_back(std::move(connection));
+      if (auto connection = link->shut(reason))
+        closing_connections.push_back(std::move(connection));
     }
   });
   // What the sockets have not taken yet, such as a last large reply, has a moment to leave.
@@ -135,14 +143,18 @@ void System::use(InterfaceVersion interface) {
 
 Address System::listen(const Address& address) {
   impl_->require_token();
-  auto listener = std::make_unique<Listener>(impl_->loop, address, [impl = impl_.get()](std::shared_ptr<Connection> connection) {
-    impl->greet(std::move(connection), Greeting::Side::kAcceptor, [impl](Greeting& greeting, Greeting::Answer answer) {
-      if (auto* other = std::get_if<Introduction>(&answer)) return impl->on_greeted(greeting, std::move(*other));
-      const auto* reject = std::get_if<Reject>(&answer);
-      impl->log_refusal(greeting.connection()->peer_address(),
-                        reject != nullptr ? to_error(*reject).message() : std::get<Error>(answer).message());
-    });
-  });
+  auto listener = std::make_unique<Listener>(
+      impl_->loop, address, [impl = impl_.get()](std::shared_ptr<Connection> connection) {
+        impl->greet(std::move(connection), Greeting::Side::kAcceptor,
+                    [impl](Greeting& greeting, Greeting::Answer answer) {
+                      if (auto* other = std::get_if<Introduction>(&answer))
+                        return impl->on_greeted(greeting, std::move(*other));
+                      const auto* reject = std::get_if<Reject>(&answer);
+                      impl->log_refusal(greeting.connection()->peer_address(),
+                                        reject != nullptr ? to_error(*reject).message()
+                                                          : std::get<Error>(answer).message());
+                    });
+      });
   Address advertised = listener->address();
   if (!impl_->options.advertise_host.empty()) advertised.host = impl_->options.advertise_host;
   {
@@ -173,36 +185,46 @@ ProcessRef System::connect(const Address& address, Nanoseconds within) {
   const TimePoint deadline = SteadyClock().now() + within;
   const auto result = std::make_shared<Result>();
   Impl* impl = impl_.get();
-  const auto on_connected = [impl, result, address, deadline](std::shared_ptr<Connection> connection) {
+  const auto on_connected = [impl, result, address,
+                             deadline](std::shared_ptr<Connection> connection) {
     impl->greet(
         std::move(connection), Greeting::Side::kDialler,
         [impl, result, address, deadline](Greeting& greeting, Greeting::Answer answer) {
           if (const auto* error = std::get_if<Error>(&answer)) {
             // It had no room for one more that has proven nothing, or is just ending or starting.
-            if (error->code() == ErrorCode::kUnavailable && SteadyClock().now() + kDialAgainAfter < deadline)
+            if (error->code() == ErrorCode::kUnavailable &&
+                SteadyClock().now() + kDialAgainAfter < deadline)
               return impl->schedule(kDialAgainAfter, [result] { result->dial_again(); });
-            return result->give(Error(error->code(), fmt::format("cannot talk to {}: {}", to_string(address), error->message())));
+            return result->give(
+                Error(error->code(),
+                      fmt::format("cannot talk to {}: {}", to_string(address), error->message())));
           }
           if (const auto* reject = std::get_if<Reject>(&answer)) {
             if (reject->duplicate) result->dials_us = reject->process;
             return result->give(to_error(*reject));
           }
           auto other = std::get<Introduction>(std::move(answer));
-          if (const auto reject = find_incompatibility(impl->introduce(), other)) return result->give(to_error(*reject));
+          if (const auto reject = find_incompatibility(impl->introduce(), other))
+            return result->give(to_error(*reject));
           // Others reach it as this process did, whatever address it listens on.
-          if (other.process.address.port != 0 && (other.process.address.host == "0.0.0.0" || other.process.address.host == "::"))
+          if (other.process.address.port != 0 &&
+              (other.process.address.host == "0.0.0.0" || other.process.address.host == "::"))
             other.process.address.host = address.host;
           std::shared_ptr<Link> link;
           {
             const std::lock_guard lock(impl->routes_mutex);
-            if (const auto found = impl->links.find(other.process.id); found != impl->links.end()) link = found->second;
+            if (const auto found = impl->links.find(other.process.id); found != impl->links.end())
+              link = found->second;
           }
           if (link && link->ended())
-            impl->lose(link,
-                       Error(ErrorCode::kPeerDied, fmt::format("the connection to {} was lost and made anew", describe(other))));
+            impl->lose(link, Error(ErrorCode::kPeerDied,
+                                   fmt::format("the connection to {} was lost and made anew",
+                                               describe(other))));
           {
             const std::lock_guard lock(impl->routes_mutex);
-            link = impl->links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *impl)).first->second;
+            link = impl->links
+                       .try_emplace(other.process.id, std::make_shared<Link>(other.process, *impl))
+                       .first->second;
           }
           const ProcessRef peer = link->peer();
           if (!link->attached()) impl->adopt(link, greeting, std::move(other), true);
@@ -246,7 +268,8 @@ void System::fail_peer(ProcessId process, const Error& error) {
     {
       const std::lock_guard lock(impl->routes_mutex);
       impl->mark_dead(process, error, true);
-      if (const auto found = impl->links.find(process); found != impl->links.end()) link = found->second;
+      if (const auto found = impl->links.find(process); found != impl->links.end())
+        link = found->second;
     }
     if (link) impl->lose(link, error);
     impl->forget(process, error);
@@ -269,34 +292,45 @@ void System::every(Nanoseconds interval, std::function<void()> callback) {
   impl_->repeat(interval, std::make_shared<std::function<void()>>(std::move(callback)));
 }
 
-void System::after(Nanoseconds delay, std::function<void()> callback) { impl_->schedule(delay, std::move(callback)); }
+void System::after(Nanoseconds delay, std::function<void()> callback) {
+  impl_->schedule(delay, std::move(callback));
+}
 
-std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress>& target, const Method& method,
-                                        Nanoseconds within, std::vector<std::byte> arguments) {
+std::shared_ptr<CallState> System::call(const std::shared_ptr<const ActorAddress>& target,
+                                        const Method& method, Nanoseconds within,
+                                        std::vector<std::byte> arguments) {
   return impl_->call(target, method.name,
-                     Call{0, target->actor, method.fingerprint, method.index, method.urgent, 0, std::move(arguments)}, within);
+                     Call{0, target->actor, method.fingerprint, method.index, method.urgent, 0,
+                          std::move(arguments)},
+                     within);
 }
 
-bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method, std::vector<std::byte> arguments) {
-  return impl_->tell(target, Call{0, target->actor, method.fingerprint, method.index, method.urgent, 0, std::move(arguments)});
+bool System::tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
+                  std::vector<std::byte> arguments) {
+  return impl_->tell(target, Call{0, target->actor, method.fingerprint, method.index, method.urgent,
+                                  0, std::move(arguments)});
 }
 
-std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within) {
+std::shared_ptr<CallState> System::stop_actor(const std::shared_ptr<const ActorAddress>& target,
+                                              Nanoseconds within) {
   return call_system(target, static_cast<std::uint32_t>(SystemMethod::kStop), "stop", within);
 }
 
-std::shared_ptr<CallState> System::ask_report(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within) {
+std::shared_ptr<CallState> System::ask_report(const std::shared_ptr<const ActorAddress>& target,
+                                              Nanoseconds within) {
   return call_system(target, static_cast<std::uint32_t>(SystemMethod::kReport), "report", within);
 }
 
-std::shared_ptr<CallState> System::call_system(const std::shared_ptr<const ActorAddress>& target, std::uint32_t method,
-                                               const char* name, Nanoseconds within) {
+std::shared_ptr<CallState> System::call_system(const std::shared_ptr<const ActorAddress>& target,
+                                               std::uint32_t method, const char* name,
+                                               Nanoseconds within) {
   Call call;
   call.urgent = true;
   call.method = method;
   call.arguments = encode(target->actor);
-  return impl_->call(std::make_shared<const ActorAddress>(ActorAddress{target->process, ActorId(0), target->label}), name,
-                     std::move(call), within);
+  return impl_->call(std::make_shared<const ActorAddress>(
+                         ActorAddress{target->process, ActorId(0), target->label}),
+                     name, std::move(call), within);
 }
 
 }  // namespace weft::actors

@@ -19,7 +19,8 @@ namespace weft::actors {
 struct SystemOptions {
   /// For people: "driver", "worker0/device1".
   std::string name = "process";
-  /// What the processes of a cluster know, and prove to each other. None: neither listen() nor connect() works.
+  /// What the processes of a cluster know, and prove to each other. None: neither listen() nor
+  /// connect() works.
   Secret token;
   /// The app's executable and its SHA-256. Two processes that both give a hash must give the same.
   std::string binary_name;
@@ -28,9 +29,11 @@ struct SystemOptions {
   std::string advertise_host;
   /// Of calls that do not say within(...).
   Nanoseconds default_deadline = std::chrono::seconds(30);
-  /// How long a lost connection waits for fail_peer() to say why, before its calls fail with "connection lost".
+  /// How long a lost connection waits for fail_peer() to say why, before its calls fail with
+  /// "connection lost".
   Nanoseconds eof_grace = std::chrono::milliseconds(250);
-  /// A peer from which nothing came for `dead_after` is dead; silent links carry a sign of life every `beat_interval`.
+  /// A peer from which nothing came for `dead_after` is dead; silent links carry a sign of life
+  /// every `beat_interval`.
   Nanoseconds beat_interval = std::chrono::seconds(1);
   Nanoseconds dead_after = std::chrono::seconds(10);
   /// For connections made on the way to a call.
@@ -40,11 +43,13 @@ struct SystemOptions {
   Log log = Log::standard_error(LogLevel::kInfo);
 };
 
-/// The actor runtime of one process: an I/O thread that never runs user code, and a thread per hosted actor.
+/// The actor runtime of one process: an I/O thread that never runs user code, and a thread per
+/// hosted actor.
 ///
-/// Created in main (or by a test; several may live in one process), before the actors and references that use it, and
-/// destroyed after them: the destructor stops the actors, says goodbye to peers, and fails what still waits with
-/// Error(kCancelled). Any thread, but not the I/O thread's callbacks where a function says that it waits.
+/// Created in main (or by a test; several may live in one process), before the actors and
+/// references that use it, and destroyed after them: the destructor stops the actors, says goodbye
+/// to peers, and fails what still waits with Error(kCancelled). Any thread, but not the I/O
+/// thread's callbacks where a function says that it waits.
 class System final {
  public:
   explicit System(SystemOptions options);
@@ -57,16 +62,18 @@ class System final {
   void provide() {
     provide(make_provider<T>());
   }
-  /// Has T's interface compared when connecting, although it is only called from here. Optional: every call is checked too.
+  /// Has T's interface compared when connecting, although it is only called from here. Optional:
+  /// every call is checked too.
   template <ActorClass T>
   void use() {
     use(interface_version<T>());
   }
 
-  /// Accepts connections from now on; returns the address with the port that was chosen. Throws Error(kUnavailable).
+  /// Accepts connections from now on; returns the address with the port that was chosen. Throws
+  /// Error(kUnavailable).
   Address listen(const Address& address);
-  /// Connects, trying again until `within` has passed. Waits. Throws Error(kUnavailable), or the other side's refusal
-  /// (kIncompatible and others).
+  /// Connects, trying again until `within` has passed. Waits. Throws Error(kUnavailable), or the
+  /// other side's refusal (kIncompatible and others).
   ProcessRef connect(const Address& address, Nanoseconds within = std::chrono::seconds(10));
 
   ProcessRef self() const;
@@ -74,17 +81,22 @@ class System final {
   /// The processes that are connected now.
   std::vector<ProcessRef> peers() const;
 
-  /// Hosts an actor here, on its own thread, that everybody can call by `name`. Waits for its constructor and throws its error.
+  /// Hosts an actor here, on its own thread, that everybody can call by `name`. Waits for its
+  /// constructor and throws its error.
   template <ActorClass T, typename... Arguments>
   ActorRef<T> host(const std::string& name, Arguments&&... arguments) {
-    return ref<T>(host_actor(make_provider<T>(), name, encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...))));
+    return ref<T>(
+        host_actor(make_provider<T>(), name,
+                   encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...))));
   }
-  /// As host(), for an actor that is made of things of this process: `make` runs on the actor's thread.
+  /// As host(), for an actor that is made of things of this process: `make` runs on the actor's
+  /// thread.
   template <ActorClass T>
   ActorRef<T> host_made(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make) {
     Provider provider{interface_version<T>(), kMethodTable<T>,
                       [make = std::move(make)](Context& context, std::span<const std::byte>) {
-                        return ActorObject(make(context).release(), [](void* actor) { delete static_cast<T*>(actor); });
+                        return ActorObject(make(context).release(),
+                                           [](void* actor) { delete static_cast<T*>(actor); });
                       }};
     return ref<T>(host_actor(std::move(provider), name, {}));
   }
@@ -98,21 +110,24 @@ class System final {
     return ActorRef<T>(*this, std::make_shared<const ActorAddress>(std::move(address)));
   }
 
-  /// Spawns one actor per rank, in row-major order, on the processes given, which must provide T. Waits until all are
-  /// constructed. Throws the first error, naming the rank, after the others have been stopped.
+  /// Spawns one actor per rank, in row-major order, on the processes given, which must provide T.
+  /// Waits until all are constructed. Throws the first error, naming the rank, after the others
+  /// have been stopped.
   template <ActorClass T, typename... Arguments>
-  ActorMesh<T> spawn_mesh(const std::string& name, const MeshShape& shape, const std::vector<ProcessRef>& processes,
-                          Arguments&&... arguments) {
-    auto actors = spawn_actors(interface_version<T>(), name, shape, processes,
-                               encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)));
+  ActorMesh<T> spawn_mesh(const std::string& name, const MeshShape& shape,
+                          const std::vector<ProcessRef>& processes, Arguments&&... arguments) {
+    auto actors =
+        spawn_actors(interface_version<T>(), name, shape, processes,
+                     encode(ConstructorArgumentsOf<T>(std::forward<Arguments>(arguments)...)));
     return ActorMesh<T>(MeshRef<T>(*this, name, shape, std::move(actors)));
   }
 
-  /// Better evidence than a lost connection: every call that waits for `process`, and every later one, fails with `error` at
-  /// once.
+  /// Better evidence than a lost connection: every call that waits for `process`, and every later
+  /// one, fails with `error` at once.
   void fail_peer(ProcessId process, const Error& error);
-  /// These run on the I/O thread and must not block: tell() and Poster::post() are all right. Set before listen() and connect().
-  /// A connected process is gone; its actors' callers have their errors.
+  /// These run on the I/O thread and must not block: tell() and Poster::post() are all right. Set
+  /// before listen() and connect(). A connected process is gone; its actors' callers have their
+  /// errors.
   void on_peer_lost(std::function<void(const ProcessRef&, const Error&)> callback);
   /// A peer has been silent for `dead_after` and counts as lost from here on; on_peer_lost follows.
   void on_peer_silent(std::function<void(const ProcessRef&, Nanoseconds silence)> callback);
@@ -130,27 +145,33 @@ class System final {
     std::uint64_t fingerprint;
     bool urgent;
   };
-  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target, const Method& method, Nanoseconds within,
+  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target,
+                                  const Method& method, Nanoseconds within,
                                   std::vector<std::byte> arguments);
   /// False if it cannot be sent at all.
-  bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method, std::vector<std::byte> arguments);
+  bool tell(const std::shared_ptr<const ActorAddress>& target, const Method& method,
+            std::vector<std::byte> arguments);
   /// Ends when the actor has ended.
-  std::shared_ptr<CallState> stop_actor(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within);
+  std::shared_ptr<CallState> stop_actor(const std::shared_ptr<const ActorAddress>& target,
+                                        Nanoseconds within);
 
   /// What the actor has given to Context::on_report(), from its process's I/O thread.
-  std::shared_ptr<CallState> ask_report(const std::shared_ptr<const ActorAddress>& target, Nanoseconds within);
+  std::shared_ptr<CallState> ask_report(const std::shared_ptr<const ActorAddress>& target,
+                                        Nanoseconds within);
 
   struct Impl;
 
  private:
   void provide(Provider provider);
   void use(InterfaceVersion interface);
-  std::shared_ptr<CallState> call_system(const std::shared_ptr<const ActorAddress>& target, std::uint32_t method,
-                                         const char* name, Nanoseconds within);
-  ActorAddress host_actor(Provider provider, const std::string& name, std::vector<std::byte> arguments);
-  std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(const InterfaceVersion& interface, const std::string& name,
-                                                                const MeshShape& shape, const std::vector<ProcessRef>& processes,
-                                                                const std::vector<std::byte>& arguments);
+  std::shared_ptr<CallState> call_system(const std::shared_ptr<const ActorAddress>& target,
+                                         std::uint32_t method, const char* name,
+                                         Nanoseconds within);
+  ActorAddress host_actor(Provider provider, const std::string& name,
+                          std::vector<std::byte> arguments);
+  std::vector<std::shared_ptr<const ActorAddress>> spawn_actors(
+      const InterfaceVersion& interface, const std::string& name, const MeshShape& shape,
+      const std::vector<ProcessRef>& processes, const std::vector<std::byte>& arguments);
 
   std::unique_ptr<Impl> impl_;
 };

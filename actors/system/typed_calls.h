@@ -18,7 +18,8 @@ constexpr System::Method method_of() {
 template <auto Member, typename... Arguments>
 std::vector<std::byte> encode_arguments(Arguments&&... arguments) {
   using Tuple = ArgumentsOf<Member>;
-  static_assert(sizeof...(Arguments) == std::tuple_size_v<Tuple>, "wrong number of arguments for this method");
+  static_assert(sizeof...(Arguments) == std::tuple_size_v<Tuple>,
+                "wrong number of arguments for this method");
   static_assert(std::is_constructible_v<Tuple, Arguments...> || sizeof...(Arguments) == 0,
                 "an argument does not convert to the method's parameter");
   return encode(Tuple(std::forward<Arguments>(arguments)...));
@@ -30,8 +31,9 @@ template <typename T>
 template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> ActorRef<T>::call(Arguments&&... arguments) const {
   WEFT_CHECK(address_, "an empty ActorRef is called");
-  return future_of<ResultOf<Member>>(system_->call(address_, internal::method_of<T, Member>(), within_,
-                                                   internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
+  return future_of<ResultOf<Member>>(
+      system_->call(address_, internal::method_of<T, Member>(), within_,
+                    internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...)));
 }
 
 template <typename T>
@@ -53,7 +55,8 @@ template <auto Member, typename... Arguments>
 std::vector<std::shared_ptr<CallState>> MeshRef<T>::call_each(Arguments&&... arguments) const {
   const auto bytes = internal::encode_arguments<Member>(std::forward<Arguments>(arguments)...);
   std::vector<std::shared_ptr<CallState>> calls;
-  for (const auto& actor : actors_) calls.push_back(system_->call(actor, internal::method_of<T, Member>(), within_, bytes));
+  for (const auto& actor : actors_)
+    calls.push_back(system_->call(actor, internal::method_of<T, Member>(), within_, bytes));
   return calls;
 }
 
@@ -65,7 +68,8 @@ Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::call(Arguments&&...
 
 template <typename T>
 template <auto Member, typename... Arguments>
-Future<std::vector<Outcome<ResultOf<Member>>>> MeshRef<T>::call_collect(Arguments&&... arguments) const {
+Future<std::vector<Outcome<ResultOf<Member>>>> MeshRef<T>::call_collect(
+    Arguments&&... arguments) const {
   return future_of_each<ResultOf<Member>>(call_each<Member>(std::forward<Arguments>(arguments)...));
 }
 
@@ -73,7 +77,8 @@ template <typename T>
 template <auto Member, typename... Arguments>
 Future<ResultOf<Member>> MeshRef<T>::call_one(Arguments&&... arguments) const {
   if (size() != 1)
-    throw_error(ErrorCode::kInvalidArgument, "call_one on {}{}, which has {} actors; slice it down to one first", name_,
+    throw_error(ErrorCode::kInvalidArgument,
+                "call_one on {}{}, which has {} actors; slice it down to one first", name_,
                 to_string(shape_), size());
   return rank(0).template call<Member>(std::forward<Arguments>(arguments)...);
 }
@@ -87,9 +92,11 @@ void MeshRef<T>::tell(Arguments&&... arguments) const {
 
 template <typename T>
 template <auto Member, typename Argument>
-Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(const std::vector<Argument>& per_rank) const {
+Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(
+    const std::vector<Argument>& per_rank) const {
   if (per_rank.size() != actors_.size())
-    throw_error(ErrorCode::kInvalidArgument, "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_,
+    throw_error(ErrorCode::kInvalidArgument,
+                "scatter of {} arguments over {}{}, which has {} actors", per_rank.size(), name_,
                 to_string(shape_), size());
   using Tuple = ArgumentsOf<Member>;
   std::vector<std::shared_ptr<CallState>> calls;
@@ -97,7 +104,8 @@ Future<typename AllOf<ResultOf<Member>>::Result> MeshRef<T>::scatter(const std::
     std::vector<std::byte> bytes;
     if constexpr (std::is_same_v<Argument, Tuple>) bytes = encode<Tuple>(per_rank[i]);
     else bytes = internal::encode_arguments<Member>(per_rank[i]);
-    calls.push_back(system_->call(actors_[i], internal::method_of<T, Member>(), within_, std::move(bytes)));
+    calls.push_back(
+        system_->call(actors_[i], internal::method_of<T, Member>(), within_, std::move(bytes)));
   }
   return future_of_all<ResultOf<Member>>(std::move(calls));
 }
@@ -122,7 +130,8 @@ void MeshRef<T>::stop(Nanoseconds within) const {
   if (on_actor_thread()) return;  // a handler must not wait
   for (const auto& call : calls) call->wait_until(TimePoint::max());
   for (const auto& call : calls)
-    if (call->error() && call->error()->code() == ErrorCode::kDeadlineExceeded) throw *call->error();
+    if (call->error() && call->error()->code() == ErrorCode::kDeadlineExceeded)
+      throw *call->error();
 }
 
 }  // namespace weft::actors

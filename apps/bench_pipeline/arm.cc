@@ -28,14 +28,15 @@ std::string transfers_of(const Arm& arm) {
 }
 
 std::string schedule_of(const Arm& arm) {
-  return arm.memory_of.empty() ? arm.schedule : fmt::format("{} in {}'s memory", arm.schedule, arm.memory_of);
+  return arm.memory_of.empty() ? arm.schedule
+                               : fmt::format("{} in {}'s memory", arm.schedule, arm.memory_of);
 }
 
 std::string to_string(const Arm& arm) {
   const std::string early = arm.reductions == Reductions::kEarly ? ", early reductions" : "";
-  return arm.is_signal()
-             ? fmt::format("signals only, {}{}", schedule_of(arm), early)
-             : fmt::format("{}, {}, {}{}", transfer::to_string(arm.strategy), transfers_of(arm), schedule_of(arm), early);
+  return arm.is_signal() ? fmt::format("signals only, {}{}", schedule_of(arm), early)
+                         : fmt::format("{}, {}, {}{}", transfer::to_string(arm.strategy),
+                                       transfers_of(arm), schedule_of(arm), early);
 }
 
 std::string paper_name(const Arm& arm) {
@@ -60,16 +61,19 @@ std::vector<Arm> bundled_arms(const std::vector<std::string>& schedules) {
                            {"1f1b", Strategy::kBroadcast, Lowering::kSafe},
                            {"1f1b", Strategy::kBroadcast, Lowering::kLanes},
                            {"eager-1f1b", Strategy::kBroadcast, Lowering::kLanes}};
-  for (const std::string& schedule : schedules) append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes});
+  for (const std::string& schedule : schedules)
+    append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes});
   append_signals(arms, schedules);
   return arms;
 }
 
 std::vector<Arm> all_arms(const std::vector<std::string>& schedules) {
   std::vector<Arm> arms;
-  for (const Strategy strategy : {Strategy::kSendRecv, Strategy::kLocalAllgather, Strategy::kBroadcast, Strategy::kWeft}) {
+  for (const Strategy strategy :
+       {Strategy::kSendRecv, Strategy::kLocalAllgather, Strategy::kBroadcast, Strategy::kWeft}) {
     for (const Lowering lowering : {Lowering::kSafe, Lowering::kLanes}) {
-      for (const std::string& schedule : schedules) append_once(arms, {schedule, strategy, lowering});
+      for (const std::string& schedule : schedules)
+        append_once(arms, {schedule, strategy, lowering});
     }
   }
   append_signals(arms, schedules);
@@ -78,7 +82,8 @@ std::vector<Arm> all_arms(const std::vector<std::string>& schedules) {
 
 std::vector<Arm> schedule_arms(const std::vector<std::string>& schedules) {
   std::vector<Arm> arms = {baseline_arm()};
-  for (const std::string& schedule : schedules) append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes});
+  for (const std::string& schedule : schedules)
+    append_once(arms, {schedule, Strategy::kWeft, Lowering::kLanes});
   append_signals(arms, schedules);
   return arms;
 }

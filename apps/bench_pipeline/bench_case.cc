@@ -15,14 +15,16 @@ using mesh::Lowering;
 using mesh::Payload;
 using transfer::Strategy;
 
-/// What PyTorch's schedules hold, about: `auto` is also measured in no more memory than this one needs.
+/// What PyTorch's schedules hold, about: `auto` is also measured in no more memory than this one
+/// needs.
 constexpr const char* kFrugal = "eager-1f1b";
 
 /// Schedules without their own copy of the signals for each: one reference is enough.
 std::vector<Arm> with_one_signal(const std::vector<std::string>& schedules, bool baseline) {
   std::vector<Arm> arms;
   if (baseline) arms.push_back(baseline_arm());
-  for (const std::string& schedule : schedules) arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
+  for (const std::string& schedule : schedules)
+    arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
   arms.push_back({schedules.back(), Strategy::kWeft, Lowering::kLanes, Payload::kSignals});
   return arms;
 }
@@ -31,27 +33,38 @@ void append_papers(std::vector<PipelineCase>& cases, const BenchOptions& options
   const auto add = [&](const std::string& model, const std::string& text, bool when_asked) {
     PipelineCase one{model, model, text, {}, {}, {}, false, when_asked};
     one.model.name = model;
-    one.model.microbatches = options.microbatches > 0 ? options.microbatches : options.quick ? 8 : 0;
+    one.model.microbatches = options.microbatches > 0 ? options.microbatches
+                             : options.quick          ? 8
+                                                      : 0;
     one.arms = options.all_arms ? all_arms(options.schedules) : bundled_arms(options.schedules);
     cases.push_back(std::move(one));
   };
-  add("u-transformer-2b", "the paper's U-Transformer of 2.1 B parameters, weights split in a mesh", false);
+  add("u-transformer-2b", "the paper's U-Transformer of 2.1 B parameters, weights split in a mesh",
+      false);
   add("gpt-2.6b", "the paper's GPT of 2.6 B parameters, two stages", false);
   add("u-transformer-1b", "the paper's U-Transformer of 1.1 B parameters", false);
   add("gpt-1.3b", "the paper's GPT of 1.3 B parameters", false);
   add("gpt-2.6b-4", "the paper's GPT of 2.6 B parameters, four stages", true);
-  add("u-transformer-2b-batch", "the same U-Transformer with activations split by batch: nothing is replicated", true);
+  add("u-transformer-2b-batch",
+      "the same U-Transformer with activations split by batch: nothing is replicated", true);
   add("u-transformer-1b-batch", "the same for 1.1 B parameters", true);
 }
 
 void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) {
   // Peers have it, and `auto` may hold as much as it.
   std::vector<std::string> schedules = options.schedules;
-  if (std::find(schedules.begin(), schedules.end(), "gpipe") == schedules.end()) schedules.insert(schedules.begin(), "gpipe");
+  if (std::find(schedules.begin(), schedules.end(), "gpipe") == schedules.end())
+    schedules.insert(schedules.begin(), "gpipe");
   for (const std::string model : {"gpt-real", "u-transformer-real"}) {
     for (const double ratio : options.ratios) {
-      PipelineCase one{
-          fmt::format("{}-{:g}", model, ratio), model, "real compute on CPU devices, one a host", {}, {}, {}, false, false};
+      PipelineCase one{fmt::format("{}-{:g}", model, ratio),
+                       model,
+                       "real compute on CPU devices, one a host",
+                       {},
+                       {},
+                       {},
+                       false,
+                       false};
       one.model.name = model;
       one.model.microbatches = options.microbatches;
       one.transfer_ratio = ratio;
@@ -69,29 +82,41 @@ void append_real(std::vector<PipelineCase>& cases, const BenchOptions& options) 
 
 /// Real compute over links that hardly count.
 void append_real_bubble(std::vector<PipelineCase>& cases, const BenchOptions& options) {
-  PipelineCase one{"bubble-real", "bubble-real", "bubbles of real compute, transfers of a hundredth of it", {}, {}, {},
-                   false,         false};
+  PipelineCase one{"bubble-real",
+                   "bubble-real",
+                   "bubbles of real compute, transfers of a hundredth of it",
+                   {},
+                   {},
+                   {},
+                   false,
+                   false};
   one.model.name = "gpt-real";
   one.model.microbatches = options.microbatches;
   one.transfer_ratio = 0.01;
-  for (const std::string schedule : {"1f1b", "zb-h1", "zb-h2"}) one.arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
+  for (const std::string schedule : {"1f1b", "zb-h1", "zb-h2"})
+    one.arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
   cases.push_back(std::move(one));
 }
 
 /// Chains of equal emulated stages.
 void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options) {
-  const auto chain = [&](const std::string& group, int stages, double ratio, const std::string& text) {
+  const auto chain = [&](const std::string& group, int stages, double ratio,
+                         const std::string& text) {
     PipelineCase one{group, group, text, {}, {}, {}, false, false};
     one.model.name = fmt::format("chain-{}", stages);
-    one.model.microbatches = options.microbatches > 0 ? options.microbatches : options.quick ? 8 : 32;
+    one.model.microbatches = options.microbatches > 0 ? options.microbatches
+                             : options.quick          ? 8
+                                                      : 32;
     one.model.transfer_ratio = ratio;
     return one;
   };
   for (const int stages : {2, 4}) {
-    // With more than two stages an interface carries two transfers each way: a ratio of 0.5 fills it.
-    for (const double ratio :
-         stages == 2 ? std::vector{0.125, 0.25, 0.375, 0.5, 0.625, 0.75} : std::vector{0.125, 0.25, 0.375, 0.5}) {
-      PipelineCase one = chain(fmt::format("sweep-{}", stages), stages, ratio, "how much transfer a schedule hides");
+    // With more than two stages an interface carries two transfers each way: a ratio of 0.5 fills
+    // it.
+    for (const double ratio : stages == 2 ? std::vector{0.125, 0.25, 0.375, 0.5, 0.625, 0.75}
+                                          : std::vector{0.125, 0.25, 0.375, 0.5}) {
+      PipelineCase one = chain(fmt::format("sweep-{}", stages), stages, ratio,
+                               "how much transfer a schedule hides");
       one.name = fmt::format("sweep-{}-{:g}", stages, ratio);
       one.transfer_ratio = ratio;
       one.model.pass_seconds = 0.04;
@@ -101,14 +126,16 @@ void append_chains(std::vector<PipelineCase>& cases, const BenchOptions& options
     }
   }
   for (const int stages : {4, 8}) {
-    PipelineCase one = chain(fmt::format("bubble-{}", stages), stages, 0, "bubbles without transfers");
+    PipelineCase one =
+        chain(fmt::format("bubble-{}", stages), stages, 0, "bubbles without transfers");
     for (const std::string schedule : {"1f1b", "zb-h1", "zb-h2"})
       one.arms.push_back({schedule, Strategy::kWeft, Lowering::kLanes});
     cases.push_back(std::move(one));
   }
   for (const int stages : {1, 2}) {
     PipelineCase one = chain(fmt::format("dispatch-{}", stages), stages, 0,
-                             stages == 1 ? "actions that take no time: what the runtime costs" : "the same with a message each");
+                             stages == 1 ? "actions that take no time: what the runtime costs"
+                                         : "the same with a message each");
     one.model.pass_seconds = 0;
     one.model.microbatches = 512;
     one.arms.push_back({"gpipe", Strategy::kWeft, Lowering::kLanes});
@@ -137,7 +164,8 @@ void append_reductions(std::vector<PipelineCase>& cases, const BenchOptions& opt
     one.model.reduction_ratio = ratio;
     for (const Lowering lowering : {Lowering::kLanes, Lowering::kSafe}) {
       for (const Reductions reductions : {Reductions::kAtTheEnd, Reductions::kEarly})
-        one.arms.push_back({one.model.schedule, Strategy::kWeft, lowering, Payload::kTensors, reductions});
+        one.arms.push_back(
+            {one.model.schedule, Strategy::kWeft, lowering, Payload::kTensors, reductions});
     }
     cases.push_back(std::move(one));
   }
@@ -159,13 +187,15 @@ std::vector<PipelineCase> pipeline_cases(const BenchOptions& options) {
   std::vector<PipelineCase> cases;
   const std::vector<PipelineCase> all = all_pipeline_cases(options);
   if (options.cases.empty()) {
-    std::copy_if(all.begin(), all.end(), std::back_inserter(cases), [](const PipelineCase& one) { return !one.when_asked; });
+    std::copy_if(all.begin(), all.end(), std::back_inserter(cases),
+                 [](const PipelineCase& one) { return !one.when_asked; });
     return cases;
   }
   for (const std::string& wanted : options.cases) {
     const std::size_t before = cases.size();
-    std::copy_if(all.begin(), all.end(), std::back_inserter(cases),
-                 [&](const PipelineCase& one) { return one.name == wanted || one.group == wanted; });
+    std::copy_if(all.begin(), all.end(), std::back_inserter(cases), [&](const PipelineCase& one) {
+      return one.name == wanted || one.group == wanted;
+    });
     if (cases.size() > before) continue;
     std::vector<std::string> groups, names;
     for (const PipelineCase& one : all) {
@@ -173,8 +203,8 @@ std::vector<PipelineCase> pipeline_cases(const BenchOptions& options) {
       names.push_back(one.name);
     }
     names.insert(names.end(), groups.begin(), groups.end());
-    throw_error(ErrorCode::kInvalidArgument, "there is no case '{}'; there are {} (see --list){}", wanted,
-                fmt::join(groups, ", "), did_you_mean(wanted, names));
+    throw_error(ErrorCode::kInvalidArgument, "there is no case '{}'; there are {} (see --list){}",
+                wanted, fmt::join(groups, ", "), did_you_mean(wanted, names));
   }
   return cases;
 }

@@ -13,16 +13,20 @@ namespace weft::apps {
 
 /// What `weft bench pipeline` was asked for.
 struct BenchOptions {
-  std::vector<std::string> cases;  ///< Names or groups; empty: all but what is only run when asked for.
+  /// Names or groups; empty: all but what is only run when asked for.
+  std::vector<std::string> cases;
   std::vector<std::string> schedules = {"1f1b", "eager-1f1b", "zb-h1", "auto"};
   std::vector<double> ratios = {0.25, 0.5, 1.0};  ///< Of real compute: transfer over F+B.
-  bool all_arms = false;                          ///< The whole grid for the paper's models instead of bundles.
-  int microbatches = 0;                           ///< 0: the model's.
-  int steps = 3;                                  ///< Measured, after one to warm up.
-  bool quick = false;                             ///< Fewer microbatches and steps.
-  bool loopback = false;                          ///< On this machine as it is, even where test hosts are to be had.
-  std::string peer;                               ///< A command that measures another system on real compute; empty: none.
-  std::string json;                               ///< A file, "-" for stdout, or empty.
+  /// The whole grid for the paper's models instead of bundles.
+  bool all_arms = false;
+  int microbatches = 0;  ///< 0: the model's.
+  int steps = 3;         ///< Measured, after one to warm up.
+  bool quick = false;    ///< Fewer microbatches and steps.
+  /// On this machine as it is, even where test hosts are to be had.
+  bool loopback = false;
+  /// A command that measures another system on real compute; empty: none.
+  std::string peer;
+  std::string json;  ///< A file, "-" for stdout, or empty.
   std::filesystem::path out = "runs/bench-pipeline";
 };
 
@@ -32,7 +36,8 @@ struct PipelineCase {
   std::string group;  ///< Cases that belong together: one picture, and one word for --cases.
   std::string text;   ///< What it shows.
   PipelineModelRequest model;
-  /// Links are shaped so that moving a boundary's tensors takes this part of F+B of the slowest stage.
+  /// Links are shaped so that moving a boundary's tensors takes this part of F+B of the slowest
+  /// stage.
   std::optional<double> transfer_ratio = {};
   std::vector<Arm> arms;
   bool with_peer = false;

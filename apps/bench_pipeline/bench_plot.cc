@@ -13,25 +13,29 @@ constexpr double kLeft = 64, kRight = 20, kTop = 34, kPlotHeight = 280;
 constexpr double kBar = 13, kGroupGap = 34, kLegendLine = 17, kLegendColumn = 230;
 
 /// Okabe and Ito's colours, which the colour-blind can tell apart, then darker ones.
-constexpr const char* kColours[] = {"#999999", "#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#d55e00",
-                                    "#0072b2", "#f0e442", "#000000", "#7a4a00", "#1b5e79", "#7d2f60"};
+constexpr const char* kColours[] = {"#999999", "#e69f00", "#56b4e9", "#009e73",
+                                    "#cc79a7", "#d55e00", "#0072b2", "#f0e442",
+                                    "#000000", "#7a4a00", "#1b5e79", "#7d2f60"};
 
 std::string colour(std::size_t index) { return kColours[index % std::size(kColours)]; }
 
 /// Names that occur, in the order of their first appearance.
-std::vector<std::string> legend_of(const std::vector<WorkloadResult>& results, std::string (*name)(const Arm&)) {
+std::vector<std::string> legend_of(const std::vector<WorkloadResult>& results,
+                                   std::string (*name)(const Arm&)) {
   std::vector<std::string> names;
   for (const WorkloadResult& result : results) {
     for (const ArmResult& arm : result.arms) {
       if (arm.arm.is_signal()) continue;
-      if (std::find(names.begin(), names.end(), name(arm.arm)) == names.end()) names.push_back(name(arm.arm));
+      if (std::find(names.begin(), names.end(), name(arm.arm)) == names.end())
+        names.push_back(name(arm.arm));
     }
   }
   return names;
 }
 
 /// Axis, grid and its numbers on the left.
-void draw_scale(Svg& svg, double top, double width, double low, double high, const std::string& title) {
+void draw_scale(Svg& svg, double top, double width, double low, double high,
+                const std::string& title) {
   const std::vector<double> ticks = round_ticks(low, high, 6);
   const double spacing = ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
   for (const double tick : ticks) {
@@ -53,7 +57,8 @@ double legend_height(std::size_t names) {
 void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
   const std::size_t rows = (names.size() + 1) / 2;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const double x = i < rows ? kLeft : kLeft + kLegendColumn, y = top + kLegendLine * static_cast<double>(i % rows);
+    const double x = i < rows ? kLeft : kLeft + kLegendColumn,
+                 y = top + kLegendLine * static_cast<double>(i % rows);
     svg.rect(x, y, 11, 11, fmt::format("fill='{}'", colour(i)));
     svg.text(x + 16, y + 10, names[i], Svg::Anchor::kStart, "font-size='12'");
   }
@@ -64,7 +69,8 @@ void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
 Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& title) {
   const std::vector<std::string> names = legend_of(results, to_string);
   const auto position = [&](const Arm& arm) {
-    return static_cast<std::size_t>(std::find(names.begin(), names.end(), to_string(arm)) - names.begin());
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), to_string(arm)) -
+                                    names.begin());
   };
   const double group = kBar * static_cast<double>(names.size()) + kGroupGap;
   const double width = std::max(440.0, group * static_cast<double>(results.size()));
@@ -72,8 +78,10 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
   double high = 1;
   for (const WorkloadResult& result : results) {
     if (result.baseline() == nullptr) continue;
-    if (result.reference_seconds() > 0) high = std::max(high, result.baseline()->median() / result.reference_seconds());
-    for (const ArmResult& arm : result.arms) high = std::max(high, result.baseline()->median() / arm.median());
+    if (result.reference_seconds() > 0)
+      high = std::max(high, result.baseline()->median() / result.reference_seconds());
+    for (const ArmResult& arm : result.arms)
+      high = std::max(high, result.baseline()->median() / arm.median());
   }
   high *= 1.06;
   Svg svg(kLeft + width + kRight, top + kPlotHeight + 40);
@@ -87,20 +95,24 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
     for (const ArmResult& arm : result.arms) {
       if (arm.arm.is_signal()) continue;
       const double speed = result.baseline()->median() / arm.median();
-      svg.rect(left + kBar * static_cast<double>(position(arm.arm)), y_of(speed), kBar - 2, top + kPlotHeight - y_of(speed),
-               fmt::format("fill='{}'", colour(position(arm.arm))),
-               fmt::format("{}, {}: {:.2f}, step {:.1f} ms", result.name, to_string(arm.arm), speed, 1e3 * arm.median()));
+      svg.rect(left + kBar * static_cast<double>(position(arm.arm)), y_of(speed), kBar - 2,
+               top + kPlotHeight - y_of(speed), fmt::format("fill='{}'", colour(position(arm.arm))),
+               fmt::format("{}, {}: {:.2f}, step {:.1f} ms", result.name, to_string(arm.arm), speed,
+                           1e3 * arm.median()));
     }
     const double right = left + group - kGroupGap;
     if (result.reference_seconds() > 0) {
       const double y = y_of(result.baseline()->median() / result.reference_seconds());
-      svg.line(left - 4, y, right + 2, y, "stroke='#000000' stroke-width='1.1' stroke-dasharray='5 3'");
+      svg.line(left - 4, y, right + 2, y,
+               "stroke='#000000' stroke-width='1.1' stroke-dasharray='5 3'");
     }
-    svg.text((left + right) / 2, top + kPlotHeight + 18, result.name + (result.emulated ? " (emulated)" : ""),
-             Svg::Anchor::kMiddle, "font-size='12'");
+    svg.text((left + right) / 2, top + kPlotHeight + 18,
+             result.name + (result.emulated ? " (emulated)" : ""), Svg::Anchor::kMiddle,
+             "font-size='12'");
   }
   svg.line(kLeft, y_of(0), kLeft + width, y_of(0), "stroke='#000000' stroke-width='1.1'");
-  svg.text(kLeft, top + kPlotHeight + 34, "dashed: the reference, signals only plus the first and the last transfers",
+  svg.text(kLeft, top + kPlotHeight + 34,
+           "dashed: the reference, signals only plus the first and the last transfers",
            Svg::Anchor::kStart, "font-size='11' fill='#57606a'");
   return svg;
 }
@@ -110,8 +122,9 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
   for (const WorkloadResult& result : all) {
     if (result.transfer_ratio && result.signal() != nullptr) results.push_back(result);
   }
-  std::sort(results.begin(), results.end(),
-            [](const WorkloadResult& a, const WorkloadResult& b) { return *a.transfer_ratio < *b.transfer_ratio; });
+  std::sort(results.begin(), results.end(), [](const WorkloadResult& a, const WorkloadResult& b) {
+    return *a.transfer_ratio < *b.transfer_ratio;
+  });
   const std::vector<std::string> names = legend_of(results, schedule_of);
   constexpr double kWidth = 520;
   const double top = kTop + legend_height(names.size()) + 14;
@@ -119,7 +132,8 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
   for (const WorkloadResult& result : results) {
     right = std::max(right, *result.transfer_ratio);
     for (const ArmResult& arm : result.arms)
-      if (arm.arm.strategy == transfer::Strategy::kWeft) high = std::max(high, arm.median() / result.signal()->median());
+      if (arm.arm.strategy == transfer::Strategy::kWeft)
+        high = std::max(high, arm.median() / result.signal()->median());
   }
   const double low = 0.9;
   high = high + 0.05 * (high - low);
@@ -131,15 +145,19 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
   const auto y_of = [&](double step) { return top + (high - step) / (high - low) * kPlotHeight; };
   for (const double tick : round_ticks(0, right, 6)) {
     if (tick > right) continue;
-    svg.text(x_of(tick), top + kPlotHeight + 16, tick_label(tick, 0.25), Svg::Anchor::kMiddle, "font-size='11'");
+    svg.text(x_of(tick), top + kPlotHeight + 16, tick_label(tick, 0.25), Svg::Anchor::kMiddle,
+             "font-size='11'");
   }
-  svg.text(kLeft + kWidth / 2, top + kPlotHeight + 34, "time of a transfer over F+B; lines simulated, points measured",
-           Svg::Anchor::kMiddle, "font-size='12'");
+  svg.text(kLeft + kWidth / 2, top + kPlotHeight + 34,
+           "time of a transfer over F+B; lines simulated, points measured", Svg::Anchor::kMiddle,
+           "font-size='12'");
   for (std::size_t i = 0; i < names.size(); ++i) {
     std::vector<std::pair<double, double>> line;
     for (const WorkloadResult& result : results) {
       for (const ArmResult& arm : result.arms) {
-        if (arm.arm.is_signal() || schedule_of(arm.arm) != names[i] || arm.arm.strategy != transfer::Strategy::kWeft) continue;
+        if (arm.arm.is_signal() || schedule_of(arm.arm) != names[i] ||
+            arm.arm.strategy != transfer::Strategy::kWeft)
+          continue;
         const double x = x_of(*result.transfer_ratio), signal = result.signal()->median();
         if (arm.predicted_seconds > 0) line.emplace_back(x, y_of(arm.predicted_seconds / signal));
         svg.circle(x, y_of(arm.median() / signal), 3.4, fmt::format("fill='{}'", colour(i)));

@@ -26,7 +26,8 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 std::string row(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) {
   std::string text = " ";
   for (std::size_t i = 0; i < cells.size(); ++i)
-    text += i < 3 ? fmt::format(" {:<{}} ", cells[i], widths[i]) : fmt::format(" {:>{}} ", cells[i], widths[i]);
+    text += i < 3 ? fmt::format(" {:<{}} ", cells[i], widths[i])
+                  : fmt::format(" {:>{}} ", cells[i], widths[i]);
   text.erase(text.find_last_not_of(' ') + 1);
   return text + "\n";
 }
@@ -36,30 +37,36 @@ std::vector<std::string> cells_of(const WorkloadResult& result, const ArmResult&
   const double reference = result.reference_seconds(), bound = result.bound_seconds();
   const bool signal = arm.arm.is_signal();
   const ArmResult* baseline = result.baseline();
-  return {schedule_of(arm.arm),
-          signal ? "-" : std::string(transfer::to_string(arm.arm.strategy)),
-          transfers_of(arm.arm),
-          fmt::format("{:.1f}", 1e3 * median),
-          fmt::format("{:.1f}", 1e3 * (arm.maximum() - arm.minimum())),
-          arm.predicted_seconds > 0 ? fmt::format("{:+.1f} %", 100 * arm.prediction_error()) : "-",
-          signal || baseline == nullptr ? "-" : fmt::format("{:.2f}", baseline->median() / median),
-          signal || reference <= 0 ? "-" : fmt::format("{:.3f}", reference / median),
-          signal || bound <= 0 ? "-" : fmt::format("{:.3f}", bound / median),
-          result.signal() == nullptr ? "-" : fmt::format("{:.3f}", result.signal()->median() / median),
-          signal ? "-" : percent(arm.hidden_share),
-          percent(arm.bubble()),
-          format_bytes(static_cast<std::uint64_t>(std::llround(static_cast<double>(arm.peak_bytes) * result.byte_scale))),
-          arm.note.empty() ? paper_name(arm.arm) : arm.note};
+  return {
+      schedule_of(arm.arm),
+      signal ? "-" : std::string(transfer::to_string(arm.arm.strategy)),
+      transfers_of(arm.arm),
+      fmt::format("{:.1f}", 1e3 * median),
+      fmt::format("{:.1f}", 1e3 * (arm.maximum() - arm.minimum())),
+      arm.predicted_seconds > 0 ? fmt::format("{:+.1f} %", 100 * arm.prediction_error()) : "-",
+      signal || baseline == nullptr ? "-" : fmt::format("{:.2f}", baseline->median() / median),
+      signal || reference <= 0 ? "-" : fmt::format("{:.3f}", reference / median),
+      signal || bound <= 0 ? "-" : fmt::format("{:.3f}", bound / median),
+      result.signal() == nullptr ? "-" : fmt::format("{:.3f}", result.signal()->median() / median),
+      signal ? "-" : percent(arm.hidden_share),
+      percent(arm.bubble()),
+      format_bytes(static_cast<std::uint64_t>(
+          std::llround(static_cast<double>(arm.peak_bytes) * result.byte_scale))),
+      arm.note.empty() ? paper_name(arm.arm) : arm.note};
 }
 
 std::string header_of(const WorkloadResult& result) {
-  std::string text = fmt::format("\n{}{}: {}\n", result.name, result.emulated ? " (emulated devices)" : "", result.description);
+  std::string text = fmt::format("\n{}{}: {}\n", result.name,
+                                 result.emulated ? " (emulated devices)" : "", result.description);
   text += fmt::format("  {} stages, {} microbatches", result.stages, result.microbatches);
-  if (result.link_bits > 0) text += fmt::format(", links of {:.4g} Mbit/s each way", static_cast<double>(result.link_bits) / 1e6);
-  if (result.transfer_ratio) text += fmt::format(", transfers of {:.2f} (F+B)", *result.transfer_ratio);
+  if (result.link_bits > 0)
+    text += fmt::format(", links of {:.4g} Mbit/s each way",
+                        static_cast<double>(result.link_bits) / 1e6);
+  if (result.transfer_ratio)
+    text += fmt::format(", transfers of {:.2f} (F+B)", *result.transfer_ratio);
   if (result.time_scale != 1 || result.byte_scale != 1)
-    text += fmt::format("; 1 s stands for {:.4g} s, 1 byte for {:.4g}; memory is given unscaled", result.time_scale,
-                        result.byte_scale);
+    text += fmt::format("; 1 s stands for {:.4g} s, 1 byte for {:.4g}; memory is given unscaled",
+                        result.time_scale, result.byte_scale);
   return text + "\n";
 }
 
@@ -67,7 +74,8 @@ std::string closing_of(const WorkloadResult& result) {
   std::string text;
   if (result.dispatch) {
     for (const ArmResult& arm : result.arms)
-      text += fmt::format("  {}: {:.1f} us an action\n", arm.arm.schedule, 1e6 * arm.median() / static_cast<double>(arm.actions));
+      text += fmt::format("  {}: {:.1f} us an action\n", arm.arm.schedule,
+                          1e6 * arm.median() / static_cast<double>(arm.actions));
     return text;
   }
   const ArmResult* best = result.best();
@@ -77,21 +85,26 @@ std::string closing_of(const WorkloadResult& result) {
     text += fmt::format("  best of Weft ({}): {:.2f} times as fast as {}", schedule_of(best->arm),
                         baseline->median() / best->median(), to_string(baseline->arm));
     if (const double reference = result.reference_seconds(); reference > 0) {
-      text +=
-          fmt::format("; {:.3f} of the reference {} (Weft's signals {} + first and last transfers {}), {:.3f} of signals alone",
-                      reference / best->median(), format_seconds(reference), format_seconds(result.signal()->median()),
-                      format_seconds(result.unavoidable_seconds), result.signal()->median() / best->median());
+      text += fmt::format(
+          "; {:.3f} of the reference {} (Weft's signals {} + first and last transfers {}), {:.3f} "
+          "of signals alone",
+          reference / best->median(), format_seconds(reference),
+          format_seconds(result.signal()->median()), format_seconds(result.unavoidable_seconds),
+          result.signal()->median() / best->median());
     }
     text += "\n";
   }
   if (const double bound = result.bound_seconds(); bound > 0) {
-    text += fmt::format("  {:.3f} of the bound {} (the busiest device computes, or the busiest direction of a link is busy)\n",
-                        bound / best->median(), format_seconds(bound));
+    text += fmt::format(
+        "  {:.3f} of the bound {} (the busiest device computes, or the busiest direction of a link "
+        "is busy)\n",
+        bound / best->median(), format_seconds(bound));
   }
   const double step = best->median() * result.time_scale;
   if (result.rows_per_step > 0) {
     text += fmt::format("  {:.4g} rows/s", result.rows_per_step / step);
-    if (result.flops_per_step > 0) text += fmt::format(", {:.4g} TFLOP/s over all devices", result.flops_per_step / step / 1e12);
+    if (result.flops_per_step > 0)
+      text += fmt::format(", {:.4g} TFLOP/s over all devices", result.flops_per_step / step / 1e12);
     if (result.time_scale != 1) text += ", as what is emulated";
     text += "\n";
   }
@@ -101,9 +114,11 @@ std::string closing_of(const WorkloadResult& result) {
   const ArmResult* frugal = result.best_in_less_memory();
   for (const PeerResult& other : result.peers) {
     text += fmt::format("  {}: {}", other.name, format_seconds(other.seconds));
-    if (other.whole) text += fmt::format(", Weft {:.2f} times as fast", other.seconds / best->median());
+    if (other.whole)
+      text += fmt::format(", Weft {:.2f} times as fast", other.seconds / best->median());
     if (other.whole && frugal != nullptr)
-      text += fmt::format(" ({:.2f} in {}'s memory)", other.seconds / frugal->median(), frugal->arm.memory_of);
+      text += fmt::format(" ({:.2f} in {}'s memory)", other.seconds / frugal->median(),
+                          frugal->arm.memory_of);
     text += other.whole && other.seconds == peer ? " as the best of them\n" : "\n";
   }
   return text;
@@ -122,7 +137,9 @@ const ArmResult* WorkloadResult::baseline() const {
 }
 
 const ArmResult* WorkloadResult::best() const {
-  return fastest(arms, [](const Arm& arm) { return !arm.is_signal() && arm.strategy == transfer::Strategy::kWeft; });
+  return fastest(arms, [](const Arm& arm) {
+    return !arm.is_signal() && arm.strategy == transfer::Strategy::kWeft;
+  });
 }
 
 const ArmResult* WorkloadResult::best_in_less_memory() const {
@@ -133,7 +150,9 @@ const ArmResult* WorkloadResult::signal() const {
   return fastest(arms, [](const Arm& arm) { return arm.is_signal(); });
 }
 
-double WorkloadResult::reference_seconds() const { return signal() == nullptr ? 0 : signal()->median() + unavoidable_seconds; }
+double WorkloadResult::reference_seconds() const {
+  return signal() == nullptr ? 0 : signal()->median() + unavoidable_seconds;
+}
 
 double WorkloadResult::bound_seconds() const {
   double least = 0;
@@ -147,8 +166,8 @@ double WorkloadResult::bound_seconds() const {
 
 std::string to_table(const WorkloadResult& result) {
   std::vector<std::vector<std::string>> rows = {
-      {"schedule", "resharding", "transfers", "step", "spread", "simulator", "speed-", "ref./", "bound/", "signals/", "hidden",
-       "bubble", "peak", ""},
+      {"schedule", "resharding", "transfers", "step", "spread", "simulator", "speed-", "ref./",
+       "bound/", "signals/", "hidden", "bubble", "peak", ""},
       {"", "", "", "ms", "ms", "off by", "up", "step", "step", "step", "", "", "memory", ""}};
   for (const ArmResult& arm : result.arms) rows.push_back(cells_of(result, arm));
   std::vector<std::size_t> widths(rows.front().size(), 0);
@@ -179,26 +198,29 @@ std::string to_json(const std::vector<WorkloadResult>& results) {
     if (result.transfer_ratio) entry["transfer_ratio"] = *result.transfer_ratio;
     entry["arms"] = nlohmann::ordered_json::array();
     for (const ArmResult& arm : result.arms) {
-      entry["arms"].push_back({{"schedule", arm.arm.schedule},
-                               {"resharding", transfer::to_string(arm.arm.strategy)},
-                               {"transfers", transfers_of(arm.arm)},
-                               {"paper_name", paper_name(arm.arm)},
-                               {"step_seconds", {{"min", arm.minimum()}, {"median", arm.median()}, {"max", arm.maximum()}}},
-                               {"steps", arm.seconds},
-                               {"predicted_seconds", arm.predicted_seconds},
-                               {"busiest_device_compute_seconds", arm.busiest_seconds},
-                               {"busiest_link_seconds", arm.link_seconds},
-                               {"bubble", arm.bubble()},
-                               {"hidden_share", arm.hidden_share},
-                               {"peak_bytes", arm.peak_bytes},
-                               {"actions_of_busiest_device", arm.actions},
-                               {"speed_up", result.baseline()->median() / arm.median()},
-                               {"memory_of", arm.arm.memory_of},
-                               {"note", arm.note}});
+      entry["arms"].push_back(
+          {{"schedule", arm.arm.schedule},
+           {"resharding", transfer::to_string(arm.arm.strategy)},
+           {"transfers", transfers_of(arm.arm)},
+           {"paper_name", paper_name(arm.arm)},
+           {"step_seconds",
+            {{"min", arm.minimum()}, {"median", arm.median()}, {"max", arm.maximum()}}},
+           {"steps", arm.seconds},
+           {"predicted_seconds", arm.predicted_seconds},
+           {"busiest_device_compute_seconds", arm.busiest_seconds},
+           {"busiest_link_seconds", arm.link_seconds},
+           {"bubble", arm.bubble()},
+           {"hidden_share", arm.hidden_share},
+           {"peak_bytes", arm.peak_bytes},
+           {"actions_of_busiest_device", arm.actions},
+           {"speed_up", result.baseline()->median() / arm.median()},
+           {"memory_of", arm.arm.memory_of},
+           {"note", arm.note}});
     }
     entry["peers"] = nlohmann::ordered_json::array();
     for (const PeerResult& peer : result.peers)
-      entry["peers"].push_back({{"name", peer.name}, {"step_seconds", peer.seconds}, {"whole_step", peer.whole}});
+      entry["peers"].push_back(
+          {{"name", peer.name}, {"step_seconds", peer.seconds}, {"whole_step", peer.whole}});
     workloads.push_back(std::move(entry));
   }
   return nlohmann::ordered_json{{"workloads", workloads}}.dump(2) + "\n";

@@ -9,22 +9,27 @@
 
 namespace weft::apps {
 
-mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedPiece>& pieces, std::int64_t tensor_parallel) {
+mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedPiece>& pieces,
+                                  std::int64_t tensor_parallel) {
   if (rows < 1 || pieces.empty())
-    throw_error(ErrorCode::kInvalidArgument, "an emulated model needs rows and pieces, but has {} and {}", rows, pieces.size());
+    throw_error(ErrorCode::kInvalidArgument,
+                "an emulated model needs rows and pieces, but has {} and {}", rows, pieces.size());
   GraphBuilder b;
   const std::vector<std::string> axes{"batch", "features"};
   const ValueId samples = b.input("samples", {DType::kF32, {rows, 1}}, axes);
   const ValueId targets = b.input("targets", {DType::kF32, {rows, pieces.back().features}}, axes);
-  const auto block = [&](const std::string& name, std::vector<ValueId> inputs, const EmulatedBlock& what,
-                         std::int64_t weights = 1) {
+  const auto block = [&](const std::string& name, std::vector<ValueId> inputs,
+                         const EmulatedBlock& what, std::int64_t weights = 1) {
     const auto scope = b.scope(name);
-    return b.emulated_block(std::move(inputs), b.parameter("weight", {weights}, zeros(), {"weights"}), what);
+    return b.emulated_block(std::move(inputs),
+                            b.parameter("weight", {weights}, zeros(), {"weights"}), what);
   };
   const auto all_reduced = [&](const std::string& name, ValueId x) {
     const ValueId one = block(name + ".pulse", {x}, {.features = {1}});
-    const ValueId columns = b.parameter(name + ".columns", {1, tensor_parallel}, zeros(), {"features", kTensorParallelAxis});
-    const ValueId rows_of = b.parameter(name + ".rows", {tensor_parallel, 1}, zeros(), {kTensorParallelAxis, "features"});
+    const ValueId columns = b.parameter(name + ".columns", {1, tensor_parallel}, zeros(),
+                                        {"features", kTensorParallelAxis});
+    const ValueId rows_of = b.parameter(name + ".rows", {tensor_parallel, 1}, zeros(),
+                                        {kTensorParallelAxis, "features"});
     return b.linear(b.linear(one, columns), rows_of);
   };
   b.set_block(0);
@@ -35,7 +40,8 @@ mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedP
     std::vector<ValueId> inputs;
     for (const int input : piece.inputs) {
       if (input < 0 || static_cast<std::size_t>(input) >= made.size())
-        throw_error(ErrorCode::kInvalidArgument, "piece {} cannot use piece {}: it must come after what it uses", made.size(),
+        throw_error(ErrorCode::kInvalidArgument,
+                    "piece {} cannot use piece {}: it must come after what it uses", made.size(),
                     input);
       inputs.push_back(made[static_cast<std::size_t>(input)]);
     }

@@ -17,15 +17,19 @@ constexpr std::size_t kTimeRank = 2;        // batch, features: the same for all
 std::vector<int> last_uses(const Graph& graph) {
   std::vector<int> last(graph.values().size(), -1);
   for (const Node& node : graph.nodes()) {
-    for (const ValueId input : node.inputs) last[input.value()] = std::max(last[input.value()], node.block);
+    for (const ValueId input : node.inputs)
+      last[input.value()] = std::max(last[input.value()], node.block);
   }
   return last;
 }
 
 double product_flops(const Graph& graph, const Node& node) {
   const OpKind kind = node.op.kind;
-  const bool product = kind == OpKind::kConvolution || kind == OpKind::kLinear || kind == OpKind::kCrossAttention;
-  return product && graph.value(node.inputs[0]).type.shape.size() > kTimeRank ? cost(graph, node).flops : 0;
+  const bool product =
+      kind == OpKind::kConvolution || kind == OpKind::kLinear || kind == OpKind::kCrossAttention;
+  return product && graph.value(node.inputs[0]).type.shape.size() > kTimeRank
+             ? cost(graph, node).flops
+             : 0;
 }
 
 }  // namespace
@@ -40,7 +44,8 @@ std::vector<ForwardPiece> forward_pieces(const Graph& graph, ValueId output) {
     open.flops += product_flops(graph, node);
     for (const ValueId input : node.inputs) {
       const auto found = piece_of.find(input);
-      if (found != piece_of.end() && std::ranges::count(open.inputs, found->second) == 0) open.inputs.push_back(found->second);
+      if (found != piece_of.end() && std::ranges::count(open.inputs, found->second) == 0)
+        open.inputs.push_back(found->second);
     }
     const ValueId made = node.outputs.front();
     const TensorType& type = graph.value(made).type;

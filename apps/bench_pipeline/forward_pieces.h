@@ -7,7 +7,8 @@
 
 namespace weft::apps {
 
-/// A part of a forward graph that ends with a feature map which a later block uses, or with the output.
+/// A part of a forward graph that ends with a feature map which a later block uses, or with the
+/// output.
 struct ForwardPiece {
   int block = 0;
   std::vector<int> inputs;    ///< Pieces whose feature maps it reads.
@@ -15,9 +16,10 @@ struct ForwardPiece {
   double flops = 0;           ///< Of its convolutions, matrix products and attention.
 };
 
-/// Cuts a forward graph at its feature maps (values of rank 4) that cross from a block to a later one, in the order in which they
-/// are computed, so that a skip connection leaves when it would. Counted is what the reference counts whose numbers the paper's
-/// models have: neither norms and activations, nor the time embedding (0.04 % of the FLOPs), which crosses too.
+/// Cuts a forward graph at its feature maps (values of rank 4) that cross from a block to a later
+/// one, in the order in which they are computed, so that a skip connection leaves when it would.
+/// Counted is what the reference counts whose numbers the paper's models have: neither norms and
+/// activations, nor the time embedding (0.04 % of the FLOPs), which crosses too.
 std::vector<ForwardPiece> forward_pieces(const Graph& graph, ValueId output);
 
 }  // namespace weft::apps

@@ -1,5 +1,6 @@
-// weft bench pipeline: training steps under schedules, resharding strategies and ways of overlap, on hosts with real (shaped)
-// links, beside what is left when all transfers are hidden, and the bound that no runtime can beat.
+// weft bench pipeline: training steps under schedules, resharding strategies and ways of overlap,
+// on hosts with real (shaped) links, beside what is left when all transfers are hidden, and the
+// bound that no runtime can beat.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,13 +11,13 @@
 #include <map>
 #include <stop_token>
 
-#include "apps/cli/check_words.h"
-#include "apps/cli/end_parsing.h"
 #include "apps/bench_pipeline/bench_case.h"
 #include "apps/bench_pipeline/bench_plot.h"
 #include "apps/bench_pipeline/bench_result.h"
-#include "apps/bench_pipeline/pipeline_bench.h"
 #include "apps/bench_pipeline/pipeline_batches.h"
+#include "apps/bench_pipeline/pipeline_bench.h"
+#include "apps/cli/check_words.h"
+#include "apps/cli/end_parsing.h"
 #include "apps/test_cluster/bench_program.h"
 #include "apps/test_cluster/test_cluster.h"
 #include "core/base/error.h"
@@ -31,19 +32,23 @@ namespace {
 void check(const BenchOptions& options) {
   const std::vector<std::string> fitting = mesh::one_stage_schedule_names();
   for (const std::string& schedule : options.schedules) {
-    if (schedule == "auto" || std::find(fitting.begin(), fitting.end(), schedule) != fitting.end()) continue;
+    if (schedule == "auto" || std::find(fitting.begin(), fitting.end(), schedule) != fitting.end())
+      continue;
     mesh::find_named_schedule(schedule);
     throw_error(ErrorCode::kInvalidArgument,
-                "--schedules {}: it needs several stages on a mesh, and the benchmark's models have one; there are {}, auto",
+                "--schedules {}: it needs several stages on a mesh, and the benchmark's models "
+                "have one; there are {}, auto",
                 schedule, fmt::join(fitting, ", "));
   }
   for (const double ratio : options.ratios)
     if (!(ratio > 0))
-      throw_error(ErrorCode::kInvalidArgument, "--ratios {}: a transfer takes some time; write 0.25,0.5,1", ratio);
+      throw_error(ErrorCode::kInvalidArgument,
+                  "--ratios {}: a transfer takes some time; write 0.25,0.5,1", ratio);
 }
 
 /// The pictures of what has been measured; gives their names.
-std::vector<std::string> draw(const std::vector<WorkloadResult>& results, const std::vector<PipelineCase>& cases,
+std::vector<std::string> draw(const std::vector<WorkloadResult>& results,
+                              const std::vector<PipelineCase>& cases,
                               const std::filesystem::path& out) {
   std::vector<WorkloadResult> speeds;
   std::map<std::string, std::vector<WorkloadResult>> sweeps;
@@ -56,10 +61,12 @@ std::vector<std::string> draw(const std::vector<WorkloadResult>& results, const 
     svg.write(out / name);
     files.push_back(name);
   };
-  if (!speeds.empty()) write(draw_speeds(speeds, "Training steps: speed against send_recv, blocking, 1f1b"), "speeds.svg");
+  if (!speeds.empty())
+    write(draw_speeds(speeds, "Training steps: speed against send_recv, blocking, 1f1b"),
+          "speeds.svg");
   for (const auto& [group, list] : sweeps) {
-    write(draw_sweep(list, fmt::format("Transfers hidden: {} emulated stages, {} microbatches", list.front().stages,
-                                       list.front().microbatches)),
+    write(draw_sweep(list, fmt::format("Transfers hidden: {} emulated stages, {} microbatches",
+                                       list.front().stages, list.front().microbatches)),
           group + ".svg");
   }
   return files;
@@ -75,21 +82,23 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   for (const PipelineCase& bench : cases) {
     const PipelineModel model = make_pipeline_model(bench.model);
     cluster.hosts = std::max(cluster.hosts, model.hosts);
-    cluster.devices_per_host = std::max(cluster.devices_per_host, static_cast<std::uint32_t>(model.devices_per_host));
+    cluster.devices_per_host =
+        std::max(cluster.devices_per_host, static_cast<std::uint32_t>(model.devices_per_host));
   }
   // With --json - the document alone stands on stdout.
   std::FILE* terminal = options.json == "-" ? stderr : stdout;
-  cluster.hosts_tool =
-      find_hosts_tool(options.loopback, "the links are not limited, so transfers cost next to nothing", terminal);
+  cluster.hosts_tool = find_hosts_tool(
+      options.loopback, "the links are not limited, so transfers cost next to nothing", terminal);
   std::filesystem::create_directories(options.out);
 
   std::vector<WorkloadResult> results;
   {
     TestCluster processes(cluster);
-    PipelineBench bench(processes, {options.steps, options.peer, options.out, stop, [](const std::string& line) {
-                                      say(stderr, "{}\n", line);
-                                      std::fflush(stderr);
-                                    }});
+    PipelineBench bench(
+        processes, {options.steps, options.peer, options.out, stop, [](const std::string& line) {
+                      say(stderr, "{}\n", line);
+                      std::fflush(stderr);
+                    }});
     for (const PipelineCase& one : cases) {
       results.push_back(bench.run(one));
       say(terminal, "{}", to_table(results.back()));
@@ -109,28 +118,42 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
 int parse_and_run(int argc, char** argv) {
   BenchOptions options;
   CLI::App app(
-      "Training steps on hosts with shaped links: schedules, resharding and overlap, beside the reference and the bound.",
+      "Training steps on hosts with shaped links: schedules, resharding and overlap, beside the "
+      "reference and the bound.",
       "weft bench pipeline");
   app.get_formatter()->column_width(34);
-  app.add_option("--cases", options.cases, "Cases or groups of them; see --list")->delimiter(',')->type_name("NAME,...");
+  app.add_option("--cases", options.cases, "Cases or groups of them; see --list")
+      ->delimiter(',')
+      ->type_name("NAME,...");
   app.add_option("--schedules", options.schedules, "Schedules to compare")
       ->delimiter(',')
       ->capture_default_str()
       ->type_name("NAME,...");
-  app.add_option("--ratios", options.ratios, "Of real compute: time of a transfer over F+B of the slower stage")
+  app.add_option("--ratios", options.ratios,
+                 "Of real compute: time of a transfer over F+B of the slower stage")
       ->delimiter(',')
       ->capture_default_str()
       ->type_name("R,...");
   app.add_flag("--all-arms", options.all_arms,
-               "For the paper's models every combination of resharding, blocking or overlapped, and schedule; else bundles");
-  app.add_option("--microbatches", options.microbatches, "Instead of each model's own number")->check(CLI::Range(1, 4096));
-  app.add_option("--steps", options.steps, "Measured steps of each arm")->capture_default_str()->check(CLI::Range(1, 1000));
+               "For the paper's models every combination of resharding, blocking or overlapped, "
+               "and schedule; else bundles");
+  app.add_option("--microbatches", options.microbatches, "Instead of each model's own number")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--steps", options.steps, "Measured steps of each arm")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   app.add_flag("--quick", options.quick, "Fewer microbatches and steps");
-  app.add_option("--peer", options.peer, "Run COMMAND --link RATE --json FILE after each case of gpt-real and show it beside")
+  app.add_option(
+         "--peer", options.peer,
+         "Run COMMAND --link RATE --json FILE after each case of gpt-real and show it beside")
       ->type_name("COMMAND");
-  app.add_flag("--loopback", options.loopback, "On this machine as it is, without links that are limited");
-  app.add_option("--json", options.json, "Write the results there; - for stdout")->type_name("FILE");
-  app.add_option("--out", options.out, "Folder for results, pictures and logs")->capture_default_str()->type_name("DIR");
+  app.add_flag("--loopback", options.loopback,
+               "On this machine as it is, without links that are limited");
+  app.add_option("--json", options.json, "Write the results there; - for stdout")
+      ->type_name("FILE");
+  app.add_option("--out", options.out, "Folder for results, pictures and logs")
+      ->capture_default_str()
+      ->type_name("DIR");
   bool list_cases = false;
   app.add_flag("--list", list_cases, "Show the cases, and run nothing");
   check_words(app, {argv + 1, argv + argc});
@@ -158,6 +181,9 @@ int main(int argc, char** argv) {
   return weft::apps::run_bench_program(
       argc, argv,
       {.name = "weft bench pipeline",
-       .provide = [](weft::actors::AppMain& app) { app.provide<weft::mesh::DeviceActor<weft::apps::PipelineBatches>>(); },
+       .provide =
+           [](weft::actors::AppMain& app) {
+             app.provide<weft::mesh::DeviceActor<weft::apps::PipelineBatches>>();
+           },
        .measure = weft::apps::parse_and_run});
 }

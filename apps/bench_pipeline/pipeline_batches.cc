@@ -54,35 +54,40 @@ PipelineBatchesConfig pipeline_batches(const Graph& graph, std::int64_t limit, s
   PipelineBatchesConfig config{{}, seed};
   for (const Input& input : graph.inputs()) {
     const Value& value = graph.value(input.value);
-    config.inputs.push_back({value.name, value.name, value.type.shape, 0, value.type.dtype == DType::kI32 ? limit : 0});
+    config.inputs.push_back(
+        {value.name, value.name, value.type.shape, 0, value.type.dtype == DType::kI32 ? limit : 0});
   }
-  const auto named = [&](std::string_view name) { return std::ranges::find(config.inputs, name, &PipelineInput::name); };
+  const auto named = [&](std::string_view name) {
+    return std::ranges::find(config.inputs, name, &PipelineInput::name);
+  };
   const auto tokens = named("tokens"), targets = named("targets");
-  if (tokens != config.inputs.end() && targets != config.inputs.end() && tokens->shape == targets->shape &&
-      tokens->limit == targets->limit) {
+  if (tokens != config.inputs.end() && targets != config.inputs.end() &&
+      tokens->shape == targets->shape && tokens->limit == targets->limit) {
     targets->stream = tokens->stream;
     targets->shift = 1;
   }
   return config;
 }
 
-void PipelineBatches::read(std::string_view name, mesh::Split split, std::uint64_t step, int microbatch, int,
-                           const Region& region, std::span<std::byte> out) {
+void PipelineBatches::read(std::string_view name, mesh::Split split, std::uint64_t step,
+                           int microbatch, int, const Region& region, std::span<std::byte> out) {
   const auto input = std::ranges::find(config_.inputs, name, &PipelineInput::name);
   WEFT_CHECK(input != config_.inputs.end(), "input {}", name);
   static_assert(sizeof(float) == sizeof(std::int32_t));
-  WEFT_CHECK(
-      region.rank() == input->shape.size() && out.size() == static_cast<std::size_t>(region.num_elements()) * sizeof(float),
-      "{} bytes for {} of input {}", out.size(), to_string(region), name);
+  WEFT_CHECK(region.rank() == input->shape.size() &&
+                 out.size() == static_cast<std::size_t>(region.num_elements()) * sizeof(float),
+             "{} bytes for {} of input {}", out.size(), to_string(region), name);
   const std::uint64_t key = config_.seed ^ fnv1a(input->stream.data(), input->stream.size());
-  const std::uint64_t first = (step << 33) | (std::uint64_t{split == mesh::Split::kValidation} << 32);
+  const std::uint64_t first =
+      (step << 33) | (std::uint64_t{split == mesh::Split::kValidation} << 32);
   std::byte* to = out.data();
   for (std::int64_t r = region[0].begin; r < region[0].end; ++r) {
     RowNumbers numbers(key, first + static_cast<std::uint64_t>(microbatch * input->shape[0] + r));
     for_each_place(*input, region, [&](std::int64_t place) {
       const std::uint32_t word = numbers.at(static_cast<std::uint64_t>(place + input->shift));
       if (input->limit > 0) {
-        const auto number = static_cast<std::int32_t>(word % static_cast<std::uint64_t>(input->limit));
+        const auto number =
+            static_cast<std::int32_t>(word % static_cast<std::uint64_t>(input->limit));
         std::memcpy(to, &number, sizeof number);
       } else {
         const float number = uniform_float(word);

@@ -17,11 +17,13 @@ struct PipelineInput {
   std::string name;
   std::string stream;               ///< Inputs of one stream are filled from the same numbers.
   std::vector<std::int64_t> shape;  ///< Of a microbatch; dimension 0 counts rows.
-  std::int64_t shift = 0;           ///< Element i of a row is number i + shift of the row's stream: targets are the next tokens.
-  std::int64_t limit = 0;           ///< i32 in [0, limit); 0: f32 in [0, 1).
+  /// Element i of a row is number i + shift of the row's stream: targets are the next tokens.
+  std::int64_t shift = 0;
+  std::int64_t limit = 0;  ///< i32 in [0, limit); 0: f32 in [0, 1).
 
-  static constexpr auto fields = weft::fields(&PipelineInput::name, &PipelineInput::stream, &PipelineInput::shape,
-                                              &PipelineInput::shift, &PipelineInput::limit);
+  static constexpr auto fields =
+      weft::fields(&PipelineInput::name, &PipelineInput::stream, &PipelineInput::shape,
+                   &PipelineInput::shift, &PipelineInput::limit);
   friend bool operator==(const PipelineInput&, const PipelineInput&) = default;
 };
 
@@ -30,23 +32,26 @@ struct PipelineBatchesConfig {
   std::vector<PipelineInput> inputs;
   std::uint64_t seed = 1;
 
-  static constexpr auto fields = weft::fields(&PipelineBatchesConfig::inputs, &PipelineBatchesConfig::seed);
+  static constexpr auto fields =
+      weft::fields(&PipelineBatchesConfig::inputs, &PipelineBatchesConfig::seed);
   friend bool operator==(const PipelineBatchesConfig&, const PipelineBatchesConfig&) = default;
 };
 
-/// Fills all inputs of a graph: integers below `limit` (a vocabulary, a number of classes), floats in [0, 1). If there are
-/// integer inputs "tokens" and "targets" of one shape, the targets are the next tokens.
-PipelineBatchesConfig pipeline_batches(const Graph& graph, std::int64_t limit, std::uint64_t seed = 1);
+/// Fills all inputs of a graph: integers below `limit` (a vocabulary, a number of classes), floats
+/// in [0, 1). If there are integer inputs "tokens" and "targets" of one shape, the targets are the
+/// next tokens.
+PipelineBatchesConfig pipeline_batches(const Graph& graph, std::int64_t limit,
+                                       std::uint64_t seed = 1);
 
-/// Pseudo-random batches without a data set: every number is a function of (seed, stream, split, step, row, place in the row).
-/// Owner's thread only.
+/// Pseudo-random batches without a data set: every number is a function of (seed, stream, split,
+/// step, row, place in the row). Owner's thread only.
 class PipelineBatches final : public mesh::BatchSource {
  public:
   using Config = PipelineBatchesConfig;
   explicit PipelineBatches(const Config& config) : config_(config) {}
 
-  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches, const Region& region,
-            std::span<std::byte> out) override;
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,
+            int microbatches, const Region& region, std::span<std::byte> out) override;
 
  private:
   const Config config_;

@@ -22,8 +22,8 @@ constexpr int kPeerSeconds = 3600;
 
 /// Bytes of a microbatch that cross a stage boundary one way; the dearest boundary.
 double boundary_bytes(const PipelineModel& model) {
-  const mesh::TrainingPlan plan =
-      mesh::make_training_plan(model.layout, model.graphs, mesh::plan_places(model.layout, hosts_of(model)));
+  const mesh::TrainingPlan plan = mesh::make_training_plan(
+      model.layout, model.graphs, mesh::plan_places(model.layout, hosts_of(model)));
   std::map<std::pair<int, int>, double> bytes;
   for (const mesh::PlannedEdge& planned : plan.train.edges) {
     if (planned.edge.pass != Pass::kForward) continue;
@@ -38,7 +38,8 @@ double boundary_bytes(const PipelineModel& model) {
 std::vector<std::string> schedules_of(const PipelineCase& bench) {
   std::vector<std::string> names;
   for (const Arm& arm : bench.arms)
-    if (std::find(names.begin(), names.end(), arm.schedule) == names.end()) names.push_back(arm.schedule);
+    if (std::find(names.begin(), names.end(), arm.schedule) == names.end())
+      names.push_back(arm.schedule);
   return names;
 }
 
@@ -50,42 +51,51 @@ void PipelineBench::shape_links(int hosts, std::uint64_t bits) {
 }
 
 std::uint64_t PipelineBench::link_for(const PipelineCase& bench, const PipelineModel& model) {
-  if (!bench.transfer_ratio || model.emulated) return static_cast<std::uint64_t>(model.link_rate_bits);
+  if (!bench.transfer_ratio || model.emulated)
+    return static_cast<std::uint64_t>(model.link_rate_bits);
   auto found = stage_seconds_.find(model.name);
   if (found == stage_seconds_.end()) {
     shape_links(model.hosts, kFastLink);
     PipelineRun run(cluster_, model, {1, {}, kFastLink, options_.stop, {}});
     found = stage_seconds_.emplace(model.name, run.slowest_stage_seconds()).first;
     if (options_.progress)
-      options_.progress(fmt::format("{}: F+B of the slower stage takes {:.1f} ms a microbatch", model.name, 1e3 * found->second));
+      options_.progress(fmt::format("{}: F+B of the slower stage takes {:.1f} ms a microbatch",
+                                    model.name, 1e3 * found->second));
   }
   const double seconds = *bench.transfer_ratio * found->second;
-  return static_cast<std::uint64_t>(std::llround(boundary_bytes(model) * 8 / kLinkGoodput / seconds));
+  return static_cast<std::uint64_t>(
+      std::llround(boundary_bytes(model) * 8 / kLinkGoodput / seconds));
 }
 
-std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench, std::uint64_t link_bits) {
+std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench,
+                                                std::uint64_t link_bits) {
   std::vector<PeerResult> peers;
   if (options_.peer.empty() || !bench.with_peer) return peers;
   const std::filesystem::path file = options_.out / (bench.name + ".peer.json");
   const std::filesystem::path log = options_.out / (bench.name + ".peer.log");
-  const std::string command = fmt::format("timeout --kill-after=10s {} {} --link {}kbit --json '{}' > '{}' 2>&1", kPeerSeconds,
-                                          options_.peer, link_bits / 1000, file.string(), log.string());
+  const std::string command =
+      fmt::format("timeout --kill-after=10s {} {} --link {}kbit --json '{}' > '{}' 2>&1",
+                  kPeerSeconds, options_.peer, link_bits / 1000, file.string(), log.string());
   if (options_.progress) options_.progress(command);
   // The peer makes hosts of its own with the same links; ours are idle meanwhile.
-  if (std::system(command.c_str()) != 0)  // NOLINT(cert-env33-c,concurrency-mt-unsafe): the user's own command
-    throw_error(ErrorCode::kUnavailable, "the peer failed, or took more than {} s: {}; see {}", kPeerSeconds, command,
-                log.string());
+  if (std::system(command.c_str()) !=
+      0)  // NOLINT(cert-env33-c,concurrency-mt-unsafe): the user's own command
+    throw_error(ErrorCode::kUnavailable, "the peer failed, or took more than {} s: {}; see {}",
+                kPeerSeconds, command, log.string());
   std::ifstream stream(file);
   const nlohmann::json document = nlohmann::json::parse(stream, nullptr, false);
   try {
     const auto system = document.at("system").get<std::string>();
     const nlohmann::json& run = document.at("runs").at(0);
     for (const nlohmann::json& row : run.at("schedules"))
-      peers.push_back({system + " " + row.at("label").get<std::string>(), row.at("seconds").at("median").get<double>()});
-    peers.push_back({system + ", compute of the slower stage alone", run.at("compute_alone").at("slower").get<double>(), false});
+      peers.push_back({system + " " + row.at("label").get<std::string>(),
+                       row.at("seconds").at("median").get<double>()});
+    peers.push_back({system + ", compute of the slower stage alone",
+                     run.at("compute_alone").at("slower").get<double>(), false});
   } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kUnavailable, "{} is not what tests/bench/peers/pipelining --json writes: {}; see {}", file.string(),
-                error.what(), log.string());
+    throw_error(ErrorCode::kUnavailable,
+                "{} is not what tests/bench/peers/pipelining --json writes: {}; see {}",
+                file.string(), error.what(), log.string());
   }
   return peers;
 }
@@ -108,7 +118,9 @@ WorkloadResult PipelineBench::run(const PipelineCase& bench) {
   result.time_scale = model.time_scale;
   result.byte_scale = model.byte_scale;
   result.dispatch = bench.model.pass_seconds == 0;
-  PipelineRun run(cluster_, model, {options_.steps, schedules_of(bench), result.link_bits, options_.stop, options_.progress});
+  PipelineRun run(
+      cluster_, model,
+      {options_.steps, schedules_of(bench), result.link_bits, options_.stop, options_.progress});
   for (const Arm& arm : bench.arms) result.arms.push_back(run.run(arm));
   result.unavoidable_seconds = run.unavoidable_seconds();
   result.peers = run_peer(bench, link);

@@ -12,7 +12,8 @@
 
 namespace weft::apps {
 
-/// Runs the benchmark's cases on a cluster, whose hosts must be enough for each. One thread at a time.
+/// Runs the benchmark's cases on a cluster, whose hosts must be enough for each. One thread at a
+/// time.
 class PipelineBench final {
  public:
   struct Options {
@@ -22,15 +23,17 @@ class PipelineBench final {
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
   };
-  PipelineBench(TestCluster& cluster, Options options) : cluster_(cluster), options_(std::move(options)) {}
+  PipelineBench(TestCluster& cluster, Options options)
+      : cluster_(cluster), options_(std::move(options)) {}
 
-  /// One case under all its arms: shapes the links, starts device processes, runs the arms one after the other. Throws what went
-  /// wrong; Error(kCancelled) after a stop.
+  /// One case under all its arms: shapes the links, starts device processes, runs the arms one
+  /// after the other. Throws what went wrong; Error(kCancelled) after a stop.
   WorkloadResult run(const PipelineCase& bench);
 
  private:
   void shape_links(int hosts, std::uint64_t bits);
-  /// Links at which a boundary's tensors take their part of F+B of the slowest stage, both measured.
+  /// Links at which a boundary's tensors take their part of F+B of the slowest stage, both
+  /// measured.
   std::uint64_t link_for(const PipelineCase& bench, const PipelineModel& model);
   std::vector<PeerResult> run_peer(const PipelineCase& bench, std::uint64_t link_bits);
 

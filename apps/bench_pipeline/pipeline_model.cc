@@ -40,8 +40,10 @@ std::optional<int> chain_length(std::string_view name) {
   name.remove_prefix(kPrefix.size());
   int meshes = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), meshes);
-  if (error != std::errc() || end != name.data() + name.size() || meshes < 1 || meshes > kLongestChain) {
-    throw_error(ErrorCode::kInvalidArgument, "a chain has 1 to {} stages: chain-4, not chain-{}", kLongestChain, name);
+  if (error != std::errc() || end != name.data() + name.size() || meshes < 1 ||
+      meshes > kLongestChain) {
+    throw_error(ErrorCode::kInvalidArgument, "a chain has 1 to {} stages: chain-4, not chain-{}",
+                kLongestChain, name);
   }
   return meshes;
 }
@@ -51,7 +53,8 @@ std::optional<int> chain_length(std::string_view name) {
 std::vector<std::pair<std::string, std::uint32_t>> hosts_of(const PipelineModel& model) {
   std::vector<std::pair<std::string, std::uint32_t>> hosts;
   for (int host = 0; host < model.hosts; ++host) {
-    hosts.emplace_back("host" + std::to_string(host), static_cast<std::uint32_t>(model.devices_per_host));
+    hosts.emplace_back("host" + std::to_string(host),
+                       static_cast<std::uint32_t>(model.devices_per_host));
   }
   return hosts;
 }
@@ -64,15 +67,18 @@ std::vector<std::string> pipeline_model_names() {
 
 PipelineModel make_pipeline_model(const PipelineModelRequest& request) {
   if (request.microbatches < 0 || request.chunks < 0) {
-    throw_error(ErrorCode::kInvalidArgument, "microbatches {} and chunks {} of a model must be at least 1, or 0 for its own",
+    throw_error(ErrorCode::kInvalidArgument,
+                "microbatches {} and chunks {} of a model must be at least 1, or 0 for its own",
                 request.microbatches, request.chunks);
   }
-  if (const std::optional<int> meshes = chain_length(request.name)) return chain_model(request, *meshes);
+  if (const std::optional<int> meshes = chain_length(request.name))
+    return chain_model(request, *meshes);
   const auto found = std::ranges::find(kModels, request.name, &NamedModel::name);
   if (found == std::end(kModels)) {
     std::vector<std::string> known = pipeline_model_names();
     known.emplace_back("chain-4");
-    throw_error(ErrorCode::kInvalidArgument, "there is no model '{}'{}", request.name, did_you_mean(request.name, known));
+    throw_error(ErrorCode::kInvalidArgument, "there is no model '{}'{}", request.name,
+                did_you_mean(request.name, known));
   }
   return found->make(request);
 }

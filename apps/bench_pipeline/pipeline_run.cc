@@ -9,12 +9,12 @@
 #include "core/base/error.h"
 #include "core/base/statistics.h"
 #include "core/base/units.h"
-#include "mesh/search/search.h"
+#include "mesh/costs/plan_costs.h"
+#include "mesh/costs/program_seconds.h"
 #include "mesh/schedule/early_reductions.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/simulate.h"
-#include "mesh/costs/plan_costs.h"
-#include "mesh/costs/program_seconds.h"
+#include "mesh/search/search.h"
 
 namespace weft::apps {
 namespace {
@@ -23,7 +23,8 @@ constexpr std::string_view kAuto = "auto";
 /// A schedule that was found must be so much faster than a named one.
 constexpr double kWorthwhile = 0.99;
 
-mesh::LayoutConfig with_links(mesh::LayoutConfig layout, const PipelineModel& model, std::uint64_t link_bits) {
+mesh::LayoutConfig with_links(mesh::LayoutConfig layout, const PipelineModel& model,
+                              std::uint64_t link_bits) {
   if (link_bits == 0) return layout;
   for (const auto& [host, devices] : hosts_of(model)) layout.links[host] = goodput(link_bits);
   return layout;
@@ -74,7 +75,8 @@ double median_of(const std::vector<T>& items, Get&& get) {
 PipelineRun::PipelineRun(TestCluster& cluster, const PipelineModel& model, Options options)
     : model_(prepared(model, options.link_bits)),
       options_(std::move(options)),
-      group_(cluster.cluster(), model_.layout, model_.graphs, model_.batches, group_options(model_)) {}
+      group_(cluster.cluster(), model_.layout, model_.graphs, model_.batches,
+             group_options(model_)) {}
 
 mesh::LayoutConfig PipelineRun::layout_of(const Arm& arm) const {
   mesh::LayoutConfig layout = model_.layout;
@@ -108,7 +110,8 @@ std::vector<mesh::StepResult> PipelineRun::take_steps(int count) {
 mesh::Schedule PipelineRun::named(const std::string& name, int microbatches) const {
   const std::vector<int> mesh_of_stage = model_.layout.mesh_of_stage();
   const int meshes = static_cast<int>(model_.layout.meshes.size());
-  return mesh::make_schedule({name, meshes, microbatches, static_cast<int>(mesh_of_stage.size()) / meshes, 0});
+  return mesh::make_schedule(
+      {name, meshes, microbatches, static_cast<int>(mesh_of_stage.size()) / meshes, 0});
 }
 
 mesh::ScheduleCosts PipelineRun::costs_of(const mesh::TrainingPlan& plan) {
@@ -142,7 +145,8 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
   request.actor_of_stage = model_.layout.mesh_of_stage();
   request.microbatches = model_.layout.microbatches;
   request.memory_of_actor.assign(model_.layout.meshes.size(), 0);
-  std::vector<std::string> names = arm.memory_of.empty() ? options_.schedules : std::vector{arm.memory_of};
+  std::vector<std::string> names =
+      arm.memory_of.empty() ? options_.schedules : std::vector{arm.memory_of};
   std::erase(names, kAuto);
   if (names.empty()) names.emplace_back("1f1b");
   for (const std::string& name : names) {
@@ -154,10 +158,12 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
     }
     const mesh::ScheduleSimulation one = simulate(schedule, request.costs, request.simulation);
     for (std::size_t actor = 0; actor < one.actors.size(); ++actor)
-      request.memory_of_actor[actor] = std::max(request.memory_of_actor[actor], one.actors[actor].peak);
+      request.memory_of_actor[actor] =
+          std::max(request.memory_of_actor[actor], one.actors[actor].peak);
   }
   mesh::SearchResult found = search_schedule(request);
-  // A well-known order, unless there is something to gain: what the simulator does not know may cost as much.
+  // A well-known order, unless there is something to gain: what the simulator does not know may
+  // cost as much.
   for (const mesh::SearchCandidate& candidate : found.named) {
     if (!candidate.fits || found.simulation.makespan < kWorthwhile * candidate.makespan) continue;
     result.note = fmt::format("auto: {}", candidate.name);
@@ -170,25 +176,31 @@ mesh::Schedule PipelineRun::search(const Arm& arm, ArmResult& result) {
 ArmResult PipelineRun::run(const Arm& arm) {
   ArmResult result;
   result.arm = arm;
-  mesh::Schedule schedule = arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
+  mesh::Schedule schedule =
+      arm.schedule == kAuto ? search(arm, result) : named(arm.schedule, model_.layout.microbatches);
   if (arm.reductions == Reductions::kEarly) {
     schedule = mesh::with_early_reductions(std::move(schedule));
     result.note = "early reductions";
   }
   if (!model_.emulated) measured();
   install(arm, schedule);
-  result.predicted_seconds = model_.emulated ? emulated_step(group_.plan()) : measured_step(group_.plan(), measured());
+  result.predicted_seconds =
+      model_.emulated ? emulated_step(group_.plan()) : measured_step(group_.plan(), measured());
   result.peak_bytes = peak_bytes(group_.plan());
   if (options_.link_bits > 0) result.link_seconds = mesh::busiest_link_seconds(group_.plan());
-  for (const auto& actions : schedule.actors) result.actions = std::max<std::int64_t>(result.actions, std::ssize(actions));
+  for (const auto& actions : schedule.actors)
+    result.actions = std::max<std::int64_t>(result.actions, std::ssize(actions));
   take_steps(1);
   const std::vector<mesh::StepResult> steps = take_steps(options_.steps);
   for (const mesh::StepResult& step : steps) result.seconds.push_back(step.seconds);
-  result.busiest_seconds =
-      median_of(steps, [&](const mesh::StepResult& step) { return busiest(step, model_.layout.mesh_of_stage()); });
-  result.hidden_share = median_of(steps, [](const mesh::StepResult& step) { return step.hidden_share(); });
+  result.busiest_seconds = median_of(steps, [&](const mesh::StepResult& step) {
+    return busiest(step, model_.layout.mesh_of_stage());
+  });
+  result.hidden_share =
+      median_of(steps, [](const mesh::StepResult& step) { return step.hidden_share(); });
   if (options_.progress) {
-    options_.progress(fmt::format("{}, {}: {}, by the simulator {}", model_.name, to_string(arm), format_seconds(result.median()),
+    options_.progress(fmt::format("{}, {}: {}, by the simulator {}", model_.name, to_string(arm),
+                                  format_seconds(result.median()),
                                   format_seconds(result.predicted_seconds)));
   }
   return result;

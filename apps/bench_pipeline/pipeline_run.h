@@ -15,22 +15,23 @@
 
 namespace weft::apps {
 
-/// The device processes of one workload, and the arms that it is run under, one after the other. One thread at a time; borrows
-/// the cluster.
+/// The device processes of one workload, and the arms that it is run under, one after the other.
+/// One thread at a time; borrows the cluster.
 class PipelineRun final {
  public:
   struct Options {
-    int steps = 3;                       ///< Measured, after one to warm up.
-    std::vector<std::string> schedules;  ///< Those that are compared: `auto` gets no more memory than they need.
-    std::uint64_t link_bits = 0;         ///< What the hosts' links are shaped to; 0: they are not.
+    int steps = 3;  ///< Measured, after one to warm up.
+    /// Those that are compared: `auto` gets no more memory than they need.
+    std::vector<std::string> schedules;
+    std::uint64_t link_bits = 0;  ///< What the hosts' links are shaped to; 0: they are not.
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
   };
   /// Starts the processes. The links must have been shaped.
   PipelineRun(TestCluster& cluster, const PipelineModel& model, Options options);
 
-  /// One arm: installs its programs, runs a step to warm up and the measured ones, and predicts the step from the costs.
-  /// Throws what went wrong, or Error(kCancelled) after a stop.
+  /// One arm: installs its programs, runs a step to warm up and the measured ones, and predicts the
+  /// step from the costs. Throws what went wrong, or Error(kCancelled) after a stop.
   ArmResult run(const Arm& arm);
 
   /// What a single microbatch has to wait for its transfers, by the simulator.
@@ -51,7 +52,8 @@ class PipelineRun final {
   mesh::ScheduleCosts costs_of(const mesh::TrainingPlan& plan);
   void install(const Arm& arm, const mesh::Schedule& schedule);
   std::vector<mesh::StepResult> take_steps(int count);
-  /// Measured F, I and W of real devices, from a step under a schedule that splits the backward. Once.
+  /// Measured F, I and W of real devices, from a step under a schedule that splits the backward.
+  /// Once.
   const std::vector<mesh::ActionTime>& measured();
 
   const PipelineModel model_;
@@ -62,6 +64,8 @@ class PipelineRun final {
 };
 
 /// Bytes per second that a link of so many bits per second carries for us.
-inline double goodput(std::uint64_t link_bits) { return static_cast<double>(link_bits) / 8 * kLinkGoodput; }
+inline double goodput(std::uint64_t link_bits) {
+  return static_cast<double>(link_bits) / 8 * kLinkGoodput;
+}
 
 }  // namespace weft::apps

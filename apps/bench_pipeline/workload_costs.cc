@@ -14,12 +14,14 @@ constexpr double kAnyRate = 1e9;
 
 enum class Collectives : std::uint8_t { kIncluded, kLeftOut };
 
-std::vector<mesh::MeasuredStage> stages_of(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured,
+std::vector<mesh::MeasuredStage> stages_of(const mesh::TrainingPlan& plan,
+                                           std::span<const mesh::ActionTime> measured,
                                            Collectives collectives) {
   std::vector<mesh::MeasuredStage> stages(plan.layout.stages.size());
   for (const mesh::ActionTime& time : measured) {
     mesh::MeasuredStage& stage = stages.at(static_cast<std::size_t>(time.stage));
-    const double seconds = time.seconds + (collectives == Collectives::kIncluded ? time.collective_seconds : 0);
+    const double seconds =
+        time.seconds + (collectives == Collectives::kIncluded ? time.collective_seconds : 0);
     switch (time.kind) {
       case mesh::ActionKind::kForward: stage.forward = seconds; break;
       case mesh::ActionKind::kInputGrad: stage.input_grad = seconds; break;
@@ -32,9 +34,12 @@ std::vector<mesh::MeasuredStage> stages_of(const mesh::TrainingPlan& plan, std::
 
 }  // namespace
 
-mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan) { return plan_costs(plan, mesh::cost_model_seconds(0)); }
+mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan) {
+  return plan_costs(plan, mesh::cost_model_seconds(0));
+}
 
-mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured) {
+mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
+                                   std::span<const mesh::ActionTime> measured) {
   mesh::ScheduleCosts costs = plan_costs(plan, mesh::cost_model_seconds(kAnyRate));
   scale_to(costs, stages_of(plan, measured, Collectives::kIncluded));
   return costs;
@@ -47,7 +52,8 @@ double emulated_step(const mesh::TrainingPlan& plan) {
 double measured_step(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured) {
   // Programs have the collectives within a mesh in them.
   const std::vector<mesh::MeasuredStage> stages = stages_of(plan, measured, Collectives::kLeftOut);
-  return simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(kAnyRate), stages)).step;
+  return simulate_step(plan, program_seconds(plan, mesh::cost_model_seconds(kAnyRate), stages))
+      .step;
 }
 
 }  // namespace weft::apps

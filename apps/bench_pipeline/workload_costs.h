@@ -8,12 +8,14 @@
 
 namespace weft::apps {
 
-/// What stages and edges of a plan cost on emulated devices, by what their ops state: for the search.
+/// What stages and edges of a plan cost on emulated devices, by what their ops state: for the
+/// search.
 mesh::ScheduleCosts emulated_costs(const mesh::TrainingPlan& plan);
 
-/// The same on real devices: what was measured per stage and kind of action, spread over a stage's ops by their FLOPs. F, I and W
-/// must all be there.
-mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan, std::span<const mesh::ActionTime> measured);
+/// The same on real devices: what was measured per stage and kind of action, spread over a stage's
+/// ops by their FLOPs. F, I and W must all be there.
+mesh::ScheduleCosts measured_costs(const mesh::TrainingPlan& plan,
+                                   std::span<const mesh::ActionTime> measured);
 
 /// Seconds of a step by playing the plan's programs, every device for itself, with the same times.
 double emulated_step(const mesh::TrainingPlan& plan);

@@ -22,7 +22,8 @@ constexpr std::pair<const char*, std::uint64_t> kSmall[] = {
     {"small-64K", 64 << 10}, {"small-256K", 256 << 10}, {"small-1M", 1 << 20}};
 constexpr const char* kSmallCase = "device-to-4x1";
 constexpr const char* kKilledRelay = "killed-relay";
-/// Of a user's task. A device is an engine with a thread of its own and a connection to every other.
+/// Of a user's task. A device is an engine with a thread of its own and a connection to every
+/// other.
 constexpr std::size_t kMostHosts = 64, kMostDevices = 256;
 
 std::vector<std::string> case_names() {
@@ -39,7 +40,8 @@ transfer::ReshardCase make_case(const std::string& name, const BenchOptions& opt
     made.name = name;
     return made;
   }
-  transfer::ReshardCase made = transfer::reshard_case(name == kKilledRelay ? "device-to-4x2" : name, {options.bytes, 0});
+  transfer::ReshardCase made =
+      transfer::reshard_case(name == kKilledRelay ? "device-to-4x2" : name, {options.bytes, 0});
   made.name = name;
   const auto most = static_cast<std::size_t>(options.hosts);
   if (made.topology.num_hosts() > most && name.starts_with("layout-"))
@@ -66,25 +68,29 @@ BenchCase case_of(const std::string& name, ReshardRequest request, std::uint64_t
   ReshardProblem problem = at_rate(rate_bits != 0 ? rate_bits : rate_for(1));
   const std::size_t hosts = problem.topology.num_hosts(), devices = problem.topology.num_devices();
   if (hosts > kMostHosts || devices > kMostDevices)
-    throw_error(
-        ErrorCode::kInvalidArgument,
-        "--from {} --to {}: the task needs {} hosts with {} devices in all; the benchmark makes at most {} hosts and {} devices",
-        request.from, request.to, hosts, devices, kMostHosts, kMostDevices);
+    throw_error(ErrorCode::kInvalidArgument,
+                "--from {} --to {}: the task needs {} hosts with {} devices in all; the benchmark "
+                "makes at most {} hosts and {} devices",
+                request.from, request.to, hosts, devices, kMostHosts, kMostDevices);
   if (rate_bits == 0) {
     rate_bits = rate_for(static_cast<double>(hosts));
     problem = at_rate(rate_bits);
   }
-  BenchCase made{{name, fmt::format("--rate {} {}", request.rate, command_words(request)), problem.topology, {problem.task}, {}},
+  BenchCase made{{name,
+                  fmt::format("--rate {} {}", request.rate, command_words(request)),
+                  problem.topology,
+                  {problem.task},
+                  {}},
                  rate_bits,
                  false};
   for (const transfer::Network::HostLinks& host : problem.network.hosts)
     made.reshard.links.push_back({host.nics.at(0).ingress * 8 / static_cast<double>(rate_bits)});
   const std::uint64_t needed = buffer_bytes(made.reshard);
   if (const auto free = available_memory(); free && needed > *free)
-    throw_error(
-        ErrorCode::kInvalidArgument,
-        "{}: the devices hold {} before and after in all, and this machine has {} of memory to spare; take a smaller --shape",
-        made.reshard.description, format_bytes(needed), format_bytes(*free));
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: the devices hold {} before and after in all, and this machine has {} of "
+                "memory to spare; take a smaller --shape",
+                made.reshard.description, format_bytes(needed), format_bytes(*free));
   return made;
 }
 
@@ -119,7 +125,8 @@ std::size_t BenchCase::num_nics() const {
 }
 
 std::uint64_t BenchCase::link_bits(std::size_t host, std::size_t nic) const {
-  return static_cast<std::uint64_t>(std::llround(reshard.links.at(host).at(nic) * static_cast<double>(rate_bits)));
+  return static_cast<std::uint64_t>(
+      std::llround(reshard.links.at(host).at(nic) * static_cast<double>(rate_bits)));
 }
 
 std::uint64_t rate_for(double links) {
@@ -133,18 +140,19 @@ std::vector<BenchCase> bench_cases(const BenchOptions& options) {
   std::vector<std::string> wanted = options.cases.empty() && !tasks_only ? all : options.cases;
   // What a larger case of the same kind shows as well.
   if (options.quick && options.cases.empty())
-    for (const char* left_out : {"device-to-1x1", "device-to-1x2", "device-to-1x3", "device-to-2x2", "device-to-3x2",
-                                 "slow-holder", "small-256K", "small-1M"})
+    for (const char* left_out : {"device-to-1x1", "device-to-1x2", "device-to-1x3", "device-to-2x2",
+                                 "device-to-3x2", "slow-holder", "small-256K", "small-1M"})
       std::erase(wanted, left_out);
   std::vector<BenchCase> cases;
   for (const std::string& name : wanted) {
     if (std::find(all.begin(), all.end(), name) == all.end())
-      throw_error(ErrorCode::kInvalidArgument, "there is no case '{}'; the cases: {}{}", name, fmt::join(all, ", "),
-                  did_you_mean(name, all));
+      throw_error(ErrorCode::kInvalidArgument, "there is no case '{}'; the cases: {}{}", name,
+                  fmt::join(all, ", "), did_you_mean(name, all));
     BenchCase made{make_case(name, options), options.rate_bits, name == kKilledRelay};
     if (made.num_hosts() > static_cast<std::size_t>(options.hosts)) {
       if (options.cases.empty()) continue;
-      throw_error(ErrorCode::kInvalidArgument, "case {} needs {} hosts: --hosts {}", name, made.num_hosts(), made.num_hosts());
+      throw_error(ErrorCode::kInvalidArgument, "case {} needs {} hosts: --hosts {}", name,
+                  made.num_hosts(), made.num_hosts());
     }
     if (made.rate_bits == 0) made.rate_bits = rate_for(static_cast<double>(made.num_hosts()));
     cases.push_back(std::move(made));
@@ -157,14 +165,18 @@ std::vector<BenchCase> bench_cases(const BenchOptions& options) {
 
 std::vector<std::string> bench_strategies(const BenchOptions& options) {
   std::vector<std::string> all;
-  for (const transfer::Strategy strategy : transfer::kStrategies) all.emplace_back(to_string(strategy));
+  for (const transfer::Strategy strategy : transfer::kStrategies)
+    all.emplace_back(to_string(strategy));
   if (!options.strategies.empty()) {
-    for (const std::string& name : options.strategies) transfer::parse_strategy(name);  // throws, listing them
+    // throws, listing them
+    for (const std::string& name : options.strategies) transfer::parse_strategy(name);
     return options.strategies;
   }
   std::reverse(all.begin(), all.end());  // the default first
   if (options.quick)
-    std::erase_if(all, [](const std::string& name) { return name != "weft" && name != "broadcast" && name != "send_recv"; });
+    std::erase_if(all, [](const std::string& name) {
+      return name != "weft" && name != "broadcast" && name != "send_recv";
+    });
   return all;
 }
 

@@ -23,15 +23,16 @@ struct BenchCase {
   double nominal_goodput() const { return static_cast<double>(rate_bits) / 8 * 1448 / 1514; }
 };
 
-/// The cases asked for, or all that fit the hosts; then the user's own task ("task") and random ones ("random-0", ...). Throws
-/// Error(kInvalidArgument) naming what there is for one that does not exist, and for one that needs more hosts, devices or memory
-/// than there can be.
+/// The cases asked for, or all that fit the hosts; then the user's own task ("task") and random
+/// ones ("random-0", ...). Throws Error(kInvalidArgument) naming what there is for one that does
+/// not exist, and for one that needs more hosts, devices or memory than there can be.
 std::vector<BenchCase> bench_cases(const BenchOptions& options);
-/// The strategies asked for (quick: weft, broadcast, send_recv; those of them that there are), in the order of reporting.
+/// The strategies asked for (quick: weft, broadcast, send_recv; those of them that there are), in
+/// the order of reporting.
 std::vector<std::string> bench_strategies(const BenchOptions& options);
 
-/// Links that two processor cores keep busy with time to spare: a total of 2 Gbit/s over all hosts, in whole Mbit/s. `links` is
-/// the number of hosts, if all links are alike.
+/// Links that two processor cores keep busy with time to spare: a total of 2 Gbit/s over all hosts,
+/// in whole Mbit/s. `links` is the number of hosts, if all links are alike.
 std::uint64_t rate_for(double links);
 
 }  // namespace weft::apps

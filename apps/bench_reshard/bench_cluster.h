@@ -22,7 +22,9 @@ class BenchCluster final {
   /// Nothing on loopback.
   const TestHosts* test_hosts() const { return cluster_.test_hosts(); }
   /// Of a host's interface.
-  std::string address(std::size_t host, std::size_t nic) const { return cluster_.address(host, nic); }
+  std::string address(std::size_t host, std::size_t nic) const {
+    return cluster_.address(host, nic);
+  }
 
  private:
   TestCluster& cluster_;

@@ -20,14 +20,17 @@ struct RandomTasks {
 
 /// What `weft bench reshard` was asked for.
 struct BenchOptions {
-  std::vector<std::string> cases;      ///< Empty: all, unless a task or random tasks are asked for.
-  std::optional<ReshardRequest> task;  ///< The user's own; its `rate` does not count, `rate_bits` does.
+  std::vector<std::string> cases;  ///< Empty: all, unless a task or random tasks are asked for.
+  /// The user's own; its `rate` does not count, `rate_bits` does.
+  std::optional<ReshardRequest> task;
   std::optional<RandomTasks> random;
   std::vector<std::string> strategies;  ///< Empty: all.
   std::uint64_t bytes = std::uint64_t{64} << 20;
-  int hosts = 8;                ///< At most so many; cases that need more are left out, layouts are made smaller. Not for tasks.
+  /// At most so many; cases that need more are left out, layouts are made smaller. Not for tasks.
+  int hosts = 8;
   std::uint64_t rate_bits = 0;  ///< Per link, each way; 0: by the number of hosts, see rate_for().
-  double least_forecast = 0;    ///< Strategies that are expected to reach a smaller part of the best one's speed are not run.
+  /// Strategies that are expected to reach a smaller part of the best one's speed are not run.
+  double least_forecast = 0;
   int repeat = 5;
   bool quick = false;
   bool loopback = false;  ///< On this machine as it is, even where test hosts are to be had.

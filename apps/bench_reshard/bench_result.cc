@@ -12,7 +12,8 @@ namespace weft::apps {
 namespace {
 
 /// The other strategies' medians of the same case, by name.
-std::map<std::string, double> others_of(const std::vector<BenchResult>& results, const BenchResult& result) {
+std::map<std::string, double> others_of(const std::vector<BenchResult>& results,
+                                        const BenchResult& result) {
   std::map<std::string, double> others;
   for (const BenchResult& other : results)
     if (other.case_name == result.case_name && other.strategy != result.strategy && other.was_run())
@@ -20,11 +21,15 @@ std::map<std::string, double> others_of(const std::vector<BenchResult>& results,
   return others;
 }
 
-std::map<std::string, double>::const_iterator fastest(const std::map<std::string, double>& medians) {
-  return std::min_element(medians.begin(), medians.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+std::map<std::string, double>::const_iterator fastest(
+    const std::map<std::string, double>& medians) {
+  return std::min_element(medians.begin(), medians.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; });
 }
 
-std::string or_dash(double value, const char* format) { return value > 0 ? fmt::format(fmt::runtime(format), value) : "-"; }
+std::string or_dash(double value, const char* format) {
+  return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
+}
 
 }  // namespace
 
@@ -33,7 +38,9 @@ double BenchResult::maximum() const { return *std::max_element(seconds.begin(), 
 
 double BenchResult::median() const { return weft::median(seconds); }
 
-double BenchResult::wire_over_minimum() const { return minimum_bytes == 0 ? 0 : wire_bytes / static_cast<double>(minimum_bytes); }
+double BenchResult::wire_over_minimum() const {
+  return minimum_bytes == 0 ? 0 : wire_bytes / static_cast<double>(minimum_bytes);
+}
 
 double BenchResult::cpu_seconds_per_gib() const {
   return plan_bytes == 0 ? 0 : cpu_seconds / (static_cast<double>(plan_bytes) / (1 << 30));
@@ -53,20 +60,24 @@ std::string to_table(const std::vector<BenchResult>& results) {
     if (result.case_name != last) {
       last = result.case_name;
       text += fmt::format(
-          "\n{}: {}; {}, {} hosts{}\n  limit {}\n", result.case_name, result.description, format_bytes(result.bytes),
-          result.hosts,
+          "\n{}: {}; {}, {} hosts{}\n  limit {}\n", result.case_name, result.description,
+          format_bytes(result.bytes), result.hosts,
           result.link_bytes_per_second > 0
-              ? fmt::format(" with links of {}/s", format_bytes(static_cast<std::uint64_t>(result.link_bytes_per_second)))
+              ? fmt::format(" with links of {}/s",
+                            format_bytes(static_cast<std::uint64_t>(result.link_bytes_per_second)))
               : ", links not limited",
           result.limit_by);
-      text += fmt::format("  {:<{}}  {:>8} {:>8} {:>8}  {:>6}  {:>8}  {:>7}  {:>6}  {:>7}  {:>8}  {}\n", "strategy", width,
-                          "median", "min", "max", "limit/", "limit/", "wire/", "CPU s", "core per", "plan", "times as fast as");
-      text += fmt::format("  {:<{}}  {:>8} {:>8} {:>8}  {:>6}  {:>8}  {:>7}  {:>6}  {:>8}  {:>8}\n", "", width, "ms", "ms", "ms",
-                          "median", "forecast", "minimum", "/GiB", "Gbit/s", "ms");
+      text +=
+          fmt::format("  {:<{}}  {:>8} {:>8} {:>8}  {:>6}  {:>8}  {:>7}  {:>6}  {:>7}  {:>8}  {}\n",
+                      "strategy", width, "median", "min", "max", "limit/", "limit/", "wire/",
+                      "CPU s", "core per", "plan", "times as fast as");
+      text += fmt::format("  {:<{}}  {:>8} {:>8} {:>8}  {:>6}  {:>8}  {:>7}  {:>6}  {:>8}  {:>8}\n",
+                          "", width, "ms", "ms", "ms", "median", "forecast", "minimum", "/GiB",
+                          "Gbit/s", "ms");
     }
     if (!result.was_run()) {
-      text += fmt::format("  {:<{}}  {:>8} {:>8} {:>8}  {:>6}  {:>8.3f}  planned only\n", result.strategy, width, "-", "-", "-",
-                          "-", result.forecast());
+      text += fmt::format("  {:<{}}  {:>8} {:>8} {:>8}  {:>6}  {:>8.3f}  planned only\n",
+                          result.strategy, width, "-", "-", "-", "-", result.forecast());
       continue;
     }
     std::string faster;
@@ -75,31 +86,38 @@ std::string to_table(const std::vector<BenchResult>& results) {
       faster = fmt::format("send_recv {:.2f}", baseline->second / result.median());
     const auto best = fastest(others);
     if (best != others.end() && best->first != "send_recv")
-      faster += fmt::format("{}{} {:.2f}", faster.empty() ? "" : ", ", best->first, best->second / result.median());
-    text += fmt::format("  {:<{}}  {:>8.1f} {:>8.1f} {:>8.1f}  {:>6.3f}  {:>8.3f}  {:>7}  {:>6}  {:>8}  {:>8.2f}  {}\n",
-                        result.strategy, width, 1e3 * result.median(), 1e3 * result.minimum(), 1e3 * result.maximum(),
-                        result.ratio_to_limit(), result.forecast(), or_dash(result.wire_over_minimum(), "{:.3f}"),
-                        or_dash(result.cpu_seconds_per_gib(), "{:.2f}"), or_dash(result.cpu_per_gbit(), "{:.3f}"),
-                        1e3 * result.plan_seconds, faster);
+      faster += fmt::format("{}{} {:.2f}", faster.empty() ? "" : ", ", best->first,
+                            best->second / result.median());
+    text += fmt::format(
+        "  {:<{}}  {:>8.1f} {:>8.1f} {:>8.1f}  {:>6.3f}  {:>8.3f}  {:>7}  {:>6}  {:>8}  {:>8.2f}  "
+        "{}\n",
+        result.strategy, width, 1e3 * result.median(), 1e3 * result.minimum(),
+        1e3 * result.maximum(), result.ratio_to_limit(), result.forecast(),
+        or_dash(result.wire_over_minimum(), "{:.3f}"),
+        or_dash(result.cpu_seconds_per_gib(), "{:.2f}"), or_dash(result.cpu_per_gbit(), "{:.3f}"),
+        1e3 * result.plan_seconds, faster);
   }
   return text;
 }
 
 std::string to_summary(const std::vector<BenchResult>& results, const std::string& strategy) {
   std::string text = fmt::format(
-      "| case | task | hosts | limit s | {0}, forecast | {0}, measured | best other | ahead of it |\n"
+      "| case | task | hosts | limit s | {0}, forecast | {0}, measured | best other | ahead of it "
+      "|\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- |\n",
       strategy);
   for (const BenchResult& result : results) {
     if (result.strategy != strategy || !result.was_run()) continue;
     const auto others = others_of(results, result);
     const auto best = fastest(others);
-    text += fmt::format("| {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {} |\n", result.case_name, result.description, result.hosts,
-                        result.limit_seconds, result.forecast(), result.ratio_to_limit(),
-                        best == others.end() ? " | "
-                                             : fmt::format("{} {:.3f} | {:.3f}", best->first,
-                                                           result.limit_seconds > 0 ? result.limit_seconds / best->second : 1,
-                                                           best->second / result.median()));
+    text += fmt::format(
+        "| {} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {} |\n", result.case_name, result.description,
+        result.hosts, result.limit_seconds, result.forecast(), result.ratio_to_limit(),
+        best == others.end()
+            ? " | "
+            : fmt::format("{} {:.3f} | {:.3f}", best->first,
+                          result.limit_seconds > 0 ? result.limit_seconds / best->second : 1,
+                          best->second / result.median()));
   }
   return text;
 }
@@ -127,10 +145,12 @@ std::string to_json(const std::vector<BenchResult>& results) {
       cases.push_back(std::move(entry));
       continue;
     }
-    entry["seconds"] = {{"min", result.minimum()}, {"median", result.median()}, {"max", result.maximum()}};
+    entry["seconds"] = {
+        {"min", result.minimum()}, {"median", result.median()}, {"max", result.maximum()}};
     entry["ratio_to_limit"] = result.ratio_to_limit();
     entry["times_as_fast_as"] = nlohmann::ordered_json::object();
-    for (const auto& [name, median] : others_of(results, result)) entry["times_as_fast_as"][name] = median / result.median();
+    for (const auto& [name, median] : others_of(results, result))
+      entry["times_as_fast_as"][name] = median / result.median();
     cases.push_back(std::move(entry));
   }
   return nlohmann::ordered_json{{"cases", cases}}.dump(2) + "\n";

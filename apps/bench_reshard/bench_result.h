@@ -21,9 +21,10 @@ struct BenchResult {
   double predicted_seconds = 0;     ///< By the simulator.
   std::uint64_t plan_bytes = 0;     ///< Payload between hosts, by the plan.
   std::uint64_t minimum_bytes = 0;  ///< With which any plan must do.
-  double wire_bytes = 0;            ///< That the interfaces counted, headers and all: mean over repetitions. 0: not counted.
-  double cpu_seconds = 0;           ///< Of all hosts' processes: mean over repetitions.
-  double plan_seconds = 0;          ///< Planning on one host: median over hosts.
+  /// That the interfaces counted, headers and all: mean over repetitions. 0: not counted.
+  double wire_bytes = 0;
+  double cpu_seconds = 0;   ///< Of all hosts' processes: mean over repetitions.
+  double plan_seconds = 0;  ///< Planning on one host: median over hosts.
 
   bool was_run() const { return !seconds.empty(); }
   /// Of what was run.
@@ -33,7 +34,9 @@ struct BenchResult {
   /// 1 where nothing has to cross a wire.
   double ratio_to_limit() const { return limit_seconds > 0 ? limit_seconds / median() : 1; }
   /// What the simulator expects of ratio_to_limit().
-  double forecast() const { return predicted_seconds > 0 && limit_seconds > 0 ? limit_seconds / predicted_seconds : 1; }
+  double forecast() const {
+    return predicted_seconds > 0 && limit_seconds > 0 ? limit_seconds / predicted_seconds : 1;
+  }
   /// 0 where nothing was counted.
   double wire_over_minimum() const;
   /// Per GiB that crossed between hosts.
@@ -44,8 +47,8 @@ struct BenchResult {
 
 /// One table for the terminal: a block per case, a row per strategy.
 std::string to_table(const std::vector<BenchResult>& results);
-/// A row per case, in Markdown: what it is, its limit, what the strategy was expected to reach of it and what it has reached, and
-/// the fastest of the other strategies.
+/// A row per case, in Markdown: what it is, its limit, what the strategy was expected to reach of
+/// it and what it has reached, and the fastest of the other strategies.
 std::string to_summary(const std::vector<BenchResult>& results, const std::string& strategy);
 /// {"cases": [{"case": ..., "strategy": ..., ...}]}
 std::string to_json(const std::vector<BenchResult>& results);

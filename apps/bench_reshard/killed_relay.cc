@@ -30,9 +30,11 @@ BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::stri
   shape_links(bench);
   const transfer::Network network = measure(bench);
   const transfer::ReshardCase& reshard = bench.reshard;
-  const auto relay = relay_of(plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy)));
+  const auto relay = relay_of(
+      plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy)));
   if (!relay)
-    throw_error(ErrorCode::kInvalidArgument, "case {}: under {} no host passes on what others need", reshard.name, strategy);
+    throw_error(ErrorCode::kInvalidArgument, "case {}: under {} no host passes on what others need",
+                reshard.name, strategy);
   std::vector<transfer::DeviceId> dead;
   for (std::uint32_t d = 0; d < reshard.topology.num_devices(); ++d)
     if (reshard.topology.host_of(transfer::DeviceId(d)).value() == *relay) dead.emplace_back(d);
@@ -48,7 +50,8 @@ BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::stri
     if (!result) result = planned;
     repeat(bench, 0, planned);  // connections are there, as they would be
     const auto pattern = static_cast<std::uint32_t>(repetition);
-    for (std::size_t h = 0; h < bench.num_hosts(); ++h) cluster_.host(h).call<&ReshardHost::fill>(pattern).get();
+    for (std::size_t h = 0; h < bench.num_hosts(); ++h)
+      cluster_.host(h).call<&ReshardHost::fill>(pattern).get();
 
     const std::int64_t start = nanoseconds_in(kStartIn);
     const double deadline = 30 + 20 * planned.limit_seconds;
@@ -56,7 +59,8 @@ BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::stri
     for (std::size_t h = 0; h < bench.num_hosts(); ++h) {
       RunRequest request{strategy, ++runs_, start, deadline, 0};
       request.run = runs_ - h;  // the same for all
-      if (h == *relay) request.die_ns = start + static_cast<std::int64_t>(5e8 * planned.predicted_seconds);
+      if (h == *relay)
+        request.die_ns = start + static_cast<std::int64_t>(5e8 * planned.predicted_seconds);
       futures.push_back(cluster_.host(h).call<&ReshardHost::run>(request));
     }
     RepairRequest repair{strategy, {}, dead};
@@ -73,28 +77,34 @@ BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::stri
     const transfer::ReshardPlan second = plan_repair_of(task_of(bench, network, 0), repair);
     resent = std::max(resent, plan_stats(second).bytes_between_hosts);
     std::vector<actors::Future<std::string>> digests;
-    for (const std::size_t h : survivors) digests.push_back(cluster_.host(h).call<&ReshardHost::plan_repair>(repair));
+    for (const std::size_t h : survivors)
+      digests.push_back(cluster_.host(h).call<&ReshardHost::plan_repair>(repair));
     for (auto& digest : digests)
       if (digest.get() != second.digest())
-        throw_error(ErrorCode::kIncompatible, "case {}: the survivors do not agree on the repair", reshard.name);
+        throw_error(ErrorCode::kIncompatible, "case {}: the survivors do not agree on the repair",
+                    reshard.name);
     const RunRequest again{kRepair, ++runs_, nanoseconds_in(Nanoseconds(0)), deadline, 0};
     futures.clear();
-    for (const std::size_t h : survivors) futures.push_back(cluster_.host(h).call<&ReshardHost::run>(again));
+    for (const std::size_t h : survivors)
+      futures.push_back(cluster_.host(h).call<&ReshardHost::run>(again));
     std::int64_t last = 0;
     for (auto& future : futures) {
       const RunReply reply = future.get();
       if (!reply.failure.empty())
-        throw_error(ErrorCode::kInternal, "case {}: the repair failed: {}", reshard.name, reply.failure);
+        throw_error(ErrorCode::kInternal, "case {}: the repair failed: {}", reshard.name,
+                    reply.failure);
       last = std::max(last, reply.finished_ns);
     }
     check_content(bench, strategy, pattern, survivors);
     result->seconds.push_back(1e-9 * static_cast<double>(last - start));
-    options_.progress(fmt::format("{} {}/{}: host {} killed half-way, done after {}, the repair moved {} between hosts",
-                                  reshard.name, repetition, options_.repeat, *relay, format_seconds(result->seconds.back()),
-                                  format_bytes(plan_stats(second).bytes_between_hosts)));
+    options_.progress(fmt::format(
+        "{} {}/{}: host {} killed half-way, done after {}, the repair moved {} between hosts",
+        reshard.name, repetition, options_.repeat, *relay, format_seconds(result->seconds.back()),
+        format_bytes(plan_stats(second).bytes_between_hosts)));
     cluster_.restart(*relay);
   }
-  result->description += fmt::format(", host {} killed half-way; at most {} sent anew", *relay, format_bytes(resent));
+  result->description +=
+      fmt::format(", host {} killed half-way; at most {} sent anew", *relay, format_bytes(resent));
   return *result;
 }
 

@@ -1,4 +1,5 @@
-// weft bench reshard: reshardings on hosts with real (shaped) links, beside the physical limit and the other strategies.
+// weft bench reshard: reshardings on hosts with real (shaped) links, beside the physical limit and
+// the other strategies.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,13 +16,13 @@
 #include <vector>
 
 #include "actors/launch/roles.h"
-#include "apps/cli/check_words.h"
-#include "apps/cli/end_parsing.h"
 #include "apps/bench_reshard/bench_case.h"
 #include "apps/bench_reshard/bench_cluster.h"
 #include "apps/bench_reshard/bench_result.h"
 #include "apps/bench_reshard/ratio_plot.h"
 #include "apps/bench_reshard/reshard_bench.h"
+#include "apps/cli/check_words.h"
+#include "apps/cli/end_parsing.h"
 #include "apps/cli/random_request.h"
 #include "apps/cli/request_options.h"
 #include "apps/cli/reshard_request.h"
@@ -48,7 +49,8 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   }
   // With --json - the document alone stands on stdout.
   std::FILE* terminal = options.json == "-" ? stderr : stdout;
-  cluster.hosts_tool = find_hosts_tool(options.loopback, "the links are not limited, so ratios say little", terminal);
+  cluster.hosts_tool = find_hosts_tool(options.loopback,
+                                       "the links are not limited, so ratios say little", terminal);
   std::filesystem::create_directories(options.out);
 
   std::vector<BenchResult> results;
@@ -65,7 +67,8 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
                                  std::fflush(stderr);
                                }});
     for (const BenchCase& one : cases) {
-      const auto rows = one.killed_relay ? std::vector{bench.run_with_death(one, strategies.at(0))} : bench.run(one);
+      const auto rows = one.killed_relay ? std::vector{bench.run_with_death(one, strategies.at(0))}
+                                         : bench.run(one);
       say(terminal, "{}", to_table(rows));
       std::fflush(terminal);
       results.insert(results.end(), rows.begin(), rows.end());
@@ -77,7 +80,8 @@ int run_bench(const BenchOptions& options, const std::stop_token& stop) {
   draw_ratios(results, "Resharding: share of the physical limit").write(options.out / "ratios.svg");
   if (options.json == "-") say(stdout, "{}", to_json(results));
   else if (!options.json.empty()) write_text(options.json, to_json(results));
-  say(terminal, "\n{0}/results.json has all of it, {0}/ratios.svg is a picture\n", options.out.string());
+  say(terminal, "\n{0}/results.json has all of it, {0}/ratios.svg is a picture\n",
+      options.out.string());
   return 0;
 }
 
@@ -90,15 +94,19 @@ RandomTasks parse_random_tasks(const std::string& text, std::uint64_t seed) {
   tasks.last = tasks.first;
   if (parsed.ec == std::errc() && std::string_view(parsed.ptr, end).starts_with(".."))
     parsed = std::from_chars(parsed.ptr + 2, end, tasks.last);
-  if (parsed.ec != std::errc() || parsed.ptr != end || tasks.first > tasks.last || tasks.last > kMostRandomTasks)
-    throw_error(ErrorCode::kInvalidArgument, "--random {}: expected FIRST..LAST, such as 0..29, at most {}", text,
+  if (parsed.ec != std::errc() || parsed.ptr != end || tasks.first > tasks.last ||
+      tasks.last > kMostRandomTasks)
+    throw_error(ErrorCode::kInvalidArgument,
+                "--random {}: expected FIRST..LAST, such as 0..29, at most {}", text,
                 kMostRandomTasks);
   return tasks;
 }
 
 int parse_and_run(int argc, char** argv) {
   BenchOptions options;
-  CLI::App app("Reshardings on hosts with shaped links, beside the physical limit and other strategies.", "weft bench reshard");
+  CLI::App app(
+      "Reshardings on hosts with shaped links, beside the physical limit and other strategies.",
+      "weft bench reshard");
   app.get_formatter()->column_width(34);
   ReshardRequest task;
   task.rate.clear();
@@ -110,27 +118,41 @@ int parse_and_run(int argc, char** argv) {
   const std::vector<CLI::Option*> task_options =
       add_request_options(app, task, "A resharding of your own, as in weft plan --reshard");
   app.get_option("--rate")
-      ->description("Speed of every host's link, each way; default: 2 Gbit/s over the number of hosts")
+      ->description(
+          "Speed of every host's link, each way; default: 2 Gbit/s over the number of hosts")
       ->group("Options");
   std::string random;
   const auto* random_option =
-      app.add_option("--random", random, "Tasks that are drawn at random, such as 0..29 of an endless row")
+      app.add_option("--random", random,
+                     "Tasks that are drawn at random, such as 0..29 of an endless row")
           ->type_name("FIRST..LAST");
   std::uint64_t seed = kRandomRequestSeed;
   app.add_option("--seed", seed, "Of the random tasks")->capture_default_str();
   app.add_option("--least-forecast", options.least_forecast,
-                 "Leave out strategies that are expected to be slower than the best one by this factor (0.5: half as fast)")
+                 "Leave out strategies that are expected to be slower than the best one by this "
+                 "factor (0.5: half as fast)")
       ->type_name("RATIO")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--hosts", options.hosts, "Cases with at most so many hosts")->capture_default_str()->check(CLI::Range(2, 64));
+  app.add_option("--hosts", options.hosts, "Cases with at most so many hosts")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 64));
   app.add_option("--mib", options.bytes, "Size of the tensors in MiB; default: 64")
-      ->transform([](const std::string& text) { return std::to_string(std::stoull(text) << 20); }, "MiB", "MiB")
+      ->transform([](const std::string& text) { return std::to_string(std::stoull(text) << 20); },
+                  "MiB", "MiB")
       ->type_name("N");
-  app.add_option("--repeat", options.repeat, "Repetitions")->capture_default_str()->check(CLI::Range(1, 1000));
-  app.add_flag("--quick", options.quick, "Only weft, broadcast and send_recv, and what takes long once; within eight minutes");
-  app.add_flag("--loopback", options.loopback, "On this machine as it is, without links that are limited");
-  app.add_option("--json", options.json, "Write the results there; - for stdout")->type_name("FILE");
-  app.add_option("--out", options.out, "Folder for results, picture and logs")->capture_default_str()->type_name("DIR");
+  app.add_option("--repeat", options.repeat, "Repetitions")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_flag(
+      "--quick", options.quick,
+      "Only weft, broadcast and send_recv, and what takes long once; within eight minutes");
+  app.add_flag("--loopback", options.loopback,
+               "On this machine as it is, without links that are limited");
+  app.add_option("--json", options.json, "Write the results there; - for stdout")
+      ->type_name("FILE");
+  app.add_option("--out", options.out, "Folder for results, picture and logs")
+      ->capture_default_str()
+      ->type_name("DIR");
   bool list_cases = false;
   app.add_flag("--list", list_cases, "Show the cases and strategies, and run nothing");
   check_words(app, {argv + 1, argv + argc});
@@ -140,13 +162,16 @@ int parse_and_run(int argc, char** argv) {
     return end_parsing(app, error);
   }
   if (!task.rate.empty()) options.rate_bits = parse_link_rate("--rate", task.rate);
-  if (std::ranges::any_of(task_options, [](const CLI::Option* option) { return option->count() > 0; })) options.task = task;
+  if (std::ranges::any_of(task_options,
+                          [](const CLI::Option* option) { return option->count() > 0; }))
+    options.task = task;
   if (random_option->count() > 0) options.random = parse_random_tasks(random, seed);
   if (options.quick && app.count("--repeat") == 0) options.repeat = 3;
   if (list_cases) {
     std::string text;
     for (const BenchCase& bench : bench_cases(options))
-      text += fmt::format("{:<16} {} hosts, {}\n", bench.reshard.name, bench.num_hosts(), bench.reshard.description);
+      text += fmt::format("{:<16} {} hosts, {}\n", bench.reshard.name, bench.num_hosts(),
+                          bench.reshard.description);
     text += fmt::format("strategies: {}\n", fmt::join(bench_strategies(options), ", "));
     say(stdout, "{}", fitted_to(STDOUT_FILENO, text, 17));
     return 0;
@@ -158,8 +183,9 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace weft::apps
 
 int main(int argc, char** argv) {
-  return weft::apps::run_bench_program(argc, argv,
-                                       {.name = "weft bench reshard",
-                                        .provide = [](weft::actors::AppMain& app) { app.provide<weft::apps::ReshardHost>(); },
-                                        .measure = weft::apps::parse_and_run});
+  return weft::apps::run_bench_program(
+      argc, argv,
+      {.name = "weft bench reshard",
+       .provide = [](weft::actors::AppMain& app) { app.provide<weft::apps::ReshardHost>(); },
+       .measure = weft::apps::parse_and_run});
 }

@@ -10,14 +10,16 @@
 namespace weft::apps {
 namespace {
 
-/// Calls body(index of the row's first element in the whole tensor, its first word in the box, words) for each row of the box.
+/// Calls body(index of the row's first element in the whole tensor, its first word in the box,
+/// words) for each row of the box.
 template <typename Body>
 void for_each_row(const Shape& shape, const Region& region, Body&& body) {
   const std::size_t rank = region.rank();
   const auto row = rank == 0 ? std::size_t{1} : static_cast<std::size_t>(region[rank - 1].size());
   std::vector<std::int64_t> at(rank);
   for (std::size_t d = 0; d < rank; ++d) at[d] = region[d].begin;
-  for (std::size_t place = 0; place < static_cast<std::size_t>(region.num_elements()); place += row) {
+  for (std::size_t place = 0; place < static_cast<std::size_t>(region.num_elements());
+       place += row) {
     std::uint64_t index = 0;
     for (std::size_t d = 0; d < rank; ++d)
       index = index * static_cast<std::uint64_t>(shape[d]) + static_cast<std::uint64_t>(at[d]);
@@ -30,7 +32,8 @@ void for_each_row(const Shape& shape, const Region& region, Body&& body) {
 }
 
 template <typename Word>
-void fill(const Pattern& pattern, const Shape& shape, const Region& region, std::span<std::byte> box) {
+void fill(const Pattern& pattern, const Shape& shape, const Region& region,
+          std::span<std::byte> box) {
   auto* words = reinterpret_cast<Word*>(box.data());
   for_each_row(shape, region, [&](std::uint64_t index, std::size_t place, std::size_t row) {
     for (std::size_t i = 0; i < row; ++i) words[place + i] = pattern.word<Word>(index + i);
@@ -39,18 +42,19 @@ void fill(const Pattern& pattern, const Shape& shape, const Region& region, std:
 }
 
 template <typename Word>
-std::optional<std::string> difference(const Pattern& pattern, const Shape& shape, const Region& region,
-                                      std::span<const std::byte> box) {
+std::optional<std::string> difference(const Pattern& pattern, const Shape& shape,
+                                      const Region& region, std::span<const std::byte> box) {
   const auto* words = reinterpret_cast<const Word*>(box.data());
   std::optional<std::string> found;
   for_each_row(shape, region, [&](std::uint64_t index, std::size_t place, std::size_t row) {
     Word differ = 0;
-    for (std::size_t i = 0; i < row; ++i) differ = static_cast<Word>(differ | (words[place + i] ^ pattern.word<Word>(index + i)));
+    for (std::size_t i = 0; i < row; ++i)
+      differ = static_cast<Word>(differ | (words[place + i] ^ pattern.word<Word>(index + i)));
     if (differ == 0) return true;
     std::size_t i = 0;
     while (words[place + i] == pattern.word<Word>(index + i)) ++i;
-    found = fmt::format("tensor {}: element {} is {:#x} and should be {:#x}", pattern.tensor, index + i, words[place + i],
-                        pattern.word<Word>(index + i));
+    found = fmt::format("tensor {}: element {} is {:#x} and should be {:#x}", pattern.tensor,
+                        index + i, words[place + i], pattern.word<Word>(index + i));
     return false;
   });
   return found;
@@ -69,15 +73,18 @@ auto for_size(DType dtype, Body&& body) {
 
 }  // namespace
 
-void fill_pattern(const Pattern& pattern, const TensorType& type, const Region& region, std::span<std::byte> box) {
-  WEFT_CHECK(box.size() == size_of(type.dtype) * static_cast<std::size_t>(region.num_elements()), "{} bytes for {} elements",
-             box.size(), region.num_elements());
+void fill_pattern(const Pattern& pattern, const TensorType& type, const Region& region,
+                  std::span<std::byte> box) {
+  WEFT_CHECK(box.size() == size_of(type.dtype) * static_cast<std::size_t>(region.num_elements()),
+             "{} bytes for {} elements", box.size(), region.num_elements());
   for_size(type.dtype, [&](auto word) { fill<decltype(word)>(pattern, type.shape, region, box); });
 }
 
-std::optional<std::string> find_difference(const Pattern& pattern, const TensorType& type, const Region& region,
-                                           std::span<const std::byte> box) {
-  return for_size(type.dtype, [&](auto word) { return difference<decltype(word)>(pattern, type.shape, region, box); });
+std::optional<std::string> find_difference(const Pattern& pattern, const TensorType& type,
+                                           const Region& region, std::span<const std::byte> box) {
+  return for_size(type.dtype, [&](auto word) {
+    return difference<decltype(word)>(pattern, type.shape, region, box);
+  });
 }
 
 }  // namespace weft::apps

@@ -13,14 +13,17 @@ constexpr double kPlotHeight = 260;
 constexpr std::uint64_t kLeastBytes = std::uint64_t{2} << 20;
 constexpr double kBar = 9, kGroupGap = 14;
 
-/// Okabe and Ito's colours, which the colour-blind can tell apart; the first for the strategy that the others are compared with.
-constexpr const char* kColours[] = {"#0072b2", "#e69f00", "#999999", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"};
+/// Okabe and Ito's colours, which the colour-blind can tell apart; the first for the strategy that
+/// the others are compared with.
+constexpr const char* kColours[] = {"#0072b2", "#e69f00", "#999999", "#009e73",
+                                    "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"};
 
 template <typename Get>
 std::vector<std::string> distinct(const std::vector<BenchResult>& results, Get&& get) {
   std::vector<std::string> names;
   for (const BenchResult& result : results)
-    if (std::find(names.begin(), names.end(), get(result)) == names.end()) names.push_back(get(result));
+    if (std::find(names.begin(), names.end(), get(result)) == names.end())
+      names.push_back(get(result));
   return names;
 }
 
@@ -31,7 +34,8 @@ Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   for (const BenchResult& result : all)
     if (result.bytes >= kLeastBytes && result.was_run()) results.push_back(result);
   const auto cases = distinct(results, [](const BenchResult& result) { return result.case_name; });
-  const auto strategies = distinct(results, [](const BenchResult& result) { return result.strategy; });
+  const auto strategies =
+      distinct(results, [](const BenchResult& result) { return result.strategy; });
   const double group = kBar * static_cast<double>(strategies.size()) + kGroupGap;
   const double plot_width = std::max(360.0, group * static_cast<double>(cases.size()));
   const double width = kLeft + plot_width + kRight;
@@ -40,7 +44,9 @@ Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
   for (const BenchResult& result : results)
     if (result.link_bytes_per_second <= 0) high = std::max(high, result.ratio_to_limit());
   high *= 1.08;
-  const auto y_of = [&](double ratio) { return kTop + (1 - std::min(ratio, high) / high) * kPlotHeight; };
+  const auto y_of = [&](double ratio) {
+    return kTop + (1 - std::min(ratio, high) / high) * kPlotHeight;
+  };
 
   svg.text(kLeft, 22, title, Svg::Anchor::kStart, "font-size='15' font-weight='bold'");
   double x = kLeft;
@@ -50,32 +56,40 @@ Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title) {
     x += 30 + 6.6 * static_cast<double>(strategies[s].size());
   }
   const double spacing = high > 1.2 ? high / 5 : 0.2;
-  for (const double tick : high > 1.2 ? round_ticks(0, high, 5) : std::vector<double>{0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
-    svg.line(kLeft, y_of(tick), kLeft + plot_width, y_of(tick), "stroke='#dddddd' stroke-width='0.8'");
-    svg.text(kLeft - 6, y_of(tick) + 4, tick_label(tick, spacing), Svg::Anchor::kEnd, "font-size='11'");
+  for (const double tick :
+       high > 1.2 ? round_ticks(0, high, 5) : std::vector<double>{0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
+    svg.line(kLeft, y_of(tick), kLeft + plot_width, y_of(tick),
+             "stroke='#dddddd' stroke-width='0.8'");
+    svg.text(kLeft - 6, y_of(tick) + 4, tick_label(tick, spacing), Svg::Anchor::kEnd,
+             "font-size='11'");
   }
   svg.text(16, kTop + kPlotHeight / 2, "limit / time", Svg::Anchor::kMiddle,
            fmt::format("font-size='12' transform='rotate(-90 16 {})'", kTop + kPlotHeight / 2));
   for (std::size_t c = 0; c < cases.size(); ++c) {
     const double left = kLeft + group * static_cast<double>(c) + kGroupGap / 2;
     for (std::size_t s = 0; s < strategies.size(); ++s) {
-      const auto found = std::find_if(results.begin(), results.end(), [&](const BenchResult& result) {
-        return result.case_name == cases[c] && result.strategy == strategies[s];
-      });
+      const auto found =
+          std::find_if(results.begin(), results.end(), [&](const BenchResult& result) {
+            return result.case_name == cases[c] && result.strategy == strategies[s];
+          });
       if (found == results.end()) continue;
       const double bar = left + kBar * static_cast<double>(s);
       const double top = y_of(found->ratio_to_limit());
-      svg.rect(bar, top, kBar - 1, kTop + kPlotHeight - top, fmt::format("fill='{}'", kColours[s % std::size(kColours)]),
+      svg.rect(bar, top, kBar - 1, kTop + kPlotHeight - top,
+               fmt::format("fill='{}'", kColours[s % std::size(kColours)]),
                fmt::format("{}, {}: {:.3f}", cases[c], strategies[s], found->ratio_to_limit()));
       const double middle = bar + (kBar - 1) / 2;
-      svg.line(middle, y_of(found->limit_seconds / found->minimum()), middle, y_of(found->limit_seconds / found->maximum()),
+      svg.line(middle, y_of(found->limit_seconds / found->minimum()), middle,
+               y_of(found->limit_seconds / found->maximum()),
                "stroke='#222222' stroke-width='0.9'");
     }
     const double middle = left + kBar * static_cast<double>(strategies.size()) / 2;
     svg.text(middle + 4, kTop + kPlotHeight + 14, cases[c], Svg::Anchor::kEnd,
-             fmt::format("font-size='11' transform='rotate(-38 {} {})'", middle + 4, kTop + kPlotHeight + 14));
+             fmt::format("font-size='11' transform='rotate(-38 {} {})'", middle + 4,
+                         kTop + kPlotHeight + 14));
   }
-  svg.line(kLeft, y_of(1), kLeft + plot_width, y_of(1), "stroke='#000000' stroke-width='1.1' stroke-dasharray='5 3'");
+  svg.line(kLeft, y_of(1), kLeft + plot_width, y_of(1),
+           "stroke='#000000' stroke-width='1.1' stroke-dasharray='5 3'");
   svg.line(kLeft, y_of(0), kLeft + plot_width, y_of(0), "stroke='#000000' stroke-width='1.1'");
   return svg;
 }

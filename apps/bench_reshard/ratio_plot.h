@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/run_files/svg.h"
 #include "apps/bench_reshard/bench_result.h"
+#include "apps/run_files/svg.h"
 
 namespace weft::apps {
 
-/// A group of bars per case, one bar per strategy: median time as a share of the limit, with minimum and maximum as a whisker.
-/// Cases below 2 MiB are left out.
+/// A group of bars per case, one bar per strategy: median time as a share of the limit, with
+/// minimum and maximum as a whisker. Cases below 2 MiB are left out.
 Svg draw_ratios(const std::vector<BenchResult>& all, const std::string& title);
 
 }  // namespace weft::apps

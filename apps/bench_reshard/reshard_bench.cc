@@ -34,7 +34,9 @@ void on_all_void(std::size_t hosts, Call&& call) {
 }
 
 /// Far beyond what is expected.
-double deadline_of(const BenchResult& result) { return 30 + 20 * std::max(result.limit_seconds, result.predicted_seconds); }
+double deadline_of(const BenchResult& result) {
+  return 30 + 20 * std::max(result.limit_seconds, result.predicted_seconds);
+}
 
 }  // namespace
 
@@ -65,14 +67,17 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
   if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
   options_.progress(fmt::format("measuring the links of {} host{}", hosts, hosts == 1 ? "" : "s"));
   transfer::Network network;
-  for (std::size_t h = 0; h < hosts; ++h) network.hosts.push_back({std::vector<transfer::Nic>(bench.reshard.links[h].size())});
+  for (std::size_t h = 0; h < hosts; ++h)
+    network.hosts.push_back({std::vector<transfer::Nic>(bench.reshard.links[h].size())});
   const auto listening = on_all<std::vector<actors::Address>>(hosts, [&](std::size_t h) {
     std::vector<std::string> addresses;
-    for (std::size_t nic = 0; nic < network.hosts[h].nics.size(); ++nic) addresses.push_back(cluster_.address(h, nic));
+    for (std::size_t nic = 0; nic < network.hosts[h].nics.size(); ++nic)
+      addresses.push_back(cluster_.address(h, nic));
     return cluster_.host(h).call<&ReshardHost::listen_for_probe>(addresses);
   });
-  // Each host sends to its neighbour, then to the one after it: a slow host shows as the slower of two neighbours. What comes
-  // through says something of the slower end, and of both where they are of one kind.
+  // Each host sends to its neighbour, then to the one after it: a slow host shows as the slower of
+  // two neighbours. What comes through says something of the slower end, and of both where they are
+  // of one kind.
   struct Best {
     double in = 0, out = 0;
   };
@@ -83,20 +88,24 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
     const std::int64_t start = nanoseconds_in(std::chrono::milliseconds(200));
     const auto rates = on_all<std::vector<double>>(hosts, [&](std::size_t h) {
       const auto& to = listening[(h + distance) % hosts];
-      return cluster_.host(h).call<&ReshardHost::probe>(
-          ProbeRequest{{to.begin(), to.begin() + static_cast<std::ptrdiff_t>(std::min(to.size(), listening[h].size()))},
-                       start,
-                       kProbeSeconds});
+      return cluster_.host(h).call<&ReshardHost::probe>(ProbeRequest{
+          {to.begin(),
+           to.begin() + static_cast<std::ptrdiff_t>(std::min(to.size(), listening[h].size()))},
+          start,
+          kProbeSeconds});
     });
     for (std::size_t h = 0; h < hosts; ++h) {
       const std::size_t from = (h + hosts - distance) % hosts;
       for (std::size_t nic = 0; nic < std::min(rates[h].size(), rates[from].size()); ++nic) {
-        if (key[h][nic] <= key[from][nic]) best[h][nic].in = std::max(best[h][nic].in, rates[h][nic]);
-        if (key[from][nic] <= key[h][nic]) best[from][nic].out = std::max(best[from][nic].out, rates[h][nic]);
+        if (key[h][nic] <= key[from][nic])
+          best[h][nic].in = std::max(best[h][nic].in, rates[h][nic]);
+        if (key[from][nic] <= key[h][nic])
+          best[from][nic].out = std::max(best[from][nic].out, rates[h][nic]);
       }
     }
   }
-  // Links of one kind are taken as equal, at their median: planners should not be led by a per mille of noise.
+  // Links of one kind are taken as equal, at their median: planners should not be led by a per
+  // mille of noise.
   std::map<std::uint64_t, std::vector<double>> rates_of_kind;
   std::vector<double> shares;  // of its limit, what a link carried
   for (std::size_t h = 0; h < hosts; ++h) {
@@ -111,16 +120,21 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
   for (auto& [bits, rates] : rates_of_kind) {
     std::sort(rates.begin(), rates.end());
     if (rates.front() < 0.97 * rates.back())
-      options_.progress(fmt::format("links of {} Mbit/s differ: {:.1f} to {:.1f} MiB/s; is the machine busy?", bits / 1'000'000,
-                                    rates.front() / (1 << 20), rates.back() / (1 << 20)));
+      options_.progress(
+          fmt::format("links of {} Mbit/s differ: {:.1f} to {:.1f} MiB/s; is the machine busy?",
+                      bits / 1'000'000, rates.front() / (1 << 20), rates.back() / (1 << 20)));
   }
-  // A link that no single neighbour can fill carries the part of its limit that the others do; a host alone has nobody to ask.
-  const double share = shares.empty() ? bench.nominal_goodput() / static_cast<double>(bench.rate_bits) : median(shares);
+  // A link that no single neighbour can fill carries the part of its limit that the others do; a
+  // host alone has nobody to ask.
+  const double share = shares.empty()
+                           ? bench.nominal_goodput() / static_cast<double>(bench.rate_bits)
+                           : median(shares);
   for (std::size_t h = 0; h < hosts; ++h) {
     for (std::size_t nic = 0; nic < key[h].size(); ++nic) {
       const auto measured = rates_of_kind.find(key[h][nic]);
-      const double rate = measured == rates_of_kind.end() ? share * static_cast<double>(key[h][nic])
-                                                          : measured->second[measured->second.size() / 2];
+      const double rate = measured == rates_of_kind.end()
+                              ? share * static_cast<double>(key[h][nic])
+                              : measured->second[measured->second.size() / 2];
       network.hosts[h].nics[nic] = {rate, rate};
     }
   }
@@ -129,56 +143,71 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
   return network;
 }
 
-HostTask ReshardBench::task_of(const BenchCase& bench, const transfer::Network& network, std::size_t host) const {
+HostTask ReshardBench::task_of(const BenchCase& bench, const transfer::Network& network,
+                               std::size_t host) const {
   std::string interfaces = cluster_.test_hosts() == nullptr ? "lo" : "eth0";
-  for (std::size_t nic = 1; nic < bench.reshard.links[host].size(); ++nic) interfaces += fmt::format(",eth{}", nic);
-  return {bench.reshard.topology, bench.reshard.tasks, network, transfer::HostId(static_cast<std::uint32_t>(host)), interfaces,
+  for (std::size_t nic = 1; nic < bench.reshard.links[host].size(); ++nic)
+    interfaces += fmt::format(",eth{}", nic);
+  return {bench.reshard.topology,
+          bench.reshard.tasks,
+          network,
+          transfer::HostId(static_cast<std::uint32_t>(host)),
+          interfaces,
           secret_.bytes()};
 }
 
 void ReshardBench::load(const BenchCase& bench, const transfer::Network& network) {
   const std::size_t hosts = bench.num_hosts();
-  const auto addresses = on_all<std::vector<EngineAddress>>(
-      hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::load>(task_of(bench, network, h)); });
+  const auto addresses = on_all<std::vector<EngineAddress>>(hosts, [&](std::size_t h) {
+    return cluster_.host(h).call<&ReshardHost::load>(task_of(bench, network, h));
+  });
   std::vector<EngineAddress> all;
   for (const auto& some : addresses) all.insert(all.end(), some.begin(), some.end());
-  on_all_void(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::connect>(all); });
+  on_all_void(hosts,
+              [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::connect>(all); });
 }
 
 InterfaceBytes ReshardBench::counted(std::size_t hosts) const {
   InterfaceBytes sum;
-  for (const InterfaceBytes& bytes :
-       on_all<InterfaceBytes>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::interface_bytes>(); })) {
+  for (const InterfaceBytes& bytes : on_all<InterfaceBytes>(hosts, [&](std::size_t h) {
+         return cluster_.host(h).call<&ReshardHost::interface_bytes>();
+       })) {
     sum.sent += bytes.sent;
     sum.received += bytes.received;
   }
   return sum;
 }
 
-void ReshardBench::check_content(const BenchCase& bench, const std::string& strategy, std::uint32_t repetition,
-                                 const std::vector<std::size_t>& hosts) {
-  const auto differences = on_all<std::vector<std::string>>(
-      hosts.size(), [&](std::size_t i) { return cluster_.host(hosts[i]).call<&ReshardHost::differences>(repetition); });
+void ReshardBench::check_content(const BenchCase& bench, const std::string& strategy,
+                                 std::uint32_t repetition, const std::vector<std::size_t>& hosts) {
+  const auto differences = on_all<std::vector<std::string>>(hosts.size(), [&](std::size_t i) {
+    return cluster_.host(hosts[i]).call<&ReshardHost::differences>(repetition);
+  });
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (differences[i].empty()) continue;
-    throw_error(ErrorCode::kDataLoss, "case {}, strategy {}, repetition {}: host {} has not got what it should: {}",
-                bench.reshard.name, strategy, repetition, hosts[i], fmt::join(differences[i], "; "));
+    throw_error(ErrorCode::kDataLoss,
+                "case {}, strategy {}, repetition {}: host {} has not got what it should: {}",
+                bench.reshard.name, strategy, repetition, hosts[i],
+                fmt::join(differences[i], "; "));
   }
 }
 
 void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, BenchResult& result) {
   check_stop();
   const std::size_t hosts = bench.num_hosts();
-  on_all_void(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::fill>(repetition); });
+  on_all_void(hosts,
+              [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::fill>(repetition); });
   const InterfaceBytes before = counted(hosts);
   const RunRequest request{result.strategy, ++runs_, nanoseconds_in(kStartIn), deadline_of(result)};
-  const auto replies = on_all<RunReply>(hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::run>(request); });
+  const auto replies = on_all<RunReply>(
+      hosts, [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::run>(request); });
   const InterfaceBytes after = counted(hosts);
   std::vector<std::size_t> all(hosts);
   std::iota(all.begin(), all.end(), 0);
   for (const RunReply& reply : replies)
     if (!reply.failure.empty())
-      throw_error(ErrorCode::kInternal, "case {}, strategy {}: {}", bench.reshard.name, result.strategy, reply.failure);
+      throw_error(ErrorCode::kInternal, "case {}, strategy {}: {}", bench.reshard.name,
+                  result.strategy, reply.failure);
   check_content(bench, result.strategy, repetition, all);
   if (repetition == 0) return;
   std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
@@ -196,15 +225,18 @@ void ReshardBench::repeat(const BenchCase& bench, std::uint32_t repetition, Benc
   if (cluster_.test_hosts() == nullptr) return;
   const auto wire = static_cast<double>(after.received - before.received);
   result.wire_bytes += (wire - result.wire_bytes) * share;
-  // Headers, acknowledgements and the driver's calls come on top; what is missing went through shared memory.
+  // Headers, acknowledgements and the driver's calls come on top; what is missing went through
+  // shared memory.
   const auto planned = static_cast<double>(result.plan_bytes);
   if (wire < 0.99 * planned || wire > 1.1 * planned + 5e5)
     throw_error(ErrorCode::kDataLoss,
-                "case {}, strategy {}: the plan moves {:.0f} bytes between hosts, but the interfaces counted {:.0f}",
+                "case {}, strategy {}: the plan moves {:.0f} bytes between hosts, but the "
+                "interfaces counted {:.0f}",
                 bench.reshard.name, result.strategy, planned, wire);
 }
 
-BenchResult ReshardBench::plan(const BenchCase& bench, const transfer::Network& network, const std::string& strategy) {
+BenchResult ReshardBench::plan(const BenchCase& bench, const transfer::Network& network,
+                               const std::string& strategy) {
   check_stop();
   const transfer::ReshardCase& reshard = bench.reshard;
   BenchResult result;
@@ -218,7 +250,8 @@ BenchResult ReshardBench::plan(const BenchCase& bench, const transfer::Network& 
       for (const transfer::Nic& nic : host.nics)
         result.link_bytes_per_second = std::max(result.link_bytes_per_second, nic.ingress);
   const TimePoint begin = SteadyClock().now();
-  const auto plan = plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy));
+  const auto plan =
+      plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy));
   result.plan_seconds = std::chrono::duration<double>(SteadyClock().now() - begin).count();
   result.limit_seconds = plan.limit.seconds;
   result.limit_by = to_string(plan.limit);
@@ -227,11 +260,13 @@ BenchResult ReshardBench::plan(const BenchCase& bench, const transfer::Network& 
   result.plan_bytes = stats.bytes_between_hosts;
   result.minimum_bytes = stats.minimum_between_hosts;
   const std::string digest = plan.digest();
-  const auto digests =
-      on_all<std::string>(bench.num_hosts(), [&](std::size_t h) { return cluster_.host(h).call<&ReshardHost::plan>(strategy); });
+  const auto digests = on_all<std::string>(bench.num_hosts(), [&](std::size_t h) {
+    return cluster_.host(h).call<&ReshardHost::plan>(strategy);
+  });
   for (std::size_t h = 0; h < digests.size(); ++h)
     if (digests[h] != digest)
-      throw_error(ErrorCode::kIncompatible, "case {}, strategy {}: host {} has made another plan than the driver ({} and {})",
+      throw_error(ErrorCode::kIncompatible,
+                  "case {}, strategy {}: host {} has made another plan than the driver ({} and {})",
                   reshard.name, strategy, h, digests[h].substr(0, 12), digest.substr(0, 12));
   return result;
 }
@@ -241,21 +276,28 @@ std::vector<BenchResult> ReshardBench::run(const BenchCase& bench) {
   const transfer::Network network = measure(bench);
   load(bench, network);
   std::vector<BenchResult> results;
-  for (const std::string& strategy : options_.strategies) results.push_back(plan(bench, network, strategy));
+  for (const std::string& strategy : options_.strategies)
+    results.push_back(plan(bench, network, strategy));
   double soonest = std::numeric_limits<double>::infinity();
   for (const BenchResult& result : results) soonest = std::min(soonest, result.predicted_seconds);
-  const auto left_out = [&](const BenchResult& result) { return soonest < options_.least_forecast * result.predicted_seconds; };
+  const auto left_out = [&](const BenchResult& result) {
+    return soonest < options_.least_forecast * result.predicted_seconds;
+  };
   const auto only_once = [&](const BenchResult& result) {
-    return options_.once_beyond > 0 && result.predicted_seconds > std::max(1.0, options_.once_beyond * result.limit_seconds);
+    return options_.once_beyond > 0 &&
+           result.predicted_seconds > std::max(1.0, options_.once_beyond * result.limit_seconds);
   };
   for (int repetition = 0; repetition <= options_.repeat; ++repetition) {
     std::string line;
     for (BenchResult& result : results) {
       if (left_out(result) || (repetition != 1 && only_once(result))) continue;
       repeat(bench, static_cast<std::uint32_t>(repetition), result);
-      if (repetition > 0) line += fmt::format("  {} {}", result.strategy, format_seconds(result.seconds.back()));
+      if (repetition > 0)
+        line += fmt::format("  {} {}", result.strategy, format_seconds(result.seconds.back()));
     }
-    if (repetition > 0) options_.progress(fmt::format("{} {}/{}:{}", bench.reshard.name, repetition, options_.repeat, line));
+    if (repetition > 0)
+      options_.progress(
+          fmt::format("{} {}/{}:{}", bench.reshard.name, repetition, options_.repeat, line));
   }
   return results;
 }

@@ -20,34 +20,40 @@ class ReshardBench final {
   struct Options {
     std::vector<std::string> strategies;
     int repeat = 5;
-    /// Strategies that are expected to take more than this many times the limit, and a second, run once, without warming up; 0:
-    /// no such.
+    /// Strategies that are expected to take more than this many times the limit, and a second, run
+    /// once, without warming up; 0: no such.
     double once_beyond = 0;
-    /// Strategies that are expected to be slower than the best one by more than this factor (0.5: half as fast) are planned and
-    /// not run.
+    /// Strategies that are expected to be slower than the best one by more than this factor (0.5:
+    /// half as fast) are planned and not run.
     double least_forecast = 0;
     std::stop_token stop;
     std::function<void(const std::string&)> progress;  ///< A line for a person who waits.
   };
-  ReshardBench(BenchCluster& cluster, Options options) : cluster_(cluster), options_(std::move(options)) {}
+  ReshardBench(BenchCluster& cluster, Options options)
+      : cluster_(cluster), options_(std::move(options)) {}
 
-  /// One case under every strategy: shapes and measures the links, plans, warms up, then runs the strategies in turn, `repeat`
-  /// times. Throws what went wrong: Error(kDataLoss) when a byte arrived wrong or not over the wire, kCancelled after a stop.
+  /// One case under every strategy: shapes and measures the links, plans, warms up, then runs the
+  /// strategies in turn, `repeat` times. Throws what went wrong: Error(kDataLoss) when a byte
+  /// arrived wrong or not over the wire, kCancelled after a stop.
   std::vector<BenchResult> run(const BenchCase& bench);
 
-  /// One case under one strategy while a host that passes data on is killed when half the time has gone: its process is gone by
-  /// SIGKILL, the others report what they have, plan what is missing and go on. The time is from the start to the last survivor's
-  /// end.
+  /// One case under one strategy while a host that passes data on is killed when half the time has
+  /// gone: its process is gone by SIGKILL, the others report what they have, plan what is missing
+  /// and go on. The time is from the start to the last survivor's end.
   BenchResult run_with_death(const BenchCase& bench, const std::string& strategy);
 
  private:
   void shape_links(const BenchCase& bench);
-  /// Payload per second of each interface, from plain TCP streams over all links at once. Kept per set of links.
+  /// Payload per second of each interface, from plain TCP streams over all links at once. Kept per
+  /// set of links.
   transfer::Network measure(const BenchCase& bench);
-  HostTask task_of(const BenchCase& bench, const transfer::Network& network, std::size_t host) const;
+  HostTask task_of(const BenchCase& bench, const transfer::Network& network,
+                   std::size_t host) const;
   void load(const BenchCase& bench, const transfer::Network& network);
-  /// Plans, and has every host do the same; throws Error(kIncompatible) when one comes to another plan.
-  BenchResult plan(const BenchCase& bench, const transfer::Network& network, const std::string& strategy);
+  /// Plans, and has every host do the same; throws Error(kIncompatible) when one comes to another
+  /// plan.
+  BenchResult plan(const BenchCase& bench, const transfer::Network& network,
+                   const std::string& strategy);
   void check_content(const BenchCase& bench, const std::string& strategy, std::uint32_t repetition,
                      const std::vector<std::size_t>& hosts);
   /// One repetition. The warm-up (repetition 0) leaves no trace in `result`.
@@ -57,8 +63,9 @@ class ReshardBench final {
 
   BenchCluster& cluster_;
   const Options options_;
-  const Secret secret_ = Secret::random();                               // of the data connections
-  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> shaped_;  ///< Bits per second by (host, interface).
+  const Secret secret_ = Secret::random();  // of the data connections
+  /// Bits per second by (host, interface).
+  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> shaped_;
   std::map<std::vector<std::vector<std::uint64_t>>, transfer::Network> measured_;
   std::uint64_t runs_ = 0;
 };

@@ -21,7 +21,9 @@ namespace {
 
 std::int64_t nanoseconds_of(TimePoint time) { return time.time_since_epoch().count(); }
 TimePoint time_of(std::int64_t nanoseconds) { return TimePoint(Nanoseconds(nanoseconds)); }
-Nanoseconds duration_of(double seconds) { return Nanoseconds(static_cast<std::int64_t>(seconds * 1e9)); }
+Nanoseconds duration_of(double seconds) {
+  return Nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+}
 
 double cpu_seconds() {
   rusage usage{};
@@ -55,10 +57,16 @@ std::vector<EngineAddress> ReshardHost::load(HostTask task) {
   for (std::uint32_t d = 0; d < task_.topology.num_devices(); ++d) {
     const transfer::DeviceId id(d);
     if (task_.topology.host_of(id) != task_.host) continue;
-    Device device{id, std::make_unique<transfer::TransferEngine>(transfer::make_ucx_wire(id, task_.host, ucx), clock_), {}, {}};
+    Device device{id,
+                  std::make_unique<transfer::TransferEngine>(
+                      transfer::make_ucx_wire(id, task_.host, ucx), clock_),
+                  {},
+                  {}};
     for (const transfer::ReshardTask& tensor : task_.tasks) {
       const auto bytes_of = [&](const Region* region) {
-        return region == nullptr ? 0 : static_cast<std::size_t>(region->num_elements()) * size_of(tensor.type.dtype);
+        return region == nullptr
+                   ? 0
+                   : static_cast<std::size_t>(region->num_elements()) * size_of(tensor.type.dtype);
       };
       device.sources.emplace_back(bytes_of(tensor.source.region_of(id)));
       device.destinations.emplace_back(bytes_of(tensor.destination.region_of(id)));
@@ -75,7 +83,8 @@ void ReshardHost::connect(const std::vector<EngineAddress>& engines) {
       if (peer.device != device.id) device.engine->connect(peer.device, peer.host, peer.address);
 }
 
-std::string ReshardHost::keep_parts(const std::string& strategy, const transfer::ReshardPlan& plan) {
+std::string ReshardHost::keep_parts(const std::string& strategy,
+                                    const transfer::ReshardPlan& plan) {
   std::vector<transfer::DevicePart>& parts = parts_[strategy];
   parts.clear();
   for (const Device& device : devices_) parts.push_back(plan.device_part(device.id));
@@ -83,13 +92,17 @@ std::string ReshardHost::keep_parts(const std::string& strategy, const transfer:
 }
 
 std::string ReshardHost::plan(const std::string& strategy) {
-  return keep_parts(strategy, plan_reshard(task_.tasks, task_.topology, task_.network, transfer::parse_strategy(strategy)));
+  return keep_parts(strategy, plan_reshard(task_.tasks, task_.topology, task_.network,
+                                           transfer::parse_strategy(strategy)));
 }
 
-std::string ReshardHost::plan_repair(const RepairRequest& request) { return keep_parts(kRepair, plan_repair_of(task_, request)); }
+std::string ReshardHost::plan_repair(const RepairRequest& request) {
+  return keep_parts(kRepair, plan_repair_of(task_, request));
+}
 
 transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& request) {
-  const auto plan = plan_reshard(task.tasks, task.topology, task.network, transfer::parse_strategy(request.strategy));
+  const auto plan = plan_reshard(task.tasks, task.topology, task.network,
+                                 transfer::parse_strategy(request.strategy));
   std::vector<transfer::DeviceLanded> landed;
   for (const HostLanded& device : request.landed) landed.push_back({device.device, device.flows});
   return transfer::plan_repair(plan, landed, request.dead, task.network);
@@ -109,7 +122,8 @@ void ReshardHost::fill(std::uint32_t repetition) {
 actors::task<RunReply> ReshardHost::run(RunRequest request) {
   const auto found = parts_.find(request.strategy);
   if (found == parts_.end())
-    throw_error(ErrorCode::kFailedPrecondition, "{} has no plan for strategy {}", context_.name(), request.strategy);
+    throw_error(ErrorCode::kFailedPrecondition, "{} has no plan for strategy {}", context_.name(),
+                request.strategy);
   const std::vector<transfer::DevicePart>& parts = found->second;
   const transfer::TransferId id{request.run, 0, 0, 0};
   const auto reports = std::make_shared<Reports>();  // shared with the engines' threads
@@ -121,13 +135,17 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
   std::vector<std::vector<std::span<std::byte>>> destinations(devices_.size());
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     for (std::size_t t = 0; t < parts[i].tensors.size(); ++t) {
-      // A repair has every tensor twice: as it was, and what has landed of it, which lies in the destination.
+      // A repair has every tensor twice: as it was, and what has landed of it, which lies in the
+      // destination.
       const transfer::TensorPart& tensor = parts[i].tensors[t];
       const std::size_t buffer = t % task_.tasks.size();
       Device& device = devices_[i];
       auto& source = t < task_.tasks.size() ? device.sources[buffer] : device.destinations[buffer];
-      sources[i].push_back(tensor.source ? std::span<const std::byte>(source) : std::span<const std::byte>());
-      destinations[i].push_back(tensor.destination ? std::span<std::byte>(device.destinations[buffer]) : std::span<std::byte>());
+      sources[i].push_back(tensor.source ? std::span<const std::byte>(source)
+                                         : std::span<const std::byte>());
+      destinations[i].push_back(tensor.destination
+                                    ? std::span<std::byte>(device.destinations[buffer])
+                                    : std::span<std::byte>());
     }
   }
   const transfer::TransferLimits limits{duration_of(request.deadline_seconds)};
@@ -167,7 +185,8 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
       for (const transfer::FlowRole& stream : parts[i].streams) {
         if (!stream.parent) continue;
         landed.flows.push_back(transfer::LandedChunks::none(stream.flow, stream.num_chunks()));
-        for (std::uint32_t chunk = 0; chunk < stream.num_chunks(); ++chunk) landed.flows.back().set(chunk);
+        for (std::uint32_t chunk = 0; chunk < stream.num_chunks(); ++chunk)
+          landed.flows.back().set(chunk);
       }
     }
     reply.landed.push_back(std::move(landed));
@@ -184,7 +203,8 @@ std::vector<std::string> ReshardHost::differences(std::uint32_t repetition) {
       const transfer::ReshardTask& tensor = task_.tasks[i];
       const Region* region = tensor.destination.region_of(device.id);
       if (region == nullptr) continue;
-      if (const auto difference = find_difference({i, repetition}, tensor.type, *region, device.destinations[i]))
+      if (const auto difference =
+              find_difference({i, repetition}, tensor.type, *region, device.destinations[i]))
         found.push_back(fmt::format("device {}: {}", device.id, *difference));
     }
   }
@@ -206,21 +226,24 @@ InterfaceBytes ReshardHost::interface_bytes() {
   return sum;
 }
 
-std::vector<actors::Address> ReshardHost::listen_for_probe(const std::vector<std::string>& addresses) {
+std::vector<actors::Address> ReshardHost::listen_for_probe(
+    const std::vector<std::string>& addresses) {
   probe_.reset();
   probe_ = std::make_unique<TcpProbe>(addresses);
   return probe_->listening();
 }
 
 actors::task<std::vector<double>> ReshardHost::probe(ProbeRequest request) {
-  if (!probe_) throw_error(ErrorCode::kFailedPrecondition, "listen_for_probe() comes before probe()");
+  if (!probe_)
+    throw_error(ErrorCode::kFailedPrecondition, "listen_for_probe() comes before probe()");
   const actors::Wakeup wakeup = context_.make_wakeup();
   std::vector<double> rates;
   std::optional<Error> failure;
   {
     const std::jthread thread([&] {
       try {
-        rates = probe_->run(request.targets, time_of(request.start_ns), duration_of(request.seconds));
+        rates =
+            probe_->run(request.targets, time_of(request.start_ns), duration_of(request.seconds));
       } catch (...) {
         failure = current_error();
       }

@@ -27,30 +27,36 @@ struct HostTask {
   transfer::HostId host;      ///< Which host of the case the receiver of this is.
   std::string interfaces;     ///< For UCX: "eth0,eth1".
   Secret::Bytes secret = {};  ///< Of the hosts' data connections, see UcxOptions.
-  static constexpr auto fields = weft::fields(&HostTask::topology, &HostTask::tasks, &HostTask::network, &HostTask::host,
-                                              &HostTask::interfaces, &HostTask::secret);
+  static constexpr auto fields =
+      weft::fields(&HostTask::topology, &HostTask::tasks, &HostTask::network, &HostTask::host,
+                   &HostTask::interfaces, &HostTask::secret);
 };
 
 struct EngineAddress {
   transfer::DeviceId device;
   transfer::HostId host;
   std::vector<std::byte> address;
-  static constexpr auto fields = weft::fields(&EngineAddress::device, &EngineAddress::host, &EngineAddress::address);
+  static constexpr auto fields =
+      weft::fields(&EngineAddress::device, &EngineAddress::host, &EngineAddress::address);
 };
 
 /// From telling the hosts when to start until then.
 constexpr auto kStartIn = std::chrono::milliseconds(20);
 /// The monotonic clock's reading so long from now, in nanoseconds.
-inline std::int64_t nanoseconds_in(Nanoseconds time) { return (SteadyClock().now() + time).time_since_epoch().count(); }
+inline std::int64_t nanoseconds_in(Nanoseconds time) {
+  return (SteadyClock().now() + time).time_since_epoch().count();
+}
 
 struct RunRequest {
   std::string strategy;
   std::uint64_t run = 0;      ///< Counts up over the whole benchmark.
   std::int64_t start_ns = 0;  ///< On the steady clock, which all hosts of one machine share.
   double deadline_seconds = 0;
-  std::int64_t die_ns = 0;  ///< The host's process kills itself then, if it is still busy; 0: never.
-  static constexpr auto fields = weft::fields(&RunRequest::strategy, &RunRequest::run, &RunRequest::start_ns,
-                                              &RunRequest::deadline_seconds, &RunRequest::die_ns);
+  /// The host's process kills itself then, if it is still busy; 0: never.
+  std::int64_t die_ns = 0;
+  static constexpr auto fields =
+      weft::fields(&RunRequest::strategy, &RunRequest::run, &RunRequest::start_ns,
+                   &RunRequest::deadline_seconds, &RunRequest::die_ns);
 };
 
 /// What lies in its place on a device after a run that failed, by flow of the plan.
@@ -62,13 +68,15 @@ struct HostLanded {
 
 /// Times are of the steady clock.
 struct RunReply {
-  std::int64_t started_ns = 0;     ///< The first part was handed to an engine; 0: this host had nothing to do.
+  /// The first part was handed to an engine; 0: this host had nothing to do.
+  std::int64_t started_ns = 0;
   std::int64_t finished_ns = 0;    ///< The last engine was done.
   double cpu_seconds = 0;          ///< Of this process, between the two.
   std::string failure;             ///< Of the first transfer that failed; empty: none has.
   std::vector<HostLanded> landed;  ///< After a failure.
   static constexpr auto fields =
-      weft::fields(&RunReply::started_ns, &RunReply::finished_ns, &RunReply::cpu_seconds, &RunReply::failure, &RunReply::landed);
+      weft::fields(&RunReply::started_ns, &RunReply::finished_ns, &RunReply::cpu_seconds,
+                   &RunReply::failure, &RunReply::landed);
 };
 
 /// Which devices have died under a plan, and what the others have got of it.
@@ -76,7 +84,8 @@ struct RepairRequest {
   std::string strategy;
   std::vector<HostLanded> landed;
   std::vector<transfer::DeviceId> dead;
-  static constexpr auto fields = weft::fields(&RepairRequest::strategy, &RepairRequest::landed, &RepairRequest::dead);
+  static constexpr auto fields =
+      weft::fields(&RepairRequest::strategy, &RepairRequest::landed, &RepairRequest::dead);
 };
 /// The plan of what is missing, made from the plan of the loaded case.
 transfer::ReshardPlan plan_repair_of(const HostTask& task, const RepairRequest& request);
@@ -94,22 +103,27 @@ struct ProbeRequest {
   std::vector<actors::Address> targets;  ///< By interface.
   std::int64_t start_ns = 0;
   double seconds = 0;
-  static constexpr auto fields = weft::fields(&ProbeRequest::targets, &ProbeRequest::start_ns, &ProbeRequest::seconds);
+  static constexpr auto fields =
+      weft::fields(&ProbeRequest::targets, &ProbeRequest::start_ns, &ProbeRequest::seconds);
 };
 
-/// One host of the resharding benchmark: a transfer engine and the memory for each device of the case.
+/// One host of the resharding benchmark: a transfer engine and the memory for each device of the
+/// case.
 ///
-/// Owner's thread only. What takes long (filling, comparing, planning) blocks the handler: the driver waits for it.
+/// Owner's thread only. What takes long (filling, comparing, planning) blocks the handler: the
+/// driver waits for it.
 class ReshardHost final {
  public:
   using Arguments = std::tuple<>;
   explicit ReshardHost(actors::Context& context);
   ~ReshardHost();
 
-  /// Forgets the case before and makes engines and buffers for the devices of this host. Returns the engines' addresses.
+  /// Forgets the case before and makes engines and buffers for the devices of this host. Returns
+  /// the engines' addresses.
   std::vector<EngineAddress> load(HostTask task);
   void connect(const std::vector<EngineAddress>& engines);
-  /// Plans the loaded case and returns the plan's digest. The plan of each strategy is kept until the next load().
+  /// Plans the loaded case and returns the plan's digest. The plan of each strategy is kept until
+  /// the next load().
   std::string plan(const std::string& strategy);
   /// Fills sources with the repetition's pattern and wipes destinations.
   void fill(std::uint32_t repetition);
@@ -130,11 +144,14 @@ class ReshardHost final {
       actors::on<&ReshardHost::load>("load"), actors::on<&ReshardHost::connect>("connect"),
       actors::on<&ReshardHost::plan>("plan"), actors::on<&ReshardHost::plan_repair>("plan_repair"),
       actors::on<&ReshardHost::fill>("fill"), actors::on<&ReshardHost::run>("run"),
-      actors::on<&ReshardHost::differences>("differences"), actors::on<&ReshardHost::interface_bytes>("interface_bytes"),
-      actors::on<&ReshardHost::listen_for_probe>("listen_for_probe"), actors::on<&ReshardHost::probe>("probe"));
+      actors::on<&ReshardHost::differences>("differences"),
+      actors::on<&ReshardHost::interface_bytes>("interface_bytes"),
+      actors::on<&ReshardHost::listen_for_probe>("listen_for_probe"),
+      actors::on<&ReshardHost::probe>("probe"));
 
  private:
-  /// One device of this host: its engine and its memory by tensor, empty where it holds or wants nothing.
+  /// One device of this host: its engine and its memory by tensor, empty where it holds or wants
+  /// nothing.
   struct Device {
     transfer::DeviceId id;
     std::unique_ptr<transfer::TransferEngine> engine;

@@ -29,10 +29,13 @@ sockaddr_in socket_address(const actors::Address& address) {
   return result;
 }
 
-[[noreturn]] void fail(const std::string& what) { throw_error(ErrorCode::kUnavailable, "{}: {}", what, ::strerror(errno)); }
+[[noreturn]] void fail(const std::string& what) {
+  throw_error(ErrorCode::kUnavailable, "{}: {}", what, ::strerror(errno));
+}
 
 int milliseconds_until(TimePoint end) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyClock().now()).count();
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyClock().now()).count();
   return left > 0 ? static_cast<int>(left) : 0;
 }
 
@@ -53,12 +56,16 @@ class Socket {
   const int fd_;
 };
 
-void send_until(const actors::Address& from, const actors::Address& to, TimePoint start, TimePoint end) {
+void send_until(const actors::Address& from, const actors::Address& to, TimePoint start,
+                TimePoint end) {
   const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // From the interface's own address, so that the route out is the one that is meant.
   const sockaddr_in own = socket_address({from.host, 0}), peer = socket_address(to);
-  if (::bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0) fail("cannot bind to " + from.host);
-  const bool connecting = ::connect(socket, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) == 0 || errno == EINPROGRESS;
+  if (::bind(socket, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0)
+    fail("cannot bind to " + from.host);
+  const bool connecting =
+      ::connect(socket, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) == 0 ||
+      errno == EINPROGRESS;
   int error = 0;
   socklen_t size = sizeof error;
   if (!connecting || !ready(socket, POLLOUT, SteadyClock().now() + kConnectWithin) ||
@@ -96,7 +103,8 @@ TcpProbe::TcpProbe(const std::vector<std::string>& addresses) {
     listeners_.push_back(socket);
     sockaddr_in own = socket_address({address, 0});
     socklen_t size = sizeof own;
-    if (::bind(socket, reinterpret_cast<const sockaddr*>(&own), size) != 0 || ::listen(socket, 4) != 0 ||
+    if (::bind(socket, reinterpret_cast<const sockaddr*>(&own), size) != 0 ||
+        ::listen(socket, 4) != 0 ||
         ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0)
       fail("cannot listen on " + address);
     listening_.push_back({address, ntohs(own.sin_port)});
@@ -107,7 +115,8 @@ TcpProbe::~TcpProbe() {
   for (const int socket : listeners_) ::close(socket);
 }
 
-std::vector<double> TcpProbe::run(const std::vector<actors::Address>& targets, TimePoint start, Nanoseconds time) {
+std::vector<double> TcpProbe::run(const std::vector<actors::Address>& targets, TimePoint start,
+                                  Nanoseconds time) {
   const TimePoint end = start + time;
   std::vector<double> rates(listeners_.size());
   std::mutex mutex;
@@ -123,9 +132,12 @@ std::vector<double> TcpProbe::run(const std::vector<actors::Address>& targets, T
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < targets.size(); ++i)
-      threads.emplace_back([&, i] { guarded([&] { send_until(listening_.at(i), targets[i], start, end); }); });
+      threads.emplace_back(
+          [&, i] { guarded([&] { send_until(listening_.at(i), targets[i], start, end); }); });
     for (std::size_t i = 0; i < listeners_.size(); ++i)
-      threads.emplace_back([&, i] { guarded([&] { rates[i] = receive_until(listeners_[i], start + time / 4, end); }); });
+      threads.emplace_back([&, i] {
+        guarded([&] { rates[i] = receive_until(listeners_[i], start + time / 4, end); });
+      });
   }
   if (failure) throw *failure;
   return rates;

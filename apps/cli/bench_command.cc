@@ -14,9 +14,10 @@ namespace weft::apps {
 
 int run_benchmark(const std::vector<std::string>& arguments) {
   if (arguments.empty() || (arguments[0] != "reshard" && arguments[0] != "pipeline"))
-    throw_error(ErrorCode::kInvalidArgument,
-                "which benchmark? There are two: weft bench reshard --help, weft bench pipeline --help{}",
-                arguments.empty() ? "" : did_you_mean(arguments[0], {"reshard", "pipeline"}));
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "which benchmark? There are two: weft bench reshard --help, weft bench pipeline --help{}",
+        arguments.empty() ? "" : did_you_mean(arguments[0], {"reshard", "pipeline"}));
   const std::string program = actors::program_directory() / ("weft-bench-" + arguments[0]);
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin() + 1, arguments.end());
@@ -25,8 +26,10 @@ int run_benchmark(const std::vector<std::string>& arguments) {
   argv.push_back(nullptr);
   ::execv(program.c_str(), argv.data());
   if (errno == ENOENT)
-    throw_error(ErrorCode::kNotFound, "{} has not been built yet; build it with: cmake --build build --target weft_apps_bench_{}",
-                program, arguments[0]);
+    throw_error(
+        ErrorCode::kNotFound,
+        "{} has not been built yet; build it with: cmake --build build --target weft_apps_bench_{}",
+        program, arguments[0]);
   throw_error(ErrorCode::kNotFound, "cannot run {}: {}", program, ::strerror(errno));
 }
 

@@ -26,8 +26,8 @@ void check_words(const CLI::App& app, const std::vector<std::string>& words) {
     const std::vector<std::string> commands = command_names(*command);
     if (!word.starts_with('-') && !commands.empty()) {
       if (std::ranges::find(commands, word) == commands.end())
-        throw_error(ErrorCode::kInvalidArgument, "{} command '{}', only {}{}", has_no(), word, fmt::join(commands, ", "),
-                    did_you_mean(word, commands));
+        throw_error(ErrorCode::kInvalidArgument, "{} command '{}', only {}{}", has_no(), word,
+                    fmt::join(commands, ", "), did_you_mean(word, commands));
       command = command->get_subcommand(word);
       path += (path.empty() ? "" : " ") + word;
       if (command->get_prefix_command()) return;
@@ -37,9 +37,10 @@ void check_words(const CLI::App& app, const std::vector<std::string>& words) {
         for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
       const std::string name = word.substr(0, word.find('='));
       if (std::ranges::find(options, name) == options.end())
-        throw_error(
-            ErrorCode::kInvalidArgument, "{} option {}{}", has_no(), name,
-            nearest_name(name, options) ? did_you_mean(name, options) : fmt::format("; there are {}", fmt::join(options, ", ")));
+        throw_error(ErrorCode::kInvalidArgument, "{} option {}{}", has_no(), name,
+                    nearest_name(name, options)
+                        ? did_you_mean(name, options)
+                        : fmt::format("; there are {}", fmt::join(options, ", ")));
     }
   }
 }

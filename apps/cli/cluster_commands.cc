@@ -27,14 +27,17 @@ using actors::ClusterStatus;
 /// A connection to a head, for one question.
 class Observer {
  public:
-  Observer(const ClusterOptions& cluster, const std::string& name) : system_(options(cluster, name)) {
+  Observer(const ClusterOptions& cluster, const std::string& name)
+      : system_(options(cluster, name)) {
     try {
       head_ = system_.connect(actors::Address::parse(cluster.head), std::chrono::seconds(1));
     } catch (const Error& error) {
       // Who accepts and says nothing, and a name that is none, are told as they are.
-      if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect")) throw;
+      if (error.code() != ErrorCode::kUnavailable || !error.message().starts_with("cannot connect"))
+        throw;
       throw_error(ErrorCode::kUnavailable,
-                  "no head answers at {}; give its address with --head HOST:PORT or in WEFT_HEAD, or start one: weft head",
+                  "no head answers at {}; give its address with --head HOST:PORT or in WEFT_HEAD, "
+                  "or start one: weft head",
                   cluster.head);
     }
   }
@@ -71,7 +74,8 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
   json["meshes"] = nlohmann::ordered_json::array();
   for (const auto& mesh : status.meshes) {
     auto places = nlohmann::ordered_json::array();
-    for (const auto& place : mesh.places) places.push_back({{"host", place.host}, {"device", place.device}});
+    for (const auto& place : mesh.places)
+      places.push_back({{"host", place.host}, {"device", place.device}});
     json["meshes"].push_back({{"name", mesh.key.name},
                               {"epoch", mesh.key.epoch},
                               {"shape", mesh.shape},
@@ -86,14 +90,16 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
     if (run.has_progress)
       one["progress"] = {{"step", p.step},
                          {"total_steps", p.total_steps},
-                         {"loss", std::isfinite(p.loss) ? nlohmann::ordered_json(p.loss) : nlohmann::ordered_json()},
+                         {"loss", std::isfinite(p.loss) ? nlohmann::ordered_json(p.loss)
+                                                        : nlohmann::ordered_json()},
                          {p.unit + "_per_second", p.units_per_second},
                          {"seconds_left", p.seconds_left},
                          {"told_seconds_ago", run.told_seconds}};
     json["runs"].push_back(std::move(one));
   }
   json["events"] = nlohmann::ordered_json::array();
-  for (const auto& event : status.events) json["events"].push_back({{"unix_ms", event.unix_ms}, {"text", event.text}});
+  for (const auto& event : status.events)
+    json["events"].push_back({{"unix_ms", event.unix_ms}, {"text", event.text}});
   return json;
 }
 
@@ -101,11 +107,13 @@ nlohmann::ordered_json to_json(const ClusterStatus& status) {
 std::string progress_text(const actors::RunStatus& run) {
   if (!run.has_progress) return "no step yet";
   const actors::RunProgress& p = run.progress;
-  std::string text =
-      fmt::format("step {}/{}, loss {:.3f}, {:.0f} {}/s", p.step, p.total_steps, p.loss, p.units_per_second, p.unit);
-  text += p.step < p.total_steps ? fmt::format(", {} left", format_seconds(p.seconds_left)) : ", the last one is done";
+  std::string text = fmt::format("step {}/{}, loss {:.3f}, {:.0f} {}/s", p.step, p.total_steps,
+                                 p.loss, p.units_per_second, p.unit);
+  text += p.step < p.total_steps ? fmt::format(", {} left", format_seconds(p.seconds_left))
+                                 : ", the last one is done";
   // A step may be long; but then this is old news.
-  if (run.told_seconds > 10) text += fmt::format(" (told {} ago)", format_seconds(run.told_seconds));
+  if (run.told_seconds > 10)
+    text += fmt::format(" (told {} ago)", format_seconds(run.told_seconds));
   return text;
 }
 
@@ -114,29 +122,34 @@ std::string describe(const ClusterStatus& status) {
   const auto line = [&text]<typename... Args>(fmt::format_string<Args...> format, Args&&... args) {
     text += fmt::format(format, std::forward<Args>(args)...);
   };
-  line("cluster {} at {}, head pid {}, term {}, up {}\n\n", status.cluster.substr(0, 12), status.address, status.pid, status.term,
-       format_seconds(status.up_seconds));
+  line("cluster {} at {}, head pid {}, term {}, up {}\n\n", status.cluster.substr(0, 12),
+       status.address, status.pid, status.term, format_seconds(status.up_seconds));
   std::size_t width = 4;
   for (const auto& host : status.hosts) width = std::max(width, host.offer.name.size());
   line("{:<{}}  devices  free  agent    machine\n", "host", width);
   for (const auto& host : status.hosts) {
     const auto free = std::count(host.device_users.begin(), host.device_users.end(), "");
-    line("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({})\n", host.offer.name, width, host.offer.devices, free, host.offer.pid,
-         host.offer.machine, host.offer.instruction_set);
+    line("{:<{}}  {:<7}  {:<4}  {:<7}  {} ({})\n", host.offer.name, width, host.offer.devices, free,
+         host.offer.pid, host.offer.machine, host.offer.instruction_set);
     for (std::size_t device = 0; device < host.device_users.size(); ++device)
-      if (!host.device_users[device].empty()) line("{:<{}}    device {}: {}\n", "", width, device, host.device_users[device]);
+      if (!host.device_users[device].empty())
+        line("{:<{}}    device {}: {}\n", "", width, device, host.device_users[device]);
   }
-  if (status.hosts.empty()) line("none has joined; add one: weft join {} --name worker0 --devices 2\n", status.address);
+  if (status.hosts.empty())
+    line("none has joined; add one: weft join {} --name worker0 --devices 2\n", status.address);
   line("\nruns\n");
-  for (const actors::RunStatus& run : status.runs) line("  {} (pid {}): {}\n", run.name, run.pid, progress_text(run));
+  for (const actors::RunStatus& run : status.runs)
+    line("  {} (pid {}): {}\n", run.name, run.pid, progress_text(run));
   if (status.runs.empty()) line("  none\n");
   line("\nmeshes\n");
   for (const auto& mesh : status.meshes)
-    line("  {} {} (epoch {}), {}, owned by {}\n", mesh.key.name, mesh.shape, mesh.key.epoch, mesh.state, mesh.owner);
+    line("  {} {} (epoch {}), {}, owned by {}\n", mesh.key.name, mesh.shape, mesh.key.epoch,
+         mesh.state, mesh.owner);
   if (status.meshes.empty()) line("  none\n");
   line("\nlast events\n");
   for (const auto& event : status.events)
-    line("  {:%H:%M:%S}  {}\n", fmt::localtime(static_cast<std::time_t>(event.unix_ms / 1000)), event.text);
+    line("  {:%H:%M:%S}  {}\n", fmt::localtime(static_cast<std::time_t>(event.unix_ms / 1000)),
+         event.text);
   return text;
 }
 
@@ -155,7 +168,10 @@ int run_status(const ClusterOptions& options) {
 int run_stop(const ClusterOptions& options) {
   Observer observer(options, "weft stop");
   try {
-    observer.head().within(std::chrono::seconds(10)).call<&actors::Head::stop>(std::string("weft stop")).get();
+    observer.head()
+        .within(std::chrono::seconds(10))
+        .call<&actors::Head::stop>(std::string("weft stop"))
+        .get();
   } catch (const Error& error) {
     // The head may be gone before its answer is here.
     if (error.code() != ErrorCode::kPeerDied && error.code() != ErrorCode::kCancelled) throw;

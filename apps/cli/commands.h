@@ -50,7 +50,8 @@ struct ClusterOptions {
   bool json = false;
 };
 
-// Each returns the exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted. They throw weft::Error.
+// Each returns the exit status: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
+// They throw weft::Error.
 int run_head(const HeadOptions& options);
 int run_join(const JoinOptions& options);
 int run_run(const FileOptions& options);

@@ -7,8 +7,9 @@ class ParseError;
 
 namespace weft::apps {
 
-/// Prints what CLI11 has to say to words that it does not take, or that asked for help or the version, as wide as the terminal
-/// is. Returns the exit status of `app`: 2, or 0 for what was asked for.
+/// Prints what CLI11 has to say to words that it does not take, or that asked for help or the
+/// version, as wide as the terminal is. Returns the exit status of `app`: 2, or 0 for what was
+/// asked for.
 int end_parsing(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace weft::apps

@@ -13,13 +13,16 @@ namespace weft::apps {
 int run_gpus(bool json) {
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
   if (json) {
-    const nlohmann::ordered_json record = {
-        {"gpus", support.gpus}, {"driver", support.driver}, {"runtime", support.runtime}, {"missing", support.missing}};
+    const nlohmann::ordered_json record = {{"gpus", support.gpus},
+                                           {"driver", support.driver},
+                                           {"runtime", support.runtime},
+                                           {"missing", support.missing}};
     say(stdout, "{}\n", record.dump(2));
   } else if (support.gpus.empty()) {
     say(stdout, "{}\n", fitted_to(STDOUT_FILENO, "no GPU can be used here: " + support.missing));
   } else {
-    for (std::size_t gpu = 0; gpu < support.gpus.size(); ++gpu) say(stdout, "GPU {}: {}\n", gpu, support.gpus[gpu]);
+    for (std::size_t gpu = 0; gpu < support.gpus.size(); ++gpu)
+      say(stdout, "GPU {}: {}\n", gpu, support.gpus[gpu]);
     say(stdout, "CUDA {} on a driver for {}\n", support.runtime, support.driver);
   }
   return support.gpus.empty() ? 1 : 0;

@@ -17,6 +17,7 @@ struct LinkLoad {
 };
 
 /// Indexed by HostId.
-std::vector<LinkLoad> link_loads(const transfer::ReshardPlan& plan, const transfer::Network& network);
+std::vector<LinkLoad> link_loads(const transfer::ReshardPlan& plan,
+                                 const transfer::Network& network);
 
 }  // namespace weft::apps

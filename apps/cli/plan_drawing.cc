@@ -22,11 +22,13 @@ constexpr double kTop = 92, kBottom = 24, kMargin = 24, kTitleWidth = 640;
 constexpr double kHostWidth = 232, kHostGap = 34;
 constexpr double kBetween = 330;  // columns
 constexpr double kBeside = 150;   // a column, where arrows join its own hosts
-constexpr double kInside = 16;    // under the devices of a host, for what they pass on to each other
+// under the devices of a host, for what they pass on to each other
+constexpr double kInside = 16;
 constexpr double kDevice = 22, kDeviceGap = 5, kLinkHeight = 9;
 constexpr std::size_t kMostFlows = 12, kMostLabels = 24;
-constexpr const char* kColours[] = {"#2f6fde", "#e8590c", "#2b8a3e", "#ae3ec9", "#e03131", "#0c8599",
-                                    "#b08900", "#5f3dc4", "#d6336c", "#66801f", "#495057", "#1098ad"};
+constexpr const char* kColours[] = {"#2f6fde", "#e8590c", "#2b8a3e", "#ae3ec9",
+                                    "#e03131", "#0c8599", "#b08900", "#5f3dc4",
+                                    "#d6336c", "#66801f", "#495057", "#1098ad"};
 
 /// Bytes from one host to another: of one flow, or of all.
 struct Arrow {
@@ -66,9 +68,12 @@ Arrows arrows_of(const transfer::ReshardPlan& plan) {
   std::map<std::tuple<std::size_t, DeviceId, DeviceId>, std::uint64_t> inside;
   for (const transfer::Flow& flow : plan.flows) {
     for (const transfer::FlowEdge& edge : flow.edges) {
-      const HostId from = plan.topology.host_of(edge.parent), to = plan.topology.host_of(edge.child);
+      const HostId from = plan.topology.host_of(edge.parent),
+                   to = plan.topology.host_of(edge.child);
       const std::size_t colour =
-          arrows.per_flow ? static_cast<std::size_t>(std::distance(flows.begin(), flows.find(flow.id.value()))) : from.value();
+          arrows.per_flow
+              ? static_cast<std::size_t>(std::distance(flows.begin(), flows.find(flow.id.value())))
+              : from.value();
       if (from == to) inside[{colour, edge.parent, edge.child}] += flow.bytes;
       else between[{colour, from, to}] += flow.bytes;
     }
@@ -115,7 +120,8 @@ class Drawing {
     for (std::size_t host = 0; host < boxes_.size(); ++host) draw_host(host);
     draw_handovers();
     const std::vector<Curve> curves = curves_of_arrows();
-    for (std::size_t i = 0; i < curves.size(); ++i) draw_arrow(curves[i], colour_of(arrows_[i].colour));
+    for (std::size_t i = 0; i < curves.size(); ++i)
+      draw_arrow(curves[i], colour_of(arrows_[i].colour));
     if (curves.size() <= kMostLabels) draw_labels(curves);
     return std::move(svg_);
   }
@@ -124,7 +130,8 @@ class Drawing {
   std::vector<Box> place_hosts() {
     std::set<HostId> wanting;
     for (const transfer::ReshardTask& task : plan_.tasks)
-      for (const transfer::Shard& shard : task.destination.shards) wanting.insert(plan_.topology.host_of(shard.device));
+      for (const transfer::Shard& shard : task.destination.shards)
+        wanting.insert(plan_.topology.host_of(shard.device));
     std::vector<int> devices(plan_.topology.num_hosts());
     for (const HostId host : plan_.topology.host_of_device) ++devices[host.value()];
     std::vector<Box> boxes(devices.size());
@@ -158,27 +165,32 @@ class Drawing {
 
   double inside() const { return drawn_.inside_hosts.empty() ? 0 : kInside; }
 
-  static int devices_per_row() { return static_cast<int>((kHostWidth - 12) / (kDevice + kDeviceGap)); }
+  static int devices_per_row() {
+    return static_cast<int>((kHostWidth - 12) / (kDevice + kDeviceGap));
+  }
 
   void title() {
     std::uint64_t bytes = 0;
     for (const transfer::ReshardTask& task : plan_.tasks) bytes += task.type.bytes();
     svg_.text(24, 34,
-              fmt::format("{}{} by {}", plan_.tasks.size() == 1 ? to_string(plan_.tasks.front().type) + ", " : "",
+              fmt::format("{}{} by {}",
+                          plan_.tasks.size() == 1 ? to_string(plan_.tasks.front().type) + ", " : "",
                           format_bytes(bytes), to_string(plan_.strategy)),
               Svg::Anchor::kStart, "font-size='19' font-weight='600'");
     svg_.text(
         24, 58,
-        fmt::format("predicted {}; no plan can take less than {}. {}", format_seconds(plan_.predicted_seconds),
-                    format_seconds(plan_.limit.seconds),
-                    drawn_.per_flow ? "One colour per flow, width by bytes." : "One colour per sending host, width by bytes."),
+        fmt::format("predicted {}; no plan can take less than {}. {}",
+                    format_seconds(plan_.predicted_seconds), format_seconds(plan_.limit.seconds),
+                    drawn_.per_flow ? "One colour per flow, width by bytes."
+                                    : "One colour per sending host, width by bytes."),
         Svg::Anchor::kStart, "font-size='13' fill='#57606a'");
   }
 
   void draw_host(std::size_t host) {
     const Box& box = boxes_[host];
     svg_.rect(box.x, box.y, kHostWidth, box.height, "fill='#f6f8fa' stroke='#afb8c1' rx='6'");
-    svg_.text(box.x + 8, box.y + 17, fmt::format("host {}", host), Svg::Anchor::kStart, "font-size='13' font-weight='600'");
+    svg_.text(box.x + 8, box.y + 17, fmt::format("host {}", host), Svg::Anchor::kStart,
+              "font-size='13' font-weight='600'");
     int at = 0;
     for (std::size_t device = 0; device < plan_.topology.num_devices(); ++device) {
       if (plan_.topology.host_of_device[device].value() != host) continue;
@@ -188,27 +200,31 @@ class Drawing {
       ++at;
       device_places_[DeviceId(static_cast<std::uint32_t>(device))] = {x, y};
       const auto [holds, wants] = role(DeviceId(static_cast<std::uint32_t>(device)));
-      svg_.rect(
-          x, y, kDevice, kDevice,
-          fmt::format("fill='{}' stroke='{}' rx='3'",
-                      holds   ? "#dbe4ff"
-                      : wants ? "#fff"
-                              : "#eaeef2",
-                      wants ? "#2b8a3e" : "#afb8c1"),
-          fmt::format("device {}: {}{}{}", device, holds ? "holds" : "", holds && wants ? " and " : "", wants ? "wants" : ""));
-      svg_.text(x + kDevice / 2, y + 15, fmt::format("{}", device), Svg::Anchor::kMiddle, "font-size='10'");
+      svg_.rect(x, y, kDevice, kDevice,
+                fmt::format("fill='{}' stroke='{}' rx='3'",
+                            holds   ? "#dbe4ff"
+                            : wants ? "#fff"
+                                    : "#eaeef2",
+                            wants ? "#2b8a3e" : "#afb8c1"),
+                fmt::format("device {}: {}{}{}", device, holds ? "holds" : "",
+                            holds && wants ? " and " : "", wants ? "wants" : ""));
+      svg_.text(x + kDevice / 2, y + 15, fmt::format("{}", device), Svg::Anchor::kMiddle,
+                "font-size='10'");
     }
     const LinkLoad& load = loads_[host];
     const double bar = kHostWidth - 110;
     double y = box.y + box.height - 2 * (kLinkHeight + 5) - 2;
-    for (const auto& [name, bytes, seconds] :
-         {std::tuple("out", load.bytes_out, load.seconds_out), std::tuple("in", load.bytes_in, load.seconds_in)}) {
-      const double share = plan_.predicted_seconds > 0 ? std::min(1.0, seconds / plan_.predicted_seconds) : 0;
-      svg_.text(box.x + 8, y + kLinkHeight, name, Svg::Anchor::kStart, "font-size='10' fill='#57606a'");
+    for (const auto& [name, bytes, seconds] : {std::tuple("out", load.bytes_out, load.seconds_out),
+                                               std::tuple("in", load.bytes_in, load.seconds_in)}) {
+      const double share =
+          plan_.predicted_seconds > 0 ? std::min(1.0, seconds / plan_.predicted_seconds) : 0;
+      svg_.text(box.x + 8, y + kLinkHeight, name, Svg::Anchor::kStart,
+                "font-size='10' fill='#57606a'");
       svg_.rect(box.x + 30, y, bar, kLinkHeight, "fill='#eaeef2'");
       svg_.rect(box.x + 30, y, bar * share, kLinkHeight, "fill='#57606a'");
-      svg_.text(box.x + 36 + bar, y + kLinkHeight, fmt::format("{} {:.0f} %", format_bytes(bytes), 100 * share),
-                Svg::Anchor::kStart, "font-size='10' fill='#57606a'");
+      svg_.text(box.x + 36 + bar, y + kLinkHeight,
+                fmt::format("{} {:.0f} %", format_bytes(bytes), 100 * share), Svg::Anchor::kStart,
+                "font-size='10' fill='#57606a'");
       y += kLinkHeight + 5;
     }
   }
@@ -236,27 +252,32 @@ class Drawing {
     for (const Handover& each : drawn_.inside_hosts) {
       const auto [x1, y1] = device_places_.at(each.from);
       const auto [x2, y2] = device_places_.at(each.to);
-      const double way = x2 > x1 ? 1 : -1, from = x1 + kDevice / 2 + 3 * way, to = x2 + kDevice / 2 - 3 * way;
-      const double deep = std::max(y1, y2) + kDevice + kInside * (0.55 + 0.45 * std::min(1.0, std::abs(x2 - x1) / 80)) + 4;
+      const double way = x2 > x1 ? 1 : -1, from = x1 + kDevice / 2 + 3 * way,
+                   to = x2 + kDevice / 2 - 3 * way;
+      const double deep = std::max(y1, y2) + kDevice +
+                          kInside * (0.55 + 0.45 * std::min(1.0, std::abs(x2 - x1) / 80)) + 4;
       std::vector<Point> points;
       for (int i = 0; i <= 16; ++i) {
         const double t = i / 16.0, r = 1 - t;
-        points.emplace_back(
-            r * r * from + 2 * r * t * (from + to) / 2 + t * t * to,
-            r * r * (y1 + kDevice) + 2 * r * t * (2 * deep - std::max(y1, y2) - kDevice) + t * t * (y2 + kDevice));
+        points.emplace_back(r * r * from + 2 * r * t * (from + to) / 2 + t * t * to,
+                            r * r * (y1 + kDevice) +
+                                2 * r * t * (2 * deep - std::max(y1, y2) - kDevice) +
+                                t * t * (y2 + kDevice));
       }
       const double width = 0.5 * width_of(each.bytes);
       const auto& [x, y] = points.back();
-      const std::string style =
-          fmt::format("stroke='{}' stroke-width='{:.1f}' stroke-opacity='0.8'", colour_of(each.colour), width);
+      const std::string style = fmt::format(
+          "stroke='{}' stroke-width='{:.1f}' stroke-opacity='0.8'", colour_of(each.colour), width);
       svg_.polyline(points, style);
       svg_.polyline({{x - way * 1 - 3, y + 5}, {x, y}, {x - way * 1 + 3, y + 5}}, style);
     }
   }
 
-  /// Heights at which the ends of arrows stand on one side of a host: those that come from above stand above.
+  /// Heights at which the ends of arrows stand on one side of a host: those that come from above
+  /// stand above.
   std::map<std::size_t, double> ends_on(std::size_t host, bool outer, bool starts) const {
-    std::vector<std::tuple<double, std::size_t, bool>> ends;  // where its other end is, arrow, whether it starts here
+    // where its other end is, arrow, whether it starts here
+    std::vector<std::tuple<double, std::size_t, bool>> ends;
     for (std::size_t i = 0; i < arrows_.size(); ++i) {
       const std::size_t from = arrows_[i].from.value(), to = arrows_[i].to.value();
       if ((boxes_[from].left == boxes_[to].left) != outer) continue;
@@ -286,13 +307,15 @@ class Drawing {
                    y2 = ends_on(arrow.to.value(), same_column, false).at(i);
       // Out of the side, and into the other: a cubic curve, drawn as short lines.
       const double towards =
-          same_column ? (from.left ? -1 : 1) * std::min(1.2 * kBeside, 30 + 0.3 * std::abs(y2 - y1)) : (from.left ? 150 : -150);
+          same_column ? (from.left ? -1 : 1) * std::min(1.2 * kBeside, 30 + 0.3 * std::abs(y2 - y1))
+                      : (from.left ? 150 : -150);
       const double cx1 = x1 + towards, cx2 = same_column ? x2 + towards : x2 - towards;
       Curve curve{{}, cx2 < x2 ? 1.0 : -1.0, width_of(arrow.bytes), format_bytes(arrow.bytes)};
       for (int step = 0; step <= 32; ++step) {
         const double t = step / 32.0, r = 1 - t;
-        curve.points.emplace_back(r * r * r * x1 + 3 * r * r * t * cx1 + 3 * r * t * t * cx2 + t * t * t * x2,
-                                  r * r * r * y1 + 3 * r * r * t * y1 + 3 * r * t * t * y2 + t * t * t * y2);
+        curve.points.emplace_back(
+            r * r * r * x1 + 3 * r * r * t * cx1 + 3 * r * t * t * cx2 + t * t * t * x2,
+            r * r * r * y1 + 3 * r * r * t * y1 + 3 * r * t * t * y2 + t * t * t * y2);
       }
       curves.push_back(std::move(curve));
     }
@@ -300,14 +323,20 @@ class Drawing {
   }
 
   void draw_arrow(const Curve& curve, const char* colour) {
-    svg_.polyline(curve.points, fmt::format("stroke='{}' stroke-width='{:.1f}' stroke-opacity='0.8'", colour, curve.width));
+    svg_.polyline(
+        curve.points,
+        fmt::format("stroke='{}' stroke-width='{:.1f}' stroke-opacity='0.8'", colour, curve.width));
     const double head = 5 + curve.width;
     const auto& [x, y] = curve.points.back();
-    svg_.polyline({{x - curve.direction * head, y - head / 2}, {x, y}, {x - curve.direction * head, y + head / 2}},
-                  fmt::format("stroke='{}' stroke-width='{:.1f}'", colour, std::min(curve.width, 3.0)));
+    svg_.polyline(
+        {{x - curve.direction * head, y - head / 2},
+         {x, y},
+         {x - curve.direction * head, y + head / 2}},
+        fmt::format("stroke='{}' stroke-width='{:.1f}'", colour, std::min(curve.width, 3.0)));
   }
 
-  /// Every label stands on its own arrow, where it covers the least of the others and no other label.
+  /// Every label stands on its own arrow, where it covers the least of the others and no other
+  /// label.
   void draw_labels(const std::vector<Curve>& curves) {
     std::vector<Rectangle> taken;
     for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -319,14 +348,16 @@ class Drawing {
         const Rectangle here{x - half, y - 6, x + half, y + 6};
         std::size_t covered = 0;
         for (const Rectangle& label : taken) covered += here.meets(label) ? 1000 : 0;
-        for (const Box& box : boxes_) covered += here.meets({box.x, box.y, box.x + kHostWidth, box.y + box.height}) ? 100 : 0;
+        for (const Box& box : boxes_)
+          covered += here.meets({box.x, box.y, box.x + kHostWidth, box.y + box.height}) ? 100 : 0;
         for (std::size_t other = 0; other < curves.size(); ++other) {
           if (other == i) continue;
           for (std::size_t k = 0; k + 1 < curves[other].points.size(); ++k) {
             // Points are some ten units apart: look between them too.
             const auto& [ax, ay] = curves[other].points[k];
             const auto& [bx, by] = curves[other].points[k + 1];
-            for (const double t : {0.0, 0.5}) covered += here.holds({ax + t * (bx - ax), ay + t * (by - ay)}) ? 1 : 0;
+            for (const double t : {0.0, 0.5})
+              covered += here.holds({ax + t * (bx - ax), ay + t * (by - ay)}) ? 1 : 0;
           }
         }
         if (covered < least) {
@@ -335,8 +366,10 @@ class Drawing {
         }
       }
       taken.push_back(best);
-      svg_.rect(best.left, best.top, best.right - best.left, best.bottom - best.top, "fill='#fff' fill-opacity='0.92' rx='3'");
-      svg_.text((best.left + best.right) / 2, best.bottom - 2.5, curves[i].label, Svg::Anchor::kMiddle,
+      svg_.rect(best.left, best.top, best.right - best.left, best.bottom - best.top,
+                "fill='#fff' fill-opacity='0.92' rx='3'");
+      svg_.text((best.left + best.right) / 2, best.bottom - 2.5, curves[i].label,
+                Svg::Anchor::kMiddle,
                 fmt::format("font-size='10' fill='{}'", colour_of(arrows_[i].colour)));
     }
   }
@@ -353,6 +386,8 @@ class Drawing {
 
 }  // namespace
 
-Svg draw_plan(const transfer::ReshardPlan& plan, const transfer::Network& network) { return Drawing(plan, network).draw(); }
+Svg draw_plan(const transfer::ReshardPlan& plan, const transfer::Network& network) {
+  return Drawing(plan, network).draw();
+}
 
 }  // namespace weft::apps

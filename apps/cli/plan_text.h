@@ -8,10 +8,12 @@
 
 namespace weft::apps {
 
-/// The plan on a screen: who holds and wants which slice, the tree of every flow, what each host's links carry, the limit and the
-/// predicted time. Long lists are cut; to_json has everything.
-std::string describe_plan(const ReshardProblem& problem, const transfer::ReshardPlan& plan, double plan_seconds);
+/// The plan on a screen: who holds and wants which slice, the tree of every flow, what each host's
+/// links carry, the limit and the predicted time. Long lists are cut; to_json has everything.
+std::string describe_plan(const ReshardProblem& problem, const transfer::ReshardPlan& plan,
+                          double plan_seconds);
 
-nlohmann::ordered_json to_json(const ReshardProblem& problem, const transfer::ReshardPlan& plan, double plan_seconds);
+nlohmann::ordered_json to_json(const ReshardProblem& problem, const transfer::ReshardPlan& plan,
+                               double plan_seconds);
 
 }  // namespace weft::apps

@@ -16,9 +16,11 @@ int run_plan_reshard(const ReshardPlanOptions& options) {
   const transfer::Strategy strategy = transfer::parse_strategy(options.strategy);
   const SteadyClock clock;
   const TimePoint begin = clock.now();
-  const transfer::ReshardPlan plan = transfer::plan_reshard(problem.task, problem.topology, problem.network, strategy);
+  const transfer::ReshardPlan plan =
+      transfer::plan_reshard(problem.task, problem.topology, problem.network, strategy);
   const double seconds = std::chrono::duration<double>(clock.now() - begin).count();
-  const std::string text = options.json ? to_json(problem, plan, seconds).dump(2) + "\n" : describe_plan(problem, plan, seconds);
+  const std::string text = options.json ? to_json(problem, plan, seconds).dump(2) + "\n"
+                                        : describe_plan(problem, plan, seconds);
   std::fputs(text.c_str(), stdout);
   if (options.svg.empty()) return 0;
   draw_plan(plan, problem.network).write(options.svg);

@@ -9,8 +9,8 @@
 
 #include "actors/launch/run_supervisor.h"
 #include "actors/launch/token.h"
-#include "apps/run_files/checkpoint.h"
 #include "apps/cli/commands.h"
+#include "apps/run_files/checkpoint.h"
 #include "apps/run_files/run_directory.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
@@ -20,19 +20,23 @@
 namespace weft::apps {
 namespace {
 
-ConfigDocument load(const FileOptions& options) { return ConfigDocument::load(options.file, options.overrides); }
+ConfigDocument load(const FileOptions& options) {
+  return ConfigDocument::load(options.file, options.overrides);
+}
 
-int run_app(const FileOptions& options, const actors::RunHeader& header, const std::string& role, std::vector<std::string> more) {
+int run_app(const FileOptions& options, const actors::RunHeader& header, const std::string& role,
+            std::vector<std::string> more) {
   if (options.json) more.emplace_back("--json");
   return actors::run_app_role(header.app, role, options.file, options.overrides, more);
 }
 
 int run_app(const FileOptions& options, const std::string& role, std::vector<std::string> more) {
-  return run_app(options, actors::parse_run_header(load(options), actors::program_directory()), role, std::move(more));
+  return run_app(options, actors::parse_run_header(load(options), actors::program_directory()),
+                 role, std::move(more));
 }
 
-/// The checkpoint to resume from, if the run file or --set names one: a run inside the folder of that checkpoint goes on in
-/// place.
+/// The checkpoint to resume from, if the run file or --set names one: a run inside the folder of
+/// that checkpoint goes on in place.
 std::optional<std::filesystem::path> resume_path(const ConfigDocument& document) {
   const auto checkpoint = document.root().find("checkpoint");
   const auto resume = checkpoint ? checkpoint->find("resume") : std::nullopt;
@@ -40,7 +44,8 @@ std::optional<std::filesystem::path> resume_path(const ConfigDocument& document)
   return resume->as_path();
 }
 
-/// What a run that was ended while it wrote a checkpoint has left takes room, and counts for nothing.
+/// What a run that was ended while it wrote a checkpoint has left takes room, and counts for
+/// nothing.
 void remove_unfinished(const std::filesystem::path& checkpoints) {
   if (!std::filesystem::exists(checkpoints)) return;
   try {
@@ -53,25 +58,32 @@ void remove_unfinished(const std::filesystem::path& checkpoints) {
 }  // namespace
 
 int run_run(const FileOptions& options) {
-  // Everything that can be known beforehand is refused before an older run's folder is moved and before anything starts.
+  // Everything that can be known beforehand is refused before an older run's folder is moved and
+  // before anything starts.
   const auto document = load(options);
   auto header = actors::parse_run_header(document, actors::program_directory());
   if (options.head.empty() && header.cluster.launcher == actors::LauncherKind::kManual)
     document.root()
         .at("cluster")
         .at("launcher")
-        .fail("cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, or use launcher: local");
+        .fail(
+            "cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, "
+            "or use launcher: local");
   if (const int status = run_app(options, header, "check", {"--quiet"}); status != 0) return status;
-  if (!options.head.empty()) (void)actors::find_token(actors::Address::parse(options.head), options.token_file, std::chrono::seconds(10));
-  const std::filesystem::path out =
-      options.out.empty() ? std::filesystem::path("runs") / header.name : std::filesystem::path(options.out);
+  if (!options.head.empty())
+    (void)actors::find_token(actors::Address::parse(options.head), options.token_file,
+                             std::chrono::seconds(10));
+  const std::filesystem::path out = options.out.empty()
+                                        ? std::filesystem::path("runs") / header.name
+                                        : std::filesystem::path(options.out);
   const RunDirectory directory = RunDirectory::prepare(out, resume_path(document));
   if (const auto& older = directory.moved_aside()) {
     std::printf("%s held an older run: it is now %s\n", out.c_str(), older->filename().c_str());
     remove_unfinished(*older / directory.checkpoints().filename());
   }
   std::fflush(stdout);
-  return actors::supervise_run({std::move(header), options.file, options.overrides, options.head, out, options.token_file});
+  return actors::supervise_run(
+      {std::move(header), options.file, options.overrides, options.head, out, options.token_file});
 }
 
 int run_check(const FileOptions& options) {
@@ -81,15 +93,18 @@ int run_check(const FileOptions& options) {
     return status;
   } catch (const Error& error) {
     if (!options.json || error.code() != ErrorCode::kInvalidConfig) throw;
-    std::fputs(problems_json(options.file, problems_of(error, options.file, options.overrides)).c_str(), stdout);
+    std::fputs(
+        problems_json(options.file, problems_of(error, options.file, options.overrides)).c_str(),
+        stdout);
     return 2;
   }
 }
 
 int run_plan(const FileOptions& options) {
   if (options.file.empty())
-    throw_error(ErrorCode::kInvalidArgument,
-                "give a run file (weft plan cluster.yaml), or --reshard with --shape, --from and --to");
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "give a run file (weft plan cluster.yaml), or --reshard with --shape, --from and --to");
   std::vector<std::string> more;
   if (!options.programs.empty()) more = {"--programs", options.programs};
   return run_app(options, "plan", more);

@@ -12,8 +12,8 @@
 #include "apps/cli/timeline_text.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
-#include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
 
 namespace weft::apps {
 namespace {
@@ -32,7 +32,10 @@ TimelineStyle style_of_screen() {
 
 /// A JSON document of all schedules: an object for one, a list for several.
 void print_json(std::vector<nlohmann::json> documents) {
-  print((documents.size() == 1 ? std::move(documents.front()) : nlohmann::json(std::move(documents))).dump(2) + "\n");
+  print(
+      (documents.size() == 1 ? std::move(documents.front()) : nlohmann::json(std::move(documents)))
+          .dump(2) +
+      "\n");
 }
 
 int check_all(const ScheduleOptions& options, const std::vector<ScheduleCase>& cases) {
@@ -66,7 +69,8 @@ int run_schedule(const ScheduleOptions& options) {
   if (request.schedules.empty()) {
     if (options.action != ScheduleAction::kCompare) {
       throw_error(ErrorCode::kInvalidArgument,
-                  "which schedule? A file, auto, or one of {}; for example: weft schedule draw zb-h1 auto --stages 4",
+                  "which schedule? A file, auto, or one of {}; for example: weft schedule draw "
+                  "zb-h1 auto --stages 4",
                   fmt::join(mesh::schedule_names(), ", "));
     }
     request.schedules = mesh::schedule_names();
@@ -87,7 +91,8 @@ int run_schedule(const ScheduleOptions& options) {
       print(comparison_json(cases, simulations).dump(2) + "\n");
     } else {
       std::vector<nlohmann::json> documents;
-      for (std::size_t i = 0; i < cases.size(); ++i) documents.push_back(simulation_json(cases[i], simulations[i]));
+      for (std::size_t i = 0; i < cases.size(); ++i)
+        documents.push_back(simulation_json(cases[i], simulations[i]));
       print_json(std::move(documents));
     }
   } else if (options.action == ScheduleAction::kCompare) {
@@ -96,10 +101,12 @@ int run_schedule(const ScheduleOptions& options) {
     const TimelineStyle style = style_of_screen();
     for (std::size_t i = 0; i < cases.size(); ++i) {
       if (i > 0) print("\n");
-      if (options.action == ScheduleAction::kSimulate) print_fitted(describe_simulation(cases[i], simulations[i]));
+      if (options.action == ScheduleAction::kSimulate)
+        print_fitted(describe_simulation(cases[i], simulations[i]));
       else
-        print(fmt::format("{}: makespan {:.6g}, bubble {:.1f} %\n{}\n", cases[i].label, simulations[i].makespan,
-                          100 * simulations[i].bubble_rate(), wrap_lines(cases[i].settings, style.columns, 2)) +
+        print(fmt::format("{}: makespan {:.6g}, bubble {:.1f} %\n{}\n", cases[i].label,
+                          simulations[i].makespan, 100 * simulations[i].bubble_rate(),
+                          wrap_lines(cases[i].settings, style.columns, 2)) +
               draw_timeline(cases[i], simulations[i], style));
     }
   }

@@ -12,8 +12,8 @@ using mesh::ScheduleSimulation;
 
 std::string heading(const ScheduleCase& one) {
   const mesh::Schedule& schedule = one.schedule;
-  return fmt::format("{}: {} actors, {} stages, {} microbatches\n  {}\n", one.label, schedule.actors.size(), schedule.stages,
-                     schedule.microbatches, one.note);
+  return fmt::format("{}: {} actors, {} stages, {} microbatches\n  {}\n", one.label,
+                     schedule.actors.size(), schedule.stages, schedule.microbatches, one.note);
 }
 
 nlohmann::json head_json(const ScheduleCase& one) {
@@ -26,7 +26,8 @@ nlohmann::json head_json(const ScheduleCase& one) {
 
 bool fits(const ScheduleCase& one, const ScheduleSimulation& simulation) {
   for (std::size_t actor = 0; actor < one.limits.memory_of_actor.size(); ++actor) {
-    if (simulation.actors[actor].peak > one.limits.memory_of_actor[actor] * (1 + 1e-9)) return false;
+    if (simulation.actors[actor].peak > one.limits.memory_of_actor[actor] * (1 + 1e-9))
+      return false;
   }
   return true;
 }
@@ -48,7 +49,8 @@ std::vector<std::pair<std::string, double>> path_parts(const ScheduleSimulation&
       add("transfers", one.end - std::max(covered, one.start));
       covered = std::max(covered, one.end);
     } else {
-      const mesh::SimulatedAction& one = simulation.actors[static_cast<std::size_t>(step.actor)].actions[index];
+      const mesh::SimulatedAction& one =
+          simulation.actors[static_cast<std::size_t>(step.actor)].actions[index];
       add(std::string(to_string(one.action.kind)), one.end - std::max(covered, one.start));
       covered = std::max(covered, one.end);
     }
@@ -79,7 +81,8 @@ nlohmann::json schedule_json(const ScheduleCase& one) {
     json["actors"].push_back(std::move(row));
   }
   for (const mesh::EdgeCosts& edge : one.costs.edges) {
-    json["edges"].push_back({{"from", edge.edge.from}, {"to", edge.edge.to}, {"bytes", edge.edge.bytes}});
+    json["edges"].push_back(
+        {{"from", edge.edge.from}, {"to", edge.edge.to}, {"bytes", edge.edge.bytes}});
   }
   return json;
 }
@@ -94,7 +97,8 @@ std::string describe_check(const ScheduleCase& one, const mesh::ScheduleReport& 
   text += "  if receives stood just before their use, tensors to buffer per edge and direction:\n";
   for (const mesh::ChannelFinding& channel : report.channels) {
     text += fmt::format("      {:<24} {}\n", to_string(channel.model),
-                        channel.buffers ? fmt::format("{}", *channel.buffers) : "no number helps: " + channel.cycle);
+                        channel.buffers ? fmt::format("{}", *channel.buffers)
+                                        : "no number helps: " + channel.cycle);
   }
   return text;
 }
@@ -103,12 +107,14 @@ nlohmann::json check_json(const ScheduleCase& one, const mesh::ScheduleReport& r
   nlohmann::json json = head_json(one);
   json["valid"] = report.holds();
   for (const mesh::Finding& finding : report.findings) {
-    nlohmann::json entry = {{"property", std::string(to_string(finding.property))}, {"detail", finding.detail}};
+    nlohmann::json entry = {{"property", std::string(to_string(finding.property))},
+                            {"detail", finding.detail}};
     entry["holds"] = finding.holds ? nlohmann::json(*finding.holds) : nlohmann::json();
     json["properties"].push_back(std::move(entry));
   }
   for (const mesh::ChannelFinding& channel : report.channels) {
-    nlohmann::json entry = {{"channels", std::string(to_string(channel.model))}, {"cycle", channel.cycle}};
+    nlohmann::json entry = {{"channels", std::string(to_string(channel.model))},
+                            {"cycle", channel.cycle}};
     entry["buffers"] = channel.buffers ? nlohmann::json(*channel.buffers) : nlohmann::json();
     json["channels"].push_back(std::move(entry));
   }
@@ -117,10 +123,14 @@ nlohmann::json check_json(const ScheduleCase& one, const mesh::ScheduleReport& r
 
 std::string describe_simulation(const ScheduleCase& one, const ScheduleSimulation& simulation) {
   std::string text = heading(one);
-  text += fmt::format("  makespan        {:.6g}\n  bubble          {:.6g} ({:.2f} % of the makespan)\n  span bubble     {:.6g}\n",
-                      simulation.makespan, simulation.makespan_bubble, 100 * simulation.bubble_rate(), simulation.span_bubble);
-  text += fmt::format("  exposed         {:.6g} of transfers, mean over actors\n  peak memory     {:.6g}{}\n", simulation.exposed,
-                      simulation.peak(), fits(one, simulation) ? "" : "  does NOT fit");
+  text += fmt::format(
+      "  makespan        {:.6g}\n  bubble          {:.6g} ({:.2f} % of the makespan)\n  span "
+      "bubble     {:.6g}\n",
+      simulation.makespan, simulation.makespan_bubble, 100 * simulation.bubble_rate(),
+      simulation.span_bubble);
+  text += fmt::format(
+      "  exposed         {:.6g} of transfers, mean over actors\n  peak memory     {:.6g}{}\n",
+      simulation.exposed, simulation.peak(), fits(one, simulation) ? "" : "  does NOT fit");
   text += "  critical path   ";
   const char* separator = "";
   for (const auto& [name, time] : path_parts(simulation)) {
@@ -130,9 +140,10 @@ std::string describe_simulation(const ScheduleCase& one, const ScheduleSimulatio
   text += "\n\n  actor       work       idle    exposed       peak\n";
   for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
     const mesh::SimulatedActor& each = simulation.actors[actor];
-    text += fmt::format("  {:>5} {:>10.6g} {:>10.6g} {:>10.6g} {:>10.6g}{}\n", actor, each.work, simulation.makespan - each.work,
-                        each.exposed, each.peak,
-                        one.limits.memory_of_actor.empty() || each.peak <= one.limits.memory_of_actor[actor] * (1 + 1e-9)
+    text += fmt::format("  {:>5} {:>10.6g} {:>10.6g} {:>10.6g} {:>10.6g}{}\n", actor, each.work,
+                        simulation.makespan - each.work, each.exposed, each.peak,
+                        one.limits.memory_of_actor.empty() ||
+                                each.peak <= one.limits.memory_of_actor[actor] * (1 + 1e-9)
                             ? ""
                             : fmt::format("  over {:.6g}", one.limits.memory_of_actor[actor]));
   }
@@ -149,11 +160,14 @@ nlohmann::json simulation_json(const ScheduleCase& one, const ScheduleSimulation
   json["peak_memory"] = simulation.peak();
   json["fits"] = fits(one, simulation);
   for (const mesh::SimulatedActor& actor : simulation.actors) {
-    nlohmann::json entry = {{"work", actor.work}, {"exposed_transfer", actor.exposed}, {"peak_memory", actor.peak}};
+    nlohmann::json entry = {
+        {"work", actor.work}, {"exposed_transfer", actor.exposed}, {"peak_memory", actor.peak}};
     for (const mesh::SimulatedAction& action : actor.actions) {
-      entry["actions"].push_back({{"action", to_string(action.action)}, {"start", action.start}, {"end", action.end}});
+      entry["actions"].push_back(
+          {{"action", to_string(action.action)}, {"start", action.start}, {"end", action.end}});
     }
-    for (const MemoryLevel& level : actor.memory) entry["memory"].push_back({level.time, level.held});
+    for (const MemoryLevel& level : actor.memory)
+      entry["memory"].push_back({level.time, level.held});
     json["actors"].push_back(std::move(entry));
   }
   json["transfers"] = nlohmann::json::array();
@@ -171,19 +185,23 @@ nlohmann::json simulation_json(const ScheduleCase& one, const ScheduleSimulation
   return json;
 }
 
-std::string describe_comparison(const std::vector<ScheduleCase>& cases, const std::vector<ScheduleSimulation>& simulations) {
+std::string describe_comparison(const std::vector<ScheduleCase>& cases,
+                                const std::vector<ScheduleSimulation>& simulations) {
   std::size_t width = 8;
   double best = -1;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     width = std::max(width, cases[i].label.size());
-    if (fits(cases[i], simulations[i]) && (best < 0 || simulations[i].makespan < best)) best = simulations[i].makespan;
+    if (fits(cases[i], simulations[i]) && (best < 0 || simulations[i].makespan < best))
+      best = simulations[i].makespan;
   }
-  std::string text = fmt::format("{:<{}} makespan  bubble      %    span exposed  memory\n", "schedule", width);
+  std::string text =
+      fmt::format("{:<{}} makespan  bubble      %    span exposed  memory\n", "schedule", width);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const ScheduleSimulation& one = simulations[i];
     const bool enough = fits(cases[i], one);
-    text += fmt::format("{:<{}} {:>8.6g} {:>7.6g} {:>6.2f} {:>7.6g} {:>7.6g} {:>7.6g}{}\n", cases[i].label, width, one.makespan,
-                        one.makespan_bubble, 100 * one.bubble_rate(), one.span_bubble, one.exposed, one.peak(),
+    text += fmt::format("{:<{}} {:>8.6g} {:>7.6g} {:>6.2f} {:>7.6g} {:>7.6g} {:>7.6g}{}\n",
+                        cases[i].label, width, one.makespan, one.makespan_bubble,
+                        100 * one.bubble_rate(), one.span_bubble, one.exposed, one.peak(),
                         !enough                              ? "  does not fit"
                         : one.makespan <= best * (1 + 1e-12) ? "  *"
                                                              : "");
@@ -191,7 +209,8 @@ std::string describe_comparison(const std::vector<ScheduleCase>& cases, const st
   return text + "* the fastest that fits\n";
 }
 
-nlohmann::json comparison_json(const std::vector<ScheduleCase>& cases, const std::vector<ScheduleSimulation>& simulations) {
+nlohmann::json comparison_json(const std::vector<ScheduleCase>& cases,
+                               const std::vector<ScheduleSimulation>& simulations) {
   nlohmann::json json = nlohmann::json::array();
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const ScheduleSimulation& one = simulations[i];

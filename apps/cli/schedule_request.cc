@@ -12,9 +12,9 @@
 
 #include "core/base/error.h"
 #include "core/config/nearest.h"
+#include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
 #include "mesh/search/search.h"
-#include "mesh/schedule/named_schedules.h"
 
 namespace weft::apps {
 namespace {
@@ -46,11 +46,14 @@ std::vector<double> numbers(const std::string& option, const std::string& text) 
 
 void check_counts(const ScheduleRequest& request) {
   for (const auto& [option, value, least, most] :
-       {std::tuple("--stages", request.stages, 1, 4096), std::tuple("--microbatches", request.microbatches, 1, 100000),
-        std::tuple("--chunks", request.chunks, 0, 1024), std::tuple("--group", request.group, 0, 100000),
+       {std::tuple("--stages", request.stages, 1, 4096),
+        std::tuple("--microbatches", request.microbatches, 1, 100000),
+        std::tuple("--chunks", request.chunks, 0, 1024),
+        std::tuple("--group", request.group, 0, 100000),
         std::tuple("--credits", request.credits, 0, 100000)}) {
     if (value < least || value > most) {
-      throw_error(ErrorCode::kInvalidArgument, "{} {}: expected a number from {} to {}", option, value, least, most);
+      throw_error(ErrorCode::kInvalidArgument, "{} {}: expected a number from {} to {}", option,
+                  value, least, most);
     }
   }
 }
@@ -62,14 +65,17 @@ mesh::ScheduleCosts costs_of(const ScheduleRequest& request, int count) {
   std::vector<std::string> triples = split(request.times, ';');
   if (triples.size() == 1) triples.assign(static_cast<std::size_t>(count), triples.front());
   if (triples.size() != static_cast<std::size_t>(count)) {
-    throw_error(ErrorCode::kInvalidArgument, "{}: {} triples for {} stages; give one for all, or one each", times, triples.size(),
-                count);
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: {} triples for {} stages; give one for all, or one each", times,
+                triples.size(), count);
   }
   for (const std::string& triple : triples) {
     const std::vector<double> values = numbers(times, triple);
     if (values.size() != 3) {
-      throw_error(ErrorCode::kInvalidArgument,
-                  "{}: expected F,I,W, the times of forward, input gradient and weight gradient, not '{}'", times, triple);
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "{}: expected F,I,W, the times of forward, input gradient and weight gradient, not '{}'",
+          times, triple);
     }
     mesh::StageCosts stage{.forward = values[0], .input_grad = values[1], .weight_grad = values[2]};
     stage.activations = request.activations;
@@ -80,24 +86,30 @@ mesh::ScheduleCosts costs_of(const ScheduleRequest& request, int count) {
   const std::vector<mesh::StageEdge> chain = mesh::chain_edges(count, request.tensor);
   if (seconds.size() == 1) seconds.assign(chain.size(), seconds.front());
   if (seconds.size() != chain.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "{}: {} times for {} edges; give one for all, or one each", transfer, seconds.size(),
-                chain.size());
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: {} times for {} edges; give one for all, or one each", transfer,
+                seconds.size(), chain.size());
   }
-  for (std::size_t i = 0; i < chain.size(); ++i) costs.edges.push_back({chain[i], seconds[i], seconds[i]});
+  for (std::size_t i = 0; i < chain.size(); ++i)
+    costs.edges.push_back({chain[i], seconds[i], seconds[i]});
   for (const std::string& text : request.skips) {
     const std::vector<std::string> parts = split(text, ':'), ends = split(parts.front(), '-');
     const std::string option = "--skip " + text;
     if (parts.size() > 3 || ends.size() != 2) {
-      throw_error(ErrorCode::kInvalidArgument, "{}: expected FROM-TO, FROM-TO:TIME or FROM-TO:TIME:MEMORY, such as 0-3:0.5",
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{}: expected FROM-TO, FROM-TO:TIME or FROM-TO:TIME:MEMORY, such as 0-3:0.5",
                   option);
     }
-    const auto from = static_cast<int>(number(option, ends[0])), to = static_cast<int>(number(option, ends[1]));
+    const auto from = static_cast<int>(number(option, ends[0])),
+               to = static_cast<int>(number(option, ends[1]));
     if (from >= to || to >= count) {
-      throw_error(ErrorCode::kInvalidArgument, "{}: a skip connection leads from a stage to a later one, of 0 to {}", option,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{}: a skip connection leads from a stage to a later one, of 0 to {}", option,
                   count - 1);
     }
     const double time = parts.size() > 1 ? number(option, parts[1]) : seconds.front();
-    const auto memory = parts.size() > 2 ? static_cast<std::uint64_t>(number(option, parts[2])) : request.tensor;
+    const auto memory =
+        parts.size() > 2 ? static_cast<std::uint64_t>(number(option, parts[2])) : request.tensor;
     costs.edges.push_back({{from, to, memory}, time, time});
   }
   costs.per_action = request.per_action;
@@ -113,7 +125,8 @@ mesh::ScheduleLimits limits_of(const ScheduleRequest& request, int actors) {
   if (limits.memory_of_actor.size() == 1)
     limits.memory_of_actor.assign(static_cast<std::size_t>(actors), limits.memory_of_actor[0]);
   if (limits.memory_of_actor.size() != static_cast<std::size_t>(actors)) {
-    throw_error(ErrorCode::kInvalidArgument, "--memory {}: {} caps for {} actors; give one for all, or one each", request.memory,
+    throw_error(ErrorCode::kInvalidArgument,
+                "--memory {}: {} caps for {} actors; give one for all, or one each", request.memory,
                 limits.memory_of_actor.size(), actors);
   }
   return limits;
@@ -127,10 +140,13 @@ void share_nics(const ScheduleRequest& request, int actors, mesh::ScheduleCosts&
 
 ScheduleCase named_case(const ScheduleRequest& request, const mesh::NamedSchedule& named) {
   ScheduleCase result;
-  // The only choices that reach a schedule which has none are the defaults: compare shows all with one set of options.
+  // The only choices that reach a schedule which has none are the defaults: compare shows all with
+  // one set of options.
   const int chunks = named.any_chunks ? request.chunks : 0;
-  result.schedule = mesh::make_schedule({std::string(named.name), request.stages, request.microbatches, chunks, request.group});
-  result.costs = mesh::cut_in_chunks(costs_of(request, request.stages), result.schedule.stages / request.stages);
+  result.schedule = mesh::make_schedule(
+      {std::string(named.name), request.stages, request.microbatches, chunks, request.group});
+  result.costs = mesh::cut_in_chunks(costs_of(request, request.stages),
+                                     result.schedule.stages / request.stages);
   result.note = named.summary;
   return result;
 }
@@ -145,39 +161,51 @@ ScheduleCase auto_case(const ScheduleRequest& request) {
   search.simulation.credits = request.credits;
   mesh::SearchResult found = mesh::search_placed_schedule(request.stages, search, result.costs);
   result.schedule = std::move(found.schedule);
-  const char* placement = result.schedule.stages == request.stages ? "one stage on each actor"
-                          : result.schedule.actor_of_stage.back() == result.schedule.actor_of_stage.front() ? "a V of stages"
-                                                                                                            : "a loop of stages";
+  const char* placement =
+      result.schedule.stages == request.stages ? "one stage on each actor"
+      : result.schedule.actor_of_stage.back() == result.schedule.actor_of_stage.front()
+          ? "a V of stages"
+          : "a loop of stages";
   const bool reached = found.simulation.step <= found.bound_in_memory * (1 + 1e-9);
-  const std::string least = reached ? "which is the least" : fmt::format("{:.6g} is a lower bound", found.bound_in_memory);
-  result.note = fmt::format("searched: {}, begun with {}, {} actions simulated; {:.6g}, {} for one or two stages on each actor",
-                            placement, found.from, found.simulated, found.simulation.step, least);
+  const std::string least = reached ? "which is the least"
+                                    : fmt::format("{:.6g} is a lower bound", found.bound_in_memory);
+  result.note = fmt::format(
+      "searched: {}, begun with {}, {} actions simulated; {:.6g}, {} for one or two stages on each "
+      "actor",
+      placement, found.from, found.simulated, found.simulation.step, least);
   return result;
 }
 
 ScheduleCase file_case(const ScheduleRequest& request, const std::string& path) {
   std::ifstream file(path);
   if (!file)
-    throw_error(ErrorCode::kInvalidArgument,
-                "cannot read the schedule file {}; weft schedule show NAME --csv prints one to start from", path);
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "cannot read the schedule file {}; weft schedule show NAME --csv prints one to start from",
+        path);
   std::stringstream text;
   text << file.rdbuf();
   mesh::ScheduleText read = mesh::read_schedule(text.str(), path);
   ScheduleCase result;
   result.note = fmt::format("from {}", path);
   if (read.dropped > 0)
-    result.note += fmt::format("; {} transfers and parameter moves left out, as Weft infers them", read.dropped);
+    result.note += fmt::format("; {} transfers and parameter moves left out, as Weft infers them",
+                               read.dropped);
   result.schedule = std::move(read.schedule);
-  const int actors = static_cast<int>(result.schedule.actors.size()), stages = result.schedule.stages;
-  // One triple is what an actor does, so that schedules with different numbers of stages compare; a list is taken stage by stage.
+  const int actors = static_cast<int>(result.schedule.actors.size()),
+            stages = result.schedule.stages;
+  // One triple is what an actor does, so that schedules with different numbers of stages compare; a
+  // list is taken stage by stage.
   const bool by_actor = stages % actors == 0 && request.times.find(';') == std::string::npos;
-  result.costs = by_actor ? mesh::cut_in_chunks(costs_of(request, actors), stages / actors) : costs_of(request, stages);
+  result.costs = by_actor ? mesh::cut_in_chunks(costs_of(request, actors), stages / actors)
+                          : costs_of(request, stages);
   if (read.edges) {
     const std::string transfer = "--transfer " + request.transfer;
     const std::vector<double> seconds = numbers(transfer, request.transfer);
     result.costs.edges.clear();
     if (seconds.size() != 1 && seconds.size() != read.edges->size()) {
-      throw_error(ErrorCode::kInvalidArgument, "{}: {} times, but {} has {} edges; give one for all, or one each", transfer,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{}: {} times, but {} has {} edges; give one for all, or one each", transfer,
                   seconds.size(), path, read.edges->size());
     }
     for (std::size_t i = 0; i < read.edges->size(); ++i) {
@@ -193,10 +221,12 @@ ScheduleCase case_of(const ScheduleRequest& request, const std::string& name) {
   for (const mesh::NamedSchedule& named : mesh::named_schedules()) {
     if (named.name == name) return named_case(request, named);
   }
-  if (name.find_first_of("/.") != std::string::npos || std::filesystem::is_regular_file(name)) return file_case(request, name);
+  if (name.find_first_of("/.") != std::string::npos || std::filesystem::is_regular_file(name))
+    return file_case(request, name);
   std::vector<std::string> names = mesh::schedule_names();
   names.emplace_back("auto");
-  throw_error(ErrorCode::kInvalidArgument, "there is neither a schedule nor a file '{}'{}; the schedules are {}", name,
+  throw_error(ErrorCode::kInvalidArgument,
+              "there is neither a schedule nor a file '{}'{}; the schedules are {}", name,
               did_you_mean(name, names), fmt::join(names, ", "));
 }
 
@@ -205,16 +235,19 @@ ScheduleCase case_of(const ScheduleRequest& request, const std::string& name) {
 std::vector<ScheduleCase> parse_schedule_request(const ScheduleRequest& request) {
   check_counts(request);
   if (request.weight_part > 1) {
-    throw_error(ErrorCode::kInvalidArgument, "--weight-part {}: a part is from 0 to 1", request.weight_part);
+    throw_error(ErrorCode::kInvalidArgument, "--weight-part {}: a part is from 0 to 1",
+                request.weight_part);
   }
   std::vector<ScheduleCase> cases;
   for (const std::string& name : request.schedules) {
     ScheduleCase one = case_of(request, name);
     const int actors = static_cast<int>(one.schedule.actors.size());
     one.label = name;
-    one.settings = fmt::format("{} stage{} on {} actor{}, {} microbatches, F,I,W {}, transfer {}{}", one.schedule.stages,
-                               one.schedule.stages == 1 ? "" : "s", actors, actors == 1 ? "" : "s", one.schedule.microbatches,
-                               request.times, request.transfer, request.memory.empty() ? "" : ", memory for " + request.memory);
+    one.settings = fmt::format("{} stage{} on {} actor{}, {} microbatches, F,I,W {}, transfer {}{}",
+                               one.schedule.stages, one.schedule.stages == 1 ? "" : "s", actors,
+                               actors == 1 ? "" : "s", one.schedule.microbatches, request.times,
+                               request.transfer,
+                               request.memory.empty() ? "" : ", memory for " + request.memory);
     one.limits = limits_of(request, actors);
     one.options.credits = request.credits;
     share_nics(request, actors, one.costs);

@@ -15,7 +15,9 @@
 namespace weft::apps {
 namespace {
 
-bool is_loopback(const std::string& host) { return host.starts_with("127.") || host == "localhost" || host == "::1"; }
+bool is_loopback(const std::string& host) {
+  return host.starts_with("127.") || host == "localhost" || host == "::1";
+}
 
 std::string state_directory(const HeadOptions& options, const actors::Address& listen) {
   if (!options.state.empty()) return options.state;
@@ -26,10 +28,13 @@ void print_next_steps(const actors::Address& address, const std::filesystem::pat
   const std::string at = to_string(address);
   say(stdout, "Weft's head listens on {}\n", at);
   if (is_loopback(address.host))
-    say(stdout, "This is loopback only: hosts on other machines cannot join. --listen HOST:PORT changes that.\n");
+    say(stdout,
+        "This is loopback only: hosts on other machines cannot join. --listen HOST:PORT changes "
+        "that.\n");
   say(stdout,
       "Its token is in {}. Commands of this user on this machine find it by the port;\n"
-      "elsewhere give a copy, readable by its owner alone, with --token-file FILE. Whoever has it can run programs here.\n",
+      "elsewhere give a copy, readable by its owner alone, with --token-file FILE. Whoever has it "
+      "can run programs here.\n",
       token_file.string());
   say(stdout,
       "\nNext steps\n"
@@ -63,8 +68,10 @@ int run_join(const JoinOptions& options) {
   }
   check_name("the name of this host (--name)", role.name);
   role.token = actors::find_token(role.head, options.token_file, std::chrono::seconds(10));
-  role.log_directory = options.logs.empty() ? std::filesystem::absolute(std::filesystem::path("weft-logs") / role.name).string()
-                                            : std::filesystem::absolute(options.logs).string();
+  role.log_directory =
+      options.logs.empty()
+          ? std::filesystem::absolute(std::filesystem::path("weft-logs") / role.name).string()
+          : std::filesystem::absolute(options.logs).string();
   return actors::serve_agent(role);
 }
 

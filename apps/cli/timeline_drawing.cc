@@ -10,7 +10,8 @@ namespace {
 using mesh::ActionKind;
 
 constexpr double kWidth = 1240, kLeft = 56, kRight = 28, kTop = 58;
-constexpr double kRow = 22, kTransfer = 5, kGap = 3, kPanelHead = 40, kPanelGap = 26, kMemory = 26, kAxis = 50;
+constexpr double kRow = 22, kTransfer = 5, kGap = 3, kPanelHead = 40, kPanelGap = 26, kMemory = 26,
+                 kAxis = 50;
 
 /// Two shades per kind: the first and the other stages of an actor.
 const char* colour_of(ActionKind kind, bool first_chunk) {
@@ -26,7 +27,8 @@ const char* colour_of(ActionKind kind, bool first_chunk) {
 
 class Drawing {
  public:
-  Drawing(const std::vector<ScheduleCase>& cases, const std::vector<mesh::ScheduleSimulation>& simulations)
+  Drawing(const std::vector<ScheduleCase>& cases,
+          const std::vector<mesh::ScheduleSimulation>& simulations)
       : cases_(cases), simulations_(simulations), svg_(kWidth, height(simulations)) {
     for (const mesh::ScheduleSimulation& one : simulations) {
       makespan_ = std::max(makespan_, one.makespan);
@@ -54,25 +56,29 @@ class Drawing {
     return sum;
   }
 
-  double x(double time) const { return kLeft + (makespan_ > 0 ? time / makespan_ * (kWidth - kLeft - kRight) : 0); }
+  double x(double time) const {
+    return kLeft + (makespan_ > 0 ? time / makespan_ * (kWidth - kLeft - kRight) : 0);
+  }
 
   void legend() {
     double at = kLeft;
     for (const auto& [kind, name] :
          {std::pair(ActionKind::kForward, "forward"), std::pair(ActionKind::kBackward, "backward"),
-          std::pair(ActionKind::kInputGrad, "input gradient"), std::pair(ActionKind::kWeightGrad, "weight gradient")}) {
+          std::pair(ActionKind::kInputGrad, "input gradient"),
+          std::pair(ActionKind::kWeightGrad, "weight gradient")}) {
       svg_.rect(at, 18, 12, 12, fmt::format("fill='{}'", colour_of(kind, true)));
       svg_.rect(at + 13, 18, 12, 12, fmt::format("fill='{}'", colour_of(kind, false)));
       svg_.text(at + 30, 28, name, Svg::Anchor::kStart, "font-size='12'");
       at += 60 + 7.2 * static_cast<double>(std::string_view(name).size());
     }
     svg_.rect(at, 22, 24, 3, "fill='#e03131'");
-    svg_.text(at + 30, 28, "a tensor on its way to this actor", Svg::Anchor::kStart, "font-size='12'");
+    svg_.text(at + 30, 28, "a tensor on its way to this actor", Svg::Anchor::kStart,
+              "font-size='12'");
     at += 240;
     svg_.rect(at, 18, 24, 12, "fill='#dee2e6'");
     svg_.text(at + 30, 28, "memory held; dashed: its cap", Svg::Anchor::kStart, "font-size='12'");
-    svg_.text(kLeft, 46, "Light shades: an actor's later stages. Numbers: microbatches.", Svg::Anchor::kStart,
-              "font-size='11' fill='#57606a'");
+    svg_.text(kLeft, 46, "Light shades: an actor's later stages. Numbers: microbatches.",
+              Svg::Anchor::kStart, "font-size='11' fill='#57606a'");
   }
 
   double panel(std::size_t index, double y) {
@@ -81,8 +87,10 @@ class Drawing {
     svg_.text(kLeft, y + 16, one.label, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
     svg_.text(
         kLeft, y + 32,
-        fmt::format("makespan {:.6g}, bubble {:.1f} %, exposed transfer {:.6g}, peak memory {:.6g}; {}", simulation.makespan,
-                    100 * simulation.bubble_rate(), simulation.exposed, simulation.peak(), one.settings),
+        fmt::format(
+            "makespan {:.6g}, bubble {:.1f} %, exposed transfer {:.6g}, peak memory {:.6g}; {}",
+            simulation.makespan, 100 * simulation.bubble_rate(), simulation.exposed,
+            simulation.peak(), one.settings),
         Svg::Anchor::kStart, "font-size='12' fill='#57606a'");
     y += kPanelHead;
     for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
@@ -97,7 +105,8 @@ class Drawing {
     return y + kPanelGap;
   }
 
-  void actor_row(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, std::size_t actor, double y) {
+  void actor_row(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
+                 std::size_t actor, double y) {
     svg_.text(kLeft - 8, y + 15, fmt::format("{}", actor), Svg::Anchor::kEnd, "font-size='12'");
     svg_.rect(kLeft, y, x(simulation.makespan) - kLeft, kRow, "fill='#f8f9fa'");
     const int actors = static_cast<int>(simulation.actors.size());
@@ -106,32 +115,40 @@ class Drawing {
       if (width <= 0) continue;
       svg_.rect(from, y, width, kRow,
                 fmt::format("fill='{}' stroke='#fff' stroke-width='{}'",
-                            colour_of(action.action.kind, action.action.stage < actors), width > 4 ? 0.8 : 0.2),
-                fmt::format("{} from {:.6g} to {:.6g}", to_string(action.action), action.start, action.end));
-      const std::string number = has_microbatch(action.action.kind) ? fmt::format("{}", action.action.microbatch) : "";
+                            colour_of(action.action.kind, action.action.stage < actors),
+                            width > 4 ? 0.8 : 0.2),
+                fmt::format("{} from {:.6g} to {:.6g}", to_string(action.action), action.start,
+                            action.end));
+      const std::string number =
+          has_microbatch(action.action.kind) ? fmt::format("{}", action.action.microbatch) : "";
       if (width > 6.5 * static_cast<double>(number.size()) + 1) {
         svg_.text(from + width / 2, y + 15, number, Svg::Anchor::kMiddle,
-                  action.action.stage < actors ? "font-size='10' fill='#fff'" : "font-size='10' fill='#212529'");
+                  action.action.stage < actors ? "font-size='10' fill='#fff'"
+                                               : "font-size='10' fill='#212529'");
       }
     }
     for (const mesh::SimulatedTransfer& transfer : simulation.transfers) {
       if (transfer.to_actor != static_cast<int>(actor) || transfer.end <= transfer.start) continue;
       const mesh::StageEdge& edge = one.costs.edges[static_cast<std::size_t>(transfer.edge)].edge;
       svg_.rect(
-          x(transfer.start), y + kRow + (transfer.backward ? 2.5 : 0.5), std::max(0.5, x(transfer.end) - x(transfer.start)), 1.8,
+          x(transfer.start), y + kRow + (transfer.backward ? 2.5 : 0.5),
+          std::max(0.5, x(transfer.end) - x(transfer.start)), 1.8,
           fmt::format("fill='{}' fill-opacity='0.65'", transfer.backward ? "#c2255c" : "#e03131"),
-          fmt::format("{} of microbatch {}, stage {} to {}, from {:.6g} to {:.6g}", transfer.backward ? "gradient" : "activation",
-                      transfer.microbatch, transfer.backward ? edge.to : edge.from, transfer.backward ? edge.from : edge.to,
-                      transfer.start, transfer.end));
+          fmt::format("{} of microbatch {}, stage {} to {}, from {:.6g} to {:.6g}",
+                      transfer.backward ? "gradient" : "activation", transfer.microbatch,
+                      transfer.backward ? edge.to : edge.from,
+                      transfer.backward ? edge.from : edge.to, transfer.start, transfer.end));
     }
   }
 
-  void memory_row(const ScheduleCase& one, const mesh::SimulatedActor& actor, std::size_t index, double y) {
+  void memory_row(const ScheduleCase& one, const mesh::SimulatedActor& actor, std::size_t index,
+                  double y) {
     const bool capped = !one.limits.memory_of_actor.empty();
     const double top = std::max(most_, capped ? one.limits.memory_of_actor[index] : 0.0);
     if (top <= 0) return;
     const auto level_y = [&](double held) { return y + kMemory - held / top * (kMemory - 2); };
-    svg_.text(kLeft - 8, y + kMemory - 2, fmt::format("{}", index), Svg::Anchor::kEnd, "font-size='11' fill='#57606a'");
+    svg_.text(kLeft - 8, y + kMemory - 2, fmt::format("{}", index), Svg::Anchor::kEnd,
+              "font-size='11' fill='#57606a'");
     double held = 0, from = 0;
     const auto bar = [&](double to) {
       if (held > 0 && to > from) {
@@ -151,10 +168,11 @@ class Drawing {
     svg_.polyline(line, "stroke='#495057' stroke-width='1'");
     if (capped) {
       const double cap = level_y(one.limits.memory_of_actor[index]);
-      svg_.line(kLeft, cap, kWidth - kRight, cap, "stroke='#e03131' stroke-dasharray='4 3' stroke-width='0.8'");
+      svg_.line(kLeft, cap, kWidth - kRight, cap,
+                "stroke='#e03131' stroke-dasharray='4 3' stroke-width='0.8'");
     }
-    svg_.text(kWidth - kRight + 3, y + kMemory - 2, fmt::format("{:.4g}", actor.peak), Svg::Anchor::kStart,
-              "font-size='10' fill='#57606a'");
+    svg_.text(kWidth - kRight + 3, y + kMemory - 2, fmt::format("{:.4g}", actor.peak),
+              Svg::Anchor::kStart, "font-size='10' fill='#57606a'");
   }
 
   void axis(double y) {
@@ -164,9 +182,11 @@ class Drawing {
     for (const double tick : ticks) {
       if (tick > makespan_) continue;
       svg_.line(x(tick), y, x(tick), y + 5, "stroke='#868e96'");
-      svg_.text(x(tick), y + 18, tick_label(tick, spacing), Svg::Anchor::kMiddle, "font-size='11' fill='#57606a'");
+      svg_.text(x(tick), y + 18, tick_label(tick, spacing), Svg::Anchor::kMiddle,
+                "font-size='11' fill='#57606a'");
     }
-    svg_.text((kLeft + kWidth - kRight) / 2, y + 34, "time, in the unit of F, I, W and transfers; a row per actor, memory below",
+    svg_.text((kLeft + kWidth - kRight) / 2, y + 34,
+              "time, in the unit of F, I, W and transfers; a row per actor, memory below",
               Svg::Anchor::kMiddle, "font-size='11' fill='#57606a'");
   }
 
@@ -179,7 +199,8 @@ class Drawing {
 
 }  // namespace
 
-Svg draw_schedules(const std::vector<ScheduleCase>& cases, const std::vector<mesh::ScheduleSimulation>& simulations) {
+Svg draw_schedules(const std::vector<ScheduleCase>& cases,
+                   const std::vector<mesh::ScheduleSimulation>& simulations) {
   return Drawing(cases, simulations).draw();
 }
 

@@ -40,7 +40,8 @@ const char* name_of(ActionKind kind) {
 
 class Timeline {
  public:
-  Timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, const TimelineStyle& style)
+  Timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
+           const TimelineStyle& style)
       : one_(one), simulation_(simulation), style_(style) {
     label_width_ = static_cast<int>(fmt::formatted_size("{}", simulation.actors.size() - 1)) + 2;
     const int room = std::max(20, style.columns - label_width_ - 1);
@@ -59,29 +60,34 @@ class Timeline {
 
   std::string draw() {
     std::string text;
-    for (std::size_t actor = 0; actor < simulation_.actors.size(); ++actor) text += label(actor) + row(actor) + "\n";
+    for (std::size_t actor = 0; actor < simulation_.actors.size(); ++actor)
+      text += label(actor) + row(actor) + "\n";
     if (!nameless_.empty()) text += legend();
     const double peak = simulation_.peak();
     if (peak <= 0) return text;
     text += fmt::format("memory, of {:.6g}\n", peak);
     for (std::size_t actor = 0; actor < simulation_.actors.size(); ++actor) {
-      text += label(actor) + memory(actor, peak) + fmt::format("  {:.6g}\n", simulation_.actors[actor].peak);
+      text += label(actor) + memory(actor, peak) +
+              fmt::format("  {:.6g}\n", simulation_.actors[actor].peak);
     }
     return text;
   }
 
  private:
   int column(double time) const { return static_cast<int>(std::lround(time * scale_)); }
-  std::string label(std::size_t actor) const { return fmt::format("{:>{}}  ", actor, label_width_ - 2); }
+  std::string label(std::size_t actor) const {
+    return fmt::format("{:>{}}  ", actor, label_width_ - 2);
+  }
 
   /// Of the kinds whose letter did not fit everywhere.
   std::string legend() const {
     std::string text = "numbers: microbatches;";
     for (const ActionKind kind : nameless_) {
       const Look look = look_of(kind, 0);
-      const std::string block = std::string(to_string(kind).substr(0, 1)) + std::string(2, look.fill);
-      text += fmt::format(" {} {}{}", style_.colour ? look.colour + block + "\x1b[0m" : block, name_of(kind),
-                          kind == *nameless_.rbegin() ? "" : ",");
+      const std::string block =
+          std::string(to_string(kind).substr(0, 1)) + std::string(2, look.fill);
+      text += fmt::format(" {} {}{}", style_.colour ? look.colour + block + "\x1b[0m" : block,
+                          name_of(kind), kind == *nameless_.rbegin() ? "" : ",");
     }
     return text + "\n";
   }
@@ -95,9 +101,11 @@ class Timeline {
       at = to;
       const int chunk = one.action.stage / static_cast<int>(one_.schedule.actors.size());
       const Look look = look_of(one.action.kind, chunk);
-      std::string block = fmt::format("{}{}", has_microbatch(one.action.kind) ? to_string(one.action.kind).substr(0, 1) : "*",
-                                      has_microbatch(one.action.kind) ? fmt::format("{}", one.action.microbatch) : "");
-      // Where letter and number do not fit, the fill or the colour tells the kind; in a single column the letter does.
+      std::string block = fmt::format(
+          "{}{}", has_microbatch(one.action.kind) ? to_string(one.action.kind).substr(0, 1) : "*",
+          has_microbatch(one.action.kind) ? fmt::format("{}", one.action.microbatch) : "");
+      // Where letter and number do not fit, the fill or the colour tells the kind; in a single
+      // column the letter does.
       const int room = to - from;
       if (static_cast<int>(block.size()) >= room && has_microbatch(one.action.kind)) {
         const std::string number = block.substr(1);
@@ -126,7 +134,8 @@ class Timeline {
         if (levels[next].time * scale_ <= at + 1e-9) most = held;
         most = std::max(most, held);
       }
-      text += kLevels[static_cast<std::size_t>(std::clamp(std::ceil(8 * most / peak - 1e-9), 0.0, 8.0))];
+      text += kLevels[static_cast<std::size_t>(
+          std::clamp(std::ceil(8 * most / peak - 1e-9), 0.0, 8.0))];
     }
     return text;
   }
@@ -142,7 +151,8 @@ class Timeline {
 
 }  // namespace
 
-std::string draw_timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, const TimelineStyle& style) {
+std::string draw_timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
+                          const TimelineStyle& style) {
   return Timeline(one, simulation, style).draw();
 }
 

@@ -11,12 +11,14 @@ struct TimelineStyle {
   bool colour = false;  ///< ANSI colours; otherwise kinds are told apart by what fills their block.
 };
 
-/// A picture of the step in characters: a row per actor, and under all of them a row each for the memory held.
+/// A picture of the step in characters: a row per actor, and under all of them a row each for the
+/// memory held.
 ///
 ///   0  F0-F1-F2-F3-         B0====F4-B1==== ...
 ///   1     F0-F1-F2-   B0====F3-B1====
 ///   memory, of 4
 ///   0  ▂▂▂▄▄▄▆▆▆███████████████
-std::string draw_timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation, const TimelineStyle& style);
+std::string draw_timeline(const ScheduleCase& one, const mesh::ScheduleSimulation& simulation,
+                          const TimelineStyle& style);
 
 }  // namespace weft::apps

@@ -19,17 +19,18 @@ constexpr double kLargestBrightness = 0.15;
 BrainDataset open_dataset(const BrainBatchesRecipe& recipe) {
   BrainDataset dataset = BrainDataset::load(recipe.data, recipe.height, recipe.width);
   if (dataset.digest != recipe.digest)
-    throw_error(
-        ErrorCode::kIncompatible,
-        "the brain slices on this host are not those that the driver trains on ({}... and {}...): install the same version of "
-        "mricron-data on all hosts",
-        dataset.digest.substr(0, 12), recipe.digest.substr(0, 12));
+    throw_error(ErrorCode::kIncompatible,
+                "the brain slices on this host are not those that the driver trains on ({}... and "
+                "{}...): install the same version of "
+                "mricron-data on all hosts",
+                dataset.digest.substr(0, 12), recipe.digest.substr(0, 12));
   return dataset;
 }
 
 }  // namespace
 
-Augmentation Augmentation::draw(std::uint64_t seed, std::uint64_t step, std::int64_t row, bool may_mirror) {
+Augmentation Augmentation::draw(std::uint64_t seed, std::uint64_t step, std::int64_t row,
+                                bool may_mirror) {
   const std::uint64_t key = seed ^ fnv1a("augmentation", 12);
   const auto a = philox(key, step, static_cast<std::uint64_t>(2 * row)),
              b = philox(key, step, static_cast<std::uint64_t>(2 * row + 1));
@@ -45,22 +46,27 @@ Augmentation Augmentation::draw(std::uint64_t seed, std::uint64_t step, std::int
           .offset = static_cast<float>(between(b[2], kLargestBrightness))};
 }
 
-void augment(const BrainSlice& from, const Augmentation& change, int height, int width, BrainSlice& to) {
+void augment(const BrainSlice& from, const Augmentation& change, int height, int width,
+             BrainSlice& to) {
   to.number = from.number;
   to.pixels.resize(from.pixels.size());
   to.regions.resize(from.regions.size());
   const double middle_row = 0.5 * (height - 1), middle_column = 0.5 * (width - 1);
-  const double cosine = std::cos(change.angle) * change.scale, sine = std::sin(change.angle) * change.scale;
+  const double cosine = std::cos(change.angle) * change.scale,
+               sine = std::sin(change.angle) * change.scale;
   std::size_t at = 0;
   for (int i = 0; i < height; ++i) {
     for (int j = 0; j < width; ++j, ++at) {
       const double y = i - middle_row, x = (change.mirrored ? -1 : 1) * (j - middle_column);
-      const double row = std::clamp(middle_row + cosine * y + sine * x + change.down, 0.0, static_cast<double>(height - 1));
-      const double column = std::clamp(middle_column + cosine * x - sine * y + change.right, 0.0, static_cast<double>(width - 1));
+      const double row = std::clamp(middle_row + cosine * y + sine * x + change.down, 0.0,
+                                    static_cast<double>(height - 1));
+      const double column = std::clamp(middle_column + cosine * x - sine * y + change.right, 0.0,
+                                       static_cast<double>(width - 1));
       const int top = static_cast<int>(row), left = static_cast<int>(column);
       const int bottom = std::min(top + 1, height - 1), right = std::min(left + 1, width - 1);
       const auto place = [&](int r, int c) {
-        return static_cast<std::size_t>(r) * static_cast<std::size_t>(width) + static_cast<std::size_t>(c);
+        return static_cast<std::size_t>(r) * static_cast<std::size_t>(width) +
+               static_cast<std::size_t>(c);
       };
       const auto pixel = [&](int r, int c) { return from.pixels[place(r, c)]; };
       const auto v = static_cast<float>(row - top), h = static_cast<float>(column - left);
@@ -72,30 +78,39 @@ void augment(const BrainSlice& from, const Augmentation& change, int height, int
   }
 }
 
-BrainBatches::BrainBatches(const BrainBatchesRecipe& recipe) : BrainBatches(recipe, open_dataset(recipe)) {}
+BrainBatches::BrainBatches(const BrainBatchesRecipe& recipe)
+    : BrainBatches(recipe, open_dataset(recipe)) {}
 BrainBatches::BrainBatches(const BrainBatchesRecipe& recipe, BrainDataset dataset)
     : recipe_(recipe), dataset_(std::move(dataset)) {}
 
-void BrainBatches::make_row(mesh::Split split, std::uint64_t step, std::int64_t row, std::int64_t rows) {
+void BrainBatches::make_row(mesh::Split split, std::uint64_t step, std::int64_t row,
+                            std::int64_t rows) {
   if (split == mesh::Split::kValidation) {
-    const auto index = (step * static_cast<std::uint64_t>(rows) + static_cast<std::uint64_t>(row)) % dataset_.held_out.size();
+    const auto index = (step * static_cast<std::uint64_t>(rows) + static_cast<std::uint64_t>(row)) %
+                       dataset_.held_out.size();
     picture_ = dataset_.held_out[index];
     return;
   }
   const std::uint64_t key = recipe_.seed ^ fnv1a("slices", 6);
   const std::uint32_t word = philox(key, step, static_cast<std::uint64_t>(row))[0];
-  const BrainSlice& slice = dataset_.train[static_cast<std::uint64_t>(word) * dataset_.train.size() >> 32];
-  const bool may_mirror = recipe_.data.plane != Plane::kSagittal;  // front and back of a head are not alike
-  const Augmentation change = recipe_.data.augment ? Augmentation::draw(recipe_.seed, step, row, may_mirror) : Augmentation{};
+  const BrainSlice& slice =
+      dataset_.train[static_cast<std::uint64_t>(word) * dataset_.train.size() >> 32];
+  // front and back of a head are not alike
+  const bool may_mirror = recipe_.data.plane != Plane::kSagittal;
+  const Augmentation change = recipe_.data.augment
+                                  ? Augmentation::draw(recipe_.seed, step, row, may_mirror)
+                                  : Augmentation{};
   augment(slice, change, dataset_.height, dataset_.width, picture_);
 }
 
-void BrainBatches::read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches,
-                        const Region& region, std::span<std::byte> out) {
+void BrainBatches::read(std::string_view input, mesh::Split split, std::uint64_t step,
+                        int microbatch, int microbatches, const Region& region,
+                        std::span<std::byte> out) {
   const bool pixels = input == "pixels", targets = input == "targets";
   WEFT_CHECK(pixels || targets || input == "weights", "input {}", input);
-  WEFT_CHECK(region.rank() == (pixels ? 4 : 3) && out.size() == static_cast<std::size_t>(region.num_elements()) * 4, "{} bytes",
-             out.size());
+  WEFT_CHECK(region.rank() == (pixels ? 4 : 3) &&
+                 out.size() == static_cast<std::size_t>(region.num_elements()) * 4,
+             "{} bytes", out.size());
   std::byte* to = out.data();
   const auto put = [&](auto value) {
     static_assert(sizeof value == 4);
@@ -103,7 +118,8 @@ void BrainBatches::read(std::string_view input, mesh::Split split, std::uint64_t
     to += sizeof value;
   };
   for (std::int64_t r = region[0].begin; r < region[0].end; ++r) {
-    make_row(split, step, microbatch * recipe_.rows_per_microbatch + r, microbatches * recipe_.rows_per_microbatch);
+    make_row(split, step, microbatch * recipe_.rows_per_microbatch + r,
+             microbatches * recipe_.rows_per_microbatch);
     for (std::int64_t i = region[1].begin; i < region[1].end; ++i) {
       for (std::int64_t j = region[2].begin; j < region[2].end; ++j) {
         const auto at = static_cast<std::size_t>(i * dataset_.width + j);

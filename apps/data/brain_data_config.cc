@@ -7,8 +7,10 @@ namespace weft::apps {
 BrainDataConfig parse_brain_data(const ConfigNode& node) {
   BrainDataConfig config;
   const bool has_templates = node.read("templates", config.templates);
-  node.read_enum("plane", config.plane,
-                 EnumNames<Plane>{{"axial", Plane::kAxial}, {"coronal", Plane::kCoronal}, {"sagittal", Plane::kSagittal}});
+  node.read_enum(
+      "plane", config.plane,
+      EnumNames<Plane>{
+          {"axial", Plane::kAxial}, {"coronal", Plane::kCoronal}, {"sagittal", Plane::kSagittal}});
   node.read("reduce", config.reduce, {.min = 1, .max = 8});
   node.read("slabs", config.slabs, {.min = 1, .max = 50});
   node.read("slab", config.slab, {.min = 1, .max = 100});

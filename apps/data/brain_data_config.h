@@ -13,8 +13,9 @@ enum class Plane : std::uint8_t { kAxial, kCoronal, kSagittal };
 
 /// The `data:` section of an app that learns to name the regions of a brain. A value.
 ///
-/// The slices of the plane that show brain are numbered; `slabs` runs of `slab` neighbouring ones, spread evenly, are held out,
-/// and `gap` slices on both sides of each run are left out altogether: neighbouring slices are nearly the same picture.
+/// The slices of the plane that show brain are numbered; `slabs` runs of `slab` neighbouring ones,
+/// spread evenly, are held out, and `gap` slices on both sides of each run are left out altogether:
+/// neighbouring slices are nearly the same picture.
 struct BrainDataConfig {
   std::string templates = "/usr/share/mricron/templates";  ///< Of the Debian package mricron-data.
   Plane plane = Plane::kAxial;
@@ -22,12 +23,15 @@ struct BrainDataConfig {
   int slabs = 3;
   int slab = 8;
   int gap = 4;
-  double class_balance = 0.5;  ///< A pixel counts (frequency of its class)^-class_balance: 0 all alike, 1 every class alike.
-  bool augment = true;         ///< Training slices are mirrored, moved, turned and their brightness changed, by chance.
+  /// A pixel counts (frequency of its class)^-class_balance: 0 all alike, 1 every class alike.
+  double class_balance = 0.5;
+  /// Training slices are mirrored, moved, turned and their brightness changed, by chance.
+  bool augment = true;
 
   static constexpr auto fields =
-      weft::fields(&BrainDataConfig::templates, &BrainDataConfig::plane, &BrainDataConfig::reduce, &BrainDataConfig::slabs,
-                   &BrainDataConfig::slab, &BrainDataConfig::gap, &BrainDataConfig::class_balance, &BrainDataConfig::augment);
+      weft::fields(&BrainDataConfig::templates, &BrainDataConfig::plane, &BrainDataConfig::reduce,
+                   &BrainDataConfig::slabs, &BrainDataConfig::slab, &BrainDataConfig::gap,
+                   &BrainDataConfig::class_balance, &BrainDataConfig::augment);
   friend bool operator==(const BrainDataConfig&, const BrainDataConfig&) = default;
 };
 

@@ -21,7 +21,9 @@ class Cut {
  public:
   Cut(const Volume& volume, Plane plane) : size_(volume.size), plane_(plane) {}
 
-  std::int64_t slices() const { return plane_ == Plane::kAxial ? size_[2] : plane_ == Plane::kCoronal ? size_[1] : size_[0]; }
+  std::int64_t slices() const {
+    return plane_ == Plane::kAxial ? size_[2] : plane_ == Plane::kCoronal ? size_[1] : size_[0];
+  }
   std::int64_t rows() const { return plane_ == Plane::kAxial ? size_[1] : size_[2]; }
   std::int64_t columns() const { return plane_ == Plane::kSagittal ? size_[1] : size_[0]; }
   float at(const Volume& volume, std::int64_t slice, std::int64_t row, std::int64_t column) const {
@@ -48,17 +50,21 @@ struct Volumes {
   const Volume &head, &brain, &labels;
   const std::vector<std::uint8_t>& regions;
 
-  std::uint8_t region(const Cut& cut, std::int64_t slice, std::int64_t row, std::int64_t column) const {
+  std::uint8_t region(const Cut& cut, std::int64_t slice, std::int64_t row,
+                      std::int64_t column) const {
     const auto label = static_cast<std::size_t>(std::max(0.0f, cut.at(labels, slice, row, column)));
     if (label >= regions.size())
-      throw_error(ErrorCode::kDataLoss, "the label volume has a label {}, but its table ends at {}", label, regions.size() - 1);
+      throw_error(ErrorCode::kDataLoss, "the label volume has a label {}, but its table ends at {}",
+                  label, regions.size() - 1);
     if (label > 0) return regions[label];
     return cut.at(brain, slice, row, column) > 0 ? 1 : 0;
   }
 };
 
-/// One slice, reduced, in the middle of a picture of height x width. Outside of the volume: brightness 0, region 0.
-BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number, int reduce, int height, int width) {
+/// One slice, reduced, in the middle of a picture of height x width. Outside of the volume:
+/// brightness 0, region 0.
+BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number, int reduce,
+                     int height, int width) {
   BrainSlice slice;
   slice.number = static_cast<int>(number);
   const std::int64_t first_row = (cut.rows() - std::int64_t{height} * reduce) / 2;
@@ -69,7 +75,8 @@ BrainSlice cut_slice(const Volumes& volumes, const Cut& cut, std::int64_t number
       std::array<int, kBrainRegions.size()> counts{};
       for (int p = 0; p < reduce; ++p) {
         for (int q = 0; q < reduce; ++q) {
-          const std::int64_t row = first_row + std::int64_t{i} * reduce + p, column = first_column + std::int64_t{j} * reduce + q;
+          const std::int64_t row = first_row + std::int64_t{i} * reduce + p,
+                             column = first_column + std::int64_t{j} * reduce + q;
           const bool inside = row >= 0 && row < cut.rows() && column >= 0 && column < cut.columns();
           if (inside) sum += cut.at(volumes.head, number, row, column);
           ++counts[inside ? volumes.region(cut, number, row, column) : 0];
@@ -88,7 +95,8 @@ std::vector<std::int64_t> usable_slices(const Volumes& volumes, const Cut& cut) 
   for (std::int64_t s = 0; s < cut.slices(); ++s) {
     std::int64_t count = 0;
     for (std::int64_t row = 0; row < cut.rows(); ++row) {
-      for (std::int64_t column = 0; column < cut.columns(); ++column) count += cut.at(volumes.brain, s, row, column) > 0 ? 1 : 0;
+      for (std::int64_t column = 0; column < cut.columns(); ++column)
+        count += cut.at(volumes.brain, s, row, column) > 0 ? 1 : 0;
     }
     if (count > kLeastBrainVoxels) usable.push_back(s);
   }
@@ -101,12 +109,15 @@ enum class Part : std::uint8_t { kTrain, kHeldOut, kGap };
 std::vector<Part> split_slices(const BrainDataConfig& config, std::size_t count) {
   std::vector<Part> parts(count, Part::kTrain);
   const auto mark = [&](std::int64_t begin, std::int64_t end, Part part) {
-    for (std::int64_t i = std::max<std::int64_t>(0, begin); i < std::min(end, static_cast<std::int64_t>(count)); ++i) {
-      if (parts[static_cast<std::size_t>(i)] != Part::kHeldOut) parts[static_cast<std::size_t>(i)] = part;
+    for (std::int64_t i = std::max<std::int64_t>(0, begin);
+         i < std::min(end, static_cast<std::int64_t>(count)); ++i) {
+      if (parts[static_cast<std::size_t>(i)] != Part::kHeldOut)
+        parts[static_cast<std::size_t>(i)] = part;
     }
   };
   for (int k = 0; k < config.slabs; ++k) {
-    const auto middle = static_cast<std::int64_t>((k + 0.5) * static_cast<double>(count) / config.slabs);
+    const auto middle =
+        static_cast<std::int64_t>((k + 0.5) * static_cast<double>(count) / config.slabs);
     const std::int64_t begin = middle - config.slab / 2, end = begin + config.slab;
     mark(begin, end, Part::kHeldOut);
     mark(begin - config.gap, begin, Part::kGap);
@@ -124,7 +135,8 @@ void normalise(BrainDataset& data) {
     }
     count += static_cast<double>(slice.pixels.size());
   }
-  const double mean = sum / count, deviation = std::sqrt(std::max(1e-12, squares / count - mean * mean));
+  const double mean = sum / count,
+               deviation = std::sqrt(std::max(1e-12, squares / count - mean * mean));
   for (std::vector<BrainSlice>* slices : {&data.train, &data.held_out}) {
     for (BrainSlice& slice : *slices) {
       for (float& pixel : slice.pixels) pixel = static_cast<float>((pixel - mean) / deviation);
@@ -132,7 +144,8 @@ void normalise(BrainDataset& data) {
   }
 }
 
-/// frequency^-balance, scaled so that a training pixel counts 1 on average; 0 for regions that never occur.
+/// frequency^-balance, scaled so that a training pixel counts 1 on average; 0 for regions that
+/// never occur.
 std::vector<float> weights_of(const std::vector<double>& frequencies, double balance) {
   std::vector<double> weights;
   double mean = 0;
@@ -166,20 +179,25 @@ BrainDataset BrainDataset::load(const BrainDataConfig& config, int height, int w
   for (const char* name : {"ch2.nii.gz", "ch2bet.nii.gz", "aal.nii.gz", "aal.nii.txt"}) {
     if (!fs::exists(folder / name))
       throw_error(ErrorCode::kFailedPrecondition,
-                  "there is no {}: install the brain with `apt-get install mricron-data`, or say where it is with `data: "
+                  "there is no {}: install the brain with `apt-get install mricron-data`, or say "
+                  "where it is with `data: "
                   "{{templates: FOLDER}}`",
                   (folder / name).string());
   }
-  return from_volumes(config, read_nifti(folder / "ch2.nii.gz"), read_nifti(folder / "ch2bet.nii.gz"),
-                      read_nifti(folder / "aal.nii.gz"), read_region_table(folder / "aal.nii.txt"), height, width);
+  return from_volumes(config, read_nifti(folder / "ch2.nii.gz"),
+                      read_nifti(folder / "ch2bet.nii.gz"), read_nifti(folder / "aal.nii.gz"),
+                      read_region_table(folder / "aal.nii.txt"), height, width);
 }
 
-BrainDataset BrainDataset::from_volumes(const BrainDataConfig& config, const Volume& head, const Volume& brain,
-                                        const Volume& labels, const std::vector<std::uint8_t>& regions, int height, int width) {
+BrainDataset BrainDataset::from_volumes(const BrainDataConfig& config, const Volume& head,
+                                        const Volume& brain, const Volume& labels,
+                                        const std::vector<std::uint8_t>& regions, int height,
+                                        int width) {
   if (head.size != brain.size || head.size != labels.size)
-    throw_error(ErrorCode::kInvalidArgument, "head, brain and labels are not on one grid: {}x{}x{}, {}x{}x{}, {}x{}x{} voxels",
-                head.size[0], head.size[1], head.size[2], brain.size[0], brain.size[1], brain.size[2], labels.size[0],
-                labels.size[1], labels.size[2]);
+    throw_error(ErrorCode::kInvalidArgument,
+                "head, brain and labels are not on one grid: {}x{}x{}, {}x{}x{}, {}x{}x{} voxels",
+                head.size[0], head.size[1], head.size[2], brain.size[0], brain.size[1],
+                brain.size[2], labels.size[0], labels.size[1], labels.size[2]);
   const Volumes volumes{head, brain, labels, regions};
   const Cut cut(head, config.plane);
   BrainDataset data;
@@ -194,9 +212,11 @@ BrainDataset BrainDataset::from_volumes(const BrainDataConfig& config, const Vol
   }
   if (data.train.empty() || data.held_out.empty())
     throw_error(ErrorCode::kInvalidArgument,
-                "of {} slices with brain, {} slabs of {} with gaps of {} leave {} to train on and {} held out: make slabs or "
+                "of {} slices with brain, {} slabs of {} with gaps of {} leave {} to train on and "
+                "{} held out: make slabs or "
                 "gaps smaller",
-                usable.size(), config.slabs, config.slab, config.gap, data.train.size(), data.held_out.size());
+                usable.size(), config.slabs, config.slab, config.gap, data.train.size(),
+                data.held_out.size());
   normalise(data);
   data.class_weights = weights_of(frequencies(data.train), config.class_balance);
   data.digest = digest_of(data);
@@ -225,7 +245,8 @@ std::vector<std::uint8_t> BrainDataset::usual_regions() const {
 }
 
 const BrainSlice& BrainDataset::nearest_training_slice(const BrainSlice& slice) const {
-  return *std::ranges::min_element(train, {}, [&](const BrainSlice& other) { return std::abs(other.number - slice.number); });
+  return *std::ranges::min_element(
+      train, {}, [&](const BrainSlice& other) { return std::abs(other.number - slice.number); });
 }
 
 double BrainDataset::frequency_loss() const {
@@ -234,7 +255,8 @@ double BrainDataset::frequency_loss() const {
   for (std::size_t c = 0; c < known.size(); ++c) sum += known[c] * class_weights[c];
   double loss = 0;
   for (std::size_t c = 0; c < known.size(); ++c) {
-    // The best constant answer to the weighted loss; a region that was never met in training weighs nothing.
+    // The best constant answer to the weighted loss; a region that was never met in training weighs
+    // nothing.
     const double answer = known[c] * class_weights[c] / sum;
     if (answer > 0) loss -= met[c] * class_weights[c] * std::log(answer);
   }

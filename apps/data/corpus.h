@@ -17,7 +17,8 @@ std::string kjv_text();
 /// Turns what `bible -f` prints ("Ge1:1 In the beginning ...", a verse per line) into that text.
 std::string clean_verses(std::string_view printed);
 
-/// A user's own text file, as it is, but with "\n" line ends. Throws Error(kNotFound) if it cannot be read.
+/// A user's own text file, as it is, but with "\n" line ends. Throws Error(kNotFound) if it cannot
+/// be read.
 std::string text_file(const std::filesystem::path& path);
 
 /// A text cut in a part to train on and a part held out.
@@ -28,8 +29,9 @@ struct TextSplit {
 
 /// Holds out `fraction` of the text as `blocks` contiguous pieces, spread evenly, cut at line ends.
 ///
-/// Whole passages are held out, never single lines, so that validation measures what the model can continue
-/// and not what it has seen around; several of them, so that it is not one book's style that is measured.
+/// Whole passages are held out, never single lines, so that validation measures what the model can
+/// continue and not what it has seen around; several of them, so that it is not one book's style
+/// that is measured.
 TextSplit split_text(std::string_view text, double fraction, int blocks);
 
 }  // namespace weft::apps

@@ -37,7 +37,8 @@ class Fields {
 };
 
 template <typename T>
-void read_voxels(const Fields& fields, std::size_t offset, float slope, float intercept, std::vector<float>& voxels) {
+void read_voxels(const Fields& fields, std::size_t offset, float slope, float intercept,
+                 std::vector<float>& voxels) {
   for (std::size_t i = 0; i < voxels.size(); ++i) {
     const auto value = static_cast<float>(fields.get<T>(offset + i * sizeof(T)));
     voxels[i] = slope == 0 ? value : slope * value + intercept;
@@ -50,30 +51,39 @@ struct VoxelType {
   std::size_t bytes;
   void (*read)(const Fields&, std::size_t, float, float, std::vector<float>&);
 };
-constexpr VoxelType kVoxelTypes[] = {{2, 1, read_voxels<std::uint8_t>},    {4, 2, read_voxels<std::int16_t>},
-                                     {8, 4, read_voxels<std::int32_t>},    {16, 4, read_voxels<float>},
-                                     {64, 8, read_voxels<double>},         {256, 1, read_voxels<std::int8_t>},
-                                     {512, 2, read_voxels<std::uint16_t>}, {768, 4, read_voxels<std::uint32_t>}};
+constexpr VoxelType kVoxelTypes[] = {
+    {2, 1, read_voxels<std::uint8_t>},    {4, 2, read_voxels<std::int16_t>},
+    {8, 4, read_voxels<std::int32_t>},    {16, 4, read_voxels<float>},
+    {64, 8, read_voxels<double>},         {256, 1, read_voxels<std::int8_t>},
+    {512, 2, read_voxels<std::uint16_t>}, {768, 4, read_voxels<std::uint32_t>}};
 
 }  // namespace
 
 Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() < kHeaderBytes)
-    throw_error(ErrorCode::kDataLoss, "{} is not a NIfTI-1 file: it has {} bytes, its header alone {}", name, bytes.size(),
-                kHeaderBytes);
-  const bool swapped = Fields(bytes, false).get<std::int32_t>(0) != static_cast<std::int32_t>(kHeaderBytes);
+    throw_error(ErrorCode::kDataLoss,
+                "{} is not a NIfTI-1 file: it has {} bytes, its header alone {}", name,
+                bytes.size(), kHeaderBytes);
+  const bool swapped =
+      Fields(bytes, false).get<std::int32_t>(0) != static_cast<std::int32_t>(kHeaderBytes);
   const Fields fields(bytes, swapped);
-  if (fields.get<std::int32_t>(0) != static_cast<std::int32_t>(kHeaderBytes) || std::memcmp(bytes.data() + 344, "n+1", 4) != 0) {
-    throw_error(ErrorCode::kDataLoss, "{} is not a NIfTI-1 file with header and voxels in one: it does not say so", name);
+  if (fields.get<std::int32_t>(0) != static_cast<std::int32_t>(kHeaderBytes) ||
+      std::memcmp(bytes.data() + 344, "n+1", 4) != 0) {
+    throw_error(ErrorCode::kDataLoss,
+                "{} is not a NIfTI-1 file with header and voxels in one: it does not say so", name);
   }
   const auto dimensions = fields.get<std::int16_t>(40);
   Volume volume;
   std::int64_t count = 1;
   for (std::size_t d = 0; d < 7; ++d) {
-    const std::int64_t extent = static_cast<std::int64_t>(d) < dimensions ? fields.get<std::int16_t>(42 + 2 * d) : 1;
-    if (d >= 3 && extent != 1) throw_error(ErrorCode::kInvalidArgument, "{} has more than three dimensions", name);
+    const std::int64_t extent =
+        static_cast<std::int64_t>(d) < dimensions ? fields.get<std::int16_t>(42 + 2 * d) : 1;
+    if (d >= 3 && extent != 1)
+      throw_error(ErrorCode::kInvalidArgument, "{} has more than three dimensions", name);
     if (extent < 1)
-      throw_error(ErrorCode::kDataLoss, "{} is damaged: it says that it has {} voxels along dimension {}", name, extent, d);
+      throw_error(ErrorCode::kDataLoss,
+                  "{} is damaged: it says that it has {} voxels along dimension {}", name, extent,
+                  d);
     if (d < 3) {
       volume.size[d] = extent;
       volume.spacing[d] = std::abs(fields.get<float>(76 + 4 * (d + 1)));
@@ -81,41 +91,51 @@ Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
     }
   }
   if (count > kMostVoxels)
-    throw_error(ErrorCode::kInvalidArgument, "{} has {} voxels, more than the {} that are read", name, count, kMostVoxels);
+    throw_error(ErrorCode::kInvalidArgument, "{} has {} voxels, more than the {} that are read",
+                name, count, kMostVoxels);
   const auto code = fields.get<std::int16_t>(70);
   const auto type = std::ranges::find(kVoxelTypes, code, &VoxelType::code);
   if (type == std::end(kVoxelTypes))
     throw_error(ErrorCode::kInvalidArgument,
-                "{} has voxels of NIfTI's data type {}; whole and floating-point numbers of up to 64 bits are read", name, code);
+                "{} has voxels of NIfTI's data type {}; whole and floating-point numbers of up to "
+                "64 bits are read",
+                name, code);
   const float offset = fields.get<float>(108);
   const std::size_t needed = static_cast<std::size_t>(count) * type->bytes;
   if (!(offset >= static_cast<float>(kHeaderBytes)) || offset > static_cast<float>(bytes.size()) ||
       bytes.size() - static_cast<std::size_t>(offset) < needed) {
-    throw_error(ErrorCode::kDataLoss, "{} is cut off: it has {} bytes, but {} x {} x {} voxels of {} bytes from byte {} on", name,
-                bytes.size(), volume.size[0], volume.size[1], volume.size[2], type->bytes, offset);
+    throw_error(
+        ErrorCode::kDataLoss,
+        "{} is cut off: it has {} bytes, but {} x {} x {} voxels of {} bytes from byte {} on", name,
+        bytes.size(), volume.size[0], volume.size[1], volume.size[2], type->bytes, offset);
   }
   volume.voxels.resize(static_cast<std::size_t>(count));
-  type->read(fields, static_cast<std::size_t>(offset), fields.get<float>(112), fields.get<float>(116), volume.voxels);
+  type->read(fields, static_cast<std::size_t>(offset), fields.get<float>(112),
+             fields.get<float>(116), volume.voxels);
   return volume;
 }
 
 Volume read_nifti(const std::filesystem::path& path) {
   const auto close = [](gzFile file) { gzclose(file); };
   const std::unique_ptr<gzFile_s, decltype(close)> file(gzopen(path.c_str(), "rb"), close);
-  if (!file || std::filesystem::is_directory(path)) throw_error(ErrorCode::kNotFound, "cannot read {}", path.string());
+  if (!file || std::filesystem::is_directory(path))
+    throw_error(ErrorCode::kNotFound, "cannot read {}", path.string());
   std::vector<std::byte> bytes;
   std::vector<std::byte> piece(std::size_t{1} << 20);
   while (true) {
     const int count = gzread(file.get(), piece.data(), static_cast<unsigned>(piece.size()));
-    if (count < 0) throw_error(ErrorCode::kDataLoss, "{} is damaged: gzip cannot unpack it", path.string());
+    if (count < 0)
+      throw_error(ErrorCode::kDataLoss, "{} is damaged: gzip cannot unpack it", path.string());
     if (count == 0) break;
     bytes.insert(bytes.end(), piece.begin(), piece.begin() + count);
-    if (bytes.size() > kLargestFile) throw_error(ErrorCode::kInvalidArgument, "{} unpacks to more than 1 GiB", path.string());
+    if (bytes.size() > kLargestFile)
+      throw_error(ErrorCode::kInvalidArgument, "{} unpacks to more than 1 GiB", path.string());
   }
   int status = Z_OK;
   gzerror(file.get(), &status);
   if (status != Z_OK && status != Z_STREAM_END)
-    throw_error(ErrorCode::kDataLoss, "{} is damaged or cut off: gzip cannot unpack it to its end", path.string());
+    throw_error(ErrorCode::kDataLoss, "{} is damaged or cut off: gzip cannot unpack it to its end",
+                path.string());
   return parse_nifti(bytes, path.string());
 }
 

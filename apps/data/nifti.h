@@ -21,9 +21,10 @@ struct Volume {
   }
 };
 
-/// Reads the bytes of an uncompressed NIfTI-1 file (one file, magic "n+1"; either byte order): a header of 348 bytes, then from
-/// vox_offset on the voxels, which are scaled by scl_slope and scl_inter if the slope is not 0. `name` is for errors. Throws
-/// Error(kDataLoss) if the bytes are not such a file or end too soon, and Error(kInvalidArgument) for what it may hold but is not
+/// Reads the bytes of an uncompressed NIfTI-1 file (one file, magic "n+1"; either byte order): a
+/// header of 348 bytes, then from vox_offset on the voxels, which are scaled by scl_slope and
+/// scl_inter if the slope is not 0. `name` is for errors. Throws Error(kDataLoss) if the bytes are
+/// not such a file or end too soon, and Error(kInvalidArgument) for what it may hold but is not
 /// read here: more than three dimensions, complex numbers, colours.
 Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name);
 

@@ -20,15 +20,17 @@ void append_chunk(std::string& to, const std::string& kind, const std::string& c
   append_big_endian(to, static_cast<std::uint32_t>(content.size()));
   const std::string body = kind + content;
   to += body;
-  append_big_endian(
-      to, static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()))));
+  append_big_endian(to,
+                    static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(body.data()),
+                                                     static_cast<uInt>(body.size()))));
 }
 
 std::string deflated(const std::string& bytes) {
   uLongf size = compressBound(bytes.size());
   std::string result(size, '\0');
-  const int status = compress2(reinterpret_cast<Bytef*>(result.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
-                               bytes.size(), Z_BEST_COMPRESSION);
+  const int status =
+      compress2(reinterpret_cast<Bytef*>(result.data()), &size,
+                reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), Z_BEST_COMPRESSION);
   WEFT_CHECK(status == Z_OK, "zlib status {}", status);
   result.resize(size);
   return result;
@@ -37,7 +39,9 @@ std::string deflated(const std::string& bytes) {
 }  // namespace
 
 Picture::Picture(int width, int height, Colour background) : width_(width), height_(height) {
-  if (width < 1 || height < 1) throw_error(ErrorCode::kInvalidArgument, "a picture cannot have the size {} x {}", width, height);
+  if (width < 1 || height < 1)
+    throw_error(ErrorCode::kInvalidArgument, "a picture cannot have the size {} x {}", width,
+                height);
   pixels_.assign(static_cast<std::size_t>(width) * static_cast<std::size_t>(height), background);
 }
 
@@ -60,13 +64,15 @@ std::string to_png(const Picture& picture) {
   std::string header;
   append_big_endian(header, static_cast<std::uint32_t>(picture.width()));
   append_big_endian(header, static_cast<std::uint32_t>(picture.height()));
-  header += std::string("\x08\x02\x00\x00\x00", 5);  // 8 bits, red-green-blue, deflate, usual filters, not interlaced
+  // 8 bits, red-green-blue, deflate, usual filters, not interlaced
+  header += std::string("\x08\x02\x00\x00\x00", 5);
   std::string rows;
   for (int y = 0; y < picture.height(); ++y) {
     rows += '\0';  // this row is not filtered
     for (int x = 0; x < picture.width(); ++x) {
       const Colour colour = picture.at(x, y);
-      for (const std::uint8_t part : {colour.red, colour.green, colour.blue}) rows += static_cast<char>(part);
+      for (const std::uint8_t part : {colour.red, colour.green, colour.blue})
+        rows += static_cast<char>(part);
     }
   }
   std::string png("\x89PNG\r\n\x1a\n", 8);

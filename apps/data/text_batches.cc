@@ -9,15 +9,19 @@ namespace weft::apps {
 namespace {
 
 TextDataset open_dataset(const TextBatchesRecipe& recipe) {
-  TextDataset dataset = std::filesystem::exists(std::filesystem::path(recipe.folder) / "dataset.json")
-                            ? TextDataset::open(recipe.folder)
-                            : TextDataset::prepare(recipe.data);
-  if (dataset.train.sha256() != recipe.train_sha256 || dataset.validation.sha256() != recipe.validation_sha256)
+  TextDataset dataset =
+      std::filesystem::exists(std::filesystem::path(recipe.folder) / "dataset.json")
+          ? TextDataset::open(recipe.folder)
+          : TextDataset::prepare(recipe.data);
+  if (dataset.train.sha256() != recipe.train_sha256 ||
+      dataset.validation.sha256() != recipe.validation_sha256)
     throw_error(ErrorCode::kIncompatible,
-                "the text '{}' on this host is not the one that the driver trains on (its tokens have SHA-256 {}..., the "
+                "the text '{}' on this host is not the one that the driver trains on (its tokens "
+                "have SHA-256 {}..., the "
                 "driver's {}...): "
                 "put the same file, or the same package version, on all hosts",
-                recipe.data.text, dataset.train.sha256().substr(0, 12), recipe.train_sha256.substr(0, 12));
+                recipe.data.text, dataset.train.sha256().substr(0, 12),
+                recipe.train_sha256.substr(0, 12));
   return dataset;
 }
 
@@ -30,21 +34,25 @@ TextBatches::TextBatches(const TextBatchesRecipe& recipe)
       validation_(dataset_.validation, recipe.sequence, recipe.seed),
       row_(static_cast<std::size_t>(recipe.sequence)) {}
 
-void TextBatches::read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches,
-                       const Region& region, std::span<std::byte> out) {
+void TextBatches::read(std::string_view input, mesh::Split split, std::uint64_t step,
+                       int microbatch, int microbatches, const Region& region,
+                       std::span<std::byte> out) {
   WEFT_CHECK(input == "tokens" || input == "targets", "input {}", input);
-  WEFT_CHECK(region.rank() == 2 && out.size() == static_cast<std::size_t>(region.num_elements()) * sizeof(std::int32_t),
+  WEFT_CHECK(region.rank() == 2 && out.size() == static_cast<std::size_t>(region.num_elements()) *
+                                                     sizeof(std::int32_t),
              "{} bytes", out.size());
   const std::size_t shift = input == "targets" ? 1 : 0;
   const TokenFile& file = split == mesh::Split::kTrain ? dataset_.train : dataset_.validation;
   const std::size_t columns = static_cast<std::size_t>(region[1].size());
   std::byte* to = out.data();
-  for (std::int64_t r = region[0].begin; r < region[0].end; ++r, to += columns * sizeof(std::int32_t)) {
+  for (std::int64_t r = region[0].begin; r < region[0].end;
+       ++r, to += columns * sizeof(std::int32_t)) {
     const std::int64_t row = microbatch * recipe_.rows_per_microbatch + r;
     const std::int64_t rows = microbatches * recipe_.rows_per_microbatch;
-    const std::size_t offset = split == mesh::Split::kTrain
-                                   ? train_.training_offset(static_cast<std::int64_t>(step), row)
-                                   : validation_.validation_offset(static_cast<std::int64_t>(step) * rows + row);
+    const std::size_t offset =
+        split == mesh::Split::kTrain
+            ? train_.training_offset(static_cast<std::int64_t>(step), row)
+            : validation_.validation_offset(static_cast<std::int64_t>(step) * rows + row);
     file.read(offset + shift + static_cast<std::size_t>(region[1].begin), {row_.data(), columns});
     std::memcpy(to, row_.data(), columns * sizeof(std::int32_t));
   }

@@ -21,23 +21,23 @@ struct TextBatchesRecipe {
   std::int64_t rows_per_microbatch = 0;
   std::uint64_t seed = 0;
 
-  static constexpr auto fields =
-      weft::fields(&TextBatchesRecipe::data, &TextBatchesRecipe::folder, &TextBatchesRecipe::train_sha256,
-                   &TextBatchesRecipe::validation_sha256, &TextBatchesRecipe::sequence, &TextBatchesRecipe::rows_per_microbatch,
-                   &TextBatchesRecipe::seed);
+  static constexpr auto fields = weft::fields(
+      &TextBatchesRecipe::data, &TextBatchesRecipe::folder, &TextBatchesRecipe::train_sha256,
+      &TextBatchesRecipe::validation_sha256, &TextBatchesRecipe::sequence,
+      &TextBatchesRecipe::rows_per_microbatch, &TextBatchesRecipe::seed);
   friend bool operator==(const TextBatchesRecipe&, const TextBatchesRecipe&) = default;
 };
 
-/// The inputs "tokens" and "targets" of a language model, i32[rows, sequence], read straight from the mapped token files.
-/// Owner's thread only.
+/// The inputs "tokens" and "targets" of a language model, i32[rows, sequence], read straight from
+/// the mapped token files. Owner's thread only.
 class TextBatches final : public mesh::BatchSource {
  public:
   /// Opens the driver's folder or, on another host, makes the data set from the same text.
   /// Throws Error(kIncompatible) if the text here is another one.
   explicit TextBatches(const TextBatchesRecipe& recipe);
 
-  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches, const Region& region,
-            std::span<std::byte> out) override;
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,
+            int microbatches, const Region& region, std::span<std::byte> out) override;
 
  private:
   const TextBatchesRecipe recipe_;

@@ -7,15 +7,17 @@ TextDataConfig parse_text_data(const ConfigNode& node) {
   TextDataConfig config;
   std::string cache;
   node.read("text", config.text);
-  node.read_enum("tokenizer", config.tokenizer,
-                 EnumNames<TextDataConfig::TokenizerKind>{{"bpe", TextDataConfig::TokenizerKind::kBpe},
-                                                          {"bytes", TextDataConfig::TokenizerKind::kBytes}});
+  node.read_enum(
+      "tokenizer", config.tokenizer,
+      EnumNames<TextDataConfig::TokenizerKind>{{"bpe", TextDataConfig::TokenizerKind::kBpe},
+                                               {"bytes", TextDataConfig::TokenizerKind::kBytes}});
   const bool sized = node.read("vocabulary", config.vocabulary, {.min = 16, .max = 1 << 20});
   node.read("validation_fraction", config.validation_fraction, {.min = 0.001, .max = 0.5});
   node.read("cache", cache);
   node.finish();
   if (config.tokenizer == TextDataConfig::TokenizerKind::kBytes) {
-    if (sized && config.vocabulary != 256) node.at("vocabulary").fail("bytes have 256 values: leave `vocabulary` out");
+    if (sized && config.vocabulary != 256)
+      node.at("vocabulary").fail("bytes have 256 values: leave `vocabulary` out");
     config.vocabulary = 256;
   }
   if (config.text != "kjv") {

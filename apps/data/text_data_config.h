@@ -18,8 +18,9 @@ struct TextDataConfig {
   double validation_fraction = 0.05;
   std::string cache;  ///< Where tokenized texts are kept; empty: default_cache().
 
-  static constexpr auto fields = weft::fields(&TextDataConfig::text, &TextDataConfig::tokenizer, &TextDataConfig::vocabulary,
-                                              &TextDataConfig::validation_fraction, &TextDataConfig::cache);
+  static constexpr auto fields =
+      weft::fields(&TextDataConfig::text, &TextDataConfig::tokenizer, &TextDataConfig::vocabulary,
+                   &TextDataConfig::validation_fraction, &TextDataConfig::cache);
   friend bool operator==(const TextDataConfig&, const TextDataConfig&) = default;
 };
 

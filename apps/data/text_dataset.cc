@@ -20,7 +20,9 @@ namespace {
 constexpr int kFormat = 1;  // changes when the same text and options would give other files
 constexpr int kValidationBlocks = 16;
 
-std::string load_text(const TextDataConfig& config) { return config.text == "kjv" ? kjv_text() : text_file(config.text); }
+std::string load_text(const TextDataConfig& config) {
+  return config.text == "kjv" ? kjv_text() : text_file(config.text);
+}
 
 std::string read_all(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -38,8 +40,9 @@ void write_all(const fs::path& path, const std::string& bytes) {
 std::string folder_name(const TextDataConfig& config, const std::string& text) {
   const bool bytes = config.tokenizer == TextDataConfig::TokenizerKind::kBytes;
   const std::string text_hash = sha256(std::as_bytes(std::span(text)));
-  const std::string what = fmt::format("{}|{}|{}|{}|{}|{}", kFormat, text_hash, bytes ? "bytes" : "bpe",
-                                       bytes ? 256 : config.vocabulary, config.validation_fraction, kValidationBlocks);
+  const std::string what =
+      fmt::format("{}|{}|{}|{}|{}|{}", kFormat, text_hash, bytes ? "bytes" : "bpe",
+                  bytes ? 256 : config.vocabulary, config.validation_fraction, kValidationBlocks);
   const std::string name = config.text == "kjv" ? "kjv" : fs::path(config.text).stem().string();
   return fmt::format("text-{}-{}", name, sha256(std::as_bytes(std::span(what))).substr(0, 16));
 }
@@ -50,11 +53,15 @@ void make(const fs::path& folder, const TextDataConfig& config, const std::strin
                              ? byte_tokenizer()
                              : train_bpe_tokenizer(split.train, config.vocabulary);
   write_all(folder / "tokenizer.model", tokenizer->serialized());
-  TokenFile::write(folder / "train.tokens", tokenizer->encode(split.train), tokenizer->vocabulary_size());
-  TokenFile::write(folder / "validation.tokens", tokenizer->encode(split.validation), tokenizer->vocabulary_size());
+  TokenFile::write(folder / "train.tokens", tokenizer->encode(split.train),
+                   tokenizer->vocabulary_size());
+  TokenFile::write(folder / "validation.tokens", tokenizer->encode(split.validation),
+                   tokenizer->vocabulary_size());
   const TokenFile train(folder / "train.tokens");
   const TokenFile validation(folder / "validation.tokens");
-  if (validation.size() < 2) throw_error(ErrorCode::kInvalidArgument, "a text of {} bytes is too short to train on", text.size());
+  if (validation.size() < 2)
+    throw_error(ErrorCode::kInvalidArgument, "a text of {} bytes is too short to train on",
+                text.size());
   const nlohmann::json description = {{"text", config.text},
                                       {"text_bytes", text.size()},
                                       {"vocabulary", tokenizer->vocabulary_size()},
@@ -68,8 +75,10 @@ void make(const fs::path& folder, const TextDataConfig& config, const std::strin
 }  // namespace
 
 fs::path default_cache() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "weft";
-  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache" / "weft";
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
+    return fs::path(cache) / "weft";
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return fs::path(home) / ".cache" / "weft";
   return fs::temp_directory_path() / "weft-cache";
 }
 
@@ -89,8 +98,10 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
   std::error_code failed;
   fs::create_directories(building, failed);
   if (failed)
-    throw_error(ErrorCode::kUnavailable, "cannot write to the cache {}: {}; name another folder with `data: {{cache: FOLDER}}`",
-                cache.string(), failed.message());
+    throw_error(
+        ErrorCode::kUnavailable,
+        "cannot write to the cache {}: {}; name another folder with `data: {{cache: FOLDER}}`",
+        cache.string(), failed.message());
   try {
     make(building, config, text);
   } catch (...) {
@@ -104,7 +115,8 @@ TextDataset TextDataset::prepare(const TextDataConfig& config) {
 
 TextDataset TextDataset::open(const fs::path& folder) {
   const auto description = nlohmann::json::parse(read_all(folder / "dataset.json"), nullptr, false);
-  if (!description.is_object() || !description.contains("tokenizer_sha256") || !description.contains("unigram_loss"))
+  if (!description.is_object() || !description.contains("tokenizer_sha256") ||
+      !description.contains("unigram_loss"))
     throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "dataset.json").string());
   if (sha256_file(folder / "tokenizer.model") != description["tokenizer_sha256"])
     throw_error(ErrorCode::kDataLoss, "{} is damaged", (folder / "tokenizer.model").string());

@@ -10,13 +10,15 @@
 
 namespace weft::apps {
 
-/// $XDG_CACHE_HOME/weft, or ~/.cache/weft, or weft-cache in the temporary folder when there is no home.
+/// $XDG_CACHE_HOME/weft, or ~/.cache/weft, or weft-cache in the temporary folder when there is no
+/// home.
 std::filesystem::path default_cache();
 
 /// A text, tokenized and cut in training and validation part: an immutable folder of the cache.
 ///
-/// The folder's name is a hash of the text and of everything that shaped it, so a change of either makes
-/// another one, and runs on one machine share it. Devices open it by path and compare the hashes.
+/// The folder's name is a hash of the text and of everything that shaped it, so a change of either
+/// makes another one, and runs on one machine share it. Devices open it by path and compare the
+/// hashes.
 struct TextDataset {
   std::filesystem::path folder;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< Shared: the sampler may outlive the dataset.

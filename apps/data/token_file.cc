@@ -31,7 +31,8 @@ static_assert(sizeof(Header) == 88);
 
 }  // namespace
 
-void TokenFile::write(const std::filesystem::path& path, std::span<const std::int32_t> ids, int vocabulary) {
+void TokenFile::write(const std::filesystem::path& path, std::span<const std::int32_t> ids,
+                      int vocabulary) {
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.id_bytes = vocabulary <= 65536 ? 2 : 4;
@@ -39,7 +40,8 @@ void TokenFile::write(const std::filesystem::path& path, std::span<const std::in
   header.count = ids.size();
   std::vector<std::byte> payload(ids.size() * header.id_bytes);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    WEFT_CHECK(ids[i] >= 0 && ids[i] < vocabulary, "token {} of a vocabulary of {}", ids[i], vocabulary);
+    WEFT_CHECK(ids[i] >= 0 && ids[i] < vocabulary, "token {} of a vocabulary of {}", ids[i],
+               vocabulary);
     std::memcpy(payload.data() + i * header.id_bytes, &ids[i], header.id_bytes);  // little endian
   }
   std::memcpy(header.sha256, weft::sha256(payload).data(), sizeof header.sha256);
@@ -48,30 +50,41 @@ void TokenFile::write(const std::filesystem::path& path, std::span<const std::in
   temporary += ".tmp" + std::to_string(::getpid());
   std::ofstream out(temporary, std::ios::binary);
   out.write(reinterpret_cast<const char*>(&header), sizeof header);
-  out.write(reinterpret_cast<const char*>(payload.data()), static_cast<std::streamsize>(payload.size()));
+  out.write(reinterpret_cast<const char*>(payload.data()),
+            static_cast<std::streamsize>(payload.size()));
   out.close();
-  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  if (!out)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(),
+                std::strerror(errno));
   std::filesystem::rename(temporary, path);
 }
 
 TokenFile::TokenFile(const std::filesystem::path& path) : path_(path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw_error(ErrorCode::kNotFound, "cannot read the token file {}: {}", path.string(), std::strerror(errno));
+  if (fd < 0)
+    throw_error(ErrorCode::kNotFound, "cannot read the token file {}: {}", path.string(),
+                std::strerror(errno));
   struct stat status {};
   const bool known = ::fstat(fd, &status) == 0;
   const std::size_t size = known ? static_cast<std::size_t>(status.st_size) : 0;
-  void* address = size >= sizeof(Header) ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+  void* address =
+      size >= sizeof(Header) ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
   ::close(fd);
-  if (address == MAP_FAILED) throw_error(ErrorCode::kDataLoss, "{} is too short to be a token file", path.string());
+  if (address == MAP_FAILED)
+    throw_error(ErrorCode::kDataLoss, "{} is too short to be a token file", path.string());
   mapped_ = {static_cast<const std::byte*>(address), size};
 
   Header header;
   std::memcpy(&header, mapped_.data(), sizeof header);
-  const bool sound = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 && (header.id_bytes == 2 || header.id_bytes == 4) &&
-                     header.count == (size - sizeof header) / header.id_bytes && (size - sizeof header) % header.id_bytes == 0;
+  const bool sound = std::memcmp(header.magic, kMagic, sizeof kMagic) == 0 &&
+                     (header.id_bytes == 2 || header.id_bytes == 4) &&
+                     header.count == (size - sizeof header) / header.id_bytes &&
+                     (size - sizeof header) % header.id_bytes == 0;
   if (!sound) {
     ::munmap(address, size);
-    throw_error(ErrorCode::kDataLoss, "{} is not a token file, or is cut off; remove it to have it made again", path.string());
+    throw_error(ErrorCode::kDataLoss,
+                "{} is not a token file, or is cut off; remove it to have it made again",
+                path.string());
   }
   count_ = header.count;
   id_bytes_ = static_cast<int>(header.id_bytes);
@@ -108,7 +121,8 @@ void TokenFile::read(std::size_t begin, std::span<std::int32_t> out) const {
 
 void TokenFile::verify() const {
   if (weft::sha256(mapped_.subspan(sizeof(Header))) != sha256_)
-    throw_error(ErrorCode::kDataLoss, "the ids in {} do not have the hash in its header; remove it to have it made again",
+    throw_error(ErrorCode::kDataLoss,
+                "the ids in {} do not have the hash in its header; remove it to have it made again",
                 path_.string());
 }
 

@@ -8,16 +8,20 @@
 
 namespace weft::apps {
 
-/// A file of token ids, mapped into memory: an artifact, named by the SHA-256 of its ids. Any thread.
+/// A file of token ids, mapped into memory: an artifact, named by the SHA-256 of its ids. Any
+/// thread.
 ///
-/// Layout, little endian: magic "WEFTTOK1" | u32 bytes per id (2 or 4) | u32 vocabulary | u64 count | 64
-/// hexadecimal digits of SHA-256 of the ids | ids. Written once, under another name first, and never changed.
+/// Layout, little endian: magic "WEFTTOK1" | u32 bytes per id (2 or 4) | u32 vocabulary | u64 count
+/// | 64 hexadecimal digits of SHA-256 of the ids | ids. Written once, under another name first, and
+/// never changed.
 class TokenFile {
  public:
   /// Ids must lie in [0, vocabulary). Two bytes per id are used where they suffice.
-  static void write(const std::filesystem::path& path, std::span<const std::int32_t> ids, int vocabulary);
+  static void write(const std::filesystem::path& path, std::span<const std::int32_t> ids,
+                    int vocabulary);
 
-  /// Checks header and size; not the hash: see verify(). Throws Error(kNotFound) or Error(kDataLoss).
+  /// Checks header and size; not the hash: see verify(). Throws Error(kNotFound) or
+  /// Error(kDataLoss).
   explicit TokenFile(const std::filesystem::path& path);
   TokenFile(TokenFile&& other) noexcept;
   TokenFile& operator=(TokenFile&&) = delete;

@@ -8,8 +8,9 @@
 
 namespace weft::apps {
 
-/// Which tokens each sequence of a step has: a pure function of (file, seed, step, row), so that any device
-/// reads just its own rows and a resumed run sees the same data. Borrows the file. Any thread.
+/// Which tokens each sequence of a step has: a pure function of (file, seed, step, row), so that
+/// any device reads just its own rows and a resumed run sees the same data. Borrows the file. Any
+/// thread.
 ///
 /// A window is `sequence` inputs and, shifted by one, as many targets.
 class TokenWindows {
@@ -19,15 +20,16 @@ class TokenWindows {
 
   /// Training: the row-th sequence of a step begins at a random token.
   std::size_t training_offset(std::int64_t step, std::int64_t row) const;
-  /// Validation: fixed windows without overlap, in an order that spreads any first few of them evenly over the file;
-  /// they come again when there are more rows than windows.
+  /// Validation: fixed windows without overlap, in an order that spreads any first few of them
+  /// evenly over the file; they come again when there are more rows than windows.
   std::size_t validation_offset(std::int64_t row) const;
   /// How many windows without overlap the file has.
   std::int64_t num_disjoint_windows() const;
 
   int sequence() const { return sequence_; }
   /// Fills one row: inputs and targets have `sequence` elements each.
-  void read(std::size_t offset, std::span<std::int32_t> inputs, std::span<std::int32_t> targets) const;
+  void read(std::size_t offset, std::span<std::int32_t> inputs,
+            std::span<std::int32_t> targets) const;
 
  private:
   const TokenFile& file_;

@@ -34,19 +34,22 @@ class PieceTokenizer final : public Tokenizer {
  public:
   explicit PieceTokenizer(const std::string& model) {
     const auto status = processor_.LoadFromSerializedProto(model);
-    if (!status.ok()) throw_error(ErrorCode::kDataLoss, "the tokenizer's model is damaged: {}", status.ToString());
+    if (!status.ok())
+      throw_error(ErrorCode::kDataLoss, "the tokenizer's model is damaged: {}", status.ToString());
   }
 
   int vocabulary_size() const override { return processor_.GetPieceSize(); }
   std::vector<std::int32_t> encode(std::string_view text) const override {
-    // Line by line: sentencepiece's time grows faster than the length, and pieces never span a line end.
+    // Line by line: sentencepiece's time grows faster than the length, and pieces never span a line
+    // end.
     std::vector<std::int32_t> ids;
     std::vector<int> line_ids;
     for (std::size_t begin = 0; begin < text.size();) {
       std::size_t end = text.find('\n', begin);
       end = end == std::string_view::npos ? text.size() : end + 1;
       const auto status = processor_.Encode({text.data() + begin, end - begin}, &line_ids);
-      if (!status.ok()) throw_error(ErrorCode::kInternal, "sentencepiece cannot encode: {}", status.ToString());
+      if (!status.ok())
+        throw_error(ErrorCode::kInternal, "sentencepiece cannot encode: {}", status.ToString());
       ids.insert(ids.end(), line_ids.begin(), line_ids.end());
       begin = end;
     }
@@ -55,7 +58,8 @@ class PieceTokenizer final : public Tokenizer {
   std::string decode(std::span<const std::int32_t> ids) const override {
     std::string text;
     const auto status = processor_.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
-    if (!status.ok()) throw_error(ErrorCode::kInternal, "sentencepiece cannot decode: {}", status.ToString());
+    if (!status.ok())
+      throw_error(ErrorCode::kInternal, "sentencepiece cannot decode: {}", status.ToString());
     return text;
   }
   std::string serialized() const override { return processor_.serialized_model_proto(); }
@@ -98,7 +102,8 @@ std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabu
       {"model_type", "bpe"},
       {"vocab_size", std::to_string(vocabulary_size)},
       {"character_coverage", "1.0"},
-      // Text comes back as it was: nothing is normalised, no space is added or taken, a line end is a token.
+      // Text comes back as it was: nothing is normalised, no space is added or taken, a line end is
+      // a token.
       {"normalization_rule_name", "identity"},
       {"remove_extra_whitespaces", "false"},
       {"add_dummy_prefix", "false"},
@@ -115,11 +120,13 @@ std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabu
   const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &model);
   if (!status.ok()) {
     std::string reason = status.ToString();  // "Internal: file(line) [condition] what went wrong"
-    if (const std::size_t end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
-    throw_error(ErrorCode::kInvalidArgument,
-                "cannot learn {} pieces from a text of {} bytes: {} Choose another `vocabulary`, or "
-                "`tokenizer: bytes`",
-                vocabulary_size, text.size(), reason);
+    if (const std::size_t end = reason.find("] "); end != std::string::npos)
+      reason.erase(0, end + 2);
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "cannot learn {} pieces from a text of {} bytes: {} Choose another `vocabulary`, or "
+        "`tokenizer: bytes`",
+        vocabulary_size, text.size(), reason);
   }
   return std::make_unique<PieceTokenizer>(model);
 }

@@ -11,9 +11,9 @@ namespace weft::apps {
 
 /// Cuts text into tokens and joins them again. One thread at a time.
 ///
-/// Two kinds: one token per byte, or pieces that sentencepiece has learned from the training text. Both give
-/// the text back as it was, line ends and spaces included; a character that was not in the training text
-/// becomes one unknown token.
+/// Two kinds: one token per byte, or pieces that sentencepiece has learned from the training text.
+/// Both give the text back as it was, line ends and spaces included; a character that was not in
+/// the training text becomes one unknown token.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -28,9 +28,9 @@ class Tokenizer {
 /// 256 tokens.
 std::unique_ptr<Tokenizer> byte_tokenizer();
 
-/// Byte pair encoding with `vocabulary_size` pieces, learned from `text`; the same text gives the same
-/// pieces. Throws Error(kInvalidArgument) if the text is too small or has too many distinct characters for
-/// that size.
+/// Byte pair encoding with `vocabulary_size` pieces, learned from `text`; the same text gives the
+/// same pieces. Throws Error(kInvalidArgument) if the text is too small or has too many distinct
+/// characters for that size.
 std::unique_ptr<Tokenizer> train_bpe_tokenizer(std::string_view text, int vocabulary_size);
 
 /// Throws Error(kDataLoss) if the bytes are not those of a tokenizer.

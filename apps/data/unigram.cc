@@ -9,13 +9,15 @@ namespace weft::apps {
 
 double unigram_loss(const TokenFile& train, const TokenFile& validation) {
   if (train.vocabulary() != validation.vocabulary() || validation.size() == 0)
-    throw_error(ErrorCode::kInvalidArgument, "unigram_loss needs token files of one vocabulary, not {} and {}",
+    throw_error(ErrorCode::kInvalidArgument,
+                "unigram_loss needs token files of one vocabulary, not {} and {}",
                 train.vocabulary(), validation.vocabulary());
   std::vector<double> count(static_cast<std::size_t>(train.vocabulary()), 1.0);
   for (std::size_t i = 0; i < train.size(); ++i) count[static_cast<std::size_t>(train[i])] += 1;
   const double total = static_cast<double>(train.size()) + train.vocabulary();
   double loss = 0;
-  for (std::size_t i = 0; i < validation.size(); ++i) loss -= std::log(count[static_cast<std::size_t>(validation[i])] / total);
+  for (std::size_t i = 0; i < validation.size(); ++i)
+    loss -= std::log(count[static_cast<std::size_t>(validation[i])] / total);
   return loss / static_cast<double>(validation.size());
 }
 

@@ -9,23 +9,27 @@
 #include "core/evaluate/evaluation.h"
 
 namespace weft::apps {
-std::int32_t draw(std::span<const float> logits, double temperature, std::int64_t top_k, double uniform) {
+std::int32_t draw(std::span<const float> logits, double temperature, std::int64_t top_k,
+                  double uniform) {
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
     return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
   });
   if (temperature <= 0) return order.front();
-  if (top_k > 0 && static_cast<std::size_t>(top_k) < order.size()) order.resize(static_cast<std::size_t>(top_k));
+  if (top_k > 0 && static_cast<std::size_t>(top_k) < order.size())
+    order.resize(static_cast<std::size_t>(top_k));
   const double largest = logits[static_cast<std::size_t>(order.front())];
   std::vector<double> sums;
   double sum = 0;
-  for (std::int32_t id : order) sums.push_back(sum += std::exp((logits[static_cast<std::size_t>(id)] - largest) / temperature));
+  for (std::int32_t id : order)
+    sums.push_back(sum += std::exp((logits[static_cast<std::size_t>(id)] - largest) / temperature));
   const auto chosen = std::upper_bound(sums.begin(), sums.end(), uniform * sum);
   return order[std::min(static_cast<std::size_t>(chosen - sums.begin()), order.size() - 1)];
 }
 
-std::string generate(Device& device, const GptShape& shape, const std::vector<TensorView>& parameters, const Tokenizer& tokenizer,
+std::string generate(Device& device, const GptShape& shape,
+                     const std::vector<TensorView>& parameters, const Tokenizer& tokenizer,
                      const SampleConfig& sample, std::uint64_t seed, const std::stop_token& stop) {
   GptShape one = shape;
   one.batch = 1;
@@ -43,7 +47,8 @@ std::string generate(Device& device, const GptShape& shape, const std::vector<Te
     std::copy(ids.end() - static_cast<std::ptrdiff_t>(used), ids.end(), window.begin());
     evaluation.write(gpt.tokens, window);
     evaluation.run();
-    const auto logits = evaluation.read_part<float>(gpt.logits, (used - 1) * vocabulary, vocabulary);
+    const auto logits =
+        evaluation.read_part<float>(gpt.logits, (used - 1) * vocabulary, vocabulary);
     const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;
     ids.push_back(draw(logits, sample.temperature, sample.top_k, uniform));
   }

@@ -28,21 +28,25 @@ ModelDescription GptApp::read(const ConfigNode& root, const BatchShape& batch, s
   sections.finish();
   shape_.batch = batch.rows_per_microbatch;
   shape_.vocabulary = data_.vocabulary;
-  const GptGraph gpt = gpt_graph(shape_, 1.0 / static_cast<double>(batch.microbatches * shape_.batch * shape_.sequence));
-  return {
-      .graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss},
-      .text = fmt::format("GPT: {} layers, width {}, {} heads, sequence {}, {:.2f} M parameters, {}", shape_.layers, shape_.width,
-                          shape_.heads, shape_.sequence, static_cast<double>(gpt.graph.num_parameter_elements()) * 1e-6,
-                          to_string(shape_.precision)),
-      .data = fmt::format(
-          "{}, {}", data_.text == "kjv" ? "the King James Version" : data_.text,
-          data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : fmt::format("{} pieces", data_.vocabulary)),
-      .units_per_row = shape_.sequence,
-      .unit = "tokens"};
+  const GptGraph gpt = gpt_graph(
+      shape_, 1.0 / static_cast<double>(batch.microbatches * shape_.batch * shape_.sequence));
+  return {.graphs = {differentiate(gpt.graph, gpt.loss), gpt.graph, gpt.loss},
+          .text = fmt::format(
+              "GPT: {} layers, width {}, {} heads, sequence {}, {:.2f} M parameters, {}",
+              shape_.layers, shape_.width, shape_.heads, shape_.sequence,
+              static_cast<double>(gpt.graph.num_parameter_elements()) * 1e-6,
+              to_string(shape_.precision)),
+          .data = fmt::format("{}, {}", data_.text == "kjv" ? "the King James Version" : data_.text,
+                              data_.tokenizer == TextDataConfig::TokenizerKind::kBytes
+                                  ? "byte values"
+                                  : fmt::format("{} pieces", data_.vocabulary)),
+          .units_per_row = shape_.sequence,
+          .unit = "tokens"};
 }
 
 PreparedData GptApp::prepare() {
-  const auto dataset = std::make_shared<const TextDataset>(TextDataset::prepare(data_));  // shared with the sampler below
+  // shared with the sampler below
+  const auto dataset = std::make_shared<const TextDataset>(TextDataset::prepare(data_));
   const TextBatchesRecipe recipe{.data = data_,
                                  .folder = dataset->folder.string(),
                                  .train_sha256 = dataset->train.sha256(),
@@ -50,21 +54,26 @@ PreparedData GptApp::prepare() {
                                  .sequence = static_cast<int>(shape_.sequence),
                                  .rows_per_microbatch = shape_.batch,
                                  .seed = seed_};
-  const std::string what = fmt::format("gpt|{}|{}|{}|{}|{}|{}|{}|{}", shape_.layers, shape_.width, shape_.heads, shape_.sequence,
-                                       shape_.vocabulary, recipe.train_sha256, recipe.validation_sha256, seed_) +
+  const std::string what = fmt::format("gpt|{}|{}|{}|{}|{}|{}|{}|{}", shape_.layers, shape_.width,
+                                       shape_.heads, shape_.sequence, shape_.vocabulary,
+                                       recipe.train_sha256, recipe.validation_sha256, seed_) +
                            (shape_.tied_embeddings ? "|tied" : "");
-  return {.text = fmt::format("{}: {} tokens to train on, {} held out; {} {}",
-                              data_.text == "kjv" ? "the King James Version" : data_.text,
-                              with_thousands(static_cast<double>(dataset->train.size())),
-                              with_thousands(static_cast<double>(dataset->validation.size())), dataset->train.vocabulary(),
-                              data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
+  return {.text = fmt::format(
+              "{}: {} tokens to train on, {} held out; {} {}",
+              data_.text == "kjv" ? "the King James Version" : data_.text,
+              with_thousands(static_cast<double>(dataset->train.size())),
+              with_thousands(static_cast<double>(dataset->validation.size())),
+              dataset->train.vocabulary(),
+              data_.tokenizer == TextDataConfig::TokenizerKind::kBytes ? "byte values" : "pieces"),
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->unigram_loss, "a unigram model"},
-          .show = [shape = shape_, sample = sample_, seed = seed_, dataset](const ShowRequest& request) {
+          .show = [shape = shape_, sample = sample_, seed = seed_,
+                   dataset](const ShowRequest& request) {
             FinalReport report{.title = "the model writes"};
             if (sample.tokens == 0) return report;
-            report.text = generate(request.device, shape, request.parameters, *dataset->tokenizer, sample, seed, request.stop);
+            report.text = generate(request.device, shape, request.parameters, *dataset->tokenizer,
+                                   sample, seed, request.stop);
             return report;
           }};
 }

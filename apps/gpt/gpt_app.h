@@ -10,9 +10,11 @@ namespace weft::apps {
 class GptApp final : public TrainingApp {
  public:
   std::string name() const override { return "gpt"; }
-  ModelDescription read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) override;
+  ModelDescription read(const ConfigNode& root, const BatchShape& batch,
+                        std::uint64_t seed) override;
   PreparedData prepare() override;
-  std::unique_ptr<mesh::BatchSource> open_batches(std::span<const std::byte> batches) const override;
+  std::unique_ptr<mesh::BatchSource> open_batches(
+      std::span<const std::byte> batches) const override;
 
  private:
   GptShape shape_;

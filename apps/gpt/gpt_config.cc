@@ -16,7 +16,8 @@ GptShape parse_gpt(const ConfigNode& node) {
   read_precision(node, shape.precision);
   node.finish();
   if (shape.width % shape.heads != 0)
-    node.at("heads").fail(fmt::format("width {} does not divide among {} heads", shape.width, shape.heads));
+    node.at("heads").fail(
+        fmt::format("width {} does not divide among {} heads", shape.width, shape.heads));
   return shape;
 }
 

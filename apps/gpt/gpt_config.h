@@ -18,7 +18,8 @@ struct SampleConfig {
   friend bool operator==(const SampleConfig&, const SampleConfig&) = default;
 };
 
-/// Reads and finishes the `model:` section; batch and vocabulary are not in it, and stay as they are.
+/// Reads and finishes the `model:` section; batch and vocabulary are not in it, and stay as they
+/// are.
 GptShape parse_gpt(const ConfigNode& node);
 SampleConfig parse_sample(const ConfigNode& node);
 

@@ -1,5 +1,8 @@
-// gpt: trains a GPT on text, on the meshes of a run file. Started by `weft run cluster.yaml`; see apps/gpt for the app.
+// gpt: trains a GPT on text, on the meshes of a run file. Started by `weft run cluster.yaml`; see
+// apps/gpt for the app.
 #include "apps/gpt/gpt_app.h"
 #include "apps/train/serve_training.h"
 
-int main(int argc, char** argv) { return weft::apps::serve_training<weft::apps::GptApp>(argc, argv); }
+int main(int argc, char** argv) {
+  return weft::apps::serve_training<weft::apps::GptApp>(argc, argv);
+}

@@ -1,4 +1,5 @@
-// The shortest complete program: an actor class, a mesh of it, calls to one, all and a slice, an exception, a clean end.
+// The shortest complete program: an actor class, a mesh of it, calls to one, all and a slice, an
+// exception, a clean end.
 //
 //   hello_mesh                       on a cluster of its own on this machine
 //   hello_mesh --head HOST:PORT      on the cluster of that head
@@ -22,12 +23,14 @@ class Greeter final {
   }
   int greetings() const { return greetings_; }
   double divide(int a, int b) {
-    if (b == 0) weft::throw_error(weft::ErrorCode::kInvalidArgument, "{} cannot be divided by 0", a);
+    if (b == 0)
+      weft::throw_error(weft::ErrorCode::kInvalidArgument, "{} cannot be divided by 0", a);
     return static_cast<double>(a) / b;
   }
 
   static constexpr auto endpoints = weft::actors::interface<"hello.greeter", 1>(
-      weft::actors::on<&Greeter::greet>("greet"), weft::actors::on<&Greeter::greetings>("greetings"),
+      weft::actors::on<&Greeter::greet>("greet"),
+      weft::actors::on<&Greeter::greetings>("greetings"),
       weft::actors::on<&Greeter::divide>("divide"));
 
  private:
@@ -45,8 +48,10 @@ int main(int argc, char** argv) {
       auto greeters = cluster.spawn<Greeter>("greeters", {{"row", 2}, {"column", 1}}, {}, "hello");
 
       fmt::print("one:   {}\n", greeters.at({1, 0}).call<&Greeter::greet>("one").get());
-      for (const std::string& line : greeters.call<&Greeter::greet>("all").get()) fmt::print("all:   {}\n", line);
-      for (const std::string& line : greeters.slice({{"row", 0}}).call<&Greeter::greet>("slice").get())
+      for (const std::string& line : greeters.call<&Greeter::greet>("all").get())
+        fmt::print("all:   {}\n", line);
+      for (const std::string& line :
+           greeters.slice({{"row", 0}}).call<&Greeter::greet>("slice").get())
         fmt::print("slice: {}\n", line);
 
       const std::vector<int> counts = greeters.call<&Greeter::greetings>().get();  // by rank

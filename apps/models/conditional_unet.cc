@@ -14,16 +14,18 @@ constexpr std::int64_t kResnetGroups = 4;
 constexpr std::int64_t kTransformerGroups = 32;
 
 void check(const ConditionalUnetShape& s) {
-  if (s.channels < 1 || s.channels % kTransformerGroups != 0 || s.heads < 1 || s.channels % s.heads != 0) {
-    throw_error(ErrorCode::kInvalidArgument, "a conditional U-Net's {} channels must be a multiple of {} and of its {} heads",
+  if (s.channels < 1 || s.channels % kTransformerGroups != 0 || s.heads < 1 ||
+      s.channels % s.heads != 0) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "a conditional U-Net's {} channels must be a multiple of {} and of its {} heads",
                 s.channels, kTransformerGroups, s.heads);
   }
   if (s.size < 8 || s.size % 8 != 0 || s.context_length < 1 || s.batch < 1) {
-    throw_error(
-        ErrorCode::kInvalidArgument,
-        "a picture is halved three times, so its size {} must be a multiple of 8; context_length {} and batch {} must be at "
-        "least 1",
-        s.size, s.context_length, s.batch);
+    throw_error(ErrorCode::kInvalidArgument,
+                "a picture is halved three times, so its size {} must be a multiple of 8; "
+                "context_length {} and batch {} must be at "
+                "least 1",
+                s.size, s.context_length, s.batch);
   }
 }
 
@@ -83,25 +85,29 @@ class ConditionalUnetWriter {
     time_ = linear("mix", b_.silu(time_), width, {"time", "embed"});
   }
 
-  ValueId convolution(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t out, std::int64_t stride = 1,
+  ValueId convolution(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t out,
+                      std::int64_t stride = 1,
                       const std::pair<std::string, std::string>& axes = {"channels", "channels"}) {
     const auto scope = b_.scope(name);
     const double deviation = std::sqrt(1.0 / static_cast<double>(kernel * kernel * last(x)));
-    const ValueId w =
-        b_.parameter("weight", {kernel, kernel, last(x), out}, normal(deviation), {"kernel", "kernel", axes.first, axes.second});
-    return b_.convolution(x, w, b_.parameter("bias", {out}, zeros(), {axes.second}, false), stride, kernel / 2);
+    const ValueId w = b_.parameter("weight", {kernel, kernel, last(x), out}, normal(deviation),
+                                   {"kernel", "kernel", axes.first, axes.second});
+    return b_.convolution(x, w, b_.parameter("bias", {out}, zeros(), {axes.second}, false), stride,
+                          kernel / 2);
   }
 
-  ValueId linear(const std::string& name, ValueId x, std::int64_t out, const std::pair<std::string, std::string>& axes,
-                 bool bias = true) {
+  ValueId linear(const std::string& name, ValueId x, std::int64_t out,
+                 const std::pair<std::string, std::string>& axes, bool bias = true) {
     const auto scope = b_.scope(name);
     const double deviation = std::sqrt(1.0 / static_cast<double>(last(x)));
-    const ValueId w = b_.parameter("weight", {last(x), out}, normal(deviation), {axes.first, axes.second});
+    const ValueId w =
+        b_.parameter("weight", {last(x), out}, normal(deviation), {axes.first, axes.second});
     if (!bias) return b_.linear(x, w);
     return b_.linear(x, w, b_.parameter("bias", {out}, zeros(), {axes.second}, false));
   }
 
-  ValueId group_norm(const std::string& name, ValueId x, std::int64_t groups, const std::string& axis) {
+  ValueId group_norm(const std::string& name, ValueId x, std::int64_t groups,
+                     const std::string& axis) {
     const auto scope = b_.scope(name);
     const ValueId gamma = b_.parameter("gamma", {last(x)}, ones(), {axis}, false);
     const ValueId beta = b_.parameter("beta", {last(x)}, zeros(), {axis}, false);
@@ -126,7 +132,8 @@ class ConditionalUnetWriter {
     return b_.add(last(x) == out ? x : convolution("shortcut", x, 1, out), y);
   }
 
-  /// x + projections around self-attention, attention to the context, and a gated feed-forward, each a residual.
+  /// x + projections around self-attention, attention to the context, and a gated feed-forward,
+  /// each a residual.
   ValueId transformer(const std::string& name, ValueId x) {
     const auto scope = b_.scope(name);
     const std::int64_t width = last(x);
@@ -143,9 +150,10 @@ class ConditionalUnetWriter {
     const auto scope = b_.scope(name);
     const std::int64_t width = last(asking);
     const std::string asked_axis = asked == context_ ? "context" : "channels";
-    const ValueId mixed = b_.cross_attention(linear("q", asking, width, {"channels", "heads"}, false),
-                                             linear("k", asked, width, {asked_axis, "heads"}, false),
-                                             linear("v", asked, width, {asked_axis, "heads"}, false), width / shape_.heads);
+    const ValueId mixed = b_.cross_attention(
+        linear("q", asking, width, {"channels", "heads"}, false),
+        linear("k", asked, width, {asked_axis, "heads"}, false),
+        linear("v", asked, width, {asked_axis, "heads"}, false), width / shape_.heads);
     return linear("out", mixed, width, {"heads", "channels"});
   }
 
@@ -172,13 +180,14 @@ ConditionalUnetGraph conditional_unet_graph(const ConditionalUnetShape& shape, d
   const std::int64_t size = shape.size, c = shape.channels;
   const std::vector<std::string> picture{"batch", "height", "width", "colours"};
   result.pixels = b.input("pixels", {DType::kF32, {shape.batch, size, size, 3}}, picture);
-  result.time_features = b.input("time_features", {DType::kF32, {shape.batch, c}}, {"batch", "embed"});
-  result.context =
-      b.input("context", {DType::kF32, {shape.batch, shape.context_length, 4 * c}}, {"batch", "sequence", "context"});
+  result.time_features =
+      b.input("time_features", {DType::kF32, {shape.batch, c}}, {"batch", "embed"});
+  result.context = b.input("context", {DType::kF32, {shape.batch, shape.context_length, 4 * c}},
+                           {"batch", "sequence", "context"});
   result.targets = b.input("targets", {DType::kF32, {shape.batch, size, size, 4}}, picture);
   const auto converted = [&](ValueId input) { return b.convert(input, b.precision()); };
-  result.output =
-      ConditionalUnetWriter(shape, b, converted(result.context)).write(converted(result.pixels), converted(result.time_features));
+  result.output = ConditionalUnetWriter(shape, b, converted(result.context))
+                      .write(converted(result.pixels), converted(result.time_features));
   result.loss = b.squared_error(result.output, result.targets, loss_scale);
   result.graph = std::move(b).finish();
   return result;

@@ -11,24 +11,29 @@ namespace weft::apps {
 namespace {
 
 void check(const UTransformerShape& s) {
-  if (s.height < 1 || s.width < 1 || s.classes < 2 || s.levels < 1 || s.levels > 16 || s.channels < 1 || s.group_size < 1 ||
-      s.head_dim < 1 || s.batch < 1) {
+  if (s.height < 1 || s.width < 1 || s.classes < 2 || s.levels < 1 || s.levels > 16 ||
+      s.channels < 1 || s.group_size < 1 || s.head_dim < 1 || s.batch < 1) {
     throw_error(ErrorCode::kInvalidArgument,
-                "every size of a U-Transformer must be at least 1, and the classes at least 2, but height={} width={} classes={} "
+                "every size of a U-Transformer must be at least 1, and the classes at least 2, but "
+                "height={} width={} classes={} "
                 "levels={} channels={} group_size={} head_dim={} batch={}",
-                s.height, s.width, s.classes, s.levels, s.channels, s.group_size, s.head_dim, s.batch);
+                s.height, s.width, s.classes, s.levels, s.channels, s.group_size, s.head_dim,
+                s.batch);
   }
   const std::int64_t multiple = std::int64_t{1} << s.levels;
   if (s.height % multiple != 0 || s.width % multiple != 0) {
-    throw_error(ErrorCode::kInvalidArgument, "a picture of {} x {} cannot be halved {} times: both must be multiples of {}",
+    throw_error(ErrorCode::kInvalidArgument,
+                "a picture of {} x {} cannot be halved {} times: both must be multiples of {}",
                 s.height, s.width, s.levels, multiple);
   }
   if (s.channels % s.group_size != 0 || s.channels % s.head_dim != 0) {
-    throw_error(ErrorCode::kInvalidArgument, "{} channels must be a multiple of group_size {} and of head_dim {}", s.channels,
+    throw_error(ErrorCode::kInvalidArgument,
+                "{} channels must be a multiple of group_size {} and of head_dim {}", s.channels,
                 s.group_size, s.head_dim);
   }
   if (s.attended_skips < 0 || s.attended_skips > s.levels) {
-    throw_error(ErrorCode::kInvalidArgument, "there are {} skips, of which {} cannot pass through attention", s.levels,
+    throw_error(ErrorCode::kInvalidArgument,
+                "there are {} skips, of which {} cannot pass through attention", s.levels,
                 s.attended_skips);
   }
 }
@@ -56,8 +61,9 @@ class UTransformerWriter {
     const auto inner = b_.scope("attention");
     const ValueId normed = with_positions(layer_norm("norm", x));
     const std::int64_t width = last(x);
-    const ValueId mixed = b_.cross_attention(linear("q", normed, width, "heads"), linear("k", normed, width, "heads"),
-                                             linear("v", normed, width, "heads"), shape_.head_dim);
+    const ValueId mixed =
+        b_.cross_attention(linear("q", normed, width, "heads"), linear("k", normed, width, "heads"),
+                           linear("v", normed, width, "heads"), shape_.head_dim);
     return b_.add(x, projection(mixed, width));
   }
 
@@ -67,7 +73,8 @@ class UTransformerWriter {
       const auto scope = b_.scope("up" + std::to_string(level));
       ValueId skip = skips_[static_cast<std::size_t>(level)];
       if (shape_.levels - level <= shape_.attended_skips) skip = gated(skip, x);
-      const ValueId grown = convolution("grow", b_.upsample(x, 2), 3, channels(level), 1, {"channels", "channels"});
+      const ValueId grown =
+          convolution("grow", b_.upsample(x, 2), 3, channels(level), 1, {"channels", "channels"});
       x = double_convolution(b_.concat(skip, grown), channels(level));
     }
     return x;
@@ -79,13 +86,13 @@ class UTransformerWriter {
   std::int64_t channels(std::int64_t level) const { return shape_.channels << level; }
   std::int64_t last(ValueId x) const { return b_.type(x).shape.back(); }
 
-  ValueId convolution(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t out, std::int64_t stride,
-                      const std::pair<std::string, std::string>& axes) {
+  ValueId convolution(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t out,
+                      std::int64_t stride, const std::pair<std::string, std::string>& axes) {
     const auto scope = b_.scope(name);
     const std::int64_t in = last(x);
     const double deviation = std::sqrt(2.0 / static_cast<double>(kernel * kernel * in));
-    const ValueId w =
-        b_.parameter("weight", {kernel, kernel, in, out}, normal(deviation), {"kernel", "kernel", axes.first, axes.second});
+    const ValueId w = b_.parameter("weight", {kernel, kernel, in, out}, normal(deviation),
+                                   {"kernel", "kernel", axes.first, axes.second});
     const ValueId bias = b_.parameter("bias", {out}, zeros(), {axes.second}, false);
     return b_.convolution(x, w, bias, stride, kernel % 2 == 1 ? kernel / 2 : 0);
   }
@@ -106,8 +113,10 @@ class UTransformerWriter {
 
   /// Twice convolution, norm, SiLU.
   ValueId double_convolution(ValueId x, std::int64_t out) {
-    x = b_.silu(group_norm("norm1", convolution("conv1", x, 3, out, 1, {"channels", "inner"}), "inner"));
-    return b_.silu(group_norm("norm2", convolution("conv2", x, 3, out, 1, {"inner", "channels"}), "channels"));
+    x = b_.silu(
+        group_norm("norm1", convolution("conv1", x, 3, out, 1, {"channels", "inner"}), "inner"));
+    return b_.silu(
+        group_norm("norm2", convolution("conv2", x, 3, out, 1, {"inner", "channels"}), "channels"));
   }
 
   ValueId linear(const std::string& name, ValueId x, std::int64_t out, const std::string& axis) {
@@ -119,14 +128,16 @@ class UTransformerWriter {
 
   ValueId projection(ValueId mixed, std::int64_t out) {
     const double deviation = std::sqrt(1.0 / static_cast<double>(last(mixed)));
-    const ValueId w = b_.parameter("projection.weight", {last(mixed), out}, normal(deviation), {"heads", "channels"});
-    return b_.linear(mixed, w, b_.parameter("projection.bias", {out}, zeros(), {"channels"}, false));
+    const ValueId w = b_.parameter("projection.weight", {last(mixed), out}, normal(deviation),
+                                   {"heads", "channels"});
+    return b_.linear(mixed, w,
+                     b_.parameter("projection.bias", {out}, zeros(), {"channels"}, false));
   }
 
   ValueId with_positions(ValueId x) {
     const Shape shape = b_.type(x).shape;
-    return b_.add(
-        x, b_.parameter("positions", {shape[1], shape[2], shape[3]}, normal(0.02), {"height", "width", "channels"}, false));
+    return b_.add(x, b_.parameter("positions", {shape[1], shape[2], shape[3]}, normal(0.02),
+                                  {"height", "width", "channels"}, false));
   }
 
   /// The skip, each of its channels at each pixel multiplied by what the deeper features say of it.
@@ -135,8 +146,9 @@ class UTransformerWriter {
     const std::int64_t width = last(skip);
     const ValueId asking = with_positions(layer_norm("deep_norm", deep));
     const ValueId small = convolution("shrink", skip, 2, width, 2, {"channels", "channels"});
-    const ValueId mixed = b_.cross_attention(linear("q", asking, width, "heads"), linear("k", asking, width, "heads"),
-                                             linear("v", layer_norm("skip_norm", small), width, "heads"), shape_.head_dim);
+    const ValueId mixed = b_.cross_attention(
+        linear("q", asking, width, "heads"), linear("k", asking, width, "heads"),
+        linear("v", layer_norm("skip_norm", small), width, "heads"), shape_.head_dim);
     return b_.multiply(skip, b_.upsample(b_.sigmoid(projection(mixed, width)), 2));
   }
 
@@ -152,12 +164,13 @@ UTransformerGraph u_transformer_graph(const UTransformerShape& shape, double los
   GraphBuilder b(shape.precision);
   UTransformerGraph result;
   const Shape picture{shape.batch, shape.height, shape.width};
-  result.pixels =
-      b.input("pixels", {DType::kF32, {shape.batch, shape.height, shape.width, 1}}, {"batch", "height", "width", "colours"});
+  result.pixels = b.input("pixels", {DType::kF32, {shape.batch, shape.height, shape.width, 1}},
+                          {"batch", "height", "width", "colours"});
   result.targets = b.input("targets", {DType::kI32, picture}, {"batch", "height", "width"});
   result.weights = b.input("weights", {DType::kF32, picture}, {"batch", "height", "width"});
   UTransformerWriter writer(shape, b);
-  result.logits = writer.head(writer.up(writer.bottom(writer.down(b.convert(result.pixels, b.precision())))));
+  result.logits =
+      writer.head(writer.up(writer.bottom(writer.down(b.convert(result.pixels, b.precision())))));
   result.loss = b.cross_entropy(result.logits, result.targets, loss_scale, result.weights);
   result.graph = std::move(b).finish();
   return result;

@@ -17,9 +17,11 @@ constexpr const char* kBranchFile = "branch.json";
 
 /// branch.json: where the run whose checkpoints these are has gone on from.
 struct BranchRecord {
-  fs::path from;       ///< From the folder: "step-00000004", "../abandoned.1/checkpoints/step-00000008".
-  fs::path aside;      ///< Where the branch that was left went, from the folder; empty if nowhere.
-  bool begun = false;  ///< Everything has moved; before that, what lies in the folder may be of either branch.
+  /// From the folder: "step-00000004", "../abandoned.1/checkpoints/step-00000008".
+  fs::path from;
+  fs::path aside;  ///< Where the branch that was left went, from the folder; empty if nowhere.
+  /// Everything has moved; before that, what lies in the folder may be of either branch.
+  bool begun = false;
 };
 
 bool has(const nlohmann::json& json, const char* key, bool (nlohmann::json::*is)() const noexcept) {
@@ -29,14 +31,17 @@ bool has(const nlohmann::json& json, const char* key, bool (nlohmann::json::*is)
 std::optional<BranchRecord> read_record(const fs::path& folder) {
   std::ifstream in(folder / kBranchFile);
   const auto json = nlohmann::json::parse(in, nullptr, false);
-  if (!has(json, "from", &nlohmann::json::is_string) || !has(json, "aside", &nlohmann::json::is_string) ||
+  if (!has(json, "from", &nlohmann::json::is_string) ||
+      !has(json, "aside", &nlohmann::json::is_string) ||
       !has(json, "begun", &nlohmann::json::is_boolean))
     return std::nullopt;
-  return BranchRecord{json["from"].get<std::string>(), json["aside"].get<std::string>(), json["begun"].get<bool>()};
+  return BranchRecord{json["from"].get<std::string>(), json["aside"].get<std::string>(),
+                      json["begun"].get<bool>()};
 }
 
 void write_record(const fs::path& folder, const BranchRecord& record) {
-  const nlohmann::ordered_json json = {{"from", record.from.string()}, {"aside", record.aside.string()}, {"begun", record.begun}};
+  const nlohmann::ordered_json json = {
+      {"from", record.from.string()}, {"aside", record.aside.string()}, {"begun", record.begun}};
   replace_file(folder / kBranchFile, json.dump(2) + "\n");
 }
 
@@ -81,7 +86,8 @@ std::optional<ParentCheckpoint> parent_of(const fs::path& checkpoint) {
   const auto json = nlohmann::json::parse(in, nullptr, false);
   if (!has(json, "parent", &nlohmann::json::is_object)) return std::nullopt;
   const auto& parent = json["parent"];
-  if (!has(parent, "step", &nlohmann::json::is_number_integer) || !has(parent, "sha256", &nlohmann::json::is_string))
+  if (!has(parent, "step", &nlohmann::json::is_number_integer) ||
+      !has(parent, "sha256", &nlohmann::json::is_string))
     return std::nullopt;
   return ParentCheckpoint{parent["step"].get<std::int64_t>(), parent["sha256"].get<std::string>()};
 }
@@ -94,9 +100,11 @@ std::optional<fs::path> begin_branch(const BranchMove& move) {
     const fs::path folder = fs::canonical(move.folder), from = fs::canonical(move.from);
     BranchRecord record{from.lexically_relative(folder), {}, false};
     const auto earlier = read_record(folder);
-    const bool goes_on = earlier && !earlier->begun && earlier->from == record.from && !earlier->aside.empty();
+    const bool goes_on =
+        earlier && !earlier->begun && earlier->from == record.from && !earlier->aside.empty();
     const bool moves = goes_on || move.metrics_differ || !left_behind(folder, from).empty();
-    const fs::path aside = goes_on ? (folder / earlier->aside).lexically_normal() : fs::weakly_canonical(move.aside);
+    const fs::path aside =
+        goes_on ? (folder / earlier->aside).lexically_normal() : fs::weakly_canonical(move.aside);
     if (moves) record.aside = aside.lexically_relative(folder);
     write_record(folder, record);
     done("intent written");
@@ -121,8 +129,9 @@ std::optional<fs::path> begin_branch(const BranchMove& move) {
     done("branch begun");
     return moves ? std::optional(aside) : std::nullopt;
   } catch (const fs::filesystem_error& error) {
-    throw_error(ErrorCode::kUnavailable, "cannot move the branch that this run leaves from {} to {}: {}", move.folder.string(),
-                move.aside.string(), error.code().message());
+    throw_error(ErrorCode::kUnavailable,
+                "cannot move the branch that this run leaves from {} to {}: {}",
+                move.folder.string(), move.aside.string(), error.code().message());
   }
 }
 
@@ -130,7 +139,9 @@ std::optional<fs::path> head_of_branch(const fs::path& folder) {
   const std::vector<fs::path> all = checkpoints_in(folder);
   const auto record = read_record(folder);
   const fs::path from = record ? folder / record->from : fs::path();
-  if (record && is_complete(from) && (!record->begun || all.empty() || step_of(all.back()) < step_of(from))) return from;
+  if (record && is_complete(from) &&
+      (!record->begun || all.empty() || step_of(all.back()) < step_of(from)))
+    return from;
   if (all.empty()) return std::nullopt;
   return all.back();
 }

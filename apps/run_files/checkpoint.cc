@@ -28,14 +28,19 @@ constexpr int kFormat = 1;
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 
-/// Renames `from` to `to`. If `to` exists, both change names in one step; where the file system cannot do that, `to` keeps a name
-/// under which it still counts until `from` has taken its place. So at no moment neither is there.
-void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by, const CheckpointStore::Progress& done) {
+/// Renames `from` to `to`. If `to` exists, both change names in one step; where the file system
+/// cannot do that, `to` keeps a name under which it still counts until `from` has taken its place.
+/// So at no moment neither is there.
+void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by,
+                  const CheckpointStore::Progress& done) {
   const bool exchange = replace_by == ReplaceBy::kExchange && fs::exists(to);
   if (exchange || !fs::exists(to)) {
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), exchange ? RENAME_EXCHANGE : 0) == 0) return;
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), exchange ? RENAME_EXCHANGE : 0) ==
+        0)
+      return;
     if (!exchange || (errno != EINVAL && errno != ENOSYS))
-      throw_error(ErrorCode::kUnavailable, "cannot rename {} to {}: {}", from.string(), to.string(), std::strerror(errno));
+      throw_error(ErrorCode::kUnavailable, "cannot rename {} to {}: {}", from.string(), to.string(),
+                  std::strerror(errno));
   }
   fs::path replaced = to;
   fs::rename(to, replaced += kReplacedSuffix);
@@ -45,9 +50,11 @@ void put_in_place(const fs::path& from, const fs::path& to, ReplaceBy replace_by
   fs::rename(replaced, from);  // to be removed: half a checkpoint must not look like one
 }
 
-void write_description(const fs::path& path, const CheckpointHeading& checkpoint, const std::optional<ParentCheckpoint>& parent) {
+void write_description(const fs::path& path, const CheckpointHeading& checkpoint,
+                       const std::optional<ParentCheckpoint>& parent) {
   const auto parent_json =
-      parent ? nlohmann::ordered_json{{"step", parent->step}, {"sha256", parent->sha256}} : nlohmann::ordered_json();
+      parent ? nlohmann::ordered_json{{"step", parent->step}, {"sha256", parent->sha256}}
+             : nlohmann::ordered_json();
   const nlohmann::ordered_json description = {
       {"format", kFormat},
       {"step", checkpoint.step},
@@ -55,35 +62,42 @@ void write_description(const fs::path& path, const CheckpointHeading& checkpoint
       {"model_digest", checkpoint.model_digest},
       {"parent", parent_json},
       {"files",
-       {{kModel, sha256_file(path.parent_path() / kModel)}, {kOptimizer, sha256_file(path.parent_path() / kOptimizer)}}}};
+       {{kModel, sha256_file(path.parent_path() / kModel)},
+        {kOptimizer, sha256_file(path.parent_path() / kOptimizer)}}}};
   std::ofstream out(path);
   out << description.dump(2) << "\n";
   out.close();
-  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+  if (!out)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
+                std::strerror(errno));
   flush_to_disk(path);
 }
 
-/// What checkpoint.json says, after both files have proved to have the hashes that it states. Without parameters.
+/// What checkpoint.json says, after both files have proved to have the hashes that it states.
+/// Without parameters.
 CheckpointHeading read_description(const fs::path& folder) {
   std::ifstream in(folder / kDescriptionFile);
   if (!in) throw_error(ErrorCode::kNotFound, "there is no checkpoint in {}", folder.string());
   try {
     const auto description = nlohmann::json::parse(in);
     if (const int format = description.at("format"); format != kFormat)
-      throw_error(ErrorCode::kIncompatible, "the checkpoint {} has format {}, this program reads format {}", folder.string(),
+      throw_error(ErrorCode::kIncompatible,
+                  "the checkpoint {} has format {}, this program reads format {}", folder.string(),
                   format, kFormat);
     for (const char* file : {kModel, kOptimizer})
       if (sha256_file(folder / file) != description.at("files").at(file))
-        throw_error(ErrorCode::kDataLoss, "{} does not have the hash that its checkpoint.json states; resume from an older one",
-                    (folder / file).string());
+        throw_error(
+            ErrorCode::kDataLoss,
+            "{} does not have the hash that its checkpoint.json states; resume from an older one",
+            (folder / file).string());
     CheckpointHeading checkpoint;
     checkpoint.step = description.at("step");
     checkpoint.seed = description.at("seed");
     checkpoint.model_digest = description.at("model_digest");
     return checkpoint;
   } catch (const nlohmann::json::exception& error) {
-    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; resume from an older checkpoint", (folder / kDescriptionFile).string(),
-                error.what());
+    throw_error(ErrorCode::kDataLoss, "{} is damaged: {}; resume from an older checkpoint",
+                (folder / kDescriptionFile).string(), error.what());
   }
 }
 
@@ -109,7 +123,8 @@ auto& block_of(State& state, StateBlock block) {
                                              : state.second_moment;
 }
 
-constexpr std::array kBlocks{StateBlock::kValue, StateBlock::kFirstMoment, StateBlock::kSecondMoment};
+constexpr std::array kBlocks{StateBlock::kValue, StateBlock::kFirstMoment,
+                             StateBlock::kSecondMoment};
 
 /// A parameter's moments stand one after the other in the optimizer's file.
 ParameterList moments_of(const ParameterList& parameters) {
@@ -130,24 +145,32 @@ void remove_half(const fs::path& building) {
 }  // namespace
 
 CheckpointStore::CheckpointStore(fs::path folder, int keep, Progress progress, ReplaceBy replace_by)
-    : folder_(std::move(folder)), keep_(std::max(1, keep)), progress_(std::move(progress)), replace_by_(replace_by) {
+    : folder_(std::move(folder)),
+      keep_(std::max(1, keep)),
+      progress_(std::move(progress)),
+      replace_by_(replace_by) {
   std::error_code failed;
   fs::create_directories(folder_, failed);
-  if (failed) throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", folder_.string(), failed.message());
-  // Those that a crash left under a name in between: back in place where the new one never came, else removed with the
-  // unfinished.
+  if (failed)
+    throw_error(ErrorCode::kUnavailable, "cannot create {}: {}", folder_.string(),
+                failed.message());
+  // Those that a crash left under a name in between: back in place where the new one never came,
+  // else removed with the unfinished.
   std::vector<fs::path> replaced;
   for (const auto& entry : fs::directory_iterator(folder_))
-    if (entry.path().filename().string().ends_with(kReplacedSuffix)) replaced.push_back(entry.path());
+    if (entry.path().filename().string().ends_with(kReplacedSuffix))
+      replaced.push_back(entry.path());
   for (const fs::path& path : replaced) {
     const std::string name = path.filename().string();
     const fs::path place = folder_ / name.substr(0, name.size() - kReplacedSuffix.size());
     const bool comes_back = is_complete(path) && !is_complete(place);
-    fs::rename(path, comes_back ? place : folder_ / fmt::format("{}{}", kUnfinishedPrefix, name), failed);
+    fs::rename(path, comes_back ? place : folder_ / fmt::format("{}{}", kUnfinishedPrefix, name),
+               failed);
   }
   std::vector<fs::path> unfinished;
   for (const auto& entry : fs::directory_iterator(folder_))
-    if (entry.path().filename().string().starts_with(kUnfinishedPrefix)) unfinished.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(kUnfinishedPrefix))
+      unfinished.push_back(entry.path());
   for (const fs::path& path : unfinished) fs::remove_all(path);
 }
 
@@ -157,15 +180,18 @@ void CheckpointStore::done(std::string_view point) const {
 
 fs::path CheckpointStore::write(const Checkpoint& checkpoint, OldOnes old_ones) {
   CheckpointHeading heading{checkpoint.step, checkpoint.seed, checkpoint.model_digest, {}};
-  for (const ParameterState& p : checkpoint.parameters) heading.parameters.push_back({p.name, p.shape});
+  for (const ParameterState& p : checkpoint.parameters)
+    heading.parameters.push_back({p.name, p.shape});
   const auto fill = [&](const TakePiece& take) {
     for (std::size_t i = 0; i < checkpoint.parameters.size(); ++i)
-      for (const StateBlock block : kBlocks) take({i, block, 0}, block_of(checkpoint.parameters[i], block));
+      for (const StateBlock block : kBlocks)
+        take({i, block, 0}, block_of(checkpoint.parameters[i], block));
   };
   return write(heading, fill, old_ones);
 }
 
-fs::path CheckpointStore::write(const CheckpointHeading& heading, const std::function<void(const TakePiece&)>& fill,
+fs::path CheckpointStore::write(const CheckpointHeading& heading,
+                                const std::function<void(const TakePiece&)>& fill,
                                 OldOnes old_ones) {
   const std::string name = checkpoint_name(heading.step);
   const fs::path building = folder_ / fmt::format("{}{}", kUnfinishedPrefix, name);
@@ -175,14 +201,18 @@ fs::path CheckpointStore::write(const CheckpointHeading& heading, const std::fun
     fs::create_directory(building);
     done("folder created");
     SafetensorsWriter model(building / kModel, heading.parameters, {{"format", "weft"}});
-    SafetensorsWriter optimizer(building / kOptimizer, moments_of(heading.parameters), {{"format", "weft"}});
+    SafetensorsWriter optimizer(building / kOptimizer, moments_of(heading.parameters),
+                                {{"format", "weft"}});
     done("room taken");
     fill([&](const StatePiece& piece, std::span<const float> values) {
       if (!all_finite(values))
         throw_error(ErrorCode::kFailedPrecondition, "{} is not finite after step {}",
-                    name_of(piece.block, heading.parameters.at(piece.parameter).name), heading.step);
+                    name_of(piece.block, heading.parameters.at(piece.parameter).name),
+                    heading.step);
       if (piece.block == StateBlock::kValue) model.write(piece.parameter, piece.first, values);
-      else optimizer.write(2 * piece.parameter + (piece.block == StateBlock::kSecondMoment ? 1 : 0), piece.first, values);
+      else
+        optimizer.write(2 * piece.parameter + (piece.block == StateBlock::kSecondMoment ? 1 : 0),
+                        piece.first, values);
     });
     model.flush();
     done("model written");
@@ -206,7 +236,8 @@ fs::path CheckpointStore::write(const CheckpointHeading& heading, const std::fun
     done("old ones removed");
   } catch (const fs::filesystem_error& error) {
     remove_half(building);
-    throw_error(ErrorCode::kUnavailable, "cannot write the checkpoint {}: {}", final_path.string(), error.code().message());
+    throw_error(ErrorCode::kUnavailable, "cannot write the checkpoint {}: {}", final_path.string(),
+                error.code().message());
   } catch (...) {
     remove_half(building);
     throw;
@@ -218,7 +249,8 @@ void CheckpointStore::remove_old() const {
   std::vector<fs::path> all = checkpoints_in(folder_);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < all.size(); ++i) {
     // Renamed first: half a checkpoint must not look like one.
-    const fs::path doomed = folder_ / fmt::format("{}{}", kUnfinishedPrefix, all[i].filename().string());
+    const fs::path doomed =
+        folder_ / fmt::format("{}{}", kUnfinishedPrefix, all[i].filename().string());
     fs::rename(all[i], doomed);
     done("old one renamed");
     fs::remove_all(doomed);
@@ -226,7 +258,8 @@ void CheckpointStore::remove_old() const {
   std::error_code ignored;
   std::vector<fs::path> replaced;
   for (const auto& entry : fs::directory_iterator(folder_))
-    if (entry.path().filename().string().starts_with(kUnfinishedPrefix)) replaced.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(kUnfinishedPrefix))
+      replaced.push_back(entry.path());
   for (const fs::path& path : replaced) fs::remove_all(path, ignored);
 }
 
@@ -244,7 +277,8 @@ fs::path find_checkpoint(const fs::path& path) {
   for (const fs::path& candidate : {folder, folder / "checkpoints"})
     if (const auto head = head_of_branch(candidate)) return fs::canonical(*head);
   throw_error(ErrorCode::kNotFound,
-              "there is no complete checkpoint at {}: expected a checkpoint's folder (with {}), a folder of "
+              "there is no complete checkpoint at {}: expected a checkpoint's folder (with {}), a "
+              "folder of "
               "them, or a run's folder",
               path.string(), kDescriptionFile);
 }
@@ -260,9 +294,12 @@ StoredCheckpoint::StoredCheckpoint(const fs::path& checkpoint)
   for (const TensorView& tensor : optimizer_.tensors()) moments[tensor.name] = &tensor;
   const auto moment = [&](const std::string& name, const TensorView& parameter) {
     const auto found = moments.find(name);
-    if (found == moments.end()) throw_error(ErrorCode::kDataLoss, "{} has no tensor '{}'", (path_ / kOptimizer).string(), name);
+    if (found == moments.end())
+      throw_error(ErrorCode::kDataLoss, "{} has no tensor '{}'", (path_ / kOptimizer).string(),
+                  name);
     if (found->second->shape != parameter.shape)
-      throw_error(ErrorCode::kDataLoss, "{}: {} does not have the shape of its parameter", (path_ / kOptimizer).string(), name);
+      throw_error(ErrorCode::kDataLoss, "{}: {} does not have the shape of its parameter",
+                  (path_ / kOptimizer).string(), name);
     return found->second;
   };
   for (const TensorView& tensor : model_.tensors()) {
@@ -273,16 +310,18 @@ StoredCheckpoint::StoredCheckpoint(const fs::path& checkpoint)
 }
 
 void StoredCheckpoint::read(const StatePiece& piece, std::span<float> values) const {
-  const TensorView& tensor = piece.block == StateBlock::kValue         ? model_.tensors().at(piece.parameter)
-                             : piece.block == StateBlock::kFirstMoment ? *first_moments_.at(piece.parameter)
-                                                                       : *second_moments_.at(piece.parameter);
+  const TensorView& tensor =
+      piece.block == StateBlock::kValue         ? model_.tensors().at(piece.parameter)
+      : piece.block == StateBlock::kFirstMoment ? *first_moments_.at(piece.parameter)
+                                                : *second_moments_.at(piece.parameter);
   const std::span<const float> stored = tensor.values.subspan(piece.first, values.size());
   std::ranges::copy(stored, values.begin());
   (piece.block == StateBlock::kValue ? model_ : optimizer_).forget(stored);
   if (!all_finite(values))
     throw_error(ErrorCode::kDataLoss,
-                "the checkpoint {} is of a run that had diverged: {} is not finite; resume from an older one", path_.string(),
-                name_of(piece.block, heading_.parameters.at(piece.parameter).name));
+                "the checkpoint {} is of a run that had diverged: {} is not finite; resume from an "
+                "older one",
+                path_.string(), name_of(piece.block, heading_.parameters.at(piece.parameter).name));
 }
 
 std::vector<TensorView> views_of(const std::vector<ParameterState>& parameters) {
@@ -293,7 +332,8 @@ std::vector<TensorView> views_of(const std::vector<ParameterState>& parameters) 
 
 Checkpoint read_checkpoint(const fs::path& path) {
   const StoredCheckpoint stored(path);
-  Checkpoint checkpoint{stored.heading().step, stored.heading().seed, stored.heading().model_digest, {}};
+  Checkpoint checkpoint{
+      stored.heading().step, stored.heading().seed, stored.heading().model_digest, {}};
   for (std::size_t i = 0; i < stored.heading().parameters.size(); ++i) {
     const auto& [name, shape] = stored.heading().parameters[i];
     ParameterState& state = checkpoint.parameters.emplace_back();

@@ -18,8 +18,8 @@ constexpr const char* kBaseline = "#6e7781";
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// Mean over about a thirtieth of the run around each step: narrower at the start, where losses fall quickly, and one-sided at
-/// the end.
+/// Mean over about a thirtieth of the run around each step: narrower at the start, where losses
+/// fall quickly, and one-sided at the end.
 Points smoothed(const Points& points) {
   const std::size_t half = points.size() / 60;
   Points result;
@@ -43,7 +43,8 @@ struct Label {
 /// Moves labels apart so that none covers another.
 void spread(std::vector<Label>& labels) {
   std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.y < b.y; });
-  for (std::size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + 16);
+  for (std::size_t i = 1; i < labels.size(); ++i)
+    labels[i].y = std::max(labels[i].y, labels[i - 1].y + 16);
   double floor = kLossHeight - kLossBottom + 4;
   for (std::size_t i = labels.size(); i-- > 0;) {
     labels[i].y = std::min(labels[i].y, floor);
@@ -53,7 +54,8 @@ void spread(std::vector<Label>& labels) {
 
 }  // namespace
 
-Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline, const std::string& title) {
+Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
+                const std::string& title) {
   Points train;
   Points validation;
   for (const StepMetrics& m : steps) {
@@ -79,16 +81,23 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
     const std::string name = baseline.name.substr(baseline.name.starts_with("a ") ? 2 : 0);
     labels.push_back({baseline.loss, fmt::format("{} {:.3f}", name, baseline.loss), kBaseline});
   }
-  if (!train.empty()) labels.push_back({average.back().second, fmt::format("training {:.3f}", average.back().second), kTrain});
+  if (!train.empty())
+    labels.push_back(
+        {average.back().second, fmt::format("training {:.3f}", average.back().second), kTrain});
   if (!validation.empty()) {
-    labels.push_back({validation.back().second, fmt::format("validation {:.3f}", validation.back().second), kValidation});
+    labels.push_back({validation.back().second,
+                      fmt::format("validation {:.3f}", validation.back().second), kValidation});
   }
   std::size_t longest = 0;
   for (const Label& label : labels) longest = std::max(longest, label.text.size());
   const double plot_end = kLossWidth - 24 - Svg::kBoldLetterWidth * static_cast<double>(longest);
 
-  const auto x_of = [&](double step) { return kLossLeft + (step - 1) / (last_step - 1) * (plot_end - kLossLeft); };
-  const auto y_of = [&](double loss) { return kLossTop + (high - loss) / (high - low) * (kLossHeight - kLossTop - kLossBottom); };
+  const auto x_of = [&](double step) {
+    return kLossLeft + (step - 1) / (last_step - 1) * (plot_end - kLossLeft);
+  };
+  const auto y_of = [&](double loss) {
+    return kLossTop + (high - loss) / (high - low) * (kLossHeight - kLossTop - kLossBottom);
+  };
   const auto placed = [&](Points points) {
     for (auto& [x, y] : points) {
       x = x_of(x);
@@ -102,19 +111,24 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
   const std::vector<double> losses = round_ticks(low, high, 6);
   for (double loss : losses) {
     svg.line(kLossLeft, y_of(loss), plot_end, y_of(loss), "stroke='#e6e8eb'");
-    svg.text(kLossLeft - 8, y_of(loss) + 4, tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1), Svg::Anchor::kEnd,
+    svg.text(kLossLeft - 8, y_of(loss) + 4,
+             tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1), Svg::Anchor::kEnd,
              "fill='#57606a'");
   }
   for (double step : round_ticks(1, last_step, 8)) {
     if (step != std::floor(step) || step < 1) continue;
-    svg.line(x_of(step), kLossHeight - kLossBottom, x_of(step), kLossHeight - kLossBottom + 5, "stroke='#8c959f'");
-    svg.text(x_of(step), kLossHeight - kLossBottom + 19, fmt::format("{:.0f}", step), Svg::Anchor::kMiddle, "fill='#57606a'");
+    svg.line(x_of(step), kLossHeight - kLossBottom, x_of(step), kLossHeight - kLossBottom + 5,
+             "stroke='#8c959f'");
+    svg.text(x_of(step), kLossHeight - kLossBottom + 19, fmt::format("{:.0f}", step),
+             Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.line(kLossLeft, kLossHeight - kLossBottom, plot_end, kLossHeight - kLossBottom, "stroke='#8c959f'");
-  svg.text((kLossLeft + plot_end) / 2, kLossHeight - 12, "step", Svg::Anchor::kMiddle, "fill='#57606a'");
-  svg.text(
-      0, 0, "loss (nats)", Svg::Anchor::kMiddle,
-      fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'", (kLossTop + kLossHeight - kLossBottom) / 2));
+  svg.line(kLossLeft, kLossHeight - kLossBottom, plot_end, kLossHeight - kLossBottom,
+           "stroke='#8c959f'");
+  svg.text((kLossLeft + plot_end) / 2, kLossHeight - 12, "step", Svg::Anchor::kMiddle,
+           "fill='#57606a'");
+  svg.text(0, 0, "loss (nats)", Svg::Anchor::kMiddle,
+           fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'",
+                       (kLossTop + kLossHeight - kLossBottom) / 2));
 
   if (baseline.loss > 0) {
     svg.line(kLossLeft, y_of(baseline.loss), plot_end, y_of(baseline.loss),
@@ -122,7 +136,8 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
   }
   if (!train.empty()) {
     svg.polyline(placed(train), fmt::format("stroke='{}' stroke-width='1' opacity='0.3'", kTrain));
-    svg.polyline(placed(average), fmt::format("stroke='{}' stroke-width='2' stroke-linejoin='round'", kTrain));
+    svg.polyline(placed(average),
+                 fmt::format("stroke='{}' stroke-width='2' stroke-linejoin='round'", kTrain));
   }
   if (!validation.empty()) {
     svg.polyline(placed(validation), fmt::format("stroke='{}' stroke-width='2'", kValidation));
@@ -132,7 +147,8 @@ Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
   for (Label& label : labels) label.y = y_of(label.y) + 4;
   spread(labels);
   for (const Label& label : labels)
-    svg.text(plot_end + 12, label.y, label.text, Svg::Anchor::kStart, fmt::format("fill='{}' font-weight='600'", label.colour));
+    svg.text(plot_end + 12, label.y, label.text, Svg::Anchor::kStart,
+             fmt::format("fill='{}' font-weight='600'", label.colour));
   return svg;
 }
 

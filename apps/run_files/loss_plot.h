@@ -9,8 +9,10 @@
 
 namespace weft::apps {
 
-/// Draws the losses over the steps: each training step faintly, their moving average, the validation losses,
-/// and, if the baseline has a loss, the line that a model has to get under to have learned anything.
-Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline, const std::string& title);
+/// Draws the losses over the steps: each training step faintly, their moving average, the
+/// validation losses, and, if the baseline has a loss, the line that a model has to get under to
+/// have learned anything.
+Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
+                const std::string& title);
 
 }  // namespace weft::apps

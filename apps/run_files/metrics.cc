@@ -24,7 +24,9 @@ constexpr std::string_view kPerSecond = "_per_second";
 
 /// JSON has no NaN and no infinity; a loss that diverged is null, and comes back as NaN.
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-double number_or_nan(const Json& json) { return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>(); }
+double number_or_nan(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
 
 StepMetrics parse(const Json& json) {
   StepMetrics m;
@@ -52,14 +54,17 @@ void write_fully(int fd, const std::string& text, const fs::path& path) {
   while (done < text.size()) {
     const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+    if (written <= 0)
+      throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
+                  std::strerror(errno));
     done += static_cast<std::size_t>(written);
   }
 }
 
 void flush_fully(int fd, const fs::path& path) {
   if (::fsync(fd) != 0)
-    throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(), std::strerror(errno));
+    throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(),
+                std::strerror(errno));
 }
 
 }  // namespace
@@ -90,8 +95,8 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
     if (end == std::string::npos) break;  // cut off by a crash
     ++line;
     try {
-      steps.push_back(
-          parse(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end))));
+      steps.push_back(parse(Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        text.begin() + static_cast<std::ptrdiff_t>(end))));
     } catch (const nlohmann::json::exception& error) {
       throw_error(ErrorCode::kDataLoss, "{}:{} is damaged: {}", path.string(), line, error.what());
     }
@@ -100,13 +105,16 @@ std::vector<StepMetrics> read_metrics(const fs::path& path) {
   return steps;
 }
 
-MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done) : path_(std::move(path)), steps_(read_metrics(path_)) {
+MetricsFile::MetricsFile(fs::path path, std::int64_t steps_done)
+    : path_(std::move(path)), steps_(read_metrics(path_)) {
   std::erase_if(steps_, [&](const StepMetrics& m) { return m.step > steps_done; });
   // What is kept goes to another file first, so that a crash here loses no line.
   fs::path temporary = path_;
   temporary += ".new";
   fd_ = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  if (fd_ < 0)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(),
+                std::strerror(errno));
   std::string text;
   for (const StepMetrics& m : steps_) text += to_json_line(m) + "\n";
   try {
@@ -126,7 +134,9 @@ void copy_metrics(const fs::path& from, const fs::path& to) {
   fs::path temporary = to;
   temporary += ".new";
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  if (fd < 0)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(),
+                std::strerror(errno));
   try {
     write_fully(fd, text, temporary);
     flush_fully(fd, temporary);
@@ -148,7 +158,8 @@ void MetricsFile::append(const StepMetrics& metrics) {
   try {
     write_fully(fd_, unwritten_, path_);
   } catch (...) {
-    [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);  // half a line, which the next one would be glued to
+    // half a line, which the next one would be glued to
+    [[maybe_unused]] const int cut = ::ftruncate(fd_, size_);
     throw;
   }
   size_ += static_cast<std::int64_t>(unwritten_.size());

@@ -10,18 +10,22 @@ namespace weft::apps {
 
 /// What one training step came to: a line of metrics.jsonl. A value.
 struct StepMetrics {
-  std::int64_t step = 0;        ///< Counts from 1.
-  double loss = 0;              ///< Nats, mean over the step's tokens or pixels.
-  double grad_norm = 0;         ///< Before clipping.
-  bool update_skipped = false;  ///< The gradients were not finite, and the step has changed nothing.
+  std::int64_t step = 0;  ///< Counts from 1.
+  double loss = 0;        ///< Nats, mean over the step's tokens or pixels.
+  double grad_norm = 0;   ///< Before clipping.
+  /// The gradients were not finite, and the step has changed nothing.
+  bool update_skipped = false;
   double learning_rate = 0;
-  double seconds = 0;             ///< Wall time of the step at the driver.
-  double checkpoint_seconds = 0;  ///< How long training stood still for checkpoints between the step before and this one.
-  std::string unit = "tokens";    ///< What the model learns from, counted: "tokens", "slices".
+  double seconds = 0;  ///< Wall time of the step at the driver.
+  /// How long training stood still for checkpoints between the step before and this one.
+  double checkpoint_seconds = 0;
+  std::string unit = "tokens";  ///< What the model learns from, counted: "tokens", "slices".
   double units_per_second = 0;
-  double transfer_seconds = 0;          ///< Mean over devices: time in which a transfer was under way.
-  double exposed_transfer_seconds = 0;  ///< Mean over devices: the part of it in which compute stood still.
-  std::uint64_t resharded_bytes = 0;    ///< Between meshes.
+  /// Mean over devices: time in which a transfer was under way.
+  double transfer_seconds = 0;
+  /// Mean over devices: the part of it in which compute stood still.
+  double exposed_transfer_seconds = 0;
+  std::uint64_t resharded_bytes = 0;  ///< Between meshes.
   std::optional<double> validation_loss;
 
   friend bool operator==(const StepMetrics&, const StepMetrics&) = default;
@@ -30,25 +34,28 @@ struct StepMetrics {
 /// One JSON object, without a line end. Numbers come back exactly.
 std::string to_json_line(const StepMetrics& metrics);
 
-/// All whole lines of a metrics file; a last line that a crash cut off is left out. No file is no metrics.
-/// Throws Error(kDataLoss) naming the line if another one is damaged.
+/// All whole lines of a metrics file; a last line that a crash cut off is left out. No file is no
+/// metrics. Throws Error(kDataLoss) naming the line if another one is damaged.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
 
-/// Copies a metrics file, on the disk when it returns; a crash leaves no half of it. Throws Error(kUnavailable).
+/// Copies a metrics file, on the disk when it returns; a crash leaves no half of it. Throws
+/// Error(kUnavailable).
 void copy_metrics(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// metrics.jsonl being written: each line is with the kernel when append() returns. One thread at a time.
+/// metrics.jsonl being written: each line is with the kernel when append() returns. One thread at a
+/// time.
 class MetricsFile {
  public:
-  /// A run that starts, or goes on after `steps_done` steps: later lines in the file are dropped, for those
-  /// steps come again. Throws Error(kUnavailable) if it cannot be written.
+  /// A run that starts, or goes on after `steps_done` steps: later lines in the file are dropped,
+  /// for those steps come again. Throws Error(kUnavailable) if it cannot be written.
   MetricsFile(std::filesystem::path path, std::int64_t steps_done);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
-  /// Throws Error(kUnavailable) when the disk refuses. The step counts in steps() all the same, and its line is tried again with
-  /// the next one: the file has whole lines only, and when there is room again no line is missing.
+  /// Throws Error(kUnavailable) when the disk refuses. The step counts in steps() all the same, and
+  /// its line is tried again with the next one: the file has whole lines only, and when there is
+  /// room again no line is missing.
   void append(const StepMetrics& metrics);
   /// All lines are on the disk when it returns: before a checkpoint refers to their steps.
   void flush();

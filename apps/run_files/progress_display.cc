@@ -57,28 +57,40 @@ std::string with_thousands(double value) {
 
 std::string format_remaining(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::lround(std::max(0.0, seconds)));
-  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  if (whole >= 3600)
+    return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-ProgressDisplay::ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done, std::int64_t total_steps)
-    : screen_(screen), clock_(clock), total_steps_(total_steps), last_step_(steps_done), last_shown_(clock.now()) {}
+ProgressDisplay::ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done,
+                                 std::int64_t total_steps)
+    : screen_(screen),
+      clock_(clock),
+      total_steps_(total_steps),
+      last_step_(steps_done),
+      last_shown_(clock.now()) {}
 
 double ProgressDisplay::seconds_left(std::int64_t step) const {
   return static_cast<double>(total_steps_ - step) * seconds_per_step_;
 }
 
 std::string ProgressDisplay::line(const StepMetrics& m, bool with_bar) const {
-  std::string head = fmt::format("  step {:>{}}/{}", m.step, std::to_string(total_steps_).size(), total_steps_);
+  std::string head =
+      fmt::format("  step {:>{}}/{}", m.step, std::to_string(total_steps_).size(), total_steps_);
   std::string tail = fmt::format("  loss {:.3f}", m.loss);
   if (has_validation_) tail += fmt::format("  validation {:.3f}", last_validation_);
   tail += fmt::format("  {} {}/s", with_thousands(units_per_second_), m.unit);
-  tail += m.step < total_steps_ ? fmt::format("  {} left", format_remaining(seconds_left(m.step))) : "  done";
+  tail += m.step < total_steps_ ? fmt::format("  {} left", format_remaining(seconds_left(m.step)))
+                                : "  done";
   if (!with_bar) return head + tail;
-  const int width = std::min(40, screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 2);
-  if (width < 5) return (head + tail).substr(0, static_cast<std::size_t>(std::max(1, screen_.columns - 1)));
+  const int width =
+      std::min(40, screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 2);
+  if (width < 5)
+    return (head + tail).substr(0, static_cast<std::size_t>(std::max(1, screen_.columns - 1)));
   return head + "  " +
-         bar(static_cast<double>(m.step) / static_cast<double>(std::max<std::int64_t>(1, total_steps_)), width, screen_.colour) +
+         bar(static_cast<double>(m.step) /
+                 static_cast<double>(std::max<std::int64_t>(1, total_steps_)),
+             width, screen_.colour) +
          tail;
 }
 
@@ -91,16 +103,20 @@ void ProgressDisplay::draw(const std::string& text) {
 void ProgressDisplay::step(const StepMetrics& m) {
   // The first step warms caches and connections up: it counts only until there is another.
   const bool replace = ++steps_seen_ <= 2;
-  seconds_per_step_ = replace ? m.seconds : (1 - kAverage) * seconds_per_step_ + kAverage * m.seconds;
-  units_per_second_ = replace ? m.units_per_second : (1 - kAverage) * units_per_second_ + kAverage * m.units_per_second;
+  seconds_per_step_ =
+      replace ? m.seconds : (1 - kAverage) * seconds_per_step_ + kAverage * m.seconds;
+  units_per_second_ = replace ? m.units_per_second
+                              : (1 - kAverage) * units_per_second_ + kAverage * m.units_per_second;
   if (m.validation_loss) {
     has_validation_ = true;
     last_validation_ = *m.validation_loss;
   }
   last_step_ = m.step;
   const TimePoint now = clock_.now();
-  const auto every = screen_.terminal ? std::chrono::duration_cast<Nanoseconds>(kRedrawEvery) : Nanoseconds(kPlainLineEvery);
-  const bool due = !shown_ || m.validation_loss || m.step == total_steps_ || now - last_shown_ >= every;
+  const auto every = screen_.terminal ? std::chrono::duration_cast<Nanoseconds>(kRedrawEvery)
+                                      : Nanoseconds(kPlainLineEvery);
+  const bool due =
+      !shown_ || m.validation_loss || m.step == total_steps_ || now - last_shown_ >= every;
   pending_ = line(m, screen_.terminal);
   if (!due) return;
   if (screen_.terminal) {
@@ -116,7 +132,8 @@ void ProgressDisplay::step(const StepMetrics& m) {
 
 void ProgressDisplay::note(const std::string& text) {
   if (on_bar_) std::fputs("\r\x1b[K", screen_.out);
-  std::fprintf(screen_.out, "%s\n", screen_.terminal ? wrap_lines(text, screen_.columns, 2).c_str() : text.c_str());
+  std::fprintf(screen_.out, "%s\n",
+               screen_.terminal ? wrap_lines(text, screen_.columns, 2).c_str() : text.c_str());
   std::fflush(screen_.out);
   on_bar_ = false;
 }

@@ -20,16 +20,17 @@ struct Screen {
   static Screen standard_output();
 };
 
-/// Shows how training goes on: on a terminal one line that is redrawn, elsewhere a plain line every few
-/// seconds.
+/// Shows how training goes on: on a terminal one line that is redrawn, elsewhere a plain line every
+/// few seconds.
 ///
-///    step 150/300  ━━━━━━━━━━━━━━━╸──────────────  loss 3.412  validation 3.520  12,345 tokens/s  0:31 left
+///    step 150/300  ━━━━━━━━━━━━━━━╸──────────────  loss 3.412  12,345 tokens/s  0:31 left
 ///
 /// The driver's thread only. Borrows the clock.
 class ProgressDisplay {
  public:
   /// `steps_done` is not 0 when a run resumes.
-  ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done, std::int64_t total_steps);
+  ProgressDisplay(const Screen& screen, const Clock& clock, std::int64_t steps_done,
+                  std::int64_t total_steps);
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
   ~ProgressDisplay() { finish(); }
@@ -41,8 +42,8 @@ class ProgressDisplay {
   double units_per_second() const { return units_per_second_; }
   /// A line of its own, above the bar.
   void note(const std::string& text);
-  /// Leaves the last state on the screen and gives it back to others. Called once more by the destructor, to
-  /// no effect.
+  /// Leaves the last state on the screen and gives it back to others. Called once more by the
+  /// destructor, to no effect.
   void finish();
 
  private:

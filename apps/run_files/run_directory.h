@@ -5,19 +5,22 @@
 
 namespace weft::apps {
 
-/// Where one run leaves everything it writes. This is the one place that knows the names of its files.
+/// Where one run leaves everything it writes. This is the one place that knows the names of its
+/// files.
 ///
-/// A path always holds the newest run under that name: prepare() moves an older run aside, to PATH.1, then
-/// PATH.2, ... (the highest number is the latest of the old ones), and never touches a folder that is not a
-/// run. A run that resumes from a checkpoint inside PATH continues in place. `weft run` prepares; the driver
-/// and the agents open.
+/// A path always holds the newest run under that name: prepare() moves an older run aside, to
+/// PATH.1, then PATH.2, ... (the highest number is the latest of the old ones), and never touches a
+/// folder that is not a run. A run that resumes from a checkpoint inside PATH continues in place.
+/// `weft run` prepares; the driver and the agents open.
 class RunDirectory {
  public:
-  /// Creates `path` or moves what is there aside, and locks it while this object lives, so that two runs
-  /// never write to one folder. Throws Error(kAlreadyExists) if another run holds it, or it holds things that
-  /// no run has written.
-  static RunDirectory prepare(const std::filesystem::path& path, const std::optional<std::filesystem::path>& resume_from = {});
-  /// A directory that `weft run` has prepared, as it is. Takes no lock. Throws Error(kNotFound) if there is none.
+  /// Creates `path` or moves what is there aside, and locks it while this object lives, so that two
+  /// runs never write to one folder. Throws Error(kAlreadyExists) if another run holds it, or it
+  /// holds things that no run has written.
+  static RunDirectory prepare(const std::filesystem::path& path,
+                              const std::optional<std::filesystem::path>& resume_from = {});
+  /// A directory that `weft run` has prepared, as it is. Takes no lock. Throws Error(kNotFound) if
+  /// there is none.
   static RunDirectory open(const std::filesystem::path& path);
 
   RunDirectory(RunDirectory&& other) noexcept;
@@ -34,8 +37,8 @@ class RunDirectory {
   std::filesystem::path scores() const { return path_ / "scores.txt"; }
   std::filesystem::path config() const { return path_ / "cluster.yaml"; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
-  /// Where a run that goes on from an older checkpoint leaves what came after it: PATH/abandoned.1, then .2, ...; the first free
-  /// one.
+  /// Where a run that goes on from an older checkpoint leaves what came after it: PATH/abandoned.1,
+  /// then .2, ...; the first free one.
   std::filesystem::path next_abandoned() const;
   std::filesystem::path logs() const { return path_ / "logs"; }
 

@@ -75,36 +75,39 @@ void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary) {
 
 std::string to_json(const RunSummary& s) {
   const auto number = [](std::optional<double> value) {
-    return value && std::isfinite(*value) ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+    return value && std::isfinite(*value) ? nlohmann::ordered_json(*value)
+                                          : nlohmann::ordered_json();
   };
-  const nlohmann::ordered_json json = {{"name", s.name},
-                                       {"app", s.app},
-                                       {"outcome", s.outcome},
-                                       {"steps", s.steps},
-                                       {"total_steps", s.total_steps},
-                                       {"resumed_from", s.resumed_from},
-                                       {"parameters", s.parameters},
-                                       {"seconds", s.seconds},
-                                       {"seconds_to_first_step", s.seconds_to_first_step},
-                                       {"first_loss", number(s.first_loss)},
-                                       {"last_loss", number(s.last_loss)},
-                                       {"first_validation_loss", number(s.first_validation_loss)},
-                                       {"last_validation_loss", number(s.last_validation_loss)},
-                                       {"skipped_updates", s.skipped_updates},
-                                       {"baseline_loss", s.baseline.loss > 0 ? number(s.baseline.loss) : number({})},
-                                       {"baseline", s.baseline.name},
-                                       {s.unit + "_per_second", s.units_per_second},
-                                       {"resharded_bytes", s.resharded_bytes},
-                                       {"transfer_seconds", s.transfer_seconds},
-                                       {"exposed_transfer_seconds", s.exposed_transfer_seconds},
-                                       {"hidden_transfer_share", number(s.hidden_share())},
-                                       {"checkpoint_step", s.checkpoint_step},
-                                       {"checkpoint_seconds", s.checkpoint_seconds},
-                                       {"sample", s.report.text}};
+  const nlohmann::ordered_json json = {
+      {"name", s.name},
+      {"app", s.app},
+      {"outcome", s.outcome},
+      {"steps", s.steps},
+      {"total_steps", s.total_steps},
+      {"resumed_from", s.resumed_from},
+      {"parameters", s.parameters},
+      {"seconds", s.seconds},
+      {"seconds_to_first_step", s.seconds_to_first_step},
+      {"first_loss", number(s.first_loss)},
+      {"last_loss", number(s.last_loss)},
+      {"first_validation_loss", number(s.first_validation_loss)},
+      {"last_validation_loss", number(s.last_validation_loss)},
+      {"skipped_updates", s.skipped_updates},
+      {"baseline_loss", s.baseline.loss > 0 ? number(s.baseline.loss) : number({})},
+      {"baseline", s.baseline.name},
+      {s.unit + "_per_second", s.units_per_second},
+      {"resharded_bytes", s.resharded_bytes},
+      {"transfer_seconds", s.transfer_seconds},
+      {"exposed_transfer_seconds", s.exposed_transfer_seconds},
+      {"hidden_transfer_share", number(s.hidden_share())},
+      {"checkpoint_step", s.checkpoint_step},
+      {"checkpoint_seconds", s.checkpoint_seconds},
+      {"sample", s.report.text}};
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string summary_screen(const RunSummary& s, const RunDirectory& directory, bool colours, std::optional<int> columns) {
+std::string summary_screen(const RunSummary& s, const RunDirectory& directory, bool colours,
+                           std::optional<int> columns) {
   const std::string bold = colours ? "\x1b[1m" : "";
   const std::string dim = colours ? "\x1b[2m" : "";
   const std::string green = colours ? "\x1b[32m" : "";
@@ -113,30 +116,38 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
     return fmt::format("  {}{:<17}{}{}\n", dim, what, plain, value);
   };
 
-  std::string text = fmt::format("\n{}{}{} {}: {} of {} steps in {}", bold, s.name, plain, s.outcome, s.steps, s.total_steps,
-                                 format_seconds(s.seconds));
+  std::string text = fmt::format("\n{}{}{} {}: {} of {} steps in {}", bold, s.name, plain,
+                                 s.outcome, s.steps, s.total_steps, format_seconds(s.seconds));
   text += s.resumed_from > 0 ? fmt::format(", resumed from step {}\n\n", s.resumed_from) : "\n\n";
   text += row("training loss", fmt::format("{:.3f} -> {:.3f}", s.first_loss, s.last_loss));
   if (s.last_validation_loss) {
-    std::string value = fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, bold, *s.last_validation_loss, plain);
-    if (s.last_validation_step != s.steps) value += fmt::format(" after step {}", s.last_validation_step);
+    std::string value = fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, bold,
+                                    *s.last_validation_loss, plain);
+    if (s.last_validation_step != s.steps)
+      value += fmt::format(" after step {}", s.last_validation_step);
     if (s.baseline.loss > 0) {
       const double ahead = s.baseline.loss - *s.last_validation_loss;
-      value += fmt::format("   ({} has {:.3f}: {}{}{})", s.baseline.name, s.baseline.loss, ahead > 0 ? green : "",
-                           ahead > 0 ? fmt::format("beaten by {:.3f}", ahead) : "not beaten yet", plain);
+      value += fmt::format(
+          "   ({} has {:.3f}: {}{}{})", s.baseline.name, s.baseline.loss, ahead > 0 ? green : "",
+          ahead > 0 ? fmt::format("beaten by {:.3f}", ahead) : "not beaten yet", plain);
     }
     text += row("validation loss", value);
   }
   if (s.skipped_updates > 0)
-    text += row("updates skipped", fmt::format("{} of {}: their gradients were not finite", s.skipped_updates, s.steps));
+    text += row("updates skipped", fmt::format("{} of {}: their gradients were not finite",
+                                               s.skipped_updates, s.steps));
   text += row("speed", fmt::format("{} {}/s", with_thousands(s.units_per_second), s.unit));
-  if (s.resharded_bytes > 0) text += row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
+  if (s.resharded_bytes > 0)
+    text += row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
   if (const auto hidden = s.hidden_share())
-    text += row("transfers hidden", fmt::format("{:.0f} % behind computation ({} exposed of {} a device)", *hidden * 100,
-                                                format_seconds(s.exposed_transfer_seconds), format_seconds(s.transfer_seconds)));
+    text += row("transfers hidden",
+                fmt::format("{:.0f} % behind computation ({} exposed of {} a device)",
+                            *hidden * 100, format_seconds(s.exposed_transfer_seconds),
+                            format_seconds(s.transfer_seconds)));
   if (!s.report.text.empty()) {
     text += fmt::format("\n  {}{}:{}\n{}", dim, s.report.title, plain,
-                        s.report.prose ? wrap_lines(indented(s.report.text, "    "), columns.value_or(kProseColumns), 0)
+                        s.report.prose ? wrap_lines(indented(s.report.text, "    "),
+                                                    columns.value_or(kProseColumns), 0)
                                        : indented(s.report.text, "    "));
   }
 
@@ -153,8 +164,11 @@ std::string summary_screen(const RunSummary& s, const RunDirectory& directory, b
   text += file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
   for (const auto& [name, what] : s.report.files) text += file(name.c_str(), what);
   if (s.checkpoint_step > 0) {
-    const std::string more = s.steps < s.total_steps ? fmt::format("; go on with --set checkpoint.resume={}", folder) : "";
-    text += file("checkpoints/", fmt::format("the last one after step {}{}", s.checkpoint_step, more));
+    const std::string more = s.steps < s.total_steps
+                                 ? fmt::format("; go on with --set checkpoint.resume={}", folder)
+                                 : "";
+    text +=
+        file("checkpoints/", fmt::format("the last one after step {}{}", s.checkpoint_step, more));
   }
   text += file("logs/", "what every process said");
   return columns ? wrap_lines(text, *columns, 2) : text;

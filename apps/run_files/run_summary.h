@@ -17,12 +17,15 @@ struct Baseline {
   std::string name = {};  ///< "a unigram model".
 };
 
-/// What a trained model can do, for people: text that it writes, or a table of how good it is. A value.
+/// What a trained model can do, for people: text that it writes, or a table of how good it is. A
+/// value.
 struct FinalReport {
-  std::string title = {};                                       ///< "the model writes"
-  std::string text = {};                                        ///< Empty: nothing is shown.
-  bool prose = true;                                            ///< Is wrapped on the screen; a table is not.
-  std::vector<std::pair<std::string, std::string>> files = {};  ///< Left in the run's folder: name, what it is.
+  std::string title = {};  ///< "the model writes"
+  std::string text = {};   ///< Empty: nothing is shown.
+  /// Is wrapped on the screen; a table is not.
+  bool prose = true;
+  /// Left in the run's folder: name, what it is.
+  std::vector<std::pair<std::string, std::string>> files = {};
 };
 
 /// What a whole run came to: summary.json, and the screen at its end. A value.
@@ -37,7 +40,8 @@ struct RunSummary {
   double seconds = 0;                ///< Of this run's steps.
   double seconds_to_first_step = 0;  ///< From the start of the driver to the end of the first step.
   double first_loss = 0;
-  double last_loss = 0;              ///< Mean of the last steps, as steps differ by their data; of those that are finite.
+  /// Mean of the last steps, as steps differ by their data; of those that are finite.
+  double last_loss = 0;
   std::int64_t skipped_updates = 0;  ///< Steps whose gradients were not finite.
   std::optional<double> first_validation_loss = {};
   std::optional<double> last_validation_loss = {};
@@ -50,20 +54,22 @@ struct RunSummary {
   double exposed_transfer_seconds = 0;
   FinalReport report = {};           ///< What the trained model can do.
   std::int64_t checkpoint_step = 0;  ///< The last checkpoint; 0: none.
-  double checkpoint_seconds = 0;     ///< How long training stood still for this run's checkpoints, all together.
+  /// How long training stood still for this run's checkpoints, all together.
+  double checkpoint_seconds = 0;
 
   /// 1 - exposed / transfer time; nothing when there were no transfers.
   std::optional<double> hidden_share() const;
 };
 
-/// Fills in what the steps tell: losses, speed, bytes, transfer times. Only steps after `resumed_from` count
-/// for speed.
+/// Fills in what the steps tell: losses, speed, bytes, transfer times. Only steps after
+/// `resumed_from` count for speed.
 void summarize(const std::vector<StepMetrics>& steps, RunSummary& summary);
 
 std::string to_json(const RunSummary& summary);
 
-/// The last screen: losses, speed, transfers, the sample, and where everything lies. `colours` for terminals.
-/// No line is wider than `columns`, unless a word is; without them, prose alone is broken into lines.
+/// The last screen: losses, speed, transfers, the sample, and where everything lies. `colours` for
+/// terminals. No line is wider than `columns`, unless a word is; without them, prose alone is
+/// broken into lines.
 std::string summary_screen(const RunSummary& summary, const RunDirectory& directory, bool colours,
                            std::optional<int> columns = std::nullopt);
 

@@ -37,9 +37,12 @@ std::optional<std::size_t> element_size(const std::string& dtype) {
   return std::nullopt;
 }
 
-bool is_readable(const std::string& dtype) { return dtype == "F32" || dtype == "BF16" || dtype == "F16"; }
+bool is_readable(const std::string& dtype) {
+  return dtype == "F32" || dtype == "BF16" || dtype == "F16";
+}
 
-/// The bytes of a tensor of that shape; nothing if an extent is negative or it has more than `most` bytes.
+/// The bytes of a tensor of that shape; nothing if an extent is negative or it has more than `most`
+/// bytes.
 std::optional<std::size_t> bytes_of(const Shape& shape, std::size_t element, std::size_t most) {
   const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   std::size_t bytes = empty ? 0 : element;
@@ -58,7 +61,9 @@ float float_of_half(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 0x1f;
   const int fraction = bits & 0x3ff;
   float value = 0;
-  if (exponent == 0x1f) value = fraction == 0 ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
+  if (exponent == 0x1f)
+    value = fraction == 0 ? std::numeric_limits<float>::infinity()
+                          : std::numeric_limits<float>::quiet_NaN();
   else if (exponent == 0) value = std::ldexp(static_cast<float>(fraction), -24);
   else value = std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
   return negative ? -value : value;
@@ -66,15 +71,18 @@ float float_of_half(std::uint16_t bits) {
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::span<const TensorPlace> tensors,
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
+                                     std::span<const TensorPlace> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : path_(path) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   for (const TensorPlace& tensor : tensors) {
     WEFT_CHECK(!header.contains(tensor.name), "two tensors are named {}", tensor.name);
-    const std::size_t end = missing_ + static_cast<std::size_t>(num_elements(tensor.shape)) * sizeof(float);
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {missing_, end}}};
+    const std::size_t end =
+        missing_ + static_cast<std::size_t>(num_elements(tensor.shape)) * sizeof(float);
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {missing_, end}}};
     begins_.push_back(std::exchange(missing_, end));
   }
   begins_.push_back(missing_);
@@ -88,8 +96,11 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::spa
   if (fd_ < 0) fail("create");
   try {
     // A disk that has not enough room says so now, where it can.
-    if (::fallocate(fd_, 0, 0, static_cast<off_t>(begins_.back())) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) fail("write");
-    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) fail("write");
+    if (::fallocate(fd_, 0, 0, static_cast<off_t>(begins_.back())) != 0 && errno != EOPNOTSUPP &&
+        errno != ENOSYS)
+      fail("write");
+    if (::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+      fail("write");
   } catch (...) {
     ::close(fd_);
     throw;
@@ -99,12 +110,15 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::spa
 SafetensorsWriter::~SafetensorsWriter() { ::close(fd_); }
 
 void SafetensorsWriter::fail(const char* what) const {
-  throw_error(ErrorCode::kUnavailable, "cannot {} {}: {}", what, path_.string(), std::strerror(errno));
+  throw_error(ErrorCode::kUnavailable, "cannot {} {}: {}", what, path_.string(),
+              std::strerror(errno));
 }
 
-void SafetensorsWriter::write(std::size_t tensor, std::size_t first, std::span<const float> values) {
+void SafetensorsWriter::write(std::size_t tensor, std::size_t first,
+                              std::span<const float> values) {
   std::size_t at = begins_[tensor] + first * sizeof(float);
-  WEFT_CHECK(at + values.size_bytes() <= begins_[tensor + 1], "{} values from {} on of tensor {}", values.size(), first, tensor);
+  WEFT_CHECK(at + values.size_bytes() <= begins_[tensor + 1], "{} values from {} on of tensor {}",
+             values.size(), first, tensor);
   const char* from = reinterpret_cast<const char*>(values.data());
   for (std::size_t left = values.size_bytes(); left > 0;) {
     const ssize_t written = ::pwrite(fd_, from, left, static_cast<off_t>(at));
@@ -126,8 +140,8 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
                        const std::map<std::string, std::string>& metadata) {
   std::vector<TensorPlace> places;
   for (const TensorView& tensor : tensors) {
-    WEFT_CHECK(num_elements(tensor.shape) == static_cast<std::int64_t>(tensor.values.size()), "{}: {} values", tensor.name,
-               tensor.values.size());
+    WEFT_CHECK(num_elements(tensor.shape) == static_cast<std::int64_t>(tensor.values.size()),
+               "{}: {} values", tensor.name, tensor.values.size());
     places.push_back({tensor.name, tensor.shape});
   }
   SafetensorsWriter file(path, places, metadata);
@@ -137,14 +151,17 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw_error(ErrorCode::kNotFound, "cannot read {}: {}", path.string(), std::strerror(errno));
+  if (fd < 0)
+    throw_error(ErrorCode::kNotFound, "cannot read {}: {}", path.string(), std::strerror(errno));
   struct stat status {};
   const bool known = ::fstat(fd, &status) == 0;
-  void* address = known && status.st_size > 0
-                      ? ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, fd, 0)
-                      : MAP_FAILED;
+  void* address =
+      known && status.st_size > 0
+          ? ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, fd, 0)
+          : MAP_FAILED;
   ::close(fd);
-  if (address == MAP_FAILED) throw_error(ErrorCode::kDataLoss, "{} is empty or cannot be mapped", path.string());
+  if (address == MAP_FAILED)
+    throw_error(ErrorCode::kDataLoss, "{} is empty or cannot be mapped", path.string());
   mapped_ = {static_cast<const std::byte*>(address), static_cast<std::size_t>(status.st_size)};
   try {
     parse(path);
@@ -154,16 +171,20 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) {
   }
 }
 
-SafetensorsFile::~SafetensorsFile() { ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size()); }
+SafetensorsFile::~SafetensorsFile() {
+  ::munmap(const_cast<std::byte*>(mapped_.data()), mapped_.size());
+}
 
 void SafetensorsFile::parse(const std::filesystem::path& path) {
   const auto damaged = [&](const std::string& what) {
-    throw_error(ErrorCode::kDataLoss, "{} is no safetensors file, or is damaged: {}", path.string(), what);
+    throw_error(ErrorCode::kDataLoss, "{} is no safetensors file, or is damaged: {}", path.string(),
+                what);
   };
   std::uint64_t header_size = 0;
   if (mapped_.size() < sizeof header_size) damaged("too short");
   std::memcpy(&header_size, mapped_.data(), sizeof header_size);
-  if (header_size > kLargestHeader || header_size > mapped_.size() - sizeof header_size) damaged("header cut off");
+  if (header_size > kLargestHeader || header_size > mapped_.size() - sizeof header_size)
+    damaged("header cut off");
   const char* text = reinterpret_cast<const char*>(mapped_.data()) + sizeof header_size;
   const auto header = nlohmann::ordered_json::parse(text, text + header_size, nullptr, false);
   if (!header.is_object()) damaged("header is not JSON");
@@ -212,9 +233,13 @@ void SafetensorsFile::forget(std::span<const float> values) const {
 }
 
 TensorView SafetensorsFile::read(const Entry& entry) const {
-  const bool in_place = entry.dtype == "F32" && reinterpret_cast<std::uintptr_t>(entry.bytes.data()) % alignof(float) == 0;
+  const bool in_place = entry.dtype == "F32" &&
+                        reinterpret_cast<std::uintptr_t>(entry.bytes.data()) % alignof(float) == 0;
   if (in_place)
-    return {entry.name, entry.shape, {reinterpret_cast<const float*>(entry.bytes.data()), entry.bytes.size() / sizeof(float)}};
+    return {
+        entry.name,
+        entry.shape,
+        {reinterpret_cast<const float*>(entry.bytes.data()), entry.bytes.size() / sizeof(float)}};
   std::lock_guard lock(mutex_);
   auto copy = copies_.find(entry.name);
   if (copy == copies_.end()) {
@@ -244,10 +269,13 @@ const std::vector<TensorView>& SafetensorsFile::tensors() const {
 }
 
 TensorView SafetensorsFile::tensor(const std::string& name) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; });
-  if (found == entries_.end()) throw_error(ErrorCode::kNotFound, "the file has no tensor '{}'", name);
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& entry) { return entry.name == name; });
+  if (found == entries_.end())
+    throw_error(ErrorCode::kNotFound, "the file has no tensor '{}'", name);
   if (!is_readable(found->dtype))
-    throw_error(ErrorCode::kIncompatible, "tensor '{}' is {}; F32, BF16 and F16 can be read", name, found->dtype);
+    throw_error(ErrorCode::kIncompatible, "tensor '{}' is {}; F32, BF16 and F16 can be read", name,
+                found->dtype);
   return read(*found);
 }
 

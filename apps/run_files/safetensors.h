@@ -25,8 +25,8 @@ struct TensorPlace {
   Shape shape;
 };
 
-/// A safetensors file of f32 tensors being written, part by part in any order. Replaces `path`, not atomically: write elsewhere
-/// and rename. One thread at a time.
+/// A safetensors file of f32 tensors being written, part by part in any order. Replaces `path`, not
+/// atomically: write elsewhere and rename. One thread at a time.
 class SafetensorsWriter {
  public:
   /// Writes the header and takes the file's room on the disk. Throws Error(kUnavailable).
@@ -46,21 +46,23 @@ class SafetensorsWriter {
 
   const std::filesystem::path path_;
   int fd_ = -1;
-  std::vector<std::size_t> begins_;  ///< Bytes from the start of the file; one more than there are tensors.
-  std::size_t missing_ = 0;          ///< Bytes that have not been written.
+  /// Bytes from the start of the file; one more than there are tensors.
+  std::vector<std::size_t> begins_;
+  std::size_t missing_ = 0;  ///< Bytes that have not been written.
 };
 
-/// Writes a safetensors file: u64 header length | JSON header | tensors, little endian, in the given order.
-/// It is flushed to the disk before this returns. Replaces `path`, not atomically: write elsewhere and
-/// rename.
+/// Writes a safetensors file: u64 header length | JSON header | tensors, little endian, in the
+/// given order. It is flushed to the disk before this returns. Replaces `path`, not atomically:
+/// write elsewhere and rename.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// A safetensors file, mapped into memory. Its f32, bf16 and f16 tensors are read, as f32; tensors of other types are there, and
-/// are refused when asked for. Any thread.
+/// A safetensors file, mapped into memory. Its f32, bf16 and f16 tensors are read, as f32; tensors
+/// of other types are there, and are refused when asked for. Any thread.
 class SafetensorsFile {
  public:
-  /// Checks header, offsets and size. Throws Error(kNotFound), or Error(kDataLoss) with what is wrong.
+  /// Checks header, offsets and size. Throws Error(kNotFound), or Error(kDataLoss) with what is
+  /// wrong.
   explicit SafetensorsFile(const std::filesystem::path& path);
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
@@ -68,11 +70,13 @@ class SafetensorsFile {
 
   /// Those that can be read, in the order of the header.
   const std::vector<TensorView>& tensors() const;
-  /// Its values are valid as long as this object: in the file where it has them as f32, else a copy. Throws Error(kNotFound) if
-  /// there is no tensor of that name, Error(kIncompatible) if it has another type.
+  /// Its values are valid as long as this object: in the file where it has them as f32, else a
+  /// copy. Throws Error(kNotFound) if there is no tensor of that name, Error(kIncompatible) if it
+  /// has another type.
   TensorView tensor(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// Gives memory back that holds these values, for whom the file has been copied part by part; they may be read again.
+  /// Gives memory back that holds these values, for whom the file has been copied part by part;
+  /// they may be read again.
   void forget(std::span<const float> values) const;
 
  private:

@@ -37,15 +37,16 @@ std::string coordinate(double value) {
 
 Svg::Svg(double width, double height) : width_(width), height_(height) {}
 
-void Svg::rect(double x, double y, double width, double height, SvgStyle style, std::string_view tooltip) {
-  body_ += fmt::format("<rect x='{}' y='{}' width='{}' height='{}' {}", coordinate(x), coordinate(y), coordinate(width),
-                       coordinate(height), style);
+void Svg::rect(double x, double y, double width, double height, SvgStyle style,
+               std::string_view tooltip) {
+  body_ += fmt::format("<rect x='{}' y='{}' width='{}' height='{}' {}", coordinate(x),
+                       coordinate(y), coordinate(width), coordinate(height), style);
   body_ += tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tooltip));
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, SvgStyle style) {
-  body_ += fmt::format("<line x1='{}' y1='{}' x2='{}' y2='{}' {}/>\n", coordinate(x1), coordinate(y1), coordinate(x2),
-                       coordinate(y2), style);
+  body_ += fmt::format("<line x1='{}' y1='{}' x2='{}' y2='{}' {}/>\n", coordinate(x1),
+                       coordinate(y1), coordinate(x2), coordinate(y2), style);
 }
 
 void Svg::polyline(const std::vector<std::pair<double, double>>& points, SvgStyle style) {
@@ -55,21 +56,25 @@ void Svg::polyline(const std::vector<std::pair<double, double>>& points, SvgStyl
 }
 
 void Svg::circle(double x, double y, double radius, SvgStyle style) {
-  body_ += fmt::format("<circle cx='{}' cy='{}' r='{}' {}/>\n", coordinate(x), coordinate(y), coordinate(radius), style);
+  body_ += fmt::format("<circle cx='{}' cy='{}' r='{}' {}/>\n", coordinate(x), coordinate(y),
+                       coordinate(radius), style);
 }
 
 void Svg::text(double x, double y, std::string_view text, Anchor anchor, SvgStyle style) {
   constexpr const char* kAnchors[] = {"start", "middle", "end"};
-  body_ += fmt::format("<text x='{}' y='{}' text-anchor='{}' {}>{}</text>\n", coordinate(x), coordinate(y),
-                       kAnchors[static_cast<int>(anchor)], style, escaped(text));
+  body_ += fmt::format("<text x='{}' y='{}' text-anchor='{}' {}>{}</text>\n", coordinate(x),
+                       coordinate(y), kAnchors[static_cast<int>(anchor)], style, escaped(text));
 }
 
-void Svg::definitions(std::string_view elements) { body_ += fmt::format("<defs>{}</defs>\n", elements); }
+void Svg::definitions(std::string_view elements) {
+  body_ += fmt::format("<defs>{}</defs>\n", elements);
+}
 
 std::string Svg::str() const {
   return fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' viewBox='0 0 {0} {1}' "
-      "font-family='system-ui, -apple-system, \"DejaVu Sans\", Helvetica, Arial, sans-serif' font-size='12' "
+      "font-family='system-ui, -apple-system, \"DejaVu Sans\", Helvetica, Arial, sans-serif' "
+      "font-size='12' "
       "fill='#24292f'>\n"
       "<rect width='{0}' height='{1}' fill='white'/>\n{2}</svg>\n",
       coordinate(width_), coordinate(height_), body_);
@@ -79,7 +84,9 @@ void Svg::write(const std::filesystem::path& path) const {
   std::ofstream out(path);
   out << str();
   out.close();
-  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+  if (!out)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
+                std::strerror(errno));
 }
 
 namespace {
@@ -98,7 +105,8 @@ std::vector<double> round_ticks(double low, double high, int count) {
   if (!(high > low)) return {low};
   const double spacing = round_spacing(high - low, count);
   std::vector<double> ticks;
-  for (double i = std::ceil(low / spacing - 1e-9); i * spacing <= high + spacing * 1e-9; ++i) ticks.push_back(i * spacing);
+  for (double i = std::ceil(low / spacing - 1e-9); i * spacing <= high + spacing * 1e-9; ++i)
+    ticks.push_back(i * spacing);
   return ticks;
 }
 

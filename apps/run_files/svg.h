@@ -19,13 +19,15 @@ class Svg {
 
   Svg(double width, double height);
 
-  void rect(double x, double y, double width, double height, SvgStyle style, std::string_view tooltip = {});
+  void rect(double x, double y, double width, double height, SvgStyle style,
+            std::string_view tooltip = {});
   void line(double x1, double y1, double x2, double y2, SvgStyle style);
   void polyline(const std::vector<std::pair<double, double>>& points, SvgStyle style);
   void circle(double x, double y, double radius, SvgStyle style);
   enum class Anchor { kStart, kMiddle, kEnd };
   /// `y` is the text's base line.
-  void text(double x, double y, std::string_view text, Anchor anchor = Anchor::kStart, SvgStyle style = {});
+  void text(double x, double y, std::string_view text, Anchor anchor = Anchor::kStart,
+            SvgStyle style = {});
   /// Raw elements, such as patterns.
   void definitions(std::string_view elements);
 

@@ -19,15 +19,17 @@ constexpr double kTimelineRight = 24, kTimelineTop = 96, kTimelineBottom = 48;
 constexpr double kComputeHeight = 34, kTransferHeight = 16, kLaneGap = 3, kDeviceGap = 16;
 constexpr double kLetterWidth = 7;
 
-constexpr const char* kMicrobatchColours[] = {"#2f6fde", "#e8590c", "#2b8a3e", "#ae3ec9", "#e03131",
-                                              "#0c8599", "#b08900", "#5f3dc4", "#d6336c", "#66801f"};
+constexpr const char* kMicrobatchColours[] = {"#2f6fde", "#e8590c", "#2b8a3e", "#ae3ec9",
+                                              "#e03131", "#0c8599", "#b08900", "#5f3dc4",
+                                              "#d6336c", "#66801f"};
 constexpr const char* kUpdateColour = "#495057";
 constexpr const char* kNoMicrobatchColour = "#868e96";
 
 std::string colour_of(const TraceEvent& event) {
   if (event.kind == TraceKind::kUpdate) return kUpdateColour;
   if (event.microbatch == TraceEvent::kNoMicrobatch) return kNoMicrobatchColour;
-  return kMicrobatchColours[static_cast<std::size_t>(event.microbatch) % std::size(kMicrobatchColours)];
+  return kMicrobatchColours[static_cast<std::size_t>(event.microbatch) %
+                            std::size(kMicrobatchColours)];
 }
 
 /// Fill and text colour of a kind of work in a microbatch's colour.
@@ -37,10 +39,15 @@ std::pair<std::string, const char*> style_of(TraceKind kind, const std::string& 
     case TraceKind::kUpdate:
     case TraceKind::kReshard: return {fmt::format("fill='{}'", colour), "white"};
     case TraceKind::kBackward:
-    case TraceKind::kInputGrad: return {fmt::format("fill='{0}' fill-opacity='0.55'", colour), "#24292f"};
-    case TraceKind::kWeightGrad: return {fmt::format("fill='{0}' fill-opacity='0.25'", colour), "#24292f"};
-    case TraceKind::kCollective: return {"fill='url(#hatch)' stroke='#868e96' stroke-width='0.5'", "#24292f"};
-    case TraceKind::kWait: return {"fill='white' stroke='#ced4da' stroke-width='0.75' stroke-dasharray='2 2'", "#868e96"};
+    case TraceKind::kInputGrad:
+      return {fmt::format("fill='{0}' fill-opacity='0.55'", colour), "#24292f"};
+    case TraceKind::kWeightGrad:
+      return {fmt::format("fill='{0}' fill-opacity='0.25'", colour), "#24292f"};
+    case TraceKind::kCollective:
+      return {"fill='url(#hatch)' stroke='#868e96' stroke-width='0.5'", "#24292f"};
+    case TraceKind::kWait:
+      return {"fill='white' stroke='#ced4da' stroke-width='0.75' stroke-dasharray='2 2'",
+              "#868e96"};
   }
   return {"fill='black'", "white"};
 }
@@ -54,10 +61,12 @@ struct Span {
   }
 };
 
-double lane_height(TraceLane lane) { return lane == TraceLane::kCompute ? kComputeHeight : kTransferHeight; }
+double lane_height(TraceLane lane) {
+  return lane == TraceLane::kCompute ? kComputeHeight : kTransferHeight;
+}
 
-/// Events of a lane in a step, in the common time; the longest first among those that start together, so that
-/// nothing is covered.
+/// Events of a lane in a step, in the common time; the longest first among those that start
+/// together, so that nothing is covered.
 std::vector<TraceEvent> lane_events(const DeviceTrace& device, TraceLane lane, std::int64_t step) {
   std::vector<TraceEvent> events;
   for (TraceEvent event : device.events) {
@@ -79,7 +88,8 @@ class Timeline {
 
   double x_of(std::int64_t ns) const {
     const double length = static_cast<double>(std::max<std::int64_t>(1, span_.end - span_.start));
-    return left_ + static_cast<double>(ns - span_.start) / length * (kTimelineWidth - left_ - kTimelineRight);
+    return left_ + static_cast<double>(ns - span_.start) / length *
+                       (kTimelineWidth - left_ - kTimelineRight);
   }
 
   /// Each group of events that overlap shares the lane's height.
@@ -102,7 +112,8 @@ class Timeline {
     if (group.empty()) return;
     const std::vector<int> tracks = assign_tracks(group);
     const double share = height / (*std::max_element(tracks.begin(), tracks.end()) + 1);
-    for (std::size_t i = 0; i < group.size(); ++i) draw_event(group[i], y + share * tracks[i], share);
+    for (std::size_t i = 0; i < group.size(); ++i)
+      draw_event(group[i], y + share * tracks[i], share);
   }
 
   void draw_event(const TraceEvent& event, double y, double height) {
@@ -110,18 +121,23 @@ class Timeline {
     const double width = std::max(0.6, x_of(event.end_ns) - x);
     const auto [style, text_colour] = style_of(event.kind, colour_of(event));
     std::string tooltip =
-        fmt::format("{}\n{}", label(event), format_seconds(static_cast<double>(event.end_ns - event.start_ns) * 1e-9));
+        fmt::format("{}\n{}", label(event),
+                    format_seconds(static_cast<double>(event.end_ns - event.start_ns) * 1e-9));
     if (event.bytes > 0) tooltip += ", " + format_bytes(event.bytes);
     svg_.rect(x, y, width, height,
-              style + (width > 3 && style.find("stroke") == std::string::npos ? " stroke='white' stroke-width='0.5'" : ""),
+              style + (width > 3 && style.find("stroke") == std::string::npos
+                           ? " stroke='white' stroke-width='0.5'"
+                           : ""),
               tooltip);
     std::string mark;
     if (event.kind == TraceKind::kUpdate) mark = "update";
     else if (event.kind != TraceKind::kWait && event.microbatch != TraceEvent::kNoMicrobatch)
       mark = fmt::format("{}", event.microbatch);
-    if (!mark.empty() && height >= 12 && width >= static_cast<double>(mark.size()) * kLetterWidth + 3)
+    if (!mark.empty() && height >= 12 &&
+        width >= static_cast<double>(mark.size()) * kLetterWidth + 3)
       svg_.text(x + width / 2, y + height / 2 + 4, mark, Svg::Anchor::kMiddle,
-                fmt::format("fill='{}' font-size='{}' pointer-events='none'", text_colour, height > 20 ? 12 : 10));
+                fmt::format("fill='{}' font-size='{}' pointer-events='none'", text_colour,
+                            height > 20 ? 12 : 10));
   }
 
   Svg& svg_;
@@ -129,7 +145,8 @@ class Timeline {
   double left_;
 };
 
-void draw_legend(Svg& svg, double left, const std::set<TraceKind>& shown, const std::set<int>& microbatches) {
+void draw_legend(Svg& svg, double left, const std::set<TraceKind>& shown,
+                 const std::set<int>& microbatches) {
   double x = left;
   const double y = 46;
   const auto entry = [&](const std::string& style, const std::string& text) {
@@ -138,30 +155,36 @@ void draw_legend(Svg& svg, double left, const std::set<TraceKind>& shown, const 
     x += 19 + static_cast<double>(text.size()) * kLetterWidth + 16;
   };
   const std::string neutral = kMicrobatchColours[0];
-  const std::pair<TraceKind, const char*> kinds[] = {{TraceKind::kForward, "forward"},
-                                                     {TraceKind::kBackward, "backward"},
-                                                     {TraceKind::kInputGrad, "backward, input gradient"},
-                                                     {TraceKind::kWeightGrad, "backward, weight gradient"},
-                                                     {TraceKind::kUpdate, "optimizer"},
-                                                     {TraceKind::kCollective, "collective in a mesh"},
-                                                     {TraceKind::kWait, "waiting for a transfer"}};
+  const std::pair<TraceKind, const char*> kinds[] = {
+      {TraceKind::kForward, "forward"},
+      {TraceKind::kBackward, "backward"},
+      {TraceKind::kInputGrad, "backward, input gradient"},
+      {TraceKind::kWeightGrad, "backward, weight gradient"},
+      {TraceKind::kUpdate, "optimizer"},
+      {TraceKind::kCollective, "collective in a mesh"},
+      {TraceKind::kWait, "waiting for a transfer"}};
   for (const auto& [kind, text] : kinds)
-    if (shown.contains(kind)) entry(style_of(kind, kind == TraceKind::kUpdate ? kUpdateColour : neutral).first, text);
+    if (shown.contains(kind))
+      entry(style_of(kind, kind == TraceKind::kUpdate ? kUpdateColour : neutral).first, text);
   x = left;
   svg.text(x, y + 32, "microbatch", Svg::Anchor::kStart, "fill='#57606a'");
   x += 80;
   for (int m : microbatches) {
     if (x > kTimelineWidth - 60) break;
     svg.rect(x, y + 21, 22, 14,
-             fmt::format("fill='{}' rx='2'", kMicrobatchColours[static_cast<std::size_t>(m) % std::size(kMicrobatchColours)]));
-    svg.text(x + 11, y + 32, fmt::format("{}", m), Svg::Anchor::kMiddle, "fill='white' font-size='11'");
+             fmt::format(
+                 "fill='{}' rx='2'",
+                 kMicrobatchColours[static_cast<std::size_t>(m) % std::size(kMicrobatchColours)]));
+    svg.text(x + 11, y + 32, fmt::format("{}", m), Svg::Anchor::kMiddle,
+             "fill='white' font-size='11'");
     x += 27;
   }
 }
 
 }  // namespace
 
-Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const std::string& title) {
+Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step,
+                  const std::string& title) {
   Span span;
   std::set<int> microbatches;
   std::set<TraceKind> kinds;
@@ -175,15 +198,18 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
   if (span.end < span.start) span = {0, 1};
   double left = 150;
   for (const DeviceTrace& device : devices)
-    left =
-        std::max(left, 90 + Svg::kBoldLetterWidth * static_cast<double>(device.name.substr(0, device.name.find(" on ")).size()));
+    left = std::max(
+        left, 90 + Svg::kBoldLetterWidth *
+                       static_cast<double>(device.name.substr(0, device.name.find(" on ")).size()));
 
   constexpr double kDeviceHeight = kComputeHeight + 2 * (kTransferHeight + kLaneGap) + kDeviceGap;
   const double rows_bottom = kTimelineTop + kDeviceHeight * static_cast<double>(devices.size());
   Svg svg(kTimelineWidth, rows_bottom + kTimelineBottom);
   svg.definitions(
-      "<pattern id='hatch' width='5' height='5' patternUnits='userSpaceOnUse' patternTransform='rotate(45)'>"
-      "<rect width='5' height='5' fill='#f1f3f5'/><rect width='2' height='5' fill='#adb5bd'/></pattern>");
+      "<pattern id='hatch' width='5' height='5' patternUnits='userSpaceOnUse' "
+      "patternTransform='rotate(45)'>"
+      "<rect width='5' height='5' fill='#f1f3f5'/><rect width='2' height='5' "
+      "fill='#adb5bd'/></pattern>");
   svg.text(16, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
   draw_legend(svg, left, kinds, microbatches);
 
@@ -193,21 +219,25 @@ Svg draw_timeline(std::span<const DeviceTrace> devices, std::int64_t step, const
   for (double tick : ticks) {
     const double x = timeline.x_of(span.start + static_cast<std::int64_t>(tick * 1e6));
     svg.line(x, kTimelineTop, x, rows_bottom, "stroke='#e6e8eb'");
-    svg.text(x, rows_bottom + 18, tick_label(tick, ticks.size() > 1 ? ticks[1] : 1), Svg::Anchor::kMiddle, "fill='#57606a'");
+    svg.text(x, rows_bottom + 18, tick_label(tick, ticks.size() > 1 ? ticks[1] : 1),
+             Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.text((left + kTimelineWidth - kTimelineRight) / 2, rows_bottom + 38, "milliseconds", Svg::Anchor::kMiddle,
-           "fill='#57606a'");
+  svg.text((left + kTimelineWidth - kTimelineRight) / 2, rows_bottom + 38, "milliseconds",
+           Svg::Anchor::kMiddle, "fill='#57606a'");
 
   double y = kTimelineTop + kDeviceGap / 2;
   for (const DeviceTrace& device : devices) {
-    svg.text(16, y + 15, device.name.substr(0, device.name.find(" on ")), Svg::Anchor::kStart, "font-weight='600'");
+    svg.text(16, y + 15, device.name.substr(0, device.name.find(" on ")), Svg::Anchor::kStart,
+             "font-weight='600'");
     if (const auto on = device.name.find(" on "); on != std::string::npos)
       svg.text(16, y + 31, device.name.substr(on + 1), Svg::Anchor::kStart, "fill='#57606a'");
     double lane_y = y;
     for (TraceLane lane : {TraceLane::kCompute, TraceLane::kSend, TraceLane::kReceive}) {
       const double height = lane_height(lane);
-      svg.rect(left, lane_y, kTimelineWidth - left - kTimelineRight, height, "fill='#f6f8fa' fill-opacity='0.7'");
-      svg.text(left - 8, lane_y + height / 2 + 4, to_string(lane), Svg::Anchor::kEnd, "fill='#57606a' font-size='11'");
+      svg.rect(left, lane_y, kTimelineWidth - left - kTimelineRight, height,
+               "fill='#f6f8fa' fill-opacity='0.7'");
+      svg.text(left - 8, lane_y + height / 2 + 4, to_string(lane), Svg::Anchor::kEnd,
+               "fill='#57606a' font-size='11'");
       timeline.draw_lane(lane_events(device, lane, step), lane_y, height);
       lane_y += height + kLaneGap;
     }
@@ -220,7 +250,8 @@ std::int64_t typical_step(std::span<const DeviceTrace> devices) {
   std::map<std::int64_t, Span> spans;
   for (const DeviceTrace& device : devices)
     for (const TraceEvent& event : device.events)
-      spans[event.step].add(event.start_ns + device.clock_offset_ns, event.end_ns + device.clock_offset_ns);
+      spans[event.step].add(event.start_ns + device.clock_offset_ns,
+                            event.end_ns + device.clock_offset_ns);
   if (spans.empty()) return 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> lengths;
   for (const auto& [step, span] : spans) lengths.emplace_back(span.end - span.start, step);

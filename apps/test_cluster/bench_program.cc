@@ -27,7 +27,8 @@ int run_bench_program(int argc, char** argv, const BenchProgram& program) {
     return status_after_output(program.name, program.measure(argc, argv));
   } catch (...) {
     const Error error = current_error();
-    say(stderr, "{}\n", fitted_to(STDERR_FILENO, fmt::format("{}: {}", program.name, error.message())));
+    say(stderr, "{}\n",
+        fitted_to(STDERR_FILENO, fmt::format("{}: {}", program.name, error.message())));
     return error.code() == ErrorCode::kInvalidArgument ? 2 : 1;
   }
 }
@@ -46,7 +47,8 @@ int run_interruptible(const std::function<int(const std::stop_token&)>& work) {
   }
 }
 
-std::filesystem::path find_hosts_tool(bool loopback, const std::string& consequence, std::FILE* terminal) {
+std::filesystem::path find_hosts_tool(bool loopback, const std::string& consequence,
+                                      std::FILE* terminal) {
   auto tool = actors::program_directory() / "weft-hosts";
   const std::string refusal = loopback ? "asked for with --loopback" : TestHosts::refusal(tool);
   if (refusal.empty()) return tool;

@@ -20,7 +20,8 @@ std::string TestCluster::host_name(std::size_t host) { return fmt::format("host{
 
 TestCluster::TestCluster(const Options& options) {
   if (!options.hosts_tool.empty())
-    test_hosts_.emplace(TestHosts::Options{options.hosts_tool, fmt::format("bench.{}", ::getpid()), options.hosts, options.nics});
+    test_hosts_.emplace(TestHosts::Options{options.hosts_tool, fmt::format("bench.{}", ::getpid()),
+                                           options.hosts, options.nics});
   actors::LocalCluster::Options local;
   const Secret token = Secret::random();
   local.token = token;
@@ -59,12 +60,14 @@ TestCluster::~TestCluster() {
 }
 
 std::string TestCluster::address(std::size_t host, std::size_t nic) const {
-  return test_hosts_ ? test_hosts_->address(static_cast<int>(host), static_cast<int>(nic)) : "127.0.0.1";
+  return test_hosts_ ? test_hosts_->address(static_cast<int>(host), static_cast<int>(nic))
+                     : "127.0.0.1";
 }
 
 std::uint64_t parse_link_rate(const std::string& option, const std::string& text) {
   const auto rate = parse_rate(text);
-  if (!rate) throw_error(ErrorCode::kInvalidArgument, "{} {}: write 250mbit or 1gbit", option, text);
+  if (!rate)
+    throw_error(ErrorCode::kInvalidArgument, "{} {}: write 250mbit or 1gbit", option, text);
   return static_cast<std::uint64_t>(std::llround(*rate * 8));
 }
 

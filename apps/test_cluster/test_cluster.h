@@ -13,8 +13,9 @@
 
 namespace weft::apps {
 
-/// A head on this machine and agents on test hosts (or, without root, on this machine as it is), called host0, host1, ..., with
-/// this process as the driver: what benchmarks run on. One thread at a time; everything ends with it.
+/// A head on this machine and agents on test hosts (or, without root, on this machine as it is),
+/// called host0, host1, ..., with this process as the driver: what benchmarks run on. One thread at
+/// a time; everything ends with it.
 class TestCluster final {
  public:
   struct Options {
@@ -25,7 +26,8 @@ class TestCluster final {
     int hosts = 0;
     int nics = 1;
     std::uint32_t devices_per_host = 1;
-    actors::ClusterOptions::FailureScope failure_scope = actors::ClusterOptions::FailureScope::kAllMeshes;
+    actors::ClusterOptions::FailureScope failure_scope =
+        actors::ClusterOptions::FailureScope::kAllMeshes;
   };
   explicit TestCluster(const Options& options);
   ~TestCluster();
@@ -47,7 +49,8 @@ class TestCluster final {
   std::unique_ptr<actors::Cluster> cluster_;
 };
 
-/// Bits per second of "500mbit", "1gbit", as the option of that name got it. Throws Error(kInvalidArgument).
+/// Bits per second of "500mbit", "1gbit", as the option of that name got it. Throws
+/// Error(kInvalidArgument).
 std::uint64_t parse_link_rate(const std::string& option, const std::string& text);
 
 }  // namespace weft::apps

@@ -24,10 +24,12 @@ struct CommandEnd {
 /// Runs a shell command to its end, with stdout and stderr in one text.
 CommandEnd run_command(const std::string& command) {
   FILE* pipe = ::popen((command + " 2>&1").c_str(), "re");
-  if (pipe == nullptr) throw_error(ErrorCode::kResourceExhausted, "cannot run '{}': {}", command, ::strerror(errno));
+  if (pipe == nullptr)
+    throw_error(ErrorCode::kResourceExhausted, "cannot run '{}': {}", command, ::strerror(errno));
   CommandEnd end;
   char buffer[4096];
-  while (const std::size_t got = ::fread(buffer, 1, sizeof buffer, pipe)) end.text.append(buffer, got);
+  while (const std::size_t got = ::fread(buffer, 1, sizeof buffer, pipe))
+    end.text.append(buffer, got);
   const int status = ::pclose(pipe);
   end.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return end;
@@ -37,7 +39,8 @@ CommandEnd run_command(const std::string& command) {
 
 std::string TestHosts::refusal(const std::filesystem::path& tool) {
   if (!std::filesystem::exists(tool))
-    throw_error(ErrorCode::kNotFound, "{} is missing; it is made with weft: cmake --build build", tool.string());
+    throw_error(ErrorCode::kNotFound, "{} is missing; it is made with weft: cmake --build build",
+                tool.string());
   CommandEnd end = run_command(fmt::format("'{}' check", tool.string()));
   while (end.text.ends_with('\n')) end.text.pop_back();
   return end.status == 0 ? "" : end.text;
@@ -47,9 +50,14 @@ TestHosts::TestHosts(Options options) : options_(std::move(options)) {
   int in[2], out[2];
   if (::pipe2(in, O_CLOEXEC) != 0 || ::pipe2(out, O_CLOEXEC) != 0)
     throw_error(ErrorCode::kResourceExhausted, "no pipe: {}", ::strerror(errno));
-  std::vector<std::string> words = {
-      options_.tool.string(),        "--session", options_.session, "up", std::to_string(options_.hosts), "--nics",
-      std::to_string(options_.nics), "--hold"};
+  std::vector<std::string> words = {options_.tool.string(),
+                                    "--session",
+                                    options_.session,
+                                    "up",
+                                    std::to_string(options_.hosts),
+                                    "--nics",
+                                    std::to_string(options_.nics),
+                                    "--hold"};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -102,13 +110,17 @@ TestHosts::~TestHosts() {
 }
 
 std::string TestHosts::run_tool(const std::string& arguments) const {
-  CommandEnd end = run_command(fmt::format("'{}' --session {} {}", options_.tool.string(), options_.session, arguments));
-  if (end.status != 0) throw_error(ErrorCode::kUnavailable, "{} {}: {}", options_.tool.string(), arguments, end.text);
+  CommandEnd end = run_command(
+      fmt::format("'{}' --session {} {}", options_.tool.string(), options_.session, arguments));
+  if (end.status != 0)
+    throw_error(ErrorCode::kUnavailable, "{} {}: {}", options_.tool.string(), arguments, end.text);
   return end.text;
 }
 
-std::vector<std::string> TestHosts::command_on(int host, const std::vector<std::string>& command) const {
-  std::vector<std::string> words = {options_.tool.string(), "--session", options_.session, "run", fmt::format("host{}", host)};
+std::vector<std::string> TestHosts::command_on(int host,
+                                               const std::vector<std::string>& command) const {
+  std::vector<std::string> words = {options_.tool.string(), "--session", options_.session, "run",
+                                    fmt::format("host{}", host)};
   words.insert(words.end(), command.begin(), command.end());
   return words;
 }

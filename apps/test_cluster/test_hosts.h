@@ -8,11 +8,12 @@
 
 namespace weft::apps {
 
-/// Hosts made by the tool weft-hosts: network namespaces with shaped links. They end with this object, and with this process
-/// whatever ends it. One thread at a time.
+/// Hosts made by the tool weft-hosts: network namespaces with shaped links. They end with this
+/// object, and with this process whatever ends it. One thread at a time.
 class TestHosts final {
  public:
-  /// Why this machine cannot have any; empty: it can. Throws Error(kNotFound) when the tool is missing.
+  /// Why this machine cannot have any; empty: it can. Throws Error(kNotFound) when the tool is
+  /// missing.
   static std::string refusal(const std::filesystem::path& tool);
 
   struct Options {

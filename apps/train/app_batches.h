@@ -11,7 +11,8 @@
 
 namespace weft::apps {
 
-/// The batch source of an app in a device process: made by the app from what its driver has prepared.
+/// The batch source of an app in a device process: made by the app from what its driver has
+/// prepared.
 template <typename App>
 class AppBatches final : public mesh::BatchSource {
  public:
@@ -21,8 +22,8 @@ class AppBatches final : public mesh::BatchSource {
   };
   explicit AppBatches(const Config& config) : source_(App().open_batches(config.batches)) {}
 
-  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches, const Region& region,
-            std::span<std::byte> out) override {
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,
+            int microbatches, const Region& region, std::span<std::byte> out) override {
     source_->read(input, split, step, microbatch, microbatches, region, out);
   }
 

@@ -10,7 +10,8 @@
 namespace weft::apps {
 namespace {
 
-CheckpointTurns::Outcome write(CheckpointStore& store, TrainingEngine& engine, const CheckpointHeading& heading, OldOnes old_ones,
+CheckpointTurns::Outcome write(CheckpointStore& store, TrainingEngine& engine,
+                               const CheckpointHeading& heading, OldOnes old_ones,
                                const std::stop_token& stop) {
   bool refused = true;  // while the engine is not at work
   try {
@@ -70,13 +71,16 @@ void CheckpointTurns::begin(const CheckpointHeading& heading, OldOnes old_ones) 
         return write(store, engine, heading, old_ones, stop);
       });
   writing->outcome = task.get_future();
-  if (beside) writing->thread = std::jthread([task = std::move(task)](const std::stop_token& stop) mutable { task(stop); });
+  if (beside)
+    writing->thread =
+        std::jthread([task = std::move(task)](const std::stop_token& stop) mutable { task(stop); });
   else task({});
   writing_ = std::move(writing);
 }
 
 std::optional<CheckpointTurns::Outcome> CheckpointTurns::poll() {
-  if (!writing_ || writing_->outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return std::nullopt;
+  if (!writing_ || writing_->outcome.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+    return std::nullopt;
   return take();
 }
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/cuda_support/cuda_support.h"
 #include "core/cpu/cpu_device.h"
+#include "core/cuda_support/cuda_support.h"
 
 namespace weft::apps {
 
@@ -15,22 +15,26 @@ std::vector<DriverDevice> driver_devices(const actors::ClusterConfig& cluster) {
   if (cluster.device != actors::DeviceChoice::kCpu) {
     const PluginSearch search = plugin_search(plugin_places());
     const std::size_t found = cuda_support(search).gpus.size();
-    const std::size_t listed = cluster.device == actors::DeviceChoice::kCuda ? std::max<std::size_t>(found, 1) : found;
+    const std::size_t listed =
+        cluster.device == actors::DeviceChoice::kCuda ? std::max<std::size_t>(found, 1) : found;
     for (std::size_t gpu = 0; gpu < listed; ++gpu) {
       CudaDeviceOptions options;
       options.gpu = static_cast<int>(gpu);
       options.deterministic = cluster.deterministic;
-      devices.push_back({fmt::format("GPU {}", gpu), [=] { return make_cuda_device(options, search); }});
+      devices.push_back(
+          {fmt::format("GPU {}", gpu), [=] { return make_cuda_device(options, search); }});
     }
   }
   const int threads = static_cast<int>(cluster.threads_per_device);
   devices.push_back({"the CPU", [threads] {
-                       return std::make_unique<CpuDevice>(CpuDeviceOptions{.threads = threads, .instruction_set = {}});
+                       return std::make_unique<CpuDevice>(
+                           CpuDeviceOptions{.threads = threads, .instruction_set = {}});
                      }});
   return devices;
 }
 
-FinalReport show_on(const std::vector<DriverDevice>& devices, const std::function<FinalReport(Device&)>& show,
+FinalReport show_on(const std::vector<DriverDevice>& devices,
+                    const std::function<FinalReport(Device&)>& show,
                     const std::function<void(const std::string&)>& tell) {
   for (std::size_t i = 0; i + 1 < devices.size(); ++i) {
     try {
@@ -40,8 +44,8 @@ FinalReport show_on(const std::vector<DriverDevice>& devices, const std::functio
     } catch (...) {
       const Error error = current_error();
       if (error.code() == ErrorCode::kCancelled) throw;
-      tell(fmt::format("what the model shows is computed on {}, not on {}: {}", devices[i + 1].name, devices[i].name,
-                       error.message()));
+      tell(fmt::format("what the model shows is computed on {}, not on {}: {}", devices[i + 1].name,
+                       devices[i].name, error.message()));
     }
   }
   return show(*devices.back().open());

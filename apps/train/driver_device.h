@@ -18,14 +18,15 @@ struct DriverDevice {
   std::function<std::unique_ptr<Device>()> open;
 };
 
-/// This machine's, the best first: GPUs where the run's devices are GPUs, then the CPU. Under `device: cuda` a machine without a
-/// GPU has one too, which cannot be opened and says why.
+/// This machine's, the best first: GPUs where the run's devices are GPUs, then the CPU. Under
+/// `device: cuda` a machine without a GPU has one too, which cannot be opened and says why.
 std::vector<DriverDevice> driver_devices(const actors::ClusterConfig& cluster);
 
-/// Shows on the first of `devices` that can be opened and gets to the end; which others failed (a GPU whose memory somebody else
-/// holds), and why, `tell` is told, a line each. Throws the last one's error,
-/// and Error(kCancelled) of any.
-FinalReport show_on(const std::vector<DriverDevice>& devices, const std::function<FinalReport(Device&)>& show,
+/// Shows on the first of `devices` that can be opened and gets to the end; which others failed (a
+/// GPU whose memory somebody else holds), and why, `tell` is told, a line each. Throws the last
+/// one's error, and Error(kCancelled) of any.
+FinalReport show_on(const std::vector<DriverDevice>& devices,
+                    const std::function<FinalReport(Device&)>& show,
                     const std::function<void(const std::string&)>& tell);
 
 }  // namespace weft::apps

@@ -6,11 +6,13 @@
 
 namespace weft::apps {
 
-InProcessRunner::InProcessRunner(const mesh::TrainingPlan& plan, mesh::BatchSource& batches, std::uint64_t seed)
+InProcessRunner::InProcessRunner(const mesh::TrainingPlan& plan, mesh::BatchSource& batches,
+                                 std::uint64_t seed)
     : plan_(plan), training_(plan, batches, seed) {
   for (const mesh::Program& program : plan.train.programs)
     traces_.push_back(
-        {.name = fmt::format("{} on {}", program.device_name, plan.hosts[plan.topology.host_of(program.device).value()])});
+        {.name = fmt::format("{} on {}", program.device_name,
+                             plan.hosts[plan.topology.host_of(program.device).value()])});
 }
 
 mesh::StepResult InProcessRunner::run(const mesh::StepRequest& request) {
@@ -19,12 +21,15 @@ mesh::StepResult InProcessRunner::run(const mesh::StepRequest& request) {
   counted.run = ++runs_;
   std::vector<mesh::StepReport> reports = training_.run_on_devices(counted);
   for (std::size_t i = 0; i < reports.size() && i < traces_.size(); ++i)
-    std::move(reports[i].trace.begin(), reports[i].trace.end(), std::back_inserter(traces_[i].events));
+    std::move(reports[i].trace.begin(), reports[i].trace.end(),
+              std::back_inserter(traces_[i].events));
   mesh::StepResult result = mesh::combine(reports);
   if (!said_what_auto_does_ && plan_.layout.searches()) {
     said_what_auto_does_ = true;
-    result.note = fmt::format("schedule auto: {} stays, as all devices take turns in one thread here and no order is faster",
-                              plan_.schedule.name);
+    result.note = fmt::format(
+        "schedule auto: {} stays, as all devices take turns in one thread here and no order is "
+        "faster",
+        plan_.schedule.name);
   }
   return result;
 }

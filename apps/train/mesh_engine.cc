@@ -6,7 +6,8 @@ namespace weft::apps {
 namespace {
 
 StatePiece state_piece(const mesh::CheckpointPiece& piece) {
-  return {piece.parameter, static_cast<StateBlock>(piece.block), static_cast<std::size_t>(piece.begin)};
+  return {piece.parameter, static_cast<StateBlock>(piece.block),
+          static_cast<std::size_t>(piece.begin)};
 }
 
 std::span<float> part_of(std::span<float> buffer, const mesh::CheckpointPiece& piece) {
@@ -66,13 +67,15 @@ ParameterList MeshEngine::parameters() const {
 void MeshEngine::gather(const TakePiece& take, const std::stop_token& stop) {
   for (const mesh::CheckpointBatch& batch : checkpoint_) {
     runner_.gather(batch, stop);
-    for (const mesh::CheckpointPiece& piece : batch.pieces) take(state_piece(piece), part_of(runner_.checkpoint_buffer(), piece));
+    for (const mesh::CheckpointPiece& piece : batch.pieces)
+      take(state_piece(piece), part_of(runner_.checkpoint_buffer(), piece));
   }
 }
 
 void MeshEngine::restore(const GivePiece& give, std::int64_t /*steps_done*/) {
   for (const mesh::CheckpointBatch& batch : runner_.plan().checkpoint) {
-    for (const mesh::CheckpointPiece& piece : batch.pieces) give(state_piece(piece), part_of(runner_.checkpoint_buffer(), piece));
+    for (const mesh::CheckpointPiece& piece : batch.pieces)
+      give(state_piece(piece), part_of(runner_.checkpoint_buffer(), piece));
     runner_.scatter(batch);
   }
 }

@@ -17,10 +17,12 @@ class PlanRunner {
  public:
   virtual ~PlanRunner() = default;
   virtual const mesh::TrainingPlan& plan() const = 0;
-  /// Runs "train" or "validate" on all devices to its end; `request.run` is the runner's to fill in.
+  /// Runs "train" or "validate" on all devices to its end; `request.run` is the runner's to fill
+  /// in.
   virtual mesh::StepResult run(const mesh::StepRequest& request) = 0;
-  /// A batch of parameters and moments of the plan from the devices to the driver's buffer, and back.
-  /// Where the plan copies for checkpoints, a gather is from the last copy, and may run on another thread beside run().
+  /// A batch of parameters and moments of the plan from the devices to the driver's buffer, and
+  /// back. Where the plan copies for checkpoints, a gather is from the last copy, and may run on
+  /// another thread beside run().
   virtual void copy_for_checkpoint() = 0;
   virtual void gather(const mesh::CheckpointBatch& batch, const std::stop_token& stop) = 0;
   virtual void scatter(const mesh::CheckpointBatch& batch) = 0;
@@ -31,10 +33,12 @@ class PlanRunner {
   virtual void release() {}
 };
 
-/// Carries out training steps by the programs of a plan. The driver's thread only; borrows the runner.
+/// Carries out training steps by the programs of a plan. The driver's thread only; borrows the
+/// runner.
 class MeshEngine final : public TrainingEngine {
  public:
-  explicit MeshEngine(PlanRunner& runner) : runner_(runner), checkpoint_(runner.plan().checkpoint) {}
+  explicit MeshEngine(PlanRunner& runner)
+      : runner_(runner), checkpoint_(runner.plan().checkpoint) {}
 
   StepOutcome step(const StepOrder& order) override;
   double validate(std::int64_t batches) override;

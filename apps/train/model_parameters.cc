@@ -9,9 +9,11 @@ namespace weft::apps {
 void set_parameters(Evaluation& evaluation, const std::vector<TensorView>& states) {
   for (const Parameter& parameter : evaluation.graph().parameters()) {
     const Value& value = evaluation.graph().value(parameter.value);
-    const auto state = std::find_if(states.begin(), states.end(), [&](const TensorView& s) { return s.name == value.name; });
+    const auto state = std::find_if(states.begin(), states.end(),
+                                    [&](const TensorView& s) { return s.name == value.name; });
     if (state == states.end() || state->shape != value.type.shape)
-      throw_error(ErrorCode::kIncompatible, "there is no parameter {} {} among those given", value.name, to_string(value.type));
+      throw_error(ErrorCode::kIncompatible, "there is no parameter {} {} among those given",
+                  value.name, to_string(value.type));
     evaluation.set_parameter(parameter.value, state->values);
   }
 }

@@ -16,8 +16,8 @@ std::vector<float> to_host(OneDeviceTrainer& trainer, std::span<const float> kep
 
 }  // namespace
 
-OneDeviceEngine::OneDeviceEngine(Device& device, const Clock& clock, TrainingGraph graph, int microbatches, std::uint64_t seed,
-                                 Feed feed)
+OneDeviceEngine::OneDeviceEngine(Device& device, const Clock& clock, TrainingGraph graph,
+                                 int microbatches, std::uint64_t seed, Feed feed)
     : device_(device),
       clock_(clock),
       graph_(std::move(graph)),
@@ -29,14 +29,20 @@ OneDeviceEngine::OneDeviceEngine(Device& device, const Clock& clock, TrainingGra
 StepOutcome OneDeviceEngine::step(const StepOrder& order) {
   const std::int64_t begun = clock_.now().time_since_epoch().count();
   const TrainingReport report = trainer_.step(
-      microbatches_, [&](int microbatch, Evaluation& evaluation) { feed_(false, order.step, microbatch, evaluation); },
+      microbatches_,
+      [&](int microbatch, Evaluation& evaluation) {
+        feed_(false, order.step, microbatch, evaluation);
+      },
       order.optimizer, order.clip_norm);
   if (order.trace)
-    trace_.events.push_back(
-        {.name = "the whole step", .start_ns = begun, .end_ns = clock_.now().time_since_epoch().count(), .step = order.step});
+    trace_.events.push_back({.name = "the whole step",
+                             .start_ns = begun,
+                             .end_ns = clock_.now().time_since_epoch().count(),
+                             .step = order.step});
   StepOutcome outcome{.loss = report.loss, .grad_norm = report.gradient_norm};
   if (report.first_not_finite)
-    outcome.not_finite = graph_.graph.value(graph_.graph.parameters()[*report.first_not_finite].value).name;
+    outcome.not_finite =
+        graph_.graph.value(graph_.graph.parameters()[*report.first_not_finite].value).name;
   return outcome;
 }
 
@@ -67,12 +73,14 @@ ParameterList OneDeviceEngine::parameters() const {
 void OneDeviceEngine::copy_state() {
   copies_.clear();
   for (std::size_t i = 0; i < graph_.graph.parameters().size(); ++i)
-    for (const std::span<const float> kept : {trainer_.value(i), trainer_.first_moment(i), trainer_.second_moment(i)})
+    for (const std::span<const float> kept :
+         {trainer_.value(i), trainer_.first_moment(i), trainer_.second_moment(i)})
       copies_.push_back(to_host(trainer_, kept));
 }
 
 void OneDeviceEngine::gather(const TakePiece& take, const std::stop_token&) {
-  for (std::size_t i = 0; i < copies_.size(); ++i) take({i / 3, static_cast<StateBlock>(i % 3), 0}, copies_[i]);
+  for (std::size_t i = 0; i < copies_.size(); ++i)
+    take({i / 3, static_cast<StateBlock>(i % 3), 0}, copies_[i]);
 }
 
 void OneDeviceEngine::restore(const GivePiece& give, std::int64_t steps_done) {

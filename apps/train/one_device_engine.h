@@ -11,15 +11,18 @@
 
 namespace weft::apps {
 
-/// Trains in this process, on one device, without a cluster: what runs on meshes are compared with, and what tests drive the
-/// training loop with. The driver's thread only; borrows device and clock.
+/// Trains in this process, on one device, without a cluster: what runs on meshes are compared with,
+/// and what tests drive the training loop with. The driver's thread only; borrows device and clock.
 class OneDeviceEngine final : public TrainingEngine {
  public:
-  /// Writes the inputs of one microbatch of a step into an evaluation of the graph: by Evaluation::write() on any device.
-  using Feed = std::function<void(bool validation, std::int64_t step, int microbatch, Evaluation& evaluation)>;
+  /// Writes the inputs of one microbatch of a step into an evaluation of the graph: by
+  /// Evaluation::write() on any device.
+  using Feed = std::function<void(bool validation, std::int64_t step, int microbatch,
+                                  Evaluation& evaluation)>;
 
   /// `graph`'s loss is a microbatch's share of the mean loss of a batch.
-  OneDeviceEngine(Device& device, const Clock& clock, TrainingGraph graph, int microbatches, std::uint64_t seed, Feed feed);
+  OneDeviceEngine(Device& device, const Clock& clock, TrainingGraph graph, int microbatches,
+                  std::uint64_t seed, Feed feed);
 
   StepOutcome step(const StepOrder& order) override;
   double validate(std::int64_t batches) override;

@@ -19,13 +19,15 @@ namespace weft::apps {
 namespace {
 
 /// What a plan counts on before there are devices: a GPU each, and their library on every host.
-std::vector<transfer::DevicePlace> expected_places(const actors::ClusterConfig& cluster, const mesh::MeshPlaces& meshes) {
+std::vector<transfer::DevicePlace> expected_places(const actors::ClusterConfig& cluster,
+                                                   const mesh::MeshPlaces& meshes) {
   std::vector<transfer::DevicePlace> places;
   if (cluster.device != actors::DeviceChoice::kCuda || cluster.share_gpu) return places;
   for (const auto& mesh : meshes) {
     for (std::size_t rank = 0; rank < mesh.size(); ++rank) {
       const auto id = static_cast<std::uint32_t>(places.size());
-      places.push_back({transfer::DeviceId(id), true, fmt::format("GPU of device {}", id), "", "NCCL", ""});
+      places.push_back(
+          {transfer::DeviceId(id), true, fmt::format("GPU of device {}", id), "", "NCCL", ""});
     }
   }
   return places;
@@ -38,15 +40,17 @@ void check_sharding(const ConfigNode& root, const Graph& graph) {
   const std::vector<std::string> known = mesh::axis_names(graph);
   for (const auto& [axis, rule] : sharding->entries()) {
     if (std::ranges::find(known, axis) == known.end())
-      sharding->note_key(axis, fmt::format("sharding.{}: no tensor of the model has such an axis, only {}{}", axis,
-                                           fmt::join(known, ", "), did_you_mean(axis, known)));
+      sharding->note_key(
+          axis, fmt::format("sharding.{}: no tensor of the model has such an axis, only {}{}", axis,
+                            fmt::join(known, ", "), did_you_mean(axis, known)));
   }
   sharding->finish();
 }
 
-/// Who reads the model's section sees its sizes, not their product with the batch. So where the model is too large, one of a
-/// single row tells whose fault it is.
-ModelDescription read_model(const ConfigNode& root, const BatchShape& batch, const RunConfig& config, TrainingApp& app) {
+/// Who reads the model's section sees its sizes, not their product with the batch. So where the
+/// model is too large, one of a single row tells whose fault it is.
+ModelDescription read_model(const ConfigNode& root, const BatchShape& batch,
+                            const RunConfig& config, TrainingApp& app) {
   try {
     return app.read(root, batch, config.seed);
   } catch (const Error& error) {
@@ -58,8 +62,9 @@ ModelDescription read_model(const ConfigNode& root, const BatchShape& batch, con
     }
     root.at("training")
         .at("batch")
-        .fail(fmt::format("training.batch: {} in {} microbatch{} is too large for this model: {}", config.training.batch,
-                          config.layout.microbatches, config.layout.microbatches == 1 ? "" : "es", error.message()));
+        .fail(fmt::format("training.batch: {} in {} microbatch{} is too large for this model: {}",
+                          config.training.batch, config.layout.microbatches,
+                          config.layout.microbatches == 1 ? "" : "es", error.message()));
   }
 }
 
@@ -75,7 +80,8 @@ ModelDescription read_model(const ConfigNode& root, const BatchShape& batch, con
 
 mesh::TrainingPlan plan_of(const RunConfig& config) {
   std::vector<std::pair<std::string, std::uint32_t>> hosts;
-  for (const actors::HostSpec& host : config.cluster.hosts) hosts.emplace_back(host.name, host.devices);
+  for (const actors::HostSpec& host : config.cluster.hosts)
+    hosts.emplace_back(host.name, host.devices);
   const mesh::MeshPlaces places = mesh::plan_places(config.layout, hosts);
   mesh::LayoutConfig layout = config.layout;
   layout.device_places = expected_places(config.cluster, places);
@@ -84,7 +90,8 @@ mesh::TrainingPlan plan_of(const RunConfig& config) {
 
 }  // namespace
 
-PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app) {
+PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::string> overrides,
+                    TrainingApp& app) {
   const ConfigDocument document = ConfigDocument::load(file, overrides);
   const ConfigNode root = document.root();
   RunConfig config;
@@ -96,15 +103,18 @@ PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::stri
     if (const auto cluster = root.find("cluster")) config.cluster = actors::parse_cluster(*cluster);
   });
   document.attempt([&] {
-    if (const auto logs = root.find("logs")) actors::parse_logs(*logs);  // for `weft run`, which passes it on to every process
+    // for `weft run`, which passes it on to every process
+    if (const auto logs = root.find("logs")) actors::parse_logs(*logs);
   });
   sound = document.attempt([&] { config.layout = mesh::parse_layout(root); }) && sound;
-  const bool trains = document.attempt([&] { config.training = parse_training(root.at("training")); });
+  const bool trains =
+      document.attempt([&] { config.training = parse_training(root.at("training")); });
   for (const actors::HostSpec& host : config.cluster.hosts)
     if (host.link) config.layout.links[host.name] = *host.link;
   config.layout.deterministic = config.cluster.deterministic;
   document.attempt([&] {
-    if (const auto checkpoint = root.find("checkpoint")) config.checkpoint = parse_checkpoint(*checkpoint);
+    if (const auto checkpoint = root.find("checkpoint"))
+      config.checkpoint = parse_checkpoint(*checkpoint);
   });
   config.layout.checkpoint_buffer = config.checkpoint.buffer;
   if (config.checkpoint.background && config.checkpoint.every > 0)
@@ -114,7 +124,8 @@ PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::stri
     sound = document.attempt([&] {
       root.at("training")
           .at("batch")
-          .fail(fmt::format("batch {} does not divide into {} microbatches", config.training.batch, config.layout.microbatches));
+          .fail(fmt::format("batch {} does not divide into {} microbatches", config.training.batch,
+                            config.layout.microbatches));
     });
   }
   // Where the batch is not known, the app's sections are still read, for their own errors.
@@ -135,7 +146,8 @@ PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::stri
   return {std::move(config), std::move(plan)};
 }
 
-RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app) {
+RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides,
+                          TrainingApp& app) {
   return plan_run(file, overrides, app).config;
 }
 

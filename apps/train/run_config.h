@@ -32,10 +32,12 @@ struct PlannedRun {
   mesh::TrainingPlan plan;
 };
 
-/// Reads every section, the app's own among them, and makes the plan, so that nothing that can be known beforehand fails later.
-/// Throws Error(kInvalidConfig) with all problems found.
-PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app);
+/// Reads every section, the app's own among them, and makes the plan, so that nothing that can be
+/// known beforehand fails later. Throws Error(kInvalidConfig) with all problems found.
+PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::string> overrides,
+                    TrainingApp& app);
 /// Without the plan, which takes much memory where a step has thousands of microbatches.
-RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides, TrainingApp& app);
+RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides,
+                          TrainingApp& app);
 
 }  // namespace weft::apps

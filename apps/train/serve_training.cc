@@ -28,14 +28,16 @@ constexpr int kDone = 0;
 
 PlannedRun read(const actors::AppRun& run, TrainingApp& app) {
   if (run.config.empty())
-    throw_error(ErrorCode::kInvalidConfig, "{} needs a run file: start it with `weft run cluster.yaml`", app.name());
+    throw_error(ErrorCode::kInvalidConfig,
+                "{} needs a run file: start it with `weft run cluster.yaml`", app.name());
   return plan_run(run.config, run.overrides, app);
 }
 
 /// "data 1 x tensor 2".
 std::string shape_text(const mesh::MeshConfig& mesh) {
   std::string axes;
-  for (const mesh::MeshAxis& axis : mesh.axes) axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
+  for (const mesh::MeshAxis& axis : mesh.axes)
+    axes += fmt::format("{}{} {}", axes.empty() ? "" : " x ", axis.name, axis.size);
   return axes;
 }
 
@@ -44,8 +46,8 @@ std::string stages_text(const mesh::LayoutConfig& layout) {
   std::string text;
   for (const mesh::StageConfig& stage : layout.stages) {
     const mesh::MeshConfig& mesh = layout.meshes[static_cast<std::size_t>(stage.mesh)];
-    text += fmt::format("{}{} ({}; {} {})", text.empty() ? "" : " -> ", mesh.name, shape_text(mesh), stage.layers,
-                        stage.layers == 1 ? "layer" : "layers");
+    text += fmt::format("{}{} ({}; {} {})", text.empty() ? "" : " -> ", mesh.name, shape_text(mesh),
+                        stage.layers, stage.layers == 1 ? "layer" : "layers");
   }
   return text;
 }
@@ -54,8 +56,9 @@ std::string stages_text(const mesh::LayoutConfig& layout) {
 std::string meshes_text(const mesh::LayoutConfig& layout) {
   std::string text;
   for (const mesh::MeshConfig& mesh : layout.meshes)
-    text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", mesh.name,
-                        mesh.hosts.empty() ? "all hosts" : fmt::format("{}", fmt::join(mesh.hosts, " + ")));
+    text += fmt::format(
+        "{}{} on {}", text.empty() ? "" : ", ", mesh.name,
+        mesh.hosts.empty() ? "all hosts" : fmt::format("{}", fmt::join(mesh.hosts, " + ")));
   return text;
 }
 
@@ -66,9 +69,10 @@ std::string pipeline_text(const mesh::LayoutConfig& layout) {
 }
 
 void print_row(const Screen& screen, const char* what, const std::string& value) {
-  const std::string line =
-      fmt::format("  {}{:<9}{} {}", screen.colour ? "\x1b[2m" : "", what, screen.colour ? "\x1b[0m" : "", value);
-  std::fprintf(screen.out, "%s\n", screen.terminal ? wrap_lines(line, screen.columns, 10).c_str() : line.c_str());
+  const std::string line = fmt::format("  {}{:<9}{} {}", screen.colour ? "\x1b[2m" : "", what,
+                                       screen.colour ? "\x1b[0m" : "", value);
+  std::fprintf(screen.out, "%s\n",
+               screen.terminal ? wrap_lines(line, screen.columns, 10).c_str() : line.c_str());
   std::fflush(screen.out);
 }
 
@@ -76,19 +80,24 @@ void print_row(const Screen& screen, const char* what, const std::string& value)
 std::string memory_text(const mesh::TrainingPlan& plan) {
   const mesh::Program* most = nullptr;
   for (const mesh::Program& program : plan.train.programs) {
-    if (most == nullptr || mesh::device_memory(plan, program.device) > mesh::device_memory(plan, most->device)) most = &program;
+    if (most == nullptr ||
+        mesh::device_memory(plan, program.device) > mesh::device_memory(plan, most->device))
+      most = &program;
   }
-  return fmt::format("{} a device at most, on {}", format_bytes(mesh::device_memory(plan, most->device)), most->device_name);
+  return fmt::format("{} a device at most, on {}",
+                     format_bytes(mesh::device_memory(plan, most->device)), most->device_name);
 }
 
-nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& config, const mesh::TrainingPlan& plan) {
-  nlohmann::ordered_json json = {{"file", run.config.string()},
-                                 {"valid", true},
-                                 {"problems", nlohmann::ordered_json::array()},
-                                 {"name", config.name},
-                                 {"model", config.model.text},
-                                 {"data", config.model.data},
-                                 {"parameters", config.model.graphs.train.graph.num_parameter_elements()}};
+nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& config,
+                                  const mesh::TrainingPlan& plan) {
+  nlohmann::ordered_json json = {
+      {"file", run.config.string()},
+      {"valid", true},
+      {"problems", nlohmann::ordered_json::array()},
+      {"name", config.name},
+      {"model", config.model.text},
+      {"data", config.model.data},
+      {"parameters", config.model.graphs.train.graph.num_parameter_elements()}};
   for (const mesh::MeshConfig& mesh : config.layout.meshes) {
     nlohmann::ordered_json shape = nlohmann::ordered_json::object();
     for (const mesh::MeshAxis& axis : mesh.axes) shape[axis.name] = axis.size;
@@ -96,13 +105,15 @@ nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& co
   }
   for (const mesh::StageConfig& stage : config.layout.stages)
     json["stages"].push_back(
-        {{"mesh", config.layout.meshes[static_cast<std::size_t>(stage.mesh)].name}, {"layers", stage.layers}});
+        {{"mesh", config.layout.meshes[static_cast<std::size_t>(stage.mesh)].name},
+         {"layers", stage.layers}});
   json["schedule"] = config.layout.searches() ? config.layout.schedule : plan.schedule.name;
   json["microbatches"] = config.layout.microbatches;
   json["steps"] = config.training.steps;
   json["batch"] = config.training.batch;
   std::uint64_t most = 0;
-  for (const mesh::Program& program : plan.train.programs) most = std::max(most, mesh::device_memory(plan, program.device));
+  for (const mesh::Program& program : plan.train.programs)
+    most = std::max(most, mesh::device_memory(plan, program.device));
   json["device_bytes_at_most"] = most;
   return json;
 }
@@ -113,11 +124,12 @@ std::string programs_text(const mesh::TrainingPlan& plan, const std::string& whi
   std::vector<std::string> names;
   for (const mesh::Program& program : plan.train.programs) {
     names.push_back(program.device_name);
-    if (which == actors::AppRun::kAllPrograms || which == program.device_name) text += "\n" + to_string(program);
+    if (which == actors::AppRun::kAllPrograms || which == program.device_name)
+      text += "\n" + to_string(program);
   }
   if (text.empty()) {
-    throw_error(ErrorCode::kInvalidArgument, "--programs {}: there is no such device, only {}{}", which, fmt::join(names, ", "),
-                did_you_mean(which, names));
+    throw_error(ErrorCode::kInvalidArgument, "--programs {}: there is no such device, only {}{}",
+                which, fmt::join(names, ", "), did_you_mean(which, names));
   }
   return text;
 }
@@ -125,7 +137,8 @@ std::string programs_text(const mesh::TrainingPlan& plan, const std::string& whi
 /// {"by": "NCCL 2.28.9"}, or {"by": "host memory", "reason": "device 3 is not a GPU"}.
 nlohmann::ordered_json path_json(const mesh::TrainingPlan& plan, std::uint32_t op) {
   const transfer::PathChoice choice = mesh::path_of(plan, op);
-  if (choice.path == transfer::PathChoice::Path::kCollectives) return {{"by", plan.collectives.library}};
+  if (choice.path == transfer::PathChoice::Path::kCollectives)
+    return {{"by", plan.collectives.library}};
   return {{"by", "host memory"}, {"reason", choice.reason}};
 }
 
@@ -137,19 +150,23 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
                                  {"resharding", transfer::to_string(plan.layout.resharding)},
                                  {"hosts", plan.hosts}};
   for (const mesh::StageConfig& stage : plan.layout.stages)
-    json["stages"].push_back({{"mesh", plan.layout.meshes[static_cast<std::size_t>(stage.mesh)].name}, {"layers", stage.layers}});
+    json["stages"].push_back(
+        {{"mesh", plan.layout.meshes[static_cast<std::size_t>(stage.mesh)].name},
+         {"layers", stage.layers}});
   for (const mesh::PlannedEdge& edge : plan.train.edges) {
     std::uint64_t sent = 0;
-    for (const mesh::Program& program : plan.train.programs) sent += edge.plan.device_part(program.device).bytes_sent();
+    for (const mesh::Program& program : plan.train.programs)
+      sent += edge.plan.device_part(program.device).bytes_sent();
     const Value& value = plan.partition.graph.value(edge.edge.value);
-    json["edges"].push_back({{"value", value.name},
-                             {"type", to_string(value.type)},
-                             {"pass", to_string(edge.edge.pass)},
-                             {"from", plan.partition.meshes[static_cast<std::size_t>(edge.edge.from_mesh)].name()},
-                             {"to", plan.partition.meshes[static_cast<std::size_t>(edge.edge.to_mesh)].name()},
-                             {"flows", edge.plan.flows.size()},
-                             {"bytes_sent_per_microbatch", sent},
-                             {"path", path_json(plan, edge.op)}});
+    json["edges"].push_back(
+        {{"value", value.name},
+         {"type", to_string(value.type)},
+         {"pass", to_string(edge.edge.pass)},
+         {"from", plan.partition.meshes[static_cast<std::size_t>(edge.edge.from_mesh)].name()},
+         {"to", plan.partition.meshes[static_cast<std::size_t>(edge.edge.to_mesh)].name()},
+         {"flows", edge.plan.flows.size()},
+         {"bytes_sent_per_microbatch", sent},
+         {"path", path_json(plan, edge.op)}});
   }
   json["driver"] = {{"checkpoint_buffer_bytes", mesh::checkpoint_buffer_bytes(plan.checkpoint)},
                     {"checkpoint_parts", plan.checkpoint.size()},
@@ -158,22 +175,23 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
   for (const mesh::Program& program : plan.train.programs) {
     std::uint64_t persistent = 0;
     for (const mesh::Persistent& block : program.persistents) persistent += block.bytes;
-    json["devices"].push_back({{"name", program.device_name},
-                               {"host", plan.hosts[plan.topology.host_of(program.device).value()]},
-                               {"instructions", program.instructions.size()},
-                               {"persistent_bytes", persistent},
-                               {"activation_bytes", program.arena_bytes},
-                               {"checkpoint_copy_bytes", mesh::checkpoint_copy_bytes(plan, program.device)},
-                               {"program", to_string(program)}});
+    json["devices"].push_back(
+        {{"name", program.device_name},
+         {"host", plan.hosts[plan.topology.host_of(program.device).value()]},
+         {"instructions", program.instructions.size()},
+         {"persistent_bytes", persistent},
+         {"activation_bytes", program.arena_bytes},
+         {"checkpoint_copy_bytes", mesh::checkpoint_copy_bytes(plan, program.device)},
+         {"program", to_string(program)}});
   }
   return json;
 }
 
-/// What the app shows, on the device that this machine has for it; empty if it shows nothing. Borrows everything.
-std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path&)> show_of(const actors::AppRun& run,
-                                                                                                 const RunConfig& config,
-                                                                                                 const PreparedData& data,
-                                                                                                 const Screen& screen) {
+/// What the app shows, on the device that this machine has for it; empty if it shows nothing.
+/// Borrows everything.
+std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path&)> show_of(
+    const actors::AppRun& run, const RunConfig& config, const PreparedData& data,
+    const Screen& screen) {
   if (!data.show) return {};
   return [&](const std::vector<TensorView>& parameters, const std::filesystem::path& folder) {
     return show_on(
@@ -193,7 +211,8 @@ void note_missing_gpus(const actors::ClusterConfig& cluster) {
   if (cluster.device != actors::DeviceChoice::kCuda) return;
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
   if (!support.missing.empty())
-    say(stderr, "note: cluster.device is cuda, and this machine has no GPU that can be used: {}\n", support.missing);
+    say(stderr, "note: cluster.device is cuda, and this machine has no GPU that can be used: {}\n",
+        support.missing);
 }
 
 }  // namespace
@@ -222,7 +241,8 @@ int check_training(const actors::AppRun& run, TrainingApp& app) {
   print_row(screen, "stages", stages_text(config.layout));
   print_row(screen, "pipeline", pipeline_text(config.layout));
   print_row(screen, "memory", memory_text(plan));
-  print_row(screen, "training", fmt::format("{} steps of {} rows", config.training.steps, config.training.batch));
+  print_row(screen, "training",
+            fmt::format("{} steps of {} rows", config.training.steps, config.training.batch));
   return kDone;
 }
 
@@ -235,8 +255,9 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
   }
   std::string summary = config.model.text + "\n\n" + mesh::describe(plan);
   if (programs.empty()) {
-    summary += fmt::format("\nwhat each device does, instruction by instruction: --programs, or --programs {}\n",
-                           plan.train.programs.front().device_name);
+    summary += fmt::format(
+        "\nwhat each device does, instruction by instruction: --programs, or --programs {}\n",
+        plan.train.programs.front().device_name);
   }
   const Screen screen = Screen::standard_output();
   say(stdout, "{}{}", screen.terminal ? wrap_lines(summary, screen.columns, 4) : summary, programs);
@@ -263,7 +284,8 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
   print_row(screen, "pipeline", pipeline_text(config.layout));
 
   const std::unique_ptr<PlanRunner> devices = start_devices(config, data);
-  if (const std::string gpus = mesh::describe_gpu_transfers(devices->plan()); !gpus.empty()) print_row(screen, "GPUs", gpus);
+  if (const std::string gpus = mesh::describe_gpu_transfers(devices->plan()); !gpus.empty())
+    print_row(screen, "GPUs", gpus);
   if (const std::string& why = devices->plan().no_copies_because; !why.empty())
     print_row(screen, "saving", "training stands still while a checkpoint is written: " + why);
   MeshEngine engine(*devices);

@@ -20,13 +20,17 @@ mesh::DeviceKind device_kind(actors::DeviceChoice choice);
 template <typename Source>
 class GroupRunner final : public PlanRunner {
  public:
-  GroupRunner(actors::Cluster& cluster, const RunConfig& config, const typename Source::Config& source)
-      : group_(std::make_unique<Group>(cluster, config.layout, config.model.graphs, source, options_of(config))) {}
+  GroupRunner(actors::Cluster& cluster, const RunConfig& config,
+              const typename Source::Config& source)
+      : group_(std::make_unique<Group>(cluster, config.layout, config.model.graphs, source,
+                                       options_of(config))) {}
 
   const mesh::TrainingPlan& plan() const override { return group_->plan(); }
   mesh::StepResult run(const mesh::StepRequest& request) override { return group_->run(request); }
   void copy_for_checkpoint() override { group_->copy_for_checkpoint(); }
-  void gather(const mesh::CheckpointBatch& batch, const std::stop_token& stop) override { group_->gather(batch, stop); }
+  void gather(const mesh::CheckpointBatch& batch, const std::stop_token& stop) override {
+    group_->gather(batch, stop);
+  }
   void scatter(const mesh::CheckpointBatch& batch) override { group_->scatter(batch); }
   std::span<float> checkpoint_buffer() override { return group_->checkpoint_buffer(); }
   std::vector<DeviceTrace> take_traces() override { return group_->take_traces(); }
@@ -48,7 +52,8 @@ class GroupRunner final : public PlanRunner {
 };
 
 /// Starts device actors for a run whose data are ready.
-using StartDevices = std::function<std::unique_ptr<PlanRunner>(const RunConfig&, const PreparedData&)>;
+using StartDevices =
+    std::function<std::unique_ptr<PlanRunner>(const RunConfig&, const PreparedData&)>;
 
 /// The roles of a training app, for serve_training(). Each returns an exit status or throws.
 int check_training(const actors::AppRun& run, TrainingApp& app);
@@ -58,7 +63,8 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
 
 /// The main() of a training app: serves every role that its executable can be started in.
 ///
-///   int main(int argc, char** argv) { return weft::apps::serve_training<weft::apps::GptApp>(argc, argv); }
+///   int main(int argc, char** argv) { return weft::apps::serve_training<weft::apps::GptApp>(argc,
+///   argv); }
 template <typename App>
 int serve_training(int argc, char** argv) {
   using Source = AppBatches<App>;
@@ -74,11 +80,14 @@ int serve_training(int argc, char** argv) {
   });
   return main.run([](actors::Cluster& cluster, const actors::AppRun& run) {
     App app;
-    const StartDevices start = [&cluster](const RunConfig& config, const PreparedData& data) -> std::unique_ptr<PlanRunner> {
-      return std::make_unique<GroupRunner<Source>>(cluster, config, typename Source::Config{data.batches});
+    const StartDevices start = [&cluster](const RunConfig& config,
+                                          const PreparedData& data) -> std::unique_ptr<PlanRunner> {
+      return std::make_unique<GroupRunner<Source>>(cluster, config,
+                                                   typename Source::Config{data.batches});
     };
-    return drive_training(run, app, start,
-                          [&cluster](const actors::RunProgress& progress) { cluster.report_progress(progress); });
+    return drive_training(run, app, start, [&cluster](const actors::RunProgress& progress) {
+      cluster.report_progress(progress);
+    });
   });
 }
 

@@ -20,15 +20,18 @@ namespace weft::apps {
 
 /// How a step's batch is cut.
 struct BatchShape {
-  std::int64_t rows_per_microbatch = 1;  ///< Sequences, pictures: what the first dimension of the model's inputs counts.
+  /// Sequences, pictures: what the first dimension of the model's inputs counts.
+  std::int64_t rows_per_microbatch = 1;
   std::int64_t microbatches = 1;
 };
 
 /// A model as its configuration describes it. Made without touching data or devices.
 struct ModelDescription {
-  mesh::ModelGraphs graphs;  ///< For one microbatch; the losses of all microbatches of a step add up to the mean.
-  std::string text;          ///< For people: "4 layers, width 128, 4 heads, sequence 64".
-  std::string data = {};     ///< For people: what it will learn from, which nobody has looked at yet: "kjv, bpe, 1024 pieces".
+  /// For one microbatch; the losses of all microbatches of a step add up to the mean.
+  mesh::ModelGraphs graphs;
+  std::string text;  ///< For people: "4 layers, width 128, 4 heads, sequence 64".
+  /// For people: what it will learn from, which nobody has looked at yet: "kjv, bpe, 1024 pieces".
+  std::string data = {};
   std::int64_t units_per_row = 1;  ///< For "30,132 tokens/s".
   std::string unit = "tokens";
 };
@@ -38,7 +41,8 @@ struct ShowRequest {
   Device& device;  ///< To compute on; may be a GPU.
   const std::vector<TensorView>& parameters;
   const std::filesystem::path& folder;  ///< The run's, for files that people may like.
-  std::stop_token stop = {};            ///< Nobody waits for it any more: end with what there is, or throw Error(kCancelled).
+  /// Nobody waits for it any more: end with what there is, or throw Error(kCancelled).
+  std::stop_token stop = {};
 };
 
 /// A model's data, ready to be read.
@@ -51,20 +55,23 @@ struct PreparedData {
   std::function<FinalReport(const ShowRequest&)> show;
 };
 
-/// An app of this library: its model, its data, and the sections of the run file that describe them. Everything else, from the
-/// command line to checkpoints, is serve_training()'s. Made in main; one thread at a time.
+/// An app of this library: its model, its data, and the sections of the run file that describe
+/// them. Everything else, from the command line to checkpoints, is serve_training()'s. Made in
+/// main; one thread at a time.
 class TrainingApp {
  public:
   virtual ~TrainingApp() = default;
   virtual std::string name() const = 0;
-  /// Reads the app's own sections of the run file's root; finishes them. Called before prepare(), in drivers, checks and
-  /// plans; a second time, with other rows, only after the first has thrown kInvalidArgument. Throws Error(kInvalidConfig), and
-  /// what a graph throws that is too large.
-  virtual ModelDescription read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) = 0;
+  /// Reads the app's own sections of the run file's root; finishes them. Called before prepare(),
+  /// in drivers, checks and plans; a second time, with other rows, only after the first has thrown
+  /// kInvalidArgument. Throws Error(kInvalidConfig), and what a graph throws that is too large.
+  virtual ModelDescription read(const ConfigNode& root, const BatchShape& batch,
+                                std::uint64_t seed) = 0;
   /// Finds or makes the data. In the driver only.
   virtual PreparedData prepare() = 0;
   /// In device processes, where nothing was read: from what prepare() said.
-  virtual std::unique_ptr<mesh::BatchSource> open_batches(std::span<const std::byte> batches) const = 0;
+  virtual std::unique_ptr<mesh::BatchSource> open_batches(
+      std::span<const std::byte> batches) const = 0;
 };
 
 }  // namespace weft::apps

@@ -29,7 +29,8 @@ TrainingConfig parse_training(const ConfigNode& node) {
   if (!has_minimum) c.min_learning_rate = std::min(c.min_learning_rate, c.learning_rate);
   if (c.min_learning_rate > c.learning_rate)
     node.at("min_learning_rate")
-        .fail(fmt::format("min_learning_rate {} is above learning_rate {}", c.min_learning_rate, c.learning_rate));
+        .fail(fmt::format("min_learning_rate {} is above learning_rate {}", c.min_learning_rate,
+                          c.learning_rate));
   return c;
 }
 
@@ -39,18 +40,21 @@ CheckpointConfig parse_checkpoint(const ConfigNode& node) {
   node.read("keep", c.keep, {.min = 1, .max = 1000});
   node.read_bytes("buffer", c.buffer, {.min = 1});
   node.read("background", c.background);
-  if (const auto resume = node.find("resume"); resume && !resume->as<std::string>().empty()) c.resume = resume->as_path();
+  if (const auto resume = node.find("resume"); resume && !resume->as<std::string>().empty())
+    c.resume = resume->as_path();
   node.finish();
   return c;
 }
 
 double learning_rate(const TrainingConfig& config, std::int64_t step) {
   if (step <= config.warmup_steps)
-    return config.learning_rate * static_cast<double>(step) / static_cast<double>(config.warmup_steps);
-  const double rest = static_cast<double>(std::max<std::int64_t>(1, config.steps - config.warmup_steps));
+    return config.learning_rate * static_cast<double>(step) /
+           static_cast<double>(config.warmup_steps);
+  const double rest =
+      static_cast<double>(std::max<std::int64_t>(1, config.steps - config.warmup_steps));
   const double done = std::min(1.0, static_cast<double>(step - config.warmup_steps) / rest);
-  return config.min_learning_rate +
-         0.5 * (config.learning_rate - config.min_learning_rate) * (1 + std::cos(std::numbers::pi * done));
+  return config.min_learning_rate + 0.5 * (config.learning_rate - config.min_learning_rate) *
+                                        (1 + std::cos(std::numbers::pi * done));
 }
 
 bool validates_after(const TrainingConfig& config, std::int64_t step) {

@@ -21,7 +21,8 @@ struct TrainingConfig {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double clip_norm = 1.0;  ///< 0: gradients are not clipped.
-  /// An update whose gradients are not finite is skipped; the run ends when so many steps in a row have come to that.
+  /// An update whose gradients are not finite is skipped; the run ends when so many steps in a row
+  /// have come to that.
   std::int64_t max_skipped_updates = 10;
   std::int64_t validate_every = 50;  ///< Also after the first and the last step. 0: never.
   std::int64_t validation_batches = 4;
@@ -33,9 +34,12 @@ struct TrainingConfig {
 struct CheckpointConfig {
   std::int64_t every = 100;  ///< Steps; also after the last one. 0: never.
   int keep = 2;
-  std::uint64_t buffer = std::uint64_t{256} << 20;  ///< Bytes that the driver holds of a checkpoint at a time.
-  bool background = true;  ///< Training goes on while one is written, where memory allows a copy of parameters and moments.
-  std::optional<std::filesystem::path> resume = {};  ///< A checkpoint, a folder of them, or a run's folder.
+  /// Bytes that the driver holds of a checkpoint at a time.
+  std::uint64_t buffer = std::uint64_t{256} << 20;
+  /// Training goes on while one is written, where memory allows a copy of parameters and moments.
+  bool background = true;
+  /// A checkpoint, a folder of them, or a run's folder.
+  std::optional<std::filesystem::path> resume = {};
 
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
@@ -44,8 +48,8 @@ struct CheckpointConfig {
 TrainingConfig parse_training(const ConfigNode& node);
 CheckpointConfig parse_checkpoint(const ConfigNode& node);
 
-/// The learning rate of a step, which counts from 1: linear from 0 to the full rate in `warmup_steps`, then
-/// half a cosine down to the least, reached in the last step.
+/// The learning rate of a step, which counts from 1: linear from 0 to the full rate in
+/// `warmup_steps`, then half a cosine down to the least, reached in the last step.
 double learning_rate(const TrainingConfig& config, std::int64_t step);
 
 /// Whether validation belongs to this step (which counts from 1).

@@ -30,8 +30,9 @@ struct StepOutcome {
   std::string note = {};  ///< For the user; mostly empty.
 };
 
-/// Whatever carries out the steps: device actors on meshes, or one device in this process. The training loop drives it.
-/// One thread at a time; every call may throw what the devices threw, and the engine is of no use after that.
+/// Whatever carries out the steps: device actors on meshes, or one device in this process. The
+/// training loop drives it. One thread at a time; every call may throw what the devices threw, and
+/// the engine is of no use after that.
 class TrainingEngine {
  public:
   virtual ~TrainingEngine() = default;
@@ -43,12 +44,13 @@ class TrainingEngine {
   virtual ParameterList parameters() const = 0;
   /// Whether the state is copied, so that steps may go on while it is handed over.
   virtual bool copies() const { return false; }
-  /// Copies parameters and moments as they are now: what gather() hands over from then on. Only where it copies(), and while no
-  /// gather() runs.
+  /// Copies parameters and moments as they are now: what gather() hands over from then on. Only
+  /// where it copies(), and while no gather() runs.
   virtual void copy_state() {}
-  /// Hands over every parameter with its moments, in pieces that are valid during the call. What `take` throws is thrown between
-  /// two transfers: the engine can go on. Where the engine copies(), another thread may call it beside those that take steps, and
-  /// it throws Error(kCancelled) soon after `stop` if it has to wait for devices.
+  /// Hands over every parameter with its moments, in pieces that are valid during the call. What
+  /// `take` throws is thrown between two transfers: the engine can go on. Where the engine
+  /// copies(), another thread may call it beside those that take steps, and it throws
+  /// Error(kCancelled) soon after `stop` if it has to wait for devices.
   virtual void gather(const TakePiece& take, const std::stop_token& stop = {}) = 0;
   /// Goes on from that state, after `steps_done` steps.
   virtual void restore(const GivePiece& give, std::int64_t steps_done) = 0;

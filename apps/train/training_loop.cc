@@ -18,9 +18,9 @@
 
 #include "apps/run_files/branch.h"
 #include "apps/run_files/checkpoint.h"
-#include "apps/run_files/safetensors.h"
 #include "apps/run_files/loss_plot.h"
 #include "apps/run_files/metrics.h"
+#include "apps/run_files/safetensors.h"
 #include "apps/run_files/timeline_plot.h"
 #include "apps/train/checkpoint_turns.h"
 #include "core/base/error.h"
@@ -33,15 +33,17 @@ namespace weft::apps {
 namespace fs = std::filesystem;
 namespace {
 
-// A few steps are traced, early, but after connections and caches have warmed up: the trace is there while the run goes on.
+// A few steps are traced, early, but after connections and caches have warmed up: the trace is
+// there while the run goes on.
 constexpr std::int64_t kFirstTraced = 4;
 constexpr std::int64_t kNumTraced = 5;
 /// Seconds that training waits for a checkpoint.
 constexpr double kWorthTelling = 0.1;
 
-/// The run owns its folder from the checkpoint's step on: what came after it moves aside, and metrics are those that lead to it.
-/// Gives where things went, if any did.
-std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step, const RunDirectory& directory) {
+/// The run owns its folder from the checkpoint's step on: what came after it moves aside, and
+/// metrics are those that lead to it. Gives where things went, if any did.
+std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
+                                  const RunDirectory& directory) {
   const fs::path own = directory.metrics();
   const fs::path theirs = checkpoint.parent_path().parent_path() / own.filename();
   const bool same = fs::exists(own) && fs::exists(theirs) && fs::equivalent(own, theirs);
@@ -52,8 +54,10 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
                        .metrics_differ = !steps.empty() && (!same || steps.back().step > step),
                        .keep_metrics =
                            [&](const fs::path& aside) {
-                             // What a call that a crash ended has copied is whole, and older than what it then wrote here.
-                             if (!fs::exists(aside / own.filename())) copy_metrics(own, aside / own.filename());
+                             // What a call that a crash ended has copied is whole, and older than
+                             // what it then wrote here.
+                             if (!fs::exists(aside / own.filename()))
+                               copy_metrics(own, aside / own.filename());
                            },
                        .take_over_metrics =
                            [&] {
@@ -63,8 +67,9 @@ std::optional<fs::path> take_over(const fs::path& checkpoint, std::int64_t step,
 }
 
 bool same_parameters(const ParameterList& a, const ParameterList& b) {
-  return std::ranges::equal(a, b,
-                            [](const TensorPlace& x, const TensorPlace& y) { return x.name == y.name && x.shape == y.shape; });
+  return std::ranges::equal(a, b, [](const TensorPlace& x, const TensorPlace& y) {
+    return x.name == y.name && x.shape == y.shape;
+  });
 }
 
 /// Throws Error(kUnavailable) if the disk does not take it all.
@@ -72,7 +77,9 @@ void write_text(const fs::path& path, const std::string& text) {
   std::ofstream out(path);
   out << text;
   out.close();
-  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), std::strerror(errno));
+  if (!out)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(),
+                std::strerror(errno));
 }
 
 /// "1st", "2nd", "3rd", "11th".
@@ -83,8 +90,8 @@ std::string ordinal(std::int64_t number) {
 
 class Loop {
  public:
-  Loop(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment, std::int64_t steps_done,
-       const std::optional<fs::path>& resumed_from)
+  Loop(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment,
+       std::int64_t steps_done, const std::optional<fs::path>& resumed_from)
       : run_(run),
         engine_(engine),
         environment_(environment),
@@ -117,12 +124,14 @@ class Loop {
     try {
       summary_.outcome = "done";
       for (std::int64_t step = first_; step <= run_.training.steps; ++step) {
-        doing(fmt::format("finishing step {}{}", step, run_.checkpoint.every > 0 ? ", then a last checkpoint" : ""));
+        doing(fmt::format("finishing step {}{}", step,
+                          run_.checkpoint.every > 0 ? ", then a last checkpoint" : ""));
         do_step(step);
         if (environment_.stop.stop_requested() && step < run_.training.steps) {
           summary_.outcome = "interrupted";
           progress_.finish();
-          progress_.note(fmt::format("  interrupted: step {} is the last; writing a checkpoint", step));
+          progress_.note(
+              fmt::format("  interrupted: step {} is the last; writing a checkpoint", step));
           break;
         }
       }
@@ -134,7 +143,8 @@ class Loop {
     } catch (...) {
       summary_.outcome = "failed: " + current_error().message();
       progress_.finish();
-      if (const auto outcome = turns_.give_up(); outcome && !outcome->error) summary_.checkpoint_step = outcome->step;
+      if (const auto outcome = turns_.give_up(); outcome && !outcome->error)
+        summary_.checkpoint_step = outcome->step;
       leave_what_can_be();
       throw;
     }
@@ -144,7 +154,8 @@ class Loop {
 
  private:
   void do_step(std::int64_t step) {
-    const bool traced = step >= std::min(first_ + kFirstTraced, run_.training.steps) && num_traced_ < kNumTraced;
+    const bool traced =
+        step >= std::min(first_ + kFirstTraced, run_.training.steps) && num_traced_ < kNumTraced;
     StepOrder order{.step = step, .clip_norm = run_.training.clip_norm, .trace = traced};
     order.optimizer.learning_rate = learning_rate(run_.training, step);
     order.optimizer.beta1 = run_.training.beta1;
@@ -165,13 +176,15 @@ class Loop {
     m.update_skipped = !std::isfinite(outcome.grad_norm);
     m.learning_rate = order.optimizer.learning_rate;
     m.seconds = in_seconds(done - begun);
-    m.checkpoint_seconds = in_seconds(turns_.paused() - std::exchange(paused_before_, turns_.paused()));
+    m.checkpoint_seconds =
+        in_seconds(turns_.paused() - std::exchange(paused_before_, turns_.paused()));
     m.unit = run_.unit;
     m.units_per_second = m.seconds > 0 ? static_cast<double>(run_.units_per_step) / m.seconds : 0;
     m.transfer_seconds = outcome.transfer_seconds;
     m.exposed_transfer_seconds = outcome.exposed_transfer_seconds;
     m.resharded_bytes = outcome.resharded_bytes;
-    if (validates_after(run_.training, step)) m.validation_loss = engine_.validate(run_.training.validation_batches);
+    if (validates_after(run_.training, step))
+      m.validation_loss = engine_.validate(run_.training.validation_batches);
     try_metrics([&] { metrics_.append(m); });
     summary_.steps = step;
     settle(turns_.poll(), OnRefusal::kGoOn);
@@ -190,35 +203,42 @@ class Loop {
       return;
     }
     const std::int64_t in_a_row = m.step - last_sound_;
-    const std::string what = m.update_skipped ? fmt::format("its gradients are not finite (the first is that of '{}')", parameter)
-                                              : fmt::format("its loss is {}", m.loss);
+    const std::string what =
+        m.update_skipped
+            ? fmt::format("its gradients are not finite (the first is that of '{}')", parameter)
+            : fmt::format("its loss is {}", m.loss);
     if (in_a_row >= run_.training.max_skipped_updates) {
       settle(turns_.wait(), OnRefusal::kGoOn);  // it may be the one to go on from
       throw_error(ErrorCode::kFailedPrecondition,
-                  "training has diverged: step {} is the {} in a row that came to nothing, {}. {}", m.step, ordinal(in_a_row),
-                  what, remedy());
+                  "training has diverged: step {} is the {} in a row that came to nothing, {}. {}",
+                  m.step, ordinal(in_a_row), what, remedy());
     }
     // The 1st, 2nd, 4th, 8th, ...: a run that skips now and then must not fill the screen.
     if (m.update_skipped && std::has_single_bit(static_cast<std::uint64_t>(++skipped_)))
-      progress_.note(fmt::format("  step {}: {}; the update is skipped, the {} of this run", m.step, what, ordinal(skipped_)));
+      progress_.note(fmt::format("  step {}: {}; the update is skipped, the {} of this run", m.step,
+                                 what, ordinal(skipped_)));
   }
 
-  /// What to do about divergence. The state after `last_sound_` is what the bad gradients came from: only what is older is
-  /// advised.
+  /// What to do about divergence. The state after `last_sound_` is what the bad gradients came
+  /// from: only what is older is advised.
   std::string remedy() const {
     const auto checkpoint = store_.newest_up_to(last_sound_ - 1);
     return "Lower training.learning_rate or training.clip_norm, or look at the data of that step" +
-           (checkpoint ? fmt::format("; go on from before with --set checkpoint.resume={}", checkpoint->string())
+           (checkpoint ? fmt::format("; go on from before with --set checkpoint.resume={}",
+                                     checkpoint->string())
                        : std::string("; no checkpoint is from before it, so begin anew"));
   }
 
-  /// Not while steps come to nothing or validation does: it would be the state that they come from, in the place of a good one.
+  /// Not while steps come to nothing or validation does: it would be the state that they come from,
+  /// in the place of a good one.
   void write_if_sound(const StepMetrics& m) {
     if (last_sound_ == m.step && std::isfinite(m.validation_loss.value_or(0))) {
       write_checkpoint(m.step, OldOnes::kRemove);
       settle(turns_.poll(), OnRefusal::kGoOn);
     } else if (m.step % run_.checkpoint.every == 0) {
-      progress_.note(fmt::format("  no checkpoint of step {}: its loss, gradients or validation loss are not finite", m.step));
+      progress_.note(fmt::format(
+          "  no checkpoint of step {}: its loss, gradients or validation loss are not finite",
+          m.step));
     }
   }
 
@@ -238,7 +258,8 @@ class Loop {
       settle(before, OnRefusal::kGoOn);
       if (waited > kWorthTelling && !std::exchange(told_to_wait_, true))
         progress_.note(
-            fmt::format("  training waited for {} after step {}: the checkpoint of step {} was still being written; a "
+            fmt::format("  training waited for {} after step {}: the checkpoint of step {} was "
+                        "still being written; a "
                         "larger checkpoint.every avoids that",
                         format_seconds(waited), step, before->step));
     }
@@ -259,16 +280,21 @@ class Loop {
     const Error& error = *outcome->error;
     if (!outcome->refused) throw error;
     if (error.code() == ErrorCode::kFailedPrecondition)
-      throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}", error.message(), remedy());
+      throw_error(error.code(), "training has diverged: {}, so no checkpoint of it was written. {}",
+                  error.message(), remedy());
     const std::string newest =
-        summary_.checkpoint_step > 0 ? fmt::format("the newest is of step {}", summary_.checkpoint_step) : "there is none";
+        summary_.checkpoint_step > 0
+            ? fmt::format("the newest is of step {}", summary_.checkpoint_step)
+            : "there is none";
     if (on_refusal == OnRefusal::kFail)
-      throw_error(error.code(), "the last checkpoint, of step {}, could not be written ({}): {}", outcome->step, newest,
-                  error.message());
+      throw_error(error.code(), "the last checkpoint, of step {}, could not be written ({}): {}",
+                  outcome->step, newest, error.message());
     const std::int64_t now = std::max(outcome->step, summary_.steps);
-    progress_.note(fmt::format("  no checkpoint of step {} ({}): {}; training goes on, and the next one is tried after step {}",
-                               outcome->step, newest, error.message(),
-                               std::min((now / run_.checkpoint.every + 1) * run_.checkpoint.every, run_.training.steps)));
+    progress_.note(fmt::format(
+        "  no checkpoint of step {} ({}): {}; training goes on, and the next one is tried after "
+        "step {}",
+        outcome->step, newest, error.message(),
+        std::min((now / run_.checkpoint.every + 1) * run_.checkpoint.every, run_.training.steps)));
   }
 
   /// The last checkpoint; it may be the one that is being written.
@@ -276,24 +302,28 @@ class Loop {
     doing(fmt::format("writing the checkpoint of step {}", summary_.steps));
     settle(turns_.wait(), OnRefusal::kGoOn);
     if (newest_.empty() || summary_.checkpoint_step != summary_.steps) {
-      write_checkpoint(summary_.steps, last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep);
+      write_checkpoint(summary_.steps,
+                       last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep);
     }
     settle(turns_.wait(), OnRefusal::kFail);
   }
 
-  /// Metrics are not worth a run: when the disk refuses them it is told once, and lines are written when there is room again.
+  /// Metrics are not worth a run: when the disk refuses them it is told once, and lines are written
+  /// when there is room again.
   template <typename Write>
   void try_metrics(const Write& write) {
     try {
       write();
     } catch (const Error& error) {
       if (!std::exchange(metrics_refused_, true))
-        progress_.note("  " + error.message() + "; training goes on, and its lines are written when that works again");
+        progress_.note("  " + error.message() +
+                       "; training goes on, and its lines are written when that works again");
     }
   }
 
-  /// Writes the last checkpoint, or, where the configuration wants none and the app shows something, a file of values alone.
-  /// Gives the file that the model can be shown from when the devices are gone; empty if there is none.
+  /// Writes the last checkpoint, or, where the configuration wants none and the app shows
+  /// something, a file of values alone. Gives the file that the model can be shown from when the
+  /// devices are gone; empty if there is none.
   fs::path last_values() {
     if (run_.checkpoint.every > 0) {
       write_last_checkpoint();
@@ -317,9 +347,12 @@ class Loop {
 
   /// For those who ask the head.
   void tell(const StepMetrics& m, TimePoint now) {
-    if (!environment_.tell || (told_ && now - *told_ < std::chrono::seconds(1) && m.step < run_.training.steps)) return;
+    if (!environment_.tell ||
+        (told_ && now - *told_ < std::chrono::seconds(1) && m.step < run_.training.steps))
+      return;
     told_ = now;
-    environment_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit, progress_.seconds_left()});
+    environment_.tell({m.step, run_.training.steps, m.loss, progress_.units_per_second(), m.unit,
+                       progress_.seconds_left()});
   }
 
   void not_shown(const std::string& why) {
@@ -331,8 +364,8 @@ class Loop {
     doing("the training is done and saved; showing what the model can do");
     const std::uint64_t needed = static_cast<std::uint64_t>(run_.parameters) * sizeof(float);
     if (const auto free = available_memory(); free && needed > *free)
-      return not_shown(fmt::format("its parameters take {}, and this machine has {} of memory free", format_bytes(needed),
-                                   format_bytes(*free)));
+      return not_shown(fmt::format("its parameters take {}, and this machine has {} of memory free",
+                                   format_bytes(needed), format_bytes(*free)));
     try {
       const SafetensorsFile values(file);
       summary_.report = run_.show(values.tensors(), environment_.directory.path());
@@ -341,7 +374,8 @@ class Loop {
     }
     const FinalReport& report = summary_.report;
     try {
-      write_text(report.prose ? environment_.directory.sample() : environment_.directory.scores(), report.text + "\n");
+      write_text(report.prose ? environment_.directory.sample() : environment_.directory.scores(),
+                 report.text + "\n");
     } catch (const Error& error) {
       progress_.note("  " + error.message());  // it is on the screen
     }
@@ -378,7 +412,8 @@ class Loop {
   void leave_reports() {
     summarize(metrics_.steps(), summary_);
     write_text(environment_.directory.summary(), to_json(summary_));
-    draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss").write(environment_.directory.loss_plot());
+    draw_losses(metrics_.steps(), run_.baseline, run_.name + ": loss")
+        .write(environment_.directory.loss_plot());
   }
 
   const TrainingRun& run_;
@@ -386,7 +421,8 @@ class Loop {
   const LoopEnvironment& environment_;
   const std::int64_t first_;
   std::int64_t num_traced_ = 0;
-  std::int64_t last_sound_;   ///< The last step whose loss and gradients were finite; before the first, where the run began.
+  /// The last step whose loss and gradients were finite; before the first, where the run began.
+  std::int64_t last_sound_;
   std::int64_t skipped_ = 0;  ///< Updates, by this process.
   bool checkpoint_due_ = false;
   fs::path temporary_;            ///< Removed at the end.
@@ -413,32 +449,39 @@ Resumed resume(const TrainingRun& run, TrainingEngine& engine, const LoopEnviron
   const StoredCheckpoint stored(path);
   const CheckpointHeading& checkpoint = stored.heading();
   if (checkpoint.model_digest != run.model_digest)
-    throw_error(
-        ErrorCode::kIncompatible,
-        "the checkpoint {} is of another model, data set or seed; resume with the `model:`, `data:` and `seed:` that made it",
-        path.string());
+    throw_error(ErrorCode::kIncompatible,
+                "the checkpoint {} is of another model, data set or seed; resume with the "
+                "`model:`, `data:` and `seed:` that made it",
+                path.string());
   if (checkpoint.step >= run.training.steps)
     throw_error(ErrorCode::kFailedPrecondition,
-                "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N", path.string(),
-                checkpoint.step);
+                "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N",
+                path.string(), checkpoint.step);
   if (!same_parameters(checkpoint.parameters, engine.parameters()))
-    throw_error(ErrorCode::kIncompatible, "the checkpoint's parameters are not those of this model");
-  engine.restore([&](const StatePiece& piece, std::span<float> values) { stored.read(piece, values); }, checkpoint.step);
+    throw_error(ErrorCode::kIncompatible,
+                "the checkpoint's parameters are not those of this model");
+  engine.restore(
+      [&](const StatePiece& piece, std::span<float> values) { stored.read(piece, values); },
+      checkpoint.step);
   const auto aside = take_over(path, checkpoint.step, environment.directory);
   say(environment.screen.out, "  resumed from {}, after step {}\n", path.string(), checkpoint.step);
-  if (aside) say(environment.screen.out, "  what this run had after step {} has moved to {}\n", checkpoint.step, aside->string());
+  if (aside)
+    say(environment.screen.out, "  what this run had after step {} has moved to {}\n",
+        checkpoint.step, aside->string());
   std::fflush(environment.screen.out);
   return {checkpoint.step, path};
 }
 
 }  // namespace
 
-RunSummary train(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment) {
+RunSummary train(const TrainingRun& run, TrainingEngine& engine,
+                 const LoopEnvironment& environment) {
   const Resumed resumed = resume(run, engine, environment);
   RunSummary summary = Loop(run, engine, environment, resumed.steps_done, resumed.from).go();
   const Screen& screen = environment.screen;
   const auto columns = screen.terminal ? std::optional(screen.columns) : std::nullopt;
-  std::fputs(summary_screen(summary, environment.directory, screen.colour, columns).c_str(), screen.out);
+  std::fputs(summary_screen(summary, environment.directory, screen.colour, columns).c_str(),
+             screen.out);
   std::fflush(environment.screen.out);
   return summary;
 }

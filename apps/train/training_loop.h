@@ -9,8 +9,8 @@
 
 #include "actors/head/cluster_messages.h"
 #include "apps/run_files/progress_display.h"
-#include "apps/run_files/run_summary.h"
 #include "apps/run_files/run_directory.h"
+#include "apps/run_files/run_summary.h"
 #include "apps/train/training_config.h"
 #include "apps/train/training_engine.h"
 #include "core/base/clock.h"
@@ -30,9 +30,10 @@ struct TrainingRun {
   std::string model_digest;  ///< See Checkpoint.
   Baseline baseline = {};
   std::string subtitle;  ///< For pictures: "eager-1f1b, front 1x2 to back 2x1".
-  /// What the trained model can do; called when the engine's devices were given back. What it throws is told, and the run is done
-  /// all the same. Empty: the app shows nothing.
-  std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path& folder)> show;
+  /// What the trained model can do; called when the engine's devices were given back. What it
+  /// throws is told, and the run is done all the same. Empty: the app shows nothing.
+  std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem::path& folder)>
+      show;
   TimePoint started = {};  ///< Of the driver, for the time to the first step.
 };
 
@@ -48,11 +49,13 @@ struct LoopEnvironment {
   std::function<void(const actors::RunProgress&)> tell = {};
 };
 
-/// Trains from the checkpoint to resume, or from step 1, to the last step: metrics, progress, validation, checkpoints; then
-/// the pictures, the summary and the last screen, which are also there, as far as it came, when a step fails.
+/// Trains from the checkpoint to resume, or from step 1, to the last step: metrics, progress,
+/// validation, checkpoints; then the pictures, the summary and the last screen, which are also
+/// there, as far as it came, when a step fails.
 ///
-/// Returns how it ended ("done" or "interrupted"). Throws what the engine throws, after leaving what is known in the run's
-/// folder.
-RunSummary train(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment);
+/// Returns how it ended ("done" or "interrupted"). Throws what the engine throws, after leaving
+/// what is known in the run's folder.
+RunSummary train(const TrainingRun& run, TrainingEngine& engine,
+                 const LoopEnvironment& environment);
 
 }  // namespace weft::apps

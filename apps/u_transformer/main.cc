@@ -1,6 +1,8 @@
-// u_transformer: trains a U-Transformer on slices of a head, on the meshes of a run file. Started by
-// `weft run apps/u_transformer/two_meshes.yaml`; see apps/u_transformer for the app.
+// u_transformer: trains a U-Transformer on slices of a head, on the meshes of a run file. Started
+// by `weft run apps/u_transformer/two_meshes.yaml`; see apps/u_transformer for the app.
 #include "apps/train/serve_training.h"
 #include "apps/u_transformer/u_transformer_app.h"
 
-int main(int argc, char** argv) { return weft::apps::serve_training<weft::apps::UTransformerApp>(argc, argv); }
+int main(int argc, char** argv) {
+  return weft::apps::serve_training<weft::apps::UTransformerApp>(argc, argv);
+}

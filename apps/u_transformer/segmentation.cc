@@ -38,13 +38,15 @@ Picture coloured(const BrainSlice& slice, const Segmentation& regions, int heigh
   Picture picture(width, height);
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x) {
-      const auto at = static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x);
+      const auto at = static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
+                      static_cast<std::size_t>(x);
       const std::uint8_t level = grey(slice.pixels[at]);
       Colour colour{level, level, level};
       if (regions[at] >= 2) {
         const Colour of = kColours[regions[at]];
         const auto mixed = [&](std::uint8_t part) {
-          return static_cast<std::uint8_t>(std::lround(kColourShare * part + (1 - kColourShare) * level));
+          return static_cast<std::uint8_t>(
+              std::lround(kColourShare * part + (1 - kColourShare) * level));
         };
         colour = {mixed(of.red), mixed(of.green), mixed(of.blue)};
       }
@@ -56,8 +58,10 @@ Picture coloured(const BrainSlice& slice, const Segmentation& regions, int heigh
 
 }  // namespace
 
-std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape, const std::vector<TensorView>& parameters,
-                                  const std::vector<BrainSlice>& slices, const std::stop_token& stop) {
+std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape,
+                                  const std::vector<TensorView>& parameters,
+                                  const std::vector<BrainSlice>& slices,
+                                  const std::stop_token& stop) {
   UTransformerShape one = shape;
   one.batch = 1;
   one.precision = DType::kF32;  // the optimizer's values, not their rounded copies
@@ -67,7 +71,8 @@ std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape
   std::vector<Segmentation> result;
   for (const BrainSlice& slice : slices) {
     if (stop.stop_requested())
-      throw_error(ErrorCode::kCancelled, "interrupted after {} of {} slices", result.size(), slices.size());
+      throw_error(ErrorCode::kCancelled, "interrupted after {} of {} slices", result.size(),
+                  slices.size());
     evaluation.write(model.pixels, slice.pixels);
     evaluation.run();
     const std::vector<float> all_logits = evaluation.read<float>(model.logits);
@@ -108,12 +113,14 @@ double DiceCount::mean(std::size_t first_region) const {
   return count > 0 ? sum / count : 0;
 }
 
-Picture side_by_side(const BrainSlice& slice, const Segmentation& prediction, int height, int width) {
+Picture side_by_side(const BrainSlice& slice, const Segmentation& prediction, int height,
+                     int width) {
   const Segmentation none(prediction.size(), 0);
   Picture all((3 * width + 2 * kMargin) * kEnlarged, height * kEnlarged);
   const Segmentation* columns[] = {&none, &slice.regions, &prediction};
   for (int i = 0; i < 3; ++i)
-    all.paste(coloured(slice, *columns[i], height, width).enlarged(kEnlarged), i * (width + kMargin) * kEnlarged, 0);
+    all.paste(coloured(slice, *columns[i], height, width).enlarged(kEnlarged),
+              i * (width + kMargin) * kEnlarged, 0);
   return all;
 }
 

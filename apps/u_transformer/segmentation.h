@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "apps/data/brain_dataset.h"
-#include "apps/run_files/checkpoint.h"
 #include "apps/data/picture.h"
 #include "apps/models/u_transformer_graph.h"
+#include "apps/run_files/checkpoint.h"
 #include "core/device/device.h"
 
 namespace weft::apps {
@@ -17,14 +17,16 @@ namespace weft::apps {
 /// A region for each pixel of a slice.
 using Segmentation = std::vector<std::uint8_t>;
 
-/// What a U-Transformer of this shape with these parameters sees in each slice: the likeliest region of each pixel. On one
-/// device, slice by slice. Throws Error(kIncompatible) if the parameters are not those of the shape, Error(kCancelled) if asked
-/// to stop.
-std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape, const std::vector<TensorView>& parameters,
-                                  const std::vector<BrainSlice>& slices, const std::stop_token& stop = {});
+/// What a U-Transformer of this shape with these parameters sees in each slice: the likeliest
+/// region of each pixel. On one device, slice by slice. Throws Error(kIncompatible) if the
+/// parameters are not those of the shape, Error(kCancelled) if asked to stop.
+std::vector<Segmentation> segment(Device& device, const UTransformerShape& shape,
+                                  const std::vector<TensorView>& parameters,
+                                  const std::vector<BrainSlice>& slices,
+                                  const std::stop_token& stop = {});
 
-/// How well two segmentations agree, region by region, over any number of slices: Dice's coefficient
-/// 2 |A and B| / (|A| + |B|), from 0 (nothing in common) to 1 (equal).
+/// How well two segmentations agree, region by region, over any number of slices: Dice's
+/// coefficient 2 |A and B| / (|A| + |B|), from 0 (nothing in common) to 1 (equal).
 class DiceCount {
  public:
   explicit DiceCount(std::size_t regions) : both_(regions), first_(regions), second_(regions) {}
@@ -38,7 +40,9 @@ class DiceCount {
   std::vector<std::int64_t> both_, first_, second_;
 };
 
-/// The slice, its true regions and the predicted ones, side by side, enlarged. Regions are colours over the brightness.
-Picture side_by_side(const BrainSlice& slice, const Segmentation& prediction, int height, int width);
+/// The slice, its true regions and the predicted ones, side by side, enlarged. Regions are colours
+/// over the brightness.
+Picture side_by_side(const BrainSlice& slice, const Segmentation& prediction, int height,
+                     int width);
 
 }  // namespace weft::apps

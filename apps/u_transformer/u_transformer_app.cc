@@ -16,7 +16,8 @@
 namespace weft::apps {
 namespace {
 
-constexpr std::size_t kFirstNamed = 2;  // regions that the atlas names; the two before are background
+// regions that the atlas names; the two before are background
+constexpr std::size_t kFirstNamed = 2;
 
 struct Scores {
   DiceCount model{kBrainRegions.size()}, usual{kBrainRegions.size()}, nearest{kBrainRegions.size()};
@@ -27,15 +28,17 @@ std::string table(const Scores& scores, std::size_t slices) {
     return dice ? fmt::format("{:>10.3f}", *dice) : fmt::format("{:>10}", "-");
   };
   std::string text =
-      fmt::format("{:<16}{:>10}{:>10}{:>10}\n", fmt::format("Dice, {} slices", slices), "model", "usual", "nearest");
+      fmt::format("{:<16}{:>10}{:>10}{:>10}\n", fmt::format("Dice, {} slices", slices), "model",
+                  "usual", "nearest");
   for (std::size_t region = 0; region < kBrainRegions.size(); ++region) {
-    text += fmt::format("{:<16}{}{}{}\n", kBrainRegions[region], cell(scores.model.of(region)), cell(scores.usual.of(region)),
-                        cell(scores.nearest.of(region)));
+    text += fmt::format("{:<16}{}{}{}\n", kBrainRegions[region], cell(scores.model.of(region)),
+                        cell(scores.usual.of(region)), cell(scores.nearest.of(region)));
   }
   text += fmt::format("{:<16}{}{}{}\n", "mean of lobes", cell(scores.model.mean(kFirstNamed)),
                       cell(scores.usual.mean(kFirstNamed)), cell(scores.nearest.mean(kFirstNamed)));
   return text +
-         "usual: the region that is most frequent at a pixel in the training slices; nearest: the regions of the nearest "
+         "usual: the region that is most frequent at a pixel in the training slices; nearest: the "
+         "regions of the nearest "
          "training slice";
 }
 
@@ -45,7 +48,8 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
     nlohmann::ordered_json values;
     for (std::size_t region = 0; region < kBrainRegions.size(); ++region) {
       const auto dice = count.of(region);
-      values[std::string(kBrainRegions[region])] = dice ? nlohmann::ordered_json(*dice) : nlohmann::ordered_json();
+      values[std::string(kBrainRegions[region])] =
+          dice ? nlohmann::ordered_json(*dice) : nlohmann::ordered_json();
     }
     values["mean of lobes"] = count.mean(kFirstNamed);
     return values;
@@ -57,8 +61,10 @@ void write_scores(const Scores& scores, const std::filesystem::path& path) {
 }
 
 /// Scores of the held-out slices, and a picture of each of them in `folder`.
-FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset, const ShowRequest& request) {
-  const std::vector<Segmentation> seen = segment(request.device, shape, request.parameters, dataset.held_out, request.stop);
+FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset,
+                 const ShowRequest& request) {
+  const std::vector<Segmentation> seen =
+      segment(request.device, shape, request.parameters, dataset.held_out, request.stop);
   const Segmentation usual = dataset.usual_regions();
   std::filesystem::create_directories(request.folder / "pictures");
   Scores scores;
@@ -71,16 +77,18 @@ FinalReport show(const UTransformerShape& shape, const BrainDataset& dataset, co
               request.folder / "pictures" / fmt::format("slice-{:03}.png", slice.number));
   }
   write_scores(scores, request.folder / "dice.json");
-  return {.title = "the regions of the held-out slices",
-          .text = table(scores, seen.size()),
-          .prose = false,
-          .files = {{"pictures/", "every held-out slice: as measured, its true regions, the model's"},
-                    {"dice.json", "the table above"}}};
+  return {
+      .title = "the regions of the held-out slices",
+      .text = table(scores, seen.size()),
+      .prose = false,
+      .files = {{"pictures/", "every held-out slice: as measured, its true regions, the model's"},
+                {"dice.json", "the table above"}}};
 }
 
 }  // namespace
 
-ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) {
+ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape& batch,
+                                       std::uint64_t seed) {
   seed_ = seed;
   AppSections sections(root);
   sections.read("model", [&] { shape_ = parse_u_transformer(root.at("model")); });
@@ -90,13 +98,16 @@ ModelDescription UTransformerApp::read(const ConfigNode& root, const BatchShape&
   sections.finish();
   shape_.batch = batch.rows_per_microbatch;
   shape_.classes = static_cast<std::int64_t>(kBrainRegions.size());
-  const double pixels = static_cast<double>(batch.microbatches * shape_.batch * shape_.height * shape_.width);
+  const double pixels =
+      static_cast<double>(batch.microbatches * shape_.batch * shape_.height * shape_.width);
   const UTransformerGraph model = u_transformer_graph(shape_, 1.0 / pixels);
   return {.graphs = {differentiate(model.graph, model.loss), model.graph, model.loss},
-          .text = fmt::format(
-              "U-Transformer: {} levels from {} channels, {} x {} pixels, {} of {} skips attended, {:.2f} M parameters, {}",
-              shape_.levels, shape_.channels, shape_.height, shape_.width, shape_.attended_skips, shape_.levels,
-              static_cast<double>(model.graph.num_parameter_elements()) * 1e-6, to_string(shape_.precision)),
+          .text = fmt::format("U-Transformer: {} levels from {} channels, {} x {} pixels, {} of {} "
+                              "skips attended, {:.2f} M parameters, {}",
+                              shape_.levels, shape_.channels, shape_.height, shape_.width,
+                              shape_.attended_skips, shape_.levels,
+                              static_cast<double>(model.graph.num_parameter_elements()) * 1e-6,
+                              to_string(shape_.precision)),
           .data = fmt::format("slices of the heads in {}", data_.templates),
           .units_per_row = 1,
           .unit = "slices"};
@@ -113,17 +124,23 @@ PreparedData UTransformerApp::prepare() {
                                   .seed = seed_,
                                   .digest = dataset->digest};
   const std::string what =
-      fmt::format("u_transformer|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", shape_.height, shape_.width, shape_.levels, shape_.channels,
-                  shape_.group_size, shape_.head_dim, shape_.attended_skips, dataset->digest, data_.augment, seed_);
-  return {.text = fmt::format("a head of mricron-data: {} slices to train on, {} held out in {} slabs of {}; {} regions",
-                              dataset->train.size(), dataset->held_out.size(), data_.slabs, data_.slab, kBrainRegions.size()),
+      fmt::format("u_transformer|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", shape_.height, shape_.width,
+                  shape_.levels, shape_.channels, shape_.group_size, shape_.head_dim,
+                  shape_.attended_skips, dataset->digest, data_.augment, seed_);
+  return {.text = fmt::format("a head of mricron-data: {} slices to train on, {} held out in {} "
+                              "slabs of {}; {} regions",
+                              dataset->train.size(), dataset->held_out.size(), data_.slabs,
+                              data_.slab, kBrainRegions.size()),
           .batches = encode(recipe),
           .digest = sha256(std::as_bytes(std::span(what))),
           .baseline = {dataset->frequency_loss(), "guessing by frequency"},
-          .show = [shape = shape_, dataset](const ShowRequest& request) { return show(shape, *dataset, request); }};
+          .show = [shape = shape_, dataset](const ShowRequest& request) {
+            return show(shape, *dataset, request);
+          }};
 }
 
-std::unique_ptr<mesh::BatchSource> UTransformerApp::open_batches(std::span<const std::byte> batches) const {
+std::unique_ptr<mesh::BatchSource> UTransformerApp::open_batches(
+    std::span<const std::byte> batches) const {
   return std::make_unique<BrainBatches>(decode<BrainBatchesRecipe>(batches));
 }
 

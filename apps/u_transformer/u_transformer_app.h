@@ -1,18 +1,21 @@
 #pragma once
 
 #include "apps/data/brain_data_config.h"
-#include "apps/train/training_app.h"
 #include "apps/models/u_transformer_graph.h"
+#include "apps/train/training_app.h"
 
 namespace weft::apps {
 
-/// Trains a U-Transformer to name the regions of a brain from slices of a head. Reads `model:` and `data:`.
+/// Trains a U-Transformer to name the regions of a brain from slices of a head. Reads `model:` and
+/// `data:`.
 class UTransformerApp final : public TrainingApp {
  public:
   std::string name() const override { return "u_transformer"; }
-  ModelDescription read(const ConfigNode& root, const BatchShape& batch, std::uint64_t seed) override;
+  ModelDescription read(const ConfigNode& root, const BatchShape& batch,
+                        std::uint64_t seed) override;
   PreparedData prepare() override;
-  std::unique_ptr<mesh::BatchSource> open_batches(std::span<const std::byte> batches) const override;
+  std::unique_ptr<mesh::BatchSource> open_batches(
+      std::span<const std::byte> batches) const override;
 
  private:
   UTransformerShape shape_;

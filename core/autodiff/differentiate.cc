@@ -12,7 +12,8 @@ namespace {
 /// Walks the forward nodes backwards and lets each op's rule append its gradient nodes.
 class Differentiation final : public GradientRule {
  public:
-  Differentiation(const Graph& forward, ValueId loss) : graph_(forward), num_forward_nodes_(forward.nodes().size()), loss_(loss) {
+  Differentiation(const Graph& forward, ValueId loss)
+      : graph_(forward), num_forward_nodes_(forward.nodes().size()), loss_(loss) {
     find_trained();
   }
 
@@ -30,14 +31,18 @@ class Differentiation final : public GradientRule {
     for (const Parameter& parameter : parameters) {
       const auto found = contributions_.find(parameter.value);
       if (found == contributions_.end()) {
-        throw_error(ErrorCode::kInvalidArgument, "the parameter '{}' does not influence the loss: use it or remove it",
+        throw_error(ErrorCode::kInvalidArgument,
+                    "the parameter '{}' does not influence the loss: use it or remove it",
                     graph_.value(parameter.value).name);
       }
-      // A term per block: blocks may come to lie on different devices, and then their terms meet only once per step.
+      // A term per block: blocks may come to lie on different devices, and then their terms meet
+      // only once per step.
       std::map<int, std::vector<ValueId>> by_block;
-      for (const Contribution& contribution : found->second) by_block[contribution.block].push_back(contribution.gradient);
+      for (const Contribution& contribution : found->second)
+        by_block[contribution.block].push_back(contribution.gradient);
       for (const auto& [block, gradients] : by_block) {
-        result.gradients.push_back({parameter.value, add_up(gradients, block, Pass::kWeightGrad, parameter.value)});
+        result.gradients.push_back(
+            {parameter.value, add_up(gradients, block, Pass::kWeightGrad, parameter.value)});
       }
     }
     result.graph = std::move(graph_);
@@ -47,20 +52,26 @@ class Differentiation final : public GradientRule {
   const Node& node() const override { return current_; }
   const TensorType& type(ValueId value) const override { return graph_.value(value).type; }
   std::optional<ValueId> output_gradient() const override { return output_gradient_; }
-  bool needs_gradient(std::size_t input) const override { return trained_[current_.inputs[input].value()]; }
-  Pass pass_of(std::size_t input) const override { return pass_of_gradient(current_.inputs[input]); }
+  bool needs_gradient(std::size_t input) const override {
+    return trained_[current_.inputs[input].value()];
+  }
+  Pass pass_of(std::size_t input) const override {
+    return pass_of_gradient(current_.inputs[input]);
+  }
 
   std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, Pass pass) override {
-    return append(std::move(op), std::move(inputs), current_.block, pass, graph_.value(current_.outputs[0]).name);
+    return append(std::move(op), std::move(inputs), current_.block, pass,
+                  graph_.value(current_.outputs[0]).name);
   }
 
   void contribute(std::size_t input, ValueId gradient) override {
     const ValueId value = current_.inputs[input];
-    WEFT_CHECK(type(gradient).shape == type(value).shape, "gradient of %{} {} is {}", value, to_string(type(value)),
-               to_string(type(gradient)));
+    WEFT_CHECK(type(gradient).shape == type(value).shape, "gradient of %{} {} is {}", value,
+               to_string(type(value)), to_string(type(gradient)));
     const DType dtype = is_parameter_[value.value()] ? DType::kF32 : type(value).dtype;
     if (type(gradient).dtype != dtype) {
-      gradient = emit({dtype == DType::kF32 ? OpKind::kToF32 : OpKind::kToBF16, {}}, {gradient}, pass_of(input))[0];
+      gradient = emit({dtype == DType::kF32 ? OpKind::kToF32 : OpKind::kToBF16, {}}, {gradient},
+                      pass_of(input))[0];
     }
     contributions_[value].push_back({gradient, current_.block});
   }
@@ -68,15 +79,19 @@ class Differentiation final : public GradientRule {
  private:
   Node forward_node(std::size_t index) const { return graph_.nodes()[index]; }
 
-  Pass pass_of_gradient(ValueId value) const { return is_parameter_[value.value()] ? Pass::kWeightGrad : Pass::kInputGrad; }
+  Pass pass_of_gradient(ValueId value) const {
+    return is_parameter_[value.value()] ? Pass::kWeightGrad : Pass::kInputGrad;
+  }
 
-  std::vector<ValueId> append(Op op, std::vector<ValueId> inputs, int block, Pass pass, const std::string& of) {
+  std::vector<ValueId> append(Op op, std::vector<ValueId> inputs, int block, Pass pass,
+                              const std::string& of) {
     std::vector<TensorType> types;
     types.reserve(inputs.size());
     for (const ValueId input : inputs) types.push_back(type(input));
     const std::vector<TensorType> outputs = infer_types(op, types);
     std::vector<std::string> names(outputs.size(), of + "." + std::string(to_string(op.kind)));
-    const NodeId id = graph_.add_node(std::move(op), std::move(inputs), outputs, names, block, pass);
+    const NodeId id =
+        graph_.add_node(std::move(op), std::move(inputs), outputs, names, block, pass);
     return graph_.node(id).outputs;
   }
 
@@ -89,7 +104,8 @@ class Differentiation final : public GradientRule {
     std::vector<ValueId> sums, of_block;
     for (std::size_t i = 0; i < found->second.size(); ++i) {
       of_block.push_back(found->second[i].gradient);
-      if (i + 1 < found->second.size() && found->second[i + 1].block == found->second[i].block) continue;
+      if (i + 1 < found->second.size() && found->second[i + 1].block == found->second[i].block)
+        continue;
       sums.push_back(add_up(of_block, found->second[i].block, Pass::kInputGrad, value));
       of_block.clear();
     }
@@ -142,14 +158,17 @@ void check_loss(const Graph& graph, ValueId loss) {
     throw_error(ErrorCode::kInvalidArgument, "the loss %{} is not a value of this graph", loss);
   const Value& value = graph.value(loss);
   if (!value.producer || !is_loss(graph.node(*value.producer).op.kind)) {
-    throw_error(ErrorCode::kInvalidArgument, "the loss must be the result of cross_entropy or squared_error, but '{}' {} is not",
+    throw_error(ErrorCode::kInvalidArgument,
+                "the loss must be the result of cross_entropy or squared_error, but '{}' {} is not",
                 value.name, to_string(value.type));
   }
   for (const Node& node : graph.nodes()) {
-    if (node.pass != Pass::kForward) throw_error(ErrorCode::kInvalidArgument, "this graph has been differentiated already");
+    if (node.pass != Pass::kForward)
+      throw_error(ErrorCode::kInvalidArgument, "this graph has been differentiated already");
     for (const ValueId input : node.inputs) {
       if (input == loss)
-        throw_error(ErrorCode::kInvalidArgument, "the loss '{}' is used by {}; it must be the end of the graph", value.name,
+        throw_error(ErrorCode::kInvalidArgument,
+                    "the loss '{}' is used by {}; it must be the end of the graph", value.name,
                     to_string(node.op));
     }
   }

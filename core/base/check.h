@@ -7,7 +7,8 @@
 namespace weft {
 
 /// Prints "CHECK failed: condition (details) at file:line" to standard error and ends the process.
-[[noreturn]] void check_failed(const char* condition, const char* file, int line, const std::string& details);
+[[noreturn]] void check_failed(const char* condition, const char* file, int line,
+                               const std::string& details);
 
 namespace internal {
 inline std::string check_details() { return {}; }
@@ -20,8 +21,9 @@ std::string check_details(fmt::format_string<Args...> format, Args&&... args) {
 
 /// A broken invariant ends the process; its supervisor reports and replaces it.
 /// WEFT_CHECK(done <= total, "done {} of {}", done, total)
-#define WEFT_CHECK(condition, ...)                                                                        \
-  do {                                                                                                    \
-    if (!(condition)) [[unlikely]]                                                                        \
-      ::weft::check_failed(#condition, __FILE__, __LINE__, ::weft::internal::check_details(__VA_ARGS__)); \
+#define WEFT_CHECK(condition, ...)                                        \
+  do {                                                                    \
+    if (!(condition)) [[unlikely]]                                        \
+      ::weft::check_failed(#condition, __FILE__, __LINE__,                \
+                           ::weft::internal::check_details(__VA_ARGS__)); \
   } while (false)

@@ -8,7 +8,9 @@ using Nanoseconds = std::chrono::nanoseconds;
 /// Monotonic time since an arbitrary start; comparable within one machine, never between machines.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Nanoseconds>;
 
-inline double in_seconds(Nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+inline double in_seconds(Nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
 
 /// Where time comes from. Passed in, so that tests decide what time it is. Any thread.
 class Clock {
@@ -20,7 +22,9 @@ class Clock {
 /// The machine's monotonic clock.
 class SteadyClock final : public Clock {
  public:
-  TimePoint now() const override { return std::chrono::time_point_cast<Nanoseconds>(std::chrono::steady_clock::now()); }
+  TimePoint now() const override {
+    return std::chrono::time_point_cast<Nanoseconds>(std::chrono::steady_clock::now());
+  }
 };
 
 /// A clock that a test moves. One thread at a time.

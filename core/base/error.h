@@ -12,18 +12,19 @@ namespace weft {
 /// What a caller can do about an error. One enumerator is one choice, not one cause.
 enum class ErrorCode : int {
   kInvalidArgument = 1,  ///< The request itself is wrong; do not repeat it unchanged.
-  kInvalidConfig,        ///< A configuration file or a command line is wrong; the message has file, line and column.
-  kNotFound,             ///< What was named does not exist.
-  kAlreadyExists,        ///< The name is taken.
-  kFailedPrecondition,   ///< Right request, wrong state; the message says what must happen first.
-  kUnavailable,          ///< The other side could not be reached; trying again later may help.
-  kPeerDied,             ///< A process or host that had to answer is gone.
-  kDeadlineExceeded,     ///< The time allowed ran out.
-  kCancelled,            ///< Somebody asked for the work to stop.
-  kResourceExhausted,    ///< No memory, credit, slot or device left.
-  kIncompatible,         ///< Versions, interfaces or binaries do not fit together.
-  kDataLoss,             ///< Stored or transmitted bytes are damaged.
-  kInternal,             ///< A defect of Weft or of the handler that ran.
+  /// A configuration file or a command line is wrong; the message has file, line and column.
+  kInvalidConfig,
+  kNotFound,            ///< What was named does not exist.
+  kAlreadyExists,       ///< The name is taken.
+  kFailedPrecondition,  ///< Right request, wrong state; the message says what must happen first.
+  kUnavailable,         ///< The other side could not be reached; trying again later may help.
+  kPeerDied,            ///< A process or host that had to answer is gone.
+  kDeadlineExceeded,    ///< The time allowed ran out.
+  kCancelled,           ///< Somebody asked for the work to stop.
+  kResourceExhausted,   ///< No memory, credit, slot or device left.
+  kIncompatible,        ///< Versions, interfaces or binaries do not fit together.
+  kDataLoss,            ///< Stored or transmitted bytes are damaged.
+  kInternal,            ///< A defect of Weft or of the handler that ran.
 };
 
 /// "invalid argument", "peer died", ...
@@ -31,9 +32,10 @@ std::string_view to_string(ErrorCode code);
 
 /// The one exception type of Weft. Thrown inside a process, a value between processes.
 ///
-/// `what()` is the message alone, written for the person who must act on it: what happened, where, what to do.
-/// `where` names a place (file:line:column of a configuration, a step, a function); `node` and `actor` name the
-/// process that decided that this is an error, and are empty when that is this process.
+/// `what()` is the message alone, written for the person who must act on it: what happened, where,
+/// what to do. `where` names a place (file:line:column of a configuration, a step, a function);
+/// `node` and `actor` name the process that decided that this is an error, and are empty when that
+/// is this process.
 class Error : public std::exception {
  public:
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
@@ -55,11 +57,13 @@ class Error : public std::exception {
     return std::move(*this);
   }
 
-  /// "peer died: <message> (at <where>; from <actor> on <node>)"; parts that are empty are left out.
+  /// "peer died: <message> (at <where>; from <actor> on <node>)"; parts that are empty are left
+  /// out.
   std::string describe() const;
 
   friend bool operator==(const Error& a, const Error& b) {
-    return a.code_ == b.code_ && a.message_ == b.message_ && a.where_ == b.where_ && a.node_ == b.node_ && a.actor_ == b.actor_;
+    return a.code_ == b.code_ && a.message_ == b.message_ && a.where_ == b.where_ &&
+           a.node_ == b.node_ && a.actor_ == b.actor_;
   }
 
  private:
@@ -76,8 +80,8 @@ template <typename... Args>
   throw Error(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// What is being handled, as an Error: an Error as it is, any other exception as kInternal with its text.
-/// Call it inside a catch block.
+/// What is being handled, as an Error: an Error as it is, any other exception as kInternal with its
+/// text. Call it inside a catch block.
 Error current_error();
 
 }  // namespace weft

@@ -27,7 +27,8 @@ std::optional<std::uint64_t> available_to_machine(const fs::path& root) {
   return std::nullopt;
 }
 
-/// What a control group's limit leaves, pages of files that it could give back included; nothing without a limit.
+/// What a control group's limit leaves, pages of files that it could give back included; nothing
+/// without a limit.
 std::optional<std::uint64_t> left_in(const fs::path& group) {
   const auto most = read_number(group / "memory.max"), used = read_number(group / "memory.current");
   if (!most || !used) return std::nullopt;

@@ -7,23 +7,28 @@
 
 namespace weft {
 
-/// The one rule for names that people give: runs, hosts, meshes and their axes. They become parts of paths, log lines and command
-/// lines, so a name is 1 to 100 letters, digits, '_', '-' and '.', and begins with neither '-' nor '.'.
+/// The one rule for names that people give: runs, hosts, meshes and their axes. They become parts
+/// of paths, log lines and command lines, so a name is 1 to 100 letters, digits, '_', '-' and '.',
+/// and begins with neither '-' nor '.'.
 inline constexpr std::string_view kNameRule =
     "a name of at most 100 letters, digits, '_', '-' and '.' that does not begin with '-' or '.'";
 
 constexpr bool is_name(std::string_view text) {
-  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-  return !text.empty() && text.size() <= 100 && text.find_first_not_of(kAllowed) == std::string_view::npos && text[0] != '.' &&
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  return !text.empty() && text.size() <= 100 &&
+         text.find_first_not_of(kAllowed) == std::string_view::npos && text[0] != '.' &&
          text[0] != '-';
 }
 
 /// "a mesh name: expected a name of ..., found '../x'", cut short where it is long.
 inline std::string name_problem(std::string_view what, std::string_view found) {
-  return fmt::format("{}: expected {}, found '{}'{}", what, kNameRule, found.substr(0, 100), found.size() > 100 ? "..." : "");
+  return fmt::format("{}: expected {}, found '{}'{}", what, kNameRule, found.substr(0, 100),
+                     found.size() > 100 ? "..." : "");
 }
 
-/// Throws Error(kInvalidArgument) unless `text` is a name. For what comes over the wire, or from a command line.
+/// Throws Error(kInvalidArgument) unless `text` is a name. For what comes over the wire, or from a
+/// command line.
 inline void check_name(std::string_view what, std::string_view text) {
   if (!is_name(text)) throw Error(ErrorCode::kInvalidArgument, name_problem(what, text));
 }

@@ -7,7 +7,8 @@
 
 namespace weft {
 
-/// A value of T or the Error that came instead. For results that are collected per rank; elsewhere throw.
+/// A value of T or the Error that came instead. For results that are collected per rank; elsewhere
+/// throw.
 template <typename T>
 class [[nodiscard]] Outcome {
  public:

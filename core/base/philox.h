@@ -8,8 +8,10 @@ namespace weft {
 /// Philox-4x32-10: four random words for a (key, counter) pair, with no state in between
 /// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 4).
 ///
-/// Element i of a random tensor is a function of (seed, tensor, i) alone, so every device can fill just its own shard.
-std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high = 0);
+/// Element i of a random tensor is a function of (seed, tensor, i) alone, so every device can fill
+/// just its own shard.
+std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_low,
+                                    std::uint64_t counter_high = 0);
 
 /// A number in [0, 1) with 24 random bits.
 float uniform_float(std::uint32_t word);
@@ -18,7 +20,8 @@ float uniform_float(std::uint32_t word);
 class PhiloxStream {
  public:
   using result_type = std::uint64_t;
-  explicit PhiloxStream(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
+  explicit PhiloxStream(std::uint64_t seed, std::uint64_t stream = 0)
+      : seed_(seed), stream_(stream) {}
 
   static constexpr result_type min() { return 0; }
   static constexpr result_type max() { return ~result_type{0}; }
@@ -34,8 +37,10 @@ class PhiloxStream {
 };
 
 /// 64-bit FNV-1a of a name, to key its random numbers.
-constexpr std::uint64_t fnv1a(const char* text, std::size_t size, std::uint64_t hash = 14695981039346656037ull) {
-  for (std::size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<unsigned char>(text[i])) * 1099511628211ull;
+constexpr std::uint64_t fnv1a(const char* text, std::size_t size,
+                              std::uint64_t hash = 14695981039346656037ull) {
+  for (std::size_t i = 0; i < size; ++i)
+    hash = (hash ^ static_cast<unsigned char>(text[i])) * 1099511628211ull;
   return hash;
 }
 

@@ -25,20 +25,23 @@ Secret Secret::parse(std::string_view hexadecimal) {
     if (good) bytes[i / 2] = bytes[i / 2] << 4 | static_cast<std::byte>(digit);
   }
   if (!good || bytes == Bytes{})
-    throw_error(ErrorCode::kInvalidArgument, "expected {} hexadecimal digits, not all of them 0", 2 * kBytes);
+    throw_error(ErrorCode::kInvalidArgument, "expected {} hexadecimal digits, not all of them 0",
+                2 * kBytes);
   return Secret(bytes);
 }
 
 std::string Secret::hexadecimal() const {
   std::string text;
-  for (const std::byte each : bytes_) text += fmt::format("{:02x}", std::to_integer<unsigned>(each));
+  for (const std::byte each : bytes_)
+    text += fmt::format("{:02x}", std::to_integer<unsigned>(each));
   return text;
 }
 
 bool equal_in_constant_time(std::span<const std::byte> one, std::span<const std::byte> other) {
   if (one.size() != other.size()) return false;
   volatile unsigned char difference = 0;
-  for (std::size_t i = 0; i < one.size(); ++i) difference = difference | std::to_integer<unsigned char>(one[i] ^ other[i]);
+  for (std::size_t i = 0; i < one.size(); ++i)
+    difference = difference | std::to_integer<unsigned char>(one[i] ^ other[i]);
   return difference == 0;
 }
 

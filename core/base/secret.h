@@ -8,9 +8,11 @@
 
 namespace weft {
 
-/// 256 random bits that whoever belongs to something knows: a cluster's token, a mesh group's secret of its data connections.
+/// 256 random bits that whoever belongs to something knows: a cluster's token, a mesh group's
+/// secret of its data connections.
 ///
-/// A value. Never an argument, an environment variable or part of a log line; it has no printer on purpose.
+/// A value. Never an argument, an environment variable or part of a log line; it has no printer on
+/// purpose.
 class Secret final {
  public:
   static constexpr std::size_t kBytes = 32;
@@ -21,7 +23,8 @@ class Secret final {
   explicit Secret(const Bytes& bytes) : bytes_(bytes) {}
   /// From the system's random numbers.
   static Secret random();
-  /// From 64 hexadecimal digits, not all 0. Throws Error(kInvalidArgument), without the text, for anything else.
+  /// From 64 hexadecimal digits, not all 0. Throws Error(kInvalidArgument), without the text, for
+  /// anything else.
   static Secret parse(std::string_view hexadecimal);
 
   bool empty() const { return bytes_ == Bytes{}; }

@@ -1,6 +1,7 @@
 #include "core/base/sha256.h"
 
-// The functions of one algorithm, which OpenSSL 3 would rather have found by name among all that it has, as a library of 5 MiB.
+// The functions of one algorithm, which OpenSSL 3 would rather have found by name among all that it
+// has, as a library of 5 MiB.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
@@ -19,7 +20,9 @@ namespace {
 class Digest final {
  public:
   Digest() { WEFT_CHECK(SHA256_Init(&context_) == 1); }
-  void update(const void* bytes, std::size_t size) { WEFT_CHECK(SHA256_Update(&context_, bytes, size) == 1); }
+  void update(const void* bytes, std::size_t size) {
+    WEFT_CHECK(SHA256_Update(&context_, bytes, size) == 1);
+  }
   Mac bytes() {
     Mac bytes{};
     WEFT_CHECK(SHA256_Final(reinterpret_cast<unsigned char*>(bytes.data()), &context_) == 1);
@@ -27,7 +30,8 @@ class Digest final {
   }
   std::string finish() {
     std::string text;
-    for (const std::byte byte : bytes()) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+    for (const std::byte byte : bytes())
+      text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
     return text;
   }
 
@@ -81,10 +85,12 @@ Mac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> messa
   return outer.bytes();
 }
 
-Mac hmac_sha256(const Secret& key, std::string_view label, std::initializer_list<std::span<const std::byte>> parts) {
+Mac hmac_sha256(const Secret& key, std::string_view label,
+                std::initializer_list<std::span<const std::byte>> parts) {
   std::vector<std::byte> message;
   const auto add = [&message](std::span<const std::byte> part) {
-    for (int shift = 0; shift < 64; shift += 8) message.push_back(static_cast<std::byte>(part.size() >> shift));
+    for (int shift = 0; shift < 64; shift += 8)
+      message.push_back(static_cast<std::byte>(part.size() >> shift));
     message.insert(message.end(), part.begin(), part.end());
   };
   add(std::as_bytes(std::span(label)));

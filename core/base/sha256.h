@@ -21,7 +21,9 @@ std::string sha256_file(const std::filesystem::path& path);
 /// HMAC-SHA256 (RFC 2104): proves that its maker knows `key`.
 using Mac = std::array<std::byte, 32>;
 Mac hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message);
-/// Of a label and parts with their lengths before them, so that no two lists of parts are the same bytes.
-Mac hmac_sha256(const Secret& key, std::string_view label, std::initializer_list<std::span<const std::byte>> parts);
+/// Of a label and parts with their lengths before them, so that no two lists of parts are the same
+/// bytes.
+Mac hmac_sha256(const Secret& key, std::string_view label,
+                std::initializer_list<std::span<const std::byte>> parts);
 
 }  // namespace weft

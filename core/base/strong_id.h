@@ -26,7 +26,9 @@ class StrongId {
 
 template <typename Tag, typename T>
 struct std::hash<weft::StrongId<Tag, T>> {
-  std::size_t operator()(weft::StrongId<Tag, T> id) const noexcept { return std::hash<T>()(id.value()); }
+  std::size_t operator()(weft::StrongId<Tag, T> id) const noexcept {
+    return std::hash<T>()(id.value());
+  }
 };
 
 template <typename Tag, typename T>

@@ -20,7 +20,8 @@ std::size_t width_of(std::string_view word) {
   for (std::size_t i = 0; i < word.size(); ++i) {
     if (word[i] == '\x1b') {
       while (i + 1 < word.size() && word[i] != 'm' && word[i] != 'K') ++i;
-    } else if ((static_cast<unsigned char>(word[i]) & 0xc0) != 0x80) {  // not the rest of a UTF-8 character
+      // not the rest of a UTF-8 character
+    } else if ((static_cast<unsigned char>(word[i]) & 0xc0) != 0x80) {
       ++width;
     }
   }
@@ -69,7 +70,8 @@ int status_after_output(const std::string& program, int status) {
   // Why an earlier write failed is not known any more; the next one fails alike.
   if (why == 0 && ::write(STDOUT_FILENO, "\n", 1) < 0) why = errno;
   if (why != EPIPE)
-    say(stderr, "{}: cannot write to standard output{}\n", program, why == 0 ? "" : std::string(": ") + std::strerror(why));
+    say(stderr, "{}: cannot write to standard output{}\n", program,
+        why == 0 ? "" : std::string(": ") + std::strerror(why));
   return status == 0 ? 1 : status;
 }
 
@@ -77,10 +79,12 @@ Terminal terminal_at(int descriptor) {
   Terminal terminal;
   const char* kind = std::getenv("TERM");
   const char* no_colour = std::getenv("NO_COLOR");
-  terminal.redraws = ::isatty(descriptor) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
+  terminal.redraws =
+      ::isatty(descriptor) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
   terminal.colour = terminal.redraws && (no_colour == nullptr || *no_colour == '\0');
   winsize size{};
-  if (::isatty(descriptor) == 1 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) terminal.columns = size.ws_col;
+  if (::isatty(descriptor) == 1 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    terminal.columns = size.ws_col;
   return terminal;
 }
 
@@ -88,8 +92,8 @@ std::string wrap_lines(const std::string& text, int columns, int hang) {
   std::string result;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    result += wrap_line(std::string_view(text).substr(begin, end - begin), static_cast<std::size_t>(columns),
-                        static_cast<std::size_t>(hang));
+    result += wrap_line(std::string_view(text).substr(begin, end - begin),
+                        static_cast<std::size_t>(columns), static_cast<std::size_t>(hang));
     if (end == text.size()) break;
     result += '\n';
     begin = end + 1;

@@ -19,7 +19,8 @@ std::string format_bytes(std::uint64_t bytes) {
     ++unit;
   }
   const bool whole = std::abs(value - std::round(value)) < 0.05;
-  return whole ? fmt::format("{:.0f} {}", value, kUnits[unit]) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+  return whole ? fmt::format("{:.0f} {}", value, kUnits[unit])
+               : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 std::string format_seconds(double seconds) {
@@ -32,14 +33,16 @@ std::string format_seconds(double seconds) {
 }
 
 std::optional<double> parse_rate(std::string_view text) {
-  static constexpr std::pair<std::string_view, double> kUnits[] = {{"kbit", 1e3 / 8}, {"mbit", 1e6 / 8},  {"gbit", 1e9 / 8},
-                                                                   {"KiB", 1024.0},   {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
+  static constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"kbit", 1e3 / 8}, {"mbit", 1e6 / 8},  {"gbit", 1e9 / 8},
+      {"KiB", 1024.0},   {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
   for (const auto& [unit, bytes] : kUnits) {
     if (!text.ends_with(unit)) continue;
     const std::string_view digits = text.substr(0, text.size() - unit.size());
     double number = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error == std::errc() && end == digits.data() + digits.size() && number > 0 && std::isfinite(number * bytes))
+    if (error == std::errc() && end == digits.data() + digits.size() && number > 0 &&
+        std::isfinite(number * bytes))
       return number * bytes;
   }
   return std::nullopt;

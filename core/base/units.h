@@ -13,8 +13,8 @@ std::string format_bytes(std::uint64_t bytes);
 /// "850 us", "12.3 ms", "4.2 s", "3 min 05 s".
 std::string format_seconds(double seconds);
 
-/// Bytes per second of "10gbit", "250mbit" (powers of 1000, in bits) or "114MiB" (powers of 1024, in bytes); nothing unless it is
-/// a positive number with one of kbit, mbit, gbit, KiB, MiB, GiB.
+/// Bytes per second of "10gbit", "250mbit" (powers of 1000, in bits) or "114MiB" (powers of 1024,
+/// in bytes); nothing unless it is a positive number with one of kbit, mbit, gbit, KiB, MiB, GiB.
 std::optional<double> parse_rate(std::string_view text);
 
 }  // namespace weft

@@ -12,7 +12,8 @@ constexpr std::size_t kMaxEmptyElements = 1u << 16;
 
 void ByteWriter::write_count(std::size_t count) {
   if (count > std::numeric_limits<std::uint32_t>::max())
-    throw_error(ErrorCode::kInvalidArgument, "a container of {} elements is too large to send; the limit is 2^32-1", count);
+    throw_error(ErrorCode::kInvalidArgument,
+                "a container of {} elements is too large to send; the limit is 2^32-1", count);
   write(static_cast<std::uint32_t>(count));
 }
 
@@ -20,13 +21,14 @@ std::size_t ByteReader::read_count(std::size_t min_bytes_each) {
   const std::size_t count = read<std::uint32_t>();
   const std::size_t limit = min_bytes_each == 0 ? kMaxEmptyElements : remaining() / min_bytes_each;
   if (count > limit)
-    fail(fmt::format("{} elements of at least {} bytes are announced, but only {} bytes are left", count, min_bytes_each,
-                     remaining()));
+    fail(fmt::format("{} elements of at least {} bytes are announced, but only {} bytes are left",
+                     count, min_bytes_each, remaining()));
   return count;
 }
 
 void ByteReader::fail(std::string_view problem) const {
-  throw_error(ErrorCode::kDataLoss, "damaged bytes: {}, at byte {} of {}", problem, position_, bytes_.size());
+  throw_error(ErrorCode::kDataLoss, "damaged bytes: {}, at byte {} of {}", problem, position_,
+              bytes_.size());
 }
 
 void ByteReader::fail_short(std::size_t wanted) const {

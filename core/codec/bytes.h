@@ -28,7 +28,9 @@ class ByteWriter final {
     bytes_.resize(at + sizeof(T));
     std::memcpy(bytes_.data() + at, &value, sizeof(T));
   }
-  void write_bytes(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void write_bytes(std::span<const std::byte> bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
   /// A 32-bit element count. Throws Error(kInvalidArgument) above 2^32-1.
   void write_count(std::size_t count);
 

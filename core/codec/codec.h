@@ -21,23 +21,24 @@
 
 namespace weft {
 
-/// How a type becomes bytes and comes back. Specialised below for the standard types and for every struct with
-/// `fields`; specialise it for a class that has invariants to check:
+/// How a type becomes bytes and comes back. Specialised below for the standard types and for every
+/// struct with `fields`; specialise it for a class that has invariants to check:
 ///
-///   template <> struct weft::codec<Region> {
-///     static constexpr std::size_t kMinBytes = 4;                       // the least that write() appends
-///     static constexpr std::uint64_t kFingerprint = type_fingerprint<std::vector<Interval>>();
-///     static void write(ByteWriter& writer, const Region& value);
-///     static Region read(ByteReader& reader);                          // throws Error(kDataLoss) on damage
+///   template <> struct weft::codec<Region> { static constexpr std::size_t kMinBytes = 4;
+///                 // the least that write() appends static constexpr std::uint64_t kFingerprint =
+///     type_fingerprint<std::vector<Interval>>(); static void write(ByteWriter& writer, const
+///     Region& value); static Region read(ByteReader& reader);                          // throws
+///     Error(kDataLoss) on damage
 ///   };
 ///
-/// Format: little-endian, no padding, no tags: both sides must have the same type, which the fingerprint proves.
+/// Format: little-endian, no padding, no tags: both sides must have the same type, which the
+/// fingerprint proves.
 template <typename T>
 struct codec {
-  static_assert(
-      !std::is_same_v<T, T>,
-      "weft::codec: this type cannot travel. Give the struct `static constexpr auto fields = weft::fields(&T::a, ...);` "
-      "or specialise weft::codec<T>.");
+  static_assert(!std::is_same_v<T, T>,
+                "weft::codec: this type cannot travel. Give the struct `static constexpr auto "
+                "fields = weft::fields(&T::a, ...);` "
+                "or specialise weft::codec<T>.");
 };
 
 template <typename T>
@@ -71,8 +72,9 @@ constexpr std::uint64_t type_fingerprint() {
   return codec<T>::kFingerprint;
 }
 
-/// Optional: the greatest enumerator of an enum that counts from 0; greater values are then refused as damaged.
-///   template <> struct weft::last_enumerator<Op> { static constexpr Op kValue = Op::kSum; };
+/// Optional: the greatest enumerator of an enum that counts from 0; greater values are then refused
+///   as damaged. template <> struct weft::last_enumerator<Op> { static constexpr Op kValue =
+///   Op::kSum; };
 template <typename E>
 struct last_enumerator {};
 
@@ -81,11 +83,12 @@ requires std::is_arithmetic_v<T>
 struct codec<T> {
   static_assert(!std::is_same_v<T, long double>, "long double differs between machines");
   static constexpr std::size_t kMinBytes = sizeof(T);
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of(std::is_same_v<T, bool>       ? "bool"
-                                                                               : std::is_floating_point_v<T> ? "float"
-                                                                               : std::is_signed_v<T>         ? "int"
-                                                                                                             : "uint"),
-                                                                sizeof(T));
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of(std::is_same_v<T, bool>       ? "bool"
+                                     : std::is_floating_point_v<T> ? "float"
+                                     : std::is_signed_v<T>         ? "int"
+                                                                   : "uint"),
+                      sizeof(T));
   static void write(ByteWriter& writer, T value) {
     if constexpr (std::is_same_v<T, bool>) writer.write(static_cast<std::uint8_t>(value));
     else writer.write(value);
@@ -107,7 +110,8 @@ struct codec<T> {
   using Underlying = std::underlying_type_t<T>;
   static_assert(!std::is_convertible_v<T, Underlying>, "only enum class travels");
   static constexpr std::size_t kMinBytes = sizeof(T);
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("enum"), codec<Underlying>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("enum"), codec<Underlying>::kFingerprint);
   static void write(ByteWriter& writer, T value) { writer.write(static_cast<Underlying>(value)); }
   static T read(ByteReader& reader) {
     const auto value = reader.read<Underlying>();
@@ -122,18 +126,24 @@ struct codec<T> {
 template <typename Tag, typename U>
 struct codec<StrongId<Tag, U>> {
   static constexpr std::size_t kMinBytes = sizeof(U);
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("id"), codec<U>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("id"), codec<U>::kFingerprint);
   static void write(ByteWriter& writer, StrongId<Tag, U> value) { writer.write(value.value()); }
-  static StrongId<Tag, U> read(ByteReader& reader) { return StrongId<Tag, U>(codec<U>::read(reader)); }
+  static StrongId<Tag, U> read(ByteReader& reader) {
+    return StrongId<Tag, U>(codec<U>::read(reader));
+  }
 };
 
 template <typename Rep, typename Period>
 struct codec<std::chrono::duration<Rep, Period>> {
   using Duration = std::chrono::duration<Rep, Period>;
   static constexpr std::size_t kMinBytes = codec<Rep>::kMinBytes;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(mix_fingerprint(fingerprint_of("duration"), Period::num),
-                                                                mix_fingerprint(Period::den, codec<Rep>::kFingerprint));
-  static void write(ByteWriter& writer, Duration value) { codec<Rep>::write(writer, value.count()); }
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(mix_fingerprint(fingerprint_of("duration"), Period::num),
+                      mix_fingerprint(Period::den, codec<Rep>::kFingerprint));
+  static void write(ByteWriter& writer, Duration value) {
+    codec<Rep>::write(writer, value.count());
+  }
   static Duration read(ByteReader& reader) { return Duration(codec<Rep>::read(reader)); }
 };
 
@@ -161,10 +171,12 @@ struct codec<std::monostate> {
 
 template <typename T>
 struct codec<std::vector<T>> {
-  static_assert(!std::is_same_v<T, bool>, "use std::vector<std::uint8_t>: vector<bool> has no elements to address");
+  static_assert(!std::is_same_v<T, bool>,
+                "use std::vector<std::uint8_t>: vector<bool> has no elements to address");
   static constexpr bool kBulk = std::is_arithmetic_v<T> || std::is_same_v<T, std::byte>;
   static constexpr std::size_t kMinBytes = 4;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("list"), codec<T>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("list"), codec<T>::kFingerprint);
   static void write(ByteWriter& writer, const std::vector<T>& value) {
     writer.write_count(value.size());
     if constexpr (kBulk) writer.write_bytes(std::as_bytes(std::span(value)));
@@ -205,7 +217,8 @@ struct codec<std::array<T, N>> {
 template <typename T>
 struct codec<std::optional<T>> {
   static constexpr std::size_t kMinBytes = 1;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("optional"), codec<T>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("optional"), codec<T>::kFingerprint);
   static void write(ByteWriter& writer, const std::optional<T>& value) {
     codec<bool>::write(writer, value.has_value());
     if (value) codec<T>::write(writer, *value);
@@ -219,8 +232,8 @@ struct codec<std::optional<T>> {
 template <typename A, typename B>
 struct codec<std::pair<A, B>> {
   static constexpr std::size_t kMinBytes = codec<A>::kMinBytes + codec<B>::kMinBytes;
-  static constexpr std::uint64_t kFingerprint =
-      mix_fingerprint(mix_fingerprint(fingerprint_of("pair"), codec<A>::kFingerprint), codec<B>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint = mix_fingerprint(
+      mix_fingerprint(fingerprint_of("pair"), codec<A>::kFingerprint), codec<B>::kFingerprint);
   static void write(ByteWriter& writer, const std::pair<A, B>& value) {
     codec<A>::write(writer, value.first);
     codec<B>::write(writer, value.second);
@@ -244,7 +257,8 @@ struct codec<std::tuple<Ts...>> {
     std::apply([&](const Ts&... element) { (codec<Ts>::write(writer, element), ...); }, value);
   }
   static std::tuple<Ts...> read(ByteReader& reader) {
-    return std::tuple<Ts...>{codec<Ts>::read(reader)...};  // a braced list is evaluated from left to right
+    // a braced list is evaluated from left to right
+    return std::tuple<Ts...>{codec<Ts>::read(reader)...};
   }
 };
 
@@ -256,7 +270,8 @@ struct codec<std::variant<Ts...>> {
       mix_fingerprint(fingerprint_of("variant"), codec<std::tuple<Ts...>>::kFingerprint);
   static void write(ByteWriter& writer, const std::variant<Ts...>& value) {
     writer.write(static_cast<std::uint8_t>(value.index()));
-    std::visit([&]<typename T>(const T& alternative) { codec<T>::write(writer, alternative); }, value);
+    std::visit([&]<typename T>(const T& alternative) { codec<T>::write(writer, alternative); },
+               value);
   }
   static std::variant<Ts...> read(ByteReader& reader) {
     const auto index = reader.read<std::uint8_t>();
@@ -268,7 +283,9 @@ struct codec<std::variant<Ts...>> {
   template <std::size_t I>
   static std::variant<Ts...> read_alternative(ByteReader& reader, std::size_t index) {
     if (index == I)
-      return std::variant<Ts...>(std::in_place_index<I>, codec<std::variant_alternative_t<I, std::variant<Ts...>>>::read(reader));
+      return std::variant<Ts...>(
+          std::in_place_index<I>,
+          codec<std::variant_alternative_t<I, std::variant<Ts...>>>::read(reader));
     if constexpr (I + 1 < sizeof...(Ts)) return read_alternative<I + 1>(reader, index);
     else reader.fail("a variant alternative that does not exist");
   }
@@ -277,8 +294,8 @@ struct codec<std::variant<Ts...>> {
 template <typename K, typename V>
 struct codec<std::map<K, V>> {
   static constexpr std::size_t kMinBytes = 4;
-  static constexpr std::uint64_t kFingerprint =
-      mix_fingerprint(mix_fingerprint(fingerprint_of("map"), codec<K>::kFingerprint), codec<V>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint = mix_fingerprint(
+      mix_fingerprint(fingerprint_of("map"), codec<K>::kFingerprint), codec<V>::kFingerprint);
   static void write(ByteWriter& writer, const std::map<K, V>& value) {
     writer.write_count(value.size());
     for (const auto& [key, mapped] : value) {
@@ -292,7 +309,8 @@ struct codec<std::map<K, V>> {
     for (std::size_t i = 0; i < count; ++i) {
       K key = codec<K>::read(reader);
       V mapped = codec<V>::read(reader);
-      if (!value.emplace(std::move(key), std::move(mapped)).second) reader.fail("a map with the same key twice");
+      if (!value.emplace(std::move(key), std::move(mapped)).second)
+        reader.fail("a map with the same key twice");
     }
     return value;
   }
@@ -301,7 +319,8 @@ struct codec<std::map<K, V>> {
 template <typename T>
 struct codec<std::set<T>> {
   static constexpr std::size_t kMinBytes = 4;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("set"), codec<T>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("set"), codec<T>::kFingerprint);
   static void write(ByteWriter& writer, const std::set<T>& value) {
     writer.write_count(value.size());
     for (const T& element : value) codec<T>::write(writer, element);
@@ -310,7 +329,8 @@ struct codec<std::set<T>> {
     const std::size_t count = reader.read_count(codec<T>::kMinBytes);
     std::set<T> value;
     for (std::size_t i = 0; i < count; ++i)
-      if (!value.insert(codec<T>::read(reader)).second) reader.fail("a set with the same element twice");
+      if (!value.insert(codec<T>::read(reader)).second)
+        reader.fail("a set with the same element twice");
     return value;
   }
 };
@@ -331,8 +351,9 @@ struct codec<T> {
   template <std::size_t... I>
   static constexpr std::uint64_t fingerprint(std::index_sequence<I...>) {
     std::uint64_t hash = fingerprint_of("struct");
-    ((hash = mix_fingerprint(mix_fingerprint(hash, fingerprint_of(member_name<std::get<I>(T::fields)>())),
-                             codec<Member<I>>::kFingerprint)),
+    ((hash = mix_fingerprint(
+          mix_fingerprint(hash, fingerprint_of(member_name<std::get<I>(T::fields)>())),
+          codec<Member<I>>::kFingerprint)),
      ...);
     return hash;
   }
@@ -341,12 +362,16 @@ struct codec<T> {
   static constexpr std::size_t kMinBytes = min_bytes(kIndices);
   static constexpr std::uint64_t kFingerprint = fingerprint(kIndices);
   static void write(ByteWriter& writer, const T& value) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (codec<Member<I>>::write(writer, value.*std::get<I>(T::fields)), ...); }
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (codec<Member<I>>::write(writer, value.*std::get<I>(T::fields)), ...);
+    }
     (kIndices);
   }
   static T read(ByteReader& reader) {
     T value{};
-    [&]<std::size_t... I>(std::index_sequence<I...>) { ((value.*std::get<I>(T::fields) = codec<Member<I>>::read(reader)), ...); }
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((value.*std::get<I>(T::fields) = codec<Member<I>>::read(reader)), ...);
+    }
     (kIndices);
     return value;
   }

@@ -12,13 +12,16 @@ void codec<Error>::write(ByteWriter& writer, const Error& error) {
 
 Error codec<Error>::read(ByteReader& reader) {
   const auto code = reader.read<std::uint8_t>();
-  if (code < static_cast<std::uint8_t>(ErrorCode::kInvalidArgument) || code > static_cast<std::uint8_t>(ErrorCode::kInternal))
+  if (code < static_cast<std::uint8_t>(ErrorCode::kInvalidArgument) ||
+      code > static_cast<std::uint8_t>(ErrorCode::kInternal))
     reader.fail("an error code that does not exist");
   auto message = codec<std::string>::read(reader);
   auto where = codec<std::string>::read(reader);
   auto node = codec<std::string>::read(reader);
   auto actor = codec<std::string>::read(reader);
-  return Error(static_cast<ErrorCode>(code), std::move(message)).at(std::move(where)).from(std::move(node), std::move(actor));
+  return Error(static_cast<ErrorCode>(code), std::move(message))
+      .at(std::move(where))
+      .from(std::move(node), std::move(actor));
 }
 
 }  // namespace weft

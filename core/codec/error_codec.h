@@ -19,7 +19,8 @@ struct codec<Error> {
 template <typename T>
 struct codec<Outcome<T>> {
   static constexpr std::size_t kMinBytes = 1;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("outcome"), codec<T>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("outcome"), codec<T>::kFingerprint);
   static void write(ByteWriter& writer, const Outcome<T>& outcome) {
     codec<bool>::write(writer, outcome.ok());
     if (outcome.ok()) codec<T>::write(writer, outcome.value());

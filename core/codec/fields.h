@@ -35,16 +35,21 @@ constexpr std::uint64_t mix_fingerprint(std::uint64_t hash, std::uint64_t value)
   return hash ^ (hash >> 27);
 }
 
-constexpr std::uint64_t fingerprint_of(std::string_view name) { return fnv1a(name.data(), name.size()); }
+constexpr std::uint64_t fingerprint_of(std::string_view name) {
+  return fnv1a(name.data(), name.size());
+}
 
-/// "step" for member_name<&Plan::step>(). The compiler spells the pointer in the name of the function.
+/// "step" for member_name<&Plan::step>(). The compiler spells the pointer in the name of the
+/// function.
 template <auto Member>
 constexpr std::string_view member_name() {
   std::string_view name =
-      __PRETTY_FUNCTION__;  // "... [with auto Member = &weft::Plan::step; ...]" or "... [Member = &weft::Plan::step]"
+      // "... [with auto Member = &weft::Plan::step; ...]" or "... [Member = &weft::Plan::step]"
+      __PRETTY_FUNCTION__;
   name.remove_prefix(name.find("Member = ") + 9);
   name = name.substr(0, name.find_first_of(";]"));
-  if (const auto colon = name.rfind("::"); colon != std::string_view::npos) name.remove_prefix(colon + 2);
+  if (const auto colon = name.rfind("::"); colon != std::string_view::npos)
+    name.remove_prefix(colon + 2);
   while (!name.empty() && (name.back() == ')' || name.back() == ' ')) name.remove_suffix(1);
   return name;
 }

@@ -11,23 +11,27 @@
 
 namespace weft {
 
-/// One YAML document, read strictly: duplicate keys, aliases to themselves, explicit tags and further
-/// documents are refused, and every value knows its line and column. All errors are Error(kInvalidConfig).
+/// One YAML document, read strictly: duplicate keys, aliases to themselves, explicit tags and
+/// further documents are refused, and every value knows its line and column. All errors are
+/// Error(kInvalidConfig).
 ///
 /// Owned by whoever loads it; the nodes it hands out borrow from it. One thread at a time.
 ///
 ///   auto document = ConfigDocument::load("cluster.yaml", {"training.steps=10"});
 ///   document.attempt([&] { cluster = parse_cluster(document.root().at("cluster")); });
 ///   document.attempt([&] { training = parse_training(document.root().at("training")); });
-///   document.finish();   // throws every problem of all sections, and every key that nobody has read
+///   document.finish();   // throws every problem of all sections, and every key that nobody has
+///   read
 class ConfigDocument {
  public:
-  /// `overrides` are the values of --set: "key.path=value", where the value is YAML ("3", "[worker0]",
-  /// "{data: 2}") and a number in the path is an index into a list ("cluster.hosts.0.devices=4"). Missing
-  /// maps on the way are made.
-  static ConfigDocument load(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+  /// `overrides` are the values of --set: "key.path=value", where the value is YAML ("3",
+  /// "[worker0]", "{data: 2}") and a number in the path is an index into a list
+  /// ("cluster.hosts.0.devices=4"). Missing maps on the way are made.
+  static ConfigDocument load(const std::filesystem::path& path,
+                             std::span<const std::string> overrides = {});
   /// The same from text; `name` stands for the file in messages, and its folder for that of paths.
-  static ConfigDocument parse(const std::string& text, const std::string& name, std::span<const std::string> overrides = {});
+  static ConfigDocument parse(const std::string& text, const std::string& name,
+                              std::span<const std::string> overrides = {});
 
   ConfigDocument(ConfigDocument&&) noexcept;
   ConfigDocument& operator=(ConfigDocument&&) noexcept;
@@ -36,8 +40,8 @@ class ConfigDocument {
   ConfigNode root() const;
   /// Paths of the keys and values that stand at "FILE:LINE:COLUMN", outermost first.
   std::vector<std::string> keys_at(const std::string& where) const;
-  /// Runs `read_section`; an Error(kInvalidConfig) is kept for finish() instead of thrown. False if there was
-  /// one.
+  /// Runs `read_section`; an Error(kInvalidConfig) is kept for finish() instead of thrown. False if
+  /// there was one.
   bool attempt(const std::function<void()>& read_section) const;
   /// Throws all problems noted so far, in the order of the file, and all keys that nobody has read.
   void finish() const;

@@ -23,7 +23,8 @@ std::string found(const internal::ConfigValue& value) {
     case ConfigNode::Kind::kMap: return "a map of keys";
     case ConfigNode::Kind::kScalar: break;
   }
-  return value.quoted ? fmt::format("the text \"{}\"", value.text) : fmt::format("'{}'", value.text);
+  return value.quoted ? fmt::format("the text \"{}\"", value.text)
+                      : fmt::format("'{}'", value.text);
 }
 
 template <typename T>
@@ -63,7 +64,8 @@ std::string ConfigNode::where() const { return value_->where; }
 std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
   if (value_->kind == Kind::kNull) return std::nullopt;
   if (value_->kind != Kind::kMap) mismatch("a map of keys");
-  if (std::find(value_->known_keys.begin(), value_->known_keys.end(), key) == value_->known_keys.end())
+  if (std::find(value_->known_keys.begin(), value_->known_keys.end(), key) ==
+      value_->known_keys.end())
     value_->known_keys.emplace_back(key);
   auto* member = value_->member(key);
   if (member == nullptr) return std::nullopt;
@@ -74,15 +76,18 @@ std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
 
 ConfigNode ConfigNode::at(std::string_view key) const {
   if (auto node = find(key)) return *node;
-  if (const auto* empty = value_->member(key)) throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value", empty->where, key);
+  if (const auto* empty = value_->member(key))
+    throw_error(ErrorCode::kInvalidConfig, "{}: '{}' has no value", empty->where, key);
   std::vector<std::string> present;
   for (const auto& member : value_->members)
     if (!member.asked && !member.handed_on) present.push_back(member.key);
   const auto misspelt = nearest_name(key, present);
   if (misspelt)
-    throw_error(ErrorCode::kInvalidConfig, "{}: unknown key '{}'{}; did you mean '{}'?", value_->member(*misspelt)->where,
-                *misspelt, path().empty() ? "" : " in " + path(), key);
-  throw_error(ErrorCode::kInvalidConfig, "{}: {} lacks the key '{}'", where(), path().empty() ? "the document" : path(), key);
+    throw_error(ErrorCode::kInvalidConfig, "{}: unknown key '{}'{}; did you mean '{}'?",
+                value_->member(*misspelt)->where, *misspelt, path().empty() ? "" : " in " + path(),
+                key);
+  throw_error(ErrorCode::kInvalidConfig, "{}: {} lacks the key '{}'", where(),
+              path().empty() ? "the document" : path(), key);
 }
 
 void ConfigNode::hand_on(std::string_view key) const {
@@ -108,7 +113,9 @@ std::vector<std::pair<std::string, ConfigNode>> ConfigNode::entries() const {
   return nodes;
 }
 
-void ConfigNode::note(std::string text) const { tree_->note({value_->order, path(), fmt::format("{}: {}", where(), text)}); }
+void ConfigNode::note(std::string text) const {
+  tree_->note({value_->order, path(), fmt::format("{}: {}", where(), text)});
+}
 
 void ConfigNode::note_key(std::string_view key, std::string text) const {
   const auto* member = value_->member(key);
@@ -116,7 +123,9 @@ void ConfigNode::note_key(std::string_view key, std::string text) const {
   tree_->note({member->order, member->value->path, fmt::format("{}: {}", member->where, text)});
 }
 
-void ConfigNode::fail(std::string text) const { throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: {}", where(), text)); }
+void ConfigNode::fail(std::string text) const {
+  throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: {}", where(), text));
+}
 
 void ConfigNode::keep_current_error(std::string_view key) const {
   const Error error = current_error();
@@ -135,8 +144,9 @@ void ConfigNode::finish() const {
 void ConfigNode::mismatch(std::string_view expected) const {
   // {data:2} is a key 'data:2' without a value.
   const bool glued = value_->kind == Kind::kNull && path().find(':') != std::string::npos;
-  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path().empty() ? "the document" : path(),
-              expected, found(*value_), glued ? "; put a space after the colon" : "");
+  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(),
+              path().empty() ? "the document" : path(), expected, found(*value_),
+              glued ? "; put a space after the colon" : "");
 }
 
 const internal::ConfigValue& ConfigNode::scalar(std::string_view expected) const {
@@ -173,24 +183,27 @@ std::string ConfigNode::as_string() const { return scalar("text").text; }
 std::filesystem::path ConfigNode::as_path() const {
   const std::string& text = scalar("a path").text;
   const char* home = std::getenv("HOME");
-  if (home != nullptr && text.starts_with("~/")) return std::filesystem::path(home) / text.substr(2);
+  if (home != nullptr && text.starts_with("~/"))
+    return std::filesystem::path(home) / text.substr(2);
   // What --set has changed stands in no file.
   const bool in_file = !where().starts_with("command line: ");
   return ((in_file ? tree_->folder : std::filesystem::current_path()) / text).lexically_normal();
 }
 
 Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
-  static const std::vector<std::pair<std::string_view, double>> kUnits = {{"ns", 1},  {"us", 1e3},   {"ms", 1e6},
-                                                                          {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
+  static const std::vector<std::pair<std::string_view, double>> kUnits = {
+      {"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}};
   const auto parsed = quantity(scalar("a duration with its unit, such as 250ms, 5s, 2min").text);
   if (parsed) {
     for (const auto& [unit, factor] : kUnits) {
       if (parsed->second != unit || parsed->first * factor > 9e18) continue;
       const Nanoseconds result(static_cast<std::int64_t>(std::llround(parsed->first * factor)));
       if (result < min)
-        mismatch(fmt::format("a duration of at least {}", format_seconds(std::chrono::duration<double>(min).count())));
+        mismatch(fmt::format("a duration of at least {}",
+                             format_seconds(std::chrono::duration<double>(min).count())));
       if (result > max)
-        mismatch(fmt::format("a duration of at most {}", format_seconds(std::chrono::duration<double>(max).count())));
+        mismatch(fmt::format("a duration of at most {}",
+                             format_seconds(std::chrono::duration<double>(max).count())));
       return result;
     }
   }
@@ -198,16 +211,25 @@ Nanoseconds ConfigNode::as_duration(Nanoseconds min, Nanoseconds max) const {
 }
 
 std::uint64_t ConfigNode::as_bytes(Range<std::uint64_t> range) const {
-  static const std::vector<std::pair<std::string_view, double>> kUnits = {
-      {"B", 1},    {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-      {"kB", 1e3}, {"KB", 1e3},     {"MB", 1e6},        {"GB", 1e9},           {"TB", 1e12}};
+  static const std::vector<std::pair<std::string_view, double>> kUnits = {{"B", 1},
+                                                                          {"KiB", 1024.0},
+                                                                          {"MiB", 1048576.0},
+                                                                          {"GiB", 1073741824.0},
+                                                                          {"TiB", 1099511627776.0},
+                                                                          {"kB", 1e3},
+                                                                          {"KB", 1e3},
+                                                                          {"MB", 1e6},
+                                                                          {"GB", 1e9},
+                                                                          {"TB", 1e12}};
   const auto parsed = quantity(scalar("a size with its unit, such as 64KiB, 1.5GiB").text);
   if (parsed) {
     for (const auto& [unit, factor] : kUnits) {
       if (parsed->second != unit || parsed->first * factor > 9e18) continue;
       const auto result = static_cast<std::uint64_t>(std::llround(parsed->first * factor));
-      if (range.min && result < *range.min) mismatch(fmt::format("a size of at least {}", format_bytes(*range.min)));
-      if (range.max && result > *range.max) mismatch(fmt::format("a size of at most {}", format_bytes(*range.max)));
+      if (range.min && result < *range.min)
+        mismatch(fmt::format("a size of at least {}", format_bytes(*range.min)));
+      if (range.max && result > *range.max)
+        mismatch(fmt::format("a size of at most {}", format_bytes(*range.max)));
       return result;
     }
   }
@@ -225,8 +247,8 @@ std::size_t ConfigNode::choice(const std::vector<std::string>& names) const {
   const auto& value = scalar(expected);
   const auto it = std::find(names.begin(), names.end(), value.text);
   if (it != names.end()) return static_cast<std::size_t>(it - names.begin());
-  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(), expected, found(value),
-              did_you_mean(value.text, names));
+  throw_error(ErrorCode::kInvalidConfig, "{}: {}: expected {}, found {}{}", where(), path(),
+              expected, found(value), did_you_mean(value.text, names));
 }
 
 }  // namespace weft

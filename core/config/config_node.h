@@ -27,22 +27,24 @@ struct Range {
   std::optional<T> max = std::nullopt;
 };
 
-/// The spelling of each enumerator in a configuration: EnumNames<Schedule>{{"gpipe", kGpipe}, {"1f1b",
-/// k1f1b}}.
+/// The spelling of each enumerator in a configuration: EnumNames<Schedule>{{"gpipe", kGpipe},
+/// {"1f1b", k1f1b}}.
 template <typename E>
 using EnumNames = std::vector<std::pair<std::string, E>>;
 
 template <typename T>
 concept ConfigInteger = std::integral<T> && !std::same_as<T, bool>;
 
-/// One value of a configuration: a map, a list or a scalar, which knows its path and its place in the file.
+/// One value of a configuration: a map, a list or a scalar, which knows its path and its place in
+/// the file.
 ///
-/// A borrowed view: the ConfigDocument must outlive it. One thread at a time, as reading marks keys as known.
-/// Two ways to read, which mix freely:
-///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the variable
-///  keeps its default,
-///    and the next `finish()` throws all that was noted at once. Use the variables only after `finish()`.
-///  - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) on the spot.
+/// A borrowed view: the ConfigDocument must outlive it. One thread at a time, as reading marks keys
+/// as known. Two ways to read, which mix freely:
+///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the
+///    variable keeps its default, and the next `finish()` throws all that was noted at once. Use
+///    the variables only after `finish()`.
+///  - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) on the
+///    spot.
 /// Every message starts with "FILE:LINE:COLUMN: " or "command line: --set ...: ".
 class ConfigNode {
  public:
@@ -63,30 +65,35 @@ class ConfigNode {
   /// `key` belongs to somebody else: neither it nor anything below it is looked at by finish().
   void hand_on(std::string_view key) const;
 
-  /// Sets `out` if `key` is present. T is bool, an integer, a floating-point number, std::string, Nanoseconds
-  /// ("5s", "250ms"), std::optional of one of these, or std::vector of one of these. True if it was present
-  /// and right.
+  /// Sets `out` if `key` is present. T is bool, an integer, a floating-point number, std::string,
+  /// Nanoseconds ("5s", "250ms"), std::optional of one of these, or std::vector of one of these.
+  /// True if it was present and right.
   template <typename T>
   bool read(std::string_view key, T& out, Range<std::type_identity_t<T>> range = {}) const {
-    return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as<T>(range); });
+    return read_into(key, Presence::kOptional,
+                     [&](const ConfigNode& node) { out = node.as<T>(range); });
   }
   template <typename T>
   bool require(std::string_view key, T& out, Range<std::type_identity_t<T>> range = {}) const {
-    return read_into(key, Presence::kRequired, [&](const ConfigNode& node) { out = node.as<T>(range); });
+    return read_into(key, Presence::kRequired,
+                     [&](const ConfigNode& node) { out = node.as<T>(range); });
   }
   template <typename E>
   bool read_enum(std::string_view key, E& out, const EnumNames<E>& names) const {
-    return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_enum(names); });
+    return read_into(key, Presence::kOptional,
+                     [&](const ConfigNode& node) { out = node.as_enum(names); });
   }
-  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); the unit is
-  /// mandatory.
+  /// A number of bytes: "512B", "64KiB", "1.5GiB" (powers of 1024), "1MB" (powers of 1000); the
+  /// unit is mandatory.
   bool read_bytes(std::string_view key, std::uint64_t& out, Range<std::uint64_t> range = {}) const {
-    return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_bytes(range); });
+    return read_into(key, Presence::kOptional,
+                     [&](const ConfigNode& node) { out = node.as_bytes(range); });
   }
 
   /// Bytes per second, from "10gbit", "250mbit", "114MiB" (see parse_rate).
   bool read_rate(std::string_view key, double& out) const {
-    return read_into(key, Presence::kOptional, [&](const ConfigNode& node) { out = node.as_rate(); });
+    return read_into(key, Presence::kOptional,
+                     [&](const ConfigNode& node) { out = node.as_rate(); });
   }
 
   template <typename T>
@@ -97,8 +104,8 @@ class ConfigNode {
     for (const auto& [name, value] : names) spellings.push_back(name);
     return names[choice(spellings)].second;
   }
-  /// A path, absolute. In a file a relative one counts from the file's folder, in --set from the working directory; "~/" is the
-  /// home folder.
+  /// A path, absolute. In a file a relative one counts from the file's folder, in --set from the
+  /// working directory; "~/" is the home folder.
   std::filesystem::path as_path() const;
   std::uint64_t as_bytes(Range<std::uint64_t> range = {}) const;
   double as_rate() const;
@@ -114,19 +121,22 @@ class ConfigNode {
   void note_key(std::string_view key, std::string text) const;
   [[noreturn]] void fail(std::string text) const;
 
-  /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it. Among them
-  /// is each key that nobody has asked for, with the nearest one that somebody did ask for.
+  /// Throws Error(kInvalidConfig) with one line for every problem noted in this value or below it.
+  /// Among them is each key that nobody has asked for, with the nearest one that somebody did ask
+  /// for.
   void finish() const;
 
  private:
   friend class ConfigDocument;
   enum class Presence { kOptional, kRequired };
-  ConfigNode(internal::ConfigTree* tree, internal::ConfigValue* value) : tree_(tree), value_(value) {}
+  ConfigNode(internal::ConfigTree* tree, internal::ConfigValue* value)
+      : tree_(tree), value_(value) {}
 
   template <typename F>
   bool read_into(std::string_view key, Presence presence, F&& convert) const {
     return guarded(key, [&] {
-      const auto node = presence == Presence::kRequired ? std::optional<ConfigNode>(at(key)) : find(key);
+      const auto node =
+          presence == Presence::kRequired ? std::optional<ConfigNode>(at(key)) : find(key);
       if (node) convert(*node);
       return node.has_value();
     });
@@ -183,9 +193,11 @@ T ConfigNode::as(Range<std::type_identity_t<T>> range) const {
   if constexpr (std::same_as<T, bool>) {
     return as_bool();
   } else if constexpr (ConfigInteger<T>) {
-    constexpr auto kLowest = static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
-    constexpr auto kHighest =
-        sizeof(T) < 8 ? static_cast<std::int64_t>(std::numeric_limits<T>::max()) : std::numeric_limits<std::int64_t>::max();
+    constexpr auto kLowest =
+        static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
+    constexpr auto kHighest = sizeof(T) < 8
+                                  ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
+                                  : std::numeric_limits<std::int64_t>::max();
     return static_cast<T>(as_integer(range.min ? static_cast<std::int64_t>(*range.min) : kLowest,
                                      range.max ? static_cast<std::int64_t>(*range.max) : kHighest));
   } else if constexpr (std::floating_point<T>) {
@@ -195,7 +207,8 @@ T ConfigNode::as(Range<std::type_identity_t<T>> range) const {
   } else if constexpr (std::same_as<T, std::string>) {
     return as_string();
   } else if constexpr (std::same_as<T, Nanoseconds>) {
-    return as_duration(range.min.value_or(Nanoseconds::zero()), range.max.value_or(Nanoseconds::max()));
+    return as_duration(range.min.value_or(Nanoseconds::zero()),
+                       range.max.value_or(Nanoseconds::max()));
   } else if constexpr (!std::same_as<OptionalOf, void>) {
     Range<OptionalOf> inner;
     if (range.min) inner.min = *range.min;

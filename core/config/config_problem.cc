@@ -9,8 +9,10 @@
 namespace weft {
 namespace {
 
-/// The key that a problem is about: of those that stand at its place the one that the message names, else the outermost.
-std::optional<std::string> key_of(const std::vector<std::string>& there, const std::string& message) {
+/// The key that a problem is about: of those that stand at its place the one that the message
+/// names, else the outermost.
+std::optional<std::string> key_of(const std::vector<std::string>& there,
+                                  const std::string& message) {
   std::optional<std::string> named;
   for (const std::string& key : there) {
     const std::string last = key.substr(key.find_last_of('.') + 1);
@@ -31,7 +33,8 @@ std::vector<ConfigProblem> problems_of(const Error& error, const std::filesystem
   } catch (const Error&) {
     // No keys then: the file is no YAML.
   }
-  static const std::regex kPlace(R"(^(.+?):(\d+):(\d+): (.*)$)"), kOverride(R"(^(command line: --set ([^=]+)=.*?): (.*)$)"),
+  static const std::regex kPlace(R"(^(.+?):(\d+):(\d+): (.*)$)"),
+      kOverride(R"(^(command line: --set ([^=]+)=.*?): (.*)$)"),
       kNearest(R"(did you mean '([^']*)'\?)");
   std::vector<ConfigProblem> problems;
   std::istringstream lines(error.message());
@@ -57,9 +60,13 @@ std::vector<ConfigProblem> problems_of(const Error& error, const std::filesystem
   return problems;
 }
 
-std::string problems_json(const std::filesystem::path& file, const std::vector<ConfigProblem>& problems) {
-  const auto or_null = [](const auto& value) { return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(); };
-  nlohmann::ordered_json json = {{"file", file.string()}, {"valid", false}, {"problems", nlohmann::ordered_json::array()}};
+std::string problems_json(const std::filesystem::path& file,
+                          const std::vector<ConfigProblem>& problems) {
+  const auto or_null = [](const auto& value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+  };
+  nlohmann::ordered_json json = {
+      {"file", file.string()}, {"valid", false}, {"problems", nlohmann::ordered_json::array()}};
   for (const ConfigProblem& problem : problems)
     json["problems"].push_back({{"file", or_null(problem.file)},
                                 {"line", or_null(problem.line)},

@@ -34,13 +34,17 @@ class CpuStream final : public Stream {
     WEFT_CHECK(from.size() == to.size());
     std::memmove(to.data(), from.data(), from.size());
   }
-  void fill_zero(std::span<std::byte> memory) override { std::memset(memory.data(), 0, memory.size()); }
+  void fill_zero(std::span<std::byte> memory) override {
+    std::memset(memory.data(), 0, memory.size());
+  }
   void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
     for (const OptimizedParameter& parameter : parameters) kernels_.adamw(step, parameter);
   }
-  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+  void sums_of_squares(std::span<const std::span<const float>> tensors,
+                       std::span<double> results) override {
     WEFT_CHECK(tensors.size() == results.size());
-    for (std::size_t i = 0; i < tensors.size(); ++i) results[i] = kernels_.sum_of_squares(tensors[i]);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      results[i] = kernels_.sum_of_squares(tensors[i]);
   }
 
   std::unique_ptr<Event> record() override { return std::make_unique<DoneEvent>(); }
@@ -54,28 +58,35 @@ class CpuStream final : public Stream {
 }  // namespace
 
 CpuDevice::CpuDevice(const CpuDeviceOptions& options)
-    : threads_(options.threads), instruction_set_(options.instruction_set.value_or(detect_instruction_set())) {
-  if (threads_ < 1) throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads_);
+    : threads_(options.threads),
+      instruction_set_(options.instruction_set.value_or(detect_instruction_set())) {
+  if (threads_ < 1)
+    throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads_);
 }
 
 std::string CpuDevice::description() const {
-  return fmt::format("cpu ({}, {} thread{})", to_string(instruction_set_), threads_, threads_ == 1 ? "" : "s");
+  return fmt::format("cpu ({}, {} thread{})", to_string(instruction_set_), threads_,
+                     threads_ == 1 ? "" : "s");
 }
 
 DeviceMemory CpuDevice::allocate(std::size_t bytes) {
-  // Large blocks begin on a huge page and ask for more of them: fewer page faults, fewer TLB misses.
+  // Large blocks begin on a huge page and ask for more of them: fewer page faults, fewer TLB
+  // misses.
   const bool large = bytes >= 2 * kHugePage;
   const std::size_t alignment = large ? kHugePage : 64;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* data = std::aligned_alloc(alignment, std::max(rounded, alignment));
   if (data == nullptr)
-    throw_error(ErrorCode::kResourceExhausted, "the host has no {} of memory left for a device", format_bytes(bytes));
+    throw_error(ErrorCode::kResourceExhausted, "the host has no {} of memory left for a device",
+                format_bytes(bytes));
   if (large) madvise(data, rounded, MADV_HUGEPAGE);
   return {*this, static_cast<std::byte*>(data), bytes};
 }
 
 void CpuDevice::release(std::byte* data, std::size_t) noexcept { std::free(data); }
 
-std::unique_ptr<Stream> CpuDevice::create_stream() { return std::make_unique<CpuStream>(instruction_set_, threads_); }
+std::unique_ptr<Stream> CpuDevice::create_stream() {
+  return std::make_unique<CpuStream>(instruction_set_, threads_);
+}
 
 }  // namespace weft

@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "core/device/device.h"
 #include "core/cpu/instruction_set.h"
+#include "core/device/device.h"
 
 namespace weft {
 
@@ -14,8 +14,9 @@ struct CpuDeviceOptions {
   std::optional<InstructionSet> instruction_set;
 };
 
-/// The processor that this process runs on. A stream executes its work inside the call, in the caller's
-/// thread, so that events are done when they are made; several streams may be used by several threads.
+/// The processor that this process runs on. A stream executes its work inside the call, in the
+/// caller's thread, so that events are done when they are made; several streams may be used by
+/// several threads.
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const CpuDeviceOptions& options = {});

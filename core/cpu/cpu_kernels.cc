@@ -16,7 +16,8 @@
 namespace weft {
 namespace {
 
-/// Ops whose kernels can add to their outputs: those that make gradients of parameters, and partial sums.
+/// Ops whose kernels can add to their outputs: those that make gradients of parameters, and partial
+/// sums.
 bool accumulates_itself(OpKind kind) {
   switch (kind) {
     case OpKind::kSumLeading:
@@ -35,7 +36,8 @@ bool accumulates_itself(OpKind kind) {
 void run_layer_norm_weight_grad(const VectorKernels& vector, const OpRun& run) {
   const std::int64_t columns = run.shape(0).back();
   for (std::size_t i = 0; i < 2; ++i) {
-    if (!run.accumulate[i]) std::memset(run.out(i), 0, static_cast<std::size_t>(columns) * sizeof(float));
+    if (!run.accumulate[i])
+      std::memset(run.out(i), 0, static_cast<std::size_t>(columns) * sizeof(float));
   }
   vector.layer_norm_weight_grad(run.in(0), run.in(1), run.out(0), run.out(1), run.rows(0), columns,
                                 static_cast<float>(run.op.real("epsilon")));
@@ -46,7 +48,8 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
   const auto size = [&](std::size_t input) { return run.inputs[input].type.elements(); };
   const auto epsilon = [&] { return static_cast<float>(run.op.real("epsilon")); };
   switch (run.op.kind) {
-    case OpKind::kAdd: return vector.add_row(run.in(0), run.in(1), run.out(), size(0) / size(1), size(1));
+    case OpKind::kAdd:
+      return vector.add_row(run.in(0), run.in(1), run.out(), size(0) / size(1), size(1));
     case OpKind::kSumLeading: {
       const std::int64_t columns = run.outputs[0].type.elements();
       return vector.sum_rows(run.in(0), size(0) / columns, columns, run.out(), run.accumulate[0]);
@@ -61,10 +64,11 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
     case OpKind::kGelu: return vector.gelu(run.in(0), run.out(), size(0));
     case OpKind::kGeluGrad: return vector.gelu_grad(run.in(0), run.in(1), run.out(), size(0));
     case OpKind::kLayerNorm:
-      return vector.layer_norm(run.in(0), run.in(1), run.in(2), run.out(), run.rows(0), run.shape(0).back(), epsilon());
+      return vector.layer_norm(run.in(0), run.in(1), run.in(2), run.out(), run.rows(0),
+                               run.shape(0).back(), epsilon());
     case OpKind::kLayerNormInputGrad:
-      return vector.layer_norm_input_grad(run.in(0), run.in(1), run.in(2), run.out(), run.rows(0), run.shape(0).back(),
-                                          epsilon());
+      return vector.layer_norm_input_grad(run.in(0), run.in(1), run.in(2), run.out(), run.rows(0),
+                                          run.shape(0).back(), epsilon());
     case OpKind::kLayerNormWeightGrad: return run_layer_norm_weight_grad(vector, run);
     case OpKind::kAttention: return run_attention(context, run);
     case OpKind::kAttentionGrad: return run_attention_grad(context, run);
@@ -77,7 +81,8 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
     case OpKind::kEmulatedBlock:
     case OpKind::kEmulatedInputGrad:
     case OpKind::kEmulatedWeightGrad:
-      throw_error(ErrorCode::kFailedPrecondition, "{} computes nothing: run it on emulated devices", to_string(run.op));
+      throw_error(ErrorCode::kFailedPrecondition, "{} computes nothing: run it on emulated devices",
+                  to_string(run.op));
     case OpKind::kCrossEntropy: return run_cross_entropy(context, run);
     case OpKind::kCrossEntropyGrad: return run_cross_entropy_grad(context, run);
     case OpKind::kSilu: return vector.silu(run.in(0), run.out(), size(0));
@@ -100,11 +105,13 @@ void dispatch(CpuKernels::Context& context, const OpRun& run) {
     case OpKind::kCrossAttention: return run_cross_attention(context, run);
     case OpKind::kCrossAttentionGrad: return run_cross_attention_grad(context, run);
     case OpKind::kSquaredError: {
-      *run.out() = static_cast<float>(run.op.real("scale") * vector.squared_error(run.in(0), run.in(1), size(0)));
+      *run.out() = static_cast<float>(run.op.real("scale") *
+                                      vector.squared_error(run.in(0), run.in(1), size(0)));
       return;
     }
     case OpKind::kSquaredErrorGrad:
-      return vector.scaled_difference(run.in(0), run.in(1), run.out(), size(0), static_cast<float>(2 * run.op.real("scale")));
+      return vector.scaled_difference(run.in(0), run.in(1), run.out(), size(0),
+                                      static_cast<float>(2 * run.op.real("scale")));
   }
 }
 
@@ -113,12 +120,14 @@ void run_f32(CpuKernels::Context& context, const Op& op, std::span<const ConstTe
              std::span<const TensorRef> outputs, std::span<const OutputMode> modes) {
   OpRun run{op, inputs, outputs, {}};
   bool any = false;
-  for (std::size_t i = 0; i < modes.size(); ++i) any |= run.accumulate[i] = modes[i] == OutputMode::kAccumulate;
+  for (std::size_t i = 0; i < modes.size(); ++i)
+    any |= run.accumulate[i] = modes[i] == OutputMode::kAccumulate;
   if (!any || accumulates_itself(op.kind)) return dispatch(context, run);
 
   // Computed beside, then added (or copied, where only another output accumulates).
   std::size_t floats = 0;
-  for (const TensorRef& output : outputs) floats += static_cast<std::size_t>(output.type.elements());
+  for (const TensorRef& output : outputs)
+    floats += static_cast<std::size_t>(output.type.elements());
   float* at = context.accumulate_buffer.floats(floats);
   std::vector<TensorRef> beside;
   for (const TensorRef& output : outputs) {
@@ -130,33 +139,38 @@ void run_f32(CpuKernels::Context& context, const Op& op, std::span<const ConstTe
   dispatch(context, run);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (accumulate[i]) {
-      context.vector.add_row(outputs[i].as<float>().data(), beside[i].as<float>().data(), outputs[i].as<float>().data(), 1,
-                             outputs[i].type.elements());
+      context.vector.add_row(outputs[i].as<float>().data(), beside[i].as<float>().data(),
+                             outputs[i].as<float>().data(), 1, outputs[i].type.elements());
     } else {
       std::memcpy(outputs[i].data, beside[i].data, outputs[i].type.bytes());
     }
   }
 }
 
-void check_types(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs) {
+void check_types(const Op& op, std::span<const ConstTensorRef> inputs,
+                 std::span<const TensorRef> outputs) {
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (const ConstTensorRef& input : inputs) types.push_back(input.type);
   const std::vector<TensorType> expected = infer_types(op, types);
-  WEFT_CHECK(expected.size() == outputs.size(), "{} has {} outputs, {} given", to_string(op), expected.size(), outputs.size());
+  WEFT_CHECK(expected.size() == outputs.size(), "{} has {} outputs, {} given", to_string(op),
+             expected.size(), outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].type == expected[i]) continue;
-    throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}, but {} was given", i, to_string(op), to_string(expected[i]),
-                to_string(outputs[i].type));
+    throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}, but {} was given", i,
+                to_string(op), to_string(expected[i]), to_string(outputs[i].type));
   }
 }
 
 /// As many as outputs, or none; only f32 outputs accumulate.
-void check_modes(const Op& op, std::span<const TensorRef> outputs, std::span<const OutputMode> modes) {
-  WEFT_CHECK(modes.empty() || modes.size() == outputs.size(), "{} modes for {} outputs", modes.size(), outputs.size());
+void check_modes(const Op& op, std::span<const TensorRef> outputs,
+                 std::span<const OutputMode> modes) {
+  WEFT_CHECK(modes.empty() || modes.size() == outputs.size(), "{} modes for {} outputs",
+             modes.size(), outputs.size());
   for (std::size_t i = 0; i < modes.size(); ++i) {
     if (modes[i] == OutputMode::kWrite || outputs[i].type.dtype == DType::kF32) continue;
-    throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}: only f32 outputs can be accumulated", i, to_string(op),
+    throw_error(ErrorCode::kInvalidArgument,
+                "output {} of {} is {}: only f32 outputs can be accumulated", i, to_string(op),
                 to_string(outputs[i].type));
   }
 }
@@ -165,17 +179,18 @@ void check_modes(const Op& op, std::span<const TensorRef> outputs, std::span<con
 
 CpuKernels::CpuKernels(InstructionSet instruction_set, int threads) {
   if (instruction_set > detect_instruction_set()) {
-    throw_error(ErrorCode::kInvalidArgument, "this CPU does not have {} instructions; it has {}", to_string(instruction_set),
-                to_string(detect_instruction_set()));
+    throw_error(ErrorCode::kInvalidArgument, "this CPU does not have {} instructions; it has {}",
+                to_string(instruction_set), to_string(detect_instruction_set()));
   }
-  if (threads < 1) throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads);
+  if (threads < 1)
+    throw_error(ErrorCode::kInvalidArgument, "a device needs at least 1 thread, not {}", threads);
   context_.reset(new Context{vector_kernels(instruction_set), threads, {}, {}, {}, {}, {}});
 }
 
 CpuKernels::~CpuKernels() = default;
 
-void CpuKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
-                     std::span<const OutputMode> modes) {
+void CpuKernels::run(const Op& op, std::span<const ConstTensorRef> inputs,
+                     std::span<const TensorRef> outputs, std::span<const OutputMode> modes) {
   check_types(op, inputs, outputs);
   check_modes(op, outputs, modes);
   set_matmul_threads(context_->threads);
@@ -187,26 +202,29 @@ void CpuKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::
 
 void CpuKernels::add(std::span<const float> from, std::span<float> to) {
   WEFT_CHECK(from.size() == to.size());
-  context_->vector.add_row(to.data(), from.data(), to.data(), 1, static_cast<std::int64_t>(to.size()));
+  context_->vector.add_row(to.data(), from.data(), to.data(), 1,
+                           static_cast<std::int64_t>(to.size()));
 }
 
 void CpuKernels::adamw(const AdamW& step, const OptimizedParameter& parameter) {
   const auto& [gradient, value, first_moment, second_moment, decay, working] = parameter;
   const std::size_t size = value.size();
-  WEFT_CHECK(gradient.size() == size && first_moment.size() == size && second_moment.size() == size);
+  WEFT_CHECK(gradient.size() == size && first_moment.size() == size &&
+             second_moment.size() == size);
   const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
   const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
-  const AdamWConstants constants{.gradient_scale = static_cast<float>(step.gradient_scale),
-                                 .beta1 = static_cast<float>(step.beta1),
-                                 .beta2 = static_cast<float>(step.beta2),
-                                 .one_minus_beta1 = static_cast<float>(1 - step.beta1),
-                                 .one_minus_beta2 = static_cast<float>(1 - step.beta2),
-                                 .step_size = static_cast<float>(step.learning_rate / correction1),
-                                 .inverse_root_correction = static_cast<float>(1 / std::sqrt(correction2)),
-                                 .epsilon = static_cast<float>(step.epsilon),
-                                 .decay = static_cast<float>(decay ? step.learning_rate * step.weight_decay : 0)};
-  context_->vector.adamw(constants, gradient.data(), value.data(), first_moment.data(), second_moment.data(),
-                         static_cast<std::int64_t>(size));
+  const AdamWConstants constants{
+      .gradient_scale = static_cast<float>(step.gradient_scale),
+      .beta1 = static_cast<float>(step.beta1),
+      .beta2 = static_cast<float>(step.beta2),
+      .one_minus_beta1 = static_cast<float>(1 - step.beta1),
+      .one_minus_beta2 = static_cast<float>(1 - step.beta2),
+      .step_size = static_cast<float>(step.learning_rate / correction1),
+      .inverse_root_correction = static_cast<float>(1 / std::sqrt(correction2)),
+      .epsilon = static_cast<float>(step.epsilon),
+      .decay = static_cast<float>(decay ? step.learning_rate * step.weight_decay : 0)};
+  context_->vector.adamw(constants, gradient.data(), value.data(), first_moment.data(),
+                         second_moment.data(), static_cast<std::int64_t>(size));
   if (working.data == nullptr) return;
   WEFT_CHECK(working.type.dtype == DType::kBF16, "a working copy in {}", to_string(working.type));
   convert(value, working.as<BFloat16>());

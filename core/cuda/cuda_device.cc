@@ -24,27 +24,33 @@ int attribute(cudaDeviceAttr which, int gpu) {
 
 cudaMemPool_t default_pool(int gpu) {
   cudaMemPool_t pool = nullptr;
-  check_cuda(cudaDeviceGetDefaultMemPool(&pool, gpu), fmt::format("asking GPU {} for its memory pool", gpu));
+  check_cuda(cudaDeviceGetDefaultMemPool(&pool, gpu),
+             fmt::format("asking GPU {} for its memory pool", gpu));
   return pool;
 }
 
 }  // namespace
 
 CudaDevice::CudaDevice(const CudaDeviceOptions& options)
-    : options_(options), name_(fmt::format("GPU {}", options.gpu)), events_(std::make_shared<EventPool>(options.gpu)) {
+    : options_(options),
+      name_(fmt::format("GPU {}", options.gpu)),
+      events_(std::make_shared<EventPool>(options.gpu)) {
   make_current();
   cudaDeviceProp properties;
   check_cuda(cudaGetDeviceProperties(&properties, options_.gpu), "asking " + name_ + " what it is");
   int driver = 0;
   check_cuda(cudaDriverGetVersion(&driver), "asking for the driver's version");
-  description_ = fmt::format("cuda ({}, sm_{}{}, {}, driver {}.{})", properties.name, properties.major, properties.minor,
-                             format_bytes(properties.totalGlobalMem), driver / 1000, driver % 1000 / 10);
+  description_ = fmt::format(
+      "cuda ({}, sm_{}{}, {}, driver {}.{})", properties.name, properties.major, properties.minor,
+      format_bytes(properties.totalGlobalMem), driver / 1000, driver % 1000 / 10);
   has_pool_ = attribute(cudaDevAttrMemoryPoolsSupported, options_.gpu) != 0;
   if (!has_pool_) return;
   std::uint64_t threshold = std::numeric_limits<std::uint64_t>::max();
-  check_cuda(cudaMemPoolSetAttribute(default_pool(options_.gpu), cudaMemPoolAttrReleaseThreshold, &threshold),
+  check_cuda(cudaMemPoolSetAttribute(default_pool(options_.gpu), cudaMemPoolAttrReleaseThreshold,
+                                     &threshold),
              "setting up the memory pool of " + name_);
-  check_cuda(cudaStreamCreateWithFlags(&allocations_, cudaStreamNonBlocking), "making a stream on " + name_);
+  check_cuda(cudaStreamCreateWithFlags(&allocations_, cudaStreamNonBlocking),
+             "making a stream on " + name_);
 }
 
 CudaDevice::~CudaDevice() {
@@ -62,7 +68,8 @@ std::byte* CudaDevice::take(Origin origin, std::size_t bytes) {
     case Origin::kDriver: status = cudaMalloc(&data, bytes); break;
     case Origin::kPinned: status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable); break;
     case Origin::kPool:
-      // Waits for the stream, which has nothing else to do: then the block may be used on every stream.
+      // Waits for the stream, which has nothing else to do: then the block may be used on every
+      // stream.
       status = cudaMallocAsync(&data, bytes, allocations_);
       if (status == cudaSuccess) status = cudaStreamSynchronize(allocations_);
       break;
@@ -71,8 +78,9 @@ std::byte* CudaDevice::take(Origin origin, std::size_t bytes) {
     cudaGetLastError();
     return nullptr;
   }
-  check_cuda(status, fmt::format("allocating {} {} {}", format_bytes(bytes),
-                                 origin == Origin::kPinned ? "for copies to and from" : "on", name_));
+  check_cuda(status,
+             fmt::format("allocating {} {} {}", format_bytes(bytes),
+                         origin == Origin::kPinned ? "for copies to and from" : "on", name_));
   return static_cast<std::byte*>(data);
 }
 
@@ -84,7 +92,8 @@ std::byte* CudaDevice::remember(std::byte* data, Block block) {
 
 void CudaDevice::trim_pool() {
   if (!has_pool_) return;
-  check_cuda(cudaMemPoolTrimTo(default_pool(options_.gpu), 0), "giving back pooled memory of " + name_);
+  check_cuda(cudaMemPoolTrimTo(default_pool(options_.gpu), 0),
+             "giving back pooled memory of " + name_);
 }
 
 DeviceMemory CudaDevice::allocate(std::size_t bytes) {
@@ -105,7 +114,8 @@ DeviceMemory CudaDevice::allocate_staging(std::size_t bytes) {
   const std::size_t size = std::max<std::size_t>(bytes, 1);
   std::byte* const data = take(Origin::kPinned, size);
   if (data == nullptr) {
-    throw_error(ErrorCode::kResourceExhausted, "the host has no {} of pinned memory left for copies to and from {}",
+    throw_error(ErrorCode::kResourceExhausted,
+                "the host has no {} of pinned memory left for copies to and from {}",
                 format_bytes(bytes), name_);
   }
   return {*this, remember(data, {Origin::kPinned, size}), bytes};
@@ -118,13 +128,16 @@ void CudaDevice::throw_exhausted(std::size_t bytes) {
   std::size_t used = 0;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [data, block] : blocks_) used += block.origin == Origin::kPinned ? 0 : block.size;
+    for (const auto& [data, block] : blocks_)
+      used += block.origin == Origin::kPinned ? 0 : block.size;
   }
   throw_error(ErrorCode::kResourceExhausted,
-              "{} has no {} of memory left: of {}, {} are free; tensors and programs of this process hold {}, the rest is "
+              "{} has no {} of memory left: of {}, {} are free; tensors and programs of this "
+              "process hold {}, the rest is "
               "libraries' and other "
               "processes'. Use smaller microbatches, `recompute: true`, or more devices",
-              name_, format_bytes(bytes), format_bytes(total), format_bytes(free), format_bytes(used));
+              name_, format_bytes(bytes), format_bytes(total), format_bytes(free),
+              format_bytes(used));
 }
 
 void CudaDevice::release(std::byte* data, std::size_t) noexcept {

@@ -7,21 +7,21 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/cuda/internal/event_pool.h"
 #include "core/cuda_support/cuda_plugin.h"
 #include "core/device/device.h"
-#include "core/cuda/internal/event_pool.h"
 
 namespace weft {
 
 /// One NVIDIA GPU, through CUDA's runtime.
 ///
-/// Large blocks are the driver's (cudaMalloc): they live long, and a pool would keep them from each other. Small ones come from
-/// the GPU's stream-ordered pool, which gives nothing back to the driver until memory runs short. Staging memory is pinned, for
-/// all GPUs.
+/// Large blocks are the driver's (cudaMalloc): they live long, and a pool would keep them from each
+/// other. Small ones come from the GPU's stream-ordered pool, which gives nothing back to the
+/// driver until memory runs short. Staging memory is pinned, for all GPUs.
 ///
-/// Errors of CUDA become Error: kResourceExhausted without memory, kFailedPrecondition for a GPU that cannot be used, kInternal
-/// for what work did; after some of those the process has lost its GPU (see cuda_call.h), says so, and its supervisor replaces
-/// it.
+/// Errors of CUDA become Error: kResourceExhausted without memory, kFailedPrecondition for a GPU
+/// that cannot be used, kInternal for what work did; after some of those the process has lost its
+/// GPU (see cuda_call.h), says so, and its supervisor replaces it.
 class CudaDevice final : public Device {
  public:
   /// Throws Error(kFailedPrecondition) if there is no such GPU or it runs nothing.

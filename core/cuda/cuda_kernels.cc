@@ -15,9 +15,10 @@
 namespace weft {
 namespace {
 
-/// Memory for one op at a time: one block that has grown to what any op so far needed. What does not fit is allocated beside it
-/// in the stream's order and freed behind the op, so that a recorded graph frees what it allocates, and the block grows. While
-/// the stream records, it stays as it is; and one whose address graphs have is kept until the end.
+/// Memory for one op at a time: one block that has grown to what any op so far needed. What does
+/// not fit is allocated beside it in the stream's order and freed behind the op, so that a recorded
+/// graph frees what it allocates, and the block grows. While the stream records, it stays as it is;
+/// and one whose address graphs have is kept until the end.
 class WorkSpace {
  public:
   WorkSpace() = default;
@@ -61,7 +62,8 @@ class WorkSpace {
     }
   }
 
-  /// As end_op, where queueing failed: what was allocated for a graph that is not made has no address to be freed by.
+  /// As end_op, where queueing failed: what was allocated for a graph that is not made has no
+  /// address to be freed by.
   void abandon_op(cudaStream_t stream) noexcept {
     used_ = 0;
     for (void* const block : beside_) cudaFreeAsync(block, stream);
@@ -102,11 +104,13 @@ class CudaKernels::Impl final : public cuda::Backend {
   explicit Impl(const CudaKernelsOptions& options)
       : products_(options.tf32, options.note), graphs_(options.deterministic, options.note) {
     int bytes = 0;
-    cuda::check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
-                     "cudaDeviceGetAttribute");
+    cuda::check_cuda(
+        cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, current_device()),
+        "cudaDeviceGetAttribute");
     shared_memory_ = static_cast<std::size_t>(bytes);
     void* fault = nullptr;
-    cuda::check_cuda(cudaHostAlloc(&fault, sizeof(std::uint64_t), cudaHostAllocMapped), "cudaHostAlloc");
+    cuda::check_cuda(cudaHostAlloc(&fault, sizeof(std::uint64_t), cudaHostAllocMapped),
+                     "cudaHostAlloc");
     fault_ = static_cast<cuda::Fault*>(fault);
     *fault_ = 0;
   }
@@ -135,13 +139,18 @@ class CudaKernels::Impl final : public cuda::Backend {
   void multiply(const cuda::MatrixProduct& product) override {
     if (!products_.multiply(product, stream_)) cuda::matrix_product(stream_, product);
   }
-  bool multiply_fused(const cuda::MatrixProduct& product) override { return products_.multiply(product, stream_); }
-  bool convolve(const cuda::Convolution& convolution) override { return graphs_.convolve(*this, convolution); }
-  bool attend(DType type, const cuda::Attention& shape, const void* q, const void* k, const void* v, void* y,
-              float* statistics) override {
+  bool multiply_fused(const cuda::MatrixProduct& product) override {
+    return products_.multiply(product, stream_);
+  }
+  bool convolve(const cuda::Convolution& convolution) override {
+    return graphs_.convolve(*this, convolution);
+  }
+  bool attend(DType type, const cuda::Attention& shape, const void* q, const void* k, const void* v,
+              void* y, float* statistics) override {
     return graphs_.attend(*this, type, shape, q, k, v, y, statistics);
   }
-  bool attend_grad(DType type, const cuda::Attention& shape, const cuda::AttentionGradTensors& tensors) override {
+  bool attend_grad(DType type, const cuda::Attention& shape,
+                   const cuda::AttentionGradTensors& tensors) override {
     return graphs_.attend_grad(*this, type, shape, tensors);
   }
 
@@ -154,15 +163,18 @@ class CudaKernels::Impl final : public cuda::Backend {
   cuda::Fault* fault_ = nullptr;
 };
 
-CudaKernels::CudaKernels(const CudaKernelsOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+CudaKernels::CudaKernels(const CudaKernelsOptions& options)
+    : impl_(std::make_unique<Impl>(options)) {}
 CudaKernels::~CudaKernels() = default;
 
-void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
-                      std::span<const OutputMode> modes, CudaStreamHandle stream) {
+void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs,
+                      std::span<const TensorRef> outputs, std::span<const OutputMode> modes,
+                      CudaStreamHandle stream) {
   try {
     impl_->queue(stream, [&] { cuda::run_op(*impl_, op, inputs, outputs, modes); });
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kFailedPrecondition)
+    if (error.code() == ErrorCode::kInvalidArgument ||
+        error.code() == ErrorCode::kFailedPrecondition)
       throw;  // They name the op.
     throw Error(error.code(), to_string(op) + ": " + error.message());
   }
@@ -174,20 +186,24 @@ void CudaKernels::add(std::span<const float> from, std::span<float> to, CudaStre
             static_cast<std::int64_t>(to.size()), 0, false);
 }
 
-void CudaKernels::adamw(const AdamW& step, std::span<const OptimizedParameter> parameters, CudaStreamHandle stream) {
+void CudaKernels::adamw(const AdamW& step, std::span<const OptimizedParameter> parameters,
+                        CudaStreamHandle stream) {
   for (const OptimizedParameter& p : parameters) {
     const std::size_t size = p.value.size();
-    WEFT_CHECK(p.gradient.size() == size && p.first_moment.size() == size && p.second_moment.size() == size);
-    WEFT_CHECK(p.working.data == nullptr ||
-                   (p.working.type.dtype == DType::kBF16 && p.working.type.elements() == static_cast<std::int64_t>(size)),
-               "a working copy of {} floats as {}", size, to_string(p.working.type));
+    WEFT_CHECK(p.gradient.size() == size && p.first_moment.size() == size &&
+               p.second_moment.size() == size);
+    WEFT_CHECK(
+        p.working.data == nullptr || (p.working.type.dtype == DType::kBF16 &&
+                                      p.working.type.elements() == static_cast<std::int64_t>(size)),
+        "a working copy of {} floats as {}", size, to_string(p.working.type));
   }
   cuda::adamw(stream, step, parameters);
 }
 
-void CudaKernels::sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results,
-                                  CudaStreamHandle stream) {
-  WEFT_CHECK(tensors.size() == results.size(), "{} tensors, {} results", tensors.size(), results.size());
+void CudaKernels::sums_of_squares(std::span<const std::span<const float>> tensors,
+                                  std::span<double> results, CudaStreamHandle stream) {
+  WEFT_CHECK(tensors.size() == results.size(), "{} tensors, {} results", tensors.size(),
+             results.size());
   impl_->queue(stream, [&] {
     auto* const workspace = impl_->allocate_of<double>(cuda::sums_of_squares_workspace(tensors));
     cuda::sums_of_squares(stream, tensors, results.data(), workspace);

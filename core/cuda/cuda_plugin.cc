@@ -11,7 +11,9 @@ namespace weft {
 namespace {
 
 /// 13000 -> "13.0"
-std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 class Plugin final : public CudaPlugin {
  public:
@@ -28,20 +30,26 @@ class Plugin final : public CudaPlugin {
     if (driver == 0) {
       support.missing = "no driver: libcuda.so.1 was not found; install NVIDIA's driver";
     } else if (status == cudaErrorInsufficientDriver) {
-      support.missing = fmt::format("the driver is too old: it knows CUDA {}, the libraries are of CUDA {}; update the driver",
-                                    support.driver, support.runtime);
+      support.missing = fmt::format(
+          "the driver is too old: it knows CUDA {}, the libraries are of CUDA {}; update the "
+          "driver",
+          support.driver, support.runtime);
     } else if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
-      support.missing = "the driver sees no GPU (CUDA_VISIBLE_DEVICES hides those that it names not)";
+      support.missing =
+          "the driver sees no GPU (CUDA_VISIBLE_DEVICES hides those that it names not)";
     } else if (status != cudaSuccess) {
-      support.missing = fmt::format("the driver does not start: {} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
+      support.missing = fmt::format("the driver does not start: {} ({})",
+                                    cudaGetErrorString(status), cudaGetErrorName(status));
     }
     for (int gpu = 0; gpu < count && support.missing.empty(); ++gpu) {
       cudaDeviceProp properties;
-      if (const cudaError_t error = cudaGetDeviceProperties(&properties, gpu); error != cudaSuccess) {
+      if (const cudaError_t error = cudaGetDeviceProperties(&properties, gpu);
+          error != cudaSuccess) {
         support.missing = fmt::format("GPU {} does not answer: {}", gpu, cudaGetErrorString(error));
         break;
       }
-      support.gpus.push_back(fmt::format("{}, sm_{}{}, {}", properties.name, properties.major, properties.minor,
+      support.gpus.push_back(fmt::format("{}, sm_{}{}, {}", properties.name, properties.major,
+                                         properties.minor,
                                          format_bytes(properties.totalGlobalMem)));
     }
     return support;

@@ -12,22 +12,24 @@ namespace weft {
 /// Which GPU, and how it computes.
 struct CudaDeviceOptions {
   int gpu = 0;  ///< Among those that the process sees (all, or what CUDA_VISIBLE_DEVICES leaves).
-  /// Whether products of f32 tensors may round their factors to TF32 (10 bits of mantissa): some 8 times as fast, and not what
-  /// the CPU computes.
+  /// Whether products of f32 tensors may round their factors to TF32 (10 bits of mantissa): some 8
+  /// times as fast, and not what the CPU computes.
   bool tf32 = false;
-  /// Waits after every op, so that an error of the GPU is told with the op it belongs to; slow. Environment variable
-  /// WEFT_CUDA_CHECK.
+  /// Waits after every op, so that an error of the GPU is told with the op it belongs to; slow.
+  /// Environment variable WEFT_CUDA_CHECK.
   bool check_every_op = false;
-  /// Equal inputs give equal results, bit for bit. Without it gradients of attention in bf16 are faster, and take less memory.
+  /// Equal inputs give equal results, bit for bit. Without it gradients of attention in bf16 are
+  /// faster, and take less memory.
   bool deterministic = true;
 };
 
 /// What a process can do with CUDA.
 struct CudaSupport {
   std::vector<std::string> gpus;  ///< By index: "NVIDIA H200, sm_90, 139 GiB".
-  std::string driver;             ///< The newest CUDA that the driver knows, "13.0"; "" without a driver.
-  std::string runtime;            ///< The CUDA of the libraries, "13.0".
-  std::string missing;            ///< Why there is no GPU, and what to do; "" if there is one.
+  /// The newest CUDA that the driver knows, "13.0"; "" without a driver.
+  std::string driver;
+  std::string runtime;  ///< The CUDA of the libraries, "13.0".
+  std::string missing;  ///< Why there is no GPU, and what to do; "" if there is one.
 };
 
 /// What libweft_cuda.so offers to the programs that open it. Any thread.
@@ -40,17 +42,21 @@ class CudaPlugin {
   virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
 };
 
-/// The plugin's one entry point, `extern "C" weft::CudaPlugin* weft_cuda_plugin(std::uint64_t stamp)`: a plugin that the caller
-/// owns, or null if it was built from other sources than the caller, which its stamp tells.
+/// The plugin's one entry point, `extern "C" weft::CudaPlugin* weft_cuda_plugin(std::uint64_t
+/// stamp)`: a plugin that the caller owns, or null if it was built from other sources than the
+/// caller, which its stamp tells.
 using CudaPluginEntry = CudaPlugin*(std::uint64_t stamp);
 inline constexpr const char* kCudaPluginEntry = "weft_cuda_plugin";
 
-/// Changes with what program and plugin must agree on: raise `kVersion` when a virtual function changes.
+/// Changes with what program and plugin must agree on: raise `kVersion` when a virtual function
+/// changes.
 constexpr std::uint64_t cuda_plugin_stamp() {
   constexpr std::uint64_t kVersion = 2;
   std::uint64_t stamp = kVersion;
-  for (const std::size_t part : {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op), sizeof(TensorType),
-                                 sizeof(AdamW), sizeof(OptimizedParameter), sizeof(CudaDeviceOptions), sizeof(CudaSupport)}) {
+  for (const std::size_t part :
+       {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op), sizeof(TensorType),
+        sizeof(AdamW), sizeof(OptimizedParameter), sizeof(CudaDeviceOptions),
+        sizeof(CudaSupport)}) {
     stamp = stamp * 1000003 + part;
   }
   return stamp;

@@ -7,7 +7,8 @@ namespace weft {
 namespace {
 
 std::unique_ptr<CudaPlugin> open(const PluginSearch& search) {
-  auto* const entry = reinterpret_cast<CudaPluginEntry*>(open_plugin("weft_cuda", kCudaPluginEntry, search));
+  auto* const entry =
+      reinterpret_cast<CudaPluginEntry*>(open_plugin("weft_cuda", kCudaPluginEntry, search));
   std::unique_ptr<CudaPlugin> plugin(entry(cuda_plugin_stamp()));
   if (plugin == nullptr) {
     throw_error(ErrorCode::kFailedPrecondition,
@@ -28,12 +29,15 @@ CudaSupport cuda_support(const PluginSearch& search) {
   }
 }
 
-std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options, const PluginSearch& search) {
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options,
+                                         const PluginSearch& search) {
   const auto plugin = open(search);
   const CudaSupport support = plugin->support();
-  if (!support.missing.empty()) throw_error(ErrorCode::kFailedPrecondition, "no GPU can be used here: {}", support.missing);
+  if (!support.missing.empty())
+    throw_error(ErrorCode::kFailedPrecondition, "no GPU can be used here: {}", support.missing);
   if (options.gpu < 0 || static_cast<std::size_t>(options.gpu) >= support.gpus.size()) {
-    throw_error(ErrorCode::kFailedPrecondition, "there is no GPU {}: this process sees {}", options.gpu, support.gpus.size());
+    throw_error(ErrorCode::kFailedPrecondition, "there is no GPU {}: this process sees {}",
+                options.gpu, support.gpus.size());
   }
   CudaDeviceOptions asked = options;
   asked.check_every_op |= search.check_every_op;

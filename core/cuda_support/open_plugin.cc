@@ -27,7 +27,8 @@ constexpr std::array<Product, 6> kProducts = {{{"libcudart.so", "nvidia-cuda-run
                                                {"libnvJitLink.so", "nvidia-nvjitlink"}}};
 
 const Product* product_of(std::string_view library) {
-  const auto found = std::ranges::find_if(kProducts, [&](const Product& product) { return library.starts_with(product.prefix); });
+  const auto found = std::ranges::find_if(
+      kProducts, [&](const Product& product) { return library.starts_with(product.prefix); });
   return found == kProducts.end() ? nullptr : &*found;
 }
 
@@ -67,18 +68,22 @@ std::string open_library(const std::string& library, const PluginSearch& search)
   if (!unreadable.empty()) return fmt::format("{} cannot be opened: {}", library, unreadable);
   return fmt::format(
       "{} was not found: {}, the dynamic loader does not know it, and it is not in {}", library,
-      search.asked.empty() ? "WEFT_CUDA_LIBRARIES is not set" : "not in WEFT_CUDA_LIBRARIES (" + listed(search.asked) + ")",
-      search.usual.empty() ? "a CUDA Toolkit or a Python installation, as there are none here" : listed(search.usual));
+      search.asked.empty() ? "WEFT_CUDA_LIBRARIES is not set"
+                           : "not in WEFT_CUDA_LIBRARIES (" + listed(search.asked) + ")",
+      search.usual.empty() ? "a CUDA Toolkit or a Python installation, as there are none here"
+                           : listed(search.usual));
 }
 
 }  // namespace
 
 void* open_plugin(std::string_view name, const char* entry, const PluginSearch& search) {
   const std::string file = fmt::format("lib{}.so", name);
-  const auto folder = std::ranges::find_if(search.plugins, [&](const fs::path& path) { return is_there(path / file); });
+  const auto folder = std::ranges::find_if(
+      search.plugins, [&](const fs::path& path) { return is_there(path / file); });
   if (folder == search.plugins.end()) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "this Weft was built without CUDA: there is no {} in {}. Build it where nvcc 12.8 or later, cuBLASLt, cuDNN 9 "
+                "this Weft was built without CUDA: there is no {} in {}. Build it where nvcc 12.8 "
+                "or later, cuBLASLt, cuDNN 9 "
                 "and NCCL are, or "
                 "set WEFT_PLUGINS to the folder of a built one",
                 file, listed(search.plugins));
@@ -89,17 +94,20 @@ void* open_plugin(std::string_view name, const char* entry, const PluginSearch& 
     const Product* const product = product_of(library);
     if (product == nullptr) continue;
     if (const std::string why = open_library(library, search); !why.empty()) {
-      throw_error(
-          ErrorCode::kFailedPrecondition,
-          "{}. Install it (`pip install {}`, or NVIDIA's own package), or set WEFT_CUDA_LIBRARIES to the folder that has it", why,
-          product->package);
+      throw_error(ErrorCode::kFailedPrecondition,
+                  "{}. Install it (`pip install {}`, or NVIDIA's own package), or set "
+                  "WEFT_CUDA_LIBRARIES to the folder that has it",
+                  why, product->package);
     }
   }
   void* const handle = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) throw_error(ErrorCode::kFailedPrecondition, "{} cannot be opened: {}", plugin.string(), dlerror());
+  if (handle == nullptr)
+    throw_error(ErrorCode::kFailedPrecondition, "{} cannot be opened: {}", plugin.string(),
+                dlerror());
   void* const address = dlsym(handle, entry);
   if (address == nullptr) {
-    throw_error(ErrorCode::kFailedPrecondition, "{} has no function {}: it is of another version of Weft; build it anew",
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{} has no function {}: it is of another version of Weft; build it anew",
                 plugin.string(), entry);
   }
   return address;

@@ -32,7 +32,8 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
 
 void add_folder(std::vector<fs::path>& folders, const fs::path& folder) {
   std::error_code ignored;
-  if (fs::is_directory(folder, ignored) && std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+  if (fs::is_directory(folder, ignored) && std::ranges::find(folders, folder) == folders.end())
+    folders.push_back(folder);
 }
 
 /// prefix/lib/python3*/{site,dist}-packages/nvidia/*/lib
@@ -41,7 +42,8 @@ void add_python(std::vector<fs::path>& folders, const fs::path& prefix) {
     for (const fs::path& version : folders_in(prefix / lib)) {
       if (!version.filename().string().starts_with("python3")) continue;
       for (const char* packages : {"site-packages", "dist-packages"}) {
-        for (const fs::path& package : folders_in(version / packages / "nvidia")) add_folder(folders, package / "lib");
+        for (const fs::path& package : folders_in(version / packages / "nvidia"))
+          add_folder(folders, package / "lib");
       }
     }
   }
@@ -60,7 +62,8 @@ std::optional<fs::path> folder_in_path(const PluginPlaces& places, const char* p
 
 PluginPlaces plugin_places() {
   std::error_code ignored;
-  return {fs::read_symlink("/proc/self/exe", ignored), "/", [](const char* name) -> std::optional<std::string> {
+  return {fs::read_symlink("/proc/self/exe", ignored), "/",
+          [](const char* name) -> std::optional<std::string> {
             const char* value = std::getenv(name);
             if (value == nullptr) return std::nullopt;
             return value;
@@ -70,7 +73,8 @@ PluginPlaces plugin_places() {
 PluginSearch plugin_search(const PluginPlaces& places) {
   PluginSearch search;
   search.plugins = folders_of(places.variable("WEFT_PLUGINS").value_or(""));
-  if (!places.executable.empty()) search.plugins.push_back(places.executable.parent_path().parent_path() / "lib");
+  if (!places.executable.empty())
+    search.plugins.push_back(places.executable.parent_path().parent_path() / "lib");
   search.asked = folders_of(places.variable("WEFT_CUDA_LIBRARIES").value_or(""));
 
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {

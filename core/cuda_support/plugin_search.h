@@ -21,10 +21,12 @@ PluginPlaces plugin_places();
 
 /// Folders to look into, in order, and how to use what is there.
 struct PluginSearch {
-  std::vector<std::filesystem::path> plugins;  ///< Of libweft_*.so: WEFT_PLUGINS, then lib/ beside the program's bin/.
-  std::vector<std::filesystem::path> asked;  ///< Of CUDA's libraries: WEFT_CUDA_LIBRARIES. Before what the dynamic loader finds.
-  /// Behind what the dynamic loader finds: a CUDA Toolkit, and the `nvidia/*/lib` folders of Python installations, which come
-  /// with PyTorch and pip packages such as nvidia-cudnn-cu13.
+  /// Of libweft_*.so: WEFT_PLUGINS, then lib/ beside the program's bin/.
+  std::vector<std::filesystem::path> plugins;
+  /// Of CUDA's libraries: WEFT_CUDA_LIBRARIES. Before what the dynamic loader finds.
+  std::vector<std::filesystem::path> asked;
+  /// Behind what the dynamic loader finds: a CUDA Toolkit, and the `nvidia/*/lib` folders of Python
+  /// installations, which come with PyTorch and pip packages such as nvidia-cudnn-cu13.
   std::vector<std::filesystem::path> usual;
   bool check_every_op = false;  ///< WEFT_CUDA_CHECK=1; see CudaDeviceOptions.
 };

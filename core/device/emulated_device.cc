@@ -15,7 +15,8 @@
 namespace weft {
 namespace {
 
-/// Host code between two pieces of work that takes longer than this is no dispatch: the device was idle.
+/// Host code between two pieces of work that takes longer than this is no dispatch: the device was
+/// idle.
 constexpr Nanoseconds kDispatch = std::chrono::milliseconds(1);
 
 class DoneEvent final : public Event {
@@ -26,29 +27,35 @@ class DoneEvent final : public Event {
 
 class EmulatedStream final : public Stream {
  public:
-  EmulatedStream(const EmulatedDeviceOptions& options, Timer& timer) : options_(options), timer_(timer) {}
+  EmulatedStream(const EmulatedDeviceOptions& options, Timer& timer)
+      : options_(options), timer_(timer) {}
 
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            std::span<const OutputMode>) override {
     types_.clear();
     for (const ConstTensorRef& input : inputs) types_.push_back(input.type);
     const std::vector<TensorType> expected = infer_types(op, types_);
-    WEFT_CHECK(expected.size() == outputs.size(), "{} has {} outputs, {} given", to_string(op), expected.size(), outputs.size());
+    WEFT_CHECK(expected.size() == outputs.size(), "{} has {} outputs, {} given", to_string(op),
+               expected.size(), outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].type == expected[i]) continue;
-      throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}, but {} was given", i, to_string(op),
-                  to_string(expected[i]), to_string(outputs[i].type));
+      throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}, but {} was given", i,
+                  to_string(op), to_string(expected[i]), to_string(outputs[i].type));
     }
-    work(std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(emulated_seconds(options_, op, types_))));
+    work(std::chrono::duration_cast<Nanoseconds>(
+        std::chrono::duration<double>(emulated_seconds(options_, op, types_))));
   }
   void add(std::span<const float>, std::span<float>) override {}
   void copy(std::span<const std::byte> from, std::span<std::byte> to) override {
     WEFT_CHECK(from.size() == to.size());
     std::memmove(to.data(), from.data(), from.size());
   }
-  void fill_zero(std::span<std::byte> memory) override { std::memset(memory.data(), 0, memory.size()); }
+  void fill_zero(std::span<std::byte> memory) override {
+    std::memset(memory.data(), 0, memory.size());
+  }
   void adamw(const AdamW&, std::span<const OptimizedParameter>) override {}
-  void sums_of_squares(std::span<const std::span<const float>>, std::span<double> results) override {
+  void sums_of_squares(std::span<const std::span<const float>>,
+                       std::span<double> results) override {
     std::ranges::fill(results, 0.0);
   }
 
@@ -59,7 +66,8 @@ class EmulatedStream final : public Stream {
  private:
   void work(Nanoseconds duration) {
     const TimePoint now = timer_.now();
-    // Straight after a sleep that ended late, the device would have been at it since the sleep's due end.
+    // Straight after a sleep that ended late, the device would have been at it since the sleep's
+    // due end.
     const bool at_once = now - woke_ <= kDispatch;
     busy_until_ = std::max(at_once ? now - (woke_ - busy_until_) : now, busy_until_) + duration;
     if (busy_until_ > now) timer_.hold_until(busy_until_);
@@ -70,41 +78,52 @@ class EmulatedStream final : public Stream {
   Timer& timer_;
   std::vector<TensorType> types_;
   TimePoint busy_until_{};
-  TimePoint woke_{};  ///< When the last work was over for the host: busy_until_, or what the timer made of it.
+  /// When the last work was over for the host: busy_until_, or what the timer made of it.
+  TimePoint woke_{};
 };
 
 }  // namespace
 
-double emulated_seconds(const EmulatedDeviceOptions& options, const Op& op, std::span<const TensorType> inputs) {
+double emulated_seconds(const EmulatedDeviceOptions& options, const Op& op,
+                        std::span<const TensorType> inputs) {
   switch (op.kind) {
     case OpKind::kEmulatedBlock:
     case OpKind::kEmulatedInputGrad:
     case OpKind::kEmulatedWeightGrad: return op.real("seconds");
-    default: return options.flops_per_second > 0 ? definition(op.kind).flops(op, inputs) / options.flops_per_second : 0;
+    default:
+      return options.flops_per_second > 0
+                 ? definition(op.kind).flops(op, inputs) / options.flops_per_second
+                 : 0;
   }
 }
 
 EmulatedDevice::EmulatedDevice(const EmulatedDeviceOptions& options, std::unique_ptr<Timer> timer)
     : options_(options), timer_(std::move(timer)) {
   if (options.flops_per_second < 0) {
-    throw_error(ErrorCode::kInvalidArgument, "an emulated device cannot do {} operations a second", options.flops_per_second);
+    throw_error(ErrorCode::kInvalidArgument, "an emulated device cannot do {} operations a second",
+                options.flops_per_second);
   }
 }
 
 std::string EmulatedDevice::description() const {
-  return options_.flops_per_second > 0 ? fmt::format("emulated ({:.1f} TFLOP/s)", options_.flops_per_second * 1e-12) : "emulated";
+  return options_.flops_per_second > 0
+             ? fmt::format("emulated ({:.1f} TFLOP/s)", options_.flops_per_second * 1e-12)
+             : "emulated";
 }
 
 DeviceMemory EmulatedDevice::allocate(std::size_t bytes) {
   const std::size_t rounded = std::max<std::size_t>((bytes + 63) / 64 * 64, 64);
   void* data = std::aligned_alloc(64, rounded);
   if (data == nullptr)
-    throw_error(ErrorCode::kResourceExhausted, "the host has no {} of memory left for an emulated device", format_bytes(bytes));
+    throw_error(ErrorCode::kResourceExhausted,
+                "the host has no {} of memory left for an emulated device", format_bytes(bytes));
   return {*this, static_cast<std::byte*>(data), bytes};
 }
 
 void EmulatedDevice::release(std::byte* data, std::size_t) noexcept { std::free(data); }
 
-std::unique_ptr<Stream> EmulatedDevice::create_stream() { return std::make_unique<EmulatedStream>(options_, *timer_); }
+std::unique_ptr<Stream> EmulatedDevice::create_stream() {
+  return std::make_unique<EmulatedStream>(options_, *timer_);
+}
 
 }  // namespace weft

@@ -11,16 +11,19 @@ namespace weft {
 
 /// How fast an emulated device is.
 struct EmulatedDeviceOptions {
-  /// Of ops that do not state their seconds themselves, as emulated blocks do; 0: those take no time.
+  /// Of ops that do not state their seconds themselves, as emulated blocks do; 0: those take no
+  /// time.
   double flops_per_second = 0;
 };
 
-/// A device that computes nothing but takes the time that its cost model says, on a timer: for schedules of models that no
-/// machine at hand could hold. Memory is real (and small: scaled down with the links), so real bytes cross real links. What it
-/// gives back is what memory held before; losses and norms are 0. Whatever is measured on it must be called emulated.
+/// A device that computes nothing but takes the time that its cost model says, on a timer: for
+/// schedules of models that no machine at hand could hold. Memory is real (and small: scaled down
+/// with the links), so real bytes cross real links. What it gives back is what memory held before;
+/// losses and norms are 0. Whatever is measured on it must be called emulated.
 ///
-/// A stream sleeps inside run(), as CpuDevice computes inside it. Work that follows at once begins when the work before should
-/// have ended, not when the sleeper woke, so that errors of the timer do not add up.
+/// A stream sleeps inside run(), as CpuDevice computes inside it. Work that follows at once begins
+/// when the work before should have ended, not when the sleeper woke, so that errors of the timer
+/// do not add up.
 class EmulatedDevice final : public Device {
  public:
   EmulatedDevice(const EmulatedDeviceOptions& options, std::unique_ptr<Timer> timer);
@@ -38,6 +41,7 @@ class EmulatedDevice final : public Device {
 };
 
 /// Seconds that one run of an op takes on such a device.
-double emulated_seconds(const EmulatedDeviceOptions& options, const Op& op, std::span<const TensorType> inputs);
+double emulated_seconds(const EmulatedDeviceOptions& options, const Op& op,
+                        std::span<const TensorType> inputs);
 
 }  // namespace weft

@@ -7,10 +7,11 @@
 
 namespace weft {
 
-/// One AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019, algorithm 2) on some
-/// parameters:
-///   g = gradient_scale * gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
-///   p -= learning_rate * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon) + weight_decay * p)
+/// One AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019, algorithm
+/// 2) on some parameters:
+///   g = gradient_scale * gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2 p
+///   -= learning_rate * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon) +
+///   weight_decay * p)
 struct AdamW {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
@@ -27,13 +28,14 @@ struct OptimizedParameter {
   std::span<float> value;
   std::span<float> first_moment, second_moment;
   bool decay = true;  ///< False for biases and norms: no weight decay.
-  /// The copy of the value that ops read, in their element type, rounded to nearest even. No data: they read `value` itself.
+  /// The copy of the value that ops read, in their element type, rounded to nearest even. No data:
+  /// they read `value` itself.
   TensorRef working = {};
 };
 
-/// min(1, clip_norm / norm): the factor that limits the norm of all gradients together. No limit if clip_norm
-/// is 0. Only for a norm that is finite: with any other the caller skips the update, since no factor mends a gradient
-/// that is NaN or infinite.
+/// min(1, clip_norm / norm): the factor that limits the norm of all gradients together. No limit if
+/// clip_norm is 0. Only for a norm that is finite: with any other the caller skips the update,
+/// since no factor mends a gradient that is NaN or infinite.
 double clip_factor(double norm, double clip_norm);
 
 }  // namespace weft

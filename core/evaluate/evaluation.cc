@@ -17,12 +17,14 @@ bool contains(const std::vector<ValueId>& values, ValueId value) {
 
 }  // namespace
 
-Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results, std::vector<ValueId> accumulated)
+Evaluation::Evaluation(Device& device, Graph graph, std::vector<ValueId> results,
+                       std::vector<ValueId> accumulated)
     : device_(device), graph_(std::move(graph)), stream_(device.create_stream()) {
   results.insert(results.end(), accumulated.begin(), accumulated.end());
   for (const ValueId result : results) {
     if (result.value() >= graph_.values().size() || !graph_.value(result).producer) {
-      throw_error(ErrorCode::kInvalidArgument, "the result %{} is not computed by the graph", result);
+      throw_error(ErrorCode::kInvalidArgument, "the result %{} is not computed by the graph",
+                  result);
     }
   }
   list_needed_ops(results, accumulated);
@@ -39,7 +41,8 @@ Evaluation::~Evaluation() {
   }
 }
 
-void Evaluation::list_needed_ops(const std::vector<ValueId>& results, const std::vector<ValueId>& accumulated) {
+void Evaluation::list_needed_ops(const std::vector<ValueId>& results,
+                                 const std::vector<ValueId>& accumulated) {
   std::vector<bool> needed(graph_.values().size(), false);
   for (const ValueId result : results) needed[result.value()] = true;
   const auto numbers = [](const std::vector<ValueId>& values) {
@@ -49,16 +52,19 @@ void Evaluation::list_needed_ops(const std::vector<ValueId>& results, const std:
   };
   for (std::size_t i = graph_.nodes().size(); i-- > 0;) {
     const Node& node = graph_.nodes()[i];
-    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return needed[output.value()]; })) continue;
+    if (std::none_of(node.outputs.begin(), node.outputs.end(),
+                     [&](ValueId output) { return needed[output.value()]; }))
+      continue;
     for (const ValueId input : node.inputs) {
       if (contains(accumulated, input)) {
-        throw_error(ErrorCode::kInvalidArgument, "'{}' cannot be accumulated: {} uses it", graph_.value(input).name,
-                    to_string(node.op));
+        throw_error(ErrorCode::kInvalidArgument, "'{}' cannot be accumulated: {} uses it",
+                    graph_.value(input).name, to_string(node.op));
       }
       needed[input.value()] = true;
     }
     const bool accumulates =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return contains(accumulated, output); });
+        std::any_of(node.outputs.begin(), node.outputs.end(),
+                    [&](ValueId output) { return contains(accumulated, output); });
     ops_.push_back({&node.op, numbers(node.inputs), numbers(node.outputs), accumulates});
   }
   std::reverse(ops_.begin(), ops_.end());
@@ -66,7 +72,9 @@ void Evaluation::list_needed_ops(const std::vector<ValueId>& results, const std:
 
 void Evaluation::fuse_ops() {
   const ListedTensors tensors{
-      [this](std::uint32_t value) -> const TensorType& { return graph_.value(ValueId(value)).type; },
+      [this](std::uint32_t value) -> const TensorType& {
+        return graph_.value(ValueId(value)).type;
+      },
       [this](std::uint32_t value) { return static_cast<bool>(readable_[value]); },
   };
   for (Fusion& fusion : find_fusions(ops_, tensors)) {
@@ -112,10 +120,12 @@ void Evaluation::place_values(Device& device, const std::vector<ValueId>& result
 void Evaluation::prepare_calls(const std::vector<ValueId>& accumulated) {
   for (const ListedOp& listed : ops_) {
     Call call{listed.op, {}, {}, {}, listed.accumulate};
-    for (const std::uint32_t input : listed.inputs) call.inputs.push_back({graph_.value(ValueId(input)).type, addresses_[input]});
+    for (const std::uint32_t input : listed.inputs)
+      call.inputs.push_back({graph_.value(ValueId(input)).type, addresses_[input]});
     for (const std::uint32_t output : listed.outputs) {
       call.outputs.push_back({graph_.value(ValueId(output)).type, addresses_[output]});
-      call.accumulating.push_back(contains(accumulated, ValueId(output)) ? OutputMode::kAccumulate : OutputMode::kWrite);
+      call.accumulating.push_back(contains(accumulated, ValueId(output)) ? OutputMode::kAccumulate
+                                                                         : OutputMode::kWrite);
     }
     calls_.push_back(std::move(call));
   }
@@ -123,22 +133,24 @@ void Evaluation::prepare_calls(const std::vector<ValueId>& accumulated) {
 
 TensorRef Evaluation::tensor(ValueId value) const {
   if (value.value() >= readable_.size() || !readable_[value.value()]) {
-    throw_error(ErrorCode::kInvalidArgument, "%{} is neither an input, a parameter nor a result of this evaluation", value);
+    throw_error(ErrorCode::kInvalidArgument,
+                "%{} is neither an input, a parameter nor a result of this evaluation", value);
   }
   return {graph_.value(value).type, addresses_[value.value()]};
 }
 
 void Evaluation::require_host_memory() const {
   if (device_.is_host_memory()) return;
-  throw_error(ErrorCode::kInvalidArgument, "the host cannot touch the memory of {}: use read() and write()",
+  throw_error(ErrorCode::kInvalidArgument,
+              "the host cannot touch the memory of {}: use read() and write()",
               device_.description());
 }
 
 void Evaluation::write(ValueId value, std::span<const std::byte> content) {
   const TensorRef to = tensor(value);
   if (content.size() != to.type.bytes()) {
-    throw_error(ErrorCode::kInvalidArgument, "'{}' is {} and takes {} bytes, not {}", graph_.value(value).name,
-                to_string(to.type), to.type.bytes(), content.size());
+    throw_error(ErrorCode::kInvalidArgument, "'{}' is {} and takes {} bytes, not {}",
+                graph_.value(value).name, to_string(to.type), to.type.bytes(), content.size());
   }
   if (device_.is_host_memory()) {
     std::ranges::copy(content, to.data);
@@ -160,8 +172,8 @@ void Evaluation::read(ValueId value, std::span<std::byte> content) {
 
 void Evaluation::read_part(ValueId value, std::size_t begin, std::span<std::byte> content) {
   const TensorRef from = tensor(value);
-  WEFT_CHECK(begin <= from.type.bytes() && content.size() <= from.type.bytes() - begin, "{} bytes from {} on of {}",
-             content.size(), begin, to_string(from.type));
+  WEFT_CHECK(begin <= from.type.bytes() && content.size() <= from.type.bytes() - begin,
+             "{} bytes from {} on of {}", content.size(), begin, to_string(from.type));
   stream_->copy({from.data + begin, content.size()}, content);
   stream_->synchronize();
 }
@@ -171,7 +183,8 @@ void Evaluation::fill_parameters(std::uint64_t seed) {
   for (const Parameter& parameter : graph_.parameters()) {
     const Value& value = graph_.value(parameter.value);
     values.resize(static_cast<std::size_t>(value.type.elements()));
-    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), parameter.initializer, seed, values);
+    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape),
+                   parameter.initializer, seed, values);
     set_parameter(parameter.value, values);
   }
 }
@@ -179,8 +192,8 @@ void Evaluation::fill_parameters(std::uint64_t seed) {
 void Evaluation::set_parameter(ValueId parameter, std::span<const float> values) {
   const TensorRef to = tensor(parameter);
   if (to.type.elements() != static_cast<std::int64_t>(values.size())) {
-    throw_error(ErrorCode::kInvalidArgument, "'{}' is {}, but {} values were given", graph_.value(parameter).name,
-                to_string(to.type), values.size());
+    throw_error(ErrorCode::kInvalidArgument, "'{}' is {}, but {} values were given",
+                graph_.value(parameter).name, to_string(to.type), values.size());
   }
   std::vector<BFloat16> rounded;
   std::span<const std::byte> content = std::as_bytes(values);
@@ -196,8 +209,9 @@ void Evaluation::set_parameter(ValueId parameter, std::span<const float> values)
 void Evaluation::queue(OutputMode accumulated) {
   for (const Call& call : calls_) {
     const bool adds = call.accumulates && accumulated == OutputMode::kAccumulate;
-    stream_->run(*call.op, call.inputs, call.outputs,
-                 adds ? std::span<const OutputMode>(call.accumulating) : std::span<const OutputMode>());
+    stream_->run(
+        *call.op, call.inputs, call.outputs,
+        adds ? std::span<const OutputMode>(call.accumulating) : std::span<const OutputMode>());
   }
 }
 

@@ -14,9 +14,9 @@
 
 namespace weft {
 
-/// Runs a graph on one device, in the graph's order: for tests, benchmarks, text generation, and the
-/// one-device training that distributed training is compared with. One thread at a time. The device must
-/// outlive it.
+/// Runs a graph on one device, in the graph's order: for tests, benchmarks, text generation, and
+/// the one-device training that distributed training is compared with. One thread at a time. The
+/// device must outlive it.
 ///
 ///   Evaluation evaluation(device, gpt.graph, {gpt.logits});
 ///   evaluation.fill_parameters(seed);
@@ -24,18 +24,19 @@ namespace weft {
 ///   evaluation.run();
 ///   std::span<const float> logits = evaluation.data<float>(gpt.logits);
 ///
-/// Where the host cannot touch the device's memory, write(), read() and read_part() take the place of data(); they do on every
-/// device.
+/// Where the host cannot touch the device's memory, write(), read() and read_part() take the place
+/// of data(); they do on every device.
 ///
-/// Only nodes that the results need are run: inputs that matter to the loss alone need no content when logits
-/// are asked for. Pairs of ops run as one where core/graph finds them. The third and later runs replay what the second recorded,
-/// on devices that record (a CUDA graph).
+/// Only nodes that the results need are run: inputs that matter to the loss alone need no content
+/// when logits are asked for. Pairs of ops run as one where core/graph finds them. The third and
+/// later runs replay what the second recorded, on devices that record (a CUDA graph).
 class Evaluation final {
  public:
-  /// `results` can be read after a run. `accumulated` are results too; a run can add to them instead of
-  /// writing them, and no node may use them. Throws Error(kInvalidArgument) if one does, or if a result is
-  /// not computed by the graph.
-  Evaluation(Device& device, Graph graph, std::vector<ValueId> results, std::vector<ValueId> accumulated = {});
+  /// `results` can be read after a run. `accumulated` are results too; a run can add to them
+  /// instead of writing them, and no node may use them. Throws Error(kInvalidArgument) if one does,
+  /// or if a result is not computed by the graph.
+  Evaluation(Device& device, Graph graph, std::vector<ValueId> results,
+             std::vector<ValueId> accumulated = {});
   /// Waits for what is queued, since it uses memory that ends with this.
   ~Evaluation();
   Evaluation(const Evaluation&) = delete;
@@ -43,17 +44,18 @@ class Evaluation final {
 
   /// Memory of an input, a parameter or a result, on the device.
   TensorRef tensor(ValueId value) const;
-  /// The same for the host: its elements, of a type with the size of theirs. Throws Error(kInvalidArgument) if the host cannot
-  /// touch the device's memory.
+  /// The same for the host: its elements, of a type with the size of theirs. Throws
+  /// Error(kInvalidArgument) if the host cannot touch the device's memory.
   template <typename T>
   std::span<T> data(ValueId value) const {
     require_host_memory();
     const TensorRef found = tensor(value);
-    WEFT_CHECK(sizeof(T) == size_of(found.type.dtype), "%{} {} read as elements of {} bytes", value, to_string(found.type),
-               sizeof(T));
+    WEFT_CHECK(sizeof(T) == size_of(found.type.dtype), "%{} {} read as elements of {} bytes", value,
+               to_string(found.type), sizeof(T));
     return found.as<T>();
   }
-  /// Gives an input its content for the runs that follow. Does not wait for the device, but for the last write to the same input.
+  /// Gives an input its content for the runs that follow. Does not wait for the device, but for the
+  /// last write to the same input.
   void write(ValueId value, std::span<const std::byte> content);
   template <typename T>
   void write(ValueId value, const std::vector<T>& content) {
@@ -67,7 +69,8 @@ class Evaluation final {
     read(value, std::as_writable_bytes(std::span(content)));
     return content;
   }
-  /// A part of it: the bytes from `begin` on, or elements [first, first + count) of its rows one after the other.
+  /// A part of it: the bytes from `begin` on, or elements [first, first + count) of its rows one
+  /// after the other.
   void read_part(ValueId value, std::size_t begin, std::span<std::byte> content);
   template <typename T>
   std::vector<T> read_part(ValueId value, std::size_t first, std::size_t count) {
@@ -80,8 +83,9 @@ class Evaluation final {
   /// Gives one parameter its values, in its element type (rounded to bf16).
   void set_parameter(ValueId parameter, std::span<const float> values);
 
-  /// Runs all nodes that the results need. With kAccumulate, the accumulated results are added to. Where the host can touch the
-  /// device's memory, they are there on return; else read() waits for them.
+  /// Runs all nodes that the results need. With kAccumulate, the accumulated results are added to.
+  /// Where the host can touch the device's memory, they are there on return; else read() waits for
+  /// them.
   void run(OutputMode accumulated = OutputMode::kWrite);
 
   const Graph& graph() const { return graph_; }
@@ -96,10 +100,12 @@ class Evaluation final {
     const Op* op;
     std::vector<ConstTensorRef> inputs;
     std::vector<TensorRef> outputs;
-    std::vector<OutputMode> accumulating;  ///< kAccumulate for the outputs that are accumulated results.
+    /// kAccumulate for the outputs that are accumulated results.
+    std::vector<OutputMode> accumulating;
     bool accumulates = false;
   };
-  void list_needed_ops(const std::vector<ValueId>& results, const std::vector<ValueId>& accumulated);
+  void list_needed_ops(const std::vector<ValueId>& results,
+                       const std::vector<ValueId>& accumulated);
   void fuse_ops();
   void place_values(Device& device, const std::vector<ValueId>& results);
   void prepare_calls(const std::vector<ValueId>& accumulated);

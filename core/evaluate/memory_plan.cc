@@ -39,7 +39,8 @@ std::size_t rounded_bytes(const TensorType& type) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const Graph& graph, std::span<const ListedOp> ops, const std::vector<bool>& elsewhere) {
+MemoryPlan plan_memory(const Graph& graph, std::span<const ListedOp> ops,
+                       const std::vector<bool>& elsewhere) {
   std::vector<std::size_t> last_use(graph.values().size(), 0);
   for (std::size_t position = 0; position < ops.size(); ++position) {
     for (const std::uint32_t input : ops[position].inputs) last_use[input] = position;

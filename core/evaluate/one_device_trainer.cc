@@ -30,8 +30,10 @@ OneDeviceTrainer::OneDeviceTrainer(Device& device, TrainingGraph graph, std::uin
     const Parameter& parameter = g.parameters()[i];
     const Value& value = g.value(parameter.value);
     values.resize(states_[i].value.size());
-    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), parameter.initializer, seed, values);
-    evaluation_.stream().copy(std::as_bytes(std::span(values)), std::as_writable_bytes(states_[i].value));
+    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape),
+                   parameter.initializer, seed, values);
+    evaluation_.stream().copy(std::as_bytes(std::span(values)),
+                              std::as_writable_bytes(states_[i].value));
     if (value.type.dtype != DType::kF32) evaluation_.set_parameter(parameter.value, values);
     evaluation_.stream().synchronize();
   }
@@ -39,10 +41,13 @@ OneDeviceTrainer::OneDeviceTrainer(Device& device, TrainingGraph graph, std::uin
 
 void OneDeviceTrainer::place_states(Device& device) {
   const Graph& graph = evaluation_.graph();
-  const auto in_graph = [&](const Parameter& p) { return graph.value(p.value).type.dtype == DType::kF32; };
+  const auto in_graph = [&](const Parameter& p) {
+    return graph.value(p.value).type.dtype == DType::kF32;
+  };
   std::size_t floats = 0;
   for (const Parameter& p : graph.parameters())
-    floats += (in_graph(p) ? 2 : 3) * static_cast<std::size_t>(graph.value(p.value).type.elements());
+    floats +=
+        (in_graph(p) ? 2 : 3) * static_cast<std::size_t>(graph.value(p.value).type.elements());
   memory_ = device.allocate(floats * sizeof(float));
   evaluation_.stream().fill_zero({memory_.data(), memory_.size()});
   float* at = reinterpret_cast<float*>(memory_.data());
@@ -51,7 +56,8 @@ void OneDeviceTrainer::place_states(Device& device) {
     State& state = states_.emplace_back();
     state.first_moment = {std::exchange(at, at + size), size};
     state.second_moment = {std::exchange(at, at + size), size};
-    state.value = in_graph(p) ? evaluation_.tensor(p.value).as<float>() : std::span(std::exchange(at, at + size), size);
+    state.value = in_graph(p) ? evaluation_.tensor(p.value).as<float>()
+                              : std::span(std::exchange(at, at + size), size);
   }
 }
 
@@ -66,16 +72,19 @@ void OneDeviceTrainer::round_working_copies() {
   for (std::size_t i = 0; i < states_.size(); ++i) {
     if (evaluation_.tensor(parameters[i].value).type.dtype == DType::kF32) continue;
     values.resize(states_[i].value.size());
-    evaluation_.stream().copy(std::as_bytes(states_[i].value), std::as_writable_bytes(std::span(values)));
+    evaluation_.stream().copy(std::as_bytes(states_[i].value),
+                              std::as_writable_bytes(std::span(values)));
     evaluation_.stream().synchronize();
     evaluation_.set_parameter(parameters[i].value, values);
   }
 }
 
-TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW optimizer, double clip_norm) {
+TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW optimizer,
+                                      double clip_norm) {
   Stream& stream = evaluation_.stream();
   const std::size_t parameters = states_.size();
-  const std::size_t bytes = parameters * sizeof(double) + static_cast<std::size_t>(microbatches) * sizeof(float);
+  const std::size_t bytes =
+      parameters * sizeof(double) + static_cast<std::size_t>(microbatches) * sizeof(float);
   if (results_.size() < bytes) results_ = evaluation_.device().allocate_staging(bytes);
   const std::span squares(reinterpret_cast<double*>(results_.data()), parameters);
   const std::span losses(reinterpret_cast<float*>(results_.data() + squares.size_bytes()),
@@ -84,11 +93,13 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
     feed(microbatch, evaluation_);
     evaluation_.run(microbatch == 0 ? OutputMode::kWrite : OutputMode::kAccumulate);
     const auto loss = evaluation_.tensor(loss_).as<float>();
-    stream.copy(std::as_bytes(loss), std::as_writable_bytes(losses.subspan(static_cast<std::size_t>(microbatch), 1)));
+    stream.copy(std::as_bytes(loss),
+                std::as_writable_bytes(losses.subspan(static_cast<std::size_t>(microbatch), 1)));
   }
   const std::vector<ValueId> gradients = add_terms();
   std::vector<std::span<const float>> tensors;
-  for (const ValueId gradient : gradients) tensors.emplace_back(evaluation_.tensor(gradient).as<float>());
+  for (const ValueId gradient : gradients)
+    tensors.emplace_back(evaluation_.tensor(gradient).as<float>());
   stream.sums_of_squares(tensors, squares);
   stream.synchronize();
   TrainingReport report;
@@ -96,7 +107,8 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
   report.gradient_norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   optimizer.step = ++steps_;
   if (!std::isfinite(report.gradient_norm)) {
-    const auto bad = std::ranges::find_if(squares, [](double square) { return !std::isfinite(square); });
+    const auto bad =
+        std::ranges::find_if(squares, [](double square) { return !std::isfinite(square); });
     report.first_not_finite = static_cast<std::size_t>(bad - squares.begin());
     return report;
   }

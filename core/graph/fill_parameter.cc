@@ -25,7 +25,8 @@ std::array<double, 4> normals(const std::array<std::uint32_t, 4>& words) {
 }
 
 /// values[i] = deviation * normal number of element first + i.
-void fill_normal_run(std::uint64_t key, std::uint64_t stream, std::uint64_t first, double deviation, std::span<float> values) {
+void fill_normal_run(std::uint64_t key, std::uint64_t stream, std::uint64_t first, double deviation,
+                     std::span<float> values) {
   std::array<double, 4> four{};
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint64_t index = first + i;
@@ -36,15 +37,16 @@ void fill_normal_run(std::uint64_t key, std::uint64_t stream, std::uint64_t firs
 
 }  // namespace
 
-void fill_parameter(std::string_view name, const Shape& shape, const Region& region, const Initializer& initializer,
-                    std::uint64_t seed, std::span<float> values) {
+void fill_parameter(std::string_view name, const Shape& shape, const Region& region,
+                    const Initializer& initializer, std::uint64_t seed, std::span<float> values) {
   if (region.rank() != shape.size() || !Region::whole(shape).contains(region) ||
       region.num_elements() != static_cast<std::int64_t>(values.size())) {
-    throw_error(ErrorCode::kInvalidArgument, "cannot fill region {} of '{}' {} into {} values", to_string(region), name,
-                to_string(shape), values.size());
+    throw_error(ErrorCode::kInvalidArgument, "cannot fill region {} of '{}' {} into {} values",
+                to_string(region), name, to_string(shape), values.size());
   }
   if (initializer.kind != Initializer::Kind::kNormal) {
-    std::fill(values.begin(), values.end(), initializer.kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
+    std::fill(values.begin(), values.end(),
+              initializer.kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
     return;
   }
   // Walk the rows of the region: runs of the last dimension.
@@ -57,7 +59,8 @@ void fill_parameter(std::string_view name, const Shape& shape, const Region& reg
   for (std::size_t done = 0; done < values.size(); done += run) {
     std::int64_t first = 0;
     for (std::size_t d = 0; d < rank; ++d) first += index[d] * strides[d];
-    fill_normal_run(seed, stream, static_cast<std::uint64_t>(first), initializer.standard_deviation, values.subspan(done, run));
+    fill_normal_run(seed, stream, static_cast<std::uint64_t>(first), initializer.standard_deviation,
+                    values.subspan(done, run));
     for (std::size_t d = rank - std::min<std::size_t>(rank, 1); d-- > 0;) {
       if (++index[d] < region[d].end) break;
       index[d] = region[d].begin;

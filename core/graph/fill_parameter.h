@@ -12,10 +12,10 @@ namespace weft {
 /// Writes the initial values of one region of a parameter, dense and row-major, into `values`
 /// (region.num_elements() of them).
 ///
-/// An element's value depends on (seed, name, its index in the whole tensor) alone, so every way to shard a
-/// parameter starts from equal values. Throws Error(kInvalidArgument) if the region does not fit the shape or
-/// `values`.
-void fill_parameter(std::string_view name, const Shape& shape, const Region& region, const Initializer& initializer,
-                    std::uint64_t seed, std::span<float> values);
+/// An element's value depends on (seed, name, its index in the whole tensor) alone, so every way to
+/// shard a parameter starts from equal values. Throws Error(kInvalidArgument) if the region does
+/// not fit the shape or `values`.
+void fill_parameter(std::string_view name, const Shape& shape, const Region& region,
+                    const Initializer& initializer, std::uint64_t seed, std::span<float> values);
 
 }  // namespace weft

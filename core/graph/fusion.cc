@@ -13,7 +13,8 @@ bool contains(const std::vector<std::uint32_t>& tensors, std::uint32_t tensor) {
 
 class Finder {
  public:
-  Finder(std::span<const ListedOp> list, const ListedTensors& tensors) : list_(list), tensors_(tensors), taken_(list.size()) {
+  Finder(std::span<const ListedOp> list, const ListedTensors& tensors)
+      : list_(list), tensors_(tensors), taken_(list.size()) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       for (const std::uint32_t tensor : list[i].inputs) uses_[tensor].push_back(i);
       for (const std::uint32_t tensor : list[i].outputs) makers_[tensor].push_back(i);
@@ -44,16 +45,20 @@ class Finder {
     const auto found = makers_.find(tensor);
     if (found == makers_.end() || found->second.size() != 1) return std::nullopt;
     const std::size_t first = found->second.front();
-    if (first >= second || !is(first, kind) || list_[first].accumulate || !can_wait(first, second)) return std::nullopt;
+    if (first >= second || !is(first, kind) || list_[first].accumulate || !can_wait(first, second))
+      return std::nullopt;
     return first;
   }
 
-  bool is(std::size_t at, OpKind kind) const { return list_[at].op != nullptr && list_[at].op->kind == kind && !taken_[at]; }
+  bool is(std::size_t at, OpKind kind) const {
+    return list_[at].op != nullptr && list_[at].op->kind == kind && !taken_[at];
+  }
 
   bool can_wait(std::size_t first, std::size_t second) const {
     for (std::size_t between = first + 1; between < second; ++between) {
       for (const std::uint32_t tensor : list_[first].outputs) {
-        if (contains(list_[between].inputs, tensor) || contains(list_[between].outputs, tensor)) return false;
+        if (contains(list_[between].inputs, tensor) || contains(list_[between].outputs, tensor))
+          return false;
       }
       for (const std::uint32_t tensor : list_[first].inputs) {
         if (contains(list_[between].outputs, tensor)) return false;
@@ -64,7 +69,8 @@ class Finder {
 
   bool used_by_others(std::uint32_t tensor, std::size_t user) const {
     const std::vector<std::size_t>& uses = uses_.at(tensor);
-    return tensors_.used_elsewhere(tensor) || std::any_of(uses.begin(), uses.end(), [&](std::size_t at) { return at != user; });
+    return tensors_.used_elsewhere(tensor) ||
+           std::any_of(uses.begin(), uses.end(), [&](std::size_t at) { return at != user; });
   }
 
   std::optional<Fusion> linear_gelu(std::size_t second) const {
@@ -73,14 +79,19 @@ class Finder {
     const auto first = maker(h, OpKind::kLinear, second);
     if (!first || gelu.accumulate || list_[*first].inputs.size() != 3) return std::nullopt;
     const bool keep = used_by_others(h, second);
-    Fusion fusion{*first, second, {OpKind::kLinearGelu, {{"keep", std::int64_t{keep}}}}, list_[*first].inputs, gelu.outputs};
+    Fusion fusion{*first,
+                  second,
+                  {OpKind::kLinearGelu, {{"keep", std::int64_t{keep}}}},
+                  list_[*first].inputs,
+                  gelu.outputs};
     if (keep) fusion.outputs.push_back(h);
     return fusion;
   }
 
   std::optional<Fusion> linear_add(std::size_t second) const {
     const ListedOp& add = list_[second];
-    if (add.accumulate || tensors_.type(add.inputs[0]) != tensors_.type(add.inputs[1]) || add.inputs[0] == add.inputs[1])
+    if (add.accumulate || tensors_.type(add.inputs[0]) != tensors_.type(add.inputs[1]) ||
+        add.inputs[0] == add.inputs[1])
       return std::nullopt;
     for (const std::size_t term : {1, 0}) {
       const auto first = maker(add.inputs[term], OpKind::kLinear, second);
@@ -95,9 +106,11 @@ class Finder {
   std::optional<Fusion> linear_input_grad_gelu(std::size_t second) const {
     const ListedOp& grad = list_[second];
     const auto first = maker(grad.inputs[1], OpKind::kLinearInputGrad, second);
-    if (!first || grad.accumulate || grad.inputs[0] == grad.inputs[1] || used_by_others(grad.inputs[1], second))
+    if (!first || grad.accumulate || grad.inputs[0] == grad.inputs[1] ||
+        used_by_others(grad.inputs[1], second))
       return std::nullopt;
-    Fusion fusion{*first, second, {OpKind::kLinearInputGradGelu, {}}, list_[*first].inputs, grad.outputs};
+    Fusion fusion{
+        *first, second, {OpKind::kLinearInputGradGelu, {}}, list_[*first].inputs, grad.outputs};
     fusion.inputs.push_back(grad.inputs[0]);
     return fusion;
   }
@@ -106,12 +119,18 @@ class Finder {
     const ListedOp& sum = list_[second];
     const std::uint32_t dy = sum.inputs[0];
     for (const std::size_t first : uses_.at(dy)) {
-      if (first >= second || !is(first, OpKind::kLinearWeightGrad) || list_[first].inputs[1] != dy) continue;
-      const auto tokens = static_cast<std::int64_t>(tensors_.type(list_[first].inputs[0]).shape.size()) - 1;
-      if (sum.op->integer("dimensions") != tokens || list_[first].accumulate != sum.accumulate || !can_wait(first, second))
+      if (first >= second || !is(first, OpKind::kLinearWeightGrad) || list_[first].inputs[1] != dy)
         continue;
-      return Fusion{
-          first, second, {OpKind::kLinearWeightGradSum, {}}, list_[first].inputs, {list_[first].outputs[0], sum.outputs[0]}};
+      const auto tokens =
+          static_cast<std::int64_t>(tensors_.type(list_[first].inputs[0]).shape.size()) - 1;
+      if (sum.op->integer("dimensions") != tokens || list_[first].accumulate != sum.accumulate ||
+          !can_wait(first, second))
+        continue;
+      return Fusion{first,
+                    second,
+                    {OpKind::kLinearWeightGradSum, {}},
+                    list_[first].inputs,
+                    {list_[first].outputs[0], sum.outputs[0]}};
     }
     return std::nullopt;
   }

@@ -24,7 +24,8 @@ namespace {
 /// Said here, where the tensor has its name, not where its bytes are first counted.
 void require_possible(const std::string& name, const TensorType& type) {
   if (type.is_possible()) return;
-  throw_error(ErrorCode::kInvalidArgument, "tensor '{}' {} would take more than {}, the most that one may have", name,
+  throw_error(ErrorCode::kInvalidArgument,
+              "tensor '{}' {} would take more than {}, the most that one may have", name,
               to_string(type), format_bytes(kMaxTensorBytes));
 }
 
@@ -39,15 +40,17 @@ ValueId Graph::add_input(std::string name, TensorType type, std::vector<std::str
   return id;
 }
 
-ValueId Graph::add_parameter(std::string name, TensorType type, Initializer initializer, std::vector<std::string> axes,
-                             bool decay) {
+ValueId Graph::add_parameter(std::string name, TensorType type, Initializer initializer,
+                             std::vector<std::string> axes, bool decay) {
   if (axes.size() != type.shape.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "parameter {} has {} dimensions but {} logical axis names", name, type.shape.size(),
+    throw_error(ErrorCode::kInvalidArgument,
+                "parameter {} has {} dimensions but {} logical axis names", name, type.shape.size(),
                 axes.size());
   }
   require_possible(name, type);
   for (const Parameter& other : parameters_) {
-    if (value(other.value).name == name) throw_error(ErrorCode::kInvalidArgument, "two parameters are named '{}'", name);
+    if (value(other.value).name == name)
+      throw_error(ErrorCode::kInvalidArgument, "two parameters are named '{}'", name);
   }
   const ValueId id(static_cast<std::uint32_t>(values_.size()));
   values_.push_back({std::move(name), std::move(type), std::nullopt});
@@ -55,10 +58,12 @@ ValueId Graph::add_parameter(std::string name, TensorType type, Initializer init
   return id;
 }
 
-NodeId Graph::add_node(Op op, std::vector<ValueId> inputs, const std::vector<TensorType>& output_types,
+NodeId Graph::add_node(Op op, std::vector<ValueId> inputs,
+                       const std::vector<TensorType>& output_types,
                        const std::vector<std::string>& output_names, int block, Pass pass) {
   WEFT_CHECK(output_types.size() == output_names.size());
-  for (const ValueId input : inputs) WEFT_CHECK(input.value() < values_.size(), "input %{} is not a value yet", input);
+  for (const ValueId input : inputs)
+    WEFT_CHECK(input.value() < values_.size(), "input %{} is not a value yet", input);
   const NodeId id(static_cast<std::uint32_t>(nodes_.size()));
   Node node{std::move(op), std::move(inputs), {}, block, pass};
   for (std::size_t i = 0; i < output_types.size(); ++i) {
@@ -87,10 +92,12 @@ std::string to_string(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& value = graph.value(node.outputs[i]);
-      text += fmt::format("{}%{} {} {}", i == 0 ? "" : ", ", node.outputs[i], to_string(value.type), value.name);
+      text += fmt::format("{}%{} {} {}", i == 0 ? "" : ", ", node.outputs[i], to_string(value.type),
+                          value.name);
     }
     text += fmt::format(" = {}(", to_string(node.op));
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) text += fmt::format("{}%{}", i == 0 ? "" : ", ", node.inputs[i]);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      text += fmt::format("{}%{}", i == 0 ? "" : ", ", node.inputs[i]);
     text += fmt::format(") block {} {}\n", node.block, to_string(node.pass));
   }
   return text;

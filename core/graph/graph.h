@@ -14,7 +14,8 @@ namespace weft {
 using ValueId = StrongId<struct ValueTag>;
 using NodeId = StrongId<struct NodeTag>;
 
-/// Which part of a training step a node belongs to. Schedules move W apart from I (reference: zero-bubble pipelines).
+/// Which part of a training step a node belongs to. Schedules move W apart from I (reference:
+/// zero-bubble pipelines).
 enum class Pass : std::uint8_t {
   kForward,
   kInputGrad,   ///< I: on the path to earlier stages
@@ -36,7 +37,9 @@ struct Node {
   Op op;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  int block = 0;  ///< Which block of the model; stages are cut between blocks. A gradient node has its forward node's block.
+  /// Which block of the model; stages are cut between blocks. A gradient node has its forward
+  /// node's block.
+  int block = 0;
   Pass pass = Pass::kForward;
 };
 
@@ -48,9 +51,9 @@ struct Initializer {
   friend bool operator==(const Initializer&, const Initializer&) = default;
 };
 
-/// A value that is trained. A bf16 value is the copy that ops read; the optimizer's master value, f32, lies beside the graph.
-/// `axes` has one logical name per dimension ("embed", "heads", "mlp", "vocab", ...),
-/// which the sharding section of a configuration maps to mesh axes.
+/// A value that is trained. A bf16 value is the copy that ops read; the optimizer's master value,
+/// f32, lies beside the graph. `axes` has one logical name per dimension ("embed", "heads", "mlp",
+/// "vocab", ...), which the sharding section of a configuration maps to mesh axes.
 struct Parameter {
   ValueId value;
   Initializer initializer;
@@ -58,7 +61,8 @@ struct Parameter {
   bool decay = true;  ///< Whether weight decay applies (not to biases and norms).
 };
 
-/// A value that comes from the data set: token ids, targets, pictures. Its first dimension is the microbatch.
+/// A value that comes from the data set: token ids, targets, pictures. Its first dimension is the
+/// microbatch.
 struct Input {
   ValueId value;
   std::vector<std::string> axes;  ///< Logical names as for parameters; the first is "batch".
@@ -66,12 +70,15 @@ struct Input {
 
 /// The logical program of one microbatch: values, and nodes in an order in which they can run.
 ///
-/// A value type; only appended to. Knows nothing of devices, shapes of meshes, or how an op is computed.
+/// A value type; only appended to. Knows nothing of devices, shapes of meshes, or how an op is
+/// computed.
 class Graph {
  public:
   ValueId add_input(std::string name, TensorType type, std::vector<std::string> axes);
-  ValueId add_parameter(std::string name, TensorType type, Initializer initializer, std::vector<std::string> axes, bool decay);
-  /// Appends a node whose outputs are new values of the given types. core/ops infers the types; apps do not call this.
+  ValueId add_parameter(std::string name, TensorType type, Initializer initializer,
+                        std::vector<std::string> axes, bool decay);
+  /// Appends a node whose outputs are new values of the given types. core/ops infers the types;
+  /// apps do not call this.
   NodeId add_node(Op op, std::vector<ValueId> inputs, const std::vector<TensorType>& output_types,
                   const std::vector<std::string>& output_names, int block, Pass pass);
 
@@ -96,9 +103,10 @@ class Graph {
 /// One line per node: "%7 f32[8,16,64] h0.ln = layer_norm(%5, %1, %2) block 1 F".
 std::string to_string(const Graph& graph);
 
-/// A parameter and a value, f32, that is its gradient for one microbatch, or a term of it: a parameter that several blocks share
-/// has a term from each. Terms are summed over microbatches each by itself, then added up in their order, once per step; so the
-/// sum does not depend on where the blocks lie.
+/// A parameter and a value, f32, that is its gradient for one microbatch, or a term of it: a
+/// parameter that several blocks share has a term from each. Terms are summed over microbatches
+/// each by itself, then added up in their order, once per step; so the sum does not depend on where
+/// the blocks lie.
 struct Gradient {
   ValueId parameter;
   ValueId gradient;
@@ -107,8 +115,9 @@ struct Gradient {
 /// A forward graph extended by its backward nodes; what autodiff returns.
 struct TrainingGraph {
   Graph graph;
-  ValueId loss;                     ///< A scalar f32.
-  std::vector<Gradient> gradients;  ///< In the order of graph.parameters(), then of blocks; every parameter has one or more.
+  ValueId loss;  ///< A scalar f32.
+  /// In the order of graph.parameters(), then of blocks; every parameter has one or more.
+  std::vector<Gradient> gradients;
 };
 
 }  // namespace weft

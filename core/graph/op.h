@@ -54,9 +54,10 @@ enum class OpKind : std::uint8_t {
   kCrossAttentionGrad,
   kSquaredError,  ///< scaled sum of squared differences
   kSquaredErrorGrad,
-  kToBF16,               ///< rounds f32 to bf16
-  kToF32,                ///< the other way, exact
-  kLinearGelu,           ///< gelu of a linear; these four stand for two ops each: core/graph puts them into lists of ops
+  kToBF16,  ///< rounds f32 to bf16
+  kToF32,   ///< the other way, exact
+  /// gelu of a linear; these four stand for two ops each: core/graph puts them into lists of ops
+  kLinearGelu,
   kLinearAdd,            ///< a linear and what is added to it
   kLinearInputGradGelu,  ///< linear_input_grad, then gelu_grad
   kLinearWeightGradSum,  ///< linear_weight_grad and the gradient of the bias

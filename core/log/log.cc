@@ -29,7 +29,9 @@ Log log_to(LogLevel lowest, spdlog::sink_ptr sink) {
   logger->set_level(spdlog::level::trace);
   logger->flush_on(spdlog::level::trace);
   logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %l: %v");
-  return {lowest, [logger](LogLevel level, const std::string& text) { logger->log(to_spdlog(level), text); }};
+  return {lowest, [logger](LogLevel level, const std::string& text) {
+            logger->log(to_spdlog(level), text);
+          }};
 }
 
 }  // namespace
@@ -39,11 +41,16 @@ std::string_view to_string(LogLevel level) { return kNames.at(static_cast<std::s
 LogLevel parse_log_level(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i)
     if (name == kNames[i]) return static_cast<LogLevel>(i);
-  throw_error(ErrorCode::kInvalidArgument, "there is no log level '{}': expected debug, info, warning or error", name);
+  throw_error(ErrorCode::kInvalidArgument,
+              "there is no log level '{}': expected debug, info, warning or error", name);
 }
 
-Log Log::standard_output(LogLevel lowest) { return log_to(lowest, std::make_shared<spdlog::sinks::stdout_sink_mt>()); }
+Log Log::standard_output(LogLevel lowest) {
+  return log_to(lowest, std::make_shared<spdlog::sinks::stdout_sink_mt>());
+}
 
-Log Log::standard_error(LogLevel lowest) { return log_to(lowest, std::make_shared<spdlog::sinks::stderr_sink_mt>()); }
+Log Log::standard_error(LogLevel lowest) {
+  return log_to(lowest, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+}
 
 }  // namespace weft

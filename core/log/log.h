@@ -16,9 +16,11 @@ std::string_view to_string(LogLevel level);
 /// The level of that name. Throws Error(kInvalidArgument) naming all of them.
 LogLevel parse_log_level(std::string_view name);
 
-/// Where a process writes what it does, a line at a time; lines below the lowest level are not even formatted.
+/// Where a process writes what it does, a line at a time; lines below the lowest level are not even
+/// formatted.
 ///
-/// A value: copies write to the same place. Made in main, passed to whoever has something to say. Any thread.
+/// A value: copies write to the same place. Made in main, passed to whoever has something to say.
+/// Any thread.
 class Log final {
  public:
   /// Called with lines of at least the lowest level, on the thread that logs.

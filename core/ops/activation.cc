@@ -23,7 +23,8 @@ std::vector<TensorType> infer_activation_grad(const Op& op, std::span<const Tens
 FactorSignature activation_signature(const Op&, std::span<const TensorType> inputs) {
   const std::vector<int> all = factor_range(0, inputs[0].shape.size());
   FactorSignature signature;
-  for (const std::int64_t size : inputs[0].shape) signature.factors.push_back({FactorKind::kParallel, size});
+  for (const std::int64_t size : inputs[0].shape)
+    signature.factors.push_back({FactorKind::kParallel, size});
   signature.inputs.assign(inputs.size(), all);
   signature.outputs = {all};
   if (inputs.size() == 2) signature.linear_in = {{1}};  // a gradient is linear in dy
@@ -41,12 +42,15 @@ void differentiate_activation(GradientRule& rule) {
 
 const OpDefinition kGeluDefinition{infer_activation, flops_per_element<9>, activation_signature,
                                    differentiate_activation<OpKind::kGeluGrad>, 0};
-const OpDefinition kGeluGradDefinition{infer_activation_grad, flops_per_element<17>, activation_signature, nullptr, 1};
+const OpDefinition kGeluGradDefinition{infer_activation_grad, flops_per_element<17>,
+                                       activation_signature, nullptr, 1};
 const OpDefinition kSiluDefinition{infer_activation, flops_per_element<4>, activation_signature,
                                    differentiate_activation<OpKind::kSiluGrad>, 0};
-const OpDefinition kSiluGradDefinition{infer_activation_grad, flops_per_element<8>, activation_signature, nullptr, 1};
+const OpDefinition kSiluGradDefinition{infer_activation_grad, flops_per_element<8>,
+                                       activation_signature, nullptr, 1};
 const OpDefinition kSigmoidDefinition{infer_activation, flops_per_element<3>, activation_signature,
                                       differentiate_activation<OpKind::kSigmoidGrad>, 0};
-const OpDefinition kSigmoidGradDefinition{infer_activation_grad, flops_per_element<6>, activation_signature, nullptr, 1};
+const OpDefinition kSigmoidGradDefinition{infer_activation_grad, flops_per_element<6>,
+                                          activation_signature, nullptr, 1};
 
 }  // namespace weft

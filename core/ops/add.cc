@@ -1,5 +1,6 @@
-// add(a, b) = a + b, where b's shape is a's or a suffix of it: b is broadcast over a's leading dimensions.
-// sum_leading(x; dimensions=n) -> f32 sums the first n dimensions away; the gradient of that broadcast and of a bias.
+// add(a, b) = a + b, where b's shape is a's or a suffix of it: b is broadcast over a's leading
+// dimensions. sum_leading(x; dimensions=n) -> f32 sums the first n dimensions away; the gradient of
+// that broadcast and of a bias.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -19,7 +20,8 @@ std::vector<TensorType> infer_add(const Op& op, std::span<const TensorType> inpu
 FactorSignature add_signature(const Op&, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size(), suffix = inputs[1].shape.size();
   FactorSignature signature;
-  for (const std::int64_t size : inputs[0].shape) signature.factors.push_back({FactorKind::kParallel, size});
+  for (const std::int64_t size : inputs[0].shape)
+    signature.factors.push_back({FactorKind::kParallel, size});
   signature.inputs = {factor_range(0, rank), factor_range(rank - suffix, suffix)};
   signature.outputs = {factor_range(0, rank)};
   signature.linear_in = {{0, 1}};
@@ -37,15 +39,16 @@ void differentiate_add(GradientRule& rule) {
     return;
   }
   const auto leading = static_cast<std::int64_t>(a.size() - b.size());
-  rule.contribute(1, rule.emit({OpKind::kSumLeading, {{"dimensions", leading}}}, {gradient}, rule.pass_of(1))[0]);
+  rule.contribute(1, rule.emit({OpKind::kSumLeading, {{"dimensions", leading}}}, {gradient},
+                               rule.pass_of(1))[0]);
 }
 
 std::vector<TensorType> infer_sum_leading(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal});
   const std::int64_t dimensions = op.integer("dimensions");
   const Shape& x = inputs[0].shape;
-  require(dimensions >= 0 && dimensions <= static_cast<std::int64_t>(x.size()), op, inputs, "cannot sum {} dimensions away",
-          dimensions);
+  require(dimensions >= 0 && dimensions <= static_cast<std::int64_t>(x.size()), op, inputs,
+          "cannot sum {} dimensions away", dimensions);
   return {{DType::kF32, Shape(x.begin() + dimensions, x.end())}};
 }
 
@@ -54,7 +57,8 @@ FactorSignature sum_leading_signature(const Op& op, std::span<const TensorType> 
   const Shape& x = inputs[0].shape;
   FactorSignature signature;
   for (std::size_t d = 0; d < x.size(); ++d) {
-    signature.factors.push_back({d < summed ? FactorKind::kReduction : FactorKind::kParallel, x[d]});
+    signature.factors.push_back(
+        {d < summed ? FactorKind::kReduction : FactorKind::kParallel, x[d]});
   }
   signature.inputs = {factor_range(0, x.size())};
   signature.outputs = {factor_range(summed, x.size() - summed)};
@@ -64,7 +68,9 @@ FactorSignature sum_leading_signature(const Op& op, std::span<const TensorType> 
 
 }  // namespace
 
-const OpDefinition kAddDefinition{infer_add, flops_per_element<1>, add_signature, differentiate_add, 0};
-const OpDefinition kSumLeadingDefinition{infer_sum_leading, flops_per_element<1>, sum_leading_signature, nullptr};
+const OpDefinition kAddDefinition{infer_add, flops_per_element<1>, add_signature, differentiate_add,
+                                  0};
+const OpDefinition kSumLeadingDefinition{infer_sum_leading, flops_per_element<1>,
+                                         sum_leading_signature, nullptr};
 
 }  // namespace weft

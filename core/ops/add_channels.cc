@@ -1,5 +1,6 @@
-// add_channels(x[B, ..., C], t[B, C]) = x + t, the same t in all positions of a sample: how a time embedding enters.
-// sum_positions(x[B, ..., C]) -> [B, C], the sum over positions: its gradient by t, in x's element type (t is an activation).
+// add_channels(x[B, ..., C], t[B, C]) = x + t, the same t in all positions of a sample: how a time
+// embedding enters. sum_positions(x[B, ..., C]) -> [B, C], the sum over positions: its gradient by
+// t, in x's element type (t is an activation).
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -29,7 +30,8 @@ FactorSignature positions_signature(const Op& op, std::span<const TensorType> in
   FactorSignature signature;
   for (std::size_t d = 0; d < x.size(); ++d) {
     const bool position = d > 0 && d + 1 < x.size();
-    signature.factors.push_back({sum && position ? FactorKind::kReduction : FactorKind::kParallel, x[d]});
+    signature.factors.push_back(
+        {sum && position ? FactorKind::kReduction : FactorKind::kParallel, x[d]});
   }
   signature.inputs = {all};
   if (!sum) signature.inputs.push_back(ends);
@@ -41,13 +43,15 @@ FactorSignature positions_signature(const Op& op, std::span<const TensorType> in
 void differentiate_add_channels(GradientRule& rule) {
   const ValueId dy = *rule.output_gradient();
   if (rule.needs_gradient(0)) rule.contribute(0, dy);
-  if (rule.needs_gradient(1)) rule.contribute(1, rule.emit({OpKind::kSumPositions, {}}, {dy}, rule.pass_of(1))[0]);
+  if (rule.needs_gradient(1))
+    rule.contribute(1, rule.emit({OpKind::kSumPositions, {}}, {dy}, rule.pass_of(1))[0]);
 }
 
 }  // namespace
 
-const OpDefinition kAddChannelsDefinition{infer_add_channels, flops_per_element<1>, positions_signature,
-                                          differentiate_add_channels, 0};
-const OpDefinition kSumPositionsDefinition{infer_sum_positions, flops_per_element<1>, positions_signature, nullptr};
+const OpDefinition kAddChannelsDefinition{infer_add_channels, flops_per_element<1>,
+                                          positions_signature, differentiate_add_channels, 0};
+const OpDefinition kSumPositionsDefinition{infer_sum_positions, flops_per_element<1>,
+                                           positions_signature, nullptr};
 
 }  // namespace weft

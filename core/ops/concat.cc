@@ -1,6 +1,6 @@
-// concat(a[..., A], b[..., B]) -> y[..., A + B]: side by side along the last dimension.
-// slice(x; begin, size) -> x[..., begin : begin + size]; the gradient of concat by each of its inputs.
-// The last dimension is not split: a device would need parts of both sides.
+// concat(a[..., A], b[..., B]) -> y[..., A + B]: side by side along the last dimension. slice(x;
+// begin, size) -> x[..., begin : begin + size]; the gradient of concat by each of its inputs. The
+// last dimension is not split: a device would need parts of both sides.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -12,8 +12,8 @@ std::vector<TensorType> infer_concat(const Op& op, std::span<const TensorType> i
   const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal});
   Shape a = inputs[0].shape;
   const Shape& b = inputs[1].shape;
-  require(!a.empty() && a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin()), op, inputs,
-          "a and b must agree in all dimensions but the last");
+  require(!a.empty() && a.size() == b.size() && std::equal(a.begin(), a.end() - 1, b.begin()), op,
+          inputs, "a and b must agree in all dimensions but the last");
   a.back() += b.back();
   return {{real, a}};
 }
@@ -28,11 +28,13 @@ std::vector<TensorType> infer_slice(const Op& op, std::span<const TensorType> in
   return {{real, x}};
 }
 
-/// Leading dimensions parallel; then one whole factor for the last dimension of each input, and one for the output's.
+/// Leading dimensions parallel; then one whole factor for the last dimension of each input, and one
+/// for the output's.
 FactorSignature concat_signature(const Op& op, std::span<const TensorType> inputs) {
   FactorSignature signature;
   const std::size_t leading = inputs[0].shape.size() - 1;
-  for (std::size_t d = 0; d < leading; ++d) signature.factors.push_back({FactorKind::kParallel, inputs[0].shape[d]});
+  for (std::size_t d = 0; d < leading; ++d)
+    signature.factors.push_back({FactorKind::kParallel, inputs[0].shape[d]});
   const auto with_last = [&](std::int64_t size) {
     std::vector<int> dimensions = factor_range(0, leading);
     dimensions.push_back(static_cast<int>(signature.factors.size()));
@@ -60,7 +62,8 @@ void differentiate_concat(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kConcatDefinition{infer_concat, no_flops, concat_signature, differentiate_concat};
+const OpDefinition kConcatDefinition{infer_concat, no_flops, concat_signature,
+                                     differentiate_concat};
 const OpDefinition kSliceDefinition{infer_slice, no_flops, concat_signature, nullptr};
 
 }  // namespace weft

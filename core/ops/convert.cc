@@ -1,5 +1,6 @@
-// to_bf16(x f32) -> bf16, to nearest, ties to even; to_f32(x bf16) -> f32, exact. Each is the gradient of the other.
-// A model converts its f32 inputs (pictures); autodiff converts a parameter's gradient that its op gave in bf16.
+// to_bf16(x f32) -> bf16, to nearest, ties to even; to_f32(x bf16) -> f32, exact. Each is the
+// gradient of the other. A model converts its f32 inputs (pictures); autodiff converts a
+// parameter's gradient that its op gave in bf16.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -17,7 +18,8 @@ std::vector<TensorType> infer_convert(const Op& op, std::span<const TensorType> 
 FactorSignature convert_signature(const Op&, std::span<const TensorType> inputs) {
   const std::vector<int> all = factor_range(0, inputs[0].shape.size());
   FactorSignature signature;
-  for (const std::int64_t size : inputs[0].shape) signature.factors.push_back({FactorKind::kParallel, size});
+  for (const std::int64_t size : inputs[0].shape)
+    signature.factors.push_back({FactorKind::kParallel, size});
   signature.inputs = {all};
   signature.outputs = {all};
   signature.linear_in = {{0}};
@@ -26,14 +28,15 @@ FactorSignature convert_signature(const Op&, std::span<const TensorType> inputs)
 
 template <OpKind Back>
 void differentiate_convert(GradientRule& rule) {
-  if (rule.needs_gradient(0)) rule.contribute(0, rule.emit({Back, {}}, {*rule.output_gradient()}, rule.pass_of(0))[0]);
+  if (rule.needs_gradient(0))
+    rule.contribute(0, rule.emit({Back, {}}, {*rule.output_gradient()}, rule.pass_of(0))[0]);
 }
 
 }  // namespace
 
-const OpDefinition kToBF16Definition{infer_convert<DType::kF32, DType::kBF16>, no_flops, convert_signature,
-                                     differentiate_convert<OpKind::kToF32>};
-const OpDefinition kToF32Definition{infer_convert<DType::kBF16, DType::kF32>, no_flops, convert_signature,
-                                    differentiate_convert<OpKind::kToBF16>};
+const OpDefinition kToBF16Definition{infer_convert<DType::kF32, DType::kBF16>, no_flops,
+                                     convert_signature, differentiate_convert<OpKind::kToF32>};
+const OpDefinition kToF32Definition{infer_convert<DType::kBF16, DType::kF32>, no_flops,
+                                    convert_signature, differentiate_convert<OpKind::kToBF16>};
 
 }  // namespace weft

@@ -1,9 +1,11 @@
 // convolution(x[B,H,W,C], w[KH,KW,C,N], bias[N]?; stride, padding) -> y[B,H',W',N], channels last:
-//   y[b,i,j,n] = bias[n] + sum over p, q, c of x[b, i*stride + p - padding, j*stride + q - padding, c] * w[p,q,c,n]
+//   y[b,i,j,n] = bias[n] + sum over p, q, c of x[b, i*stride + p - padding, j*stride + q - padding,
+//   c] * w[p,q,c,n]
 // with zeros outside of x; H' = (H + 2 padding - KH) / stride + 1, rounded down, and W' alike.
-// convolution_input_grad(dy, w; stride, padding, height, width) -> dx (H and W do not follow from H' and W')
-// convolution_weight_grad(x, dy; stride, padding, kernel_height, kernel_width) -> dw f32
-// The bias's gradient is sum_leading. Height and width are not split: neighbours would have to be exchanged.
+// convolution_input_grad(dy, w; stride, padding, height, width) -> dx (H and W do not follow from
+// H' and W') convolution_weight_grad(x, dy; stride, padding, kernel_height, kernel_width) -> dw f32
+// The bias's gradient is sum_leading. Height and width are not split: neighbours would have to be
+// exchanged.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -16,26 +18,32 @@ std::int64_t convolved(const Op& op, std::int64_t size, std::int64_t kernel) {
 }
 
 void require_pictures(const Op& op, std::span<const TensorType> inputs, std::size_t input) {
-  require(inputs[input].shape.size() == 4, op, inputs, "input {} must have the shape [batch, height, width, channels]", input);
-  require(op.integer("stride") >= 1 && op.integer("padding") >= 0, op, inputs, "stride {} and padding {} are not possible",
-          op.integer("stride"), op.integer("padding"));
+  require(inputs[input].shape.size() == 4, op, inputs,
+          "input {} must have the shape [batch, height, width, channels]", input);
+  require(op.integer("stride") >= 1 && op.integer("padding") >= 0, op, inputs,
+          "stride {} and padding {} are not possible", op.integer("stride"), op.integer("padding"));
 }
 
 std::vector<TensorType> infer_convolution(const Op& op, std::span<const TensorType> inputs) {
   const bool has_bias = inputs.size() == 3;
-  const DType real = has_bias ? require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal})
-                              : require_inputs(op, inputs, {Element::kReal, Element::kReal});
+  const DType real =
+      has_bias ? require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal})
+               : require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_pictures(op, inputs, 0);
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  require(w.size() == 4 && w[2] == x[3], op, inputs, "w must have the shape [height, width, {}, channels]", x[3]);
-  require(x[1] + 2 * op.integer("padding") >= w[0] && x[2] + 2 * op.integer("padding") >= w[1], op, inputs,
-          "the kernel is larger than the padded picture");
-  if (has_bias) require(inputs[2].shape == Shape{w[3]}, op, inputs, "the bias must have the shape {}", to_string(Shape{w[3]}));
+  require(w.size() == 4 && w[2] == x[3], op, inputs,
+          "w must have the shape [height, width, {}, channels]", x[3]);
+  require(x[1] + 2 * op.integer("padding") >= w[0] && x[2] + 2 * op.integer("padding") >= w[1], op,
+          inputs, "the kernel is larger than the padded picture");
+  if (has_bias)
+    require(inputs[2].shape == Shape{w[3]}, op, inputs, "the bias must have the shape {}",
+            to_string(Shape{w[3]}));
   return {{real, {x[0], convolved(op, x[1], w[0]), convolved(op, x[2], w[1]), w[3]}}};
 }
 
-std::vector<TensorType> infer_convolution_input_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_convolution_input_grad(const Op& op,
+                                                     std::span<const TensorType> inputs) {
   const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_pictures(op, inputs, 0);
   const Shape& dy = inputs[0].shape;
@@ -47,21 +55,26 @@ std::vector<TensorType> infer_convolution_input_grad(const Op& op, std::span<con
   return {{real, {dy[0], height, width, w[2]}}};
 }
 
-std::vector<TensorType> infer_convolution_weight_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_convolution_weight_grad(const Op& op,
+                                                      std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_pictures(op, inputs, 0);
   require_pictures(op, inputs, 1);
   const Shape& x = inputs[0].shape;
   const Shape& dy = inputs[1].shape;
   const std::int64_t height = op.integer("kernel_height"), width = op.integer("kernel_width");
-  require(x[0] == dy[0] && convolved(op, x[1], height) == dy[1] && convolved(op, x[2], width) == dy[2], op, inputs,
-          "x does not convolve to dy with a kernel of {} by {}", height, width);
+  require(
+      x[0] == dy[0] && convolved(op, x[1], height) == dy[1] && convolved(op, x[2], width) == dy[2],
+      op, inputs, "x does not convolve to dy with a kernel of {} by {}", height, width);
   return {{DType::kF32, {height, width, x[3], dy[3]}}};
 }
 
-/// Each element of y is a sum over a kernel of C channels; all three products multiply the same pairs.
-double convolution_product_flops(const Shape& y, std::int64_t kernel_height, std::int64_t kernel_width, std::int64_t channels) {
-  return 2.0 * static_cast<double>(num_elements(y)) * static_cast<double>(kernel_height * kernel_width * channels);
+/// Each element of y is a sum over a kernel of C channels; all three products multiply the same
+/// pairs.
+double convolution_product_flops(const Shape& y, std::int64_t kernel_height,
+                                 std::int64_t kernel_width, std::int64_t channels) {
+  return 2.0 * static_cast<double>(num_elements(y)) *
+         static_cast<double>(kernel_height * kernel_width * channels);
 }
 double convolution_flops(const Op& op, std::span<const TensorType> inputs) {
   const Shape& w = inputs[1].shape;
@@ -72,17 +85,30 @@ double convolution_input_grad_flops(const Op&, std::span<const TensorType> input
   return convolution_product_flops(inputs[0].shape, w[0], w[1], w[2]);
 }
 double convolution_weight_grad_flops(const Op& op, std::span<const TensorType> inputs) {
-  return convolution_product_flops(inputs[1].shape, op.integer("kernel_height"), op.integer("kernel_width"), inputs[0].shape[3]);
+  return convolution_product_flops(inputs[1].shape, op.integer("kernel_height"),
+                                   op.integer("kernel_width"), inputs[0].shape[3]);
 }
 
-/// The dimensions of a convolution as factors: which of the three channels and batch are summed depends on the product.
+/// The dimensions of a convolution as factors: which of the three channels and batch are summed
+/// depends on the product.
 struct ConvolutionFactors {
-  enum : int { kBatch, kHeight, kWidth, kIn, kOut, kOutHeight, kOutWidth, kKernelHeight, kKernelWidth };
+  enum : int {
+    kBatch,
+    kHeight,
+    kWidth,
+    kIn,
+    kOut,
+    kOutHeight,
+    kOutWidth,
+    kKernelHeight,
+    kKernelWidth
+  };
   std::vector<Factor> factors;
   std::vector<int> x{kBatch, kHeight, kWidth, kIn}, w{kKernelHeight, kKernelWidth, kIn, kOut},
       y{kBatch, kOutHeight, kOutWidth, kOut};
 
-  ConvolutionFactors(const Shape& xs, const Shape& ws, const Shape& ys, FactorKind batch, FactorKind in, FactorKind out)
+  ConvolutionFactors(const Shape& xs, const Shape& ws, const Shape& ys, FactorKind batch,
+                     FactorKind in, FactorKind out)
       : factors{{batch, xs[0]},
                 {FactorKind::kWhole, xs[1]},
                 {FactorKind::kWhole, xs[2]},
@@ -95,7 +121,8 @@ struct ConvolutionFactors {
 };
 
 FactorSignature convolution_signature(const Op& op, std::span<const TensorType> inputs) {
-  const ConvolutionFactors f(inputs[0].shape, inputs[1].shape, infer_convolution(op, inputs)[0].shape, FactorKind::kParallel,
+  const ConvolutionFactors f(inputs[0].shape, inputs[1].shape,
+                             infer_convolution(op, inputs)[0].shape, FactorKind::kParallel,
                              FactorKind::kReduction, FactorKind::kParallel);
   FactorSignature signature{f.factors, {f.x, f.w}, {f.y}, {}, {{0}, {1}}};
   if (inputs.size() == 3) {
@@ -106,14 +133,17 @@ FactorSignature convolution_signature(const Op& op, std::span<const TensorType> 
 }
 
 FactorSignature convolution_input_grad_signature(const Op& op, std::span<const TensorType> inputs) {
-  const ConvolutionFactors f(infer_convolution_input_grad(op, inputs)[0].shape, inputs[1].shape, inputs[0].shape,
-                             FactorKind::kParallel, FactorKind::kParallel, FactorKind::kReduction);
+  const ConvolutionFactors f(infer_convolution_input_grad(op, inputs)[0].shape, inputs[1].shape,
+                             inputs[0].shape, FactorKind::kParallel, FactorKind::kParallel,
+                             FactorKind::kReduction);
   return {f.factors, {f.y, f.w}, {f.x}, {}, {{0}, {1}}};
 }
 
-FactorSignature convolution_weight_grad_signature(const Op& op, std::span<const TensorType> inputs) {
-  const ConvolutionFactors f(inputs[0].shape, infer_convolution_weight_grad(op, inputs)[0].shape, inputs[1].shape,
-                             FactorKind::kReduction, FactorKind::kParallel, FactorKind::kParallel);
+FactorSignature convolution_weight_grad_signature(const Op& op,
+                                                  std::span<const TensorType> inputs) {
+  const ConvolutionFactors f(inputs[0].shape, infer_convolution_weight_grad(op, inputs)[0].shape,
+                             inputs[1].shape, FactorKind::kReduction, FactorKind::kParallel,
+                             FactorKind::kParallel);
   return {f.factors, {f.x, f.y}, {f.w}, {}, {{0}, {1}}};
 }
 
@@ -121,14 +151,19 @@ void differentiate_convolution(GradientRule& rule) {
   const std::vector<ValueId> inputs = rule.node().inputs;
   const ValueId dy = *rule.output_gradient();
   const Shape x = rule.type(inputs[0]).shape, w = rule.type(inputs[1]).shape;
-  const Attribute stride = rule.node().op.integer("stride"), padding = rule.node().op.integer("padding");
+  const Attribute stride = rule.node().op.integer("stride"),
+                  padding = rule.node().op.integer("padding");
   if (rule.needs_gradient(0)) {
-    const Op op{OpKind::kConvolutionInputGrad, {{"stride", stride}, {"padding", padding}, {"height", x[1]}, {"width", x[2]}}};
+    const Op op{OpKind::kConvolutionInputGrad,
+                {{"stride", stride}, {"padding", padding}, {"height", x[1]}, {"width", x[2]}}};
     rule.contribute(0, rule.emit(op, {dy, inputs[1]}, Pass::kInputGrad)[0]);
   }
   if (rule.needs_gradient(1)) {
     const Op op{OpKind::kConvolutionWeightGrad,
-                {{"stride", stride}, {"padding", padding}, {"kernel_height", w[0]}, {"kernel_width", w[1]}}};
+                {{"stride", stride},
+                 {"padding", padding},
+                 {"kernel_height", w[0]},
+                 {"kernel_width", w[1]}}};
     rule.contribute(1, rule.emit(op, {inputs[0], dy}, rule.pass_of(1))[0]);
   }
   if (inputs.size() == 3 && rule.needs_gradient(2)) {
@@ -139,10 +174,13 @@ void differentiate_convolution(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kConvolutionDefinition{infer_convolution, convolution_flops, convolution_signature, differentiate_convolution};
-const OpDefinition kConvolutionInputGradDefinition{infer_convolution_input_grad, convolution_input_grad_flops,
+const OpDefinition kConvolutionDefinition{infer_convolution, convolution_flops,
+                                          convolution_signature, differentiate_convolution};
+const OpDefinition kConvolutionInputGradDefinition{infer_convolution_input_grad,
+                                                   convolution_input_grad_flops,
                                                    convolution_input_grad_signature, nullptr};
-const OpDefinition kConvolutionWeightGradDefinition{infer_convolution_weight_grad, convolution_weight_grad_flops,
+const OpDefinition kConvolutionWeightGradDefinition{infer_convolution_weight_grad,
+                                                    convolution_weight_grad_flops,
                                                     convolution_weight_grad_signature, nullptr};
 
 }  // namespace weft

@@ -1,11 +1,12 @@
-// cross_attention(q[B, Q..., D], k[B, K..., D], v[B, K..., D]; head_dim): multi-head attention of every query to all keys. Head h
-// owns columns [h*head_dim, (h+1)*head_dim) of D:
+// cross_attention(q[B, Q..., D], k[B, K..., D], v[B, K..., D]; head_dim): multi-head attention of
+// every query to all keys. Head h owns columns [h*head_dim, (h+1)*head_dim) of D:
 //   y[b,i,h] = sum_j softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h],   y[B, Q..., D]
-//   statistics[b,h,i] = log sum_j exp(q[b,i,h] . k[b,j,h] / sqrt(head_dim)),      statistics[B, heads, Q...], f32
-// Q... and K... are any number of dimensions: the rows and columns of a picture are a sequence as they lie. With q, k, v of one
-// tensor it is self-attention. A device that holds a slice of D, cut between heads, runs the same op.
-// cross_attention_grad(q, k, v, y, statistics, dy; head_dim) -> dq, dk, dv computes the probabilities again, as attention_grad
-// does.
+//   statistics[b,h,i] = log sum_j exp(q[b,i,h] . k[b,j,h] / sqrt(head_dim)),      statistics[B,
+//   heads, Q...], f32
+// Q... and K... are any number of dimensions: the rows and columns of a picture are a sequence as
+// they lie. With q, k, v of one tensor it is self-attention. A device that holds a slice of D, cut
+// between heads, runs the same op. cross_attention_grad(q, k, v, y, statistics, dy; head_dim) ->
+// dq, dk, dv computes the probabilities again, as attention_grad does.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -16,11 +17,12 @@ void require_separate_qkv(const Op& op, std::span<const TensorType> inputs) {
   const Shape& q = inputs[0].shape;
   const Shape& k = inputs[1].shape;
   const std::int64_t head_dim = op.integer("head_dim");
-  require(q.size() >= 3 && k.size() >= 3 && q.front() == k.front() && q.back() == k.back(), op, inputs,
+  require(q.size() >= 3 && k.size() >= 3 && q.front() == k.front() && q.back() == k.back(), op,
+          inputs,
           "q and k must have the shape [batch, positions..., width] with the same batch and width");
   require(inputs[2].shape == k, op, inputs, "k and v must have the same shape");
-  require(head_dim > 0 && q.back() % head_dim == 0, op, inputs, "the width {} is not a multiple of head_dim {}", q.back(),
-          head_dim);
+  require(head_dim > 0 && q.back() % head_dim == 0, op, inputs,
+          "the width {} is not a multiple of head_dim {}", q.back(), head_dim);
 }
 
 TensorType cross_statistics_type(const Op& op, Shape q) {
@@ -36,10 +38,14 @@ std::vector<TensorType> infer_cross_attention(const Op& op, std::span<const Tens
   return {inputs[0], cross_statistics_type(op, inputs[0].shape)};
 }
 
-std::vector<TensorType> infer_cross_attention_grad(const Op& op, std::span<const TensorType> inputs) {
-  require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal, Element::kReal, Element::kF32, Element::kReal});
+std::vector<TensorType> infer_cross_attention_grad(const Op& op,
+                                                   std::span<const TensorType> inputs) {
+  require_inputs(op, inputs,
+                 {Element::kReal, Element::kReal, Element::kReal, Element::kReal, Element::kF32,
+                  Element::kReal});
   require_separate_qkv(op, inputs);
-  require(inputs[3] == inputs[0] && inputs[5] == inputs[0], op, inputs, "y and dy must have q's shape");
+  require(inputs[3] == inputs[0] && inputs[5] == inputs[0], op, inputs,
+          "y and dy must have q's shape");
   require(inputs[4] == cross_statistics_type(op, inputs[0].shape), op, inputs,
           "the statistics must have the shape [batch, heads, positions...]");
   return {inputs[0], inputs[1], inputs[2]};
@@ -48,11 +54,16 @@ std::vector<TensorType> infer_cross_attention_grad(const Op& op, std::span<const
 /// One of the products of queries by keys by D, over the batch.
 double cross_product_flops(std::span<const TensorType> inputs) {
   const Shape& k = inputs[1].shape;
-  const double keys = static_cast<double>(inputs[1].elements()) / static_cast<double>(k.front() * k.back());
+  const double keys =
+      static_cast<double>(inputs[1].elements()) / static_cast<double>(k.front() * k.back());
   return 2.0 * static_cast<double>(inputs[0].elements()) * keys;
 }
-double cross_attention_flops(const Op&, std::span<const TensorType> inputs) { return 2 * cross_product_flops(inputs); }
-double cross_attention_grad_flops(const Op&, std::span<const TensorType> inputs) { return 5 * cross_product_flops(inputs); }
+double cross_attention_flops(const Op&, std::span<const TensorType> inputs) {
+  return 2 * cross_product_flops(inputs);
+}
+double cross_attention_grad_flops(const Op&, std::span<const TensorType> inputs) {
+  return 5 * cross_product_flops(inputs);
+}
 
 FactorSignature cross_attention_signature(const Op& op, std::span<const TensorType> inputs) {
   enum : int { kBatch, kWidth };
@@ -96,9 +107,10 @@ void differentiate_cross_attention(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kCrossAttentionDefinition{infer_cross_attention, cross_attention_flops, cross_attention_signature,
+const OpDefinition kCrossAttentionDefinition{infer_cross_attention, cross_attention_flops,
+                                             cross_attention_signature,
                                              differentiate_cross_attention};
-const OpDefinition kCrossAttentionGradDefinition{infer_cross_attention_grad, cross_attention_grad_flops,
-                                                 cross_attention_signature, nullptr};
+const OpDefinition kCrossAttentionGradDefinition{
+    infer_cross_attention_grad, cross_attention_grad_flops, cross_attention_signature, nullptr};
 
 }  // namespace weft

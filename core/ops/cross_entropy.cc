@@ -1,9 +1,10 @@
-// cross_entropy(logits[..., V], targets i32[...], weights f32[...]?; scale) -> f32 scalar: scale * sum over t of
-// weights[t] * (logsumexp(logits[t]) - logits[t, targets[t]]); without weights they are all 1. Added up in double in index order.
-// For the mean over a global batch pass scale = 1 / tokens of the whole step: then losses and gradients of microbatches and of
-// data-parallel shards simply add up. cross_entropy_grad(logits, targets, weights?; scale) -> dlogits = scale * weights *
-// (softmax(logits) - onehot(targets)), in the logits' element type. As the loss is the end of the graph, its own gradient is 1.
-// Targets and weights have none.
+// cross_entropy(logits[..., V], targets i32[...], weights f32[...]?; scale) -> f32 scalar: scale *
+// sum over t of weights[t] * (logsumexp(logits[t]) - logits[t, targets[t]]); without weights they
+// are all 1. Added up in double in index order. For the mean over a global batch pass scale = 1 /
+// tokens of the whole step: then losses and gradients of microbatches and of data-parallel shards
+// simply add up. cross_entropy_grad(logits, targets, weights?; scale) -> dlogits = scale * weights
+// * (softmax(logits) - onehot(targets)), in the logits' element type. As the loss is the end of the
+// graph, its own gradient is 1. Targets and weights have none.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -14,7 +15,8 @@ namespace {
 void require_logits(const Op& op, std::span<const TensorType> inputs) {
   if (inputs.size() == 3) {
     require_inputs(op, inputs, {Element::kReal, Element::kId, Element::kF32});
-    require(inputs[2].shape == inputs[1].shape, op, inputs, "weights must have the shape of the targets");
+    require(inputs[2].shape == inputs[1].shape, op, inputs,
+            "weights must have the shape of the targets");
   } else {
     require_inputs(op, inputs, {Element::kReal, Element::kId});
   }
@@ -39,7 +41,8 @@ FactorSignature cross_entropy_signature(const Op& op, std::span<const TensorType
   const bool forward = op.kind == OpKind::kCrossEntropy;
   FactorSignature signature;
   for (std::size_t d = 0; d < tokens; ++d) {
-    signature.factors.push_back({forward ? FactorKind::kReduction : FactorKind::kParallel, logits[d]});
+    signature.factors.push_back(
+        {forward ? FactorKind::kReduction : FactorKind::kParallel, logits[d]});
   }
   signature.factors.push_back({FactorKind::kWhole, logits.back()});
   signature.inputs.assign(inputs.size(), factor_range(0, tokens));
@@ -51,10 +54,13 @@ FactorSignature cross_entropy_signature(const Op& op, std::span<const TensorType
 void differentiate_cross_entropy(GradientRule& rule) {
   const std::vector<ValueId> inputs = rule.node().inputs;
   if (rule.output_gradient()) {
-    throw_error(ErrorCode::kInvalidArgument, "cross_entropy can only be the loss itself: something was computed from its result");
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "cross_entropy can only be the loss itself: something was computed from its result");
   }
   if (inputs.size() == 3 && rule.needs_gradient(2)) {
-    throw_error(ErrorCode::kInvalidArgument, "cross_entropy: the weights must not depend on parameters");
+    throw_error(ErrorCode::kInvalidArgument,
+                "cross_entropy: the weights must not depend on parameters");
   }
   if (!rule.needs_gradient(0)) return;
   const Op op{OpKind::kCrossEntropyGrad, {{"scale", rule.node().op.real("scale")}}};
@@ -63,9 +69,9 @@ void differentiate_cross_entropy(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, flops_per_element<4>, cross_entropy_signature,
-                                           differentiate_cross_entropy};
-const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, flops_per_element<6>, cross_entropy_signature, nullptr,
-                                               0};
+const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, flops_per_element<4>,
+                                           cross_entropy_signature, differentiate_cross_entropy};
+const OpDefinition kCrossEntropyGradDefinition{infer_cross_entropy_grad, flops_per_element<6>,
+                                               cross_entropy_signature, nullptr, 0};
 
 }  // namespace weft

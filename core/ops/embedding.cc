@@ -1,6 +1,6 @@
-// embedding(table[V,H], ids i32[...]) -> [..., H]: row ids[t] of the table for every t. An id outside [0, V)
-// is an error when the op runs. embedding_grad(ids, dy; rows=V) -> dtable f32[V,H]: adds every row of dy to its
-// id's row, in index order.
+// embedding(table[V,H], ids i32[...]) -> [..., H]: row ids[t] of the table for every t. An id
+// outside [0, V) is an error when the op runs. embedding_grad(ids, dy; rows=V) -> dtable f32[V,H]:
+// adds every row of dy to its id's row, in index order.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -10,7 +10,8 @@ namespace {
 
 std::vector<TensorType> infer_embedding(const Op& op, std::span<const TensorType> inputs) {
   const DType real = require_inputs(op, inputs, {Element::kReal, Element::kId});
-  require(inputs[0].shape.size() == 2, op, inputs, "the table must have the shape [vocabulary, width]");
+  require(inputs[0].shape.size() == 2, op, inputs,
+          "the table must have the shape [vocabulary, width]");
   Shape y = inputs[1].shape;
   y.push_back(inputs[0].shape[1]);
   return {{real, y}};
@@ -25,7 +26,9 @@ std::vector<TensorType> infer_embedding_grad(const Op& op, std::span<const Tenso
   return {{DType::kF32, {op.integer("rows"), dy.back()}}};
 }
 
-double embedding_grad_flops(const Op&, std::span<const TensorType> inputs) { return static_cast<double>(inputs[1].elements()); }
+double embedding_grad_flops(const Op&, std::span<const TensorType> inputs) {
+  return static_cast<double>(inputs[1].elements());
+}
 
 FactorSignature embedding_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape& ids = inputs[1].shape;
@@ -34,7 +37,8 @@ FactorSignature embedding_signature(const Op&, std::span<const TensorType> input
   for (const std::int64_t size : ids) signature.factors.push_back({FactorKind::kParallel, size});
   signature.factors.push_back({FactorKind::kParallel, inputs[0].shape[1]});
   signature.factors.push_back({FactorKind::kWhole, inputs[0].shape[0]});
-  signature.inputs = {{static_cast<int>(tokens) + 1, static_cast<int>(tokens)}, factor_range(0, tokens)};
+  signature.inputs = {{static_cast<int>(tokens) + 1, static_cast<int>(tokens)},
+                      factor_range(0, tokens)};
   signature.outputs = {factor_range(0, tokens + 1)};
   signature.linear_in = {{0}};
   return signature;
@@ -44,7 +48,8 @@ FactorSignature embedding_grad_signature(const Op& op, std::span<const TensorTyp
   const Shape& dy = inputs[1].shape;
   const std::size_t tokens = dy.size() - 1;
   FactorSignature signature;
-  for (std::size_t d = 0; d < tokens; ++d) signature.factors.push_back({FactorKind::kReduction, dy[d]});
+  for (std::size_t d = 0; d < tokens; ++d)
+    signature.factors.push_back({FactorKind::kReduction, dy[d]});
   signature.factors.push_back({FactorKind::kParallel, dy.back()});
   signature.factors.push_back({FactorKind::kWhole, op.integer("rows")});
   signature.inputs = {factor_range(0, tokens), factor_range(0, tokens + 1)};
@@ -62,7 +67,9 @@ void differentiate_embedding(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kEmbeddingDefinition{infer_embedding, no_flops, embedding_signature, differentiate_embedding};
-const OpDefinition kEmbeddingGradDefinition{infer_embedding_grad, embedding_grad_flops, embedding_grad_signature, nullptr};
+const OpDefinition kEmbeddingDefinition{infer_embedding, no_flops, embedding_signature,
+                                        differentiate_embedding};
+const OpDefinition kEmbeddingGradDefinition{infer_embedding_grad, embedding_grad_flops,
+                                            embedding_grad_signature, nullptr};
 
 }  // namespace weft

@@ -17,31 +17,35 @@ enum class FactorKind : std::uint8_t {
 struct Factor {
   FactorKind kind = FactorKind::kParallel;
   std::int64_t size = 0;
-  /// Slices begin and end at multiples of this (a head's width, for attention). A dimension may count these units instead of
-  /// elements (an attention's heads): then it has size / granularity.
+  /// Slices begin and end at multiples of this (a head's width, for attention). A dimension may
+  /// count these units instead of elements (an attention's heads): then it has size / granularity.
   std::int64_t granularity = 1;
 };
 
-/// How an op may be sharded such that running the same op on shards is correct without communication.
+/// How an op may be sharded such that running the same op on shards is correct without
+/// communication.
 ///
-/// `inputs[t][d]` is the factor of dimension d of input t; sharding a factor shards every dimension that
-/// names it, alike. Linear x[B,S,K] * w[K,N] + bias[N] has factors B, S, N (parallel) and K (reduction):
-///   inputs = {{B,S,K}, {K,N}, {N}}, outputs = {{B,S,N}}, once_inputs = {2}, linear_in = {{0}, {1}}.
+/// `inputs[t][d]` is the factor of dimension d of input t; sharding a factor shards every dimension
+/// that names it, alike. Linear x[B,S,K] * w[K,N] + bias[N] has factors B, S, N (parallel) and K
+/// (reduction):
+///   inputs = {{B,S,K}, {K,N}, {N}}, outputs = {{B,S,N}}, once_inputs = {2}, linear_in = {{0},
+///   {1}}.
 /// (The scheme is that of Shardy's sharding rules.)
 struct FactorSignature {
   std::vector<Factor> factors;
   std::vector<std::vector<int>> inputs;
   std::vector<std::vector<int>> outputs;
-  /// Inputs that only one device may apply where the outputs come out partial (a bias): the others run the
-  /// node without that input. Always the last inputs of the op.
+  /// Inputs that only one device may apply where the outputs come out partial (a bias): the others
+  /// run the node without that input. Always the last inputs of the op.
   std::vector<int> once_inputs;
-  /// Sets of inputs in which the op is jointly linear: if every input of one set is partial over a mesh axis,
-  /// and no other input is, then the outputs are partial over it. add: {{0,1}}. gelu: none.
+  /// Sets of inputs in which the op is jointly linear: if every input of one set is partial over a
+  /// mesh axis, and no other input is, then the outputs are partial over it. add: {{0,1}}. gelu:
+  /// none.
   std::vector<std::vector<int>> linear_in;
 };
 
-/// "(B,S,K)(K,N)(N)->(B,S,N)" with letters a, b, c ... for factors, upper case where whole and "+" after a
-/// reduction factor.
+/// "(B,S,K)(K,N)(N)->(B,S,N)" with letters a, b, c ... for factors, upper case where whole and "+"
+/// after a reduction factor.
 std::string to_string(const FactorSignature& signature);
 
 }  // namespace weft

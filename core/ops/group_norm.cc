@@ -1,8 +1,10 @@
-// group_norm(x[B, ..., C], gamma[C], beta[C]; group_size, epsilon): (x - mean) / sqrt(variance + epsilon) * gamma + beta, where
-// mean and (biased) variance are those of one sample's group: all positions of group_size neighbouring channels.
-// group_norm_input_grad(x, gamma, dy; ...) -> dx         group_norm_weight_grad(x, dy; ...) -> dgamma f32, dbeta f32
-// The attribute is the size of a group and not their number, so that a device with some of the groups runs the same op. Backward
-// computes the statistics again instead of keeping them for every microbatch in flight: one more pass over x.
+// group_norm(x[B, ..., C], gamma[C], beta[C]; group_size, epsilon): (x - mean) / sqrt(variance +
+// epsilon) * gamma + beta, where mean and (biased) variance are those of one sample's group: all
+// positions of group_size neighbouring channels. group_norm_input_grad(x, gamma, dy; ...) -> dx
+//     group_norm_weight_grad(x, dy; ...) -> dgamma f32, dbeta f32 The attribute is the size of a
+// group and not their number, so that a device with some of the groups runs the same op. Backward
+// computes the statistics again instead of keeping them for every microbatch in flight: one more
+// pass over x.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -18,26 +20,31 @@ void require_groups(const Op& op, std::span<const TensorType> inputs) {
   const Shape& x = inputs[0].shape;
   const std::int64_t size = op.integer("group_size");
   require(x.size() >= 2, op, inputs, "x must have the shape [batch, ..., channels]");
-  require(size >= 1 && x.back() % size == 0, op, inputs, "{} channels are not groups of {}", x.back(), size);
+  require(size >= 1 && x.back() % size == 0, op, inputs, "{} channels are not groups of {}",
+          x.back(), size);
 }
 
 std::vector<TensorType> infer_group_norm(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   require_groups(op, inputs);
   const Shape row{inputs[0].shape.back()};
-  require(inputs[1].shape == row && inputs[2].shape == row, op, inputs, "gamma and beta must have the shape {}", to_string(row));
+  require(inputs[1].shape == row && inputs[2].shape == row, op, inputs,
+          "gamma and beta must have the shape {}", to_string(row));
   return {inputs[0]};
 }
 
-std::vector<TensorType> infer_group_norm_input_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_group_norm_input_grad(const Op& op,
+                                                    std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal});
   require_groups(op, inputs);
-  require(inputs[1].shape == Shape{inputs[0].shape.back()}, op, inputs, "gamma must have x's last dimension");
+  require(inputs[1].shape == Shape{inputs[0].shape.back()}, op, inputs,
+          "gamma must have x's last dimension");
   require(inputs[2] == inputs[0], op, inputs, "x and dy must have the same shape");
   return {inputs[0]};
 }
 
-std::vector<TensorType> infer_group_norm_weight_grad(const Op& op, std::span<const TensorType> inputs) {
+std::vector<TensorType> infer_group_norm_weight_grad(const Op& op,
+                                                     std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kReal});
   require_groups(op, inputs);
   require(inputs[0] == inputs[1], op, inputs, "x and dy must have the same shape");
@@ -56,19 +63,31 @@ std::vector<Factor> group_norm_factors(const Op& op, const Shape& x, FactorKind 
 FactorSignature group_norm_signature(const Op& op, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size();
   const auto all = factor_range(0, rank), row = factor_range(rank - 1, 1);
-  return {group_norm_factors(op, inputs[0].shape, FactorKind::kParallel), {all, row, row}, {all}, {}, {}};
+  return {group_norm_factors(op, inputs[0].shape, FactorKind::kParallel),
+          {all, row, row},
+          {all},
+          {},
+          {}};
 }
 
 FactorSignature group_norm_input_grad_signature(const Op& op, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size();
   const auto all = factor_range(0, rank), row = factor_range(rank - 1, 1);
-  return {group_norm_factors(op, inputs[0].shape, FactorKind::kParallel), {all, row, all}, {all}, {}, {{1}, {2}}};
+  return {group_norm_factors(op, inputs[0].shape, FactorKind::kParallel),
+          {all, row, all},
+          {all},
+          {},
+          {{1}, {2}}};
 }
 
 FactorSignature group_norm_weight_grad_signature(const Op& op, std::span<const TensorType> inputs) {
   const std::size_t rank = inputs[0].shape.size();
   const auto all = factor_range(0, rank), row = factor_range(rank - 1, 1);
-  return {group_norm_factors(op, inputs[0].shape, FactorKind::kReduction), {all, all}, {row, row}, {}, {{1}}};
+  return {group_norm_factors(op, inputs[0].shape, FactorKind::kReduction),
+          {all, all},
+          {row, row},
+          {},
+          {{1}}};
 }
 
 void differentiate_group_norm(GradientRule& rule) {
@@ -80,7 +99,8 @@ void differentiate_group_norm(GradientRule& rule) {
     rule.contribute(0, rule.emit(grad, {inputs[0], inputs[1], dy}, Pass::kInputGrad)[0]);
   }
   if (rule.needs_gradient(1) || rule.needs_gradient(2)) {
-    const auto gradients = rule.emit(with_attributes(OpKind::kGroupNormWeightGrad, op), {inputs[0], dy}, rule.pass_of(1));
+    const auto gradients = rule.emit(with_attributes(OpKind::kGroupNormWeightGrad, op),
+                                     {inputs[0], dy}, rule.pass_of(1));
     if (rule.needs_gradient(1)) rule.contribute(1, gradients[0]);
     if (rule.needs_gradient(2)) rule.contribute(2, gradients[1]);
   }
@@ -88,11 +108,11 @@ void differentiate_group_norm(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kGroupNormDefinition{infer_group_norm, flops_per_element<7>, group_norm_signature, differentiate_group_norm,
-                                        0};
+const OpDefinition kGroupNormDefinition{infer_group_norm, flops_per_element<7>,
+                                        group_norm_signature, differentiate_group_norm, 0};
 const OpDefinition kGroupNormInputGradDefinition{infer_group_norm_input_grad, flops_per_element<14>,
                                                  group_norm_input_grad_signature, nullptr, 2};
-const OpDefinition kGroupNormWeightGradDefinition{infer_group_norm_weight_grad, flops_per_element<9>,
-                                                  group_norm_weight_grad_signature, nullptr};
+const OpDefinition kGroupNormWeightGradDefinition{
+    infer_group_norm_weight_grad, flops_per_element<9>, group_norm_weight_grad_signature, nullptr};
 
 }  // namespace weft

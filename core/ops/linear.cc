@@ -1,8 +1,8 @@
-// linear(x, w, bias): y[t..., n...] = sum_k x[t..., k] * w[k, n...] + bias[n...]; the bias is optional, and w
-// may have any rank from 1 on: w[H,3,D] gives a packed qkv[B,S,3,D].
-// linear_input_grad(dy, w):   dx[t..., k] = sum_n dy[t..., n...] * w[k, n...]
-// linear_weight_grad(x, dy):  dw[k, n...] = sum_t x[t..., k] * dy[t..., n...], f32
-// The bias's gradient is sum_leading(dy).
+// linear(x, w, bias): y[t..., n...] = sum_k x[t..., k] * w[k, n...] + bias[n...]; the bias is
+// optional, and w may have any rank from 1 on: w[H,3,D] gives a packed qkv[B,S,3,D].
+// linear_input_grad(dy, w):   dx[t..., k] = sum_n dy[t..., n...] * w[k, n...] linear_weight_grad(x,
+// dy):  dw[k, n...] = sum_t x[t..., k] * dy[t..., n...], f32 The bias's gradient is
+// sum_leading(dy).
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/linear_factors.h"
 #include "core/ops/internal/type_check.h"
@@ -16,18 +16,26 @@ Shape join(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
   return shape;
 }
 
-std::span<const std::int64_t> first(const Shape& shape, std::size_t count) { return std::span(shape).first(count); }
-std::span<const std::int64_t> from(const Shape& shape, std::size_t begin) { return std::span(shape).subspan(begin); }
+std::span<const std::int64_t> first(const Shape& shape, std::size_t count) {
+  return std::span(shape).first(count);
+}
+std::span<const std::int64_t> from(const Shape& shape, std::size_t begin) {
+  return std::span(shape).subspan(begin);
+}
 
 std::vector<TensorType> infer_linear(const Op& op, std::span<const TensorType> inputs) {
   const bool has_bias = inputs.size() == 3;
-  const DType real = has_bias ? require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal})
-                              : require_inputs(op, inputs, {Element::kReal, Element::kReal});
+  const DType real =
+      has_bias ? require_inputs(op, inputs, {Element::kReal, Element::kReal, Element::kReal})
+               : require_inputs(op, inputs, {Element::kReal, Element::kReal});
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  require(!x.empty() && !w.empty() && x.back() == w.front(), op, inputs, "x's last dimension must equal w's first");
+  require(!x.empty() && !w.empty() && x.back() == w.front(), op, inputs,
+          "x's last dimension must equal w's first");
   const Shape features(w.begin() + 1, w.end());
-  if (has_bias) require(inputs[2].shape == features, op, inputs, "the bias must have w's shape without the first dimension");
+  if (has_bias)
+    require(inputs[2].shape == features, op, inputs,
+            "the bias must have w's shape without the first dimension");
   return {{real, join(first(x, x.size() - 1), features)}};
 }
 
@@ -35,8 +43,9 @@ std::vector<TensorType> infer_linear_input_grad(const Op& op, std::span<const Te
   const DType real = require_inputs(op, inputs, {Element::kReal, Element::kReal});
   const Shape& dy = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  require(!w.empty() && dy.size() + 1 >= w.size() && std::equal(w.rbegin(), w.rend() - 1, dy.rbegin()), op, inputs,
-          "dy's last dimensions must be w's without the first");
+  require(
+      !w.empty() && dy.size() + 1 >= w.size() && std::equal(w.rbegin(), w.rend() - 1, dy.rbegin()),
+      op, inputs, "dy's last dimensions must be w's without the first");
   return {{real, join(first(dy, dy.size() + 1 - w.size()), first(w, 1))}};
 }
 
@@ -45,29 +54,33 @@ std::vector<TensorType> infer_linear_weight_grad(const Op& op, std::span<const T
   const Shape& x = inputs[0].shape;
   const Shape& dy = inputs[1].shape;
   const std::size_t tokens = x.empty() ? 0 : x.size() - 1;
-  require(!x.empty() && dy.size() >= tokens && std::equal(x.begin(), x.end() - 1, dy.begin()), op, inputs,
-          "x and dy must have the same token dimensions");
+  require(!x.empty() && dy.size() >= tokens && std::equal(x.begin(), x.end() - 1, dy.begin()), op,
+          inputs, "x and dy must have the same token dimensions");
   return {{DType::kF32, join(from(x, tokens), from(dy, tokens))}};
 }
 
-/// x's elements times w's features, both multiplied and added. All three products have the same sizes.
+/// x's elements times w's features, both multiplied and added. All three products have the same
+/// sizes.
 double linear_flops(const Op&, std::span<const TensorType> inputs) {
-  const double features = static_cast<double>(inputs[1].elements()) / static_cast<double>(inputs[1].shape[0]);
+  const double features =
+      static_cast<double>(inputs[1].elements()) / static_cast<double>(inputs[1].shape[0]);
   return 2.0 * static_cast<double>(inputs[0].elements()) * features;
 }
 double linear_input_grad_flops(const Op&, std::span<const TensorType> inputs) {
   return 2.0 * static_cast<double>(inputs[0].elements()) * static_cast<double>(inputs[1].shape[0]);
 }
 double linear_weight_grad_flops(const Op&, std::span<const TensorType> inputs) {
-  return 2.0 * static_cast<double>(inputs[1].elements()) * static_cast<double>(inputs[0].shape.back());
+  return 2.0 * static_cast<double>(inputs[1].elements()) *
+         static_cast<double>(inputs[0].shape.back());
 }
 
 FactorSignature linear_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape& x = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  auto f = linear_factors(first(x, x.size() - 1), w[0], from(w, 1), FactorKind::kParallel, FactorKind::kReduction,
-                          FactorKind::kParallel);
-  FactorSignature signature{f.factors, {f.token_k, f.k_features}, {f.token_features}, {}, {{0}, {1}}};
+  auto f = linear_factors(first(x, x.size() - 1), w[0], from(w, 1), FactorKind::kParallel,
+                          FactorKind::kReduction, FactorKind::kParallel);
+  FactorSignature signature{
+      f.factors, {f.token_k, f.k_features}, {f.token_features}, {}, {{0}, {1}}};
   if (inputs.size() == 3) {
     signature.inputs.push_back(f.features);
     signature.once_inputs = {2};
@@ -78,16 +91,16 @@ FactorSignature linear_signature(const Op&, std::span<const TensorType> inputs) 
 FactorSignature linear_input_grad_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape& dy = inputs[0].shape;
   const Shape& w = inputs[1].shape;
-  auto f = linear_factors(first(dy, dy.size() + 1 - w.size()), w[0], from(w, 1), FactorKind::kParallel, FactorKind::kParallel,
-                          FactorKind::kReduction);
+  auto f = linear_factors(first(dy, dy.size() + 1 - w.size()), w[0], from(w, 1),
+                          FactorKind::kParallel, FactorKind::kParallel, FactorKind::kReduction);
   return {f.factors, {f.token_features, f.k_features}, {f.token_k}, {}, {{0}, {1}}};
 }
 
 FactorSignature linear_weight_grad_signature(const Op&, std::span<const TensorType> inputs) {
   const Shape& x = inputs[0].shape;
   const std::size_t tokens = x.size() - 1;
-  auto f = linear_factors(first(x, tokens), x[tokens], from(inputs[1].shape, tokens), FactorKind::kReduction,
-                          FactorKind::kParallel, FactorKind::kParallel);
+  auto f = linear_factors(first(x, tokens), x[tokens], from(inputs[1].shape, tokens),
+                          FactorKind::kReduction, FactorKind::kParallel, FactorKind::kParallel);
   return {f.factors, {f.token_k, f.token_features}, {f.k_features}, {}, {{0}, {1}}};
 }
 
@@ -95,33 +108,41 @@ void differentiate_linear(GradientRule& rule) {
   const std::vector<ValueId> inputs = rule.node().inputs;
   const ValueId dy = *rule.output_gradient();
   if (rule.needs_gradient(0)) {
-    rule.contribute(0, rule.emit({OpKind::kLinearInputGrad, {}}, {dy, inputs[1]}, Pass::kInputGrad)[0]);
+    rule.contribute(
+        0, rule.emit({OpKind::kLinearInputGrad, {}}, {dy, inputs[1]}, Pass::kInputGrad)[0]);
   }
   if (rule.needs_gradient(1)) {
-    rule.contribute(1, rule.emit({OpKind::kLinearWeightGrad, {}}, {inputs[0], dy}, rule.pass_of(1))[0]);
+    rule.contribute(
+        1, rule.emit({OpKind::kLinearWeightGrad, {}}, {inputs[0], dy}, rule.pass_of(1))[0]);
   }
   if (inputs.size() == 3 && rule.needs_gradient(2)) {
     const auto tokens = static_cast<std::int64_t>(rule.type(inputs[0]).shape.size()) - 1;
-    rule.contribute(2, rule.emit({OpKind::kSumLeading, {{"dimensions", tokens}}}, {dy}, rule.pass_of(2))[0]);
+    rule.contribute(
+        2, rule.emit({OpKind::kSumLeading, {{"dimensions", tokens}}}, {dy}, rule.pass_of(2))[0]);
   }
 }
 
-/// In forwards it multiplies by the transpose: y = linear_input_grad(x, w), y[t, k] = sum_n x[t, n] w[k, n].
+/// In forwards it multiplies by the transpose: y = linear_input_grad(x, w), y[t, k] = sum_n x[t, n]
+/// w[k, n].
 void differentiate_linear_input_grad(GradientRule& rule) {
   const std::vector<ValueId> inputs = rule.node().inputs;
   const ValueId dy = *rule.output_gradient();
-  if (rule.needs_gradient(0)) rule.contribute(0, rule.emit({OpKind::kLinear, {}}, {dy, inputs[1]}, Pass::kInputGrad)[0]);
+  if (rule.needs_gradient(0))
+    rule.contribute(0, rule.emit({OpKind::kLinear, {}}, {dy, inputs[1]}, Pass::kInputGrad)[0]);
   if (rule.needs_gradient(1)) {
-    rule.contribute(1, rule.emit({OpKind::kLinearWeightGrad, {}}, {dy, inputs[0]}, rule.pass_of(1))[0]);
+    rule.contribute(
+        1, rule.emit({OpKind::kLinearWeightGrad, {}}, {dy, inputs[0]}, rule.pass_of(1))[0]);
   }
 }
 
 }  // namespace
 
-const OpDefinition kLinearDefinition{infer_linear, linear_flops, linear_signature, differentiate_linear};
-const OpDefinition kLinearInputGradDefinition{infer_linear_input_grad, linear_input_grad_flops, linear_input_grad_signature,
+const OpDefinition kLinearDefinition{infer_linear, linear_flops, linear_signature,
+                                     differentiate_linear};
+const OpDefinition kLinearInputGradDefinition{infer_linear_input_grad, linear_input_grad_flops,
+                                              linear_input_grad_signature,
                                               differentiate_linear_input_grad};
-const OpDefinition kLinearWeightGradDefinition{infer_linear_weight_grad, linear_weight_grad_flops, linear_weight_grad_signature,
-                                               nullptr};
+const OpDefinition kLinearWeightGradDefinition{infer_linear_weight_grad, linear_weight_grad_flops,
+                                               linear_weight_grad_signature, nullptr};
 
 }  // namespace weft

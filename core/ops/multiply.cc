@@ -1,4 +1,5 @@
-// multiply(a, b) = a * b, element by element, of equal shapes. Its gradients are multiply(dy, b) and multiply(dy, a).
+// multiply(a, b) = a * b, element by element, of equal shapes. Its gradients are multiply(dy, b)
+// and multiply(dy, a).
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -15,7 +16,8 @@ std::vector<TensorType> infer_multiply(const Op& op, std::span<const TensorType>
 FactorSignature multiply_signature(const Op&, std::span<const TensorType> inputs) {
   const std::vector<int> all = factor_range(0, inputs[0].shape.size());
   FactorSignature signature;
-  for (const std::int64_t size : inputs[0].shape) signature.factors.push_back({FactorKind::kParallel, size});
+  for (const std::int64_t size : inputs[0].shape)
+    signature.factors.push_back({FactorKind::kParallel, size});
   signature.inputs = {all, all};
   signature.outputs = {all};
   signature.linear_in = {{0}, {1}};
@@ -33,6 +35,7 @@ void differentiate_multiply(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kMultiplyDefinition{infer_multiply, flops_per_element<1>, multiply_signature, differentiate_multiply, 0};
+const OpDefinition kMultiplyDefinition{infer_multiply, flops_per_element<1>, multiply_signature,
+                                       differentiate_multiply, 0};
 
 }  // namespace weft

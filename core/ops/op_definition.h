@@ -30,12 +30,14 @@ class GradientRule {
   virtual Pass pass_of(std::size_t input) const = 0;
   /// Appends a backward node; returns its outputs.
   virtual std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs, Pass pass) = 0;
-  /// Says that `gradient` is this node's contribution to the gradient of its input i. It is converted to the element type that
-  /// the gradient has: f32 for parameters, else that of the input.
+  /// Says that `gradient` is this node's contribution to the gradient of its input i. It is
+  /// converted to the element type that the gradient has: f32 for parameters, else that of the
+  /// input.
   virtual void contribute(std::size_t input, ValueId gradient) = 0;
 };
 
-/// All that the rest of Weft must know of an op except how it is computed. One per OpKind, constant.
+/// All that the rest of Weft must know of an op except how it is computed. One per OpKind,
+/// constant.
 struct OpDefinition {
   /// Output types; throws Error(kInvalidArgument), with the shapes, when the inputs do not fit.
   std::vector<TensorType> (*infer)(const Op& op, std::span<const TensorType> inputs);

@@ -1,6 +1,7 @@
-// squared_error(x, target f32; scale) -> f32 scalar: scale * sum of (x - target)^2, added up in double in a fixed order. For a
-// mean over a global batch pass scale = 1 / elements of the whole step. squared_error_grad(x, target; scale) -> dx = 2 scale (x -
-// target). As the loss is the end of the graph, its own gradient is 1. The target has no gradient.
+// squared_error(x, target f32; scale) -> f32 scalar: scale * sum of (x - target)^2, added up in
+// double in a fixed order. For a mean over a global batch pass scale = 1 / elements of the whole
+// step. squared_error_grad(x, target; scale) -> dx = 2 scale (x - target). As the loss is the end
+// of the graph, its own gradient is 1. The target has no gradient.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -9,7 +10,8 @@ namespace {
 
 void require_target(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal, Element::kF32});
-  require(inputs[0].shape == inputs[1].shape, op, inputs, "x and its target must have the same shape");
+  require(inputs[0].shape == inputs[1].shape, op, inputs,
+          "x and its target must have the same shape");
 }
 
 std::vector<TensorType> infer_squared_error(const Op& op, std::span<const TensorType> inputs) {
@@ -42,7 +44,8 @@ FactorSignature squared_error_signature(const Op& op, std::span<const TensorType
 void differentiate_squared_error(GradientRule& rule) {
   const std::vector<ValueId> inputs = rule.node().inputs;
   if (rule.needs_gradient(1)) {
-    throw_error(ErrorCode::kInvalidArgument, "squared_error: the target must not depend on parameters");
+    throw_error(ErrorCode::kInvalidArgument,
+                "squared_error: the target must not depend on parameters");
   }
   if (!rule.needs_gradient(0)) return;
   const Op op{OpKind::kSquaredErrorGrad, {{"scale", rule.node().op.real("scale")}}};
@@ -51,9 +54,9 @@ void differentiate_squared_error(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kSquaredErrorDefinition{infer_squared_error, squared_error_flops, squared_error_signature,
-                                           differentiate_squared_error};
-const OpDefinition kSquaredErrorGradDefinition{infer_squared_error_grad, squared_error_flops, squared_error_signature, nullptr,
-                                               0};
+const OpDefinition kSquaredErrorDefinition{infer_squared_error, squared_error_flops,
+                                           squared_error_signature, differentiate_squared_error};
+const OpDefinition kSquaredErrorGradDefinition{infer_squared_error_grad, squared_error_flops,
+                                               squared_error_signature, nullptr, 0};
 
 }  // namespace weft

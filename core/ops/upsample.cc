@@ -1,5 +1,5 @@
-// upsample(x[B,H,W,C]; factor) -> y[B, factor H, factor W, C], each pixel repeated (nearest neighbour):
-//   y[b,i,j,c] = x[b, i / factor, j / factor, c]
+// upsample(x[B,H,W,C]; factor) -> y[B, factor H, factor W, C], each pixel repeated (nearest
+//   neighbour): y[b,i,j,c] = x[b, i / factor, j / factor, c]
 // upsample_grad(dy; factor) -> dx, the sum over each square.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
@@ -9,8 +9,10 @@ namespace {
 
 std::int64_t checked_factor(const Op& op, std::span<const TensorType> inputs) {
   require_inputs(op, inputs, {Element::kReal});
-  require(inputs[0].shape.size() == 4, op, inputs, "the input must have the shape [batch, height, width, channels]");
-  require(op.integer("factor") >= 1, op, inputs, "the factor {} is not positive", op.integer("factor"));
+  require(inputs[0].shape.size() == 4, op, inputs,
+          "the input must have the shape [batch, height, width, channels]");
+  require(op.integer("factor") >= 1, op, inputs, "the factor {} is not positive",
+          op.integer("factor"));
   return op.integer("factor");
 }
 
@@ -23,7 +25,8 @@ std::vector<TensorType> infer_upsample(const Op& op, std::span<const TensorType>
 std::vector<TensorType> infer_upsample_grad(const Op& op, std::span<const TensorType> inputs) {
   const std::int64_t factor = checked_factor(op, inputs);
   const Shape& dy = inputs[0].shape;
-  require(dy[1] % factor == 0 && dy[2] % factor == 0, op, inputs, "height and width must be multiples of {}", factor);
+  require(dy[1] % factor == 0 && dy[2] % factor == 0, op, inputs,
+          "height and width must be multiples of {}", factor);
   return {{inputs[0].dtype, {dy[0], dy[1] / factor, dy[2] / factor, dy[3]}}};
 }
 
@@ -37,8 +40,9 @@ FactorSignature upsample_signature(const Op& op, std::span<const TensorType> inp
   const Shape& x = inputs[0].shape;
   const Shape y = infer_types(op, inputs)[0].shape;
   FactorSignature signature;
-  signature.factors = {{FactorKind::kParallel, x[0]}, {FactorKind::kWhole, x[1]}, {FactorKind::kWhole, x[2]},
-                       {FactorKind::kParallel, x[3]}, {FactorKind::kWhole, y[1]}, {FactorKind::kWhole, y[2]}};
+  signature.factors = {{FactorKind::kParallel, x[0]}, {FactorKind::kWhole, x[1]},
+                       {FactorKind::kWhole, x[2]},    {FactorKind::kParallel, x[3]},
+                       {FactorKind::kWhole, y[1]},    {FactorKind::kWhole, y[2]}};
   signature.inputs = {{kBatch, kHeight, kWidth, kChannels}};
   signature.outputs = {{kBatch, kOutHeight, kOutWidth, kChannels}};
   signature.linear_in = {{0}};
@@ -53,7 +57,9 @@ void differentiate_upsample(GradientRule& rule) {
 
 }  // namespace
 
-const OpDefinition kUpsampleDefinition{infer_upsample, upsample_flops, upsample_signature, differentiate_upsample};
-const OpDefinition kUpsampleGradDefinition{infer_upsample_grad, upsample_flops, upsample_signature, nullptr};
+const OpDefinition kUpsampleDefinition{infer_upsample, upsample_flops, upsample_signature,
+                                       differentiate_upsample};
+const OpDefinition kUpsampleGradDefinition{infer_upsample_grad, upsample_flops, upsample_signature,
+                                           nullptr};
 
 }  // namespace weft

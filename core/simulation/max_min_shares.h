@@ -8,9 +8,9 @@
 
 namespace weft {
 
-/// What users of links get when all shares rise together, until the link that fills first fixes those of its users, and so on:
-/// progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2). Kept from one round to the next, it allocates
-/// nothing. Not thread-safe.
+/// What users of links get when all shares rise together, until the link that fills first fixes
+/// those of its users, and so on: progressive filling (Bertsekas and Gallager, Data Networks,
+/// section 6.5.2). Kept from one round to the next, it allocates nothing. Not thread-safe.
 ///
 ///   shares.begin(capacities);
 ///   shares.use(user, link, demand);   // each link that it crosses
@@ -47,7 +47,8 @@ class MaxMinShares {
     ++used.open;
   }
 
-  /// Fixes a share before its turn, or, from within `fixed`, with another's. Nothing if it is fixed, or uses no link.
+  /// Fixes a share before its turn, or, from within `fixed`, with another's. Nothing if it is
+  /// fixed, or uses no link.
   template <typename Fixed>
   void fix(std::uint32_t user, double share, const Fixed& fixed) {
     if (user >= users_.size() || users_[user].uses.empty() || users_[user].is_fixed) return;
@@ -61,8 +62,8 @@ class MaxMinShares {
     fixed(user, share);
   }
 
-  /// Calls fixed(user, share) for each that is not fixed yet. Links whose levels differ by less than the part `rounding` fill
-  /// together.
+  /// Calls fixed(user, share) for each that is not fixed yet. Links whose levels differ by less
+  /// than the part `rounding` fill together.
   template <typename Fixed>
   void share_out(const Fixed& fixed, double rounding = 1e-9) {
     open_ = used_;
@@ -70,7 +71,8 @@ class MaxMinShares {
       std::erase_if(open_, [&](std::uint32_t link) { return links_[link].open == 0; });
       if (open_.empty()) return;
       double level = std::numeric_limits<double>::infinity();
-      for (const std::uint32_t link : open_) level = std::min(level, links_[link].room / links_[link].demand);
+      for (const std::uint32_t link : open_)
+        level = std::min(level, links_[link].room / links_[link].demand);
       level = std::max(level, 0.0);
       for (const std::uint32_t number : open_) {
         const Link& link = links_[number];

@@ -26,7 +26,8 @@ class MemorySweep {
     change(to, -amount);
   }
 
-  /// The most that is held. What is given back at a moment is there for what is taken at the same moment.
+  /// The most that is held. What is given back at a moment is there for what is taken at the same
+  /// moment.
   double peak() {
     double most = 0;
     walk([&](double, double held) { most = std::max(most, held); });

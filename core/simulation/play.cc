@@ -108,7 +108,8 @@ class Player {
     for (std::uint32_t task = 0; task < graph_.size(); ++task) {
       const Movement* movement = graph_.movement(TaskId(task));
       if (movement == nullptr) continue;
-      for (const Movement::Crossing& crossing : movement->crossings) check(crossing.link, links.rates.size(), "link");
+      for (const Movement::Crossing& crossing : movement->crossings)
+        check(crossing.link, links.rates.size(), "link");
       if (movement->queue) check(movement->queue->index, links.queues, "queue");
       State& state = state_of(TaskId(task));
       state.left = movement->amount;
@@ -119,7 +120,8 @@ class Player {
         const Movement::Receiver& receiver = movement->receivers[i];
         if (movement->early_chunk > 0) check(receiver.buffer, links.buffers.size(), "buffer");
         if (graph_.movement(receiver.ready) != nullptr || graph_.seconds(receiver.ready) > 0) {
-          throw_error(ErrorCode::kInvalidArgument, "task {} makes a receiver ready, but takes time", receiver.ready);
+          throw_error(ErrorCode::kInvalidArgument, "task {} makes a receiver ready, but takes time",
+                      receiver.ready);
         }
         receivers_of_[receiver.ready.value()].push_back({TaskId(task), i});
       }
@@ -127,7 +129,8 @@ class Player {
   }
 
   static void check(std::size_t index, std::size_t size, const char* what) {
-    if (index >= size) throw_error(ErrorCode::kInvalidArgument, "a movement uses {} {} of {}", what, index, size);
+    if (index >= size)
+      throw_error(ErrorCode::kInvalidArgument, "a movement uses {} {} of {}", what, index, size);
   }
 
   State& state_of(TaskId task) { return states_[graph_.movement_number(task)]; }
@@ -163,13 +166,15 @@ class Player {
     start(task) = now_;
     double seconds = 0;
     for (const Movement::Crossing& crossing : movement.crossings) {
-      seconds = std::max(seconds, movement.amount * crossing.times / graph_.links.rates[crossing.link]);
+      seconds =
+          std::max(seconds, movement.amount * crossing.times / graph_.links.rates[crossing.link]);
       const Turn& turn = turns_[crossing.link];
       if (turn.free_at <= start(task)) continue;
       start(task) = turn.free_at;
       times_.held_up_by[task.value()] = turn.last;
     }
-    for (const Movement::Crossing& crossing : movement.crossings) turns_[crossing.link] = {start(task) + seconds, task};
+    for (const Movement::Crossing& crossing : movement.crossings)
+      turns_[crossing.link] = {start(task) + seconds, task};
     over(task, start(task) + seconds + movement.latency);
   }
 
@@ -179,7 +184,8 @@ class Player {
     for (std::size_t i = 0; i < movement.receivers.size(); ++i) {
       if (!state.receiver_ready[i]) room = std::min(room, room_[movement.receivers[i].buffer]);
     }
-    if (room < movement.amount) room = std::max(0.0, std::floor(room / movement.early_chunk) * movement.early_chunk);
+    if (room < movement.amount)
+      room = std::max(0.0, std::floor(room / movement.early_chunk) * movement.early_chunk);
     for (std::size_t i = 0; i < movement.receivers.size(); ++i) {
       if (!state.receiver_ready[i]) room_[movement.receivers[i].buffer] -= room;
     }
@@ -191,7 +197,8 @@ class Player {
     State& state = state_of(task);
     state.receiver_ready[receiver] = true;
     if (movement.early_chunk > 0) room_[movement.receivers[receiver].buffer] += state.early;
-    if (--state.not_ready == 0 && state.may_begin && !state.moves && !times_.is_over[task.value()]) move(task, state.left);
+    if (--state.not_ready == 0 && state.may_begin && !state.moves && !times_.is_over[task.value()])
+      move(task, state.left);
   }
 
   /// What was on the links is there.
@@ -213,7 +220,8 @@ class Player {
   void over(TaskId task, double time) {
     end(task) = time;
     if (!receivers_of_.empty()) {
-      for (const auto& [movement, receiver] : receivers_of_[task.value()]) receiver_is_ready(movement, receiver);
+      for (const auto& [movement, receiver] : receivers_of_[task.value()])
+        receiver_is_ready(movement, receiver);
     }
     release(task, [&](TaskId next) { queue_.push({start(next), next.value()}); });
   }
@@ -223,13 +231,15 @@ class Player {
   std::vector<std::uint32_t> waits_;
   TaskTimes times_;
   using Event = std::pair<double, std::uint32_t>;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;  ///< Tasks that start at a time.
+  /// Tasks that start at a time.
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   double now_ = 0;
   std::uint64_t begun_ = 0;
-  std::vector<State> states_;                                              ///< By movement.
-  std::vector<std::vector<std::pair<TaskId, std::size_t>>> receivers_of_;  ///< By task; empty without receivers.
-  std::vector<Turn> turns_;                                                ///< By link.
-  std::vector<double> room_;                                               ///< By buffer.
+  std::vector<State> states_;  ///< By movement.
+  /// By task; empty without receivers.
+  std::vector<std::vector<std::pair<TaskId, std::size_t>>> receivers_of_;
+  std::vector<Turn> turns_;   ///< By link.
+  std::vector<double> room_;  ///< By buffer.
   internal::FairLinks links_;
 };
 

@@ -11,16 +11,18 @@ namespace weft {
 struct TaskTimes {
   std::vector<double> start;  ///< A movement's, when it first moved.
   std::vector<double> end;
-  /// The task whose end let it start: the last it waited for, or the one that made room for it on a link.
+  /// The task whose end let it start: the last it waited for, or the one that made room for it on a
+  /// link.
   std::vector<std::optional<TaskId>> held_up_by;
   std::vector<bool> is_over;  ///< False: it waits for ever.
 
   bool all_over() const;
 };
 
-/// Plays the tasks: each starts when all that it waits for are over. Pure. Linear in tasks and arcs without movements; with them,
-/// a heap's logarithm, and a change of what is under way costs as much as that is. Throws Error(kInvalidArgument) if a movement
-/// names a link, queue or buffer that there is not.
+/// Plays the tasks: each starts when all that it waits for are over. Pure. Linear in tasks and arcs
+/// without movements; with them, a heap's logarithm, and a change of what is under way costs as
+/// much as that is. Throws Error(kInvalidArgument) if a movement names a link, queue or buffer that
+/// there is not.
 TaskTimes play(const TaskGraph& graph);
 
 }  // namespace weft

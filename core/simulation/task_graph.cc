@@ -67,7 +67,8 @@ std::vector<TaskId> find_cycle(const TaskGraph& graph) {
   TaskId task(static_cast<std::uint32_t>(blocked - is_over.begin()));
   for (; !seen[task.value()]; task = waits_for[task.value()]) seen[task.value()] = true;
   std::vector<TaskId> cycle{task};
-  for (TaskId next = waits_for[task.value()]; next != task; next = waits_for[next.value()]) cycle.push_back(next);
+  for (TaskId next = waits_for[task.value()]; next != task; next = waits_for[next.value()])
+    cycle.push_back(next);
   return cycle;
 }
 

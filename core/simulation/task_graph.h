@@ -30,13 +30,16 @@ struct Movement {
     std::uint32_t link = 0;
     double times = 1;  ///< What the link carries for each unit of `amount`.
   };
-  /// In which it takes a place while it moves. Who could have moved first, but for receivers, goes first.
+  /// In which it takes a place while it moves. Who could have moved first, but for receivers, goes
+  /// first.
   struct Queue {
     std::uint32_t index = 0;
-    double place = 1;   ///< It moves with less where those before it leave less, and is slower by as much.
+    /// It moves with less where those before it leave less, and is slower by as much.
+    double place = 1;
     double places = 1;  ///< That those before it and it may take together.
   };
-  /// Who must be ready to receive, besides what the task waits for; till then `buffer` keeps what comes.
+  /// Who must be ready to receive, besides what the task waits for; till then `buffer` keeps what
+  /// comes.
   struct Receiver {
     TaskId ready;  ///< When this task is over, which must take no time.
     std::uint32_t buffer = 0;
@@ -48,13 +51,13 @@ struct Movement {
   std::optional<Queue> queue;
   double latency = 0;  ///< From when the last of it has left till it is over.
   std::vector<Receiver> receivers;
-  /// It moves early, while receivers are not ready, in whole chunks of this size, or whole, as far as their buffers have room;
-  /// 0: not at all.
+  /// It moves early, while receivers are not ready, in whole chunks of this size, or whole, as far
+  /// as their buffers have room; 0: not at all.
   double early_chunk = 0;
 };
 
-/// Tasks that wait for each other: one step of a schedule, of programs, or of anything that takes time. A task lasts some
-/// seconds, or moves something over links. A value.
+/// Tasks that wait for each other: one step of a schedule, of programs, or of anything that takes
+/// time. A task lasts some seconds, or moves something over links. A value.
 class TaskGraph {
  public:
   TaskId add(double seconds = 0);
@@ -90,7 +93,8 @@ class TaskGraph {
   std::vector<Arc> arcs_;
 };
 
-/// What one device, thread or link does: tasks of which each waits for the one before it. Borrows the graph.
+/// What one device, thread or link does: tasks of which each waits for the one before it. Borrows
+/// the graph.
 class TaskChain {
  public:
   explicit TaskChain(TaskGraph& graph) : graph_(&graph) {}
@@ -108,7 +112,8 @@ class Successors {
  public:
   explicit Successors(const TaskGraph& graph);
   std::span<const TaskId> of(TaskId task) const {
-    return std::span(tasks_).subspan(begin_[task.value()], begin_[task.value() + std::size_t{1}] - begin_[task.value()]);
+    return std::span(tasks_).subspan(begin_[task.value()],
+                                     begin_[task.value() + std::size_t{1}] - begin_[task.value()]);
   }
   /// For how many others each task waits.
   const std::vector<std::uint32_t>& num_waits() const { return num_waits_; }
@@ -119,11 +124,12 @@ class Successors {
   std::vector<std::uint32_t> num_waits_;
 };
 
-/// Tasks in an order in which they can be done, each as soon as what it waits for is; without those that wait for ever.
+/// Tasks in an order in which they can be done, each as soon as what it waits for is; without those
+/// that wait for ever.
 std::vector<TaskId> order_of(const TaskGraph& graph);
 
-/// Tasks of which each waits for the next, and the last for the first; empty if all can finish. Of several cycles, one that can
-/// be reached from the first task that can't finish.
+/// Tasks of which each waits for the next, and the last for the first; empty if all can finish. Of
+/// several cycles, one that can be reached from the first task that can't finish.
 std::vector<TaskId> find_cycle(const TaskGraph& graph);
 
 }  // namespace weft

@@ -13,7 +13,8 @@ void convert(std::span<const float> from, std::span<BFloat16> to) {
 
 void convert(std::span<const BFloat16> from, std::span<float> to) {
   WEFT_CHECK(from.size() == to.size(), "{} bf16 to {} floats", from.size(), to.size());
-  std::ranges::transform(from, to.begin(), [](BFloat16 value) { return static_cast<float>(value); });
+  std::ranges::transform(from, to.begin(),
+                         [](BFloat16 value) { return static_cast<float>(value); });
 }
 
 }  // namespace weft

@@ -6,7 +6,8 @@
 
 namespace weft {
 
-/// The upper half of a float: 8 bits of exponent, 7 of mantissa. For storage; arithmetic is done in float.
+/// The upper half of a float: 8 bits of exponent, 7 of mantissa. For storage; arithmetic is done in
+/// float.
 struct BFloat16 {
   std::uint16_t bits = 0;
 
@@ -15,9 +16,12 @@ struct BFloat16 {
   explicit BFloat16(float value) {
     const auto whole = std::bit_cast<std::uint32_t>(value);
     const bool nan = (whole & 0x7fffffffu) > 0x7f800000u;
-    bits = static_cast<std::uint16_t>(nan ? (whole >> 16) | 0x40u : (whole + 0x7fffu + ((whole >> 16) & 1u)) >> 16);
+    bits = static_cast<std::uint16_t>(nan ? (whole >> 16) | 0x40u
+                                          : (whole + 0x7fffu + ((whole >> 16) & 1u)) >> 16);
   }
-  explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  explicit operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
   friend bool operator==(const BFloat16&, const BFloat16&) = default;  ///< Of the bits.
 };
 

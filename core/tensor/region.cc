@@ -12,14 +12,17 @@ namespace weft {
 
 Interval part_of(std::int64_t extent, std::int64_t part, std::int64_t parts) {
   // floor(i e / n) without the product: e = q n + r, and r i is below n * n.
-  const auto cut = [&](std::int64_t i) { return i * (extent / parts) + i * (extent % parts) / parts; };
+  const auto cut = [&](std::int64_t i) {
+    return i * (extent / parts) + i * (extent % parts) / parts;
+  };
   return {cut(part), cut(part + 1)};
 }
 
 Region::Region(std::vector<Interval> intervals) : intervals_(std::move(intervals)) {
   for (std::size_t i = 0; i < intervals_.size(); ++i) {
     if (intervals_[i].begin >= intervals_[i].end) {
-      throw_error(ErrorCode::kInvalidArgument, "dimension {} of a region is [{},{}), which is empty", i, intervals_[i].begin,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "dimension {} of a region is [{},{}), which is empty", i, intervals_[i].begin,
                   intervals_[i].end);
     }
   }
@@ -43,7 +46,8 @@ std::int64_t Region::num_elements() const {
   std::int64_t product = 1;
   for (const Interval& interval : intervals_) {
     if (__builtin_mul_overflow(product, interval.size(), &product))
-      throw_error(ErrorCode::kInvalidArgument, "a region {} has more than 2^63 - 1 elements", to_string(*this));
+      throw_error(ErrorCode::kInvalidArgument, "a region {} has more than 2^63 - 1 elements",
+                  to_string(*this));
   }
   return product;
 }
@@ -52,7 +56,8 @@ std::optional<Region> Region::intersect(const Region& other) const {
   WEFT_CHECK(rank() == other.rank(), "ranks {} and {}", rank(), other.rank());
   std::vector<Interval> overlap(rank());
   for (std::size_t i = 0; i < rank(); ++i) {
-    overlap[i] = {std::max(intervals_[i].begin, other[i].begin), std::min(intervals_[i].end, other[i].end)};
+    overlap[i] = {std::max(intervals_[i].begin, other[i].begin),
+                  std::min(intervals_[i].end, other[i].end)};
     if (overlap[i].begin >= overlap[i].end) return std::nullopt;
   }
   return Region(std::move(overlap));
@@ -69,7 +74,8 @@ bool Region::contains(const Region& other) const {
 Region Region::relative_to(const Region& box) const {
   WEFT_CHECK(box.contains(*this), "{} is not inside {}", to_string(*this), to_string(box));
   std::vector<Interval> moved(rank());
-  for (std::size_t i = 0; i < rank(); ++i) moved[i] = {intervals_[i].begin - box[i].begin, intervals_[i].end - box[i].begin};
+  for (std::size_t i = 0; i < rank(); ++i)
+    moved[i] = {intervals_[i].begin - box[i].begin, intervals_[i].end - box[i].begin};
   return Region(std::move(moved));
 }
 
@@ -82,7 +88,8 @@ std::string to_string(const Region& region) {
 }
 
 bool is_contiguous_in(const Region& region, const Region& box) {
-  // Leading dimensions may be one wide; after the first wider one, all inner dimensions must be full.
+  // Leading dimensions may be one wide; after the first wider one, all inner dimensions must be
+  // full.
   bool wide = false;
   for (std::size_t i = 0; i < region.rank(); ++i) {
     if (wide && region[i].size() != box[i].size()) return false;
@@ -91,11 +98,11 @@ bool is_contiguous_in(const Region& region, const Region& box) {
   return true;
 }
 
-void copy_region(const Region& region, std::size_t element_size, const Region& from_box, std::span<const std::byte> from,
-                 const Region& to_box, std::span<std::byte> to) {
+void copy_region(const Region& region, std::size_t element_size, const Region& from_box,
+                 std::span<const std::byte> from, const Region& to_box, std::span<std::byte> to) {
   if (!from_box.contains(region) || !to_box.contains(region)) {
-    throw_error(ErrorCode::kInvalidArgument, "region {} is not inside both {} and {}", to_string(region), to_string(from_box),
-                to_string(to_box));
+    throw_error(ErrorCode::kInvalidArgument, "region {} is not inside both {} and {}",
+                to_string(region), to_string(from_box), to_string(to_box));
   }
   WEFT_CHECK(from.size() == static_cast<std::size_t>(from_box.num_elements()) * element_size);
   WEFT_CHECK(to.size() == static_cast<std::size_t>(to_box.num_elements()) * element_size);
@@ -113,7 +120,9 @@ void copy_region(const Region& region, std::size_t element_size, const Region& f
   while (outer > 0 && run == from_strides[outer - 1] && run == to_strides[outer - 1]) {
     run *= region[outer - 1].size();
     --outer;
-    if (outer < rank && (region[outer].size() != from_box[outer].size() || region[outer].size() != to_box[outer].size())) break;
+    if (outer < rank && (region[outer].size() != from_box[outer].size() ||
+                         region[outer].size() != to_box[outer].size()))
+      break;
   }
   const std::size_t run_bytes = static_cast<std::size_t>(run) * element_size;
   std::vector<std::int64_t> index(outer, 0);

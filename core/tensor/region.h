@@ -21,14 +21,14 @@ struct Interval {
   friend auto operator<=>(const Interval&, const Interval&) = default;
 };
 
-/// Part i of n of [0, extent): [floor(i * extent / n), floor((i + 1) * extent / n)). Sizes differ by one at most. n is below
-/// 2^31.
+/// Part i of n of [0, extent): [floor(i * extent / n), floor((i + 1) * extent / n)). Sizes differ
+/// by one at most. n is below 2^31.
 Interval part_of(std::int64_t extent, std::int64_t part, std::int64_t parts);
 
 /// An axis-aligned box of a global tensor: what one device holds, or what one message carries.
 ///
-/// Regions never describe memory; the functions below address the bytes of a region inside a dense row-major
-/// box. A scalar has one region: no intervals, one element.
+/// Regions never describe memory; the functions below address the bytes of a region inside a dense
+/// row-major box. A scalar has one region: no intervals, one element.
 class Region {
  public:
   Region() = default;
@@ -48,11 +48,14 @@ class Region {
   /// [0,4)x[0,8) and [2,6)x[4,12) overlap in [2,4)x[4,8). Ranks must be equal.
   std::optional<Region> intersect(const Region& other) const;
   bool contains(const Region& other) const;
-  /// This region in the coordinates of a box that contains it: [2,4)x[4,8) inside [2,6)x[4,12) is [0,2)x[0,4).
+  /// This region in the coordinates of a box that contains it: [2,4)x[4,8) inside [2,6)x[4,12) is
+  /// [0,2)x[0,4).
   Region relative_to(const Region& box) const;
 
   friend bool operator==(const Region&, const Region&) = default;
-  friend auto operator<=>(const Region& a, const Region& b) { return a.intervals_ <=> b.intervals_; }
+  friend auto operator<=>(const Region& a, const Region& b) {
+    return a.intervals_ <=> b.intervals_;
+  }
 
  private:
   std::vector<Interval> intervals_;
@@ -65,8 +68,9 @@ std::string to_string(const Region& region);
 bool is_contiguous_in(const Region& region, const Region& box);
 
 /// Copies `region` between two dense row-major boxes that both contain it. Sizes in bytes are
-/// box.num_elements() * element_size; throws Error(kInvalidArgument) when `region` is outside a box.
-void copy_region(const Region& region, std::size_t element_size, const Region& from_box, std::span<const std::byte> from,
-                 const Region& to_box, std::span<std::byte> to);
+/// box.num_elements() * element_size; throws Error(kInvalidArgument) when `region` is outside a
+/// box.
+void copy_region(const Region& region, std::size_t element_size, const Region& from_box,
+                 std::span<const std::byte> from, const Region& to_box, std::span<std::byte> to);
 
 }  // namespace weft

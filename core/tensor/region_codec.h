@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// How the values of core/tensor travel. Shape is a std::vector and needs nothing. Reading checks what the
-/// constructors promise: intervals are not empty or reversed, extents are not negative.
+/// How the values of core/tensor travel. Shape is a std::vector and needs nothing. Reading checks
+/// what the constructors promise: intervals are not empty or reversed, extents are not negative.
 template <>
 struct last_enumerator<DType> {
   static constexpr DType kValue = DType::kBF16;
@@ -16,7 +16,8 @@ struct last_enumerator<DType> {
 template <>
 struct codec<Interval> {
   static constexpr std::size_t kMinBytes = 16;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("interval"), codec<std::int64_t>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("interval"), codec<std::int64_t>::kFingerprint);
   static void write(ByteWriter& writer, const Interval& value);
   static Interval read(ByteReader& reader);
 };
@@ -33,7 +34,8 @@ struct codec<Region> {
 template <>
 struct codec<TensorType> {
   static constexpr std::size_t kMinBytes = 5;
-  static constexpr std::uint64_t kFingerprint = mix_fingerprint(fingerprint_of("tensor type"), codec<Shape>::kFingerprint);
+  static constexpr std::uint64_t kFingerprint =
+      mix_fingerprint(fingerprint_of("tensor type"), codec<Shape>::kFingerprint);
   static void write(ByteWriter& writer, const TensorType& value);
   static TensorType read(ByteReader& reader);
 };

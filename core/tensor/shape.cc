@@ -12,7 +12,8 @@ std::int64_t num_elements(std::span<const std::int64_t> shape) {
   std::int64_t product = 1;
   for (const std::int64_t extent : shape) {
     if (__builtin_mul_overflow(product, extent, &product))
-      throw_error(ErrorCode::kInvalidArgument, "a tensor of shape [{}] has more than 2^63 - 1 elements", fmt::join(shape, ","));
+      throw_error(ErrorCode::kInvalidArgument,
+                  "a tensor of shape [{}] has more than 2^63 - 1 elements", fmt::join(shape, ","));
   }
   return product;
 }
@@ -35,12 +36,15 @@ bool TensorType::is_possible() const {
 
 std::size_t TensorType::bytes() const {
   if (!is_possible()) {
-    throw_error(ErrorCode::kInvalidArgument, "a tensor {} would take more than {}, the most that one may have", to_string(*this),
+    throw_error(ErrorCode::kInvalidArgument,
+                "a tensor {} would take more than {}, the most that one may have", to_string(*this),
                 format_bytes(kMaxTensorBytes));
   }
   return static_cast<std::size_t>(elements()) * size_of(dtype);
 }
 
-std::string to_string(const TensorType& type) { return fmt::format("{}{}", to_string(type.dtype), to_string(type.shape)); }
+std::string to_string(const TensorType& type) {
+  return fmt::format("{}{}", to_string(type.dtype), to_string(type.shape));
+}
 
 }  // namespace weft

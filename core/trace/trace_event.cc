@@ -41,8 +41,9 @@ std::string label(const TraceEvent& event) {
 std::vector<int> assign_tracks(const std::vector<TraceEvent>& events) {
   std::vector<std::size_t> order(events.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return events[a].start_ns < events[b].start_ns; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return events[a].start_ns < events[b].start_ns;
+  });
   std::vector<int> track(events.size());
   std::vector<std::int64_t> free_from;  // per track
   for (std::size_t i : order) {

@@ -10,8 +10,8 @@ namespace weft {
 
 /// Collects the events of one device: of its compute thread and of its transfer thread. Any thread.
 ///
-/// Bounded: beyond `capacity` events are counted, not kept. Off until enable(true); while off, record() does
-/// nothing.
+/// Bounded: beyond `capacity` events are counted, not kept. Off until enable(true); while off,
+/// record() does nothing.
 class TraceRecorder {
  public:
   explicit TraceRecorder(std::size_t capacity = 1 << 16) : capacity_(capacity) {}
@@ -20,7 +20,8 @@ class TraceRecorder {
   /// Ask first where building the event costs something.
   bool enabled() const;
   void record(TraceEvent event);
-  /// Hands out what was recorded since the last take, in order of recording, and how many were dropped.
+  /// Hands out what was recorded since the last take, in order of recording, and how many were
+  /// dropped.
   std::vector<TraceEvent> take(std::uint64_t* dropped = nullptr);
 
  private:

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "mesh/search/search.h"
 #include "mesh/costs/plan_costs.h"
+#include "mesh/search/search.h"
 
 namespace weft::mesh {
 namespace {
 
-std::vector<MeasuredStage> stages_of(const TrainingPlan& plan, std::span<const ActionTime> actions) {
+std::vector<MeasuredStage> stages_of(const TrainingPlan& plan,
+                                     std::span<const ActionTime> actions) {
   std::vector<MeasuredStage> stages(plan.layout.stages.size());
   std::vector<int> found(stages.size(), 0);
   for (const ActionTime& time : actions) {
@@ -27,7 +28,8 @@ std::vector<MeasuredStage> stages_of(const TrainingPlan& plan, std::span<const A
   }
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     if (found[stage] == 3) continue;
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' does not measure F, I and W of stage {} apart", plan.schedule.name,
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' does not measure F, I and W of stage {} apart", plan.schedule.name,
                 stage);
   }
   return stages;
@@ -35,7 +37,9 @@ std::vector<MeasuredStage> stages_of(const TrainingPlan& plan, std::span<const A
 
 /// The plan with transfers as they were measured where nobody has said what the links carry.
 TrainingPlan with_measured_transfers(TrainingPlan plan, std::span<const EdgeTime> edges) {
-  const auto known = [&](const std::string& host) { return host == plan.hosts.back() || plan.layout.links.contains(host); };
+  const auto known = [&](const std::string& host) {
+    return host == plan.hosts.back() || plan.layout.links.contains(host);
+  };
   if (std::ranges::all_of(plan.hosts, known)) return plan;
   for (PlannedEdge& edge : plan.train.edges) {
     const auto measured = std::ranges::find(edges, edge.op, &EdgeTime::op);
@@ -46,17 +50,21 @@ TrainingPlan with_measured_transfers(TrainingPlan plan, std::span<const EdgeTime
 
 std::uint64_t most_memory(const TrainingPlan& plan) {
   std::uint64_t most = 0;
-  for (const Program& program : plan.train.programs) most = std::max(most, device_memory(plan, program.device));
+  for (const Program& program : plan.train.programs)
+    most = std::max(most, device_memory(plan, program.device));
   return most;
 }
 
 /// By actor: what its fullest device holds that the simulation does not count.
-std::vector<double> uncounted_memory(const TrainingPlan& plan, const ScheduleSimulation& simulation) {
-  const std::vector<int> actors = plan.schedule.actor_of_stage, meshes = plan.layout.mesh_of_stage();
+std::vector<double> uncounted_memory(const TrainingPlan& plan,
+                                     const ScheduleSimulation& simulation) {
+  const std::vector<int> actors = plan.schedule.actor_of_stage,
+                         meshes = plan.layout.mesh_of_stage();
   std::vector<double> result(simulation.actors.size(), 0);
   for (std::size_t stage = 0; stage < actors.size(); ++stage) {
     double most = 0;
-    for (const transfer::DeviceId device : plan.partition.meshes[static_cast<std::size_t>(meshes[stage])].devices()) {
+    for (const transfer::DeviceId device :
+         plan.partition.meshes[static_cast<std::size_t>(meshes[stage])].devices()) {
       most = std::max(most, static_cast<double>(device_memory(plan, device)));
     }
     const auto actor = static_cast<std::size_t>(actors[stage]);
@@ -73,7 +81,8 @@ class Finder {
     request_.microbatches = plan.schedule.microbatches;
     request_.costs = std::move(costs);
     request_.simulation = plan_options(plan);
-    request_.budget = search_budget(request_.actor_of_stage.size(), request_.microbatches) / (3 * kRungs);
+    request_.budget =
+        search_budget(request_.actor_of_stage.size(), request_.microbatches) / (3 * kRungs);
     now_ = simulate(plan.schedule, request_.costs, request_.simulation);
   }
 
@@ -89,10 +98,12 @@ class Finder {
       found.layout.memory = plan_.layout.memory;
       if (!find_short_of_memory(found)) {
         const std::uint64_t memory = most_memory(found);
-        return FoundSchedule{std::move(found), best->from, now_.makespan, best->simulation.makespan, most_memory(plan_), memory};
+        return FoundSchedule{std::move(found),          best->from,         now_.makespan,
+                             best->simulation.makespan, most_memory(plan_), memory};
       }
       const std::vector<double> more = uncounted_memory(found, best->simulation);
-      for (std::size_t actor = 0; actor < more.size(); ++actor) uncounted[actor] = std::max(uncounted[actor], more[actor]);
+      for (std::size_t actor = 0; actor < more.size(); ++actor)
+        uncounted[actor] = std::max(uncounted[actor], more[actor]);
     }
     return std::nullopt;
   }
@@ -103,8 +114,8 @@ class Finder {
   /// A schedule that takes this little longer counts as equal if it holds less.
   static constexpr double kAboutAsFast = 1.005;
 
-  /// With the memory of the plan's own schedule, with twice of it, with all that there is: the first that is about as fast as
-  /// any.
+  /// With the memory of the plan's own schedule, with twice of it, with all that there is: the
+  /// first that is about as fast as any.
   std::optional<SearchResult> search(const std::vector<double>& uncounted) {
     std::vector<SearchResult> found;
     for (int rung = 0; rung < kRungs; ++rung) {
@@ -112,7 +123,8 @@ class Finder {
       for (std::size_t actor = 0; actor < uncounted.size(); ++actor) {
         double cap = std::numeric_limits<double>::infinity();
         if (rung < kRungs - 1) cap = (rung + 1) * now_.actors[actor].peak;
-        if (plan_.layout.memory) cap = std::min(cap, static_cast<double>(*plan_.layout.memory) - uncounted[actor]);
+        if (plan_.layout.memory)
+          cap = std::min(cap, static_cast<double>(*plan_.layout.memory) - uncounted[actor]);
         request.memory_of_actor.push_back(cap);
       }
       try {
@@ -127,7 +139,8 @@ class Finder {
     const auto fastest = std::ranges::min_element(found, {}, step);
     if (fastest == found.end()) return std::nullopt;
     const double enough = kAboutAsFast * fastest->simulation.step;
-    return *std::ranges::find_if(found, [&](const SearchResult& result) { return step(result) <= enough; });
+    return *std::ranges::find_if(
+        found, [&](const SearchResult& result) { return step(result) <= enough; });
   }
 
   const TrainingPlan& plan_;
@@ -137,9 +150,12 @@ class Finder {
 
 }  // namespace
 
-std::optional<FoundSchedule> find_schedule(const TrainingPlan& plan, std::span<const ActionTime> actions,
-                                           std::span<const EdgeTime> edges, const PlanAgain& again) {
-  // What each op takes by the cost model says when within an action a tensor is made; how long actions take was measured.
+std::optional<FoundSchedule> find_schedule(const TrainingPlan& plan,
+                                           std::span<const ActionTime> actions,
+                                           std::span<const EdgeTime> edges,
+                                           const PlanAgain& again) {
+  // What each op takes by the cost model says when within an action a tensor is made; how long
+  // actions take was measured.
   ScheduleCosts costs = plan_costs(with_measured_transfers(plan, edges), cost_model_seconds(1e11));
   scale_to(costs, stages_of(plan, actions));
   return Finder(plan, std::move(costs)).find(again);

@@ -6,7 +6,9 @@ namespace weft::mesh {
 
 OpSeconds cost_model_seconds(double flops_per_second) {
   const EmulatedDeviceOptions device{flops_per_second};
-  return [device](const Op& op, std::span<const TensorType> inputs) { return emulated_seconds(device, op, inputs); };
+  return [device](const Op& op, std::span<const TensorType> inputs) {
+    return emulated_seconds(device, op, inputs);
+  };
 }
 
 }  // namespace weft::mesh

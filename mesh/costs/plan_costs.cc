@@ -6,21 +6,24 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "mesh/program/recomputation.h"
 #include "mesh/costs/internal/stage_memory.h"
 #include "mesh/costs/internal/stage_timeline.h"
+#include "mesh/program/recomputation.h"
 #include "transfer/flow/simulate.h"
 
 namespace weft::mesh {
 namespace {
 
 /// `part` of `whole`. Where all takes no time, `otherwise`.
-double share(double part, double whole, double otherwise) { return whole > 0 ? std::min(part / whole, 1.0) : otherwise; }
+double share(double part, double whole, double otherwise) {
+  return whole > 0 ? std::min(part / whole, 1.0) : otherwise;
+}
 
 /// Makes the costs of one plan. Used once.
 class PlanCosts {
  public:
-  PlanCosts(const TrainingPlan& plan, const OpSeconds& seconds) : plan_(plan), partition_(plan.partition) {
+  PlanCosts(const TrainingPlan& plan, const OpSeconds& seconds)
+      : plan_(plan), partition_(plan.partition) {
     for (std::size_t mesh = 0; mesh < partition_.meshes.size(); ++mesh) {
       seconds_.push_back(step_seconds(plan, static_cast<int>(mesh), seconds));
     }
@@ -51,7 +54,8 @@ class PlanCosts {
     costs.forward = forward_[s].work;
     costs.input_grad = backward_[s].work;
     costs.weight_grad = backward_[s].weights;
-    for (const std::size_t step : recomputed_steps(partition_.per_mesh[mesh_of(stage)], stage).steps) {
+    for (const std::size_t step :
+         recomputed_steps(partition_.per_mesh[mesh_of(stage)], stage).steps) {
       costs.recompute += seconds_[mesh_of(stage)][step];
     }
     costs.recomputes = plan_.layout.stages[s].recompute;
@@ -70,22 +74,28 @@ class PlanCosts {
       for (const GradientTerm& term : parameter.terms) {
         const LocalValue& gradient = part.locals[term.gradient.value()];
         const auto producer = partition_.graph.value(gradient.value).producer;
-        if (!producer || partition_.stage_of_node[producer->value()] != stage || !gradient.spec.is_partial()) continue;
-        bytes[gradient.spec.partial] += local_bytes(partition_, static_cast<int>(mesh_of(stage)), term.gradient);
+        if (!producer || partition_.stage_of_node[producer->value()] != stage ||
+            !gradient.spec.is_partial())
+          continue;
+        bytes[gradient.spec.partial] +=
+            local_bytes(partition_, static_cast<int>(mesh_of(stage)), term.gradient);
       }
     }
     double seconds = 0;
     for (const auto& [axes, all] : bytes) {
-      const TensorType type{DType::kF32, {static_cast<std::int64_t>(all / static_cast<double>(size_of(DType::kF32)))}};
+      const TensorType type{
+          DType::kF32,
+          {static_cast<std::int64_t>(all / static_cast<double>(size_of(DType::kF32)))}};
       seconds += all_reduce_seconds(plan_, partition_.meshes[mesh_of(stage)], axes, type);
     }
     return seconds;
   }
 
-  /// What goes from mesh to mesh. A tensor and a gradient between the same stages, of equal size if there are such, share an
-  /// edge.
+  /// What goes from mesh to mesh. A tensor and a gradient between the same stages, of equal size if
+  /// there are such, share an edge.
   void add_crossings() {
-    std::map<std::pair<int, int>, std::vector<std::size_t>> forth, back;  // By (earlier stage, later stage).
+    // By (earlier stage, later stage).
+    std::map<std::pair<int, int>, std::vector<std::size_t>> forth, back;
     for (std::size_t e = 0; e < partition_.edges.size(); ++e) {
       const MeshEdge& edge = partition_.edges[e];
       const auto ends = std::minmax(edge.from_stage, edge.to_stage);
@@ -97,7 +107,8 @@ class PlanCosts {
         EdgeCosts costs{{ends.first, ends.second, bytes_of(tensor)}};
         costs.backward_timing.exists = false;
         add_direction(costs, tensor);
-        const auto twin = std::ranges::find_if(gradients, [&](std::size_t e) { return bytes_of(e) == costs.edge.bytes; });
+        const auto twin = std::ranges::find_if(
+            gradients, [&](std::size_t e) { return bytes_of(e) == costs.edge.bytes; });
         if (twin != gradients.end()) {
           add_direction(costs, *twin);
           gradients.erase(twin);
@@ -118,7 +129,8 @@ class PlanCosts {
   std::uint64_t bytes_of(std::size_t edge) const {
     const MeshEdge& one = partition_.edges[edge];
     return static_cast<std::uint64_t>(
-        std::max(local_bytes(partition_, one.from_mesh, one.source), local_bytes(partition_, one.to_mesh, one.destination)));
+        std::max(local_bytes(partition_, one.from_mesh, one.source),
+                 local_bytes(partition_, one.to_mesh, one.destination)));
   }
 
   void add_direction(EdgeCosts& costs, std::size_t index) const {
@@ -136,7 +148,8 @@ class PlanCosts {
       timing.made_weights = share(sent->second.weights, sender.weights, 1);
       timing.made_step = sent->second.step;
     }
-    if (const auto use = receiver.first_use.find(edge.destination); use != receiver.first_use.end()) {
+    if (const auto use = receiver.first_use.find(edge.destination);
+        use != receiver.first_use.end()) {
       timing.needed = share(use->second.work, receiver.work, 0);
       timing.needed_weights = share(use->second.weights, receiver.weights, 0);
       timing.for_weights_only = !receiver.used_by_work.at(edge.destination);
@@ -145,22 +158,27 @@ class PlanCosts {
     (forward ? costs.forward_timing : costs.backward_timing) = timing;
   }
 
-  /// Of the streams to other hosts that a device may have under way, the most that one device has for this transfer.
+  /// Of the streams to other hosts that a device may have under way, the most that one device has
+  /// for this transfer.
   double share_of_places(const transfer::ReshardPlan& plan) const {
     std::map<transfer::HostId, std::size_t> devices;
     for (const transfer::HostId host : plan_.topology.host_of_device) ++devices[host];
     std::map<transfer::DeviceId, std::size_t> streams;
     for (const transfer::Flow& flow : plan.flows) {
       const bool leaves = std::ranges::any_of(flow.edges, [&](const transfer::FlowEdge& edge) {
-        return edge.parent == flow.root && plan_.topology.host_of(edge.parent) != plan_.topology.host_of(edge.child);
+        return edge.parent == flow.root &&
+               plan_.topology.host_of(edge.parent) != plan_.topology.host_of(edge.child);
       });
       if (leaves) ++streams[flow.root];
     }
     double most = streams.empty() ? 1 : 0;
     for (const auto& [device, count] : streams) {
-      const std::size_t said = plan.egress_places.empty() ? 0 : plan.egress_places.at(device.value());
+      const std::size_t said =
+          plan.egress_places.empty() ? 0 : plan.egress_places.at(device.value());
       const std::size_t allowed =
-          said != 0 ? said : transfer::EgressRule().streams_of_each(devices[plan_.topology.host_of(device)]);
+          said != 0
+              ? said
+              : transfer::EgressRule().streams_of_each(devices[plan_.topology.host_of(device)]);
       most = std::max(most, static_cast<double>(count) / static_cast<double>(allowed));
     }
     return std::min(most, 1.0);
@@ -181,7 +199,8 @@ class PlanCosts {
     for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
       const std::size_t mesh = mesh_of(static_cast<int>(stage));
       std::set<transfer::HostId> hosts;
-      for (const transfer::DeviceId device : partition_.meshes[mesh].devices()) hosts.insert(plan_.topology.host_of(device));
+      for (const transfer::DeviceId device : partition_.meshes[mesh].devices())
+        hosts.insert(plan_.topology.host_of(device));
       const int next = static_cast<int>(interfaces.size());
       if (of_mesh.contains(mesh)) continue;
       of_mesh[mesh] = interfaces.try_emplace(hosts, next).first->second;
@@ -191,7 +210,8 @@ class PlanCosts {
     const Schedule& own = *plan_.layout.own_schedule;
     costs_.nic_of_actor.assign(own.actors.size(), 0);
     for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
-      costs_.nic_of_actor[static_cast<std::size_t>(own.actor_of_stage[stage])] = of_mesh[mesh_of(static_cast<int>(stage))];
+      costs_.nic_of_actor[static_cast<std::size_t>(own.actor_of_stage[stage])] =
+          of_mesh[mesh_of(static_cast<int>(stage))];
     }
   }
 
@@ -201,7 +221,8 @@ class PlanCosts {
       terms[static_cast<std::size_t>(term.from_mesh)] += term.plan.predicted_seconds;
     }
     costs_.exchange =
-        *std::ranges::max_element(terms) + transfer::simulate(plan_.train.norms.flows, plan_.topology, plan_.network).seconds;
+        *std::ranges::max_element(terms) +
+        transfer::simulate(plan_.train.norms.flows, plan_.topology, plan_.network).seconds;
   }
 
   const TrainingPlan& plan_;
@@ -213,7 +234,9 @@ class PlanCosts {
 
 }  // namespace
 
-ScheduleCosts plan_costs(const TrainingPlan& plan, const OpSeconds& seconds) { return PlanCosts(plan, seconds).run(); }
+ScheduleCosts plan_costs(const TrainingPlan& plan, const OpSeconds& seconds) {
+  return PlanCosts(plan, seconds).run();
+}
 
 SimulationOptions plan_options(const TrainingPlan& plan) {
   SimulationOptions options;
@@ -224,7 +247,8 @@ SimulationOptions plan_options(const TrainingPlan& plan) {
 
 void check_measured(std::size_t stages, std::span<const MeasuredStage> measured) {
   if (measured.size() == stages) return;
-  throw_error(ErrorCode::kInvalidArgument, "{} stages were measured, but there are {}", measured.size(), stages);
+  throw_error(ErrorCode::kInvalidArgument, "{} stages were measured, but there are {}",
+              measured.size(), stages);
 }
 
 void scale_to(ScheduleCosts& costs, std::span<const MeasuredStage> measured) {
@@ -233,7 +257,8 @@ void scale_to(ScheduleCosts& costs, std::span<const MeasuredStage> measured) {
     StageCosts& one = costs.stages[stage];
     one.recompute = share(one.recompute, one.forward, 1) * measured[stage].forward;
     one.forward = measured[stage].forward;
-    one.input_grad = std::max(measured[stage].input_grad - (one.recomputes ? one.recompute : 0), 0.0);
+    one.input_grad =
+        std::max(measured[stage].input_grad - (one.recomputes ? one.recompute : 0), 0.0);
     one.weight_grad = measured[stage].weight_grad;
   }
 }

@@ -21,7 +21,8 @@ double op_seconds(const Program& program, const Run& run, const OpSeconds& secon
 std::size_t mesh_of(const TrainingPlan& plan, const Program& program) {
   const auto has = [&](const DeviceMesh& mesh) { return mesh.rank_of(program.device).has_value(); };
   const auto found = std::ranges::find_if(plan.partition.meshes, has);
-  WEFT_CHECK(found != plan.partition.meshes.end(), "device {} is of no mesh", program.device.value());
+  WEFT_CHECK(found != plan.partition.meshes.end(), "device {} is of no mesh",
+             program.device.value());
   return static_cast<std::size_t>(found - plan.partition.meshes.begin());
 }
 
@@ -40,7 +41,8 @@ class RunPlaces {
       : plan_(plan), part_(plan.partition.per_mesh[mesh_of(plan, program)]) {
     for (const Instruction& instruction : program.instructions) {
       const auto* begin = std::get_if<Begin>(&instruction);
-      if (begin != nullptr && begin->kind == ActionKind::kRecompute) scheduled_.insert(begin->stage);
+      if (begin != nullptr && begin->kind == ActionKind::kRecompute)
+        scheduled_.insert(begin->stage);
     }
   }
 
@@ -51,8 +53,8 @@ class RunPlaces {
     if (is_new) add_places(action);
   }
 
-  /// To be called for all of them in order, with their ops. A step whose op is not found has become part of a later one of the
-  /// same pass (core/graph).
+  /// To be called for all of them in order, with their ops. A step whose op is not found has become
+  /// part of a later one of the same pass (core/graph).
   const RunPlace& next(OpKind kind) {
     WEFT_CHECK(current_ != nullptr, "a run outside of an action");
     while (next_ < current_->size() && (*current_)[next_].kind != kind_in_place_of(kind)) ++next_;
@@ -63,8 +65,10 @@ class RunPlaces {
  private:
   void add_places(const Begin& action) {
     const bool begins_again =
-        plan_.layout.stages[static_cast<std::size_t>(action.stage)].recompute && gives_input_grad(action.kind);
-    const bool again = scheduled_.contains(action.stage) ? action.kind == ActionKind::kRecompute : begins_again;
+        plan_.layout.stages[static_cast<std::size_t>(action.stage)].recompute &&
+        gives_input_grad(action.kind);
+    const bool again =
+        scheduled_.contains(action.stage) ? action.kind == ActionKind::kRecompute : begins_again;
     if (again) add(action.stage, steps_again(part_, action.stage), true);
     add(action.stage, steps_of(part_, action.stage, action.kind), false);
   }
@@ -73,7 +77,8 @@ class RunPlaces {
     for (const std::size_t step : steps) {
       const auto* compute = std::get_if<ComputeStep>(&part_.steps[step].what);
       if (compute == nullptr) continue;
-      current_->push_back({plan_.partition.graph.node(compute->node).op.kind, stage, part_.steps[step].pass, again});
+      current_->push_back({plan_.partition.graph.node(compute->node).op.kind, stage,
+                           part_.steps[step].pass, again});
     }
   }
 
@@ -91,7 +96,8 @@ void for_each_run(const TrainingPlan& plan, const Program& program, const Visit&
   RunPlaces places(plan, program);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     if (const auto* begin = std::get_if<Begin>(&program.instructions[i])) places.begin(*begin);
-    if (const auto* run = std::get_if<Run>(&program.instructions[i])) visit(i, places.next(program.ops[run->op].kind));
+    if (const auto* run = std::get_if<Run>(&program.instructions[i]))
+      visit(i, places.next(program.ops[run->op].kind));
   }
 }
 
@@ -106,7 +112,9 @@ struct StageSum {
   }
 };
 
-double ratio(double measured, double modelled) { return modelled > 0 ? std::max(measured, 0.0) / modelled : 0; }
+double ratio(double measured, double modelled) {
+  return modelled > 0 ? std::max(measured, 0.0) / modelled : 0;
+}
 
 }  // namespace
 
@@ -115,20 +123,24 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
   for (const Program& program : plan.train.programs) {
     result.emplace_back(program.instructions.size(), 0);
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-      if (const auto* run = std::get_if<Run>(&program.instructions[i])) result.back()[i] = op_seconds(program, *run, seconds);
+      if (const auto* run = std::get_if<Run>(&program.instructions[i]))
+        result.back()[i] = op_seconds(program, *run, seconds);
     }
   }
   return result;
 }
 
-InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds, std::span<const MeasuredStage> measured) {
+InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& seconds,
+                                   std::span<const MeasuredStage> measured) {
   check_measured(plan.layout.stages.size(), measured);
   const double microbatches = plan.schedule.microbatches;
   InstructionSeconds result = program_seconds(plan, seconds);
   for (std::size_t p = 0; p < result.size(); ++p) {
     const Program& program = plan.train.programs[p];
     std::map<int, StageSum> sums, factors;
-    for_each_run(plan, program, [&](std::size_t i, const RunPlace& place) { sums[place.stage].of(place) += result[p][i]; });
+    for_each_run(plan, program, [&](std::size_t i, const RunPlace& place) {
+      sums[place.stage].of(place) += result[p][i];
+    });
     for (const auto& [stage, sum] : sums) {
       const MeasuredStage& one = measured[static_cast<std::size_t>(stage)];
       StageSum& factor = factors[stage];
@@ -139,13 +151,16 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
       factor.input_grad = ratio(microbatches * one.input_grad - again, sum.input_grad);
       factor.weight_grad = ratio(microbatches * one.weight_grad, sum.weight_grad);
     }
-    for_each_run(plan, program, [&](std::size_t i, const RunPlace& place) { result[p][i] *= factors[place.stage].of(place); });
+    for_each_run(plan, program, [&](std::size_t i, const RunPlace& place) {
+      result[p][i] *= factors[place.stage].of(place);
+    });
   }
   return result;
 }
 
 ProgramSimulation simulate_step(const TrainingPlan& plan, const InstructionSeconds& seconds) {
-  return simulate_programs(plan.train.programs, seconds, traffic_of(plan.train.programs, plan.topology, plan.network));
+  return simulate_programs(plan.train.programs, seconds,
+                           traffic_of(plan.train.programs, plan.topology, plan.network));
 }
 
 double busiest_link_seconds(const TrainingPlan& plan) {

@@ -54,7 +54,8 @@ std::vector<EdgeTime> edge_times(const std::vector<StepResult>& results) {
 
 }  // namespace
 
-ScheduleTuner::Advice ScheduleTuner::after_step(const TrainingPlan& plan, const StepResult& result, const PlanAgain& again) {
+ScheduleTuner::Advice ScheduleTuner::after_step(const TrainingPlan& plan, const StepResult& result,
+                                                const PlanAgain& again) {
   if (plan.layout.schedule != LayoutConfig::kAuto || state_ == State::kSettled) return {};
   if (++steps_ > 1) results_.push_back(result);
   if (results_.size() < kMeasured) return {};
@@ -72,30 +73,37 @@ ScheduleTuner::Advice ScheduleTuner::search(const TrainingPlan& plan, const Plan
   std::optional<FoundSchedule> found = find_schedule(plan, times, edge_times(results_), again);
   if (!found) {
     state_ = State::kSettled;
-    return {{}, fmt::format("schedule auto: {} stays, as no schedule was found that would be faster", began_with_)};
+    return {{},
+            fmt::format("schedule auto: {} stays, as no schedule was found that would be faster",
+                        began_with_)};
   }
   state_ = State::kTrying;
   predicted_ = found->seconds;
   std::string note = fmt::format(
-      "schedule auto: a step of {} takes {} ({} by simulation); from here on one that was searched, begun with {}: {} by "
+      "schedule auto: a step of {} takes {} ({} by simulation); from here on one that was "
+      "searched, begun with {}: {} by "
       "simulation, with {} on the fullest device instead of {}",
-      began_with_, format_seconds(seconds_before_), format_seconds(found->seconds_before), found->from,
-      format_seconds(found->seconds), format_bytes(found->memory), format_bytes(found->memory_before));
+      began_with_, format_seconds(seconds_before_), format_seconds(found->seconds_before),
+      found->from, format_seconds(found->seconds), format_bytes(found->memory),
+      format_bytes(found->memory_before));
   return {std::move(found->plan), std::move(note)};
 }
 
 ScheduleTuner::Advice ScheduleTuner::judge(const TrainingPlan& plan, const PlanAgain& again) {
   state_ = State::kSettled;
   const double seconds = step_seconds(results_);
-  std::string outcome = fmt::format("schedule auto: a step takes {} now, {} by simulation, {} with {}", format_seconds(seconds),
-                                    format_seconds(predicted_), format_seconds(seconds_before_), began_with_);
+  std::string outcome = fmt::format(
+      "schedule auto: a step takes {} now, {} by simulation, {} with {}", format_seconds(seconds),
+      format_seconds(predicted_), format_seconds(seconds_before_), began_with_);
   if (seconds <= seconds_before_) return {{}, outcome};
-  // The simulation takes it that an action takes as long under any schedule. Devices that share processors, or a processor's
-  // memory, break that: the more of them compute at a time, the longer each takes, and no schedule has the work done sooner.
+  // The simulation takes it that an action takes as long under any schedule. Devices that share
+  // processors, or a processor's memory, break that: the more of them compute at a time, the longer
+  // each takes, and no schedule has the work done sooner.
   const double work = work_seconds(action_times(results_));
   if (work > kSlower * work_before_) {
     outcome += fmt::format(
-        "; the same work takes {:.2f} times as long under it, as more devices compute at a time and share what they run on",
+        "; the same work takes {:.2f} times as long under it, as more devices compute at a time "
+        "and share what they run on",
         work / work_before_);
   }
   LayoutConfig first = plan.layout;

@@ -4,21 +4,24 @@
 #include <string>
 #include <vector>
 
-#include "mesh/runtime/step_result.h"
 #include "mesh/costs/find_schedule.h"
+#include "mesh/runtime/step_result.h"
 
 namespace weft::mesh {
 
-/// The part of a run of `auto` that looks at its steps: measures the second to the fourth, searches a schedule, looks whether the
-/// job has become faster, and goes back to where it began if it has not.
+/// The part of a run of `auto` that looks at its steps: measures the second to the fourth, searches
+/// a schedule, looks whether the job has become faster, and goes back to where it began if it has
+/// not.
 ///
 ///   cold -> measuring (3 steps) -> [new schedule] cold -> trying (3 steps) -> settled
-///                               `-> settled                                `-> [the first schedule] settled
+///                               `-> settled                                `-> [the first
+///                               schedule] settled
 ///
 /// A value; pure: the same results lead to the same decisions.
 class ScheduleTuner final {
  public:
-  /// What a running job should do: go on with this plan, if there is one. `note` is for the user, mostly empty.
+  /// What a running job should do: go on with this plan, if there is one. `note` is for the user,
+  /// mostly empty.
   struct Advice {
     std::optional<TrainingPlan> plan = {};
     std::string note = {};

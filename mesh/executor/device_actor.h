@@ -21,9 +21,10 @@ namespace weft::mesh {
 
 /// Runs one device's part of an app's programs.
 ///
-/// `Source` is the app's BatchSource; it is constructed in the device process from a Source::Config, which travels.
-/// Created by MeshGroup, one per rank of a mesh; replaced, never repaired, when it fails. Owner's thread only: methods run one at
-/// a time, in the order each caller sent them; run() suspends while transfers are under way.
+/// `Source` is the app's BatchSource; it is constructed in the device process from a
+/// Source::Config, which travels. Created by MeshGroup, one per rank of a mesh; replaced, never
+/// repaired, when it fails. Owner's thread only: methods run one at a time, in the order each
+/// caller sent them; run() suspends while transfers are under way.
 template <typename Source, Hardware (*kHardware)() = machine_hardware>
 class DeviceActor final {
  public:
@@ -42,7 +43,8 @@ class DeviceActor final {
   std::vector<std::byte> open(DeviceSetup setup) {
     const InHandler inside(*board_, "open");
     engine_.emplace(setup, batches_, kHardware(), board_, log_);
-    log_.info("{}: device {} on host {} of the run: {}", name_, setup.device, setup.host, engine_->description());
+    log_.info("{}: device {} on host {} of the run: {}", name_, setup.device, setup.host,
+              engine_->description());
     return engine_->address();
   }
   void connect(std::vector<PeerAddress> peers) { engine().connect(peers); }
@@ -50,7 +52,8 @@ class DeviceActor final {
   transfer::DevicePlace place() {
     const transfer::DevicePlace& place = engine().place();
     if (place.is_gpu && place.library.empty())
-      log_.warning("{}: what goes to other GPUs goes through host memory: {}", name_, place.library_absent);
+      log_.warning("{}: what goes to other GPUs goes through host memory: {}", name_,
+                   place.library_absent);
     else if (place.is_gpu) log_.info("{}: reaches other GPUs by {}", name_, place.library);
     return place;
   }
@@ -60,7 +63,8 @@ class DeviceActor final {
   void open_communicators(CommunicatorSetup setup) {
     const InHandler inside(*board_, "open_communicators");
     engine().open_communicators(setup);
-    if (!setup.changes.create.empty()) log_.info("{}: {} communicators of the run are new", name_, setup.changes.create.size());
+    if (!setup.changes.create.empty())
+      log_.info("{}: {} communicators of the run are new", name_, setup.changes.create.size());
   }
   /// Answers while run() waits: ends what waits for a device that has died.
   void cancel_collectives(std::string why) {
@@ -70,8 +74,9 @@ class DeviceActor final {
   }
   void install(Program program) {
     const InHandler inside(*board_, "install");
-    const std::string text = fmt::format("program '{}' with {} instructions, {} of activations", program.name,
-                                         program.instructions.size(), format_bytes(program.arena_bytes));
+    const std::string text =
+        fmt::format("program '{}' with {} instructions, {} of activations", program.name,
+                    program.instructions.size(), format_bytes(program.arena_bytes));
     engine().install(std::move(program));
     log_.info("{}: installed {}", name_, text);
   }
@@ -84,7 +89,8 @@ class DeviceActor final {
   /// Nanoseconds of this process's steady clock, to align traces.
   std::int64_t clock() { return SteadyClock().now().time_since_epoch().count(); }
 
-  /// Runs a program once. After an error the mesh is of no more use: others may have done half a step.
+  /// Runs a program once. After an error the mesh is of no more use: others may have done half a
+  /// step.
   actors::task<StepReport> run(StepRequest request) {
     const auto interpreter = engine().begin(request, [wakeup = wakeup_] { wakeup.notify(); });
     std::optional<Error> failure;
@@ -98,8 +104,8 @@ class DeviceActor final {
     }
     for (const std::string& note : engine().take_notes()) log_.info("{}: {}", name_, note);
     if (failure) {
-      log_.error("{}: program '{}' failed in step {}: {}: {}", name_, request.program, request.step, interpreter->position(),
-                 failure->describe());
+      log_.error("{}: program '{}' failed in step {}: {}: {}", name_, request.program, request.step,
+                 interpreter->position(), failure->describe());
       engine().abandon(*interpreter, *failure);
       throw std::move(*failure);
     }
@@ -107,17 +113,21 @@ class DeviceActor final {
     co_return interpreter->finish();
   }
 
-  /// Runs a program that only moves what lies in host memory, while run() runs another. One at a time; the same after an error.
+  /// Runs a program that only moves what lies in host memory, while run() runs another. One at a
+  /// time; the same after an error.
   actors::task<> run_beside(StepRequest request) {
-    const auto interpreter = engine().begin_beside(request, [wakeup = beside_wakeup_] { wakeup.notify(); });
+    const auto interpreter =
+        engine().begin_beside(request, [wakeup = beside_wakeup_] { wakeup.notify(); });
     std::optional<Error> failure;
     try {
-      while (interpreter->advance() == Interpreter::Progress::kBlocked) co_await beside_wakeup_.wait();
+      while (interpreter->advance() == Interpreter::Progress::kBlocked)
+        co_await beside_wakeup_.wait();
     } catch (...) {
       failure = current_error();
     }
     if (failure) {
-      log_.error("{}: program '{}' failed: {}: {}", name_, request.program, interpreter->position(), failure->describe());
+      log_.error("{}: program '{}' failed: {}: {}", name_, request.program, interpreter->position(),
+                 failure->describe());
       engine().abandon(*interpreter, *failure);
       throw std::move(*failure);
     }
@@ -131,9 +141,11 @@ class DeviceActor final {
       actors::on<&DeviceActor::place>("place"), actors::on<&DeviceActor::make_ids>("make_ids"),
       actors::on<&DeviceActor::open_communicators>("open_communicators"),
       actors::on<&DeviceActor::cancel_collectives>("cancel_collectives", actors::urgent),
-      actors::on<&DeviceActor::install>("install"), actors::on<&DeviceActor::initialize>("initialize"),
-      actors::on<&DeviceActor::description>("description"), actors::on<&DeviceActor::clock>("clock"),
-      actors::on<&DeviceActor::run>("run"), actors::on<&DeviceActor::run_beside>("run_beside", actors::urgent),
+      actors::on<&DeviceActor::install>("install"),
+      actors::on<&DeviceActor::initialize>("initialize"),
+      actors::on<&DeviceActor::description>("description"),
+      actors::on<&DeviceActor::clock>("clock"), actors::on<&DeviceActor::run>("run"),
+      actors::on<&DeviceActor::run_beside>("run_beside", actors::urgent),
       actors::on<&DeviceActor::available_memory>("available_memory"));
 
  private:
@@ -149,7 +161,8 @@ class DeviceActor final {
   actors::Wakeup wakeup_, beside_wakeup_;
   const std::string name_;
   const Log log_;
-  const std::shared_ptr<ProgressBoard> board_ = std::make_shared<ProgressBoard>();  // shared with reports on the I/O thread
+  // shared with reports on the I/O thread
+  const std::shared_ptr<ProgressBoard> board_ = std::make_shared<ProgressBoard>();
   std::optional<DeviceEngine> engine_;
 };
 

@@ -22,7 +22,8 @@ transfer::EngineOptions engine_options(Device& device, std::optional<Log> log) {
   transfer::EngineOptions options;
   options.log = std::move(log);
   options.staging = [&device](std::size_t bytes) {
-    const auto memory = std::make_shared<DeviceMemory>(device.allocate_staging(bytes));  // owner of what it points to
+    // owner of what it points to
+    const auto memory = std::make_shared<DeviceMemory>(device.allocate_staging(bytes));
     return transfer::StagingMemory(memory, memory->data());
   };
   return options;
@@ -37,8 +38,9 @@ DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const
       stream_(device_->create_stream()),
       storage_(*device_),
       board_(std::move(board)),
-      transfers_(std::make_shared<transfer::TransferEngine>(transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)),
-                                                            clock_, engine_options(*device_, std::move(log)))),
+      transfers_(std::make_shared<transfer::TransferEngine>(
+          transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)), clock_,
+          engine_options(*device_, std::move(log)))),
       resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch},
       beside_stream_(device_->create_stream()),
       beside_{*beside_stream_, storage_, *transfers_, batches, clock_, setup.epoch} {
@@ -74,15 +76,19 @@ CollectiveEngine& DeviceEngine::collectives() {
   return *collectives_;
 }
 
-std::vector<transfer::CommunicatorId> DeviceEngine::make_ids(const std::vector<transfer::CommunicatorGroup>& groups) {
-  const bool concerned = std::ranges::any_of(groups, [&](const auto& group) { return group.rank_of(setup_.device) == 0; });
+std::vector<transfer::CommunicatorId> DeviceEngine::make_ids(
+    const std::vector<transfer::CommunicatorGroup>& groups) {
+  const bool concerned = std::ranges::any_of(
+      groups, [&](const auto& group) { return group.rank_of(setup_.device) == 0; });
   return concerned ? collectives().queue.make_ids(groups) : std::vector<transfer::CommunicatorId>();
 }
 
 void DeviceEngine::open_communicators(const CommunicatorSetup& setup) {
   const auto concerns = [&](const auto& group) { return group.contains(setup_.device); };
   const auto& [changes, ids] = setup;
-  if (std::ranges::none_of(changes.create, concerns) && std::ranges::none_of(changes.destroy, concerns)) return;
+  if (std::ranges::none_of(changes.create, concerns) &&
+      std::ranges::none_of(changes.destroy, concerns))
+    return;
   collectives().queue.open(setup_.epoch, changes, ids);
   collectives().queue.connect(changes.create);
 }
@@ -93,35 +99,41 @@ void DeviceEngine::cancel_collectives(const Error& why) {
 
 void DeviceEngine::install(Program program) {
   if (program.device != setup_.device) {
-    throw_error(ErrorCode::kInvalidArgument, "program '{}' is for {} (device {}), but this is device {}", program.name,
+    throw_error(ErrorCode::kInvalidArgument,
+                "program '{}' is for {} (device {}), but this is device {}", program.name,
                 program.device_name, program.device, setup_.device);
   }
   storage_.provide(program, *stream_);
-  if (!program.collective_order.empty()) collectives().queue.reserve_staging(collective_staging_bytes(program));
+  if (!program.collective_order.empty())
+    collectives().queue.reserve_staging(collective_staging_bytes(program));
   std::string name = program.name;
   programs_.insert_or_assign(std::move(name), std::move(program));
 }
 
 void DeviceEngine::initialize(std::uint64_t seed) {
   const auto train = programs_.find("train");
-  if (train == programs_.end()) throw_error(ErrorCode::kFailedPrecondition, "install a program 'train' before initialize()");
+  if (train == programs_.end())
+    throw_error(ErrorCode::kFailedPrecondition, "install a program 'train' before initialize()");
   initialize_parameters(train->second, seed, storage_, *stream_);
 }
 
 const Program& DeviceEngine::program(const std::string& name) const {
   const auto found = programs_.find(name);
   if (found == programs_.end())
-    throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", name, setup_.device);
+    throw_error(ErrorCode::kNotFound, "no program '{}' is installed on device {}", name,
+                setup_.device);
   return found->second;
 }
 
-std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request, std::function<void()> wake) {
+std::unique_ptr<Interpreter> DeviceEngine::begin(const StepRequest& request,
+                                                 std::function<void()> wake) {
   const Program& installed = program(request.program);
   board_->begin(request.program, request.run);
   return std::make_unique<Interpreter>(installed, request, resources_, std::move(wake));
 }
 
-std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& request, std::function<void()> wake) {
+std::unique_ptr<Interpreter> DeviceEngine::begin_beside(const StepRequest& request,
+                                                        std::function<void()> wake) {
   return std::make_unique<Interpreter>(program(request.program), request, beside_, std::move(wake));
 }
 
@@ -139,8 +151,8 @@ void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
     collectives_->queue.abort();
   }
   // The engine cuts what does not end by itself within its grace (half a second).
-  WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)), "transfers or copies do not end after being cancelled: {}",
-             interpreter.position());
+  WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)),
+             "transfers or copies do not end after being cancelled: {}", interpreter.position());
 }
 
 }  // namespace weft::mesh

@@ -15,12 +15,14 @@
 
 namespace weft::mesh {
 
-/// What a device process works with: the device, its memory, the transfer engine, the programs. The device actor and the driver
-/// (for checkpoints) each own one. Owner's thread only.
+/// What a device process works with: the device, its memory, the transfer engine, the programs. The
+/// device actor and the driver (for checkpoints) each own one. Owner's thread only.
 class DeviceEngine final {
  public:
-  DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const Hardware& hardware = machine_hardware(),
-               std::shared_ptr<ProgressBoard> board = std::make_shared<ProgressBoard>(), std::optional<Log> log = {});
+  DeviceEngine(const DeviceSetup& setup, BatchSource& batches,
+               const Hardware& hardware = machine_hardware(),
+               std::shared_ptr<ProgressBoard> board = std::make_shared<ProgressBoard>(),
+               std::optional<Log> log = {});
   ~DeviceEngine();
 
   std::vector<std::byte> address() const { return transfers_->address(); }
@@ -28,19 +30,22 @@ class DeviceEngine final {
   /// How this device can be reached by others like it: opens its library, which takes a second.
   const transfer::DevicePlace& place();
   /// For groups whose first member it is. After place().
-  std::vector<transfer::CommunicatorId> make_ids(const std::vector<transfer::CommunicatorGroup>& groups);
-  /// Ends and creates communicators, and lets their members meet: waits for them, a second each. All devices do it with equal
-  /// changes, between executions.
+  std::vector<transfer::CommunicatorId> make_ids(
+      const std::vector<transfer::CommunicatorGroup>& groups);
+  /// Ends and creates communicators, and lets their members meet: waits for them, a second each.
+  /// All devices do it with equal changes, between executions.
   void open_communicators(const CommunicatorSetup& setup);
-  /// Device collectives of this epoch come to no end: the execution under way fails when it goes on.
+  /// Device collectives of this epoch come to no end: the execution under way fails when it goes
+  /// on.
   void cancel_collectives(const Error& why);
   /// Replaces a program of the same name.
   void install(Program program);
   void initialize(std::uint64_t seed);
-  /// An execution of an installed program. `wake` is called on the transfer thread. At most one at a time.
+  /// An execution of an installed program. `wake` is called on the transfer thread. At most one at
+  /// a time.
   std::unique_ptr<Interpreter> begin(const StepRequest& request, std::function<void()> wake);
-  /// The same beside that one, of a program that only moves what lies in host memory: at most one at a time, too. Nobody reads of
-  /// it on the board.
+  /// The same beside that one, of a program that only moves what lies in host memory: at most one
+  /// at a time, too. Nobody reads of it on the board.
   std::unique_ptr<Interpreter> begin_beside(const StepRequest& request, std::function<void()> wake);
   /// Ends the transfers of a failed execution and waits until its memory is free.
   void abandon(Interpreter& interpreter, const Error& why);
@@ -64,9 +69,10 @@ class DeviceEngine final {
   std::unique_ptr<Stream> stream_;
   std::optional<CopyEngine> copies_;  ///< Of a device whose memory is not the host's.
   Storage storage_;
-  std::optional<CollectiveEngine> collectives_;          ///< Since there are communicators.
-  std::shared_ptr<ProgressBoard> board_;                 // shared with whoever reports
-  std::shared_ptr<transfer::TransferEngine> transfers_;  // shared with a report under way, for a moment
+  std::optional<CollectiveEngine> collectives_;  ///< Since there are communicators.
+  std::shared_ptr<ProgressBoard> board_;         // shared with whoever reports
+  // shared with a report under way, for a moment
+  std::shared_ptr<transfer::TransferEngine> transfers_;
   Resources resources_;
   std::unique_ptr<Stream> beside_stream_;
   Resources beside_;  ///< Of what runs beside: without the device.

@@ -7,8 +7,8 @@
 
 #include "core/base/secret.h"
 #include "core/codec/codec.h"
-#include "transfer/nccl/communicator_set.h"
 #include "transfer/nccl/communicator_ledger.h"
+#include "transfer/nccl/communicator_set.h"
 #include "transfer/topology/topology.h"
 
 namespace weft::mesh {
@@ -16,9 +16,10 @@ namespace weft::mesh {
 /// What computes.
 enum class DeviceKind : std::uint8_t {
   kCpu,
-  kEmulated,  ///< Takes the time that ops state, or would take at a stated rate; computes nothing (core/device).
-  kCuda,      ///< A GPU.
-  kAuto,      ///< A GPU where the machine has one that can be used, else the CPU.
+  /// Takes the time that ops state, or would take at a stated rate; computes nothing (core/device).
+  kEmulated,
+  kCuda,  ///< A GPU.
+  kAuto,  ///< A GPU where the machine has one that can be used, else the CPU.
 };
 
 /// What a device actor must know of itself before it can be reached.
@@ -30,15 +31,21 @@ struct DeviceSetup {
   /// Network interfaces that the data plane listens on, as UCX names them; empty: all.
   std::string interfaces = {};
   DeviceKind kind = DeviceKind::kCpu;
-  double flops_per_second = 0;  ///< Of an emulated device, for ops that state no seconds; 0: they take no time.
-  int slot = 0;                 ///< Which of its machine's devices this is, over all hosts there: its GPU.
-  bool share_gpu = false;       ///< Whether slots beyond the number of GPUs begin with the first again.
-  bool deterministic = true;    ///< Whether a GPU must give equal results for equal inputs; see CudaDeviceOptions.
-  /// Of the run's data connections, made by the driver; see UcxOptions. Travels in control messages only, to who knows the token.
+  /// Of an emulated device, for ops that state no seconds; 0: they take no time.
+  double flops_per_second = 0;
+  /// Which of its machine's devices this is, over all hosts there: its GPU.
+  int slot = 0;
+  /// Whether slots beyond the number of GPUs begin with the first again.
+  bool share_gpu = false;
+  /// Whether a GPU must give equal results for equal inputs; see CudaDeviceOptions.
+  bool deterministic = true;
+  /// Of the run's data connections, made by the driver; see UcxOptions. Travels in control messages
+  /// only, to who knows the token.
   Secret::Bytes secret = {};
   static constexpr auto fields =
-      weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::threads, &DeviceSetup::interfaces,
-                   &DeviceSetup::kind, &DeviceSetup::flops_per_second, &DeviceSetup::slot, &DeviceSetup::share_gpu,
+      weft::fields(&DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch,
+                   &DeviceSetup::threads, &DeviceSetup::interfaces, &DeviceSetup::kind,
+                   &DeviceSetup::flops_per_second, &DeviceSetup::slot, &DeviceSetup::share_gpu,
                    &DeviceSetup::deterministic, &DeviceSetup::secret);
 };
 
@@ -47,7 +54,8 @@ struct PeerAddress {
   transfer::DeviceId device;
   transfer::HostId host;
   std::vector<std::byte> address;
-  static constexpr auto fields = weft::fields(&PeerAddress::device, &PeerAddress::host, &PeerAddress::address);
+  static constexpr auto fields =
+      weft::fields(&PeerAddress::device, &PeerAddress::host, &PeerAddress::address);
 };
 
 /// Communicators to end and to create, with what their members share.

@@ -9,12 +9,13 @@
 namespace weft::mesh {
 
 DriverParticipant::DriverParticipant(const DeviceSetup& setup)
-    : engine_(setup, batches_, machine_hardware(), std::make_shared<ProgressBoard>(), Log::standard_error(LogLevel::kWarning)) {}
+    : engine_(setup, batches_, machine_hardware(), std::make_shared<ProgressBoard>(),
+              Log::standard_error(LogLevel::kWarning)) {}
 
 DriverParticipant::~DriverParticipant() = default;
 
-void DriverParticipant::NoBatches::read(std::string_view input, Split, std::uint64_t, int, int, const Region&,
-                                        std::span<std::byte>) {
+void DriverParticipant::NoBatches::read(std::string_view input, Split, std::uint64_t, int, int,
+                                        const Region&, std::span<std::byte>) {
   throw_error(ErrorCode::kInternal, "the driver was asked to read '{}'", input);
 }
 

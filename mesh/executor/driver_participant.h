@@ -12,8 +12,8 @@
 
 namespace weft::mesh {
 
-/// The driver as a device of its own, which computes nothing: it takes part in the transfers of checkpoints. One thread at a
-/// time.
+/// The driver as a device of its own, which computes nothing: it takes part in the transfers of
+/// checkpoints. One thread at a time.
 class DriverParticipant final {
  public:
   explicit DriverParticipant(const DeviceSetup& setup);
@@ -26,16 +26,17 @@ class DriverParticipant final {
 
   DeviceProgress progress() const { return engine_.progress(); }
 
-  /// Runs a program to its end; waits, and calls `look` while it does, some times a second. Throws what the transfers throw, and
-  /// what `look` throws: where a device has failed, or nothing moves, our part never ends by itself.
+  /// Runs a program to its end; waits, and calls `look` while it does, some times a second. Throws
+  /// what the transfers throw, and what `look` throws: where a device has failed, or nothing moves,
+  /// our part never ends by itself.
   void run(const StepRequest& request, const std::function<void()>& look);
 
  private:
   /// The driver reads no data.
   class NoBatches final : public BatchSource {
    public:
-    void read(std::string_view input, Split split, std::uint64_t step, int microbatch, int microbatches, const Region& region,
-              std::span<std::byte> out) override;
+    void read(std::string_view input, Split split, std::uint64_t step, int microbatch,
+              int microbatches, const Region& region, std::span<std::byte> out) override;
   };
   /// Set by the transfer thread; shared with callbacks, which may outlive a run.
   struct Bell {

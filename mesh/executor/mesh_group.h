@@ -19,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/base/secret.h"
 #include "core/trace/trace_event.h"
+#include "mesh/costs/schedule_tuner.h"
 #include "mesh/executor/device_actor.h"
 #include "mesh/executor/driver_participant.h"
 #include "mesh/executor/machine_memory.h"
@@ -28,7 +29,6 @@
 #include "mesh/plan/observed_network.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/runtime/step_result.h"
-#include "mesh/costs/schedule_tuner.h"
 
 namespace weft::mesh {
 
@@ -40,19 +40,22 @@ struct GroupOptions {
   bool share_gpu = false;       ///< Whether devices on one machine may share GPUs; see DeviceSetup.
   double flops_per_second = 0;  ///< Of emulated devices; see DeviceSetup.
   ProgressLimits progress = {};
-  bool follow_network = true;  ///< See run(); false where the links are certainly what the layout says.
+  /// See run(); false where the links are certainly what the layout says.
+  bool follow_network = true;
 };
 
-/// The device actors of all meshes of a plan, as the driver drives them: spawned on the cluster, connected, with their programs
-/// installed and their parameters initialised. One message per device and step.
+/// The device actors of all meshes of a plan, as the driver drives them: spawned on the cluster,
+/// connected, with their programs installed and their parameters initialised. One message per
+/// device and step.
 ///
-/// Owned by the driver; one thread at a time, but for gather(). When anything throws, the group is of no more use: destroy it.
-/// The error of a dead device is the cluster's incident, not the first symptom.
+/// Owned by the driver; one thread at a time, but for gather(). When anything throws, the group is
+/// of no more use: destroy it. The error of a dead device is the cluster's incident, not the first
+/// symptom.
 template <typename Source>
 class MeshGroup final {
  public:
-  MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model, const typename Source::Config& config,
-            const GroupOptions& options)
+  MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model,
+            const typename Source::Config& config, const GroupOptions& options)
       : cluster_(cluster), options_(options), model_(model) {
     guarded([&] {
       for (const MeshConfig& mesh : layout.meshes) spawn(mesh, config);
@@ -72,20 +75,24 @@ class MeshGroup final {
 
   const TrainingPlan& plan() const { return plan_; }
 
-  /// Runs "train" or "validate" on all devices. `request.run` is filled in. After the 8th, 16th, 32nd... step of "train" the
-  /// transfers are planned anew if the hosts' links turn out to carry something else than the plan counts on; the result's note
-  /// then says so. Under schedule `auto`, the first steps are measured, and a schedule searched for what they took (see
-  /// ScheduleTuner). Sums do not depend on any of it.
+  /// Runs "train" or "validate" on all devices. `request.run` is filled in. After the 8th, 16th,
+  /// 32nd... step of "train" the transfers are planned anew if the hosts' links turn out to carry
+  /// something else than the plan counts on; the result's note then says so. Under schedule `auto`,
+  /// the first steps are measured, and a schedule searched for what they took (see ScheduleTuner).
+  /// Sums do not depend on any of it.
   StepResult run(StepRequest request) {
     return guarded([&] {
       request.run = ++runs_;
-      const std::vector<Program>& programs =
-          request.program == plan_.train.programs.front().name ? plan_.train.programs : plan_.validate.programs;
-      std::vector<StepReport> reports =
-          watched(start(request), watch(request, fmt::format("step {} of '{}'", request.step, request.program), &programs));
+      const std::vector<Program>& programs = request.program == plan_.train.programs.front().name
+                                                 ? plan_.train.programs
+                                                 : plan_.validate.programs;
+      std::vector<StepReport> reports = watched(
+          start(request),
+          watch(request, fmt::format("step {} of '{}'", request.step, request.program), &programs));
       remember_traces(reports);
       StepResult result = combine(reports);
-      if (options_.follow_network && request.program == plan_.train.programs.front().name && ++steps_ == next_look_) {
+      if (options_.follow_network && request.program == plan_.train.programs.front().name &&
+          ++steps_ == next_look_) {
         next_look_ *= 2;
         result.note = follow_network(result.egress_rates);
       }
@@ -94,9 +101,10 @@ class MeshGroup final {
     });
   }
 
-  /// Goes on with other programs between two steps: another schedule, resharding strategy, lowering, number of credits, payload
-  /// or choice of what to recompute. Parameters stay where they are, and sums do not depend on it. Throws Error(kInvalidArgument)
-  /// if meshes, sharding or the layers of stages differ, and what make_training_plan() throws; then all stays as it was.
+  /// Goes on with other programs between two steps: another schedule, resharding strategy,
+  /// lowering, number of credits, payload or choice of what to recompute. Parameters stay where
+  /// they are, and sums do not depend on it. Throws Error(kInvalidArgument) if meshes, sharding or
+  /// the layers of stages differ, and what make_training_plan() throws; then all stays as it was.
   void use_layout(const LayoutConfig& layout) {
     guarded([&] {
       check_same_places(plan_.layout, layout);
@@ -109,7 +117,8 @@ class MeshGroup final {
     });
   }
 
-  /// Where the plan copies for checkpoints: copies parameters and moments as they are now. While no gather() runs.
+  /// Where the plan copies for checkpoints: copies parameters and moments as they are now. While no
+  /// gather() runs.
   void copy_for_checkpoint() {
     guarded([&] {
       StepRequest request;
@@ -119,9 +128,9 @@ class MeshGroup final {
       return 0;
     });
   }
-  /// Brings a batch of parameters and moments into the driver's buffer. Where the plan copies for checkpoints, from the copy, and
-  /// another thread than the group's may do it meanwhile, one of them: it gives up, with Error(kCancelled), when it is told to
-  /// stop.
+  /// Brings a batch of parameters and moments into the driver's buffer. Where the plan copies for
+  /// checkpoints, from the copy, and another thread than the group's may do it meanwhile, one of
+  /// them: it gives up, with Error(kCancelled), when it is told to stop.
   void gather(const CheckpointBatch& batch, const std::stop_token& stop = {}) {
     if (copies_) move_beside(batch.gather.front().name, stop);
     else move(batch.gather);
@@ -144,35 +153,41 @@ class MeshGroup final {
   void spawn(const MeshConfig& mesh, const typename Source::Config& config) {
     std::vector<actors::MeshShape::Axis> shape;
     for (const MeshAxis& axis : mesh.axes) shape.push_back({axis.name, axis.size});
-    meshes_.push_back(cluster_.spawn<Actor>(mesh.name, actors::MeshShape(std::move(shape)), actors::OnHosts{mesh.hosts}, config));
+    meshes_.push_back(cluster_.spawn<Actor>(mesh.name, actors::MeshShape(std::move(shape)),
+                                            actors::OnHosts{mesh.hosts}, config));
   }
 
   /// Where the head has placed the ranks.
   MeshPlaces places() {
     const actors::ClusterStatus status = cluster_.status();
     std::map<std::string, int> slots = first_slots(status.hosts);
-    for (const actors::HostStatus& host : status.hosts) machine_of_[host.offer.name] = host.offer.machine;
+    for (const actors::HostStatus& host : status.hosts)
+      machine_of_[host.offer.name] = host.offer.machine;
     MeshPlaces result;
     for (const auto& mesh : meshes_) {
       const actors::MeshStatus* newest = nullptr;
       for (const actors::MeshStatus& candidate : status.meshes) {
-        if (candidate.key.name == mesh.name() && (newest == nullptr || candidate.key.epoch > newest->key.epoch))
+        if (candidate.key.name == mesh.name() &&
+            (newest == nullptr || candidate.key.epoch > newest->key.epoch))
           newest = &candidate;
       }
       if (newest == nullptr)
-        throw_error(ErrorCode::kInternal, "the head does not know mesh '{}', which it has just placed", mesh.name());
+        throw_error(ErrorCode::kInternal,
+                    "the head does not know mesh '{}', which it has just placed", mesh.name());
       result.push_back(newest->places);
       std::vector<int>& of_mesh = slots_.emplace_back();
       for (const actors::DevicePlace& place : newest->places)
         of_mesh.push_back(slots[place.host] + static_cast<int>(place.device));
-      for (std::uint32_t rank = 0; rank < newest->places.size(); ++rank) members_.emplace_back(keys_.size(), rank);
+      for (std::uint32_t rank = 0; rank < newest->places.size(); ++rank)
+        members_.emplace_back(keys_.size(), rank);
       epoch_ = std::max(epoch_, newest->key.epoch);
       keys_.push_back(newest->key);
     }
     return result;
   }
 
-  /// Where all control connections stay on this machine, so does the data plane: UCX reads what anybody sends to its ports.
+  /// Where all control connections stay on this machine, so does the data plane: UCX reads what
+  /// anybody sends to its ports.
   std::string data_interfaces() const {
     for (const auto& mesh : meshes_) {
       for (const actors::ActorAddress& actor : mesh.addresses()) {
@@ -185,16 +200,19 @@ class MeshGroup final {
 
   void open() {
     const std::string interfaces = data_interfaces();
-    const Secret secret = Secret::random();  // of these meshes in this epoch: it ends with the group
+    // of these meshes in this epoch: it ends with the group
+    const Secret secret = Secret::random();
     std::vector<PeerAddress> addresses;
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       std::vector<DeviceSetup> setups;
       for (const transfer::DeviceId device : plan_.partition.meshes[m].devices()) {
-        setups.push_back({device, plan_.topology.host_of(device), epoch_, options_.threads_per_device, interfaces,
-                          options_.device, options_.flops_per_second, slots_[m][setups.size()], options_.share_gpu,
+        setups.push_back({device, plan_.topology.host_of(device), epoch_,
+                          options_.threads_per_device, interfaces, options_.device,
+                          options_.flops_per_second, slots_[m][setups.size()], options_.share_gpu,
                           plan_.layout.deterministic, secret.bytes()});
       }
-      const std::vector<std::vector<std::byte>> opened = meshes_[m].template scatter<&Actor::open>(setups).get();
+      const std::vector<std::vector<std::byte>> opened =
+          meshes_[m].template scatter<&Actor::open>(setups).get();
       for (std::size_t rank = 0; rank < opened.size(); ++rank)
         addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
       cluster_.describe(keys_[m], meshes_[m].template call<&Actor::description>().get());
@@ -202,7 +220,8 @@ class MeshGroup final {
     DeviceSetup own{plan_.driver(), plan_.topology.host_of(plan_.driver()), epoch_, 1, interfaces};
     own.secret = secret.bytes();
     driver_ = std::make_unique<DriverParticipant>(own);
-    addresses.push_back({plan_.driver(), plan_.topology.host_of(plan_.driver()), driver_->address()});
+    addresses.push_back(
+        {plan_.driver(), plan_.topology.host_of(plan_.driver()), driver_->address()});
     driver_->connect(addresses);
     for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
   }
@@ -220,7 +239,8 @@ class MeshGroup final {
     open_communicators(meshes_, plan_, ledger_);
   }
 
-  /// Gives up copies for checkpoints where a machine has too little memory for those of all its devices.
+  /// Gives up copies for checkpoints where a machine has too little memory for those of all its
+  /// devices.
   void leave_memory_free() {
     if (!plan_.copies_checkpoints()) return;
     std::map<std::string, MachineMemory> machines;
@@ -241,7 +261,8 @@ class MeshGroup final {
     for (auto& mesh : meshes_) {
       try {
         mesh.within(kAnswerWithin)
-            .template call_collect<&Actor::cancel_collectives>("the run has failed: " + why.message())
+            .template call_collect<&Actor::cancel_collectives>("the run has failed: " +
+                                                               why.message())
             .get();
       } catch (const Error&) {
         continue;  // Nobody of this mesh is there any more; `why` tells more.
@@ -277,16 +298,19 @@ class MeshGroup final {
     install(plan_.validate.programs);
   }
 
-  /// Plans the transfers anew where the network is not what the plan counts on. What to tell the user; empty: nothing has
-  /// changed.
+  /// Plans the transfers anew where the network is not what the plan counts on. What to tell the
+  /// user; empty: nothing has changed.
   std::string follow_network(const std::vector<double>& egress_rates) {
     const transfer::Network network = observed_network(plan_, egress_rates);
     if (network == plan_.network) return "";
     std::string text = describe_change(plan_, network);
     TrainingPlan changed = make_training_plan(plan_.layout, model_, places_, network);
     const auto same = [](const Compiled& before, const Compiled& after) {
-      const auto equal = [](const PlannedEdge& a, const PlannedEdge& b) { return a.plan.flows == b.plan.flows; };
-      return std::equal(before.edges.begin(), before.edges.end(), after.edges.begin(), after.edges.end(), equal);
+      const auto equal = [](const PlannedEdge& a, const PlannedEdge& b) {
+        return a.plan.flows == b.plan.flows;
+      };
+      return std::equal(before.edges.begin(), before.edges.end(), after.edges.begin(),
+                        after.edges.end(), equal);
     };
     const bool other = !same(plan_.train, changed.train) || !same(plan_.validate, changed.validate);
     if (!other) {
@@ -299,15 +323,18 @@ class MeshGroup final {
 
   /// Goes on as the tuner advises after a step of training.
   void follow_times(StepResult& result) {
-    ScheduleTuner::Advice advice = tuner_.after_step(
-        plan_, result, [&](const LayoutConfig& layout) { return make_training_plan(layout, model_, places_, plan_.network); });
+    ScheduleTuner::Advice advice =
+        tuner_.after_step(plan_, result, [&](const LayoutConfig& layout) {
+          return make_training_plan(layout, model_, places_, plan_.network);
+        });
     if (advice.plan) use(std::move(*advice.plan));
     if (!advice.note.empty()) result.note += (result.note.empty() ? "" : "; ") + advice.note;
   }
 
   void initialize() {
-    watched(all_devices().within(actors::kNoDeadline).template call<&Actor::initialize>(options_.seed),
-            watch(StepRequest{}, "the initialisation", nullptr));
+    watched(
+        all_devices().within(actors::kNoDeadline).template call<&Actor::initialize>(options_.seed),
+        watch(StepRequest{}, "the initialisation", nullptr));
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank)
         clock_offsets_.push_back(measure_clock(meshes_[m].rank(rank)));
@@ -316,7 +343,8 @@ class MeshGroup final {
 
   actors::ActorRef<Actor> actor_of(transfer::DeviceId device) {
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
-      if (const auto rank = plan_.partition.meshes[m].rank_of(device)) return meshes_[m].rank(*rank);
+      if (const auto rank = plan_.partition.meshes[m].rank_of(device))
+        return meshes_[m].rank(*rank);
     }
     throw_error(ErrorCode::kInternal, "device {} belongs to no mesh", device);
   }
@@ -343,7 +371,8 @@ class MeshGroup final {
         addresses.push_back(std::make_shared<const actors::ActorAddress>(std::move(actor)));
     }
     const auto size = static_cast<std::int64_t>(addresses.size());
-    return {cluster_.system(), "devices", actors::MeshShape{{"device", size}}, std::move(addresses)};
+    return {cluster_.system(), "devices", actors::MeshShape{{"device", size}},
+            std::move(addresses)};
   }
 
   Reports start(const StepRequest& request) {
@@ -351,22 +380,27 @@ class MeshGroup final {
   }
 
   /// Who looks after an execution; `programs` as ProgressWatch::Devices has them.
-  ProgressWatch watch(const StepRequest& request, std::string what, const std::vector<Program>* programs) {
+  ProgressWatch watch(const StepRequest& request, std::string what,
+                      const std::vector<Program>* programs) {
     ProgressWatch::Devices devices;
     for (std::size_t m = 0; m < meshes_.size(); ++m) {
       for (std::int64_t rank = 0; rank < meshes_[m].size(); ++rank) {
         const auto at = static_cast<std::uint32_t>(rank);
-        devices.names.push_back(names_[devices.names.size()] + " on " + cluster_.whereabouts(keys_[m], at));
+        devices.names.push_back(names_[devices.names.size()] + " on " +
+                                cluster_.whereabouts(keys_[m], at));
       }
     }
     devices.names.push_back("the driver");
     devices.programs = programs;
-    devices.ask = [this] { return all_devices().within(kAnswerWithin).template reports<DeviceProgress>(); };
+    devices.ask = [this] {
+      return all_devices().within(kAnswerWithin).template reports<DeviceProgress>();
+    };
     devices.on_still = [this](std::size_t device, const std::string& line) {
       const auto [mesh, rank] = device < members_.size() ? members_[device] : members_.front();
       cluster_.report("no progress", keys_[mesh], rank, line);
     };
-    if (programs != nullptr && programs->size() > members_.size()) devices.driver = [this] { return driver_->progress(); };
+    if (programs != nullptr && programs->size() > members_.size())
+      devices.driver = [this] { return driver_->progress(); };
     return {options_.progress, request.run, std::move(what), std::move(devices), clock_};
   }
 
@@ -393,49 +427,59 @@ class MeshGroup final {
       request.program = programs.front().name;
       request.run = ++runs_;
       Reports reports = start(request);
-      ProgressWatch progress = watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs);
+      ProgressWatch progress =
+          watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs);
       move_with_driver(request, std::move(reports), progress.interval(), [&] { progress.look(); });
       return 0;
     });
   }
 
-  /// A gather while steps run. Uses nothing of the group that a step changes. Whether devices get on, the steps judge; only when
-  /// nothing moves at all, not even a step, does it end by that, and a step that has failed is told by whoever runs it.
+  /// A gather while steps run. Uses nothing of the group that a step changes. Whether devices get
+  /// on, the steps judge; only when nothing moves at all, not even a step, does it end by that, and
+  /// a step that has failed is told by whoever runs it.
   void move_beside(const std::string& program, const std::stop_token& stop) {
     std::optional<Error> error;
     try {
       StepRequest request;
       request.program = program;
       request.run = ++runs_;
-      auto done = all_devices().within(actors::kNoDeadline).template call<&Actor::run_beside>(request);
+      auto done =
+          all_devices().within(actors::kNoDeadline).template call<&Actor::run_beside>(request);
       ProgressWatch::Devices devices;
       devices.names = names_;
       devices.programs = nullptr;
       devices.names.emplace_back("the driver");
-      devices.ask = [this] { return all_devices().within(kAnswerWithin).template reports<DeviceProgress>(); };
+      devices.ask = [this] {
+        return all_devices().within(kAnswerWithin).template reports<DeviceProgress>();
+      };
       devices.driver = [this] { return driver_->progress(); };
       devices.on_still = [](std::size_t, const std::string&) {};
-      ProgressWatch progress(options_.progress, request.run, fmt::format("'{}' of a checkpoint", program), std::move(devices),
+      ProgressWatch progress(options_.progress, request.run,
+                             fmt::format("'{}' of a checkpoint", program), std::move(devices),
                              clock_);
       const auto look = [&] {
-        if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
+        if (stop.stop_requested())
+          throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
         progress.look();
       };
-      move_with_driver(request, std::move(done), std::min<Nanoseconds>(progress.interval(), std::chrono::milliseconds(100)),
+      move_with_driver(request, std::move(done),
+                       std::min<Nanoseconds>(progress.interval(), std::chrono::milliseconds(100)),
                        look);
       return;
     } catch (const Error& thrown) {
       error = thrown;
     }
-    if (const auto cause = cluster_.failure(is_symptom(*error) && !stop.stop_requested() ? kCauseWithin : Nanoseconds::zero()))
+    if (const auto cause = cluster_.failure(
+            is_symptom(*error) && !stop.stop_requested() ? kCauseWithin : Nanoseconds::zero()))
       error = *cause;
     throw *error;
   }
 
-  /// Runs the driver's part in what the devices do until `done`, and waits for both; calls `look` meanwhile, at least every
-  /// `interval`. What any of the three throws cancels the rest.
+  /// Runs the driver's part in what the devices do until `done`, and waits for both; calls `look`
+  /// meanwhile, at least every `interval`. What any of the three throws cancels the rest.
   template <typename Done>
-  void move_with_driver(const StepRequest& request, Done done, Nanoseconds interval, const std::function<void()>& look) {
+  void move_with_driver(const StepRequest& request, Done done, Nanoseconds interval,
+                        const std::function<void()>& look) {
     bool ended = false;
     const auto look_at_both = [&] {
       look();
@@ -459,19 +503,22 @@ class MeshGroup final {
     if (traces_.empty()) {
       for (const Program& program : plan_.train.programs) {
         const std::size_t index = traces_.size();
-        traces_.push_back({program.device_name + " on " + plan_.hosts[plan_.topology.host_of(program.device).value()],
+        traces_.push_back({program.device_name + " on " +
+                               plan_.hosts[plan_.topology.host_of(program.device).value()],
                            clock_offsets_[index],
                            {},
                            0});
       }
     }
     for (std::size_t i = 0; i < reports.size(); ++i) {
-      traces_[i].events.insert(traces_[i].events.end(), std::make_move_iterator(reports[i].trace.begin()),
+      traces_[i].events.insert(traces_[i].events.end(),
+                               std::make_move_iterator(reports[i].trace.begin()),
                                std::make_move_iterator(reports[i].trace.end()));
     }
   }
 
-  /// Gives the cause rather than the symptom: a peer's broken connection may be seen before the death that broke it is told.
+  /// Gives the cause rather than the symptom: a peer's broken connection may be seen before the
+  /// death that broke it is told.
   template <typename F>
   auto guarded(F&& f) {
     std::optional<Error> error;
@@ -500,7 +547,8 @@ class MeshGroup final {
   std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.
   std::vector<std::string> names_;                              ///< "front[0,1]", by DeviceId.
   std::map<std::string, std::string> machine_of_;               ///< By host.
-  std::vector<std::vector<int>> slots_;                         ///< By mesh and rank; see DeviceSetup.
+  /// By mesh and rank; see DeviceSetup.
+  std::vector<std::vector<int>> slots_;
   std::vector<actors::ActorMesh<Actor>> meshes_;
   TrainingPlan plan_;
   transfer::CommunicatorLedger ledger_;

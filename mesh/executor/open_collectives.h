@@ -19,14 +19,15 @@ template <typename Actor>
 std::vector<transfer::DevicePlace> ask_places(std::vector<actors::ActorMesh<Actor>>& meshes) {
   std::vector<transfer::DevicePlace> places;
   for (auto& mesh : meshes) {
-    for (transfer::DevicePlace& place : mesh.within(kOpenCollectivesWithin).template call<&Actor::place>().get())
+    for (transfer::DevicePlace& place :
+         mesh.within(kOpenCollectivesWithin).template call<&Actor::place>().get())
       places.push_back(std::move(place));
   }
   return places;
 }
 
-/// Creates the communicators that a plan needs and that are not there, on all devices at once; ends those that would be too many.
-/// Before its programs are installed.
+/// Creates the communicators that a plan needs and that are not there, on all devices at once; ends
+/// those that would be too many. Before its programs are installed.
 template <typename Actor>
 void open_communicators(std::vector<actors::ActorMesh<Actor>>& meshes, const TrainingPlan& plan,
                         transfer::CommunicatorLedger& ledger) {
@@ -36,7 +37,9 @@ void open_communicators(std::vector<actors::ActorMesh<Actor>>& meshes, const Tra
   if (setup.changes.create.empty() && setup.changes.destroy.empty()) return;
   for (auto& mesh : meshes) {
     for (std::vector<transfer::CommunicatorId>& ids :
-         mesh.within(kOpenCollectivesWithin).template call<&Actor::make_ids>(setup.changes.create).get()) {
+         mesh.within(kOpenCollectivesWithin)
+             .template call<&Actor::make_ids>(setup.changes.create)
+             .get()) {
       for (transfer::CommunicatorId& id : ids) setup.ids.push_back(std::move(id));
     }
   }

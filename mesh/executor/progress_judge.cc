@@ -5,8 +5,10 @@
 namespace weft::mesh {
 
 Nanoseconds ProgressJudge::interval() const {
-  const Nanoseconds shortest = limits_.longest_op ? std::min(limits_.no_progress, *limits_.longest_op) : limits_.no_progress;
-  return std::clamp<Nanoseconds>(shortest / 4, std::chrono::milliseconds(20), std::chrono::seconds(1));
+  const Nanoseconds shortest =
+      limits_.longest_op ? std::min(limits_.no_progress, *limits_.longest_op) : limits_.no_progress;
+  return std::clamp<Nanoseconds>(shortest / 4, std::chrono::milliseconds(20),
+                                 std::chrono::seconds(1));
 }
 
 bool ProgressJudge::has_moved(const Reports& reports) {
@@ -28,7 +30,8 @@ ProgressJudge::Verdict ProgressJudge::look(const Reports& reports, TimePoint now
     all_answer = all_answer && reports[i].has_value();
     if (!reports[i]) continue;
     begun = begun || reports[i]->inside || reports[i]->position.run == run_;
-    const bool longer = !verdict.device || reports[i]->inside_seconds > reports[*verdict.device]->inside_seconds;
+    const bool longer =
+        !verdict.device || reports[i]->inside_seconds > reports[*verdict.device]->inside_seconds;
     if (reports[i]->inside && longer) verdict.device = i;
   }
   if (has_moved(reports) || !begun || !moved_) {
@@ -36,7 +39,8 @@ ProgressJudge::Verdict ProgressJudge::look(const Reports& reports, TimePoint now
     told_.reset();
   }
   verdict.still = now - *moved_;
-  if (verdict.device && limits_.longest_op && reports[*verdict.device]->inside_seconds >= in_seconds(*limits_.longest_op)) {
+  if (verdict.device && limits_.longest_op &&
+      reports[*verdict.device]->inside_seconds >= in_seconds(*limits_.longest_op)) {
     verdict.kind = Kind::kOpTooLong;
   } else if (verdict.still >= limits_.no_progress) {
     const bool due = !told_ || now - *told_ >= limits_.no_progress;

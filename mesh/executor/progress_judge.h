@@ -17,12 +17,13 @@ struct ProgressLimits {
   std::optional<Nanoseconds> longest_op = {};  ///< Nothing: an op may take for ever.
 };
 
-/// Whether an execution of programs gets on, judged by what all of its devices report together: by progress, never by duration.
-/// Pure but for the times that are passed in. One thread at a time.
+/// Whether an execution of programs gets on, judged by what all of its devices report together: by
+/// progress, never by duration. Pure but for the times that are passed in. One thread at a time.
 ///
-/// Progress is any instruction that a device has finished and any byte that has moved, anywhere. Time before a device has begun
-/// does not count. Where nothing has moved for `no_progress` and a device is inside an op, or does not answer, somebody is to be
-/// told, again and again; the execution ends only where nobody is inside anything (a deadlock, or a connection that hangs), or
+/// Progress is any instruction that a device has finished and any byte that has moved, anywhere.
+/// Time before a device has begun does not count. Where nothing has moved for `no_progress` and a
+/// device is inside an op, or does not answer, somebody is to be told, again and again; the
+/// execution ends only where nobody is inside anything (a deadlock, or a connection that hangs), or
 /// where one op takes longer than `longest_op`.
 class ProgressJudge final {
  public:
@@ -32,7 +33,8 @@ class ProgressJudge final {
   struct Verdict {
     Kind kind = Kind::kFine;
     Nanoseconds still = Nanoseconds::zero();  ///< For so long nothing has moved.
-    std::optional<std::size_t> device;        ///< The one that has been inside something for the longest time.
+    /// The one that has been inside something for the longest time.
+    std::optional<std::size_t> device;
   };
 
   /// Of the execution of this number (StepRequest::run).

@@ -10,9 +10,14 @@
 
 namespace weft::mesh {
 
-ProgressWatch::ProgressWatch(const ProgressLimits& limits, std::uint64_t run, std::string what, Devices devices,
-                             const Clock& clock)
-    : run_(run), judge_(limits, run), what_(std::move(what)), devices_(std::move(devices)), clock_(clock), asked_(clock.now()) {}
+ProgressWatch::ProgressWatch(const ProgressLimits& limits, std::uint64_t run, std::string what,
+                             Devices devices, const Clock& clock)
+    : run_(run),
+      judge_(limits, run),
+      what_(std::move(what)),
+      devices_(std::move(devices)),
+      clock_(clock),
+      asked_(clock.now()) {}
 
 void ProgressWatch::look() {
   const TimePoint now = clock_.now();
@@ -23,18 +28,22 @@ void ProgressWatch::look() {
   }
   if (!answers_->ready()) return;
   reports_.clear();
-  for (const auto& answer : answers_->get()) reports_.push_back(answer.ok() ? std::optional(answer.value()) : std::nullopt);
+  for (const auto& answer : answers_->get())
+    reports_.push_back(answer.ok() ? std::optional(answer.value()) : std::nullopt);
   answers_.reset();
   if (devices_.driver) reports_.push_back(devices_.driver());
   const ProgressJudge::Verdict verdict = judge_.look(reports_, now);
   switch (verdict.kind) {
     case ProgressJudge::Kind::kFine: return;
-    case ProgressJudge::Kind::kStill: return devices_.on_still(verdict.device.value_or(0), still(verdict));
+    case ProgressJudge::Kind::kStill:
+      return devices_.on_still(verdict.device.value_or(0), still(verdict));
     case ProgressJudge::Kind::kDeadlock:
-      throw_error(ErrorCode::kDeadlineExceeded, "{} does not end: nothing has moved for {}, and no device is inside an op{}{}",
+      throw_error(ErrorCode::kDeadlineExceeded,
+                  "{} does not end: nothing has moved for {}, and no device is inside an op{}{}",
                   what_, format_seconds(in_seconds(verdict.still)), stuck_chunk(), stall());
     case ProgressJudge::Kind::kOpTooLong:
-      throw_error(ErrorCode::kDeadlineExceeded, "{} does not end: {}, which is more than cluster.longest_op allows", what_,
+      throw_error(ErrorCode::kDeadlineExceeded,
+                  "{} does not end: {}, which is more than cluster.longest_op allows", what_,
                   inside(*verdict.device));
   }
 }
@@ -44,16 +53,19 @@ std::string ProgressWatch::inside(std::size_t device) const {
   std::string op = at.handler;
   if (op.empty() && devices_.programs != nullptr)
     op = describe_instruction((*devices_.programs)[device], at.position.instruction);
-  return fmt::format("{} has been inside '{}' for {}", devices_.names[device], op, format_seconds(at.inside_seconds));
+  return fmt::format("{} has been inside '{}' for {}", devices_.names[device], op,
+                     format_seconds(at.inside_seconds));
 }
 
 std::string ProgressWatch::still(const ProgressJudge::Verdict& verdict) const {
-  std::string text = fmt::format("{}: nothing has moved for {}: ", what_, format_seconds(in_seconds(verdict.still)));
+  std::string text = fmt::format("{}: nothing has moved for {}: ", what_,
+                                 format_seconds(in_seconds(verdict.still)));
   if (verdict.device) {
     std::size_t others = 0;
     for (std::size_t i = 0; i < reports_.size(); ++i)
       others += reports_[i] && reports_[i]->inside && i != *verdict.device ? 1 : 0;
-    return text + inside(*verdict.device) + (others == 0 ? "" : fmt::format(", and {} more are inside ops", others));
+    return text + inside(*verdict.device) +
+           (others == 0 ? "" : fmt::format(", and {} more are inside ops", others));
   }
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     if (!reports_[i]) return text + devices_.names[i] + " does not answer";
@@ -65,7 +77,8 @@ std::string ProgressWatch::stuck_chunk() const {
   for (std::size_t i = 0; i < reports_.size(); ++i) {
     if (reports_[i] && reports_[i]->arriving > 0)
       return fmt::format(
-          "; a chunk on its way to {} has stopped: look at the network to it (a firewall between the hosts, a link)",
+          "; a chunk on its way to {} has stopped: look at the network to it (a firewall between "
+          "the hosts, a link)",
           devices_.names[i]);
   }
   return "";

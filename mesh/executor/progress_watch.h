@@ -15,24 +15,29 @@
 
 namespace weft::mesh {
 
-/// Looks after one execution of programs while somebody waits for its end: asks the devices' I/O threads how they get on, has
-/// that judged, and tells. One thread at a time.
+/// Looks after one execution of programs while somebody waits for its end: asks the devices' I/O
+/// threads how they get on, has that judged, and tells. One thread at a time.
 class ProgressWatch final {
  public:
   using Answers = actors::Future<std::vector<Outcome<DeviceProgress>>>;
   struct Devices {
-    std::vector<std::string> names;        ///< "back[0,0] on worker1 device 0 (pid 4121)"; the driver, if it takes part, last.
+    /// "back[0,0] on worker1 device 0 (pid 4121)"; the driver, if it takes part, last.
+    std::vector<std::string> names;
     const std::vector<Program>* programs;  ///< Null: they are in a handler.
     std::function<Answers()> ask;
-    std::function<std::optional<DeviceProgress>()> driver = {};                 ///< Where it takes part.
-    std::function<void(std::size_t device, const std::string& line)> on_still;  ///< A device that is worth naming.
+    /// Where it takes part.
+    std::function<std::optional<DeviceProgress>()> driver = {};
+    /// A device that is worth naming.
+    std::function<void(std::size_t device, const std::string& line)> on_still;
   };
   /// `what`: "step 3 of 'train'".
-  ProgressWatch(const ProgressLimits& limits, std::uint64_t run, std::string what, Devices devices, const Clock& clock);
+  ProgressWatch(const ProgressLimits& limits, std::uint64_t run, std::string what, Devices devices,
+                const Clock& clock);
 
   Nanoseconds interval() const { return judge_.interval(); }
-  /// To be called about every interval(). Throws Error(kDeadlineExceeded) where the execution will not end by itself, or takes
-  /// too long for an op: who waits for whom, or the device, its op and since when.
+  /// To be called about every interval(). Throws Error(kDeadlineExceeded) where the execution will
+  /// not end by itself, or takes too long for an op: who waits for whom, or the device, its op and
+  /// since when.
   void look();
 
  private:

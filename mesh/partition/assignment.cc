@@ -11,14 +11,17 @@
 namespace weft::mesh {
 namespace {
 
-constexpr int kNone = -1;         ///< The axis splits nothing: every device along it does the same work.
-constexpr int kPassPartial = -2;  ///< All inputs are partial over the axis, the op is linear, so its outputs are partial too.
+/// The axis splits nothing: every device along it does the same work.
+constexpr int kNone = -1;
+/// All inputs are partial over the axis, the op is linear, so its outputs are partial too.
+constexpr int kPassPartial = -2;
 
 /// Builds and prices the assignment for one choice of factor per axis.
 class Candidate {
  public:
-  Candidate(const FactorSignature& signature, const std::vector<TensorType>& types, const std::vector<Spec>& current,
-            const DeviceMesh& mesh, const std::vector<int>& choice)
+  Candidate(const FactorSignature& signature, const std::vector<TensorType>& types,
+            const std::vector<Spec>& current, const DeviceMesh& mesh,
+            const std::vector<int>& choice)
       : signature_(signature), types_(types), current_(current), mesh_(mesh), choice_(choice) {}
 
   /// Axes that split a factor, outer first: in the order in which an input already has them.
@@ -28,7 +31,8 @@ class Candidate {
       for (std::size_t d = 0; d < current_[i].dims.size(); ++d) {
         if (signature_.inputs[i][d] != factor) continue;
         for (const int axis : current_[i].dims[d]) {
-          if (choice_[static_cast<std::size_t>(axis)] == factor && std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+          if (choice_[static_cast<std::size_t>(axis)] == factor &&
+              std::find(axes.begin(), axes.end(), axis) == axes.end()) {
             axes.push_back(axis);
           }
         }
@@ -40,9 +44,12 @@ class Candidate {
   bool legal() const {
     for (std::size_t f = 0; f < signature_.factors.size(); ++f) {
       std::int64_t ways = 1;
-      for (const int axis : axes_of(static_cast<int>(f))) ways *= mesh_.axes()[static_cast<std::size_t>(axis)].size;
+      for (const int axis : axes_of(static_cast<int>(f)))
+        ways *= mesh_.axes()[static_cast<std::size_t>(axis)].size;
       const Factor& factor = signature_.factors[f];
-      if (ways > 1 && (factor.kind == FactorKind::kWhole || factor.size / factor.granularity % ways != 0)) return false;
+      if (ways > 1 &&
+          (factor.kind == FactorKind::kWhole || factor.size / factor.granularity % ways != 0))
+        return false;
     }
     return true;
   }
@@ -52,7 +59,8 @@ class Candidate {
     std::vector<int> passed;
     for (std::size_t axis = 0; axis < choice_.size(); ++axis) {
       if (choice_[axis] == kPassPartial) passed.push_back(static_cast<int>(axis));
-      if (choice_[axis] >= 0 && signature_.factors[static_cast<std::size_t>(choice_[axis])].kind == FactorKind::kReduction) {
+      if (choice_[axis] >= 0 && signature_.factors[static_cast<std::size_t>(choice_[axis])].kind ==
+                                    FactorKind::kReduction) {
         result.reduced_axes.push_back(static_cast<int>(axis));
       }
     }
@@ -66,14 +74,16 @@ class Candidate {
       Spec spec = Spec::replicated(dims.size());
       for (std::size_t d = 0; d < dims.size(); ++d) spec.dims[d] = axes_of(dims[d]);
       spec.partial = passed;
-      spec.partial.insert(spec.partial.end(), result.reduced_axes.begin(), result.reduced_axes.end());
+      spec.partial.insert(spec.partial.end(), result.reduced_axes.begin(),
+                          result.reduced_axes.end());
       std::sort(spec.partial.begin(), spec.partial.end());
       result.outputs.push_back(std::move(spec));
     }
     return result;
   }
 
-  /// Bytes that a device receives to bring the inputs into place (overlap.md section 3: ring collectives).
+  /// Bytes that a device receives to bring the inputs into place (overlap.md section 3: ring
+  /// collectives).
   double bytes(const Assignment& assignment) const {
     double sum = 0;
     for (std::size_t i = 0; i < current_.size(); ++i) {
@@ -105,28 +115,32 @@ class Candidate {
   const std::vector<int>& choice_;
 };
 
-/// What each axis may split: nothing, a factor that some input has it on, or a partial sum passed through.
-std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature, const std::vector<Spec>& current,
+/// What each axis may split: nothing, a factor that some input has it on, or a partial sum passed
+/// through.
+std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
+                                               const std::vector<Spec>& current,
                                                const DeviceMesh& mesh, const std::string& op) {
   std::vector<std::vector<int>> options(mesh.axes().size());
   for (std::size_t axis = 0; axis < options.size(); ++axis) {
     std::set<int> seen;
-    // Only where the op is linear in all its inputs together (add): else a cheap sum here becomes a dear one of the outputs.
-    bool all_partial = std::any_of(signature.linear_in.begin(), signature.linear_in.end(),
-                                   [&](const std::vector<int>& set) { return set.size() == current.size(); });
+    // Only where the op is linear in all its inputs together (add): else a cheap sum here becomes a
+    // dear one of the outputs.
+    bool all_partial =
+        std::any_of(signature.linear_in.begin(), signature.linear_in.end(),
+                    [&](const std::vector<int>& set) { return set.size() == current.size(); });
     for (std::size_t i = 0; i < current.size(); ++i) {
       const int dim = current[i].dim_of(static_cast<int>(axis));
       if (dim >= 0) {
         const int f = signature.inputs[i][static_cast<std::size_t>(dim)];
         const Factor& factor = signature.factors[static_cast<std::size_t>(f)];
-        if (factor.granularity > 1 && factor.size / factor.granularity % mesh.axes()[axis].size != 0) {
-          throw Error(
-              ErrorCode::kInvalidConfig,
-              fmt::format(
-                  "{} works in units of {}: {} units cannot be split {} ways over axis '{}' of mesh {}; choose a number of heads "
-                  "that divides",
-                  op, factor.granularity, factor.size / factor.granularity, mesh.axes()[axis].size, mesh.axes()[axis].name,
-                  to_string(mesh)))
+        if (factor.granularity > 1 &&
+            factor.size / factor.granularity % mesh.axes()[axis].size != 0) {
+          throw Error(ErrorCode::kInvalidConfig,
+                      fmt::format("{} works in units of {}: {} units cannot be split {} ways over "
+                                  "axis '{}' of mesh {}; choose a number of heads "
+                                  "that divides",
+                                  op, factor.granularity, factor.size / factor.granularity,
+                                  mesh.axes()[axis].size, mesh.axes()[axis].name, to_string(mesh)))
               .at("sharding");
         }
         if (factor.kind != FactorKind::kWhole) seen.insert(f);
@@ -142,8 +156,10 @@ std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
 
 }  // namespace
 
-Assignment choose_assignment(const FactorSignature& signature, const std::vector<TensorType>& inputs,
-                             const std::vector<Spec>& current, const DeviceMesh& mesh, const std::string& op) {
+Assignment choose_assignment(const FactorSignature& signature,
+                             const std::vector<TensorType>& inputs,
+                             const std::vector<Spec>& current, const DeviceMesh& mesh,
+                             const std::string& op) {
   const auto options = options_per_axis(signature, current, mesh, op);
   std::vector<std::size_t> index(options.size(), 0);
   std::vector<int> choice(options.size(), kNone);

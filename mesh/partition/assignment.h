@@ -12,13 +12,17 @@ namespace weft::mesh {
 struct Assignment {
   std::vector<Spec> inputs;
   std::vector<Spec> outputs;
-  std::vector<int> reduced_axes;  ///< Axes that split a reduction factor: the outputs are partial over them.
+  /// Axes that split a reduction factor: the outputs are partial over them.
+  std::vector<int> reduced_axes;
 };
 
-/// Chooses for every mesh axis which factor of the op it splits, if any: only factors that an input is already split
-/// along, so nothing is sliced without need. Of the legal choices the one whose inputs take the fewest bytes of communication
-/// wins; ties go to more parallelism. `op` names the op in messages.
-Assignment choose_assignment(const FactorSignature& signature, const std::vector<TensorType>& inputs,
-                             const std::vector<Spec>& current, const DeviceMesh& mesh, const std::string& op);
+/// Chooses for every mesh axis which factor of the op it splits, if any: only factors that an input
+/// is already split along, so nothing is sliced without need. Of the legal choices the one whose
+/// inputs take the fewest bytes of communication wins; ties go to more parallelism. `op` names the
+/// op in messages.
+Assignment choose_assignment(const FactorSignature& signature,
+                             const std::vector<TensorType>& inputs,
+                             const std::vector<Spec>& current, const DeviceMesh& mesh,
+                             const std::string& op);
 
 }  // namespace weft::mesh

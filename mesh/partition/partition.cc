@@ -45,8 +45,12 @@ class Partitioner {
 
  private:
   int stage_of(NodeId node) const { return stage_of_node_[node.value()]; }
-  int mesh_of(NodeId node) const { return request_.mesh_of_stage[static_cast<std::size_t>(stage_of(node))]; }
-  const DeviceMesh& mesh(int index) const { return request_.meshes[static_cast<std::size_t>(index)]; }
+  int mesh_of(NodeId node) const {
+    return request_.mesh_of_stage[static_cast<std::size_t>(stage_of(node))];
+  }
+  const DeviceMesh& mesh(int index) const {
+    return request_.meshes[static_cast<std::size_t>(index)];
+  }
   MeshPartition& part(int index) { return result_.per_mesh[static_cast<std::size_t>(index)]; }
   const LocalValue& local(int index, LocalId id) const {
     return result_.per_mesh[static_cast<std::size_t>(index)].locals[id.value()];
@@ -54,27 +58,29 @@ class Partitioner {
 
   void check_stages() const {
     if (request_.stage_of_block.size() != static_cast<std::size_t>(graph_.num_blocks())) {
-      throw_error(ErrorCode::kInvalidConfig, "the model has {} blocks but the stages cover {}", graph_.num_blocks(),
-                  request_.stage_of_block.size());
+      throw_error(ErrorCode::kInvalidConfig, "the model has {} blocks but the stages cover {}",
+                  graph_.num_blocks(), request_.stage_of_block.size());
     }
     std::set<int> stages(request_.stage_of_block.begin(), request_.stage_of_block.end());
     if (stages.size() != request_.mesh_of_stage.size()) {
-      throw_error(ErrorCode::kInvalidConfig, "there are {} stages but {} of them have a part of the model",
+      throw_error(ErrorCode::kInvalidConfig,
+                  "there are {} stages but {} of them have a part of the model",
                   request_.mesh_of_stage.size(), stages.size());
     }
   }
 
-  /// `for_stage`: a copy that a stage makes for its own use, which others cannot count on; -1: there for everybody who needs the
-  /// value at all.
-  LocalId add_local(int mesh_index, ValueId value, Spec spec, LocalOrigin origin, int for_stage = -1) {
+  /// `for_stage`: a copy that a stage makes for its own use, which others cannot count on; -1:
+  /// there for everybody who needs the value at all.
+  LocalId add_local(int mesh_index, ValueId value, Spec spec, LocalOrigin origin,
+                    int for_stage = -1) {
     const LocalId id(static_cast<std::uint32_t>(part(mesh_index).locals.size()));
     known_[static_cast<std::size_t>(mesh_index)][value].push_back({id, for_stage});
     part(mesh_index).locals.push_back({value, std::move(spec), origin});
     return id;
   }
 
-  /// A node belongs to the stage of its block. But where all terms of a gradient's sum come from one other stage, they are added
-  /// there, so that one tensor travels and not each term.
+  /// A node belongs to the stage of its block. But where all terms of a gradient's sum come from
+  /// one other stage, they are added there, so that one tensor travels and not each term.
   void place_nodes() {
     for (const Node& node : graph_.nodes()) {
       int stage = request_.stage_of_block[static_cast<std::size_t>(node.block)];
@@ -100,30 +106,36 @@ class Partitioner {
       for (const ValueId input : node.inputs) {
         if (graph_.value(input).producer) continue;
         std::vector<int>& meshes = homes[input];
-        if (std::find(meshes.begin(), meshes.end(), mesh_index) == meshes.end()) meshes.push_back(mesh_index);
+        if (std::find(meshes.begin(), meshes.end(), mesh_index) == meshes.end())
+          meshes.push_back(mesh_index);
       }
     }
     for (std::size_t i = 0; i < graph_.parameters().size(); ++i) {
       const Parameter& parameter = graph_.parameters()[i];
       const Value& value = graph_.value(parameter.value);
       const auto at = homes.find(parameter.value);
-      if (at == homes.end()) throw_error(ErrorCode::kInvalidConfig, "parameter '{}' is used by no op", value.name);
+      if (at == homes.end())
+        throw_error(ErrorCode::kInvalidConfig, "parameter '{}' is used by no op", value.name);
       for (const int mesh_index : at->second) {
         const Spec spec = spec_for(parameter.axes, request_.rules, mesh(mesh_index));
-        check_divides("parameter '" + value.name + "'", value.type.shape, parameter.axes, spec, mesh(mesh_index));
+        check_divides("parameter '" + value.name + "'", value.type.shape, parameter.axes, spec,
+                      mesh(mesh_index));
         const LocalId id = add_local(mesh_index, parameter.value, spec, LocalOrigin::kParameter);
-        part(mesh_index).parameters.push_back({static_cast<int>(i), id, mesh_index == at->second.front(), {}});
+        part(mesh_index)
+            .parameters.push_back({static_cast<int>(i), id, mesh_index == at->second.front(), {}});
       }
     }
   }
 
-  /// The value on this mesh in the spec it first got there; received or read when it is not there yet.
+  /// The value on this mesh in the spec it first got there; received or read when it is not there
+  /// yet.
   LocalId on_mesh(int mesh_index, ValueId id, int stage) {
     auto& known = known_[static_cast<std::size_t>(mesh_index)];
     if (const auto found = known.find(id); found != known.end()) return found->second.front().id;
     const Value& value = graph_.value(id);
     const Spec spec = spec_for(labels_[id.value()], request_.rules, mesh(mesh_index));
-    check_divides("'" + value.name + "'", value.type.shape, labels_[id.value()], spec, mesh(mesh_index));
+    check_divides("'" + value.name + "'", value.type.shape, labels_[id.value()], spec,
+                  mesh(mesh_index));
     if (!value.producer) return add_local(mesh_index, id, spec, LocalOrigin::kInput);
     const Pass pass = graph_.node(*value.producer).pass;
     const int from = mesh_of(*value.producer), from_stage = stage_of(*value.producer);
@@ -145,17 +157,19 @@ class Partitioner {
   LocalId whole(int mesh_index, LocalId id) {
     const LocalValue from = local(mesh_index, id);
     if (!from.spec.is_partial()) return id;
-    for (const auto& [other, for_stage] : known_[static_cast<std::size_t>(mesh_index)][from.value]) {
+    for (const auto& [other, for_stage] :
+         known_[static_cast<std::size_t>(mesh_index)][from.value]) {
       if (!local(mesh_index, other).spec.is_partial() && for_stage < 0) return other;
     }
     const auto producer = graph_.value(from.value).producer;
-    WEFT_CHECK(producer.has_value(), "'{}' is partial but not computed", graph_.value(from.value).name);
+    WEFT_CHECK(producer.has_value(), "'{}' is partial but not computed",
+               graph_.value(from.value).name);
     Spec spec = from.spec;
     spec.partial.clear();
     const LocalId output = add_local(mesh_index, from.value, spec, LocalOrigin::kComputed);
     part(mesh_index)
-        .steps.push_back({AllReduceStep{id, output, from.spec.partial}, stage_of(*producer), graph_.node(*producer).pass,
-                          order_after(mesh_index, id)});
+        .steps.push_back({AllReduceStep{id, output, from.spec.partial}, stage_of(*producer),
+                          graph_.node(*producer).pass, order_after(mesh_index, id)});
     return output;
   }
 
@@ -163,12 +177,15 @@ class Partitioner {
   LocalId in_spec(int mesh_index, ValueId value, const Spec& spec, int stage, Pass pass) {
     LocalId from = on_mesh(mesh_index, value, stage);
     for (const auto& [other, for_stage] : known_[static_cast<std::size_t>(mesh_index)][value]) {
-      if (local(mesh_index, other).spec == spec && (for_stage < 0 || for_stage == stage)) return other;
+      if (local(mesh_index, other).spec == spec && (for_stage < 0 || for_stage == stage))
+        return other;
     }
     from = whole(mesh_index, from);
     if (local(mesh_index, from).spec == spec) return from;
     const LocalId output = add_local(mesh_index, value, spec, LocalOrigin::kComputed, stage);
-    part(mesh_index).steps.push_back({ReshardStep{from, output}, stage, pass, order_after(mesh_index, from) + 0.1});
+    part(mesh_index)
+        .steps.push_back(
+            {ReshardStep{from, output}, stage, pass, order_after(mesh_index, from) + 0.1});
     return output;
   }
 
@@ -182,27 +199,31 @@ class Partitioner {
       types.push_back(graph_.value(input).type);
     }
     const FactorSignature signature = factor_signature(graph_, node);
-    const Assignment assignment =
-        choose_assignment(signature, types, current, mesh(mesh_index), std::string(to_string(node.op.kind)));
+    const Assignment assignment = choose_assignment(signature, types, current, mesh(mesh_index),
+                                                    std::string(to_string(node.op.kind)));
     ComputeStep step{id, {}, {}, {}, {}};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      step.inputs.push_back(in_spec(mesh_index, node.inputs[i], assignment.inputs[i], stage, node.pass));
+      step.inputs.push_back(
+          in_spec(mesh_index, node.inputs[i], assignment.inputs[i], stage, node.pass));
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      step.outputs.push_back(add_local(mesh_index, node.outputs[i], assignment.outputs[i], LocalOrigin::kComputed));
+      step.outputs.push_back(
+          add_local(mesh_index, node.outputs[i], assignment.outputs[i], LocalOrigin::kComputed));
     }
     if (!assignment.reduced_axes.empty()) {
       step.once_inputs = signature.once_inputs;
       step.once_axes = assignment.reduced_axes;
     }
-    part(mesh_index).steps.push_back({std::move(step), stage, node.pass, static_cast<double>(id.value())});
+    part(mesh_index)
+        .steps.push_back({std::move(step), stage, node.pass, static_cast<double>(id.value())});
   }
 
   void finish_loss() {
     const auto producer = graph_.value(request_.loss).producer;
     WEFT_CHECK(producer.has_value());
     result_.loss_mesh = mesh_of(*producer);
-    result_.loss_local = known_[static_cast<std::size_t>(result_.loss_mesh)].at(request_.loss).front().id;
+    result_.loss_local =
+        known_[static_cast<std::size_t>(result_.loss_mesh)].at(request_.loss).front().id;
   }
 
   void attach_gradients() {
@@ -211,12 +232,15 @@ class Partitioner {
       const int index = terms[gradient.parameter]++;
       const int mesh_index = mesh_of(*graph_.value(gradient.gradient).producer);
       auto& parameters = part(mesh_index).parameters;
-      const auto at = std::find_if(parameters.begin(), parameters.end(), [&](const LocalParameter& parameter) {
-        return graph_.parameters()[static_cast<std::size_t>(parameter.parameter)].value == gradient.parameter;
-      });
+      const auto at =
+          std::find_if(parameters.begin(), parameters.end(), [&](const LocalParameter& parameter) {
+            return graph_.parameters()[static_cast<std::size_t>(parameter.parameter)].value ==
+                   gradient.parameter;
+          });
       WEFT_CHECK(at != parameters.end(), "the gradient of '{}' is computed on another mesh",
                  graph_.value(gradient.parameter).name);
-      at->terms.push_back({index, known_[static_cast<std::size_t>(mesh_index)].at(gradient.gradient).front().id});
+      at->terms.push_back(
+          {index, known_[static_cast<std::size_t>(mesh_index)].at(gradient.gradient).front().id});
     }
   }
 
@@ -230,7 +254,8 @@ class Partitioner {
   Partition result_;
   std::vector<Labels> labels_;
   std::vector<int> stage_of_node_;
-  std::vector<std::map<ValueId, std::vector<Known>>> known_;  ///< Per mesh; the first is how the value came into being.
+  /// Per mesh; the first is how the value came into being.
+  std::vector<std::map<ValueId, std::vector<Known>>> known_;
 };
 
 }  // namespace

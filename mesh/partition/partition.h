@@ -9,7 +9,8 @@
 
 namespace weft::mesh {
 
-/// A value on one mesh in one spec. A logical value has several of them when different ops need it sharded differently.
+/// A value on one mesh in one spec. A logical value has several of them when different ops need it
+/// sharded differently.
 using LocalId = StrongId<struct LocalTag>;
 
 /// Where a local value comes from.
@@ -26,7 +27,8 @@ struct ComputeStep {
   NodeId node;
   std::vector<LocalId> inputs;
   std::vector<LocalId> outputs;
-  /// Inputs (a bias) that only the devices with index 0 on all of `once_axes` apply, as the outputs will be summed over them.
+  /// Inputs (a bias) that only the devices with index 0 on all of `once_axes` apply, as the outputs
+  /// will be summed over them.
   std::vector<int> once_inputs;
   std::vector<int> once_axes;
 };
@@ -76,19 +78,22 @@ struct GradientTerm {
   LocalId gradient;  ///< Possibly partial, possibly split otherwise than the parameter.
 };
 
-/// A parameter as it lies on a mesh. One that stages of several meshes share lies on each of them, and each updates its own copy
-/// by the same gradient.
+/// A parameter as it lies on a mesh. One that stages of several meshes share lies on each of them,
+/// and each updates its own copy by the same gradient.
 struct LocalParameter {
   int parameter = 0;  ///< Index into graph.parameters().
   LocalId value;
-  bool is_home = true;              ///< The first mesh in the graph's order: its copy goes into checkpoints and norms.
-  std::vector<GradientTerm> terms;  ///< Those that this mesh computes, ascending; none in forward-only graphs.
+  /// The first mesh in the graph's order: its copy goes into checkpoints and norms.
+  bool is_home = true;
+  /// Those that this mesh computes, ascending; none in forward-only graphs.
+  std::vector<GradientTerm> terms;
 };
 
 /// The part of the graph that one mesh computes: values, then steps.
 struct MeshPartition {
   std::vector<LocalValue> locals;
-  std::vector<Step> steps;  ///< In an order that satisfies dependencies: all F, then all I, then all W.
+  /// In an order that satisfies dependencies: all F, then all I, then all W.
+  std::vector<Step> steps;
   std::vector<LocalParameter> parameters;
 };
 
@@ -96,7 +101,8 @@ struct MeshPartition {
 struct Partition {
   Graph graph;
   std::vector<DeviceMesh> meshes;
-  std::vector<int> mesh_of_stage;  ///< Several stages may lie on one mesh; between them values are handed over without a message.
+  /// Several stages may lie on one mesh; between them values are handed over without a message.
+  std::vector<int> mesh_of_stage;
   std::vector<int> stage_of_block;
   std::vector<int> stage_of_node;  ///< By node of the graph.
   std::vector<MeshPartition> per_mesh;
@@ -117,10 +123,11 @@ struct PartitionRequest {
   ShardingRules rules;
 };
 
-/// Cuts the graph into stages, gives every value a spec on its mesh and inserts the communication that specs require (the SPMD
-/// partitioner). For each op it considers, per mesh axis, the ways that the op's factor signature allows and that an
-/// input already has, and takes the one that moves the fewest bytes; partial sums are resolved where an op is not linear in them.
-/// Throws Error(kInvalidConfig) when a shape does not divide or a stage is empty.
+/// Cuts the graph into stages, gives every value a spec on its mesh and inserts the communication
+/// that specs require (the SPMD partitioner). For each op it considers, per mesh axis, the ways
+/// that the op's factor signature allows and that an input already has, and takes the one that
+/// moves the fewest bytes; partial sums are resolved where an op is not linear in them. Throws
+/// Error(kInvalidConfig) when a shape does not divide or a stage is empty.
 Partition partition(const PartitionRequest& request);
 
 /// A line per step and per edge between meshes, with specs.

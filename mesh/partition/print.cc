@@ -8,10 +8,12 @@ namespace {
 std::string local_text(const Partition& partition, std::size_t mesh, LocalId id) {
   const LocalValue& local = partition.per_mesh[mesh].locals[id.value()];
   const Value& value = partition.graph.value(local.value);
-  return fmt::format("{} {}{}", value.name, to_string(value.type), to_string(local.spec, partition.meshes[mesh]));
+  return fmt::format("{} {}{}", value.name, to_string(value.type),
+                     to_string(local.spec, partition.meshes[mesh]));
 }
 
-std::string locals_text(const Partition& partition, std::size_t mesh, const std::vector<LocalId>& ids) {
+std::string locals_text(const Partition& partition, std::size_t mesh,
+                        const std::vector<LocalId>& ids) {
   std::string text;
   for (const LocalId id : ids) text += (text.empty() ? "" : ", ") + local_text(partition, mesh, id);
   return text;
@@ -19,21 +21,25 @@ std::string locals_text(const Partition& partition, std::size_t mesh, const std:
 
 std::string axes_text(const DeviceMesh& mesh, const std::vector<int>& axes) {
   std::string text;
-  for (const int axis : axes) text += (text.empty() ? "" : ",") + mesh.axes()[static_cast<std::size_t>(axis)].name;
+  for (const int axis : axes)
+    text += (text.empty() ? "" : ",") + mesh.axes()[static_cast<std::size_t>(axis)].name;
   return text;
 }
 
 std::string step_text(const Partition& partition, std::size_t mesh, const Step& step) {
   if (const auto* compute = std::get_if<ComputeStep>(&step.what)) {
     return fmt::format("{} = {}({})", locals_text(partition, mesh, compute->outputs),
-                       to_string(partition.graph.node(compute->node).op), locals_text(partition, mesh, compute->inputs));
+                       to_string(partition.graph.node(compute->node).op),
+                       locals_text(partition, mesh, compute->inputs));
   }
   if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
     return fmt::format("{} = all_reduce<{}>({})", local_text(partition, mesh, reduce->output),
-                       axes_text(partition.meshes[mesh], reduce->axes), local_text(partition, mesh, reduce->input));
+                       axes_text(partition.meshes[mesh], reduce->axes),
+                       local_text(partition, mesh, reduce->input));
   }
   const auto& reshard = std::get<ReshardStep>(step.what);
-  return fmt::format("{} = reshard({})", local_text(partition, mesh, reshard.output), local_text(partition, mesh, reshard.input));
+  return fmt::format("{} = reshard({})", local_text(partition, mesh, reshard.output),
+                     local_text(partition, mesh, reshard.input));
 }
 
 }  // namespace
@@ -43,13 +49,17 @@ std::string to_string(const Partition& partition) {
   for (std::size_t mesh = 0; mesh < partition.meshes.size(); ++mesh) {
     text += fmt::format("mesh {}\n", to_string(partition.meshes[mesh]));
     for (const Step& step : partition.per_mesh[mesh].steps) {
-      text += fmt::format("  stage {} {} {}\n", step.stage, to_string(step.pass), step_text(partition, mesh, step));
+      text += fmt::format("  stage {} {} {}\n", step.stage, to_string(step.pass),
+                          step_text(partition, mesh, step));
     }
   }
   for (const MeshEdge& edge : partition.edges) {
-    text += fmt::format("edge {} {} of stage {} -> {} of stage {}\n", to_string(edge.pass),
-                        local_text(partition, static_cast<std::size_t>(edge.from_mesh), edge.source), edge.from_stage,
-                        local_text(partition, static_cast<std::size_t>(edge.to_mesh), edge.destination), edge.to_stage);
+    text +=
+        fmt::format("edge {} {} of stage {} -> {} of stage {}\n", to_string(edge.pass),
+                    local_text(partition, static_cast<std::size_t>(edge.from_mesh), edge.source),
+                    edge.from_stage,
+                    local_text(partition, static_cast<std::size_t>(edge.to_mesh), edge.destination),
+                    edge.to_stage);
   }
   return text;
 }

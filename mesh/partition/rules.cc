@@ -11,9 +11,11 @@ namespace weft::mesh {
 
 std::vector<Labels> propagate_labels(const Graph& graph) {
   std::vector<Labels> labels(graph.values().size());
-  for (std::size_t i = 0; i < labels.size(); ++i) labels[i].resize(graph.values()[i].type.shape.size());
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    labels[i].resize(graph.values()[i].type.shape.size());
   for (const Input& input : graph.inputs()) labels[input.value.value()] = input.axes;
-  for (const Parameter& parameter : graph.parameters()) labels[parameter.value.value()] = parameter.axes;
+  for (const Parameter& parameter : graph.parameters())
+    labels[parameter.value.value()] = parameter.axes;
   for (const Node& node : graph.nodes()) {
     const FactorSignature signature = factor_signature(graph, node);
     std::vector<std::string> factor_labels(signature.factors.size());
@@ -36,7 +38,8 @@ std::vector<Labels> propagate_labels(const Graph& graph) {
 std::vector<std::string> axis_names(const Graph& graph) {
   std::set<std::string> names;
   for (const Input& input : graph.inputs()) names.insert(input.axes.begin(), input.axes.end());
-  for (const Parameter& parameter : graph.parameters()) names.insert(parameter.axes.begin(), parameter.axes.end());
+  for (const Parameter& parameter : graph.parameters())
+    names.insert(parameter.axes.begin(), parameter.axes.end());
   names.erase("");
   return {names.begin(), names.end()};
 }
@@ -49,7 +52,9 @@ Spec spec_for(const Labels& labels, const ShardingRules& rules, const DeviceMesh
       if (labels[d] != label) continue;
       for (const std::string& name : axes) {
         const std::optional<int> axis = mesh.axis(name);
-        if (!axis || mesh.axes()[static_cast<std::size_t>(*axis)].size == 1 || !used.insert(*axis).second) continue;
+        if (!axis || mesh.axes()[static_cast<std::size_t>(*axis)].size == 1 ||
+            !used.insert(*axis).second)
+          continue;
         spec.dims[d].push_back(*axis);
       }
     }
@@ -57,16 +62,18 @@ Spec spec_for(const Labels& labels, const ShardingRules& rules, const DeviceMesh
   return spec;
 }
 
-void check_divides(const std::string& what, const Shape& shape, const Labels& labels, const Spec& spec, const DeviceMesh& mesh) {
+void check_divides(const std::string& what, const Shape& shape, const Labels& labels,
+                   const Spec& spec, const DeviceMesh& mesh) {
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::int64_t ways = 1;
     for (const int axis : spec.dims[d]) ways *= mesh.axes()[static_cast<std::size_t>(axis)].size;
     if (shape[d] % ways != 0) {
-      throw Error(
-          ErrorCode::kInvalidConfig,
-          fmt::format("{} of shape {} is split {} ways along its axis '{}' of {} on mesh {}, which does not divide; change "
-                      "the model, the mesh's shape or the sharding of '{}'",
-                      what, weft::to_string(shape), ways, labels[d], shape[d], to_string(mesh), labels[d]))
+      throw Error(ErrorCode::kInvalidConfig,
+                  fmt::format("{} of shape {} is split {} ways along its axis '{}' of {} on mesh "
+                              "{}, which does not divide; change "
+                              "the model, the mesh's shape or the sharding of '{}'",
+                              what, weft::to_string(shape), ways, labels[d], shape[d],
+                              to_string(mesh), labels[d]))
           .at("sharding");
     }
   }

@@ -11,8 +11,8 @@
 #include "core/base/error.h"
 #include "core/base/name.h"
 #include "core/config/nearest.h"
-#include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
 
 namespace weft::mesh {
 namespace {
@@ -29,16 +29,21 @@ void parse_meshes(const ConfigNode& node, LayoutConfig& layout) {
     std::int64_t devices = 1;
     for (const auto& [axis, size] : shape.entries()) {
       config.axes.push_back({axis, size.as<int>({.min = 1, .max = 4096})});
-      if (!is_name(axis)) size.fail(name_problem(fmt::format("{}: an axis' name", shape.path()), axis));
+      if (!is_name(axis))
+        size.fail(name_problem(fmt::format("{}: an axis' name", shape.path()), axis));
       if (devices *= config.axes.back().size; devices > kMaxDevices)
-        shape.fail(fmt::format("{}: a mesh has at most {} devices; its axes multiply to more", shape.path(), kMaxDevices));
+        shape.fail(fmt::format("{}: a mesh has at most {} devices; its axes multiply to more",
+                               shape.path(), kMaxDevices));
     }
-    if (config.axes.empty()) shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
+    if (config.axes.empty())
+      shape.fail("a mesh needs at least one axis, for example {data: 1, tensor: 2}");
     mesh.finish();
     layout.meshes.push_back(std::move(config));
   }
   if (layout.meshes.empty())
-    node.fail("there must be at least one mesh, for example front: {hosts: [worker0], shape: {data: 1, tensor: 2}}");
+    node.fail(
+        "there must be at least one mesh, for example front: {hosts: [worker0], shape: {data: 1, "
+        "tensor: 2}}");
 }
 
 void parse_sharding(const ConfigNode& node, LayoutConfig& layout) {
@@ -75,22 +80,29 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
     stage.read("recompute", config.recompute);
     const std::string name = stage.at("mesh").as<std::string>();
     const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) stage.at("mesh").fail(fmt::format("there is no mesh '{}'{}", name, did_you_mean(name, names)));
+    if (found == names.end())
+      stage.at("mesh").fail(
+          fmt::format("there is no mesh '{}'{}", name, did_you_mean(name, names)));
     config.mesh = static_cast<int>(found - names.begin());
     used[static_cast<std::size_t>(config.mesh)] = true;
     stage.finish();
     layout.stages.push_back(config);
   }
-  if (layout.stages.empty()) node.fail("there must be at least one stage, for example {mesh: front, layers: 2}");
+  if (layout.stages.empty())
+    node.fail("there must be at least one stage, for example {mesh: front, layers: 2}");
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (!used[i]) node.fail(fmt::format("mesh '{}' has no stage; add one, or remove the mesh", names[i]));
+    if (!used[i])
+      node.fail(fmt::format("mesh '{}' has no stage; add one, or remove the mesh", names[i]));
   }
 }
 
 Schedule read_schedule_file(const ConfigNode& node) {
   const std::string path = node.as_path().string();
   std::ifstream file(path);
-  if (!file) node.fail(fmt::format("there is no schedule file {}; weft schedule show NAME --csv prints one to start from", path));
+  if (!file)
+    node.fail(fmt::format(
+        "there is no schedule file {}; weft schedule show NAME --csv prints one to start from",
+        path));
   return read_schedule(std::string(std::istreambuf_iterator<char>(file), {}), path).schedule;
 }
 
@@ -113,7 +125,8 @@ void parse_pipeline(const ConfigNode& node, LayoutConfig& layout) {
   const EnumNames<GpuTransfers> paths{{"auto", GpuTransfers::kAuto}, {"host", GpuTransfers::kHost}};
   node.read_enum("gpu_transfers", layout.gpu_transfers, paths);
   node.read("credits", layout.credits, {.min = 1, .max = 64});
-  if (std::uint64_t memory = 0; node.read_bytes("memory", memory, {.min = 1})) layout.memory = memory;
+  if (std::uint64_t memory = 0; node.read_bytes("memory", memory, {.min = 1}))
+    layout.memory = memory;
   parse_stages(node.at("stages"), layout);
   node.finish();
 }
@@ -129,7 +142,8 @@ int LayoutConfig::num_layers() const {
 std::vector<int> LayoutConfig::stage_of_layer() const {
   std::vector<int> result;
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    result.insert(result.end(), static_cast<std::size_t>(stages[stage].layers), static_cast<int>(stage));
+    result.insert(result.end(), static_cast<std::size_t>(stages[stage].layers),
+                  static_cast<int>(stage));
   }
   return result;
 }
@@ -144,7 +158,8 @@ LayoutConfig parse_layout(const ConfigNode& root) {
   LayoutConfig layout;
   // Each section says all that is wrong with it, whether or not another one is right.
   std::string problems;
-  const auto section = [&](const char* key, bool required, void (*parse)(const ConfigNode&, LayoutConfig&)) {
+  const auto section = [&](const char* key, bool required,
+                           void (*parse)(const ConfigNode&, LayoutConfig&)) {
     try {
       if (required || root.has(key)) parse(root.at(key), layout);
     } catch (const Error& error) {

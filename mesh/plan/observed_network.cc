@@ -15,7 +15,9 @@ namespace {
 bool sends(const TrainingPlan& plan, transfer::DeviceId device) {
   for (const Program& program : plan.train.programs) {
     if (program.device != device) continue;
-    const auto leaves = [](const Transfer& one) { return one.kind == TransferKind::kReshard && one.part.bytes_sent() > 0; };
+    const auto leaves = [](const Transfer& one) {
+      return one.kind == TransferKind::kReshard && one.part.bytes_sent() > 0;
+    };
     return std::ranges::any_of(program.transfers, leaves);
   }
   return false;
@@ -24,8 +26,8 @@ bool sends(const TrainingPlan& plan, transfer::DeviceId device) {
 }  // namespace
 
 transfer::Network observed_network(const TrainingPlan& plan, std::span<const double> egress_rates) {
-  WEFT_CHECK(egress_rates.size() <= plan.topology.num_devices(), "{} rates for {} devices", egress_rates.size(),
-             plan.topology.num_devices());
+  WEFT_CHECK(egress_rates.size() <= plan.topology.num_devices(), "{} rates for {} devices",
+             egress_rates.size(), plan.topology.num_devices());
   std::vector<double> of_host(plan.network.num_hosts());
   std::vector<bool> in_part(of_host.size(), false);
   for (std::uint32_t device = 0; device < egress_rates.size(); ++device) {
@@ -35,7 +37,8 @@ transfer::Network observed_network(const TrainingPlan& plan, std::span<const dou
   }
   std::vector<transfer::ObservedEgress> observed;
   for (std::uint32_t host = 0; host < of_host.size(); ++host) {
-    if (of_host[host] > 0 && !in_part[host]) observed.push_back({transfer::HostId(host), of_host[host]});
+    if (of_host[host] > 0 && !in_part[host])
+      observed.push_back({transfer::HostId(host), of_host[host]});
   }
   return transfer::updated(plan.network, observed);
 }
@@ -45,8 +48,9 @@ std::string describe_change(const TrainingPlan& plan, const transfer::Network& n
   for (std::size_t host = 0; host < network.num_hosts(); ++host) {
     const double before = plan.network.hosts[host].egress(), now = network.hosts[host].egress();
     if (before == now) continue;
-    text += fmt::format("{}{} sends {}/s where the plan counted on {}/s", text.empty() ? "" : ", ", plan.hosts[host],
-                        format_bytes(static_cast<std::uint64_t>(now)), format_bytes(static_cast<std::uint64_t>(before)));
+    text += fmt::format("{}{} sends {}/s where the plan counted on {}/s", text.empty() ? "" : ", ",
+                        plan.hosts[host], format_bytes(static_cast<std::uint64_t>(now)),
+                        format_bytes(static_cast<std::uint64_t>(before)));
   }
   return text;
 }

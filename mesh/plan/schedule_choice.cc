@@ -6,18 +6,20 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "mesh/search/search.h"
-#include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/costs.h"
+#include "mesh/schedule/named_schedules.h"
+#include "mesh/search/search.h"
 
 namespace weft::mesh {
 namespace {
 
-/// The named schedule, over as many stages per mesh as the layout has. Throws unless they lie as the schedule places them.
+/// The named schedule, over as many stages per mesh as the layout has. Throws unless they lie as
+/// the schedule places them.
 Schedule named_schedule_of(const LayoutConfig& layout) {
   const NamedSchedule& named = find_named_schedule(layout.schedule);
   const std::vector<int> mesh_of_stage = layout.mesh_of_stage();
-  const int meshes = static_cast<int>(layout.meshes.size()), stages = static_cast<int>(mesh_of_stage.size());
+  const int meshes = static_cast<int>(layout.meshes.size()),
+            stages = static_cast<int>(mesh_of_stage.size());
   const int chunks = named.any_chunks && stages % meshes == 0 ? stages / meshes : named.chunks;
   const std::vector<int> placed = place_stages(named.placement, meshes, chunks);
   if (placed != actor_of_stage(layout)) {
@@ -28,12 +30,14 @@ Schedule named_schedule_of(const LayoutConfig& layout) {
     for (const int mesh : mesh_of_stage) {
       found += (found.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(mesh)].name;
     }
-    throw_error(
-        ErrorCode::kInvalidConfig,
-        "schedule '{}' puts {} on every mesh; its stages can lie on the meshes {} in this order, but pipeline.stages lists {}",
-        named.name, chunks == 1 ? "one stage" : fmt::format("{} stages", chunks), wanted, found);
+    throw_error(ErrorCode::kInvalidConfig,
+                "schedule '{}' puts {} on every mesh; its stages can lie on the meshes {} in this "
+                "order, but pipeline.stages lists {}",
+                named.name, chunks == 1 ? "one stage" : fmt::format("{} stages", chunks), wanted,
+                found);
   }
-  return make_schedule(ScheduleRequest{std::string(named.name), meshes, layout.microbatches, chunks, 0});
+  return make_schedule(
+      ScheduleRequest{std::string(named.name), meshes, layout.microbatches, chunks, 0});
 }
 
 /// B becomes I, then W.
@@ -63,7 +67,8 @@ Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microba
   schedule.actor_of_stage = actor_of_stage;
   schedule.actors.resize(static_cast<std::size_t>(*std::ranges::max_element(actor_of_stage)) + 1);
   const auto actions = [&](int stage) -> std::vector<Action>& {
-    return schedule.actors[static_cast<std::size_t>(actor_of_stage[static_cast<std::size_t>(stage)])];
+    return schedule
+        .actors[static_cast<std::size_t>(actor_of_stage[static_cast<std::size_t>(stage)])];
   };
   for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
     for (int stage = 0; stage < schedule.stages; ++stage) {
@@ -77,15 +82,18 @@ Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microba
   return schedule;
 }
 
-std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout, std::span<const StageEdge> edges) {
+std::vector<Schedule> schedules_to_measure(const LayoutConfig& layout,
+                                           std::span<const StageEdge> edges) {
   const std::vector<int> placement = actor_of_stage(layout);
-  const int stages = static_cast<int>(placement.size()), actors = static_cast<int>(layout.meshes.size());
+  const int stages = static_cast<int>(placement.size()),
+            actors = static_cast<int>(layout.meshes.size());
   std::vector<Schedule> result;
   for (const char* name : {"zb-h1", "1f1b", "zb-v", "v-half", "v-min", "interleaved-1f1b"}) {
     const NamedSchedule& named = find_named_schedule(name);
     const int chunks = named.any_chunks && stages % actors == 0 ? stages / actors : named.chunks;
     if (place_stages(named.placement, actors, chunks) != placement) continue;
-    result.push_back(with_split_backwards(make_schedule({name, actors, layout.microbatches, chunks, 0})));
+    result.push_back(
+        with_split_backwards(make_schedule({name, actors, layout.microbatches, chunks, 0})));
   }
   if (result.empty()) {
     // Stages that lie like those of no named schedule.
@@ -116,14 +124,16 @@ std::vector<int> actor_of_stage(const LayoutConfig& layout) {
   return result;
 }
 
-std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout, std::span<const StageEdge> edges) {
+std::vector<Schedule> schedules_to_begin_with(const LayoutConfig& layout,
+                                              std::span<const StageEdge> edges) {
   if (!layout.own_schedule) {
     if (layout.schedule == LayoutConfig::kAuto) return schedules_to_measure(layout, edges);
     return {named_schedule_of(layout)};
   }
   const Schedule& own = *layout.own_schedule;
   if (own.microbatches != layout.microbatches) {
-    throw_error(ErrorCode::kInvalidConfig, "schedule '{}' is for {} microbatches, but pipeline.microbatches is {}", own.name,
+    throw_error(ErrorCode::kInvalidConfig,
+                "schedule '{}' is for {} microbatches, but pipeline.microbatches is {}", own.name,
                 own.microbatches, layout.microbatches);
   }
   return {own};

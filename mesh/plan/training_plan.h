@@ -7,17 +7,18 @@
 
 #include "actors/head/placement.h"
 #include "core/graph/graph.h"
-#include "mesh/program/use_collectives.h"
 #include "mesh/partition/partition.h"
-#include "mesh/schedule/schedule.h"
 #include "mesh/plan/layout_config.h"
 #include "mesh/program/checkpoint_programs.h"
 #include "mesh/program/compile.h"
+#include "mesh/program/use_collectives.h"
+#include "mesh/schedule/schedule.h"
 #include "transfer/topology/network.h"
 
 namespace weft::mesh {
 
-/// The model of an app, for one microbatch: with backward, and forward only for validation (with a batch of its own).
+/// The model of an app, for one microbatch: with backward, and forward only for validation (with a
+/// batch of its own).
 struct ModelGraphs {
   TrainingGraph train;
   Graph validate;
@@ -27,15 +28,17 @@ struct ModelGraphs {
 /// Where the ranks of each mesh lie: places[mesh][rank].
 using MeshPlaces = std::vector<std::vector<actors::DevicePlace>>;
 
-/// Where the head would place the meshes on an empty cluster of these hosts (name, devices): for checking and planning without
-/// one. Throws Error(kResourceExhausted) or Error(kNotFound) as the head would.
-MeshPlaces plan_places(const LayoutConfig& layout, const std::vector<std::pair<std::string, std::uint32_t>>& hosts);
+/// Where the head would place the meshes on an empty cluster of these hosts (name, devices): for
+/// checking and planning without one. Throws Error(kResourceExhausted) or Error(kNotFound) as the
+/// head would.
+MeshPlaces plan_places(const LayoutConfig& layout,
+                       const std::vector<std::pair<std::string, std::uint32_t>>& hosts);
 
-/// All that is decided before a run starts: devices, stages, specs, transfers and programs. A value; equal inputs give equal
-/// plans.
+/// All that is decided before a run starts: devices, stages, specs, transfers and programs. A
+/// value; equal inputs give equal plans.
 ///
-/// Devices are numbered mesh by mesh, rank by rank; the driver is the last device, on a host of its own, and takes part in
-/// checkpoints only.
+/// Devices are numbered mesh by mesh, rank by rank; the driver is the last device, on a host of its
+/// own, and takes part in checkpoints only.
 struct TrainingPlan {
   LayoutConfig layout;
   std::vector<std::string> hosts;  ///< By HostId; the last is "driver".
@@ -45,12 +48,17 @@ struct TrainingPlan {
   Schedule schedule;               ///< What `train` runs; of `auto` what it begins with.
   Compiled train;
   Compiled validate;
-  CollectiveUse collectives;                ///< Of `train` and `validate`.
-  std::vector<CheckpointBatch> checkpoint;  ///< Parameters and moments to the driver and back, a buffer's worth at a time.
-  std::vector<Program> checkpoint_copy;     ///< "copy", where batches are gathered from copies; else none.
-  std::string no_copies_because;            ///< Copies were asked for, and memory does not allow them; else empty.
+  CollectiveUse collectives;  ///< Of `train` and `validate`.
+  /// Parameters and moments to the driver and back, a buffer's worth at a time.
+  std::vector<CheckpointBatch> checkpoint;
+  /// "copy", where batches are gathered from copies; else none.
+  std::vector<Program> checkpoint_copy;
+  /// Copies were asked for, and memory does not allow them; else empty.
+  std::string no_copies_because;
 
-  transfer::DeviceId driver() const { return transfer::DeviceId(static_cast<std::uint32_t>(topology.num_devices() - 1)); }
+  transfer::DeviceId driver() const {
+    return transfer::DeviceId(static_cast<std::uint32_t>(topology.num_devices() - 1));
+  }
   /// Number of devices that compute.
   int num_devices() const { return static_cast<int>(topology.num_devices()) - 1; }
   bool copies_checkpoints() const { return layout.checkpoint_copies == CheckpointCopies::kYes; }
@@ -58,15 +66,19 @@ struct TrainingPlan {
   std::vector<const std::vector<Program>*> all_programs() const;
 };
 
-/// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model, a shape does not divide, or a device would
-/// hold more than the layout's memory; its where() is the key of the run file that it is about, if it is about one.
-TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places);
-/// The same plan for another network than the layout's: its transfers may take other ways, nothing else differs.
-TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model, const MeshPlaces& places,
-                                const transfer::Network& network);
+/// Makes the plan. Throws Error(kInvalidConfig) when the layers do not fit the model, a shape does
+/// not divide, or a device would hold more than the layout's memory; its where() is the key of the
+/// run file that it is about, if it is about one.
+TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
+                                const MeshPlaces& places);
+/// The same plan for another network than the layout's: its transfers may take other ways, nothing
+/// else differs.
+TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
+                                const MeshPlaces& places, const transfer::Network& network);
 
-/// Bytes that a device holds under the plan: parameters, gradients, moments, activations, staging of what it exchanges with
-/// other GPUs, and, unless it is a GPU, copies for checkpoints, which lie in the host's memory.
+/// Bytes that a device holds under the plan: parameters, gradients, moments, activations, staging
+/// of what it exchanges with other GPUs, and, unless it is a GPU, copies for checkpoints, which lie
+/// in the host's memory.
 std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device);
 
 /// Bytes of copies for checkpoints that a device keeps in its host's memory.
@@ -78,14 +90,15 @@ void drop_checkpoint_copies(TrainingPlan& plan, std::string because);
 /// A device that would hold more than the layout's memory, if there is one.
 std::optional<transfer::DeviceId> find_short_of_memory(const TrainingPlan& plan);
 
-/// Whether a running job of one layout can go on with programs of the other: parameters, gradients and data lie at the same
-/// places. Throws Error(kInvalidArgument) that names what differs.
+/// Whether a running job of one layout can go on with programs of the other: parameters, gradients
+/// and data lie at the same places. Throws Error(kInvalidArgument) that names what differs.
 void check_same_places(const LayoutConfig& running, const LayoutConfig& other);
 
 /// The way that a transfer of a training step takes, by its number in `train`.
 transfer::PathChoice path_of(const TrainingPlan& plan, std::uint32_t op);
 
-/// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with bytes and flows.
+/// What `weft plan` prints: meshes, stages, specs of the boundary tensors, resharding tasks with
+/// bytes and flows.
 std::string describe(const TrainingPlan& plan);
 
 /// How tensors go from GPU to GPU in a training step, in a line; empty where none does.

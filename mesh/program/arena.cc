@@ -22,7 +22,8 @@ class TakenBytes final {
     // Those that overlap it or touch it become one with it.
     const auto first = std::ranges::lower_bound(intervals_, begin, {}, &Interval::end);
     const auto past =
-        std::upper_bound(first, intervals_.end(), end, [](std::uint64_t at, const Interval& i) { return at < i.begin; });
+        std::upper_bound(first, intervals_.end(), end,
+                         [](std::uint64_t at, const Interval& i) { return at < i.begin; });
     if (first == past) {
       intervals_.insert(first, {begin, end});
       return;
@@ -46,9 +47,10 @@ class TakenBytes final {
   std::vector<Interval> intervals_;  // disjoint, in order, never touching
 };
 
-/// What the pieces that have been placed take, and when: a segment tree over the times at which pieces begin. Two pieces meet if
-/// and only if both are needed at such a time. A step with many microbatches has hundreds of thousands of pieces, and thousands
-/// may live at a time; but those lie side by side, so that a node of the tree has few intervals.
+/// What the pieces that have been placed take, and when: a segment tree over the times at which
+/// pieces begin. Two pieces meet if and only if both are needed at such a time. A step with many
+/// microbatches has hundreds of thousands of pieces, and thousands may live at a time; but those
+/// lie side by side, so that a node of the tree has few intervals.
 class Occupancy final {
  public:
   explicit Occupancy(const std::vector<Lifetime>& lifetimes) {
@@ -86,14 +88,16 @@ class Occupancy final {
   };
   /// Of a range of times; that of node i has the halves 2i and 2i + 1.
   struct Node {
-    TakenBytes sometimes;  ///< Taken at any of these times by pieces that do not need all of the parent's.
-    TakenBytes always;     ///< Taken at all of these times by such pieces.
+    /// Taken at any of these times by pieces that do not need all of the parent's.
+    TakenBytes sometimes;
+    TakenBytes always;  ///< Taken at all of these times by such pieces.
   };
   static constexpr std::size_t kRoot = 1;
 
   Range times_of(const Lifetime& life) const {
     const auto index = [&](auto at) { return static_cast<std::size_t>(at - times_.begin()); };
-    return {index(std::ranges::lower_bound(times_, life.first)), index(std::ranges::upper_bound(times_, life.last))};
+    return {index(std::ranges::lower_bound(times_, life.first)),
+            index(std::ranges::upper_bound(times_, life.last))};
   }
 
   void collect(std::size_t node, const Range& of_node, const Range& wanted) {
@@ -106,7 +110,8 @@ class Occupancy final {
     collect(2 * node + 1, {of_node.middle(), of_node.end}, wanted);
   }
 
-  void take(std::size_t node, const Range& of_node, const Range& needed, std::uint64_t begin, std::uint64_t end) {
+  void take(std::size_t node, const Range& of_node, const Range& needed, std::uint64_t begin,
+            std::uint64_t end) {
     if (!of_node.meets(needed)) return;
     nodes_[node].sometimes.add(begin, end);
     if (of_node.lies_in(needed)) {
@@ -131,8 +136,9 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   ArenaPlan plan{std::vector<std::uint64_t>(lifetimes.size(), 0), 0};
   std::vector<std::size_t> by_size(lifetimes.size());
   std::iota(by_size.begin(), by_size.end(), 0);
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+  std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) {
+    return lifetimes[a].bytes > lifetimes[b].bytes;
+  });
   Occupancy occupancy(lifetimes);
   for (const std::size_t piece : by_size) {
     const Lifetime& life = lifetimes[piece];
@@ -141,7 +147,8 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
     const std::uint64_t offset = occupancy.first_free(life, bytes);
     if (offset + bytes > kMaxArena) {
       throw Error(ErrorCode::kInvalidConfig,
-                  fmt::format("the activations of a device would take more than {}; take a smaller batch, or a smaller model",
+                  fmt::format("the activations of a device would take more than {}; take a smaller "
+                              "batch, or a smaller model",
                               format_bytes(kMaxArena)))
           .at("training.batch");
     }

@@ -18,9 +18,9 @@ struct ArenaPlan {
   std::uint64_t bytes = 0;
 };
 
-/// Places pieces such that those alive at the same time never overlap: largest first, each at the lowest offset that is free
-/// during its life ("greedy by size", Pisarchyk & Lee, "Efficient memory management for deep neural net inference", 2020).
-/// Offsets are multiples of 64.
+/// Places pieces such that those alive at the same time never overlap: largest first, each at the
+/// lowest offset that is free during its life ("greedy by size", Pisarchyk & Lee, "Efficient memory
+/// management for deep neural net inference", 2020). Offsets are multiples of 64.
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace weft::mesh

@@ -10,13 +10,15 @@ namespace {
 
 using Work = std::vector<std::uint64_t>;
 
-/// Writes what instructions do as numbers: equal for equal work on tensors of equal types in the same memory.
+/// Writes what instructions do as numbers: equal for equal work on tensors of equal types in the
+/// same memory.
 class WorkWriter {
  public:
   explicit WorkWriter(const Program& program) {
     std::map<std::tuple<std::int32_t, std::uint64_t, DType, Shape>, std::uint64_t> places;
     for (const Buffer& buffer : program.buffers) {
-      const auto place = std::tuple(buffer.persistent, buffer.offset, buffer.type.dtype, buffer.type.shape);
+      const auto place =
+          std::tuple(buffer.persistent, buffer.offset, buffer.type.dtype, buffer.type.shape);
       place_of_buffer_.push_back(places.try_emplace(place, places.size()).first->second);
     }
     for (const Op& op : program.ops) {
@@ -28,14 +30,15 @@ class WorkWriter {
   /// Whether it is one that segments are made of.
   bool append(const Instruction& instruction, Work& work) const {
     if (const auto* run = std::get_if<Run>(&instruction)) {
-      work.insert(work.end(), {0, first_equal_op_[run->op], run->accumulate, run->inputs.size(), run->outputs.size()});
+      work.insert(work.end(), {0, first_equal_op_[run->op], run->accumulate, run->inputs.size(),
+                               run->outputs.size()});
       for (const std::uint32_t buffer : run->inputs) work.push_back(place_of_buffer_[buffer]);
       for (const std::uint32_t buffer : run->outputs) work.push_back(place_of_buffer_[buffer]);
       return true;
     }
     if (const auto* accumulate = std::get_if<Accumulate>(&instruction)) {
-      work.insert(work.end(),
-                  {1, accumulate->first, place_of_buffer_[accumulate->source], place_of_buffer_[accumulate->destination]});
+      work.insert(work.end(), {1, accumulate->first, place_of_buffer_[accumulate->source],
+                               place_of_buffer_[accumulate->destination]});
       return true;
     }
     return false;
@@ -58,7 +61,8 @@ std::vector<CaptureSegment> find_capture_segments(const Program& program) {
     std::size_t end = begin;
     while (end < size && writer.append(program.instructions[end], work)) ++end;
     if (end - begin < 2) continue;
-    const auto number = known.try_emplace(std::move(work), static_cast<std::uint32_t>(known.size())).first->second;
+    const auto number =
+        known.try_emplace(std::move(work), static_cast<std::uint32_t>(known.size())).first->second;
     segments.push_back({begin, end, number});
     begin = end;
   }

@@ -24,9 +24,13 @@ constexpr std::string_view kCopyOf = "copy/";
 
 enum class Direction : std::uint8_t { kGather, kScatter };
 
-std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
-std::uint64_t bytes_of(const CheckpointPiece& piece) { return static_cast<std::uint64_t>(piece.count) * sizeof(float); }
+std::uint64_t bytes_of(const CheckpointPiece& piece) {
+  return static_cast<std::uint64_t>(piece.count) * sizeof(float);
+}
 
 /// Where a parameter lies on a mesh.
 struct Placed {
@@ -57,11 +61,13 @@ std::int64_t row_elements(const Shape& shape) {
 }
 
 /// Fills batches in the graph's order. A tensor that fits the buffer is never cut.
-std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partition, std::uint64_t asked_bytes) {
+std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partition,
+                                                       std::uint64_t asked_bytes) {
   std::uint64_t all = 0;
   for (std::uint32_t p = 0; p < partition.graph.parameters().size(); ++p) {
     const Value& value = value_of(partition, p);
-    all += static_cast<std::uint64_t>(value.type.elements()) * sizeof(float) * checkpoint_blocks(value.name).size();
+    all += static_cast<std::uint64_t>(value.type.elements()) * sizeof(float) *
+           checkpoint_blocks(value.name).size();
   }
   const std::uint64_t buffer_bytes = std::max(asked_bytes, all / kMostParts);
   std::vector<std::vector<CheckpointPiece>> batches(1);
@@ -78,11 +84,14 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
   for (std::uint32_t p = 0; p < partition.graph.parameters().size(); ++p) {
     const Value& value = value_of(partition, p);
     const std::int64_t elements = value.type.elements(), row = row_elements(value.type.shape);
-    const std::int64_t rows_that_fit = static_cast<std::int64_t>(buffer_bytes / sizeof(float)) / row;
+    const std::int64_t rows_that_fit =
+        static_cast<std::int64_t>(buffer_bytes / sizeof(float)) / row;
     const bool fits = static_cast<std::uint64_t>(elements) * sizeof(float) <= buffer_bytes;
-    const std::int64_t most = fits ? std::max<std::int64_t>(elements, 1) : std::max<std::int64_t>(rows_that_fit, 1) * row;
+    const std::int64_t most =
+        fits ? std::max<std::int64_t>(elements, 1) : std::max<std::int64_t>(rows_that_fit, 1) * row;
     for (std::uint32_t block = 0; block < checkpoint_blocks(value.name).size(); ++block) {
-      for (std::int64_t begin = 0; begin < elements; begin += most) add({p, block, begin, std::min(most, elements - begin), 0});
+      for (std::int64_t begin = 0; begin < elements; begin += most)
+        add({p, block, begin, std::min(most, elements - begin), 0});
     }
   }
   return batches;
@@ -102,13 +111,15 @@ Region rows_of(const CheckpointPiece& piece, const Shape& shape) {
 Region from_row(const Region& region, const Region& rows) {
   std::vector<Interval> intervals(region.intervals().begin(), region.intervals().end());
   if (intervals.empty()) return region;
-  intervals.front() = {intervals.front().begin - rows[0].begin, intervals.front().end - rows[0].begin};
+  intervals.front() = {intervals.front().begin - rows[0].begin,
+                       intervals.front().end - rows[0].begin};
   return Region(std::move(intervals));
 }
 
 Shape shape_of(const Region& region) {
   Shape shape;
-  for (const Interval& interval : region.intervals()) shape.push_back(interval.end - interval.begin);
+  for (const Interval& interval : region.intervals())
+    shape.push_back(interval.end - interval.begin);
   return shape;
 }
 
@@ -124,8 +135,9 @@ struct PieceTransfer {
   std::map<transfer::DeviceId, DeviceRows> rows;  ///< Of the devices that have any.
 };
 
-PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piece, const Placed& place, Direction direction,
-                         transfer::DeviceId driver, const transfer::Topology& topology) {
+PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piece,
+                         const Placed& place, Direction direction, transfer::DeviceId driver,
+                         const transfer::Topology& topology) {
   const Shape& shape = value_of(partition, piece.parameter).type.shape;
   const DeviceMesh& mesh = partition.meshes[place.mesh];
   const Region rows = rows_of(piece, shape);
@@ -137,28 +149,33 @@ PieceTransfer plan_piece(const Partition& partition, const CheckpointPiece& piec
     if (!own) continue;
     shards.shards.push_back({shard.device, from_row(*own, rows)});
     const Shape local = shape_of(shard.region);
-    const std::int64_t skipped = shape.empty() ? 0 : ((*own)[0].begin - shard.region[0].begin) * row_elements(local);
+    const std::int64_t skipped =
+        shape.empty() ? 0 : ((*own)[0].begin - shard.region[0].begin) * row_elements(local);
     result.rows[shard.device] = {static_cast<std::uint64_t>(skipped), shape_of(*own)};
   }
   const transfer::ShardMap whole{type.shape, {{driver, Region::whole(type.shape)}}};
   const bool gather = direction == Direction::kGather;
   const transfer::ReshardTask task{type, gather ? shards : whole, gather ? whole : shards};
-  // All replicas are equal, and the plan takes the first; to the devices each byte leaves the driver once per host.
-  result.plan = transfer::plan_reshard(task, topology, gather ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
+  // All replicas are equal, and the plan takes the first; to the devices each byte leaves the
+  // driver once per host.
+  result.plan = transfer::plan_reshard(
+      task, topology, gather ? transfer::Strategy::kSendRecv : transfer::Strategy::kWeft);
   return result;
 }
 
 /// A value and its moments are cut alike, mostly: planned once.
 class PiecePlans {
  public:
-  PiecePlans(const Partition& partition, Direction direction, transfer::DeviceId driver, const transfer::Topology& topology)
+  PiecePlans(const Partition& partition, Direction direction, transfer::DeviceId driver,
+             const transfer::Topology& topology)
       : partition_(partition), direction_(direction), driver_(driver), topology_(topology) {}
 
   const PieceTransfer& of(const CheckpointPiece& piece, const Placed& place) {
     const Key key{piece.parameter, place.mesh, piece.begin, piece.count};
     const auto found = plans_.find(key);
     if (found != plans_.end()) return found->second;
-    return plans_.emplace(key, plan_piece(partition_, piece, place, direction_, driver_, topology_)).first->second;
+    return plans_.emplace(key, plan_piece(partition_, piece, place, direction_, driver_, topology_))
+        .first->second;
   }
 
  private:
@@ -173,8 +190,9 @@ class PiecePlans {
 /// Programs of one batch in one direction.
 class BatchCompiler {
  public:
-  BatchCompiler(const Partition& partition, PiecePlans& plans, Direction direction, const std::string& name,
-                transfer::DeviceId driver, std::uint64_t buffer_bytes, GatherFrom from)
+  BatchCompiler(const Partition& partition, PiecePlans& plans, Direction direction,
+                const std::string& name, transfer::DeviceId driver, std::uint64_t buffer_bytes,
+                GatherFrom from)
       : partition_(partition),
         plans_(plans),
         direction_(direction),
@@ -199,8 +217,8 @@ class BatchCompiler {
     const DeviceMesh& mesh = partition_.meshes[place.mesh];
     for (int rank = 0; rank < mesh.size(); ++rank) {
       const transfer::DeviceId device = mesh.devices()[static_cast<std::size_t>(rank)];
-      const std::uint64_t shard_elements =
-          static_cast<std::uint64_t>(num_elements(local_shape(value.type.shape, place.local->spec, mesh, rank)));
+      const std::uint64_t shard_elements = static_cast<std::uint64_t>(
+          num_elements(local_shape(value.type.shape, place.local->spec, mesh, rank)));
       Emitter& emitter = emitters_[emitter_of_.at(device)];
       const auto rows = planned.rows.find(device);
       if (rows == planned.rows.end()) continue;
@@ -208,22 +226,23 @@ class BatchCompiler {
       const bool copied = gather && from_ == GatherFrom::kCopies;
       if (copied && part.empty()) continue;  // another replica sends, and this one needs no copy
       const std::int32_t persistent =
-          copied ? emitter.persistent(std::string(kCopyOf) + block, shard_elements * sizeof(float), MemoryPlace::kHost)
+          copied ? emitter.persistent(std::string(kCopyOf) + block, shard_elements * sizeof(float),
+                                      MemoryPlace::kHost)
                  : emitter.persistent(block, shard_elements * sizeof(float));
-      const std::uint32_t buffer =
-          emitter.add_persistent_buffer(persistent, rows->second.begin * sizeof(float), {DType::kF32, rows->second.shape});
+      const std::uint32_t buffer = emitter.add_persistent_buffer(
+          persistent, rows->second.begin * sizeof(float), {DType::kF32, rows->second.shape});
       start(emitter, std::move(part), block, buffer, gather);
       if (gather || piece.block != 0 || value.type.dtype == DType::kF32) continue;
       const std::uint64_t element = size_of(value.type.dtype);
-      const std::int32_t working =
-          emitter.persistent(block_that_ops_read(value.name, value.type.dtype), shard_elements * element);
-      to_round_.push_back(
-          {emitter_of_.at(device), buffer,
-           emitter.add_persistent_buffer(working, rows->second.begin * element, {value.type.dtype, rows->second.shape})});
+      const std::int32_t working = emitter.persistent(
+          block_that_ops_read(value.name, value.type.dtype), shard_elements * element);
+      to_round_.push_back({emitter_of_.at(device), buffer,
+                           emitter.add_persistent_buffer(working, rows->second.begin * element,
+                                                         {value.type.dtype, rows->second.shape})});
     }
-    const std::uint32_t buffer =
-        driver_emitter_.add_persistent_buffer(driver_emitter_.persistent(kCheckpointBuffer, buffer_bytes_), piece.offset,
-                                              {DType::kF32, shape_of(rows_of(piece, value.type.shape))});
+    const std::uint32_t buffer = driver_emitter_.add_persistent_buffer(
+        driver_emitter_.persistent(kCheckpointBuffer, buffer_bytes_), piece.offset,
+        {DType::kF32, shape_of(rows_of(piece, value.type.shape))});
     start(driver_emitter_, planned.plan.device_part(driver_), block, buffer, !gather);
     ++op_;
   }
@@ -248,9 +267,11 @@ class BatchCompiler {
     std::uint32_t value = 0, working = 0;
   };
 
-  void start(Emitter& emitter, transfer::DevicePart part, const std::string& block, std::uint32_t buffer, bool is_source) {
+  void start(Emitter& emitter, transfer::DevicePart part, const std::string& block,
+             std::uint32_t buffer, bool is_source) {
     if (part.empty()) return;
-    const std::uint32_t transfer = emitter.add_transfer({block, TransferKind::kCheckpoint, op_, std::move(part)});
+    const std::uint32_t transfer =
+        emitter.add_transfer({block, TransferKind::kCheckpoint, op_, std::move(part)});
     const auto source = is_source ? std::optional(buffer) : std::nullopt;
     const auto destination = is_source ? std::nullopt : std::optional(buffer);
     emitter.start(transfer, -1, source, destination);
@@ -275,17 +296,22 @@ std::uint64_t end_of(const std::vector<CheckpointPiece>& pieces) {
 
 }  // namespace
 
-std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition, transfer::DeviceId driver,
-                                                const transfer::Topology& topology, std::uint64_t buffer_bytes, GatherFrom from) {
+std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
+                                                transfer::DeviceId driver,
+                                                const transfer::Topology& topology,
+                                                std::uint64_t buffer_bytes, GatherFrom from) {
   const std::vector<std::vector<Placed>> places = places_of_parameters(partition);
   const std::vector<std::vector<CheckpointPiece>> filled = fill_batches(partition, buffer_bytes);
   std::uint64_t most = 0;
   for (const auto& pieces : filled) most = std::max(most, end_of(pieces));
-  PiecePlans gathers(partition, Direction::kGather, driver, topology), scatters(partition, Direction::kScatter, driver, topology);
+  PiecePlans gathers(partition, Direction::kGather, driver, topology),
+      scatters(partition, Direction::kScatter, driver, topology);
   std::vector<CheckpointBatch> batches;
   for (std::size_t i = 0; i < filled.size(); ++i) {
-    BatchCompiler gather(partition, gathers, Direction::kGather, fmt::format("gather.{}", i), driver, most, from);
-    BatchCompiler scatter(partition, scatters, Direction::kScatter, fmt::format("scatter.{}", i), driver, most, from);
+    BatchCompiler gather(partition, gathers, Direction::kGather, fmt::format("gather.{}", i),
+                         driver, most, from);
+    BatchCompiler scatter(partition, scatters, Direction::kScatter, fmt::format("scatter.{}", i),
+                          driver, most, from);
     for (const CheckpointPiece& piece : filled[i]) {
       for (const Placed& place : places[piece.parameter]) {
         if (place.is_home) gather.add(piece, place);
@@ -298,7 +324,8 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition, tran
 }
 
 std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches) {
-  std::map<transfer::DeviceId, std::map<std::string, std::uint64_t>> copies;  // by device: name, bytes
+  // by device: name, bytes
+  std::map<transfer::DeviceId, std::map<std::string, std::uint64_t>> copies;
   for (const CheckpointBatch& batch : batches) {
     for (const Program& program : batch.gather)
       for (const Persistent& block : program.persistents)
@@ -310,8 +337,10 @@ std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>&
     Emitter emitter("copy", gather.device, gather.device_name);
     for (const auto& [copy, bytes] : copies[gather.device]) {
       const TensorType type{DType::kF32, {static_cast<std::int64_t>(bytes / sizeof(float))}};
-      const std::uint32_t from = emitter.add_persistent_buffer(emitter.persistent(copy.substr(kCopyOf.size()), bytes), 0, type);
-      const std::uint32_t to = emitter.add_persistent_buffer(emitter.persistent(copy, bytes, MemoryPlace::kHost), 0, type);
+      const std::uint32_t from = emitter.add_persistent_buffer(
+          emitter.persistent(copy.substr(kCopyOf.size()), bytes), 0, type);
+      const std::uint32_t to = emitter.add_persistent_buffer(
+          emitter.persistent(copy, bytes, MemoryPlace::kHost), 0, type);
       emitter.accumulate(from, to, true);
     }
     programs.push_back(emitter.finish());

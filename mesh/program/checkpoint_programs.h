@@ -15,33 +15,41 @@ inline constexpr const char* kCheckpointBuffer = "checkpoint";
 /// Some rows of one block of a parameter, and where the driver's buffer has them. A value.
 struct CheckpointPiece {
   std::uint32_t parameter = 0;  ///< In the graph's list of parameters.
-  std::uint32_t block = 0;      ///< As checkpoint_blocks() lists them: value, first moment, second moment.
-  std::int64_t begin = 0;       ///< The first of its elements,
-  std::int64_t count = 0;       ///< and how many, row by row without gaps.
-  std::uint64_t offset = 0;     ///< Bytes from the start of the buffer.
+  /// As checkpoint_blocks() lists them: value, first moment, second moment.
+  std::uint32_t block = 0;
+  std::int64_t begin = 0;    ///< The first of its elements,
+  std::int64_t count = 0;    ///< and how many, row by row without gaps.
+  std::uint64_t offset = 0;  ///< Bytes from the start of the buffer.
 };
 
 /// What passes through the driver's buffer at a time.
 struct CheckpointBatch {
   std::vector<CheckpointPiece> pieces;
-  /// "gather.0", ...: from the first replica of each shard, or its copy, to the driver, whose program is the last.
+  /// "gather.0", ...: from the first replica of each shard, or its copy, to the driver, whose
+  /// program is the last.
   std::vector<Program> gather;
   std::vector<Program>
-      scatter;  ///< "scatter.0", ...: from the driver to every device; rounds the working copies of bf16 parameters.
+      /// "scatter.0", ...: from the driver to every device; rounds the working copies of bf16
+      /// parameters.
+      scatter;
 };
 
 /// Whether checkpoints are gathered from copies, so that parameters may change meanwhile.
 enum class GatherFrom : std::uint8_t { kParameters, kCopies };
 
-/// Programs that move every parameter as the optimizer has it, in f32 with its two moments, between the meshes and the driver, a
-/// batch after the other, so that the driver holds no more than `buffer_bytes` of them: tensors as they fit, larger ones in
-/// slices of rows (one row is the least); the buffer grows where there would be more than 1024 batches. Together they have every
+/// Programs that move every parameter as the optimizer has it, in f32 with its two moments, between
+/// the meshes and the driver, a batch after the other, so that the driver holds no more than
+/// `buffer_bytes` of them: tensors as they fit, larger ones in slices of rows (one row is the
+/// least); the buffer grows where there would be more than 1024 batches. Together they have every
 /// element of every block once. `driver` must be in the topology.
-std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition, transfer::DeviceId driver,
-                                                const transfer::Topology& topology, std::uint64_t buffer_bytes,
+std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
+                                                transfer::DeviceId driver,
+                                                const transfer::Topology& topology,
+                                                std::uint64_t buffer_bytes,
                                                 GatherFrom from = GatherFrom::kParameters);
 
-/// Programs "copy", of all devices but the driver: they fill the copies that batches are gathered from, which lie in host memory.
+/// Programs "copy", of all devices but the driver: they fill the copies that batches are gathered
+/// from, which lie in host memory.
 std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches);
 
 /// What the driver's buffer takes under these batches.

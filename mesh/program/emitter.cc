@@ -11,19 +11,24 @@ Emitter::Emitter(std::string program_name, transfer::DeviceId device, std::strin
 }
 
 std::int32_t Emitter::persistent(const std::string& name, std::uint64_t bytes, MemoryPlace place) {
-  const auto [at, inserted] = persistent_index_.try_emplace(name, static_cast<std::int32_t>(program_.persistents.size()));
+  const auto [at, inserted] =
+      persistent_index_.try_emplace(name, static_cast<std::int32_t>(program_.persistents.size()));
   if (inserted) program_.persistents.push_back({name, bytes, place});
-  WEFT_CHECK(program_.persistents[static_cast<std::size_t>(at->second)].bytes == bytes, "{} with two sizes", name);
+  WEFT_CHECK(program_.persistents[static_cast<std::size_t>(at->second)].bytes == bytes,
+             "{} with two sizes", name);
   return at->second;
 }
 
-std::uint32_t Emitter::add_persistent_buffer(std::int32_t persistent, std::uint64_t offset, TensorType type) {
+std::uint32_t Emitter::add_persistent_buffer(std::int32_t persistent, std::uint64_t offset,
+                                             TensorType type) {
   program_.buffers.push_back({std::move(type), persistent, offset});
   life_.emplace_back(-1, -1);
   return static_cast<std::uint32_t>(program_.buffers.size() - 1);
 }
 
-std::uint32_t Emitter::add_arena_buffer(TensorType type) { return add_persistent_buffer(-1, 0, std::move(type)); }
+std::uint32_t Emitter::add_arena_buffer(TensorType type) {
+  return add_persistent_buffer(-1, 0, std::move(type));
+}
 
 std::uint32_t Emitter::add_transfer(Transfer transfer) {
   program_.transfers.push_back(std::move(transfer));
@@ -35,7 +40,9 @@ std::uint32_t Emitter::add_input(DataInput input) {
   return static_cast<std::uint32_t>(program_.inputs.size() - 1);
 }
 
-void Emitter::append(Instruction instruction) { program_.instructions.push_back(std::move(instruction)); }
+void Emitter::append(Instruction instruction) {
+  program_.instructions.push_back(std::move(instruction));
+}
 
 void Emitter::use(std::uint32_t buffer) {
   const auto now = static_cast<std::int64_t>(program_.instructions.size());
@@ -55,9 +62,12 @@ std::uint32_t Emitter::index_of(const Op& op) {
   return index;
 }
 
-void Emitter::begin(int stage, ActionKind kind, int microbatch) { append(Begin{stage, kind, microbatch}); }
+void Emitter::begin(int stage, ActionKind kind, int microbatch) {
+  append(Begin{stage, kind, microbatch});
+}
 
-void Emitter::run(const Op& op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs, bool accumulate) {
+void Emitter::run(const Op& op, std::vector<std::uint32_t> inputs,
+                  std::vector<std::uint32_t> outputs, bool accumulate) {
   for (const std::uint32_t buffer : inputs) await_buffer(buffer);
   for (const std::uint32_t buffer : inputs) use(buffer);
   for (const std::uint32_t buffer : outputs) use(buffer);
@@ -87,7 +97,8 @@ void Emitter::update(std::uint32_t norms) {
   append(Update{norms});
 }
 
-std::uint32_t Emitter::start(std::uint32_t transfer, int microbatch, std::optional<std::uint32_t> source,
+std::uint32_t Emitter::start(std::uint32_t transfer, int microbatch,
+                             std::optional<std::uint32_t> source,
                              std::optional<std::uint32_t> destination) {
   if (source) await_buffer(*source);
   const std::uint32_t handle = program_.num_handles++;
@@ -130,7 +141,8 @@ Program Emitter::finish() {
     buffers.push_back(i);
   }
   const ArenaPlan arena = plan_arena(lives);
-  for (std::size_t i = 0; i < buffers.size(); ++i) program_.buffers[buffers[i]].offset = arena.offsets[i];
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    program_.buffers[buffers[i]].offset = arena.offsets[i];
   program_.arena_bytes = arena.bytes;
   return std::move(program_);
 }

@@ -1,5 +1,6 @@
-// Pairs of an action's ops that become one. It happens when all instructions are there, as only then it is known who else uses
-// what the first of a pair makes, and before memory is assigned, as some of that need not exist.
+// Pairs of an action's ops that become one. It happens when all instructions are there, as only
+// then it is known who else uses what the first of a pair makes, and before memory is assigned, as
+// some of that need not exist.
 #include <algorithm>
 #include <unordered_map>
 
@@ -9,22 +10,27 @@
 namespace weft::mesh {
 namespace {
 
-/// The buffers that an instruction reads and writes, as core/graph is told of them. A Wait is nothing to it: whoever uses what
-/// was transferred comes after it, and stays there.
+/// The buffers that an instruction reads and writes, as core/graph is told of them. A Wait is
+/// nothing to it: whoever uses what was transferred comes after it, and stays there.
 struct Touched {
   const Program& program;
 
   ListedOp operator()(const Begin&) const { return {}; }
-  ListedOp operator()(const Run& run) const { return {&program.ops[run.op], run.inputs, run.outputs, run.accumulate}; }
+  ListedOp operator()(const Run& run) const {
+    return {&program.ops[run.op], run.inputs, run.outputs, run.accumulate};
+  }
   ListedOp operator()(const Read& read) const { return {nullptr, {}, {read.buffer}}; }
   ListedOp operator()(const Start& start) const {
     ListedOp listed;
     if (start.source >= 0) listed.inputs.push_back(static_cast<std::uint32_t>(start.source));
-    if (start.destination >= 0) listed.outputs.push_back(static_cast<std::uint32_t>(start.destination));
+    if (start.destination >= 0)
+      listed.outputs.push_back(static_cast<std::uint32_t>(start.destination));
     return listed;
   }
   ListedOp operator()(const Wait&) const { return {}; }
-  ListedOp operator()(const Accumulate& accumulate) const { return {nullptr, {accumulate.source}, {accumulate.destination}}; }
+  ListedOp operator()(const Accumulate& accumulate) const {
+    return {nullptr, {accumulate.source}, {accumulate.destination}};
+  }
   ListedOp operator()(const Norm& norm) const { return {nullptr, {}, {norm.destination}}; }
   ListedOp operator()(const Update& update) const { return {nullptr, {update.norms}, {}}; }
 };
@@ -39,7 +45,8 @@ void count_uses(const ListedOp& listed, Counts& uses) {
 
 void Emitter::fuse_runs() {
   std::vector<std::size_t> uses(program_.buffers.size(), 0);
-  for (const Instruction& instruction : program_.instructions) count_uses(std::visit(Touched{program_}, instruction), uses);
+  for (const Instruction& instruction : program_.instructions)
+    count_uses(std::visit(Touched{program_}, instruction), uses);
   std::vector<bool> gone(program_.instructions.size(), false);
   const std::size_t size = program_.instructions.size();
   for (std::size_t begin = 0, end = 0; begin < size; begin = end) {
@@ -55,7 +62,8 @@ void Emitter::fuse_runs() {
   program_.instructions = std::move(left);
 }
 
-void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses, std::vector<bool>& gone) {
+void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<std::size_t>& uses,
+                          std::vector<bool>& gone) {
   std::vector<ListedOp> list;
   list.reserve(end - begin);
   std::unordered_map<std::uint32_t, std::size_t> uses_here;
@@ -65,18 +73,24 @@ void Emitter::fuse_action(std::size_t begin, std::size_t end, const std::vector<
   }
   const ListedTensors tensors{
       [this](std::uint32_t buffer) -> const TensorType& { return program_.buffers[buffer].type; },
-      [&](std::uint32_t buffer) { return program_.buffers[buffer].persistent >= 0 || uses_here.at(buffer) != uses[buffer]; },
+      [&](std::uint32_t buffer) {
+        return program_.buffers[buffer].persistent >= 0 || uses_here.at(buffer) != uses[buffer];
+      },
   };
   for (Fusion& fusion : find_fusions(list, tensors)) {
     const auto second = static_cast<std::int64_t>(begin + fusion.second);
-    // What the first reads is needed until the second runs; what it alone would have made is not needed at all.
-    for (const std::uint32_t buffer : fusion.inputs) life_[buffer].second = std::max(life_[buffer].second, second);
+    // What the first reads is needed until the second runs; what it alone would have made is not
+    // needed at all.
+    for (const std::uint32_t buffer : fusion.inputs)
+      life_[buffer].second = std::max(life_[buffer].second, second);
     for (const std::uint32_t buffer : list[fusion.first].outputs) {
-      if (std::find(fusion.outputs.begin(), fusion.outputs.end(), buffer) == fusion.outputs.end()) life_[buffer] = {-1, -1};
+      if (std::find(fusion.outputs.begin(), fusion.outputs.end(), buffer) == fusion.outputs.end())
+        life_[buffer] = {-1, -1};
     }
     gone[begin + fusion.first] = true;
     Run& run = std::get<Run>(program_.instructions[begin + fusion.second]);
-    run = {index_of(fusion.op), std::move(fusion.inputs), std::move(fusion.outputs), run.accumulate};
+    run = {index_of(fusion.op), std::move(fusion.inputs), std::move(fusion.outputs),
+           run.accumulate};
   }
 }
 

@@ -30,27 +30,32 @@ bool runs(ActionKind kind, Pass pass) {
     case ActionKind::kBackward: return pass != Pass::kForward;
     case ActionKind::kInputGrad: return pass == Pass::kInputGrad;
     case ActionKind::kWeightGrad: return pass == Pass::kWeightGrad;
-    default: return false;  // R repeats what an F has run; reductions and updates are no steps of a microbatch.
+    // R repeats what an F has run; reductions and updates are no steps of a microbatch.
+    default: return false;
   }
 }
 
-std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedule, const std::vector<int>& actor_of_mesh,
-                             const ActionHistory& history) {
+std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedule,
+                             const std::vector<int>& actor_of_mesh, const ActionHistory& history) {
   std::vector<std::map<std::pair<int, Pass>, std::set<LocalId>>> reads;
   for (const MeshPartition& part : partition.per_mesh) reads.push_back(reads_of(part));
   std::vector<Lane> lanes;
   for (const MeshEdge& edge : partition.edges) {
     Lane lane;
-    const auto receiver = static_cast<std::size_t>(actor_of_mesh[static_cast<std::size_t>(edge.to_mesh)]);
-    const auto sender = static_cast<std::size_t>(actor_of_mesh[static_cast<std::size_t>(edge.from_mesh)]);
+    const auto receiver =
+        static_cast<std::size_t>(actor_of_mesh[static_cast<std::size_t>(edge.to_mesh)]);
+    const auto sender =
+        static_cast<std::size_t>(actor_of_mesh[static_cast<std::size_t>(edge.from_mesh)]);
     const auto uses = [&](const Action& action) {
       return std::any_of(kPasses.begin(), kPasses.end(), [&](Pass pass) {
         const auto& of_mesh = reads[static_cast<std::size_t>(edge.to_mesh)];
         const auto found = of_mesh.find({action.stage, pass});
-        return found != of_mesh.end() && runs(action.kind, pass) && found->second.contains(edge.destination);
+        return found != of_mesh.end() && runs(action.kind, pass) &&
+               found->second.contains(edge.destination);
       });
     };
-    lane.arrived_before.assign(static_cast<std::size_t>(schedule.microbatches), schedule.actors[sender].size());
+    lane.arrived_before.assign(static_cast<std::size_t>(schedule.microbatches),
+                               schedule.actors[sender].size());
     std::vector<bool> seen(static_cast<std::size_t>(schedule.microbatches), false);
     for (std::size_t i = 0; i < schedule.actors[receiver].size(); ++i) {
       const Action& action = schedule.actors[receiver][i];
@@ -60,8 +65,8 @@ std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedul
       lane.uses.push_back({action.microbatch, i});
       lane.arrived_before[microbatch] = history.first_after({receiver, i}, sender);
     }
-    WEFT_CHECK(lane.uses.size() == static_cast<std::size_t>(schedule.microbatches), "'{}' is sent but not used",
-               partition.graph.value(edge.value).name);
+    WEFT_CHECK(lane.uses.size() == static_cast<std::size_t>(schedule.microbatches),
+               "'{}' is sent but not used", partition.graph.value(edge.value).name);
     lanes.push_back(std::move(lane));
   }
   return lanes;

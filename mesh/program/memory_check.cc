@@ -22,21 +22,25 @@ struct Place {
   std::uint64_t begin = 0, end = 0;
 };
 
-/// What transfers under way read, or what they fill, by where it lies: thousands may be under way at a time.
+/// What transfers under way read, or what they fill, by where it lies: thousands may be under way
+/// at a time.
 class Places {
  public:
   void add(const Place& place, std::uint32_t handle) {
     ends_[{place.persistent, place.begin, handle}] = place.end;
     longest_ = std::max(longest_, place.end - place.begin);
   }
-  void remove(const Place& place, std::uint32_t handle) { ends_.erase({place.persistent, place.begin, handle}); }
+  void remove(const Place& place, std::uint32_t handle) {
+    ends_.erase({place.persistent, place.begin, handle});
+  }
   /// The lowest handle of those that overlap `touched`.
   std::optional<std::uint32_t> first_over(const Place& touched) const {
     std::optional<std::uint32_t> first;
     const std::uint64_t from = touched.begin - std::min(touched.begin, longest_);
     for (auto at = ends_.lower_bound({touched.persistent, from, 0});
          at != ends_.end() && at->first < Key(touched.persistent, touched.end, 0); ++at) {
-      if (at->second > touched.begin) first = std::min(first.value_or(std::get<2>(at->first)), std::get<2>(at->first));
+      if (at->second > touched.begin)
+        first = std::min(first.value_or(std::get<2>(at->first)), std::get<2>(at->first));
     }
     return first;
   }
@@ -80,7 +84,8 @@ class MemoryCheck {
   void visit(const Update& update) {
     read(update.norms);
     for (const ProgramParameter& parameter : program_.parameters) {
-      for (const std::uint32_t buffer : {parameter.gradient, parameter.value, parameter.first_moment, parameter.second_moment})
+      for (const std::uint32_t buffer :
+           {parameter.gradient, parameter.value, parameter.first_moment, parameter.second_moment})
         write(buffer);
       if (parameter.working >= 0) write(static_cast<std::uint32_t>(parameter.working));
     }
@@ -113,7 +118,8 @@ class MemoryCheck {
   }
 
   void read(std::uint32_t buffer) const {
-    if (const auto fills = destinations_.first_over(place(buffer))) fail("reads", buffer, "fills", *fills);
+    if (const auto fills = destinations_.first_over(place(buffer)))
+      fail("reads", buffer, "fills", *fills);
   }
 
   void write(std::uint32_t buffer) const {
@@ -123,9 +129,12 @@ class MemoryCheck {
     if (reads) fail("writes", buffer, "still reads", *reads);
   }
 
-  [[noreturn]] void fail(std::string_view does, std::uint32_t buffer, std::string_view while_it, std::uint32_t handle) const {
-    throw_error(ErrorCode::kInternal, "program '{}': instruction {} of {} {} %{}, which '{}' {} at that time", program_.name, at_,
-                program_.device_name, does, buffer, program_.transfers[under_way_.at(handle).transfer].name, while_it);
+  [[noreturn]] void fail(std::string_view does, std::uint32_t buffer, std::string_view while_it,
+                         std::uint32_t handle) const {
+    throw_error(ErrorCode::kInternal,
+                "program '{}': instruction {} of {} {} %{}, which '{}' {} at that time",
+                program_.name, at_, program_.device_name, does, buffer,
+                program_.transfers[under_way_.at(handle).transfer].name, while_it);
   }
 
   const Program& program_;

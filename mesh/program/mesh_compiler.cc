@@ -10,9 +10,10 @@
 
 namespace weft::mesh {
 
-MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule, int actor,
-                           const std::vector<PlannedEdge>& edges, const std::vector<Lane>& lanes,
-                           const transfer::Topology& topology, const CompileOptions& options, TransferOps& ops)
+MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule,
+                           int actor, const std::vector<PlannedEdge>& edges,
+                           const std::vector<Lane>& lanes, const transfer::Topology& topology,
+                           const CompileOptions& options, TransferOps& ops)
     : partition_(partition),
       mesh_index_(mesh),
       schedule_(schedule),
@@ -25,7 +26,8 @@ MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule&
       options_(options),
       ops_(ops) {
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    emitters_.emplace_back(options.name, mesh_.devices()[static_cast<std::size_t>(rank)], device_name(mesh_, rank));
+    emitters_.emplace_back(options.name, mesh_.devices()[static_cast<std::size_t>(rank)],
+                           device_name(mesh_, rank));
   }
   instances_.resize(emitters_.size());
   parameters_.resize(emitters_.size());
@@ -47,15 +49,19 @@ TensorType MeshCompiler::state_type(LocalId parameter, int rank) const {
   return {DType::kF32, local_type(parameter, rank).shape};
 }
 
-std::string MeshCompiler::value_name(LocalId id) const { return partition_.graph.value(local(id).value).name; }
+std::string MeshCompiler::value_name(LocalId id) const {
+  return partition_.graph.value(local(id).value).name;
+}
 
 void MeshCompiler::make_parameters() {
   for (const LocalParameter& parameter : part_.parameters) {
     for (int rank = 0; rank < num_ranks(); ++rank) {
       Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
       const TensorType type = local_type(parameter.value, rank);
-      const std::int32_t block = emitter.persistent(block_that_ops_read(value_name(parameter.value), type.dtype), type.bytes());
-      parameters_[static_cast<std::size_t>(rank)][parameter.value] = emitter.add_persistent_buffer(block, 0, type);
+      const std::int32_t block = emitter.persistent(
+          block_that_ops_read(value_name(parameter.value), type.dtype), type.bytes());
+      parameters_[static_cast<std::size_t>(rank)][parameter.value] =
+          emitter.add_persistent_buffer(block, 0, type);
     }
   }
 }
@@ -115,14 +121,16 @@ void MeshCompiler::make_gradient_sums() {
   }
   for (auto& [axes, block] : sum_blocks_) {
     block.name = "gradients";
-    for (const int axis : axes) block.name += "/" + mesh_.axes()[static_cast<std::size_t>(axis)].name;
+    for (const int axis : axes)
+      block.name += "/" + mesh_.axes()[static_cast<std::size_t>(axis)].name;
   }
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const SumBlock& block = sum_blocks_.at(sums_[i].axes);
     for (int rank = 0; rank < num_ranks(); ++rank) {
       Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
-      sums_[i].buffers.push_back(emitter.add_persistent_buffer(emitter.persistent(block.name, block.bytes), offsets[i],
-                                                               local_type(sums_[i].term.gradient, rank)));
+      sums_[i].buffers.push_back(
+          emitter.add_persistent_buffer(emitter.persistent(block.name, block.bytes), offsets[i],
+                                        local_type(sums_[i].term.gradient, rank)));
     }
   }
 }
@@ -146,14 +154,17 @@ void MeshCompiler::make_ends() {
     End end;
     end.edge = e;
     end.sends = edge.from_mesh == mesh_index_;
-    const std::string name = fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
-                                         partition_.meshes[static_cast<std::size_t>(edge.from_mesh)].name(),
-                                         partition_.meshes[static_cast<std::size_t>(edge.to_mesh)].name());
+    const std::string name =
+        fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
+                    partition_.meshes[static_cast<std::size_t>(edge.from_mesh)].name(),
+                    partition_.meshes[static_cast<std::size_t>(edge.to_mesh)].name());
     for (Emitter& emitter : emitters_) {
       const auto rank = static_cast<std::size_t>(&emitter - emitters_.data());
       const transfer::DevicePart part = edges_[e].plan.device_part(mesh_.devices()[rank]);
-      end.transfer.push_back(
-          part.empty() ? std::nullopt : std::optional(emitter.add_transfer({name, TransferKind::kReshard, edges_[e].op, part})));
+      end.transfer.push_back(part.empty()
+                                 ? std::nullopt
+                                 : std::optional(emitter.add_transfer(
+                                       {name, TransferKind::kReshard, edges_[e].op, part})));
     }
     ends_.push_back(std::move(end));
   }
@@ -198,12 +209,15 @@ void MeshCompiler::emit_action(std::size_t index) {
   for (End& end : ends_) {
     if (end.sends) continue;
     const auto& uses = lanes_[end.edge].uses;
-    const auto use =
-        std::find_if(uses.begin(), uses.end(), [&](const Lane::Use& candidate) { return candidate.action == index; });
+    const auto use = std::find_if(uses.begin(), uses.end(), [&](const Lane::Use& candidate) {
+      return candidate.action == index;
+    });
     if (use == uses.end()) continue;
-    post_receives(end, static_cast<std::size_t>(use - uses.begin()) + 1 + static_cast<std::size_t>(options_.credits));
+    post_receives(end, static_cast<std::size_t>(use - uses.begin()) + 1 +
+                           static_cast<std::size_t>(options_.credits));
   }
-  // What has arrived by now need not be kept. A device's program waits in the order in which it has sent.
+  // What has arrived by now need not be kept. A device's program waits in the order in which it has
+  // sent.
   std::vector<Unfinished> arrived;
   const auto later = unfinished_.upper_bound(index);
   for (auto at = unfinished_.begin(); at != later; ++at) arrived.push_back(at->second);
@@ -217,15 +231,17 @@ void MeshCompiler::emit_steps(int stage, ActionKind kind, int microbatch) {
   for (std::size_t i = 0; i < part_.steps.size(); ++i) {
     if (part_.steps[i].stage == stage && runs(kind, part_.steps[i].pass)) steps.push_back(i);
   }
-  std::stable_sort(steps.begin(), steps.end(),
-                   [&](std::size_t a, std::size_t b) { return part_.steps[a].order < part_.steps[b].order; });
+  std::stable_sort(steps.begin(), steps.end(), [&](std::size_t a, std::size_t b) {
+    return part_.steps[a].order < part_.steps[b].order;
+  });
   for (const std::size_t step : steps) emit_step(step, microbatch);
 }
 
 void MeshCompiler::emit_recomputation(const Recomputation& recomputation, int microbatch) {
   std::vector<std::size_t> steps(recomputation.what.steps.begin(), recomputation.what.steps.end());
-  std::stable_sort(steps.begin(), steps.end(),
-                   [&](std::size_t a, std::size_t b) { return part_.steps[a].order < part_.steps[b].order; });
+  std::stable_sort(steps.begin(), steps.end(), [&](std::size_t a, std::size_t b) {
+    return part_.steps[a].order < part_.steps[b].order;
+  });
   for (const std::size_t step : steps) emit_step(step, microbatch, Round::kAgain);
 }
 
@@ -248,23 +264,27 @@ void MeshCompiler::send(LocalId local_id, int microbatch) {
   for (const End& end : ends_) {
     if (!end.sends || edges_[end.edge].edge.source != local_id) continue;
     Outgoing outgoing{end.edge, microbatch, {}};
-    for (int rank = 0; rank < num_ranks(); ++rank) outgoing.sources.push_back(instance(local_id, microbatch, rank));
+    for (int rank = 0; rank < num_ranks(); ++rank)
+      outgoing.sources.push_back(instance(local_id, microbatch, rank));
     if (options_.lowering == Lowering::kSafe) {
       outgoing_.push_back(std::move(outgoing));
       continue;
     }
-    const std::size_t arrived_before = lanes_[end.edge].arrived_before[static_cast<std::size_t>(microbatch)];
+    const std::size_t arrived_before =
+        lanes_[end.edge].arrived_before[static_cast<std::size_t>(microbatch)];
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       if (!end.transfer[r]) continue;
-      const std::uint32_t handle = emitters_[r].start(*end.transfer[r], microbatch, outgoing.sources[r], std::nullopt);
+      const std::uint32_t handle =
+          emitters_[r].start(*end.transfer[r], microbatch, outgoing.sources[r], std::nullopt);
       unfinished_.insert({arrived_before, {r, handle}});
     }
   }
 }
 
 void MeshCompiler::transfer_now(const Outgoing& outgoing) {
-  const auto end =
-      std::find_if(ends_.begin(), ends_.end(), [&](const End& candidate) { return candidate.edge == outgoing.edge; });
+  const auto end = std::find_if(ends_.begin(), ends_.end(), [&](const End& candidate) {
+    return candidate.edge == outgoing.edge;
+  });
   WEFT_CHECK(end != ends_.end(), "edge {}", outgoing.edge);
   const LocalId destination = edges_[outgoing.edge].edge.destination;
   for (int rank = 0; rank < num_ranks(); ++rank) {
@@ -282,12 +302,14 @@ void MeshCompiler::transfer_now(const Outgoing& outgoing) {
 
 std::uint32_t MeshCompiler::instance(LocalId id, int microbatch, int rank) {
   const auto r = static_cast<std::size_t>(rank);
-  if (const auto found = parameters_[r].find(id); found != parameters_[r].end()) return found->second;
+  if (const auto found = parameters_[r].find(id); found != parameters_[r].end())
+    return found->second;
   const auto found = instances_[r].find({id, microbatch});
   if (found != instances_[r].end()) return found->second;
   const std::uint32_t buffer = emitters_[r].add_arena_buffer(local_type(id, rank));
   instances_[r][{id, microbatch}] = buffer;
-  if (const auto input = inputs_.find(id); input != inputs_.end()) emitters_[r].read(input->second, buffer, microbatch);
+  if (const auto input = inputs_.find(id); input != inputs_.end())
+    emitters_[r].read(input->second, buffer, microbatch);
   return buffer;
 }
 
@@ -298,16 +320,18 @@ void MeshCompiler::emit_step(std::size_t index, int microbatch, Round round) {
     emit_compute(*compute, microbatch, round);
   } else {
     const LocalId input = inputs_of(step).front();
-    const auto& transfers = round == Round::kFirst ? step_transfer_[index] : step_transfer_again_[index];
+    const auto& transfers =
+        round == Round::kFirst ? step_transfer_[index] : step_transfer_again_[index];
     for (int rank = 0; rank < num_ranks(); ++rank) {
       const auto r = static_cast<std::size_t>(rank);
       const std::uint32_t source = instance(input, microbatch, rank);
-      const std::uint32_t handle =
-          emitters_[r].start(transfers[r], microbatch, source, instance(outputs.front(), microbatch, rank));
+      const std::uint32_t handle = emitters_[r].start(transfers[r], microbatch, source,
+                                                      instance(outputs.front(), microbatch, rank));
       if (options_.lowering == Lowering::kSafe) emitters_[r].wait(handle);
     }
   }
-  if (round == Round::kAgain) return;  // The first round has sent it and, of a gradient, there is none in a forward.
+  // The first round has sent it and, of a gradient, there is none in a forward.
+  if (round == Round::kAgain) return;
   for (const LocalId output : outputs) {
     add_gradient(output, microbatch);
     send(output, microbatch);
@@ -322,12 +346,13 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
   for (int rank = 0; rank < num_ranks(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     const Coordinate coordinate = mesh_.coordinate(rank);
-    const bool applies_once = std::all_of(step.once_axes.begin(), step.once_axes.end(),
-                                          [&](int axis) { return coordinate[static_cast<std::size_t>(axis)] == 0; });
+    const bool applies_once =
+        std::all_of(step.once_axes.begin(), step.once_axes.end(),
+                    [&](int axis) { return coordinate[static_cast<std::size_t>(axis)] == 0; });
     std::vector<std::uint32_t> inputs, outputs;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      const bool once =
-          std::find(step.once_inputs.begin(), step.once_inputs.end(), static_cast<int>(i)) != step.once_inputs.end();
+      const bool once = std::find(step.once_inputs.begin(), step.once_inputs.end(),
+                                  static_cast<int>(i)) != step.once_inputs.end();
       if (once && !applies_once) continue;
       inputs.push_back(instance(step.inputs[i], microbatch, rank));
     }
@@ -335,12 +360,13 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
       if (direct) {
         outputs.push_back(sums_[gradients_of_.at(output).front()].buffers[r]);
       } else if (partition_.loss_mesh == mesh_index_ && output == partition_.loss_local) {
-        const std::uint32_t loss =
-            emitters_[r].add_persistent_buffer(losses_[r], static_cast<std::uint64_t>(microbatch) * 4, {DType::kF32, {}});
+        const std::uint32_t loss = emitters_[r].add_persistent_buffer(
+            losses_[r], static_cast<std::uint64_t>(microbatch) * 4, {DType::kF32, {}});
         instances_[r][{output, microbatch}] = loss;
         outputs.push_back(loss);
       } else if (round == Round::kAgain && instances_[r].contains({output, microbatch})) {
-        outputs.push_back(emitters_[r].add_arena_buffer(local_type(output, rank)));  // It is still there, and may be on its way.
+        // It is still there, and may be on its way.
+        outputs.push_back(emitters_[r].add_arena_buffer(local_type(output, rank)));
       } else {
         outputs.push_back(instance(output, microbatch, rank));
       }
@@ -348,7 +374,8 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
     emitters_[r].run(node.op, std::move(inputs), std::move(outputs), accumulate);
   }
   if (direct) {
-    for (const LocalId output : step.outputs) sums_[gradients_of_.at(output).front()].started = true;
+    for (const LocalId output : step.outputs)
+      sums_[gradients_of_.at(output).front()].started = true;
   }
 }
 

@@ -13,7 +13,8 @@
 
 namespace weft::mesh {
 
-/// Hands out the numbers by which all participants know a transfer, and keeps the plans of those within a mesh.
+/// Hands out the numbers by which all participants know a transfer, and keeps the plans of those
+/// within a mesh.
 class TransferOps {
  public:
   std::uint32_t next() { return next_++; }
@@ -37,27 +38,29 @@ struct Outgoing {
   std::vector<std::uint32_t> sources;  ///< The sender's buffers, by rank.
 };
 
-/// Compiles the programs of one mesh: walks its schedule once and emits for all its devices side by side, as they differ only
-/// in regions, in who sends and in who adds a bias. Used once.
+/// Compiles the programs of one mesh: walks its schedule once and emits for all its devices side by
+/// side, as they differ only in regions, in who sends and in who adds a bias. Used once.
 class MeshCompiler {
  public:
   /// `lanes`: by edge.
-  MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule, int actor, const std::vector<PlannedEdge>& edges,
-               const std::vector<Lane>& lanes, const transfer::Topology& topology, const CompileOptions& options,
-               TransferOps& ops);
+  MeshCompiler(const Partition& partition, int mesh, const Schedule& schedule, int actor,
+               const std::vector<PlannedEdge>& edges, const std::vector<Lane>& lanes,
+               const transfer::Topology& topology, const CompileOptions& options, TransferOps& ops);
 
   std::size_t actor() const { return actor_; }
   /// With lanes: before the first action.
   void post_first_receives();
-  /// Emits the actor's action of this index with what follows from it; to be called for all of them in order.
+  /// Emits the actor's action of this index with what follows from it; to be called for all of them
+  /// in order.
   void emit_action(std::size_t index);
   /// In safe mode: what the last action has made for other meshes.
   std::vector<Outgoing> take_outgoing() { return std::exchange(outgoing_, {}); }
   /// In safe mode: the transfer from start to end, on whichever side this mesh is.
   void transfer_now(const Outgoing& outgoing);
-  /// Emits the end of a training step: reduce gradients, exchange the terms of shared parameters, global norm, update.
-  /// `all_devices` are those of all meshes, ascending.
-  void emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op, const transfer::ReshardPlan& norm_plan,
+  /// Emits the end of a training step: reduce gradients, exchange the terms of shared parameters,
+  /// global norm, update. `all_devices` are those of all meshes, ascending.
+  void emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
+                   const transfer::ReshardPlan& norm_plan,
                    const std::vector<transfer::DeviceId>& all_devices);
   /// Waits for what is under way and gives the programs, by rank.
   std::vector<Program> finish();
@@ -75,19 +78,23 @@ class MeshCompiler {
     std::size_t rank = 0;
     std::uint32_t handle = 0;
   };
-  /// What a stage that recomputes drops after its forward, and the steps that it runs again before its backward.
+  /// What a stage that recomputes drops after its forward, and the steps that it runs again before
+  /// its backward.
   struct Recomputation {
     RecomputedSteps what;
     bool scheduled = false;  ///< The schedule says when; else it is the beginning of the backward.
-    bool before(ActionKind kind) const { return scheduled ? kind == ActionKind::kRecompute : gives_input_grad(kind); }
+    bool before(ActionKind kind) const {
+      return scheduled ? kind == ActionKind::kRecompute : gives_input_grad(kind);
+    }
   };
   enum class Round : std::uint8_t { kFirst, kAgain };
-  /// Sums that are partial over the same axes lie side by side in one persistent block, stage by stage, so that one all-reduce
-  /// adds all that are reduced together.
+  /// Sums that are partial over the same axes lie side by side in one persistent block, stage by
+  /// stage, so that one all-reduce adds all that are reduced together.
   struct SumBlock {
     std::string name;
     std::uint64_t bytes = 0;
-    std::map<int, std::pair<std::uint64_t, std::uint64_t>> stages;  ///< Stage -> begin and end in the block.
+    /// Stage -> begin and end in the block.
+    std::map<int, std::pair<std::uint64_t, std::uint64_t>> stages;
   };
   /// Where a term of a parameter's gradient is summed, on every rank.
   struct GradientSum {
@@ -103,7 +110,8 @@ class MeshCompiler {
   int num_ranks() const { return mesh_.size(); }
   const LocalValue& local(LocalId id) const { return part_.locals[id.value()]; }
   TensorType local_type(LocalId id, int rank) const;
-  /// Of the parameter's value in the optimizer, its moments and its gradient: f32, in the parameter's spec.
+  /// Of the parameter's value in the optimizer, its moments and its gradient: f32, in the
+  /// parameter's spec.
   TensorType state_type(LocalId parameter, int rank) const;
   std::string value_name(LocalId id) const;
 
@@ -128,14 +136,16 @@ class MeshCompiler {
   // Communication within the mesh. Each gives the transfer by rank.
   std::vector<std::uint32_t> add_all_reduce(const std::string& name, const std::vector<int>& axes,
                                             const std::vector<TensorType>& types);
-  std::vector<std::uint32_t> add_reshard(const std::string& name, const TensorType& type, const Spec& from, const Spec& to);
+  std::vector<std::uint32_t> add_reshard(const std::string& name, const TensorType& type,
+                                         const Spec& from, const Spec& to);
   /// Of a step that communicates; nothing for one that computes.
   std::vector<std::uint32_t> add_step_transfer(const Step& step, const std::string& suffix);
   /// Starts the reduction of the gradients of these stages.
   void start_reduction(const std::set<int>& stages);
   /// Where the whole of a term lies, in the parameter's spec.
   std::vector<std::uint32_t> final_term(std::size_t sum);
-  /// Where the gradients of part_.parameters lie: their terms, of which those of other meshes arrive now, added up. By rank.
+  /// Where the gradients of part_.parameters lie: their terms, of which those of other meshes
+  /// arrive now, added up. By rank.
   std::vector<std::vector<std::uint32_t>> final_gradients(const std::vector<TermTransfer>& terms);
   std::string term_block(std::size_t parameter, int term) const;
 
@@ -152,20 +162,31 @@ class MeshCompiler {
   TransferOps& ops_;
 
   std::vector<Emitter> emitters_;
-  std::vector<std::map<std::pair<LocalId, int>, std::uint32_t>> instances_;  ///< Per rank: (value, microbatch) -> buffer.
-  std::vector<std::map<LocalId, std::uint32_t>> parameters_;                 ///< Per rank: parameter -> buffer that ops read.
-  std::map<LocalId, std::uint32_t> inputs_;                                  ///< Data inputs, equal index on every rank.
+  /// Per rank: (value, microbatch) -> buffer.
+  std::vector<std::map<std::pair<LocalId, int>, std::uint32_t>> instances_;
+  /// Per rank: parameter -> buffer that ops read.
+  std::vector<std::map<LocalId, std::uint32_t>> parameters_;
+  /// Data inputs, equal index on every rank.
+  std::map<LocalId, std::uint32_t> inputs_;
   std::vector<End> ends_;
-  std::multimap<std::size_t, Unfinished> unfinished_;  ///< By the action that need not wait for it long, nor those after it.
+  /// By the action that need not wait for it long, nor those after it.
+  std::multimap<std::size_t, Unfinished> unfinished_;
   std::vector<Outgoing> outgoing_;
-  std::map<int, Recomputation> recomputations_;                  ///< By stage.
-  std::vector<std::vector<std::uint32_t>> step_transfer_again_;  ///< As step_transfer_, for the second round.
-  std::vector<std::vector<std::uint32_t>> step_transfer_;        ///< Per step, per rank; empty for computing steps.
-  std::map<LocalId, std::vector<std::size_t>> gradients_of_;     ///< Gradient value -> indices into sums_.
-  std::vector<GradientSum> sums_;                                ///< Parameter by parameter, term by term.
-  std::map<std::vector<int>, SumBlock> sum_blocks_;              ///< By the axes over which they are partial.
-  std::set<int> unreduced_;                                      ///< Stages of this mesh whose gradients are still partial.
-  std::vector<std::int32_t> losses_;                             ///< Per rank: persistent block, or -1.
+  std::map<int, Recomputation> recomputations_;  ///< By stage.
+  /// As step_transfer_, for the second round.
+  std::vector<std::vector<std::uint32_t>> step_transfer_again_;
+  /// Per step, per rank; empty for computing steps.
+  std::vector<std::vector<std::uint32_t>> step_transfer_;
+  /// Gradient value -> indices into sums_.
+  std::map<LocalId, std::vector<std::size_t>> gradients_of_;
+  /// Parameter by parameter, term by term.
+  std::vector<GradientSum> sums_;
+  /// By the axes over which they are partial.
+  std::map<std::vector<int>, SumBlock> sum_blocks_;
+  /// Stages of this mesh whose gradients are still partial.
+  std::set<int> unreduced_;
+  /// Per rank: persistent block, or -1.
+  std::vector<std::int32_t> losses_;
 };
 
 }  // namespace weft::mesh

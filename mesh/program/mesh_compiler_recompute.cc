@@ -5,8 +5,8 @@
 namespace weft::mesh {
 
 void MeshCompiler::make_recomputations() {
-  const bool training =
-      std::any_of(part_.steps.begin(), part_.steps.end(), [](const Step& step) { return step.pass != Pass::kForward; });
+  const bool training = std::any_of(part_.steps.begin(), part_.steps.end(),
+                                    [](const Step& step) { return step.pass != Pass::kForward; });
   for (int stage = 0; stage < schedule_.stages && training; ++stage) {
     const auto s = static_cast<std::size_t>(stage);
     const auto& actions = schedule_.actors[actor_];

@@ -8,43 +8,52 @@
 
 namespace weft::mesh {
 
-std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name, const std::vector<int>& axes,
+std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name,
+                                                        const std::vector<int>& axes,
                                                         const std::vector<TensorType>& types) {
   std::vector<std::uint32_t> transfers(emitters_.size());
   for (const std::vector<int>& group : groups_over(mesh_, axes)) {
     const TensorType& type = types[static_cast<std::size_t>(group.front())];
-    const transfer::CollectivePlan plan =
-        transfer::plan_all_reduce(type.dtype, Region::whole(type.shape), devices_at(mesh_, group), topology_);
+    const transfer::CollectivePlan plan = transfer::plan_all_reduce(
+        type.dtype, Region::whole(type.shape), devices_at(mesh_, group), topology_);
     const std::uint32_t op = ops_.add_in_mesh(plan);
     for (const int rank : group) {
-      transfers[static_cast<std::size_t>(rank)] = emitters_[static_cast<std::size_t>(rank)].add_transfer(
-          {name, TransferKind::kAllReduce, op, plan.device_part(mesh_.devices()[static_cast<std::size_t>(rank)])});
+      transfers[static_cast<std::size_t>(rank)] =
+          emitters_[static_cast<std::size_t>(rank)].add_transfer(
+              {name, TransferKind::kAllReduce, op,
+               plan.device_part(mesh_.devices()[static_cast<std::size_t>(rank)])});
     }
   }
   return transfers;
 }
 
-std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name, const TensorType& type, const Spec& from,
+std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name,
+                                                     const TensorType& type, const Spec& from,
                                                      const Spec& to) {
-  const transfer::ReshardTask task{type, shard_map(type.shape, from, mesh_), shard_map(type.shape, to, mesh_)};
-  const transfer::ReshardPlan plan = transfer::plan_reshard(task, topology_, transfer::Strategy::kWeft);
+  const transfer::ReshardTask task{type, shard_map(type.shape, from, mesh_),
+                                   shard_map(type.shape, to, mesh_)};
+  const transfer::ReshardPlan plan =
+      transfer::plan_reshard(task, topology_, transfer::Strategy::kWeft);
   const std::uint32_t op = ops_.add_in_mesh(plan);
   std::vector<std::uint32_t> transfers;
   for (int rank = 0; rank < num_ranks(); ++rank) {
     transfers.push_back(emitters_[static_cast<std::size_t>(rank)].add_transfer(
-        {name, TransferKind::kInMesh, op, plan.device_part(mesh_.devices()[static_cast<std::size_t>(rank)])}));
+        {name, TransferKind::kInMesh, op,
+         plan.device_part(mesh_.devices()[static_cast<std::size_t>(rank)])}));
   }
   return transfers;
 }
 
-std::vector<std::uint32_t> MeshCompiler::add_step_transfer(const Step& step, const std::string& suffix) {
+std::vector<std::uint32_t> MeshCompiler::add_step_transfer(const Step& step,
+                                                           const std::string& suffix) {
   if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
     std::vector<TensorType> types;
     for (int rank = 0; rank < num_ranks(); ++rank) types.push_back(local_type(reduce->input, rank));
     return add_all_reduce("all-reduce " + value_name(reduce->input) + suffix, reduce->axes, types);
   }
   if (const auto* reshard = std::get_if<ReshardStep>(&step.what)) {
-    return add_reshard("reshard " + value_name(reshard->input) + suffix, partition_.graph.value(local(reshard->input).value).type,
+    return add_reshard("reshard " + value_name(reshard->input) + suffix,
+                       partition_.graph.value(local(reshard->input).value).type,
                        local(reshard->input).spec, local(reshard->output).spec);
   }
   return {};
@@ -79,8 +88,10 @@ void MeshCompiler::start_reduction(const std::set<int>& stages) {
       }
     }
     for (const auto& [begin, end] : pieces) {
-      const TensorType type{DType::kF32, {static_cast<std::int64_t>((end - begin) / size_of(DType::kF32))}};
-      const auto transfers = add_all_reduce(name, axes, std::vector<TensorType>(emitters_.size(), type));
+      const TensorType type{DType::kF32,
+                            {static_cast<std::int64_t>((end - begin) / size_of(DType::kF32))}};
+      const auto transfers =
+          add_all_reduce(name, axes, std::vector<TensorType>(emitters_.size(), type));
       for (std::size_t r = 0; r < emitters_.size(); ++r) {
         const std::int32_t persistent = emitters_[r].persistent(block.name, block.bytes);
         const std::uint32_t piece = emitters_[r].add_persistent_buffer(persistent, begin, type);
@@ -102,45 +113,55 @@ std::vector<std::uint32_t> MeshCompiler::final_term(std::size_t index) {
   spec.partial.clear();
   const Spec& wanted = local(parameter.value).spec;
   if (spec == wanted) return sum.buffers;
-  // The gradient came out split otherwise than the parameter: bring it into the parameter's place, once per step.
-  const auto transfers =
-      add_reshard("reshard gradient of " + value_name(parameter.value),
-                  {DType::kF32, partition_.graph.value(local(parameter.value).value).type.shape}, spec, wanted);
+  // The gradient came out split otherwise than the parameter: bring it into the parameter's place,
+  // once per step.
+  const auto transfers = add_reshard(
+      "reshard gradient of " + value_name(parameter.value),
+      {DType::kF32, partition_.graph.value(local(parameter.value).value).type.shape}, spec, wanted);
   std::vector<std::uint32_t> buffers;
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
     const TensorType type = state_type(parameter.value, static_cast<int>(r));
-    const std::int32_t block = emitters_[r].persistent(term_block(sum.parameter, sum.term.index), type.bytes());
+    const std::int32_t block =
+        emitters_[r].persistent(term_block(sum.parameter, sum.term.index), type.bytes());
     buffers.push_back(emitters_[r].add_persistent_buffer(block, 0, type));
     emitters_[r].start(transfers[r], -1, sum.buffers[r], buffers.back());
   }
   return buffers;
 }
 
-std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(const std::vector<TermTransfer>& transfers) {
-  std::vector<std::map<int, std::vector<std::uint32_t>>> terms(part_.parameters.size());  // By term index: buffers by rank.
-  for (std::size_t i = 0; i < sums_.size(); ++i) terms[sums_[i].parameter][sums_[i].term.index] = final_term(i);
+std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
+    const std::vector<TermTransfer>& transfers) {
+  // By term index: buffers by rank.
+  std::vector<std::map<int, std::vector<std::uint32_t>>> terms(part_.parameters.size());
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    terms[sums_[i].parameter][sums_[i].term.index] = final_term(i);
   for (const TermTransfer& transfer : transfers) {
     const bool sends = transfer.from_mesh == mesh_index_;
     if (!sends && transfer.to_mesh != mesh_index_) continue;
-    const auto at = std::find_if(part_.parameters.begin(), part_.parameters.end(),
-                                 [&](const LocalParameter& parameter) { return parameter.parameter == transfer.parameter; });
+    const auto at = std::find_if(
+        part_.parameters.begin(), part_.parameters.end(),
+        [&](const LocalParameter& parameter) { return parameter.parameter == transfer.parameter; });
     const auto index = static_cast<std::size_t>(at - part_.parameters.begin());
     std::vector<std::uint32_t>& buffers = terms[index][transfer.term];
-    const std::string name = fmt::format("gradient of {} {}->{}", value_name(at->value),
-                                         partition_.meshes[static_cast<std::size_t>(transfer.from_mesh)].name(),
-                                         partition_.meshes[static_cast<std::size_t>(transfer.to_mesh)].name());
+    const std::string name =
+        fmt::format("gradient of {} {}->{}", value_name(at->value),
+                    partition_.meshes[static_cast<std::size_t>(transfer.from_mesh)].name(),
+                    partition_.meshes[static_cast<std::size_t>(transfer.to_mesh)].name());
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       Emitter& emitter = emitters_[r];
       if (!sends) {
         const TensorType type = state_type(at->value, static_cast<int>(r));
-        const std::int32_t block = emitter.persistent(term_block(index, transfer.term), type.bytes());
+        const std::int32_t block =
+            emitter.persistent(term_block(index, transfer.term), type.bytes());
         buffers.push_back(emitter.add_persistent_buffer(block, 0, type));
       }
       const transfer::DevicePart part = transfer.plan.device_part(mesh_.devices()[r]);
       if (part.empty()) continue;
-      const std::uint32_t added = emitter.add_transfer({name, TransferKind::kReshard, transfer.op, part});
+      const std::uint32_t added =
+          emitter.add_transfer({name, TransferKind::kReshard, transfer.op, part});
       const std::optional<std::uint32_t> buffer = buffers[r];
-      const std::uint32_t handle = emitter.start(added, -1, sends ? buffer : std::nullopt, sends ? std::nullopt : buffer);
+      const std::uint32_t handle =
+          emitter.start(added, -1, sends ? buffer : std::nullopt, sends ? std::nullopt : buffer);
       if (options_.lowering == Lowering::kSafe) emitter.wait(handle);
     }
   }
@@ -154,9 +175,11 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(const std:
     gradients.emplace_back();
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       const TensorType type = state_type(part_.parameters[i].value, static_cast<int>(r));
-      const std::int32_t block = emitters_[r].persistent("gradient/" + value_name(part_.parameters[i].value), type.bytes());
+      const std::int32_t block = emitters_[r].persistent(
+          "gradient/" + value_name(part_.parameters[i].value), type.bytes());
       const std::uint32_t sum = emitters_[r].add_persistent_buffer(block, 0, type);
-      for (const auto& [term, buffers] : terms[i]) emitters_[r].accumulate(buffers[r], sum, term == 0);
+      for (const auto& [term, buffers] : terms[i])
+        emitters_[r].accumulate(buffers[r], sum, term == 0);
       gradients.back().push_back(sum);
     }
   }
@@ -164,13 +187,15 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(const std:
 }
 
 void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint32_t norm_op,
-                               const transfer::ReshardPlan& norm_plan, const std::vector<transfer::DeviceId>& all_devices) {
+                               const transfer::ReshardPlan& norm_plan,
+                               const std::vector<transfer::DeviceId>& all_devices) {
   start_reduction(std::set<int>(unreduced_));
   for (Emitter& emitter : emitters_) emitter.wait_for_all();
   const std::vector<std::vector<std::uint32_t>> gradients = final_gradients(terms);
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
     const LocalParameter& parameter = part_.parameters[i];
-    const Parameter& logical = partition_.graph.parameters()[static_cast<std::size_t>(parameter.parameter)];
+    const Parameter& logical =
+        partition_.graph.parameters()[static_cast<std::size_t>(parameter.parameter)];
     const Value& value = partition_.graph.value(logical.value);
     const Spec& spec = local(parameter.value).spec;
     for (int rank = 0; rank < num_ranks(); ++rank) {
@@ -178,15 +203,18 @@ void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint
       const TensorType type = state_type(parameter.value, rank);
       const std::vector<std::string> blocks = checkpoint_blocks(value.name);
       const auto state = [&](std::size_t block) {
-        return emitters_[r].add_persistent_buffer(emitters_[r].persistent(blocks[block], type.bytes()), 0, type);
+        return emitters_[r].add_persistent_buffer(
+            emitters_[r].persistent(blocks[block], type.bytes()), 0, type);
       };
       const std::uint32_t read = parameters_[r].at(parameter.value);
       const bool copied = value.type.dtype != DType::kF32;
-      emitters_[r].add_parameter(
-          {value.name, static_cast<std::uint32_t>(parameter.parameter), value.type.shape,
-           region_of(value.type.shape, spec, mesh_, rank), static_cast<std::uint8_t>(logical.initializer.kind),
-           logical.initializer.standard_deviation, logical.decay, parameter.is_home && is_first_replica(spec, mesh_, rank),
-           copied ? state(0) : read, gradients[i][r], state(1), state(2), copied ? static_cast<std::int32_t>(read) : -1});
+      emitters_[r].add_parameter({value.name, static_cast<std::uint32_t>(parameter.parameter),
+                                  value.type.shape, region_of(value.type.shape, spec, mesh_, rank),
+                                  static_cast<std::uint8_t>(logical.initializer.kind),
+                                  logical.initializer.standard_deviation, logical.decay,
+                                  parameter.is_home && is_first_replica(spec, mesh_, rank),
+                                  copied ? state(0) : read, gradients[i][r], state(1), state(2),
+                                  copied ? static_cast<std::int32_t>(read) : -1});
     }
   }
   for (std::size_t r = 0; r < emitters_.size(); ++r) {
@@ -196,12 +224,13 @@ void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint
     const auto columns = static_cast<std::int64_t>(partition_.graph.parameters().size());
     const TensorType row{DType::kF64, {1, columns}}, table{DType::kF64, {rows, columns}};
     const auto on_host = [&](const std::string& name, const TensorType& type) {
-      return emitter.add_persistent_buffer(emitter.persistent(name, type.bytes(), MemoryPlace::kHost), 0, type);
+      return emitter.add_persistent_buffer(
+          emitter.persistent(name, type.bytes(), MemoryPlace::kHost), 0, type);
     };
     const std::uint32_t own = on_host("norms/own", row), all = on_host("norms/all", table);
     emitter.norm(own);
-    const std::uint32_t gather =
-        emitter.add_transfer({"norms", TransferKind::kNorm, norm_op, norm_plan.device_part(mesh_.devices()[r])});
+    const std::uint32_t gather = emitter.add_transfer(
+        {"norms", TransferKind::kNorm, norm_op, norm_plan.device_part(mesh_.devices()[r])});
     emitter.wait(emitter.start(gather, -1, own, all));
     emitter.update(all);
   }

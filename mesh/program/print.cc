@@ -10,14 +10,16 @@ namespace {
 
 std::string operand(const Program& program, std::int64_t buffer) {
   const Buffer& found = program.buffers[static_cast<std::size_t>(buffer)];
-  const std::string place = found.persistent >= 0 ? program.persistents[static_cast<std::size_t>(found.persistent)].name
-                                                  : fmt::format("@{}", found.offset);
+  const std::string place =
+      found.persistent >= 0 ? program.persistents[static_cast<std::size_t>(found.persistent)].name
+                            : fmt::format("@{}", found.offset);
   return fmt::format("%{} {} {}", buffer, to_string(found.type), place);
 }
 
 std::string operands(const Program& program, const std::vector<std::uint32_t>& buffers) {
   std::string text;
-  for (const std::uint32_t buffer : buffers) text += (text.empty() ? "" : ", ") + operand(program, buffer);
+  for (const std::uint32_t buffer : buffers)
+    text += (text.empty() ? "" : ", ") + operand(program, buffer);
   return text;
 }
 
@@ -29,12 +31,14 @@ struct Printer {
     return "  " + to_string(Action{begin.stage, begin.kind, begin.microbatch}) + ":";
   }
   std::string operator()(const Run& run) const {
-    return fmt::format("    run {}({}) {} {}", to_string(program.ops[run.op]), operands(program, run.inputs),
-                       run.accumulate ? "+=>" : "->", operands(program, run.outputs));
+    return fmt::format("    run {}({}) {} {}", to_string(program.ops[run.op]),
+                       operands(program, run.inputs), run.accumulate ? "+=>" : "->",
+                       operands(program, run.outputs));
   }
   std::string operator()(const Read& read) const {
     return fmt::format("    read '{}'{} of microbatch {} -> {}", program.inputs[read.input].name,
-                       to_string(program.inputs[read.input].region), read.microbatch, operand(program, read.buffer));
+                       to_string(program.inputs[read.input].region), read.microbatch,
+                       operand(program, read.buffer));
   }
   std::string operator()(const Start& start) const {
     const Transfer& transfer = program.transfers[start.transfer];
@@ -49,12 +53,15 @@ struct Printer {
   }
   std::string operator()(const Wait& wait) const { return fmt::format("    wait {}", wait.handle); }
   std::string operator()(const Accumulate& accumulate) const {
-    return fmt::format("    accumulate {} {} {}", operand(program, accumulate.source), accumulate.first ? "->" : "+=>",
-                       operand(program, accumulate.destination));
+    return fmt::format("    accumulate {} {} {}", operand(program, accumulate.source),
+                       accumulate.first ? "->" : "+=>", operand(program, accumulate.destination));
   }
-  std::string operator()(const Norm& norm) const { return "    norm -> " + operand(program, norm.destination); }
+  std::string operator()(const Norm& norm) const {
+    return "    norm -> " + operand(program, norm.destination);
+  }
   std::string operator()(const Update& update) const {
-    return fmt::format("    update {} parameters by {}", program.parameters.size(), operand(program, update.norms));
+    return fmt::format("    update {} parameters by {}", program.parameters.size(),
+                       operand(program, update.norms));
   }
 };
 
@@ -62,7 +69,8 @@ struct Printer {
 
 std::uint64_t collective_staging_bytes(const Program& program) {
   std::uint64_t most = 0;
-  for (const Transfer& transfer : program.transfers) most = std::max(most, transfer.operations.staging_bytes);
+  for (const Transfer& transfer : program.transfers)
+    most = std::max(most, transfer.operations.staging_bytes);
   return most;
 }
 
@@ -76,9 +84,11 @@ std::string to_string(const Program& program) {
   std::uint64_t persistent = 0;
   for (const Persistent& block : program.persistents) persistent += block.bytes;
   std::string text =
-      fmt::format("program '{}' of {} (device {}): {} instructions, {} that stay, {} arena\n", program.name, program.device_name,
-                  program.device, program.instructions.size(), format_bytes(persistent), format_bytes(program.arena_bytes));
-  for (const Instruction& instruction : program.instructions) text += std::visit(Printer{program}, instruction) + "\n";
+      fmt::format("program '{}' of {} (device {}): {} instructions, {} that stay, {} arena\n",
+                  program.name, program.device_name, program.device, program.instructions.size(),
+                  format_bytes(persistent), format_bytes(program.arena_bytes));
+  for (const Instruction& instruction : program.instructions)
+    text += std::visit(Printer{program}, instruction) + "\n";
   return text;
 }
 

@@ -10,10 +10,10 @@
 #include "core/graph/graph.h"
 #include "core/tensor/region.h"
 #include "mesh/schedule/schedule.h"
+#include "transfer/flow/device_part.h"
 #include "transfer/nccl/device_operations.h"
 #include "transfer/nccl/device_path.h"
 #include "transfer/nccl/operation_order.h"
-#include "transfer/flow/device_part.h"
 
 namespace weft::mesh {
 
@@ -22,19 +22,23 @@ enum class MemoryPlace : std::uint8_t {
   kHost,  ///< The host computes with it: norms.
 };
 
-/// Memory that outlives a step and that programs share by name: parameters, working copies, gradients, optimizer moments, losses.
+/// Memory that outlives a step and that programs share by name: parameters, working copies,
+/// gradients, optimizer moments, losses.
 struct Persistent {
   std::string name;
   std::uint64_t bytes = 0;
   MemoryPlace place = MemoryPlace::kDevice;
-  static constexpr auto fields = weft::fields(&Persistent::name, &Persistent::bytes, &Persistent::place);
+  static constexpr auto fields =
+      weft::fields(&Persistent::name, &Persistent::bytes, &Persistent::place);
 };
 
-/// A tensor in memory: in a persistent block, or in the program's arena, where the compiler reuses space by liveness.
+/// A tensor in memory: in a persistent block, or in the program's arena, where the compiler reuses
+/// space by liveness.
 struct Buffer {
   TensorType type;
   std::int32_t persistent = -1;  ///< Index into Program::persistents; -1 for the arena.
-  std::uint64_t offset = 0;      ///< Bytes from the start of the block or arena; a multiple of 64 in the arena.
+  /// Bytes from the start of the block or arena; a multiple of 64 in the arena.
+  std::uint64_t offset = 0;
   static constexpr auto fields = weft::fields(&Buffer::type, &Buffer::persistent, &Buffer::offset);
 };
 
@@ -43,7 +47,8 @@ struct DataInput {
   std::string name;
   DType dtype = DType::kI32;
   Region region;  ///< Of the microbatch.
-  static constexpr auto fields = weft::fields(&DataInput::name, &DataInput::dtype, &DataInput::region);
+  static constexpr auto fields =
+      weft::fields(&DataInput::name, &DataInput::dtype, &DataInput::region);
 };
 
 /// What a transfer is for; decides its lane in the trace and whether it counts as resharding.
@@ -55,11 +60,13 @@ struct Transfer {
   TransferKind kind = TransferKind::kReshard;
   std::uint32_t op = 0;
   transfer::DevicePart part;
-  /// How its bytes go, equal for all that take part: by engines, which execute `part`, or by the devices' own library.
+  /// How its bytes go, equal for all that take part: by engines, which execute `part`, or by the
+  /// devices' own library.
   transfer::PathChoice::Path path = transfer::PathChoice::Path::kStaged;
   transfer::DeviceOperations operations = {};  ///< Of kCollectives.
   static constexpr auto fields =
-      weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::part, &Transfer::path, &Transfer::operations);
+      weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::part,
+                   &Transfer::path, &Transfer::operations);
 };
 
 /// The place of a parameter on this device.
@@ -76,12 +83,15 @@ struct ProgramParameter {
   std::uint32_t gradient = 0;
   std::uint32_t first_moment = 0;
   std::uint32_t second_moment = 0;
-  std::int32_t working = -1;  ///< and the bf16 copy of the value that ops read; -1: they read the value itself.
+  /// and the bf16 copy of the value that ops read; -1: they read the value itself.
+  std::int32_t working = -1;
   static constexpr auto fields =
-      weft::fields(&ProgramParameter::name, &ProgramParameter::index, &ProgramParameter::shape, &ProgramParameter::region,
-                   &ProgramParameter::initializer, &ProgramParameter::standard_deviation, &ProgramParameter::decay,
-                   &ProgramParameter::counts_in_norm, &ProgramParameter::value, &ProgramParameter::gradient,
-                   &ProgramParameter::first_moment, &ProgramParameter::second_moment, &ProgramParameter::working);
+      weft::fields(&ProgramParameter::name, &ProgramParameter::index, &ProgramParameter::shape,
+                   &ProgramParameter::region, &ProgramParameter::initializer,
+                   &ProgramParameter::standard_deviation, &ProgramParameter::decay,
+                   &ProgramParameter::counts_in_norm, &ProgramParameter::value,
+                   &ProgramParameter::gradient, &ProgramParameter::first_moment,
+                   &ProgramParameter::second_moment, &ProgramParameter::working);
 };
 
 // Instructions. A program is run in order; only Wait blocks.
@@ -98,8 +108,10 @@ struct Run {
   std::uint32_t op = 0;  ///< Index into Program::ops.
   std::vector<std::uint32_t> inputs;
   std::vector<std::uint32_t> outputs;
-  bool accumulate = false;  ///< Outputs are added to what is there: gradients of the second and later microbatches.
-  static constexpr auto fields = weft::fields(&Run::op, &Run::inputs, &Run::outputs, &Run::accumulate);
+  /// Outputs are added to what is there: gradients of the second and later microbatches.
+  bool accumulate = false;
+  static constexpr auto fields =
+      weft::fields(&Run::op, &Run::inputs, &Run::outputs, &Run::accumulate);
 };
 /// Reads a data input of one microbatch.
 struct Read {
@@ -115,10 +127,11 @@ struct Start {
   std::int32_t source = -1;     ///< Buffer, or -1.
   std::int32_t destination = -1;
   std::uint32_t handle = 0;  ///< Number of this transfer in this program; Wait names it.
-  static constexpr auto fields =
-      weft::fields(&Start::transfer, &Start::microbatch, &Start::source, &Start::destination, &Start::handle);
+  static constexpr auto fields = weft::fields(&Start::transfer, &Start::microbatch, &Start::source,
+                                              &Start::destination, &Start::handle);
 };
-/// Blocks until the transfer is complete: then the source may be reused, and the destination is full.
+/// Blocks until the transfer is complete: then the source may be reused, and the destination is
+/// full.
 struct Wait {
   std::uint32_t handle = 0;
   static constexpr auto fields = weft::fields(&Wait::handle);
@@ -128,9 +141,11 @@ struct Accumulate {
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
   bool first = false;  ///< Copies instead of adding.
-  static constexpr auto fields = weft::fields(&Accumulate::source, &Accumulate::destination, &Accumulate::first);
+  static constexpr auto fields =
+      weft::fields(&Accumulate::source, &Accumulate::destination, &Accumulate::first);
 };
-/// Writes the sum of squares of each gradient that this device counts into a row of f64, one entry per parameter of the graph.
+/// Writes the sum of squares of each gradient that this device counts into a row of f64, one entry
+/// per parameter of the graph.
 struct Norm {
   std::uint32_t destination = 0;
   static constexpr auto fields = weft::fields(&Norm::destination);
@@ -143,7 +158,8 @@ struct Update {
 
 using Instruction = std::variant<Begin, Run, Read, Start, Wait, Accumulate, Norm, Update>;
 
-/// Everything one device does in one step, fixed before the first step: the result of compilation. A value.
+/// Everything one device does in one step, fixed before the first step: the result of compilation.
+/// A value.
 struct Program {
   std::string name;  ///< "train", "validate", "save".
   transfer::DeviceId device;
@@ -159,12 +175,14 @@ struct Program {
   std::uint32_t num_handles = 0;
   /// Buffer with one f32 loss per microbatch, or -1 where the loss is another device's to report.
   std::int32_t losses = -1;
-  /// The transfers by collectives that it starts, in their order for all devices: see CollectiveQueue::begin().
+  /// The transfers by collectives that it starts, in their order for all devices: see
+  /// CollectiveQueue::begin().
   std::vector<transfer::OperationKey> collective_order;
   static constexpr auto fields =
-      weft::fields(&Program::name, &Program::device, &Program::device_name, &Program::arena_bytes, &Program::persistents,
-                   &Program::buffers, &Program::ops, &Program::inputs, &Program::transfers, &Program::parameters,
-                   &Program::instructions, &Program::num_handles, &Program::losses, &Program::collective_order);
+      weft::fields(&Program::name, &Program::device, &Program::device_name, &Program::arena_bytes,
+                   &Program::persistents, &Program::buffers, &Program::ops, &Program::inputs,
+                   &Program::transfers, &Program::parameters, &Program::instructions,
+                   &Program::num_handles, &Program::losses, &Program::collective_order);
 };
 
 /// Device memory that its transfers by collectives pack into.

@@ -6,7 +6,8 @@
 namespace weft::mesh {
 
 RecomputedSteps recomputed_steps(const MeshPartition& part, int stage) {
-  std::map<LocalId, std::size_t> made;  // By the stage's forward; what others use stays, so only the rest is listed.
+  // By the stage's forward; what others use stays, so only the rest is listed.
+  std::map<LocalId, std::size_t> made;
   for (std::size_t i = 0; i < part.steps.size(); ++i) {
     if (part.steps[i].stage != stage || part.steps[i].pass != Pass::kForward) continue;
     for (const LocalId output : outputs_of(part.steps[i])) made[output] = i;

@@ -9,8 +9,9 @@ namespace weft::mesh {
 
 /// What a stage does that keeps few activations.
 struct RecomputedSteps {
-  std::set<LocalId> dropped;    ///< After its forward; not what other stages of its mesh use.
-  std::set<std::size_t> steps;  ///< Indices into MeshPartition::steps: what its backward needs of them, run once more before it.
+  std::set<LocalId> dropped;  ///< After its forward; not what other stages of its mesh use.
+  /// Indices into MeshPartition::steps: what its backward needs of them, run once more before it.
+  std::set<std::size_t> steps;
 };
 
 RecomputedSteps recomputed_steps(const MeshPartition& part, int stage);

@@ -11,20 +11,27 @@
 namespace weft::mesh {
 namespace {
 
-/// The programs and their traffic as tasks: every device a chain of computation, Starts and Waits; besides, what moves.
+/// The programs and their traffic as tasks: every device a chain of computation, Starts and Waits;
+/// besides, what moves.
 class ProgramTasks {
  public:
-  ProgramTasks(const std::vector<Program>& programs, const InstructionSeconds& seconds, const Traffic& traffic)
-      : programs_(programs), traffic_(traffic), devices_(programs.size(), Device{TaskChain(tasks_)}) {
+  ProgramTasks(const std::vector<Program>& programs, const InstructionSeconds& seconds,
+               const Traffic& traffic)
+      : programs_(programs),
+        traffic_(traffic),
+        devices_(programs.size(), Device{TaskChain(tasks_)}) {
     if (seconds.size() != programs.size()) {
-      throw_error(ErrorCode::kInvalidArgument, "{} programs, but times of {}", programs.size(), seconds.size());
+      throw_error(ErrorCode::kInvalidArgument, "{} programs, but times of {}", programs.size(),
+                  seconds.size());
     }
     tasks_.links.rates = traffic.link_rates;
     tasks_.links.queues = traffic.queue_places.size();
     for (std::size_t index = 0; index < programs.size(); ++index) {
       if (seconds[index].size() != programs[index].instructions.size()) {
-        throw_error(ErrorCode::kInvalidArgument, "the program of {} has {} instructions, but times of {}",
-                    programs[index].device_name, programs[index].instructions.size(), seconds[index].size());
+        throw_error(ErrorCode::kInvalidArgument,
+                    "the program of {} has {} instructions, but times of {}",
+                    programs[index].device_name, programs[index].instructions.size(),
+                    seconds[index].size());
       }
       add_device(index, seconds[index]);
     }
@@ -37,7 +44,9 @@ class ProgramTasks {
     ProgramSimulation result;
     for (std::size_t index = 0; index < devices_.size(); ++index) {
       check_done(index, times);
-      const auto end_of = [&](const std::optional<TaskId>& task) { return task ? times.end[task->value()] : 0; };
+      const auto end_of = [&](const std::optional<TaskId>& task) {
+        return task ? times.end[task->value()] : 0;
+      };
       result.end.push_back(end_of(devices_[index].chain.last()));
       result.last_run.push_back(end_of(devices_[index].last_run));
       result.step = std::max(result.step, result.end.back());
@@ -103,9 +112,11 @@ class ProgramTasks {
       const std::uint32_t op = program.transfers[start->transfer].op;
       const auto movements = traffic_.movements.find(op);
       if (movements == traffic_.movements.end()) {
-        throw_error(ErrorCode::kInvalidArgument, "nothing is known of what '{}' moves", program.transfers[start->transfer].name);
+        throw_error(ErrorCode::kInvalidArgument, "nothing is known of what '{}' moves",
+                    program.transfers[start->transfer].name);
       }
-      const auto [first, is_new] = first_instance_.try_emplace({op, start->microbatch}, instances_.size());
+      const auto [first, is_new] =
+          first_instance_.try_emplace({op, start->microbatch}, instances_.size());
       if (is_new) {
         for (const Traffic::Movement& movement : movements->second) {
           instances_.push_back({&movement, std::vector<Group>(movement.devices.size()), 0});
@@ -125,8 +136,10 @@ class ProgramTasks {
     }
   }
 
-  static std::optional<std::size_t> group_of(transfer::DeviceId device, const Traffic::Movement& movement) {
-    const auto behind = std::ranges::find(movement.behind, device, &Traffic::Movement::Behind::device);
+  static std::optional<std::size_t> group_of(transfer::DeviceId device,
+                                             const Traffic::Movement& movement) {
+    const auto behind =
+        std::ranges::find(movement.behind, device, &Traffic::Movement::Behind::device);
     const transfer::DeviceId first = behind != movement.behind.end() ? behind->from : device;
     const auto found = std::ranges::find(movement.devices, first);
     if (found == movement.devices.end()) return std::nullopt;
@@ -143,7 +156,8 @@ class ProgramTasks {
     const Traffic::Movement& movement = *instance.movement;
     Movement made;
     made.amount = movement.bytes;
-    for (const auto& crossing : movement.crossings) made.crossings.push_back({crossing.link, crossing.times});
+    for (const auto& crossing : movement.crossings)
+      made.crossings.push_back({crossing.link, crossing.times});
     made.weight = movement.weight;
     made.latency = movement.latency;
     made.early_chunk = movement.eager_chunk;
@@ -154,7 +168,8 @@ class ProgramTasks {
       const transfer::DeviceId device = movement.devices[i];
       const std::optional<Part>& first = instance.groups[i].first;
       const TaskId start = first ? start_of(*first) : never();
-      if (queued && device != movement.queue->device) made.receivers.push_back({start, buffer(movement.queue->device, device)});
+      if (queued && device != movement.queue->device)
+        made.receivers.push_back({start, buffer(movement.queue->device, device)});
       else waits.push_back(start);
     }
     const TaskId task = tasks_.add(std::move(made));
@@ -169,7 +184,8 @@ class ProgramTasks {
   }
 
   double places_in(const Traffic::Movement::Queue& queue) const {
-    return static_cast<double>(queue.places != 0 ? queue.places : traffic_.queue_places.at(queue.index));
+    return static_cast<double>(queue.places != 0 ? queue.places
+                                                 : traffic_.queue_places.at(queue.index));
   }
 
   TaskId start_of(const Part& part) const { return devices_[part.program].starts[part.handle]; }
@@ -185,7 +201,8 @@ class ProgramTasks {
 
   /// What `to` keeps of `from`'s.
   std::uint32_t buffer(transfer::DeviceId from, transfer::DeviceId to) {
-    const auto [at, is_new] = buffers_.try_emplace({from, to}, static_cast<std::uint32_t>(buffers_.size()));
+    const auto [at, is_new] =
+        buffers_.try_emplace({from, to}, static_cast<std::uint32_t>(buffers_.size()));
     if (is_new) tasks_.links.buffers.push_back(traffic_.eager_budget);
     return at->second;
   }
@@ -197,7 +214,8 @@ class ProgramTasks {
     for (const Instruction& instruction : program.instructions) {
       const auto* start = std::get_if<Start>(&instruction);
       if (start == nullptr || times.is_over[device.waits[start->handle].value()]) continue;
-      throw_error(ErrorCode::kInvalidArgument, "the programs cannot finish: {} waits for '{}' of microbatch {}",
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the programs cannot finish: {} waits for '{}' of microbatch {}",
                   program.device_name, program.transfers[start->transfer].name, start->microbatch);
     }
   }
@@ -215,8 +233,8 @@ class ProgramTasks {
 
 }  // namespace
 
-ProgramSimulation simulate_programs(const std::vector<Program>& programs, const InstructionSeconds& seconds,
-                                    const Traffic& traffic) {
+ProgramSimulation simulate_programs(const std::vector<Program>& programs,
+                                    const InstructionSeconds& seconds, const Traffic& traffic) {
   return ProgramTasks(programs, seconds, traffic).play();
 }
 

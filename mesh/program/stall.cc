@@ -26,7 +26,8 @@ class Stall {
     for (std::size_t p = 0; p < programs.size(); ++p) {
       for (std::size_t i = 0; i < programs[p].instructions.size(); ++i) {
         if (const auto* start = std::get_if<Start>(&programs[p].instructions[i])) {
-          starts_[{programs[p].transfers[start->transfer].op, start->microbatch}].emplace_back(p, i);
+          starts_[{programs[p].transfers[start->transfer].op, start->microbatch}].emplace_back(p,
+                                                                                               i);
         }
       }
     }
@@ -41,7 +42,9 @@ class Stall {
   }
 
  private:
-  bool finished(std::size_t p) const { return next_[p] && *next_[p] >= programs_[p].instructions.size() && !collective(p); }
+  bool finished(std::size_t p) const {
+    return next_[p] && *next_[p] >= programs_[p].instructions.size() && !collective(p);
+  }
   /// The transfer that its device collectives stand at.
   std::optional<Key> collective(std::size_t p) const {
     if (p >= collectives_.size() || !collectives_[p]) return std::nullopt;
@@ -76,7 +79,9 @@ class Stall {
   /// The action that a device is in, and the one that it will do next.
   std::string actions(std::size_t p) const {
     const auto& instructions = programs_[p].instructions;
-    const auto name = [](const Begin& begin) { return to_string(Action{begin.stage, begin.kind, begin.microbatch}); };
+    const auto name = [](const Begin& begin) {
+      return to_string(Action{begin.stage, begin.kind, begin.microbatch});
+    };
     std::string now = "at the beginning", then = "the end of the step";
     for (std::size_t i = 0; i < instructions.size(); ++i) {
       const auto* begin = std::get_if<Begin>(&instructions[i]);
@@ -93,7 +98,8 @@ class Stall {
 
   std::string names(const std::vector<std::size_t>& devices) const {
     std::string text;
-    for (const std::size_t device : devices) text += (text.empty() ? "" : ", ") + programs_[device].device_name;
+    for (const std::size_t device : devices)
+      text += (text.empty() ? "" : ", ") + programs_[device].device_name;
     return text;
   }
 
@@ -103,11 +109,13 @@ class Stall {
     const std::optional<Standing> at = standing(p);
     if (!at) return fmt::format("{} is {}: works, or stands inside an op", name, actions(p));
     if (at->missing.empty()) {
-      return fmt::format("{} is {}: waits for {}, which all who take part have begun: its bytes are on their way, or stuck", name,
-                         actions(p), at->transfer);
+      return fmt::format(
+          "{} is {}: waits for {}, which all who take part have begun: its bytes are on their way, "
+          "or stuck",
+          name, actions(p), at->transfer);
     }
-    return fmt::format("{} is {}: waits for {}, which {} {} not begun", name, actions(p), at->transfer, names(at->missing),
-                       at->missing.size() == 1 ? "has" : "have");
+    return fmt::format("{} is {}: waits for {}, which {} {} not begun", name, actions(p),
+                       at->transfer, names(at->missing), at->missing.size() == 1 ? "has" : "have");
   }
 
   /// Follows the waits from the first device that stands still.
@@ -120,12 +128,14 @@ class Stall {
     if (path.empty()) return "";
     while (true) {
       const auto at = standing(path.back());
-      if (!at || at->missing.empty()) return fmt::format("\n  all hangs on {}", programs_[path.back()].device_name);
+      if (!at || at->missing.empty())
+        return fmt::format("\n  all hangs on {}", programs_[path.back()].device_name);
       const std::size_t following = at->missing.front();
       const auto seen = std::find(path.begin(), path.end(), following);
       if (seen != path.end()) {
         std::string text = "\n  the waits form a cycle: ";
-        for (auto device = seen; device != path.end(); ++device) text += programs_[*device].device_name + " -> ";
+        for (auto device = seen; device != path.end(); ++device)
+          text += programs_[*device].device_name + " -> ";
         return text + programs_[*seen].device_name;
       }
       path.push_back(following);
@@ -135,12 +145,14 @@ class Stall {
   const std::vector<Program>& programs_;
   const std::vector<std::optional<std::size_t>>& next_;
   const std::vector<std::optional<transfer::OperationKey>>& collectives_;
-  std::map<Key, std::vector<std::pair<std::size_t, std::size_t>>> starts_;  ///< Who starts a transfer, and where.
+  /// Who starts a transfer, and where.
+  std::map<Key, std::vector<std::pair<std::size_t, std::size_t>>> starts_;
 };
 
 }  // namespace
 
-std::string explain_stall(const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
+std::string explain_stall(const std::vector<Program>& programs,
+                          const std::vector<std::optional<std::size_t>>& next,
                           const std::vector<std::optional<transfer::OperationKey>>& collectives) {
   return Stall(programs, next, collectives).text();
 }

@@ -10,16 +10,18 @@
 
 namespace weft::mesh {
 
-/// Says why programs that were made for each other do not go on: a line per device that has not finished, with the action it is
-/// in, the one that comes next, what it waits for and who has not begun that; then the cycle of waits, or the device at whose end
-/// they all hang. `next` is the instruction each device stands at, nothing where it does not answer; `collectives` the transfer
-/// that its device collectives stand at, where there is one: the host goes on past that, so it tells more than the instruction.
-/// May be empty.
+/// Says why programs that were made for each other do not go on: a line per device that has not
+/// finished, with the action it is in, the one that comes next, what it waits for and who has not
+/// begun that; then the cycle of waits, or the device at whose end they all hang. `next` is the
+/// instruction each device stands at, nothing where it does not answer; `collectives` the transfer
+/// that its device collectives stand at, where there is one: the host goes on past that, so it
+/// tells more than the instruction. May be empty.
 ///
-///   front[0,0] is in 0F1 (next 0B0): waits for 't1 back->front' of microbatch 0, which back[0,0] has not begun
-///   back[0,0] is in 1F1 (next 1B0): waits for 't0 front->back' of microbatch 1, which front[0,0] has not begun
-///   the waits form a cycle: front[0,0] -> back[0,0] -> front[0,0]
-std::string explain_stall(const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
-                          const std::vector<std::optional<transfer::OperationKey>>& collectives = {});
+///   front[0,0] is in 0F1 (next 0B0): waits for 't1 back->front' of microbatch 0, which back[0,0]
+///   has not begun back[0,0] is in 1F1 (next 1B0): waits for 't0 front->back' of microbatch 1,
+///   which front[0,0] has not begun the waits form a cycle: front[0,0] -> back[0,0] -> front[0,0]
+std::string explain_stall(
+    const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
+    const std::vector<std::optional<transfer::OperationKey>>& collectives = {});
 
 }  // namespace weft::mesh

@@ -12,7 +12,8 @@
 namespace weft::mesh {
 namespace {
 
-/// Messages over tcp that the wire takes to a receiver which does not want them yet (UcxWireOptions::tcp_eager_bytes).
+/// Messages over tcp that the wire takes to a receiver which does not want them yet
+/// (UcxWireOptions::tcp_eager_bytes).
 constexpr std::uint64_t kEagerChunk = 256 * 1024;
 
 /// A transfer as all who take part in it see it.
@@ -49,7 +50,8 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
         flow.chunk_bytes = stream.chunk_bytes;
         flow.window = stream.window;
         if (!stream.parent) flow.root = program.device;
-        for (const transfer::DeviceId child : stream.children) flow.edges.push_back({program.device, child});
+        for (const transfer::DeviceId child : stream.children)
+          flow.edges.push_back({program.device, child});
       }
     }
   }
@@ -61,7 +63,8 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
 
 class TrafficMaker {
  public:
-  TrafficMaker(const transfer::Topology& topology, const transfer::Network& network, const TrafficOptions& options)
+  TrafficMaker(const transfer::Topology& topology, const transfer::Network& network,
+               const TrafficOptions& options)
       : topology_(topology), network_(network) {
     for (const transfer::Network::HostLinks& host : network.hosts) {
       traffic_.link_rates.push_back(host.egress());
@@ -125,8 +128,11 @@ class TrafficMaker {
     if (!sender) return result;
     result.queue = {sender->value(), *sender, whole.places.at(*sender)};
     result.weight = weights_[sender->value()];
-    const auto straight = [&](const transfer::FlowEdge& edge) { return edge.parent == *sender || !between_hosts(edge); };
-    if (*sender == flow.root && flow.chunk_bytes <= kEagerChunk && std::ranges::all_of(flow.edges, straight))
+    const auto straight = [&](const transfer::FlowEdge& edge) {
+      return edge.parent == *sender || !between_hosts(edge);
+    };
+    if (*sender == flow.root && flow.chunk_bytes <= kEagerChunk &&
+        std::ranges::all_of(flow.edges, straight))
       result.eager_chunk = static_cast<double>(flow.chunk_bytes);
     part_devices(flow, result);
     return result;
@@ -142,7 +148,8 @@ class TrafficMaker {
     std::map<transfer::DeviceId, transfer::DeviceId> from;
     for (const transfer::FlowEdge& edge : flow.edges) {
       if (in_front.contains(edge.child)) continue;
-      const transfer::DeviceId first = in_front.contains(edge.parent) ? edge.parent : from.at(edge.parent);
+      const transfer::DeviceId first =
+          in_front.contains(edge.parent) ? edge.parent : from.at(edge.parent);
       from.emplace(edge.child, first);
       movement.behind.push_back({edge.child, first});
     }
@@ -169,13 +176,13 @@ class TrafficMaker {
 
 }  // namespace
 
-Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology, const transfer::Network& network,
-                   const TrafficOptions& options) {
+Traffic traffic_of(const std::vector<Program>& programs, const transfer::Topology& topology,
+                   const transfer::Network& network, const TrafficOptions& options) {
   return TrafficMaker(topology, network, options).run(programs);
 }
 
-double busiest_link_seconds(const std::vector<Program>& programs, const transfer::Topology& topology,
-                            const transfer::Network& network) {
+double busiest_link_seconds(const std::vector<Program>& programs,
+                            const transfer::Topology& topology, const transfer::Network& network) {
   std::vector<double> egress(network.num_hosts(), 0), ingress(network.num_hosts(), 0);
   for (const Program& program : programs) {
     const transfer::HostId here = topology.host_of(program.device);
@@ -194,7 +201,8 @@ double busiest_link_seconds(const std::vector<Program>& programs, const transfer
   }
   double most = 0;
   for (std::size_t h = 0; h < network.num_hosts(); ++h)
-    most = std::max({most, egress[h] / network.hosts[h].egress(), ingress[h] / network.hosts[h].ingress()});
+    most = std::max(
+        {most, egress[h] / network.hosts[h].egress(), ingress[h] / network.hosts[h].ingress()});
   return most;
 }
 

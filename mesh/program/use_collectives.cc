@@ -24,9 +24,11 @@ std::map<std::uint32_t, Plan> plans_of(const Compiled& step) {
 }
 
 std::vector<transfer::DeviceId> devices_of(const Plan& plan) {
-  if (const auto* reshard = std::get_if<const transfer::ReshardPlan*>(&plan)) return (*reshard)->devices();
+  if (const auto* reshard = std::get_if<const transfer::ReshardPlan*>(&plan))
+    return (*reshard)->devices();
   std::vector<transfer::DeviceId> devices;
-  for (const auto& rank : std::get<const transfer::CollectivePlan*>(plan)->ranks) devices.push_back(rank.device);
+  for (const auto& rank : std::get<const transfer::CollectivePlan*>(plan)->ranks)
+    devices.push_back(rank.device);
   return devices;
 }
 
@@ -55,7 +57,8 @@ std::map<std::uint32_t, std::uint64_t> executions_of(const Compiled& step) {
 }
 
 /// What this device does of a transfer; one that does nothing still names its buffers.
-transfer::DeviceOperations operations_of(const transfer::LoweredTransfer& lowered, const transfer::DevicePart& part) {
+transfer::DeviceOperations operations_of(const transfer::LoweredTransfer& lowered,
+                                         const transfer::DevicePart& part) {
   transfer::DeviceOperations operations = lowered.part(part.device);
   if (!operations.empty()) return operations;
   for (const transfer::TensorPart& tensor : part.tensors) {
@@ -90,7 +93,8 @@ void order_operations(Compiled& step, const std::set<std::uint32_t>& ops) {
     step.programs[i].collective_order = transfer::order_of_device(order, timelines[i], ops);
 }
 
-/// Transfers of several steps under numbers of their own: those of step s come behind those of the steps before it.
+/// Transfers of several steps under numbers of their own: those of step s come behind those of the
+/// steps before it.
 class Numbering {
  public:
   explicit Numbering(std::span<Compiled* const> steps) {
@@ -108,7 +112,8 @@ class Numbering {
 
 }  // namespace
 
-CollectiveUse use_device_collectives(std::span<Compiled* const> steps, std::span<const transfer::DevicePlace> places,
+CollectiveUse use_device_collectives(std::span<Compiled* const> steps,
+                                     std::span<const transfer::DevicePlace> places,
                                      const CollectiveUseOptions& options) {
   CollectiveUse use;
   use.staged.resize(steps.size());
@@ -120,7 +125,8 @@ CollectiveUse use_device_collectives(std::span<Compiled* const> steps, std::span
     for (const auto& [op, plan] : plans_of(*steps[s])) {
       const auto repeats = executions.find(op);
       if (repeats == executions.end()) continue;
-      if (const transfer::PathChoice choice = path_of(plan, places); choice.path == transfer::PathChoice::Path::kStaged) {
+      if (const transfer::PathChoice choice = path_of(plan, places);
+          choice.path == transfer::PathChoice::Path::kStaged) {
         use.staged[s][op] = choice.reason;
         continue;
       }
@@ -141,13 +147,15 @@ CollectiveUse use_device_collectives(std::span<Compiled* const> steps, std::span
     return use;
   }
   use.groups = choice.groups;
-  const auto lowered = transfer::lower_program(transfers, choice, {.deterministic = options.deterministic});
+  const auto lowered =
+      transfer::lower_program(transfers, choice, {.deterministic = options.deterministic});
   for (std::size_t s = 0; s < steps.size(); ++s) {
     for (Program& program : steps[s]->programs) {
       for (Transfer& transfer : program.transfers) {
         if (!ops[s].contains(transfer.op)) continue;
         transfer.path = transfer::PathChoice::Path::kCollectives;
-        transfer.operations = operations_of(lowered.at(numbering.number(s, transfer.op)), transfer.part);
+        transfer.operations =
+            operations_of(lowered.at(numbering.number(s, transfer.op)), transfer.part);
       }
     }
     if (!ops[s].empty()) order_operations(*steps[s], ops[s]);

@@ -26,12 +26,15 @@ struct CollectiveUseOptions {
   bool deterministic = true;           ///< See LoweringOptions.
 };
 
-/// Gives every transfer between devices that choose_path() lets talk through their library over to that: its path and operations,
-/// and for each program the one order of all devices. All others stay as they are; norms do, which lie in host memory.
+/// Gives every transfer between devices that choose_path() lets talk through their library over to
+/// that: its path and operations, and for each program the one order of all devices. All others
+/// stay as they are; norms do, which lie in host memory.
 ///
-/// `steps` are what a run executes one at a time ("train", "validate"); they share communicators. `places` by DeviceId; devices
-/// beyond their number are no GPUs. Where devices would need more communicators than they may have, everything stays.
-CollectiveUse use_device_collectives(std::span<Compiled* const> steps, std::span<const transfer::DevicePlace> places,
+/// `steps` are what a run executes one at a time ("train", "validate"); they share communicators.
+/// `places` by DeviceId; devices beyond their number are no GPUs. Where devices would need more
+/// communicators than they may have, everything stays.
+CollectiveUse use_device_collectives(std::span<Compiled* const> steps,
+                                     std::span<const transfer::DevicePlace> places,
                                      const CollectiveUseOptions& options = {});
 
 }  // namespace weft::mesh

@@ -16,9 +16,9 @@ namespace {
 
 using Key = std::pair<std::uint32_t, int>;  // op, microbatch
 
-/// What all programs start and wait for, as tasks that take no time. An execution of a transfer is a task too: all its
-/// participants must start it before any can complete it. (Weaker assumptions about who waits for whom would let more programs
-/// pass; none that the compiler makes needs them.)
+/// What all programs start and wait for, as tasks that take no time. An execution of a transfer is
+/// a task too: all its participants must start it before any can complete it. (Weaker assumptions
+/// about who waits for whom would let more programs pass; none that the compiler makes needs them.)
 class Rendezvous {
  public:
   explicit Rendezvous(const std::vector<Program>& programs) : programs_(programs) {
@@ -32,12 +32,14 @@ class Rendezvous {
         const auto* start = std::get_if<Start>(&instruction);
         if (start == nullptr) continue;
         const Transfer& transfer = program.transfers[start->transfer];
-        const std::vector<transfer::DeviceId>& members = executions_.at({transfer.op, start->microbatch}).members;
+        const std::vector<transfer::DeviceId>& members =
+            executions_.at({transfer.op, start->microbatch}).members;
         for (const transfer::DeviceId peer : transfer.part.peers()) {
           if (std::find(members.begin(), members.end(), peer) == members.end()) {
             throw_error(ErrorCode::kInternal,
-                        "program '{}': {} takes part in '{}' of microbatch {}, but its peer device {} does not", program.name,
-                        program.device_name, transfer.name, start->microbatch, peer);
+                        "program '{}': {} takes part in '{}' of microbatch {}, but its peer device "
+                        "{} does not",
+                        program.name, program.device_name, transfer.name, start->microbatch, peer);
           }
         }
       }
@@ -49,9 +51,10 @@ class Rendezvous {
     if (times.all_over()) return;
     std::vector<std::optional<std::size_t>> positions;
     for (std::size_t p = 0; p < programs_.size(); ++p) {
-      const auto stuck =
-          std::ranges::find_if(waits_[p], [&](const PlacedWait& wait) { return !times.is_over[wait.task.value()]; });
-      positions.push_back(stuck == waits_[p].end() ? programs_[p].instructions.size() : stuck->place);
+      const auto stuck = std::ranges::find_if(
+          waits_[p], [&](const PlacedWait& wait) { return !times.is_over[wait.task.value()]; });
+      positions.push_back(stuck == waits_[p].end() ? programs_[p].instructions.size()
+                                                   : stuck->place);
     }
     throw_error(ErrorCode::kInternal, "the programs '{}' cannot finish:{}", programs_.front().name,
                 explain_stall(programs_, positions));
@@ -73,7 +76,8 @@ class Rendezvous {
     std::vector<PlacedWait>& waits = waits_.emplace_back();
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
       if (const auto* start = std::get_if<Start>(&program.instructions[i])) {
-        const auto [at, is_new] = executions_.try_emplace({program.transfers[start->transfer].op, start->microbatch});
+        const auto [at, is_new] =
+            executions_.try_emplace({program.transfers[start->transfer].op, start->microbatch});
         if (is_new) at->second.task = tasks_.add();
         at->second.members.push_back(program.device);
         executions[start->handle] = at->second.task;
@@ -96,16 +100,20 @@ void check_waits(const Program& program) {
   for (const Instruction& instruction : program.instructions) {
     if (const auto* start = std::get_if<Start>(&instruction)) {
       if (state.at(start->handle)++ != 0)
-        throw_error(ErrorCode::kInternal, "{}: transfer {} starts twice", program.device_name, start->handle);
+        throw_error(ErrorCode::kInternal, "{}: transfer {} starts twice", program.device_name,
+                    start->handle);
     } else if (const auto* wait = std::get_if<Wait>(&instruction)) {
       if (state.at(wait->handle)++ != 1) {
-        throw_error(ErrorCode::kInternal, "{}: transfer {} is waited for before it starts, or twice", program.device_name,
+        throw_error(ErrorCode::kInternal,
+                    "{}: transfer {} is waited for before it starts, or twice", program.device_name,
                     wait->handle);
       }
     }
   }
   for (std::size_t handle = 0; handle < state.size(); ++handle) {
-    if (state[handle] != 2) throw_error(ErrorCode::kInternal, "{}: transfer {} is never waited for", program.device_name, handle);
+    if (state[handle] != 2)
+      throw_error(ErrorCode::kInternal, "{}: transfer {} is never waited for", program.device_name,
+                  handle);
   }
 }
 

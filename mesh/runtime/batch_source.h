@@ -11,16 +11,18 @@ namespace weft::mesh {
 /// Which of the data a step reads.
 enum class Split : std::uint8_t { kTrain, kValidation };
 
-/// Where a device's data inputs come from. The app implements it over its data set; every device reads just its own region.
+/// Where a device's data inputs come from. The app implements it over its data set; every device
+/// reads just its own region.
 ///
 /// Must be a pure function of its arguments: replicas read the same bytes. Owner's thread only.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  /// Writes `region` of the input named `input` of one microbatch into `out`, dense and row-major. Dimension 0 counts the
-  /// sequences of the microbatch; `microbatches` such microbatches make the batch of a step.
-  virtual void read(std::string_view input, Split split, std::uint64_t step, int microbatch, int microbatches,
-                    const Region& region, std::span<std::byte> out) = 0;
+  /// Writes `region` of the input named `input` of one microbatch into `out`, dense and row-major.
+  /// Dimension 0 counts the sequences of the microbatch; `microbatches` such microbatches make the
+  /// batch of a step.
+  virtual void read(std::string_view input, Split split, std::uint64_t step, int microbatch,
+                    int microbatches, const Region& region, std::span<std::byte> out) = 0;
 };
 
 }  // namespace weft::mesh

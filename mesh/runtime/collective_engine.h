@@ -7,15 +7,17 @@
 
 namespace weft::mesh {
 
-/// What executions on a device need whose transfers go by device collectives: the queue with its own stream, and somebody who
-/// waits for the events of that. Owned by whoever owns the device's streams; owner's thread only.
+/// What executions on a device need whose transfers go by device collectives: the queue with its
+/// own stream, and somebody who waits for the events of that. Owned by whoever owns the device's
+/// streams; owner's thread only.
 struct CollectiveEngine {
   /// All must outlive it.
-  CollectiveEngine(transfer::DeviceId self, transfer::DeviceCollectives& library, Device& device, const Clock& clock,
-                   transfer::CollectiveQueueOptions options = {})
+  CollectiveEngine(transfer::DeviceId self, transfer::DeviceCollectives& library, Device& device,
+                   const Clock& clock, transfer::CollectiveQueueOptions options = {})
       : passed(clock), queue(self, library, device, clock, options) {}
 
-  EventWatch passed;  ///< Of the queue's stream. Ends after the queue, which ends what the events wait for.
+  /// Of the queue's stream. Ends after the queue, which ends what the events wait for.
+  EventWatch passed;
   transfer::CollectiveQueue queue;
 };
 

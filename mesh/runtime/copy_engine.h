@@ -9,9 +9,10 @@
 
 namespace weft::mesh {
 
-/// What executions on a device need that runs by itself, in memory of its own, beside its compute stream: a stream for copies to
-/// the host, one for copies from it, host memory for both, and for each stream somebody who waits for its events. Owned by
-/// whoever owns the device's streams; owner's thread only.
+/// What executions on a device need that runs by itself, in memory of its own, beside its compute
+/// stream: a stream for copies to the host, one for copies from it, host memory for both, and for
+/// each stream somebody who waits for its events. Owned by whoever owns the device's streams;
+/// owner's thread only.
 struct CopyEngine {
   CopyEngine(Device& device, const Clock& clock)
       : out(device.create_stream()),

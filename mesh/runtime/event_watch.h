@@ -14,8 +14,8 @@
 
 namespace weft::mesh {
 
-/// Tells when events of one stream are done: a thread that waits for them in the order in which they were recorded, so that
-/// nobody else has to. Any thread.
+/// Tells when events of one stream are done: a thread that waits for them in the order in which
+/// they were recorded, so that nobody else has to. Any thread.
 class EventWatch final {
  public:
   /// When the event was seen to be done, or the error of the work before it.

@@ -16,8 +16,8 @@ namespace weft::mesh {
 
 /// What a device process has, without the process.
 struct InProcessTraining::DeviceSide {
-  DeviceSide(transfer::DeviceId self, Device& device, std::unique_ptr<transfer::Wire> wire, const Clock& clock,
-             BatchSource& batches, const InProcessCollectives& with)
+  DeviceSide(transfer::DeviceId self, Device& device, std::unique_ptr<transfer::Wire> wire,
+             const Clock& clock, BatchSource& batches, const InProcessCollectives& with)
       : library(device.is_host_memory() || !with.make ? nullptr : with.make(self)),
         stream(device.create_stream()),
         storage(device),
@@ -66,21 +66,23 @@ struct InProcessTraining::Bell {
   }
 };
 
-InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches, std::uint64_t seed,
-                                     const transfer::LoopbackOptions& options, Device* device,
-                                     const InProcessCollectives& collectives)
+InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches,
+                                     std::uint64_t seed, const transfer::LoopbackOptions& options,
+                                     Device* device, const InProcessCollectives& collectives)
     : batches_(batches), hub_(options), bell_(std::make_shared<Bell>()) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
     // The driver works with the host's memory.
     Device& computes = device == nullptr || transfer::DeviceId(i) == plan.driver() ? cpu_ : *device;
     const transfer::DeviceId id(i);
-    sides_.push_back(std::make_unique<DeviceSide>(id, computes, hub_.attach(id), clock_, batches_, collectives));
+    sides_.push_back(
+        std::make_unique<DeviceSide>(id, computes, hub_.attach(id), clock_, batches_, collectives));
   }
   for (std::uint32_t i = 0; i < devices; ++i) {
     for (std::uint32_t j = 0; j < devices; ++j) {
       if (i == j) continue;
-      sides_[i]->engine.connect(transfer::DeviceId(j), plan.topology.host_of(transfer::DeviceId(j)), sides_[j]->engine.address());
+      sides_[i]->engine.connect(transfer::DeviceId(j), plan.topology.host_of(transfer::DeviceId(j)),
+                                sides_[j]->engine.address());
     }
   }
   use(plan);
@@ -97,16 +99,20 @@ void InProcessTraining::open_communicators(const TrainingPlan& plan) {
   if (groups.empty()) return;
   std::vector<DeviceSide*> members;
   for (std::uint32_t i = 0; i < sides_.size(); ++i) {
-    const auto needs = [&](const transfer::CommunicatorGroup& group) { return group.contains(transfer::DeviceId(i)); };
+    const auto needs = [&](const transfer::CommunicatorGroup& group) {
+      return group.contains(transfer::DeviceId(i));
+    };
     if (!std::ranges::any_of(groups, needs)) continue;
     if (!sides_[i]->collectives)
-      throw_error(ErrorCode::kInvalidArgument, "the plan needs device collectives, but none are given");
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the plan needs device collectives, but none are given");
     members.push_back(sides_[i].get());
   }
   const transfer::CommunicatorChanges changes = ledger_.need(groups);
   std::vector<transfer::CommunicatorId> ids;
   for (DeviceSide* member : members) {
-    for (transfer::CommunicatorId& id : member->collectives->queue.make_ids(changes.create)) ids.push_back(std::move(id));
+    for (transfer::CommunicatorId& id : member->collectives->queue.make_ids(changes.create))
+      ids.push_back(std::move(id));
   }
   std::mutex mutex;
   std::optional<Error> failure;  // guarded by mutex
@@ -133,7 +139,9 @@ void InProcessTraining::use(const TrainingPlan& plan) {
   }
 }
 
-StepResult InProcessTraining::run(const StepRequest& request) { return combine(run_on_devices(request)); }
+StepResult InProcessTraining::run(const StepRequest& request) {
+  return combine(run_on_devices(request));
+}
 
 std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& request) {
   std::vector<std::unique_ptr<Interpreter>> interpreters;
@@ -141,11 +149,12 @@ std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& req
   for (const auto& side : sides_) {
     const auto program = side->programs.find(request.program);
     if (program == side->programs.end()) continue;
-    interpreters.push_back(
-        std::make_unique<Interpreter>(*program->second, request, side->resources, [bell = bell_] { bell->ring(); }));
+    interpreters.push_back(std::make_unique<Interpreter>(*program->second, request, side->resources,
+                                                         [bell = bell_] { bell->ring(); }));
     sides.push_back(side.get());
   }
-  if (interpreters.empty()) throw_error(ErrorCode::kNotFound, "there is no program '{}'", request.program);
+  if (interpreters.empty())
+    throw_error(ErrorCode::kNotFound, "there is no program '{}'", request.program);
   std::vector<bool> done(interpreters.size(), false);
   std::size_t left = interpreters.size();
   int idle_rounds = 0;
@@ -169,8 +178,8 @@ std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& req
         }
       }
       for (const auto& side : sides_) moved = side->engine.poll() || moved;
-      const bool computing =
-          std::ranges::any_of(interpreters, [](const auto& interpreter) { return interpreter->device_busy(); });
+      const bool computing = std::ranges::any_of(
+          interpreters, [](const auto& interpreter) { return interpreter->device_busy(); });
       if (!moved && computing) bell_->wait();
       // A shuffled loopback may hold messages back for some polls.
       idle_rounds = moved || computing ? 0 : idle_rounds + 1;
@@ -181,7 +190,8 @@ std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& req
           programs.push_back(*sides[i]->programs.at(request.program));
           next.emplace_back(interpreters[i]->instruction());
         }
-        throw_error(ErrorCode::kInternal, "all devices stand still:{}", explain_stall(programs, next));
+        throw_error(ErrorCode::kInternal, "all devices stand still:{}",
+                    explain_stall(programs, next));
       }
     }
   } catch (...) {

@@ -7,12 +7,14 @@
 
 namespace weft::mesh {
 
-void initialize_parameters(const Program& program, std::uint64_t seed, Storage& storage, Stream& stream) {
+void initialize_parameters(const Program& program, std::uint64_t seed, Storage& storage,
+                           Stream& stream) {
   const std::vector<TensorRef> tensors = storage.resolve(program);
   std::vector<float> values;
   for (const ProgramParameter& parameter : program.parameters) {
     values.resize(static_cast<std::size_t>(parameter.region.num_elements()));
-    const Initializer initializer{static_cast<Initializer::Kind>(parameter.initializer), parameter.standard_deviation};
+    const Initializer initializer{static_cast<Initializer::Kind>(parameter.initializer),
+                                  parameter.standard_deviation};
     fill_parameter(parameter.name, parameter.shape, parameter.region, initializer, seed, values);
     const TensorRef& value = tensors[parameter.value];
     stream.copy(std::as_bytes(std::span(values)), {value.data, value.type.bytes()});

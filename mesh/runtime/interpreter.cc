@@ -16,13 +16,14 @@
 namespace weft::mesh {
 namespace {
 
-/// How many actions a device is given ahead of the one that it is at: enough that it never waits for the host, few enough that a
-/// failure is seen soon and little host memory is in use.
+/// How many actions a device is given ahead of the one that it is at: enough that it never waits
+/// for the host, few enough that a failure is seen soon and little host memory is in use.
 constexpr std::size_t kActionsAhead = 2;
 
 }  // namespace
 
-Interpreter::Interpreter(const Program& program, StepRequest request, Resources& resources, std::function<void()> wake)
+Interpreter::Interpreter(const Program& program, StepRequest request, Resources& resources,
+                         std::function<void()> wake)
     : program_(program),
       request_(std::move(request)),
       resources_(resources),
@@ -34,24 +35,28 @@ Interpreter::Interpreter(const Program& program, StepRequest request, Resources&
       begun_(resources.clock.now()),
       timeline_(request_) {
   for (const Instruction& instruction : program_.instructions) {
-    if (const auto* begin = std::get_if<Begin>(&instruction)) microbatches_ = std::max(microbatches_, begin->microbatch + 1);
+    if (const auto* begin = std::get_if<Begin>(&instruction))
+      microbatches_ = std::max(microbatches_, begin->microbatch + 1);
   }
   if (resources.copies == nullptr) {
-    WEFT_CHECK(program.collective_order.empty(), "{} computes inside its calls", program.device_name);
+    WEFT_CHECK(program.collective_order.empty(), "{} computes inside its calls",
+               program.device_name);
     return;
   }
-  device_ = std::make_unique<AsyncExecution>(*resources.copies, resources.stream, program.num_handles, inbox_, wake_);
+  device_ = std::make_unique<AsyncExecution>(*resources.copies, resources.stream,
+                                             program.num_handles, inbox_, wake_);
   graphs_ = &resources.storage.graphs().of(program);
   timeline_.compute(begun_);
   if (program.collective_order.empty()) return;
   if (resources.collectives == nullptr)
-    throw_error(ErrorCode::kFailedPrecondition, "'{}' needs device collectives, and {} has none", program.name,
-                program.device_name);
+    throw_error(ErrorCode::kFailedPrecondition, "'{}' needs device collectives, and {} has none",
+                program.name, program.device_name);
   collectives_ = std::make_unique<CollectiveStep>(*resources.collectives, program, *device_);
 }
 
 Interpreter::~Interpreter() {
-  WEFT_CHECK(quiescent(), "an execution of '{}' ends while transfers use its memory", program_.name);
+  WEFT_CHECK(quiescent(), "an execution of '{}' ends while transfers use its memory",
+             program_.name);
 }
 
 bool Interpreter::quiescent() const {
@@ -84,7 +89,8 @@ Interpreter::Progress Interpreter::advance() {
   }
 }
 
-/// Work that is pending on the device counts as an op that takes its time, unless it is a collective that waits for others.
+/// Work that is pending on the device counts as an op that takes its time, unless it is a
+/// collective that waits for others.
 void Interpreter::leave_word() const {
   if (resources_.board == nullptr) return;
   const auto collective = current_collective();
@@ -104,7 +110,8 @@ Interpreter::Progress Interpreter::go_on() {
     const bool executed = std::visit(
         [&](const auto& instruction) {
           const bool waits = std::is_same_v<std::decay_t<decltype(instruction)>, Wait>;
-          if (!waits && !device_ && !timeline_.computing()) timeline_.compute(resources_.clock.now());
+          if (!waits && !device_ && !timeline_.computing())
+            timeline_.compute(resources_.clock.now());
           return execute(instruction);
         },
         program_.instructions[next_]);
@@ -119,7 +126,8 @@ Interpreter::Progress Interpreter::go_on() {
 
 Interpreter::Progress Interpreter::settle() {
   if (!ended_) {
-    if (program_.losses >= 0) device_->download_losses(bytes(tensors_[static_cast<std::size_t>(program_.losses)]));
+    if (program_.losses >= 0)
+      device_->download_losses(bytes(tensors_[static_cast<std::size_t>(program_.losses)]));
     reach({Mark::Kind::kEnd});
     ended_ = true;
   }
@@ -151,8 +159,9 @@ void Interpreter::take_messages() {
     if (!report.outcome.ok()) {
       if (failure_) continue;
       const Error& error = report.outcome.error();
-      failure_ =
-          Error(error.code(), fmt::format("{} (in '{}' of {})", error.message(), transfer.name, position())).at(error.where());
+      failure_ = Error(error.code(), fmt::format("{} (in '{}' of {})", error.message(),
+                                                 transfer.name, position()))
+                     .at(error.where());
       continue;
     }
     if (device_ && device_->land(handle, report)) continue;  // It has arrived when it has landed.
@@ -166,7 +175,9 @@ void Interpreter::take_notice(const Notice& notice) {
   const auto landed = device_->take(notice, timeline_);
   if (!notice.at.ok()) {
     const Error& error = notice.at.error();
-    if (!failure_) failure_ = Error(error.code(), fmt::format("{} (on the device, at {})", error.message(), position()));
+    if (!failure_)
+      failure_ = Error(error.code(),
+                       fmt::format("{} (on the device, at {})", error.message(), position()));
     return;
   }
   if (landed) {
@@ -177,11 +188,14 @@ void Interpreter::take_notice(const Notice& notice) {
     case Notice::Kind::kCopiedOut:
       if (!failure_) begin_transfer(notice.index, device_->host_buffers(notice.index));
       break;
-    case Notice::Kind::kCollectiveBegun: collectives_->began(notice.index, notice.at.value()); break;
+    case Notice::Kind::kCollectiveBegun:
+      collectives_->began(notice.index, notice.at.value());
+      break;
     case Notice::Kind::kCollectiveDone: {
       const Start& start = *start_of_handle_[notice.index];
       handles_[notice.index] = Handle::kDone;
-      timeline_.transferred(program_.transfers[start.transfer], start.microbatch, collectives_->report(start, notice.at.value()));
+      timeline_.transferred(program_.transfers[start.transfer], start.microbatch,
+                            collectives_->report(start, notice.at.value()));
       break;
     }
     default: break;
@@ -209,7 +223,8 @@ bool Interpreter::execute(const Read& read) {
   const DataInput& input = program_.inputs[read.input];
   const TensorRef& tensor = tensors_[read.buffer];
   const auto read_into = [&](std::span<std::byte> out) {
-    resources_.batches.read(input.name, request_.split, request_.step, read.microbatch, microbatches_, input.region, out);
+    resources_.batches.read(input.name, request_.split, request_.step, read.microbatch,
+                            microbatches_, input.region, out);
   };
   if (!device_) {
     read_into(bytes(tensor));
@@ -224,23 +239,27 @@ bool Interpreter::execute(const Read& read) {
 bool Interpreter::in_device_memory(std::int32_t buffer) const {
   if (!device_ || buffer < 0) return false;
   const std::int32_t persistent = program_.buffers[static_cast<std::size_t>(buffer)].persistent;
-  return persistent < 0 || program_.persistents[static_cast<std::size_t>(persistent)].place == MemoryPlace::kDevice;
+  return persistent < 0 ||
+         program_.persistents[static_cast<std::size_t>(persistent)].place == MemoryPlace::kDevice;
 }
 
 bool Interpreter::execute(const Start& start) {
   const Transfer& transfer = program_.transfers[start.transfer];
-  if (device_ && transfer.kind == TransferKind::kCheckpoint && !device_->room_for_more()) return false;
+  if (device_ && transfer.kind == TransferKind::kCheckpoint && !device_->room_for_more())
+    return false;
   if (start.microbatch < 0) reach({Mark::Kind::kLeaveActions});
   start_of_handle_[start.handle] = &start;
   handles_[start.handle] = Handle::kStarted;
-  // Each transfer of a program moves one tensor: all of its buffer, or, of a signal, as much as the plan says.
+  // Each transfer of a program moves one tensor: all of its buffer, or, of a signal, as much as the
+  // plan says.
   const transfer::TensorPart& part = transfer.part.tensors.front();
   const auto bytes_of = [&](std::int32_t buffer, std::size_t size) {
     if (buffer < 0) return std::span<std::byte>();
     const std::span<std::byte> all = bytes(tensors_[static_cast<std::size_t>(buffer)]);
     return all.first(std::min(size, all.size()));
   };
-  const HostBuffers buffers{bytes_of(start.source, part.source_bytes()), bytes_of(start.destination, part.destination_bytes())};
+  const HostBuffers buffers{bytes_of(start.source, part.source_bytes()),
+                            bytes_of(start.destination, part.destination_bytes())};
   if (transfer.path == transfer::PathChoice::Path::kCollectives) {
     collectives_->start(start, buffers.source, buffers.destination, resources_.stream);
     return true;
@@ -251,7 +270,8 @@ bool Interpreter::execute(const Start& start) {
     if (buffers.source.empty()) begin_transfer(start.handle, device_->host_buffers(start.handle));
     return true;
   }
-  // The device's queue must have produced the source before the wire reads it; what the host itself made is there.
+  // The device's queue must have produced the source before the wire reads it; what the host itself
+  // made is there.
   if (!device_ && start.source >= 0) resources_.stream.synchronize();
   begin_transfer(start.handle, buffers);
   return true;
@@ -264,18 +284,20 @@ void Interpreter::begin_transfer(std::uint32_t handle, const HostBuffers& buffer
     const std::lock_guard lock(inbox_->mutex);
     ++inbox_->under_way;
   }
-  const transfer::TransferId id{resources_.epoch, request_.run, transfer.op, static_cast<std::uint32_t>(start.microbatch + 1)};
+  const transfer::TransferId id{resources_.epoch, request_.run, transfer.op,
+                                static_cast<std::uint32_t>(start.microbatch + 1)};
   try {
     const transfer::TransferLimits limits{.stands_back = resources_.stands_back};
-    resources_.engine.start(transfer.part, id, {&buffers.source, 1}, {&buffers.destination, 1}, limits,
-                            [inbox = inbox_, handle, wake = wake_](const transfer::TransferReport& report) {
-                              {
-                                const std::lock_guard lock(inbox->mutex);
-                                inbox->reports.emplace_back(handle, report);
-                                if (--inbox->under_way == 0) inbox->idle.notify_all();
-                              }
-                              wake();
-                            });
+    resources_.engine.start(
+        transfer.part, id, {&buffers.source, 1}, {&buffers.destination, 1}, limits,
+        [inbox = inbox_, handle, wake = wake_](const transfer::TransferReport& report) {
+          {
+            const std::lock_guard lock(inbox->mutex);
+            inbox->reports.emplace_back(handle, report);
+            if (--inbox->under_way == 0) inbox->idle.notify_all();
+          }
+          wake();
+        });
   } catch (...) {
     const std::lock_guard lock(inbox_->mutex);
     --inbox_->under_way;
@@ -320,17 +342,20 @@ std::string Interpreter::position() const {
     const Start& start = *start_of_handle_[std::get<Wait>(program_.instructions[next_]).handle];
     text = fmt::format("wait for '{}'", program_.transfers[start.transfer].name);
     if (start.microbatch >= 0) text += fmt::format(" of microbatch {}", start.microbatch);
-    text += fmt::format(", for {}, ", format_seconds(in_seconds(resources_.clock.now() - *waiting_since_)));
+    text += fmt::format(", for {}, ",
+                        format_seconds(in_seconds(resources_.clock.now() - *waiting_since_)));
   }
   if (const auto& action = timeline_.action()) {
-    text += fmt::format("in {} ", to_string(Action{action->stage, action->kind, action->microbatch}));
+    text +=
+        fmt::format("in {} ", to_string(Action{action->stage, action->kind, action->microbatch}));
   }
   if (collectives_) {
     if (const std::string under_way = collectives_->under_way(); !under_way.empty())
       text += fmt::format("with device collectives at {}, ", under_way);
   }
-  return text + fmt::format("of '{}', run {}, {} (instruction {} of {})", program_.name, request_.run, program_.device_name,
-                            next_, program_.instructions.size());
+  return text + fmt::format("of '{}', run {}, {} (instruction {} of {})", program_.name,
+                            request_.run, program_.device_name, next_,
+                            program_.instructions.size());
 }
 
 StepReport Interpreter::finish() {
@@ -343,7 +368,9 @@ StepReport Interpreter::finish() {
   report.first_not_finite = first_not_finite_;
   report.egress_rate = resources_.engine.counters().egress_rate;
   if (program_.losses >= 0) {
-    const auto losses = device_ ? device_->losses() : tensors_[static_cast<std::size_t>(program_.losses)].as<const float>();
+    const auto losses = device_
+                            ? device_->losses()
+                            : tensors_[static_cast<std::size_t>(program_.losses)].as<const float>();
     report.losses.assign(losses.begin(), losses.end());
   }
   return report;

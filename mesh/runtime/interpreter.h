@@ -39,7 +39,8 @@ struct Resources {
   std::uint64_t epoch = 0;
   /// Of a device that runs by itself in memory that the host cannot touch; null for others.
   CopyEngine* copies = nullptr;
-  /// Of one whose library reaches other devices, with the communicators that programs need; null for others.
+  /// Of one whose library reaches other devices, with the communicators that programs need; null
+  /// for others.
   CollectiveEngine* collectives = nullptr;
   ProgressBoard* board = nullptr;  ///< Where it leaves word of what it is at; null: nobody asks.
   bool stands_back = false;        ///< Its transfers let those of other programs go first.
@@ -47,24 +48,27 @@ struct Resources {
 
 /// Runs one execution of a program: a state machine that never blocks.
 ///
-/// advance() goes on until the program is done or stands at something that is still under way; then somebody calls it again after
-/// `wake` was called. Owner's thread only, except that `wake` is called on the transfer thread and by event watches. Used once;
-/// must not be destroyed while transfers or copies are under way.
+/// advance() goes on until the program is done or stands at something that is still under way; then
+/// somebody calls it again after `wake` was called. Owner's thread only, except that `wake` is
+/// called on the transfer thread and by event watches. Used once; must not be destroyed while
+/// transfers or copies are under way.
 ///
 ///   begin -> running -> blocked -> running -> ... -> done
 ///                          `-> failed (advance throws; cancel, then wait for quiescent())
 ///
-/// A device whose memory is the host's computes inside its calls; advance() blocks at a Wait whose transfer is under way, and
-/// nowhere else. Another device is given its work ahead of time, by at most two actions, and its streams wait for each other:
-/// advance() then blocks at a Wait until the bytes are on the host, at the third action ahead, at the norm of the gradients, and
-/// at the end. Transfers by device collectives block it nowhere; while some are under way it wants to be called from time to
-/// time, as nobody wakes for a peer that has died.
+/// A device whose memory is the host's computes inside its calls; advance() blocks at a Wait whose
+/// transfer is under way, and nowhere else. Another device is given its work ahead of time, by at
+/// most two actions, and its streams wait for each other: advance() then blocks at a Wait until the
+/// bytes are on the host, at the third action ahead, at the norm of the gradients, and at the end.
+/// Transfers by device collectives block it nowhere; while some are under way it wants to be called
+/// from time to time, as nobody wakes for a peer that has died.
 class Interpreter final {
  public:
   enum class Progress : std::uint8_t { kBlocked, kDone };
 
   /// `program` and `resources` must outlive the interpreter.
-  Interpreter(const Program& program, StepRequest request, Resources& resources, std::function<void()> wake);
+  Interpreter(const Program& program, StepRequest request, Resources& resources,
+              std::function<void()> wake);
   ~Interpreter();
 
   /// Throws the Error of a transfer that failed, or of an op.
@@ -77,11 +81,13 @@ class Interpreter final {
   bool quiescent() const;
   /// The device is at work, and will wake whoever waits.
   bool device_busy() const;
-  /// Device collectives are under way: advance() is to be called again within a second or so, woken or not.
+  /// Device collectives are under way: advance() is to be called again within a second or so, woken
+  /// or not.
   bool wants_polling() const;
   /// The transfer that the device's collectives stand at.
   std::optional<transfer::OperationKey> current_collective() const;
-  /// Blocks until quiescent(), at most so long; whether it is. Only with an engine that has its own thread.
+  /// Blocks until quiescent(), at most so long; whether it is. Only with an engine that has its own
+  /// thread.
   bool wait_quiescent(Nanoseconds limit) const;
   /// The report of a done execution.
   StepReport finish();
@@ -111,13 +117,16 @@ class Interpreter final {
   bool await_collective(const Wait& wait);
   void throw_failure() const;
   bool in_device_memory(std::int32_t buffer) const;
-  static std::span<std::byte> bytes(const TensorRef& tensor) { return {tensor.data, tensor.type.bytes()}; }
+  static std::span<std::byte> bytes(const TensorRef& tensor) {
+    return {tensor.data, tensor.type.bytes()};
+  }
 
   const Program& program_;
   const StepRequest request_;
   Resources& resources_;
   const std::function<void()> wake_;
-  /// Shared with callbacks on other threads, the last of which may end after the interpreter has seen it.
+  /// Shared with callbacks on other threads, the last of which may end after the interpreter has
+  /// seen it.
   std::shared_ptr<Inbox> inbox_;
   std::vector<TensorRef> tensors_;
   std::vector<Handle> handles_;
@@ -132,9 +141,11 @@ class Interpreter final {
   StepTimeline timeline_;
   double grad_norm_ = 0;
   std::optional<std::uint32_t> first_not_finite_;  ///< See StepReport.
-  std::unique_ptr<AsyncExecution> device_;         ///< Null for a device that computes inside its calls.
-  StepGraphs::Graphs* graphs_ = nullptr;           ///< Of a device that runs by itself.
-  std::unique_ptr<CollectiveStep> collectives_;    ///< Null for a program without device collectives.
+  /// Null for a device that computes inside its calls.
+  std::unique_ptr<AsyncExecution> device_;
+  StepGraphs::Graphs* graphs_ = nullptr;  ///< Of a device that runs by itself.
+  /// Null for a program without device collectives.
+  std::unique_ptr<CollectiveStep> collectives_;
 };
 
 }  // namespace weft::mesh

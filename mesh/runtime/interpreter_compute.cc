@@ -1,4 +1,5 @@
-// What the interpreter has the device compute: ops, one by one or as recorded segments, and the optimizer's step.
+// What the interpreter has the device compute: ops, one by one or as recorded segments, and the
+// optimizer's step.
 #include <algorithm>
 #include <cmath>
 #include <variant>
@@ -70,20 +71,23 @@ bool Interpreter::execute(const Norm& norm) {
 }
 
 bool Interpreter::execute(const Update& update) {
-  // Added by parameter, then by device: an order that does not depend on how the model is cut into stages.
+  // Added by parameter, then by device: an order that does not depend on how the model is cut into
+  // stages.
   const TensorRef& norms = tensors_[update.norms];
-  const auto devices = static_cast<std::size_t>(norms.type.shape[0]), parameters = static_cast<std::size_t>(norms.type.shape[1]);
+  const auto devices = static_cast<std::size_t>(norms.type.shape[0]),
+             parameters = static_cast<std::size_t>(norms.type.shape[1]);
   const auto squares = norms.as<double>();
   double sum = 0;
   for (std::size_t p = 0; p < parameters; ++p) {
     double of_parameter = 0;
     for (std::size_t d = 0; d < devices; ++d) of_parameter += squares[d * parameters + p];
-    if (!first_not_finite_ && !std::isfinite(of_parameter)) first_not_finite_ = static_cast<std::uint32_t>(p);
+    if (!first_not_finite_ && !std::isfinite(of_parameter))
+      first_not_finite_ = static_cast<std::uint32_t>(p);
     sum += of_parameter;
   }
   grad_norm_ = std::sqrt(sum);
-  // Every device reads the same table, so all of them skip the update or none does. Values, moments and working copies stay as
-  // they are: nothing is queued.
+  // Every device reads the same table, so all of them skip the update or none does. Values, moments
+  // and working copies stay as they are: nothing is queued.
   if (!std::isfinite(grad_norm_)) return true;
   const OptimizerStep& optimizer = request_.optimizer;
   AdamW step;
@@ -102,7 +106,8 @@ bool Interpreter::execute(const Update& update) {
          .first_moment = tensors_[parameter.first_moment].as<float>(),
          .second_moment = tensors_[parameter.second_moment].as<float>(),
          .decay = parameter.decay,
-         .working = parameter.working < 0 ? TensorRef{} : tensors_[static_cast<std::size_t>(parameter.working)]});
+         .working = parameter.working < 0 ? TensorRef{}
+                                          : tensors_[static_cast<std::size_t>(parameter.working)]});
   }
   resources_.stream.adamw(step, parameters_to_update);
   return true;

@@ -28,7 +28,8 @@ void ProgressBoard::device_came_further(TimePoint now) {
   since_ = now;
 }
 
-void ProgressBoard::leave(std::size_t instruction, std::optional<transfer::OperationKey> collective, bool works) {
+void ProgressBoard::leave(std::size_t instruction, std::optional<transfer::OperationKey> collective,
+                          bool works) {
   const std::lock_guard lock(mutex_);
   at_.position.instruction = instruction;
   at_.position.collective = collective;
@@ -65,7 +66,8 @@ DeviceProgress ProgressBoard::read(TimePoint now) const {
   }
   if (!engine) return progress;
   const transfer::EngineCounters counters = engine->counters();
-  for (const auto& [peer, of_peer] : counters.peers) progress.moved_bytes += of_peer.bytes_sent + of_peer.bytes_received;
+  for (const auto& [peer, of_peer] : counters.peers)
+    progress.moved_bytes += of_peer.bytes_sent + of_peer.bytes_received;
   progress.arriving = counters.chunks_arriving;
   // In whole steps: UCX sends signs of life, of a few bytes, over connections that carry nothing.
   constexpr std::uint64_t kStep = 4096;

@@ -17,26 +17,30 @@ namespace weft::mesh {
 /// What a device is at, and what it has done so far: a beat of its progress. A value; travels.
 struct DeviceProgress {
   ProgramPosition position;
-  std::uint64_t finished = 0;  ///< Instructions and handlers, and what its device has told of, since its process began.
-  /// By its transfers, in and out, and over the network to it, where a chunk counts while it comes and not only when it is whole.
-  /// To tell whether anything moves; not an amount.
+  /// Instructions and handlers, and what its device has told of, since its process began.
+  std::uint64_t finished = 0;
+  /// By its transfers, in and out, and over the network to it, where a chunk counts while it comes
+  /// and not only when it is whole. To tell whether anything moves; not an amount.
   std::uint64_t moved_bytes = 0;
   std::uint64_t arriving = 0;  ///< Chunks on their way into memory here.
-  /// The device thread is inside an instruction or a handler, or the device works by itself (an event is pending): something
-  /// that takes its time, and that nobody else can help along.
+  /// The device thread is inside an instruction or a handler, or the device works by itself (an
+  /// event is pending): something that takes its time, and that nobody else can help along.
   bool inside = false;
   double inside_seconds = 0;
   std::string handler;  ///< That it is inside of; empty: an instruction.
   static constexpr auto fields =
-      weft::fields(&DeviceProgress::position, &DeviceProgress::finished, &DeviceProgress::moved_bytes, &DeviceProgress::arriving,
-                   &DeviceProgress::inside, &DeviceProgress::inside_seconds, &DeviceProgress::handler);
+      weft::fields(&DeviceProgress::position, &DeviceProgress::finished,
+                   &DeviceProgress::moved_bytes, &DeviceProgress::arriving, &DeviceProgress::inside,
+                   &DeviceProgress::inside_seconds, &DeviceProgress::handler);
 };
 
-/// Where a device thread leaves word of what it is at, for its I/O thread to report while it computes or is stuck. Any thread.
+/// Where a device thread leaves word of what it is at, for its I/O thread to report while it
+/// computes or is stuck. Any thread.
 class ProgressBoard final {
  public:
   void begin(const std::string& program, std::uint64_t run);
-  /// The device thread goes into this instruction; again, if it has been called for it and could not go on.
+  /// The device thread goes into this instruction; again, if it has been called for it and could
+  /// not go on.
   void enter(std::size_t instruction, TimePoint now);
   /// An instruction is done.
   void finished();
@@ -61,7 +65,9 @@ class ProgressBoard final {
 /// The device thread is inside a handler, which is not a program.
 class InHandler final {
  public:
-  InHandler(ProgressBoard& board, const char* name) : board_(board) { board_.enter_handler(name, SteadyClock().now()); }
+  InHandler(ProgressBoard& board, const char* name) : board_(board) {
+    board_.enter_handler(name, SteadyClock().now());
+  }
   ~InHandler() { board_.leave_handler(); }
   InHandler(const InHandler&) = delete;
   InHandler& operator=(const InHandler&) = delete;

@@ -13,7 +13,8 @@ StagingPool::Block StagingPool::take(std::size_t bytes) {
   const std::size_t rounded = std::max((bytes + kPage - 1) / kPage * kPage, kPage);
   DeviceMemory memory;
   // A block twice as large is better kept for whom it fits.
-  if (const auto found = free_.lower_bound(rounded); found != free_.end() && found->first <= 2 * rounded) {
+  if (const auto found = free_.lower_bound(rounded);
+      found != free_.end() && found->first <= 2 * rounded) {
     memory = std::move(found->second);
     free_.erase(found);
     kept_ -= memory.size();

@@ -9,8 +9,9 @@
 
 namespace weft::mesh {
 
-/// Host memory that copies from and to a device are fastest with, kept for the next who needs as much: a step needs the same
-/// sizes as the one before, and pinning memory is slow. Owner's thread only.
+/// Host memory that copies from and to a device are fastest with, kept for the next who needs as
+/// much: a step needs the same sizes as the one before, and pinning memory is slow. Owner's thread
+/// only.
 class StagingPool final {
  public:
   /// A piece of the pool; goes back when it is destroyed, which must come before the pool's end.
@@ -30,7 +31,8 @@ class StagingPool final {
 
    private:
     friend class StagingPool;
-    Block(StagingPool& pool, DeviceMemory memory, std::size_t size) : pool_(&pool), memory_(std::move(memory)), size_(size) {}
+    Block(StagingPool& pool, DeviceMemory memory, std::size_t size)
+        : pool_(&pool), memory_(std::move(memory)), size_(size) {}
     void swap(Block& other) noexcept {
       std::swap(pool_, other.pool_);
       std::swap(memory_, other.memory_);
@@ -42,7 +44,8 @@ class StagingPool final {
   };
 
   /// Keeps at most `kept` bytes that nobody uses.
-  explicit StagingPool(Device& device, std::size_t kept = std::size_t{2} << 30) : device_(device), most_kept_(kept) {}
+  explicit StagingPool(Device& device, std::size_t kept = std::size_t{2} << 30)
+      : device_(device), most_kept_(kept) {}
 
   /// Throws Error(kResourceExhausted).
   Block take(std::size_t bytes);

@@ -8,7 +8,9 @@
 namespace weft::mesh {
 
 StepGraphs::Graphs::Graphs(StepGraphs& all, const Program& program)
-    : all_(all), instructions_(program.instructions.size()), segments_(find_capture_segments(program)) {
+    : all_(all),
+      instructions_(program.instructions.size()),
+      segments_(find_capture_segments(program)) {
   for (const CaptureSegment& segment : segments_) {
     if (segment.work >= recorded_.size()) recorded_.resize(segment.work + 1);
   }
@@ -19,7 +21,8 @@ const CaptureSegment* StepGraphs::Graphs::beginning_at(std::size_t instruction) 
   return at != segments_.end() && at->begin == instruction ? &*at : nullptr;
 }
 
-void StepGraphs::Graphs::queue(const CaptureSegment& segment, Stream& stream, const std::function<void()>& work) {
+void StepGraphs::Graphs::queue(const CaptureSegment& segment, Stream& stream,
+                               const std::function<void()>& work) {
   Recorded& recorded = recorded_[segment.work];
   if (recorded.recording != nullptr) return stream.replay(*recorded.recording);
   const std::size_t instructions = segment.end - segment.begin;
@@ -50,7 +53,8 @@ StepGraphs::~StepGraphs() {
 
 StepGraphs::Graphs& StepGraphs::of(const Program& program) {
   Graphs& graphs = programs_.try_emplace(program.name, *this, program).first->second;
-  WEFT_CHECK(graphs.instructions_ == program.instructions.size(), "'{}' has changed unknown to its storage", program.name);
+  WEFT_CHECK(graphs.instructions_ == program.instructions.size(),
+             "'{}' has changed unknown to its storage", program.name);
   return graphs;
 }
 

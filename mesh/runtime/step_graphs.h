@@ -13,18 +13,20 @@
 
 namespace weft::mesh {
 
-/// What a stream has recorded of the segments of programs (CUDA graphs), each of which is then queued at the cost of one call:
-/// queued as it is when it is met first, recorded the second time, replayed from then on.
+/// What a stream has recorded of the segments of programs (CUDA graphs), each of which is then
+/// queued at the cost of one call: queued as it is when it is met first, recorded the second time,
+/// replayed from then on.
 ///
-/// Owned by the Storage whose memory the recordings point to, which forgets them when that moves or a program is replaced. Used
-/// with one stream, which must outlive it. Owner's thread only.
+/// Owned by the Storage whose memory the recordings point to, which forgets them when that moves or
+/// a program is replaced. Used with one stream, which must outlive it. Owner's thread only.
 class StepGraphs final {
  public:
-  /// A CUDA graph takes some 10 KiB of the GPU's memory per kernel, and instructions are one to three kernels: 200 to 500 MiB.
-  /// What is beyond is queued as it is.
+  /// A CUDA graph takes some 10 KiB of the GPU's memory per kernel, and instructions are one to
+  /// three kernels: 200 to 500 MiB. What is beyond is queued as it is.
   static constexpr std::size_t kMostInstructions = 16384;
 
-  explicit StepGraphs(std::size_t most_instructions = kMostInstructions) : room_(most_instructions) {}
+  explicit StepGraphs(std::size_t most_instructions = kMostInstructions)
+      : room_(most_instructions) {}
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
@@ -35,8 +37,8 @@ class StepGraphs final {
     Graphs(StepGraphs& all, const Program& program);
     /// The segment that begins with this instruction; null if none does.
     const CaptureSegment* beginning_at(std::size_t instruction) const;
-    /// Queues the segment's work: calls `work`, which queues it, or replays what that queued before. Throws what `work` throws;
-    /// then nothing is recorded.
+    /// Queues the segment's work: calls `work`, which queues it, or replays what that queued
+    /// before. Throws what `work` throws; then nothing is recorded.
     void queue(const CaptureSegment& segment, Stream& stream, const std::function<void()>& work);
 
    private:

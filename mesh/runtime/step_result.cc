@@ -10,7 +10,9 @@ namespace {
 
 void combine(const std::vector<ActionTime>& times, std::vector<ActionTime>& result) {
   for (const ActionTime& time : times) {
-    const auto same = [&](const ActionTime& other) { return other.stage == time.stage && other.kind == time.kind; };
+    const auto same = [&](const ActionTime& other) {
+      return other.stage == time.stage && other.kind == time.kind;
+    };
     const auto found = std::ranges::find_if(result, same);
     if (found == result.end()) {
       result.push_back(time);
@@ -37,7 +39,8 @@ StepResult combine(const std::vector<StepReport>& reports) {
   for (const StepReport& report : reports) {
     microbatches = std::max(microbatches, report.losses.size());
     // Written so that a NaN stays, which std::max() would drop.
-    if (!(report.grad_norm <= result.grad_norm) && !std::isnan(result.grad_norm)) result.grad_norm = report.grad_norm;
+    if (!(report.grad_norm <= result.grad_norm) && !std::isnan(result.grad_norm))
+      result.grad_norm = report.grad_norm;
     if (!result.first_not_finite) result.first_not_finite = report.first_not_finite;
     result.seconds = std::max(result.seconds, report.step_seconds);
     result.transfer_seconds += report.transfer_seconds;
@@ -49,7 +52,8 @@ StepResult combine(const std::vector<StepReport>& reports) {
     combine(report.action_times, result.action_times);
     combine(report.edge_times, result.edge_times);
   }
-  std::ranges::sort(result.action_times, {}, [](const ActionTime& time) { return std::pair(time.stage, time.kind); });
+  std::ranges::sort(result.action_times, {},
+                    [](const ActionTime& time) { return std::pair(time.stage, time.kind); });
   std::ranges::sort(result.edge_times, {}, &EdgeTime::op);
   for (std::size_t microbatch = 0; microbatch < microbatches; ++microbatch) {
     for (const StepReport& report : reports) {

@@ -22,7 +22,9 @@ TraceKind trace_kind(ActionKind kind) {
   }
 }
 
-TraceKind trace_kind(TransferKind kind) { return kind == TransferKind::kReshard ? TraceKind::kReshard : TraceKind::kCollective; }
+TraceKind trace_kind(TransferKind kind) {
+  return kind == TransferKind::kReshard ? TraceKind::kReshard : TraceKind::kCollective;
+}
 
 }  // namespace
 
@@ -44,9 +46,12 @@ void StepTimeline::begin(const Begin& begin, TimePoint now) {
   action_ = begin;
   computing_since_ = now;
   auto& times = report_.action_times;
-  const auto same = [&](const ActionTime& time) { return time.stage == begin.stage && time.kind == begin.kind; };
+  const auto same = [&](const ActionTime& time) {
+    return time.stage == begin.stage && time.kind == begin.kind;
+  };
   auto time = std::ranges::find_if(times, same);
-  if (time == times.end()) time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
+  if (time == times.end())
+    time = times.insert(times.end(), ActionTime{.stage = begin.stage, .kind = begin.kind});
   ++time->count;
   action_time_ = static_cast<std::size_t>(time - times.begin());
 }
@@ -68,8 +73,9 @@ void StepTimeline::go_on(const Mark& mark, TimePoint now) {
     report_.action_times[action_time_].collective_seconds += in_seconds(now - *waiting_since_);
   }
   if (request_.trace) {
-    report_.trace.push_back({TraceLane::kCompute, TraceKind::kWait, mark.transfer->name, nanoseconds(*waiting_since_),
-                             nanoseconds(now), mark.microbatch, static_cast<std::int64_t>(request_.step), 0});
+    report_.trace.push_back({TraceLane::kCompute, TraceKind::kWait, mark.transfer->name,
+                             nanoseconds(*waiting_since_), nanoseconds(now), mark.microbatch,
+                             static_cast<std::int64_t>(request_.step), 0});
   }
   waiting_since_.reset();
 }
@@ -83,16 +89,18 @@ void StepTimeline::close_compute_span(TimePoint now) {
   const bool begun = !report_.action_times.empty();
   if (request_.trace && begun) {
     const bool update = !action_;
-    report_.trace.push_back({TraceLane::kCompute, update ? TraceKind::kUpdate : trace_kind(action_->kind),
-                             update ? "" : to_string(Action{action_->stage, action_->kind, action_->microbatch}),
-                             nanoseconds(*computing_since_), nanoseconds(now),
-                             update ? TraceEvent::kNoMicrobatch : action_->microbatch, static_cast<std::int64_t>(request_.step),
-                             0});
+    report_.trace.push_back(
+        {TraceLane::kCompute, update ? TraceKind::kUpdate : trace_kind(action_->kind),
+         update ? "" : to_string(Action{action_->stage, action_->kind, action_->microbatch}),
+         nanoseconds(*computing_since_), nanoseconds(now),
+         update ? TraceEvent::kNoMicrobatch : action_->microbatch,
+         static_cast<std::int64_t>(request_.step), 0});
   }
   computing_since_.reset();
 }
 
-void StepTimeline::transferred(const Transfer& transfer, std::int32_t microbatch, const transfer::TransferReport& report) {
+void StepTimeline::transferred(const Transfer& transfer, std::int32_t microbatch,
+                               const transfer::TransferReport& report) {
   if (transfer.kind == TransferKind::kReshard) {
     report_.reshard_bytes += report.bytes_sent;
     if (report.bytes_received > 0) {
@@ -110,11 +118,12 @@ void StepTimeline::transferred(const Transfer& transfer, std::int32_t microbatch
     report_.collective_bytes += report.bytes_sent;
   }
   if (!request_.trace) return;
-  for (const auto& [lane, bytes] :
-       {std::pair(TraceLane::kSend, report.bytes_sent), std::pair(TraceLane::kReceive, report.bytes_received)}) {
+  for (const auto& [lane, bytes] : {std::pair(TraceLane::kSend, report.bytes_sent),
+                                    std::pair(TraceLane::kReceive, report.bytes_received)}) {
     if (bytes == 0) continue;
-    report_.trace.push_back({lane, trace_kind(transfer.kind), transfer.name, nanoseconds(report.moving),
-                             nanoseconds(report.finished), microbatch, static_cast<std::int64_t>(request_.step), bytes});
+    report_.trace.push_back({lane, trace_kind(transfer.kind), transfer.name,
+                             nanoseconds(report.moving), nanoseconds(report.finished), microbatch,
+                             static_cast<std::int64_t>(request_.step), bytes});
   }
 }
 

@@ -29,9 +29,10 @@ struct Mark {
   std::int32_t microbatch = -1;        ///< Of kGoOn.
 };
 
-/// Makes an execution's report and trace of when its device was where, and when its transfers moved. Is told of marks in the
-/// order of the program, with the time at which the device was there: a device that computes inside the call is there when the
-/// instruction is executed, another one later. Owner's thread only.
+/// Makes an execution's report and trace of when its device was where, and when its transfers
+/// moved. Is told of marks in the order of the program, with the time at which the device was
+/// there: a device that computes inside the call is there when the instruction is executed, another
+/// one later. Owner's thread only.
 class StepTimeline final {
  public:
   /// `request` must outlive it.
@@ -42,7 +43,8 @@ class StepTimeline final {
   void compute(TimePoint now) { computing_since_ = now; }
   void reach(const Mark& mark, TimePoint now);
   /// A transfer has ended well.
-  void transferred(const Transfer& transfer, std::int32_t microbatch, const transfer::TransferReport& report);
+  void transferred(const Transfer& transfer, std::int32_t microbatch,
+                   const transfer::TransferReport& report);
 
   /// The action that the device is in.
   const std::optional<Begin>& action() const { return action_; }
@@ -57,7 +59,8 @@ class StepTimeline final {
 
   const StepRequest& request_;
   std::optional<Begin> action_;
-  std::size_t action_time_ = 0;  ///< Of action_, in report_.action_times, which holds sums until finish().
+  /// Of action_, in report_.action_times, which holds sums until finish().
+  std::size_t action_time_ = 0;
   std::optional<TimePoint> computing_since_;
   std::optional<TimePoint> waiting_since_;
   TimeSpans arrivals_;  ///< When resharded data was on its way to this device.

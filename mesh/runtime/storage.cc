@@ -13,13 +13,16 @@ void Storage::provide(const Program& program, Stream& stream) {
     const auto found = blocks_.find(persistent.name);
     if (found != blocks_.end()) {
       if (found->second.memory.size() != persistent.bytes) {
-        throw_error(ErrorCode::kFailedPrecondition, "program '{}' wants '{}' with {} bytes, but {} has it with {}", program.name,
-                    persistent.name, persistent.bytes, program.device_name, found->second.memory.size());
+        throw_error(ErrorCode::kFailedPrecondition,
+                    "program '{}' wants '{}' with {} bytes, but {} has it with {}", program.name,
+                    persistent.name, persistent.bytes, program.device_name,
+                    found->second.memory.size());
       }
       continue;
     }
     const bool on_host = persistent.place == MemoryPlace::kHost;
-    DeviceMemory memory = on_host ? device_.allocate_staging(persistent.bytes) : device_.allocate(persistent.bytes);
+    DeviceMemory memory =
+        on_host ? device_.allocate_staging(persistent.bytes) : device_.allocate(persistent.bytes);
     if (on_host) std::memset(memory.data(), 0, memory.size());
     else stream.fill_zero({memory.data(), memory.size()});
     blocks_.emplace(persistent.name, Block{std::move(memory), persistent.place});
@@ -35,7 +38,8 @@ void Storage::provide(const Program& program, Stream& stream) {
 
 Storage::Block& Storage::find(const std::string& name) {
   const auto found = blocks_.find(name);
-  if (found == blocks_.end()) throw_error(ErrorCode::kNotFound, "there is no block '{}' on this device", name);
+  if (found == blocks_.end())
+    throw_error(ErrorCode::kNotFound, "there is no block '{}' on this device", name);
   return found->second;
 }
 
@@ -43,8 +47,9 @@ std::span<std::byte> Storage::block(const std::string& name) {
   const Block& found = find(name);
   if (!device_.is_host_memory() && found.place == MemoryPlace::kDevice) {
     throw_error(ErrorCode::kFailedPrecondition,
-                "'{}' lies in the memory of {}, which the host cannot touch; run a program that brings it to the driver", name,
-                device_.description());
+                "'{}' lies in the memory of {}, which the host cannot touch; run a program that "
+                "brings it to the driver",
+                name, device_.description());
   }
   return {found.memory.data(), found.memory.size()};
 }
@@ -58,8 +63,9 @@ std::vector<TensorRef> Storage::resolve(const Program& program) {
   std::vector<TensorRef> tensors;
   tensors.reserve(program.buffers.size());
   for (const Buffer& buffer : program.buffers) {
-    const std::span<std::byte> whole =
-        buffer.persistent < 0 ? std::span(arena_.data(), arena_.size()) : blocks[static_cast<std::size_t>(buffer.persistent)];
+    const std::span<std::byte> whole = buffer.persistent < 0
+                                           ? std::span(arena_.data(), arena_.size())
+                                           : blocks[static_cast<std::size_t>(buffer.persistent)];
     WEFT_CHECK(buffer.offset + buffer.type.bytes() <= whole.size());
     tensors.push_back({buffer.type, whole.data() + buffer.offset});
   }

@@ -11,19 +11,21 @@
 
 namespace weft::mesh {
 
-/// The memory of one device actor: blocks that stay, by name, and one arena that all programs share, since one runs at a time;
-/// and what was recorded of work on it. Owner's thread only.
+/// The memory of one device actor: blocks that stay, by name, and one arena that all programs
+/// share, since one runs at a time; and what was recorded of work on it. Owner's thread only.
 class Storage final {
  public:
   explicit Storage(Device& device) : device_(device) {}
 
-  /// Makes what the program needs and is not there yet, filled with zeros, for a program that is new or takes the place of one of
-  /// its name. Not while one runs. Throws Error(kFailedPrecondition) when a block exists with another size.
+  /// Makes what the program needs and is not there yet, filled with zeros, for a program that is
+  /// new or takes the place of one of its name. Not while one runs. Throws
+  /// Error(kFailedPrecondition) when a block exists with another size.
   void provide(const Program& program, Stream& stream);
 
   /// A block that the host may read and write. Throws Error(kFailedPrecondition) for others.
   std::span<std::byte> block(const std::string& name);
-  /// Where each buffer of the program lies; true until a program that needs a larger arena is provided for.
+  /// Where each buffer of the program lies; true until a program that needs a larger arena is
+  /// provided for.
   std::vector<TensorRef> resolve(const Program& program);
   /// Recordings of programs provided for, of the stream that was given then.
   StepGraphs& graphs() { return graphs_; }

@@ -15,8 +15,8 @@ enum class ActionKind : std::uint8_t {
   kInputGrad,   ///< I
   kWeightGrad,  ///< W
   kRecompute,   ///< R: the forward once more, for activations that were dropped after F
-  /// S: an actor's shard of the output vocabulary, before the exchange of maxima and sums (Vocabulary Parallelism, arXiv
-  /// 2411.05288).
+  /// S: an actor's shard of the output vocabulary, before the exchange of maxima and sums
+  /// (Vocabulary Parallelism, arXiv 2411.05288).
   kVocabularyScores,
   kVocabularyGrads,  ///< T: what is left of it after the exchange: the shard's gradients
   kReduceGrad,       ///< REDUCE_GRAD: sum a stage's gradients over its replicas; has no microbatch
@@ -31,8 +31,8 @@ struct Action {
   int stage = 0;
   ActionKind kind = ActionKind::kForward;
   int microbatch = 0;
-  /// Forms a compound with the action before it: the two may run interleaved, and complete together. Running them one after
-  /// the other is always right.
+  /// Forms a compound with the action before it: the two may run interleaved, and complete
+  /// together. Running them one after the other is always right.
   bool joins_previous = false;
   friend bool operator==(const Action&, const Action&) = default;
 };
@@ -41,13 +41,20 @@ struct Action {
 std::string_view to_string(ActionKind kind);
 
 /// REDUCE_GRAD and OPT run once per stage and step.
-constexpr bool has_microbatch(ActionKind kind) { return kind != ActionKind::kReduceGrad && kind != ActionKind::kOptimizer; }
+constexpr bool has_microbatch(ActionKind kind) {
+  return kind != ActionKind::kReduceGrad && kind != ActionKind::kOptimizer;
+}
 /// B and I: they give the gradient that the stage before waits for.
-constexpr bool gives_input_grad(ActionKind kind) { return kind == ActionKind::kBackward || kind == ActionKind::kInputGrad; }
+constexpr bool gives_input_grad(ActionKind kind) {
+  return kind == ActionKind::kBackward || kind == ActionKind::kInputGrad;
+}
 /// B and W: they add to the stage's weight gradient.
-constexpr bool gives_weight_grad(ActionKind kind) { return kind == ActionKind::kBackward || kind == ActionKind::kWeightGrad; }
+constexpr bool gives_weight_grad(ActionKind kind) {
+  return kind == ActionKind::kBackward || kind == ActionKind::kWeightGrad;
+}
 
-/// "1F3", "0B2", "0REDUCE_GRAD": stage, kind, microbatch; the spelling of PyTorch's pipelining actions. Compounds are not shown.
+/// "1F3", "0B2", "0REDUCE_GRAD": stage, kind, microbatch; the spelling of PyTorch's pipelining
+/// actions. Compounds are not shown.
 std::string to_string(const Action& action);
 
 }  // namespace weft::mesh

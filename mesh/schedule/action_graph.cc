@@ -9,7 +9,8 @@
 
 namespace weft::mesh {
 
-ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> edges) : schedule_(schedule) {
+ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> edges)
+    : schedule_(schedule) {
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     first_.push_back(size());
     actor_.resize(actor_.size() + schedule.actors[actor].size(), static_cast<int>(actor));
@@ -21,8 +22,10 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
   std::vector<std::vector<int>> into(stages), out_of(stages);
   for (std::size_t e = 0; e < edges.size(); ++e) {
     const StageEdge& edge = edges[e];
-    if (edge.from < 0 || edge.to < 0 || edge.from >= schedule.stages || edge.to >= schedule.stages || edge.from == edge.to) {
-      throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has stages 0 to {}: there can be no edge {} -> {}", schedule.name,
+    if (edge.from < 0 || edge.to < 0 || edge.from >= schedule.stages ||
+        edge.to >= schedule.stages || edge.from == edge.to) {
+      throw_error(ErrorCode::kInvalidArgument,
+                  "schedule '{}' has stages 0 to {}: there can be no edge {} -> {}", schedule.name,
                   schedule.stages - 1, edge.from, edge.to);
     }
     into[static_cast<std::size_t>(edge.to)].push_back(static_cast<int>(e));
@@ -40,29 +43,34 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
 int& ActionGraph::slot(ActionKind kind, int stage, int microbatch) {
   std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
   if (nodes.empty())
-    nodes.assign(static_cast<std::size_t>(schedule_.stages) * static_cast<std::size_t>(schedule_.microbatches), -1);
+    nodes.assign(static_cast<std::size_t>(schedule_.stages) *
+                     static_cast<std::size_t>(schedule_.microbatches),
+                 -1);
   return nodes[static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
                static_cast<std::size_t>(std::max(microbatch, 0))];
 }
 
 void ActionGraph::place(int node) {
   const Action& one = action(node);
-  const bool sound = one.stage >= 0 && one.stage < schedule_.stages &&
-                     (has_microbatch(one.kind) ? one.microbatch >= 0 && one.microbatch < schedule_.microbatches
-                                               : one.microbatch == kNoMicrobatch);
+  const bool sound =
+      one.stage >= 0 && one.stage < schedule_.stages &&
+      (has_microbatch(one.kind) ? one.microbatch >= 0 && one.microbatch < schedule_.microbatches
+                                : one.microbatch == kNoMicrobatch);
   if (!sound) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} names a stage or microbatch that does not exist",
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}', actor {}: {} names a stage or microbatch that does not exist",
                 schedule_.name, actor(node), to_string(one));
   }
   int& place = slot(one.kind, one.stage, one.microbatch);
   if (place >= 0) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} stands there twice", schedule_.name, actor(node),
-                to_string(one));
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} stands there twice",
+                schedule_.name, actor(node), to_string(one));
   }
   place = node;
-  for (auto [kind, stages] :
-       {std::pair(ActionKind::kVocabularyScores, &score_stages_), std::pair(ActionKind::kVocabularyGrads, &grad_stages_)}) {
-    if (one.kind == kind && std::ranges::find(*stages, one.stage) == stages->end()) stages->push_back(one.stage);
+  for (auto [kind, stages] : {std::pair(ActionKind::kVocabularyScores, &score_stages_),
+                              std::pair(ActionKind::kVocabularyGrads, &grad_stages_)}) {
+    if (one.kind == kind && std::ranges::find(*stages, one.stage) == stages->end())
+      stages->push_back(one.stage);
   }
 }
 
@@ -88,7 +96,8 @@ void ActionGraph::need(int node, ActionKind kind, int stage, int microbatch, int
   }
 }
 
-void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into, std::span<const std::vector<int>> out_of,
+void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
+                            std::span<const std::vector<int>> out_of,
                             std::span<const StageEdge> edges) {
   const Action& one = action(node);
   const auto stage = static_cast<std::size_t>(one.stage);
@@ -96,39 +105,52 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into, st
   switch (one.kind) {
     case ActionKind::kForward:
       for (const int edge : into[stage]) {
-        need(node, ActionKind::kForward, edges[static_cast<std::size_t>(edge)].from, one.microbatch, edge);
+        need(node, ActionKind::kForward, edges[static_cast<std::size_t>(edge)].from, one.microbatch,
+             edge);
       }
       break;
     case ActionKind::kRecompute: need(node, ActionKind::kForward, one.stage, one.microbatch); break;
     case ActionKind::kBackward:
     case ActionKind::kInputGrad:
       need(node, ActionKind::kForward, one.stage, one.microbatch);
-      if (const auto again = find(ActionKind::kRecompute, one.stage, one.microbatch)) needs_.push_back({*again, -1});
+      if (const auto again = find(ActionKind::kRecompute, one.stage, one.microbatch))
+        needs_.push_back({*again, -1});
       for (const int edge : out_of[stage]) {
-        need(node, ActionKind::kInputGrad, edges[static_cast<std::size_t>(edge)].to, one.microbatch, edge);
+        need(node, ActionKind::kInputGrad, edges[static_cast<std::size_t>(edge)].to, one.microbatch,
+             edge);
       }
       if (one.stage != last) break;
       if (schedule_.vocabulary_barriers == 1) {
-        for (const int shard : score_stages_) need(node, ActionKind::kVocabularyScores, shard, one.microbatch);
+        for (const int shard : score_stages_)
+          need(node, ActionKind::kVocabularyScores, shard, one.microbatch);
       } else if (schedule_.vocabulary_barriers == 2) {
-        for (const int shard : grad_stages_) need(node, ActionKind::kVocabularyGrads, shard, one.microbatch);
+        for (const int shard : grad_stages_)
+          need(node, ActionKind::kVocabularyGrads, shard, one.microbatch);
       }
       break;
-    case ActionKind::kWeightGrad: need(node, ActionKind::kInputGrad, one.stage, one.microbatch); break;
-    case ActionKind::kVocabularyScores: need(node, ActionKind::kForward, last, one.microbatch); break;
+    case ActionKind::kWeightGrad:
+      need(node, ActionKind::kInputGrad, one.stage, one.microbatch);
+      break;
+    case ActionKind::kVocabularyScores:
+      need(node, ActionKind::kForward, last, one.microbatch);
+      break;
     case ActionKind::kVocabularyGrads:
-      for (const int shard : score_stages_) need(node, ActionKind::kVocabularyScores, shard, one.microbatch);
+      for (const int shard : score_stages_)
+        need(node, ActionKind::kVocabularyScores, shard, one.microbatch);
       break;
     case ActionKind::kReduceGrad:
-      for (int i = 0; i < schedule_.microbatches; ++i) need(node, ActionKind::kWeightGrad, one.stage, i);
+      for (int i = 0; i < schedule_.microbatches; ++i)
+        need(node, ActionKind::kWeightGrad, one.stage, i);
       if (std::ranges::find(grad_stages_, one.stage) == grad_stages_.end()) break;
-      for (int i = 0; i < schedule_.microbatches; ++i) need(node, ActionKind::kVocabularyGrads, one.stage, i);
+      for (int i = 0; i < schedule_.microbatches; ++i)
+        need(node, ActionKind::kVocabularyGrads, one.stage, i);
       break;
     case ActionKind::kOptimizer:
       if (const auto reduce = find(ActionKind::kReduceGrad, one.stage, kNoMicrobatch)) {
         needs_.push_back({*reduce, -1});
       } else {
-        for (int i = 0; i < schedule_.microbatches; ++i) need(node, ActionKind::kWeightGrad, one.stage, i);
+        for (int i = 0; i < schedule_.microbatches; ++i)
+          need(node, ActionKind::kWeightGrad, one.stage, i);
       }
       break;
   }
@@ -154,7 +176,8 @@ std::vector<int> ActionGraph::find_cycle() const {
   for (const int node : order()) runs[static_cast<std::size_t>(node)] = true;
   const auto blocked = std::ranges::find(runs, false);
   if (blocked == runs.end()) return {};
-  // Every node that cannot run waits for another that cannot: following the waits must come back to a node already seen.
+  // Every node that cannot run waits for another that cannot: following the waits must come back to
+  // a node already seen.
   std::vector<int> path, place(static_cast<std::size_t>(size()), -1);
   int node = static_cast<int>(blocked - runs.begin());
   while (place[static_cast<std::size_t>(node)] < 0) {
@@ -183,9 +206,11 @@ std::string describe_cycle(const ActionGraph& graph, std::span<const int> cycle)
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const int node = cycle[i], next = cycle[(i + 1) % cycle.size()];
-    const bool needs = std::ranges::any_of(graph.needs(node), [&](const ActionGraph::Need& one) { return one.node == next; });
-    parts.push_back(fmt::format("{} of actor {} {} {}", to_string(graph.action(node)), graph.actor(node),
-                                needs ? "waits for" : "stands behind", to_string(graph.action(next))));
+    const bool needs = std::ranges::any_of(
+        graph.needs(node), [&](const ActionGraph::Need& one) { return one.node == next; });
+    parts.push_back(fmt::format("{} of actor {} {} {}", to_string(graph.action(node)),
+                                graph.actor(node), needs ? "waits for" : "stands behind",
+                                to_string(graph.action(next))));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

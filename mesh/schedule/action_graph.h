@@ -10,12 +10,13 @@
 
 namespace weft::mesh {
 
-/// The actions of a schedule as nodes, and what each needs from others. The order on an actor is not among the needs.
-/// Nodes are numbered actor by actor, in order. Borrows the schedule. A value otherwise.
+/// The actions of a schedule as nodes, and what each needs from others. The order on an actor is
+/// not among the needs. Nodes are numbered actor by actor, in order. Borrows the schedule. A value
+/// otherwise.
 class ActionGraph {
  public:
-  /// `node` must have run before. `edge` is the stage edge that carries its result, or -1 within a stage or between vocabulary
-  /// passes.
+  /// `node` must have run before. `edge` is the stage edge that carries its result, or -1 within a
+  /// stage or between vocabulary passes.
   struct Need {
     int node = 0;
     int edge = -1;
@@ -27,14 +28,15 @@ class ActionGraph {
     Action what;
   };
 
-  /// Throws Error(kInvalidArgument) if a stage or a microbatch is out of range, or an action stands there twice.
+  /// Throws Error(kInvalidArgument) if a stage or a microbatch is out of range, or an action stands
+  /// there twice.
   ActionGraph(const Schedule& schedule, std::span<const StageEdge> edges);
 
   int size() const { return static_cast<int>(actor_.size()); }
   const Action& action(int node) const {
     const int actor = actor_[static_cast<std::size_t>(node)];
-    return schedule_
-        .actors[static_cast<std::size_t>(actor)][static_cast<std::size_t>(node - first_[static_cast<std::size_t>(actor)])];
+    return schedule_.actors[static_cast<std::size_t>(actor)][static_cast<std::size_t>(
+        node - first_[static_cast<std::size_t>(actor)])];
   }
   int actor(int node) const { return actor_[static_cast<std::size_t>(node)]; }
   /// The nodes of an actor are first(actor) .. first(actor + 1).
@@ -43,27 +45,34 @@ class ActionGraph {
   /// Stands before `node` on its actor, or -1.
   int previous(int node) const { return node == first(actor(node)) ? -1 : node - 1; }
   std::span<const Need> needs(int node) const {
-    const auto from = need_begin_[static_cast<std::size_t>(node)], to = need_begin_[static_cast<std::size_t>(node) + 1];
-    return std::span(needs_).subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from));
+    const auto from = need_begin_[static_cast<std::size_t>(node)],
+               to = need_begin_[static_cast<std::size_t>(node) + 1];
+    return std::span(needs_).subspan(static_cast<std::size_t>(from),
+                                     static_cast<std::size_t>(to - from));
   }
-  /// The node that runs a kind for (stage, microbatch), if there is one. B answers to kInputGrad and kWeightGrad too.
+  /// The node that runs a kind for (stage, microbatch), if there is one. B answers to kInputGrad
+  /// and kWeightGrad too.
   std::optional<int> find(ActionKind kind, int stage, int microbatch) const;
   /// Whether just this action is there.
-  bool has(ActionKind kind, int stage, int microbatch) const { return lookup(kind, stage, microbatch) >= 0; }
+  bool has(ActionKind kind, int stage, int microbatch) const {
+    return lookup(kind, stage, microbatch) >= 0;
+  }
   /// Empty for a complete schedule.
   std::span<const Missing> missing() const { return missing_; }
 
-  /// Nodes in an order that all needs and all actors' orders allow; shorter than size() if they form a cycle.
+  /// Nodes in an order that all needs and all actors' orders allow; shorter than size() if they
+  /// form a cycle.
   std::vector<int> order() const;
-  /// The nodes of a cycle of "needs" and "stands behind", if there is one: each waits for the next, the last for the first.
+  /// The nodes of a cycle of "needs" and "stands behind", if there is one: each waits for the next,
+  /// the last for the first.
   std::vector<int> find_cycle() const;
 
  private:
   int& slot(ActionKind kind, int stage, int microbatch);
   int lookup(ActionKind kind, int stage, int microbatch) const;
   void place(int node);
-  void add_needs(int node, std::span<const std::vector<int>> into, std::span<const std::vector<int>> out_of,
-                 std::span<const StageEdge> edges);
+  void add_needs(int node, std::span<const std::vector<int>> into,
+                 std::span<const std::vector<int>> out_of, std::span<const StageEdge> edges);
   void need(int node, ActionKind kind, int stage, int microbatch, int edge = -1);
 
   static constexpr std::size_t kKinds = 9;
@@ -79,7 +88,8 @@ class ActionGraph {
   std::vector<Missing> missing_;
 };
 
-/// "actor 1: 1F3 waits for 0F3 of actor 0; actor 0: 0F3 stands behind 0B0; ..." for a cycle of find_cycle().
+/// "actor 1: 1F3 waits for 0F3 of actor 0; actor 0: 0F3 stands behind 0B0; ..." for a cycle of
+/// find_cycle().
 std::string describe_cycle(const ActionGraph& graph, std::span<const int> cycle);
 
 }  // namespace weft::mesh

@@ -9,7 +9,9 @@
 namespace weft::mesh {
 namespace {
 
-double duration(ActionKind kind) { return !has_microbatch(kind) ? 0 : kind == ActionKind::kBackward ? 2 : 1; }
+double duration(ActionKind kind) {
+  return !has_microbatch(kind) ? 0 : kind == ActionKind::kBackward ? 2 : 1;
+}
 
 ActionPlace place_of(const ActionGraph& graph, int node) {
   const int actor = graph.actor(node);
@@ -22,7 +24,8 @@ int node_at(const ActionGraph& graph, std::size_t actor, std::size_t index) {
 
 }  // namespace
 
-std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<const StageEdge> edges) {
+std::vector<OrderedAction> order_actions(const Schedule& schedule,
+                                         std::span<const StageEdge> edges) {
   const ActionGraph graph(schedule, edges);
   const std::size_t actors = schedule.actors.size();
   std::vector<std::vector<double>> finish(actors);
@@ -50,7 +53,8 @@ std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<con
     if (!first) break;
     const std::size_t index = finish[*first].size();
     const double start = *ready[*first];
-    order.push_back({{*first, index}, start, start + duration(schedule.actors[*first][index].kind)});
+    order.push_back(
+        {{*first, index}, start, start + duration(schedule.actors[*first][index].kind)});
     finish[*first].push_back(order.back().finish);
     look(*first);
     for (std::size_t actor = 0; actor < actors; ++actor) {
@@ -58,7 +62,8 @@ std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<con
     }
   }
   for (std::size_t actor = 0; actor < actors; ++actor) {
-    WEFT_CHECK(finish[actor].size() == schedule.actors[actor].size(), "schedule '{}' cannot finish", schedule.name);
+    WEFT_CHECK(finish[actor].size() == schedule.actors[actor].size(), "schedule '{}' cannot finish",
+               schedule.name);
   }
   return order;
 }
@@ -70,12 +75,14 @@ ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge
   over_.resize(actors);
   for (const OrderedAction& ordered : order) {
     const auto [actor, index] = ordered.place;
-    std::vector<std::uint32_t> over = index == 0 ? std::vector<std::uint32_t>(actors, 0) : over_[actor][index - 1];
+    std::vector<std::uint32_t> over =
+        index == 0 ? std::vector<std::uint32_t>(actors, 0) : over_[actor][index - 1];
     over[actor] = static_cast<std::uint32_t>(index);
     for (const ActionGraph::Need& need : graph.needs(node_at(graph, actor, index))) {
       const ActionPlace place = place_of(graph, need.node);
       const std::vector<std::uint32_t>& theirs = over_[place.actor][place.index];
-      for (std::size_t other = 0; other < actors; ++other) over[other] = std::max(over[other], theirs[other]);
+      for (std::size_t other = 0; other < actors; ++other)
+        over[other] = std::max(over[other], theirs[other]);
       over[place.actor] = std::max(over[place.actor], static_cast<std::uint32_t>(place.index + 1));
     }
     over_[actor].push_back(std::move(over));
@@ -84,8 +91,9 @@ ActionHistory::ActionHistory(const Schedule& schedule, std::span<const StageEdge
 
 std::size_t ActionHistory::first_after(const ActionPlace& past, std::size_t actor) const {
   const auto& actions = over_[actor];
-  const auto found = std::partition_point(actions.begin(), actions.end(),
-                                          [&](const std::vector<std::uint32_t>& over) { return over[past.actor] <= past.index; });
+  const auto found = std::partition_point(
+      actions.begin(), actions.end(),
+      [&](const std::vector<std::uint32_t>& over) { return over[past.actor] <= past.index; });
   return static_cast<std::size_t>(found - actions.begin());
 }
 

@@ -19,20 +19,23 @@ struct ActionPlace {
   friend bool operator==(const ActionPlace&, const ActionPlace&) = default;
 };
 
-/// An action in the one order of all actors' actions, with the time at which it would run if F, I, W and R took 1, B took 2 and
-/// the rest nothing.
+/// An action in the one order of all actors' actions, with the time at which it would run if F, I,
+/// W and R took 1, B took 2 and the rest nothing.
 struct OrderedAction {
   ActionPlace place;
   double start = 0;
   double finish = 0;
 };
 
-/// Puts the actions of all actors in one sequence that their own orders and the data allow: whichever can start first comes
-/// first, the lower actor on a tie (JaxPP's walk; reference/schedules.md 1.3). `schedule` must be valid.
-std::vector<OrderedAction> order_actions(const Schedule& schedule, std::span<const StageEdge> edges);
+/// Puts the actions of all actors in one sequence that their own orders and the data allow:
+/// whichever can start first comes first, the lower actor on a tie (JaxPP's walk;
+/// reference/schedules.md 1.3). `schedule` must be valid.
+std::vector<OrderedAction> order_actions(const Schedule& schedule,
+                                         std::span<const StageEdge> edges);
 
-/// Safe mode: every transfer is one element of the one order, where the action that makes its tensor would be over. `run(place)`
-/// runs an action and gives what it has made for other actors, in order; `move(tensor)` moves one of these.
+/// Safe mode: every transfer is one element of the one order, where the action that makes its
+/// tensor would be over. `run(place)` runs an action and gives what it has made for other actors,
+/// in order; `move(tensor)` moves one of these.
 template <typename Run, typename Move>
 void walk_total_order(std::span<const OrderedAction> order, const Run& run, const Move& move) {
   using Tensor = typename decltype(run(ActionPlace{}))::value_type;
@@ -49,8 +52,9 @@ void walk_total_order(std::span<const OrderedAction> order, const Run& run, cons
   for (const OrderedAction& ordered : order) {
     move_until(ordered.start);
     for (Tensor& tensor : run(ordered.place)) {
-      const auto later = std::upper_bound(waiting.begin(), waiting.end(), ordered.finish,
-                                          [](double at, const Made& other) { return at < other.at; });
+      const auto later =
+          std::upper_bound(waiting.begin(), waiting.end(), ordered.finish,
+                           [](double at, const Made& other) { return at < other.at; });
       waiting.insert(later, {ordered.finish, std::move(tensor)});
     }
   }
@@ -60,13 +64,16 @@ void walk_total_order(std::span<const OrderedAction> order, const Run& run, cons
 /// What is certainly over when an action begins, by data and by the actors' orders alone.
 class ActionHistory {
  public:
-  ActionHistory(const Schedule& schedule, std::span<const StageEdge> edges, const std::vector<OrderedAction>& order);
+  ActionHistory(const Schedule& schedule, std::span<const StageEdge> edges,
+                const std::vector<OrderedAction>& order);
 
-  /// The first action of `actor` before which `past` is certainly over; the number of the actor's actions if there is none.
+  /// The first action of `actor` before which `past` is certainly over; the number of the actor's
+  /// actions if there is none.
   std::size_t first_after(const ActionPlace& past, std::size_t actor) const;
 
  private:
-  std::vector<std::vector<std::vector<std::uint32_t>>> over_;  ///< [actor][index][other actor]: so many of its actions are over.
+  /// [actor][index][other actor]: so many of its actions are over.
+  std::vector<std::vector<std::vector<std::uint32_t>>> over_;
 };
 
 }  // namespace weft::mesh

@@ -28,8 +28,8 @@ Lane lane_of(const Operation& half, ChannelModel model) {
   return {0, 0, 0, 0};
 }
 
-/// Operations as tasks that wait for what must come first. The halves of a rendezvous are one task. There is no choice in static
-/// lists, so they can finish if and only if these tasks can.
+/// Operations as tasks that wait for what must come first. The halves of a rendezvous are one task.
+/// There is no choice in static lists, so they can finish if and only if these tasks can.
 class Waits {
  public:
   Waits(const LoweredSchedule& lowered, ChannelModel model, int buffers) : lowered_(lowered) {
@@ -54,7 +54,8 @@ class Waits {
   std::string name(TaskId task) const {
     std::string text;
     for (const auto& [actor, at] : places_[task.value()]) {
-      text += fmt::format("{}{} on {}", text.empty() ? "" : " = ", to_string(lowered_[actor][at]), actor);
+      text += fmt::format("{}{} on {}", text.empty() ? "" : " = ", to_string(lowered_[actor][at]),
+                          actor);
     }
     return text;
   }
@@ -96,7 +97,8 @@ class Waits {
       if (one.what == Operation::What::kRun) {
         wait(task, last_run);
         last_run = task;
-        made_by_[{static_cast<int>(actor), one.action.stage, one.action.microbatch, pass(one.action.kind)}] = task;
+        made_by_[{static_cast<int>(actor), one.action.stage, one.action.microbatch,
+                  pass(one.action.kind)}] = task;
         continue;
       }
       const auto [lane, fresh] = last_of_lane.try_emplace(lane_of(one, model), task);
@@ -107,7 +109,8 @@ class Waits {
     for (std::size_t i = 0; i < lowered_[actor].size(); ++i) {
       const Operation& one = lowered_[actor][i];
       if (one.what == Operation::What::kRun) continue;
-      const TaskId run = made_by_.at({static_cast<int>(actor), one.action.stage, one.action.microbatch, pass(one.action.kind)});
+      const TaskId run = made_by_.at({static_cast<int>(actor), one.action.stage,
+                                      one.action.microbatch, pass(one.action.kind)});
       if (one.what == Operation::What::kSend) wait(operations_[actor][i], run);
       else wait(run, operations_[actor][i]);
     }
@@ -122,8 +125,10 @@ class Waits {
     for (std::size_t actor = 0; actor < lowered_.size(); ++actor) {
       for (std::size_t i = 0; i < lowered_[actor].size(); ++i) {
         const Operation& one = lowered_[actor][i];
-        if (one.what == Operation::What::kSend) sends[{one.edge, one.backward, one.microbatch}] = operations_[actor][i];
-        if (one.what == Operation::What::kReceive) receives[{one.edge, one.backward}].push_back(operations_[actor][i]);
+        if (one.what == Operation::What::kSend)
+          sends[{one.edge, one.backward, one.microbatch}] = operations_[actor][i];
+        if (one.what == Operation::What::kReceive)
+          receives[{one.edge, one.backward}].push_back(operations_[actor][i]);
       }
     }
     std::map<std::pair<int, bool>, std::size_t> sent;
@@ -131,13 +136,15 @@ class Waits {
       for (std::size_t i = 0; i < lowered_[actor].size(); ++i) {
         const Operation& one = lowered_[actor][i];
         if (one.what == Operation::What::kReceive) {
-          if (const auto send = sends.find({one.edge, one.backward, one.microbatch}); send != sends.end()) {
+          if (const auto send = sends.find({one.edge, one.backward, one.microbatch});
+              send != sends.end()) {
             wait(operations_[actor][i], send->second);
           }
         } else if (one.what == Operation::What::kSend) {
           const std::size_t n = sent[{one.edge, one.backward}]++;
           const std::vector<TaskId>& freed = receives[{one.edge, one.backward}];
-          if (n >= buffers && n - buffers < freed.size()) wait(operations_[actor][i], freed[n - buffers]);
+          if (n >= buffers && n - buffers < freed.size())
+            wait(operations_[actor][i], freed[n - buffers]);
         }
       }
     }
@@ -153,8 +160,12 @@ class Waits {
 }  // namespace
 
 std::string_view to_string(ChannelModel model) {
-  static constexpr std::string_view kNames[] = {
-      "blocking", "one stream", "a lane per kind", "a lane per peer", "a lane per peer and kind", "a lane per edge"};
+  static constexpr std::string_view kNames[] = {"blocking",
+                                                "one stream",
+                                                "a lane per kind",
+                                                "a lane per peer",
+                                                "a lane per peer and kind",
+                                                "a lane per edge"};
   return kNames[static_cast<std::size_t>(model)];
 }
 
@@ -162,7 +173,8 @@ std::string find_deadlock(const LoweredSchedule& lowered, ChannelModel model, in
   return Waits(lowered, model, buffers).cycle();
 }
 
-std::optional<int> smallest_buffers(const LoweredSchedule& lowered, ChannelModel model, int microbatches) {
+std::optional<int> smallest_buffers(const LoweredSchedule& lowered, ChannelModel model,
+                                    int microbatches) {
   const auto finishes = [&](int buffers) { return find_deadlock(lowered, model, buffers).empty(); };
   if (finishes(0)) return 0;
   if (!finishes(microbatches)) return std::nullopt;

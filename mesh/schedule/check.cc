@@ -12,13 +12,15 @@
 namespace weft::mesh {
 namespace {
 
-/// Fills a report property by property; later ones are looked at only where the earlier ones let them.
+/// Fills a report property by property; later ones are looked at only where the earlier ones let
+/// them.
 class Checker {
  public:
   Checker(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits)
       : schedule_(schedule), costs_(costs), limits_(limits), edges_(costs.stage_edges()) {
     for (int property = 0; property <= static_cast<int>(ScheduleProperty::kSemantics); ++property) {
-      report_.findings.push_back({static_cast<ScheduleProperty>(property), std::nullopt, "not looked at"});
+      report_.findings.push_back(
+          {static_cast<ScheduleProperty>(property), std::nullopt, "not looked at"});
     }
   }
 
@@ -60,15 +62,18 @@ class Checker {
     const LoweredSchedule lowered = lower(schedule_, edges_, TransferOrder::kBeforeUse);
     std::size_t transfers = 0;
     for (const auto& list : lowered) {
-      transfers += static_cast<std::size_t>(std::ranges::count(list, Operation::What::kSend, &Operation::what));
+      transfers += static_cast<std::size_t>(
+          std::ranges::count(list, Operation::What::kSend, &Operation::what));
     }
-    found(ScheduleProperty::kMatched, find_unmatched(lowered), fmt::format("{} transfers", transfers));
+    found(ScheduleProperty::kMatched, find_unmatched(lowered),
+          fmt::format("{} transfers", transfers));
     for (const ChannelModel model : kChannelModels) {
-      report_.channels.push_back(
-          {model, smallest_buffers(lowered, model, schedule_.microbatches), find_deadlock(lowered, model)});
+      report_.channels.push_back({model, smallest_buffers(lowered, model, schedule_.microbatches),
+                                  find_deadlock(lowered, model)});
     }
     const ChannelFinding& own = report_.channels.back();
-    found(ScheduleProperty::kDeadlockFree, own.buffers == 0 ? "" : own.cycle, "a lane per edge needs no buffer");
+    found(ScheduleProperty::kDeadlockFree, own.buffers == 0 ? "" : own.cycle,
+          "a lane per edge needs no buffer");
   }
 
   void simulated() {
@@ -76,18 +81,22 @@ class Checker {
     std::string over;
     for (std::size_t actor = 0; actor < simulation.actors.size(); ++actor) {
       const SimulatedActor& one = simulation.actors[actor];
-      if (over.empty() && !limits_.memory_of_actor.empty() && one.peak > limits_.memory_of_actor[actor] * (1 + 1e-9)) {
-        over = fmt::format("actor {} holds {:.6g} at {}, of {:.6g} that it has", actor, one.peak, busy_with(one),
-                           limits_.memory_of_actor[actor]);
+      if (over.empty() && !limits_.memory_of_actor.empty() &&
+          one.peak > limits_.memory_of_actor[actor] * (1 + 1e-9)) {
+        over = fmt::format("actor {} holds {:.6g} at {}, of {:.6g} that it has", actor, one.peak,
+                           busy_with(one), limits_.memory_of_actor[actor]);
       }
     }
     found(ScheduleProperty::kMemory, over, fmt::format("peak {:.6g}", simulation.peak()));
     found(ScheduleProperty::kLifetime, find_leak(simulation));
-    const std::string bubble =
-        fmt::format("{:.2f} % of the makespan, span bubble {:.6g}", 100 * simulation.bubble_rate(), simulation.span_bubble);
-    const bool much = limits_.makespan_bubble && simulation.bubble_rate() > *limits_.makespan_bubble + 1e-9;
-    found(ScheduleProperty::kBubble, much ? fmt::format("{}; allowed are {:.2f} %", bubble, 100 * *limits_.makespan_bubble) : "",
-          bubble);
+    const std::string bubble = fmt::format("{:.2f} % of the makespan, span bubble {:.6g}",
+                                           100 * simulation.bubble_rate(), simulation.span_bubble);
+    const bool much =
+        limits_.makespan_bubble && simulation.bubble_rate() > *limits_.makespan_bubble + 1e-9;
+    found(
+        ScheduleProperty::kBubble,
+        much ? fmt::format("{}; allowed are {:.2f} %", bubble, 100 * *limits_.makespan_bubble) : "",
+        bubble);
   }
 
   /// What an actor runs when it first holds the most.
@@ -119,16 +128,19 @@ std::string_view to_string(ScheduleProperty property) {
 }
 
 bool ScheduleReport::holds() const {
-  return std::ranges::all_of(findings, [](const Finding& finding) { return finding.holds.value_or(false); });
+  return std::ranges::all_of(findings,
+                             [](const Finding& finding) { return finding.holds.value_or(false); });
 }
 
-ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits) {
+ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& costs,
+                              const ScheduleLimits& limits) {
   if (costs.stages.size() != static_cast<std::size_t>(schedule.stages)) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times", schedule.name, schedule.stages,
-                costs.stages.size());
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times",
+                schedule.name, schedule.stages, costs.stages.size());
   }
   if (!limits.memory_of_actor.empty() && limits.memory_of_actor.size() != schedule.actors.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} actors, but {} have a memory cap", schedule.name,
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' has {} actors, but {} have a memory cap", schedule.name,
                 schedule.actors.size(), limits.memory_of_actor.size());
   }
   return Checker(schedule, costs, limits).run();
@@ -139,8 +151,8 @@ std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> 
   for (int node = 0; node < graph.size(); ++node) {
     for (const ActionGraph::Need& need : graph.needs(node)) {
       if (need.node < node || graph.actor(need.node) != graph.actor(node)) continue;
-      return fmt::format("actor {}: {} stands before {}, which it needs", graph.actor(node), to_string(graph.action(node)),
-                         to_string(graph.action(need.node)));
+      return fmt::format("actor {}: {} stands before {}, which it needs", graph.actor(node),
+                         to_string(graph.action(node)), to_string(graph.action(need.node)));
     }
   }
   return "";
@@ -149,9 +161,10 @@ std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> 
 std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges) {
   const auto order = [&](int stage, bool backward) {
     std::vector<int> microbatches;
-    for (const Action& action :
-         schedule.actors[static_cast<std::size_t>(schedule.actor_of_stage[static_cast<std::size_t>(stage)])]) {
-      if (action.stage == stage && (backward ? gives_input_grad(action.kind) : action.kind == ActionKind::kForward)) {
+    for (const Action& action : schedule.actors[static_cast<std::size_t>(
+             schedule.actor_of_stage[static_cast<std::size_t>(stage)])]) {
+      if (action.stage == stage &&
+          (backward ? gives_input_grad(action.kind) : action.kind == ActionKind::kForward)) {
         microbatches.push_back(action.microbatch);
       }
     }
@@ -163,8 +176,10 @@ std::string find_unordered_edge(const Schedule& schedule, std::span<const StageE
       const auto differs = std::ranges::mismatch(from, to);
       if (differs.in1 == from.end()) continue;
       return fmt::format(
-          "{} over edge {} -> {}: stage {} takes microbatch {} where stage {} takes {}; transfers need tags and a buffer",
-          backward ? "gradients" : "activations", edge.from, edge.to, edge.from, *differs.in1, edge.to, *differs.in2);
+          "{} over edge {} -> {}: stage {} takes microbatch {} where stage {} takes {}; transfers "
+          "need tags and a buffer",
+          backward ? "gradients" : "activations", edge.from, edge.to, edge.from, *differs.in1,
+          edge.to, *differs.in2);
     }
   }
   return "";
@@ -176,7 +191,8 @@ std::string find_leak(const ScheduleSimulation& simulation) {
     double most = 0;
     for (const MemoryLevel& level : levels) most = std::max(most, std::abs(level.held));
     for (const MemoryLevel& level : levels) {
-      if (level.held < -1e-9 * most) return fmt::format("actor {} gives back more than it took, at {:.6g}", actor, level.time);
+      if (level.held < -1e-9 * most)
+        return fmt::format("actor {} gives back more than it took, at {:.6g}", actor, level.time);
     }
     if (!levels.empty() && levels.back().held > 1e-9 * most) {
       return fmt::format("actor {} still holds {:.6g} at the end", actor, levels.back().held);

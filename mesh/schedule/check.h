@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "mesh/schedule/schedule.h"
 #include "mesh/schedule/channels.h"
+#include "mesh/schedule/schedule.h"
 #include "mesh/schedule/simulate.h"
 
 namespace weft::mesh {
@@ -24,7 +24,8 @@ enum class ScheduleProperty : std::uint8_t {
   kMemory,        ///< No actor holds more than its cap.
   kLifetime,      ///< Nothing is given back twice, nothing is left at the end.
   kBubble,        ///< No more idle time than was allowed.
-  kSemantics,     ///< Gradients are summed in the order of microbatches, so the result is that of one device.
+  /// Gradients are summed in the order of microbatches, so the result is that of one device.
+  kSemantics,
 };
 std::string_view to_string(ScheduleProperty property);
 
@@ -32,7 +33,8 @@ struct Finding {
   ScheduleProperty property = ScheduleProperty::kComplete;
   /// Absent: could not be looked at, because an earlier property fails.
   std::optional<bool> holds;
-  std::string detail;  ///< Where it fails: actor, action, cycle. Where it holds: the number behind it, if there is one.
+  /// Where it fails: actor, action, cycle. Where it holds: the number behind it, if there is one.
+  std::string detail;
 };
 
 /// How the schedule would fare on channels of each kind, if receives stood just before their use.
@@ -47,20 +49,28 @@ struct ScheduleReport {
   std::vector<ChannelFinding> channels;
 
   bool holds() const;  ///< All that could be looked at.
-  const Finding& of(ScheduleProperty property) const { return findings[static_cast<std::size_t>(property)]; }
+  const Finding& of(ScheduleProperty property) const {
+    return findings[static_cast<std::size_t>(property)];
+  }
 };
 
 struct ScheduleLimits {
-  std::vector<double> memory_of_actor;         ///< Cap of each actor, in the unit of the costs; empty: none.
+  /// Cap of each actor, in the unit of the costs; empty: none.
+  std::vector<double> memory_of_actor;
   std::optional<double> makespan_bubble = {};  ///< As a share of the makespan, from 0 to 1.
 };
 
-/// Looks at all ten. Throws nothing for a bad schedule; Error(kInvalidArgument) if costs or limits do not fit its counts.
-ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& costs, const ScheduleLimits& limits = {});
+/// Looks at all ten. Throws nothing for a bad schedule; Error(kInvalidArgument) if costs or limits
+/// do not fit its counts.
+ScheduleReport check_schedule(const Schedule& schedule, const ScheduleCosts& costs,
+                              const ScheduleLimits& limits = {});
 
 // Single properties: "" or what is wrong.
-std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> edges);       ///< kLocalOrder
-std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges);  ///< kEdgeMonotone
-std::string find_leak(const ScheduleSimulation& simulation);                                  ///< kLifetime; needs details
+/// kLocalOrder
+std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> edges);
+/// kEdgeMonotone
+std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges);
+/// kLifetime; needs details
+std::string find_leak(const ScheduleSimulation& simulation);
 
 }  // namespace weft::mesh

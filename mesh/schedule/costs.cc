@@ -33,18 +33,20 @@ double duration(const ScheduleCosts& costs, const Action& action) {
 }
 
 ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
-  if (chunks < 1) throw_error(ErrorCode::kInvalidArgument, "a stage cannot be cut in {} parts", chunks);
+  if (chunks < 1)
+    throw_error(ErrorCode::kInvalidArgument, "a stage cannot be cut in {} parts", chunks);
   if (chunks == 1) return costs;
-  // Share k of the finer stages is share k / chunks of the coarser ones: the model's layers stay in order, and an actor's work is
-  // the mean of what lands on it.
+  // Share k of the finer stages is share k / chunks of the coarser ones: the model's layers stay in
+  // order, and an actor's work is the mean of what lands on it.
   ScheduleCosts result = costs;
   result.stages.clear();
   const double part = 1.0 / chunks;
   for (const StageCosts& stage : costs.stages) {
     StageCosts share = stage;
-    for (double* value : {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute, &share.vocabulary_scores,
-                          &share.vocabulary_grads, &share.reduce_grad, &share.optimizer, &share.activations,
-                          &share.for_weight_grad, &share.kept_for_recompute}) {
+    for (double* value :
+         {&share.forward, &share.input_grad, &share.weight_grad, &share.recompute,
+          &share.vocabulary_scores, &share.vocabulary_grads, &share.reduce_grad, &share.optimizer,
+          &share.activations, &share.for_weight_grad, &share.kept_for_recompute}) {
       *value *= part;
     }
     result.stages.insert(result.stages.end(), static_cast<std::size_t>(chunks), share);
@@ -55,14 +57,17 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
     if (one.edge.to != one.edge.from + 1) {
       // A skip connection leaves its share at the end and arrives at the beginning of its share.
       result.edges.push_back(
-          {{(one.edge.from + 1) * chunks - 1, one.edge.to * chunks, one.edge.bytes}, one.forward, one.backward});
+          {{(one.edge.from + 1) * chunks - 1, one.edge.to * chunks, one.edge.bytes},
+           one.forward,
+           one.backward});
       continue;
     }
     chain.edge.bytes = std::max(chain.edge.bytes, one.edge.bytes);
     chain.forward = std::max(chain.forward, one.forward);
     chain.backward = std::max(chain.backward, one.backward);
   }
-  for (const StageEdge& edge : chain_edges(static_cast<int>(result.stages.size()), chain.edge.bytes)) {
+  for (const StageEdge& edge :
+       chain_edges(static_cast<int>(result.stages.size()), chain.edge.bytes)) {
     result.edges.push_back({edge, chain.forward, chain.backward});
   }
   return result;
@@ -71,7 +76,8 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
 ScheduleCosts uniform_costs(int stages, const StageCosts& stage, double transfer) {
   ScheduleCosts costs;
   costs.stages.assign(static_cast<std::size_t>(stages), stage);
-  for (const StageEdge& edge : chain_edges(stages)) costs.edges.push_back({edge, transfer, transfer});
+  for (const StageEdge& edge : chain_edges(stages))
+    costs.edges.push_back({edge, transfer, transfer});
   return costs;
 }
 

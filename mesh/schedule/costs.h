@@ -17,27 +17,36 @@ struct StageCosts {
   double vocabulary_scores = 0, vocabulary_grads = 0;  ///< S, T
   double reduce_grad = 0;                              ///< Once per step, beside the computation.
   double optimizer = 0;                                ///< Once per step.
-  double activations = 1;                              ///< Memory that F takes, until the input gradient is there ...
-  double for_weight_grad = 1;                          ///< ... but for this part of it, which W needs and gives back.
-  double kept_for_recompute = 0;                       ///< What F leaves where an R follows, which takes the rest again.
-  bool recomputes = false;                             ///< Where the schedule has no R of the stage, its I and B begin with one.
+  /// Memory that F takes, until the input gradient is there ...
+  double activations = 1;
+  /// ... but for this part of it, which W needs and gives back.
+  double for_weight_grad = 1;
+  /// What F leaves where an R follows, which takes the rest again.
+  double kept_for_recompute = 0;
+  /// Where the schedule has no R of the stage, its I and B begin with one.
+  bool recomputes = false;
 };
 
-/// When within the actions at its ends an edge's tensor is made and needed, in one direction. The parts of a B are told by those
-/// of its I and W, so that they stay what they are when the times of a stage change. A tensor leaves as soon as it exists, and
-/// holds its user up only where that needs it. By itself: made at the end of an action, needed at the beginning.
+/// When within the actions at its ends an edge's tensor is made and needed, in one direction. The
+/// parts of a B are told by those of its I and W, so that they stay what they are when the times of
+/// a stage change. A tensor leaves as soon as it exists, and holds its user up only where that
+/// needs it. By itself: made at the end of an action, needed at the beginning.
 struct TensorTiming {
-  bool exists = true;             ///< False: nothing goes this way, and nothing waits for it.
-  double made = 1;                ///< After this part of the F or input gradient that makes it ...
-  double made_weights = 1;        ///< ... and, within a B, this part of the weight gradient.
-  double needed = 0;              ///< From this part on of the F or input gradient that uses it ...
-  double needed_weights = 0;      ///< ... and, within a B, this part of the weight gradient.
-  bool for_weights_only = false;  ///< An I that stands alone does without it; its W needs it from `needed_weights` on.
-  /// In which order an action uses and makes tensors at one moment: steps may take no time. Equal: uses come first.
+  bool exists = true;         ///< False: nothing goes this way, and nothing waits for it.
+  double made = 1;            ///< After this part of the F or input gradient that makes it ...
+  double made_weights = 1;    ///< ... and, within a B, this part of the weight gradient.
+  double needed = 0;          ///< From this part on of the F or input gradient that uses it ...
+  double needed_weights = 0;  ///< ... and, within a B, this part of the weight gradient.
+  /// An I that stands alone does without it; its W needs it from `needed_weights` on.
+  bool for_weights_only = false;
+  /// In which order an action uses and makes tensors at one moment: steps may take no time. Equal:
+  /// uses come first.
   int made_step = 0, needed_step = 0;
-  /// Of its sender's places for transfers under way, the part that it takes: see InterfaceSharing::kFair.
+  /// Of its sender's places for transfers under way, the part that it takes: see
+  /// InterfaceSharing::kFair.
   double share = 1;
-  double latency = 0;  ///< Seconds of its time in which, under kFair, it takes nothing of the interfaces.
+  /// Seconds of its time in which, under kFair, it takes nothing of the interfaces.
+  double latency = 0;
   friend bool operator==(const TensorTiming&, const TensorTiming&) = default;
 };
 
@@ -53,8 +62,9 @@ struct EdgeCosts {
 /// How transfers that meet at a network interface get along.
 enum class InterfaceSharing : std::uint8_t {
   kInTurn,  ///< One transfer each way at a time, first come first served.
-  /// As the executor does it: at their sender as many as fit, in the order in which they come, by TensorTiming::share; what is
-  /// under way shares both interfaces fairly, by the same shares, and transfers of one edge need not wait for each other.
+  /// As the executor does it: at their sender as many as fit, in the order in which they come, by
+  /// TensorTiming::share; what is under way shares both interfaces fairly, by the same shares, and
+  /// transfers of one edge need not wait for each other.
   kFair,
 };
 
@@ -63,23 +73,28 @@ struct ScheduleCosts {
   std::vector<StageCosts> stages;
   std::vector<EdgeCosts> edges;
   double per_action = 0;  ///< Added to every action: what dispatching it costs.
-  /// Actors with the same number share a network interface; empty: transfers of different edges do not slow each other down.
+  /// Actors with the same number share a network interface; empty: transfers of different edges do
+  /// not slow each other down.
   std::vector<int> nic_of_actor;
-  double pair_time = 0;  ///< A compound takes this times the sum of its actions, as one; 0: its actions run one after the other.
-  /// What a step ends with, once, for which all wait for each other: shared gradients and the exchange of norms.
+  /// A compound takes this times the sum of its actions, as one; 0: its actions run one after the
+  /// other.
+  double pair_time = 0;
+  /// What a step ends with, once, for which all wait for each other: shared gradients and the
+  /// exchange of norms.
   double exchange = 0;
   InterfaceSharing sharing = InterfaceSharing::kInTurn;
 
   std::vector<StageEdge> stage_edges() const;
 };
 
-/// What the action takes while it need not wait. An R that the schedule lacks is in I and B. Of a REDUCE_GRAD, until what it
-/// begins is over.
+/// What the action takes while it need not wait. An R that the schedule lacks is in I and B. Of a
+/// REDUCE_GRAD, until what it begins is over.
 double duration(const ScheduleCosts& costs, const Action& action);
 
-/// The same work cut finer: every stage becomes `chunks` stages in a row with an equal part of its time and memory. The edges
-/// between neighbours cost what the dearest of them did, as it depends on the placement between which actors they lie; a skip
-/// edge leaves the last part of its stage and enters the first part of the other. Throws Error(kInvalidArgument) if chunks < 1.
+/// The same work cut finer: every stage becomes `chunks` stages in a row with an equal part of its
+/// time and memory. The edges between neighbours cost what the dearest of them did, as it depends
+/// on the placement between which actors they lie; a skip edge leaves the last part of its stage
+/// and enters the first part of the other. Throws Error(kInvalidArgument) if chunks < 1.
 ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks);
 
 /// All stages alike, a chain of edges that take `transfer` each way.

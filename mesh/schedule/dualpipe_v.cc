@@ -1,5 +1,6 @@
-// DualPipeV (DeepSeek, 2025; the cut-in-half form of DualPipe): the V of stages, a forward of one chunk and a backward of the
-// other in pairs, so that the communication inside one hides behind the computation of the other.
+// DualPipeV (DeepSeek, 2025; the cut-in-half form of DualPipe): the V of stages, a forward of one
+// chunk and a backward of the other in pairs, so that the communication inside one hides behind the
+// computation of the other.
 #include <algorithm>
 #include <deque>
 
@@ -10,7 +11,8 @@ namespace {
 
 class DualActor {
  public:
-  DualActor(std::vector<Action>& actions, int actor, int actors) : actions_(actions), stages_{actor, 2 * actors - 1 - actor} {}
+  DualActor(std::vector<Action>& actions, int actor, int actors)
+      : actions_(actions), stages_{actor, 2 * actors - 1 - actor} {}
 
   void forward(int chunk) { actions_.push_back(next_forward(chunk)); }
   void backward(int chunk) { actions_.push_back(next_backward(chunk)); }
@@ -34,8 +36,12 @@ class DualActor {
   }
 
  private:
-  Action next_forward(int chunk) { return {stages_[chunk], ActionKind::kForward, forwards_[chunk]++}; }
-  Action next_backward(int chunk) { return {stages_[chunk], ActionKind::kBackward, backwards_[chunk]++}; }
+  Action next_forward(int chunk) {
+    return {stages_[chunk], ActionKind::kForward, forwards_[chunk]++};
+  }
+  Action next_backward(int chunk) {
+    return {stages_[chunk], ActionKind::kBackward, backwards_[chunk]++};
+  }
 
   std::vector<Action>& actions_;
   int stages_[2];
@@ -57,7 +63,8 @@ void fill(DualActor& actor, int rank, int p, int m) {
     actor.forward(1);
   }
   for (int i = 0; i < m - 2 * p + rank + 1; ++i) {
-    // On the last actor the first backward belongs to the forward just before it, so the two cannot overlap.
+    // On the last actor the first backward belongs to the forward just before it, so the two cannot
+    // overlap.
     if (i == 0 && below == 0) {
       actor.forward(0);
       actor.backward(1);

@@ -15,8 +15,10 @@ Schedule with_early_reductions(Schedule schedule) {
     std::vector<Action> all;
     for (const Action& action : actions) {
       all.push_back(action);
-      const bool last = gives_weight_grad(action.kind) && action.microbatch + 1 == schedule.microbatches;
-      if (last && !have.contains(action.stage)) all.push_back({action.stage, ActionKind::kReduceGrad, kNoMicrobatch});
+      const bool last =
+          gives_weight_grad(action.kind) && action.microbatch + 1 == schedule.microbatches;
+      if (last && !have.contains(action.stage))
+        all.push_back({action.stage, ActionKind::kReduceGrad, kNoMicrobatch});
     }
     actions = std::move(all);
   }

@@ -1,5 +1,6 @@
-// Schedules over v stages per actor, placed in loops (stage s on actor s mod p): interleaved 1F1B (Narayanan et al., 2021),
-// breadth-first (Lamy-Poirier, 2023), and ZB-H1 (Qi et al., 2024), which with one stage per actor is the plain one.
+// Schedules over v stages per actor, placed in loops (stage s on actor s mod p): interleaved 1F1B
+// (Narayanan et al., 2021), breadth-first (Lamy-Poirier, 2023), and ZB-H1 (Qi et al., 2024), which
+// with one stage per actor is the plain one.
 #include <algorithm>
 
 #include "mesh/schedule/internal/generators.h"
@@ -12,7 +13,8 @@ struct Slot {
   int microbatch = 0;
 };
 
-/// Microbatches go through an actor's chunks group by group: all of a group through chunk 0, then through chunk 1, ...
+/// Microbatches go through an actor's chunks group by group: all of a group through chunk 0, then
+/// through chunk 1, ...
 struct VirtualOrder {
   std::vector<Slot> forwards;
   std::vector<Slot> backwards;  ///< The same with the chunks reversed.
@@ -23,17 +25,20 @@ VirtualOrder virtual_order(const ScheduleRequest& request) {
   const int m = request.microbatches;
   std::vector<int> sizes;
   if (request.group > 0) {
-    for (int from = 0; from < m; from += request.group) sizes.push_back(std::min(request.group, m - from));
-    // A last group with fewer microbatches than actors would leave actors without a microbatch to work on: it joins the one
-    // before.
+    for (int from = 0; from < m; from += request.group)
+      sizes.push_back(std::min(request.group, m - from));
+    // A last group with fewer microbatches than actors would leave actors without a microbatch to
+    // work on: it joins the one before.
     if (sizes.size() > 1 && sizes.back() < request.actors) {
       sizes[sizes.size() - 2] += sizes.back();
       sizes.pop_back();
     }
   } else {
-    // As many rounds as there are whole sets of p microbatches, and what is left over spread among them.
+    // As many rounds as there are whole sets of p microbatches, and what is left over spread among
+    // them.
     const int rounds = std::max(1, m / request.actors);
-    for (int round = 0; round < rounds; ++round) sizes.push_back(m / rounds + (round < m % rounds ? 1 : 0));
+    for (int round = 0; round < rounds; ++round)
+      sizes.push_back(m / rounds + (round < m % rounds ? 1 : 0));
   }
   VirtualOrder order;
   order.group = *std::ranges::max_element(sizes);
@@ -52,21 +57,25 @@ VirtualOrder virtual_order(const ScheduleRequest& request) {
   return order;
 }
 
-/// Lists with stages in loops: `fill(actor, add)` calls `add(kind, slot)` for the actor's actions in order.
+/// Lists with stages in loops: `fill(actor, add)` calls `add(kind, slot)` for the actor's actions
+/// in order.
 template <typename Fill>
 Schedule make_looped(const ScheduleRequest& request, const Fill& fill) {
   Schedule schedule = empty_schedule(request, StagePlacement::kLooped);
   for (int actor = 0; actor < request.actors; ++actor) {
     fill(actor, [&](ActionKind kind, const Slot& slot) {
-      schedule.actors[static_cast<std::size_t>(actor)].push_back({slot.chunk * request.actors + actor, kind, slot.microbatch});
+      schedule.actors[static_cast<std::size_t>(actor)].push_back(
+          {slot.chunk * request.actors + actor, kind, slot.microbatch});
     });
   }
   return schedule;
 }
 
-/// So many forwards ahead, then a forward and a backward in turn, as long as there are any. `backward(i)` adds the i-th one.
+/// So many forwards ahead, then a forward and a backward in turn, as long as there are any.
+/// `backward(i)` adds the i-th one.
 template <typename Add, typename Backward>
-void alternate(const VirtualOrder& order, std::size_t warm_up, const Add& add, const Backward& backward) {
+void alternate(const VirtualOrder& order, std::size_t warm_up, const Add& add,
+               const Backward& backward) {
   const std::size_t total = order.forwards.size();
   warm_up = std::min(total, warm_up);
   for (std::size_t i = 0; i < warm_up; ++i) add(ActionKind::kForward, order.forwards[i]);
@@ -101,8 +110,9 @@ Schedule make_breadth_first(const ScheduleRequest& request) {
 Schedule make_zb_h1(const ScheduleRequest& request) {
   const VirtualOrder order = virtual_order(request);
   return make_looped(request, [&](int actor, const auto& add) {
-    // W of the i-th backward stands behind the input gradient of the (i + actor)-th: every actor holds the same number of
-    // microbatches, and what an actor lets wait fills its bubble at the end.
+    // W of the i-th backward stands behind the input gradient of the (i + actor)-th: every actor
+    // holds the same number of microbatches, and what an actor lets wait fills its bubble at the
+    // end.
     const auto behind = static_cast<std::size_t>(actor);
     const int warm_up = request.actors - 1 - actor + (request.chunks - 1) * order.group;
     std::size_t weights = 0;
@@ -110,7 +120,8 @@ Schedule make_zb_h1(const ScheduleRequest& request) {
       add(ActionKind::kInputGrad, order.backwards[i]);
       if (i >= behind) add(ActionKind::kWeightGrad, order.backwards[weights++]);
     });
-    while (weights < order.backwards.size()) add(ActionKind::kWeightGrad, order.backwards[weights++]);
+    while (weights < order.backwards.size())
+      add(ActionKind::kWeightGrad, order.backwards[weights++]);
   });
 }
 

@@ -17,17 +17,20 @@ namespace {
 using Tag = std::tuple<int, bool, int>;
 Tag tag_of(const Operation& half) { return {half.edge, half.backward, half.microbatch}; }
 
-/// The actions of each tick, when every action takes one tick and starts as early as it can; in a tick by actor.
+/// The actions of each tick, when every action takes one tick and starts as early as it can; in a
+/// tick by actor.
 std::vector<int> by_tick(const ActionGraph& graph) {
   const std::vector<int> order = graph.order();
   std::vector<int> tick(static_cast<std::size_t>(graph.size()), 0);
   for (const int node : order) {
     int& own = tick[static_cast<std::size_t>(node)];
     if (graph.previous(node) >= 0) own = tick[static_cast<std::size_t>(node) - 1] + 1;
-    for (const ActionGraph::Need& need : graph.needs(node)) own = std::max(own, tick[static_cast<std::size_t>(need.node)] + 1);
+    for (const ActionGraph::Need& need : graph.needs(node))
+      own = std::max(own, tick[static_cast<std::size_t>(need.node)] + 1);
   }
   std::vector<int> result = order;
-  std::ranges::sort(result, {}, [&](int node) { return std::tuple(tick[static_cast<std::size_t>(node)], node); });
+  std::ranges::sort(
+      result, {}, [&](int node) { return std::tuple(tick[static_cast<std::size_t>(node)], node); });
   return result;
 }
 
@@ -41,14 +44,17 @@ struct Transfer {
 
 std::string to_string(const Operation& operation) {
   if (operation.what == Operation::What::kRun) return to_string(operation.action);
-  return fmt::format("{}{}_{}{}", operation.action.stage, operation.what == Operation::What::kSend ? "SEND" : "RECV",
+  return fmt::format("{}{}_{}{}", operation.action.stage,
+                     operation.what == Operation::What::kSend ? "SEND" : "RECV",
                      operation.backward ? "B" : "F", operation.microbatch);
 }
 
-LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges, TransferOrder order) {
+LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges,
+                      TransferOrder order) {
   const ActionGraph graph(schedule, edges);
   if (const std::vector<int> cycle = graph.find_cycle(); !cycle.empty()) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name, describe_cycle(graph, cycle));
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name,
+                describe_cycle(graph, cycle));
   }
   std::vector<std::vector<Transfer>> made_by(static_cast<std::size_t>(graph.size()));
   for (int node = 0; node < graph.size(); ++node) {
@@ -58,11 +64,14 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
     }
   }
   LoweredSchedule lowered(schedule.actors.size());
-  const auto list = [&](int node) -> std::vector<Operation>& { return lowered[static_cast<std::size_t>(graph.actor(node))]; };
+  const auto list = [&](int node) -> std::vector<Operation>& {
+    return lowered[static_cast<std::size_t>(graph.actor(node))];
+  };
   const auto half = [&](Operation::What what, const Transfer& one) {
     const bool send = what == Operation::What::kSend;
     const int own = send ? one.producer : one.consumer, other = send ? one.consumer : one.producer;
-    list(own).push_back({what, graph.action(own), one.edge, graph.action(one.consumer).kind != ActionKind::kForward,
+    list(own).push_back({what, graph.action(own), one.edge,
+                         graph.action(one.consumer).kind != ActionKind::kForward,
                          graph.action(own).microbatch, graph.actor(other)});
   };
   if (order == TransferOrder::kTotalOrder) {
@@ -81,13 +90,15 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
         half(Operation::What::kReceive, {need.node, node, need.edge});
     }
     list(node).push_back({Operation::What::kRun, graph.action(node)});
-    for (const Transfer& one : made_by[static_cast<std::size_t>(node)]) half(Operation::What::kSend, one);
+    for (const Transfer& one : made_by[static_cast<std::size_t>(node)])
+      half(Operation::What::kSend, one);
   }
   return lowered;
 }
 
 int count_ticks(const LoweredSchedule& lowered) {
-  // Within an actor the list is the order, so only receives wait for others: for the tick of their send.
+  // Within an actor the list is the order, so only receives wait for others: for the tick of their
+  // send.
   std::vector<std::size_t> at(lowered.size(), 0);
   std::set<Tag> sent;
   for (int tick = 0;; ++tick) {
@@ -117,8 +128,9 @@ Schedule merge_weight_gradients(Schedule schedule) {
   for (std::vector<Action>& actions : schedule.actors) {
     std::vector<Action> merged;
     for (const Action& action : actions) {
-      if (action.kind == ActionKind::kWeightGrad && !merged.empty() && merged.back().kind == ActionKind::kInputGrad &&
-          merged.back().stage == action.stage && merged.back().microbatch == action.microbatch) {
+      if (action.kind == ActionKind::kWeightGrad && !merged.empty() &&
+          merged.back().kind == ActionKind::kInputGrad && merged.back().stage == action.stage &&
+          merged.back().microbatch == action.microbatch) {
         merged.back().kind = ActionKind::kBackward;
       } else {
         merged.push_back(action);
@@ -140,7 +152,9 @@ std::string find_unmatched(const LoweredSchedule& lowered) {
       if (operation.what == Operation::What::kRun) continue;
       Ends& both = ends[tag_of(operation)];
       int& own = operation.what == Operation::What::kSend ? both.sender : both.receiver;
-      if (own >= 0) return fmt::format("actor {}: {} of edge {} stands there twice", actor, to_string(operation), operation.edge);
+      if (own >= 0)
+        return fmt::format("actor {}: {} of edge {} stands there twice", actor,
+                           to_string(operation), operation.edge);
       own = static_cast<int>(actor);
     }
   }
@@ -151,8 +165,9 @@ std::string find_unmatched(const LoweredSchedule& lowered) {
       const Ends& both = ends[tag_of(operation)];
       const int other = send ? both.receiver : both.sender;
       if (other == operation.peer) continue;
-      return fmt::format("actor {}: {} of edge {} has no {} on actor {}", actor, to_string(operation), operation.edge,
-                         send ? "receive" : "send", operation.peer);
+      return fmt::format("actor {}: {} of edge {} has no {} on actor {}", actor,
+                         to_string(operation), operation.edge, send ? "receive" : "send",
+                         operation.peer);
     }
   }
   return "";

@@ -8,7 +8,10 @@ namespace {
 class Sweep {
  public:
   Sweep(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times)
-      : costs_(costs), graph_(graph), times_(times), actors_(static_cast<std::size_t>(graph.num_actors())) {
+      : costs_(costs),
+        graph_(graph),
+        times_(times),
+        actors_(static_cast<std::size_t>(graph.num_actors())) {
     for (int node = 0; node < graph.size(); ++node) hold_activations(node);
     hold_tensors();
   }
@@ -40,26 +43,32 @@ class Sweep {
       case ActionKind::kInputGrad:
         if (stage.recomputes) change(node, times_.action_start[n], dropped);
         change(node, times_.action_end[n],
-               (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) - stage.activations);
+               (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) -
+                   stage.activations);
         break;
-      case ActionKind::kWeightGrad: change(node, times_.action_end[n], -stage.for_weight_grad); break;
+      case ActionKind::kWeightGrad:
+        change(node, times_.action_end[n], -stage.for_weight_grad);
+        break;
       default: break;
     }
   }
 
   void hold_tensors() {
     for (const MemoryTimes::Transfer& one : times_.transfers) {
-      const auto bytes = static_cast<double>(costs_.edges[static_cast<std::size_t>(one.edge)].edge.bytes);
+      const auto bytes =
+          static_cast<double>(costs_.edges[static_cast<std::size_t>(one.edge)].edge.bytes);
       memory_of(one.producer).hold(one.made, one.end, bytes);
-      memory_of(one.consumer).hold(one.start, times_.action_end[static_cast<std::size_t>(one.consumer)], bytes);
+      memory_of(one.consumer)
+          .hold(one.start, times_.action_end[static_cast<std::size_t>(one.consumer)], bytes);
     }
     // Between stages of one actor a tensor is handed over where it lies.
     for (int node = 0; node < graph_.size(); ++node) {
       for (const ActionGraph::Need& need : graph_.needs(node)) {
         if (need.edge < 0 || graph_.actor(need.node) != graph_.actor(node)) continue;
-        memory_of(node).hold(times_.action_end[static_cast<std::size_t>(need.node)],
-                             times_.action_end[static_cast<std::size_t>(node)],
-                             static_cast<double>(costs_.edges[static_cast<std::size_t>(need.edge)].edge.bytes));
+        memory_of(node).hold(
+            times_.action_end[static_cast<std::size_t>(need.node)],
+            times_.action_end[static_cast<std::size_t>(node)],
+            static_cast<double>(costs_.edges[static_cast<std::size_t>(need.edge)].edge.bytes));
       }
     }
   }
@@ -72,8 +81,8 @@ class Sweep {
 
 }  // namespace
 
-void record_memory(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times, bool levels,
-                   ScheduleSimulation& simulation) {
+void record_memory(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times,
+                   bool levels, ScheduleSimulation& simulation) {
   Sweep(costs, graph, times).record(levels, simulation);
 }
 

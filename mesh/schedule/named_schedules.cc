@@ -12,25 +12,28 @@ namespace weft::mesh {
 namespace {
 
 constexpr NamedSchedule kSchedules[] = {
-    {"gpipe", "all forwards, then all backwards", StagePlacement::kOnePerActor, 1, false, make_gpipe},
-    {"1f1b", "actor i warms up with p-1-i forwards, then one forward, one backward", StagePlacement::kOnePerActor, 1, false,
-     make_1f1b},
-    {"eager-1f1b", "warms up with min(m, 2(p-i)-1) forwards, so that transfers hide", StagePlacement::kOnePerActor, 1, false,
-     make_eager_1f1b},
-    {"interleaved-1f1b", "1f1b over v stages per actor, microbatches in groups", StagePlacement::kLooped, 2, true,
-     make_interleaved_1f1b},
-    {"breadth-first", "v stages per actor, each takes all microbatches before the next begins", StagePlacement::kLooped, 2, true,
-     make_breadth_first},
-    {"zb-h1", "1f1b with W split off and delayed into the bubble; memory of 1f1b's first actor on all",
+    {"gpipe", "all forwards, then all backwards", StagePlacement::kOnePerActor, 1, false,
+     make_gpipe},
+    {"1f1b", "actor i warms up with p-1-i forwards, then one forward, one backward",
+     StagePlacement::kOnePerActor, 1, false, make_1f1b},
+    {"eager-1f1b", "warms up with min(m, 2(p-i)-1) forwards, so that transfers hide",
+     StagePlacement::kOnePerActor, 1, false, make_eager_1f1b},
+    {"interleaved-1f1b", "1f1b over v stages per actor, microbatches in groups",
+     StagePlacement::kLooped, 2, true, make_interleaved_1f1b},
+    {"breadth-first", "v stages per actor, each takes all microbatches before the next begins",
+     StagePlacement::kLooped, 2, true, make_breadth_first},
+    {"zb-h1",
+     "1f1b with W split off and delayed into the bubble; memory of 1f1b's first actor on all",
      StagePlacement::kOnePerActor, 1, true, make_zb_h1},
-    {"zb-h2", "more forwards in flight (2p-1), W fills every gap: no bubble but the start", StagePlacement::kOnePerActor, 1,
-     false, make_zb_h2},
-    {"zb-v", "two stages per actor in a V, W split off; memory of 1f1b, no bubble at F = I = W", StagePlacement::kVShaped, 2,
-     false, make_zb_v},
+    {"zb-h2", "more forwards in flight (2p-1), W fills every gap: no bubble but the start",
+     StagePlacement::kOnePerActor, 1, false, make_zb_h2},
+    {"zb-v", "two stages per actor in a V, W split off; memory of 1f1b, no bubble at F = I = W",
+     StagePlacement::kVShaped, 2, false, make_zb_v},
     {"v-half", "the V with half of 1f1b's memory", StagePlacement::kVShaped, 2, false, make_v_half},
-    {"v-min", "the V with a third of 1f1b's memory", StagePlacement::kVShaped, 2, false, make_v_min},
-    {"dualpipe-v", "the V with forwards and backwards of the two stages in pairs that may overlap", StagePlacement::kVShaped, 2,
-     false, make_dualpipe_v},
+    {"v-min", "the V with a third of 1f1b's memory", StagePlacement::kVShaped, 2, false,
+     make_v_min},
+    {"dualpipe-v", "the V with forwards and backwards of the two stages in pairs that may overlap",
+     StagePlacement::kVShaped, 2, false, make_dualpipe_v},
 };
 
 }  // namespace
@@ -55,8 +58,8 @@ const NamedSchedule& find_named_schedule(std::string_view name) {
   const auto* found = std::ranges::find(kSchedules, name, &NamedSchedule::name);
   if (found != std::end(kSchedules)) return *found;
   const std::vector<std::string> names = schedule_names();
-  throw_error(ErrorCode::kInvalidArgument, "there is no schedule '{}'{}; the schedules are {}", name, did_you_mean(name, names),
-              fmt::join(names, ", "));
+  throw_error(ErrorCode::kInvalidArgument, "there is no schedule '{}'{}; the schedules are {}",
+              name, did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 std::vector<int> place_stages(StagePlacement placement, int actors, int chunks) {
@@ -72,14 +75,15 @@ std::vector<int> place_stages(StagePlacement placement, int actors, int chunks) 
 Schedule make_schedule(const ScheduleRequest& request) {
   const NamedSchedule& named = find_named_schedule(request.name);
   if (request.actors < 1 || request.microbatches < 1 || request.chunks < 0 || request.group < 0) {
-    throw_error(ErrorCode::kInvalidArgument, "a schedule needs at least 1 stage and 1 microbatch, not {} and {}", request.actors,
+    throw_error(ErrorCode::kInvalidArgument,
+                "a schedule needs at least 1 stage and 1 microbatch, not {} and {}", request.actors,
                 request.microbatches);
   }
   ScheduleRequest full = request;
   if (full.chunks == 0) full.chunks = named.chunks;
   if (full.chunks != named.chunks && !named.any_chunks) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' puts {} {} on each actor, not {}", named.name, named.chunks,
-                named.chunks == 1 ? "stage" : "stages", full.chunks);
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' puts {} {} on each actor, not {}",
+                named.name, named.chunks, named.chunks == 1 ? "stage" : "stages", full.chunks);
   }
   return named.make(full);
 }
@@ -87,7 +91,8 @@ Schedule make_schedule(const ScheduleRequest& request) {
 Schedule make_schedule(std::string_view name, int stages, int microbatches) {
   const NamedSchedule& named = find_named_schedule(name);
   if (stages % named.chunks != 0) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' puts {} stages on each actor, so {} stages cannot be divided", name,
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' puts {} stages on each actor, so {} stages cannot be divided", name,
                 named.chunks, stages);
   }
   return make_schedule({std::string(name), stages / named.chunks, microbatches, 0, 0});

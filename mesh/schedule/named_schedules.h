@@ -26,7 +26,9 @@ struct ScheduleRequest {
   int actors = 1;
   int microbatches = 1;
   int chunks = 0;  ///< Stages on each actor; 0: what the schedule prefers.
-  int group = 0;   ///< interleaved-1f1b: microbatches that a chunk takes in a row; 0: about as many as there are actors.
+  /// interleaved-1f1b: microbatches that a chunk takes in a row; 0: about as many as there are
+  /// actors.
+  int group = 0;
 };
 
 /// An entry of the list of schedules.
@@ -39,7 +41,8 @@ struct NamedSchedule {
   Schedule (*make)(const ScheduleRequest&);
 };
 
-/// All of them, in the order to show them. A new one is a function in a file of its own and a line here.
+/// All of them, in the order to show them. A new one is a function in a file of its own and a line
+/// here.
 std::span<const NamedSchedule> named_schedules();
 std::vector<std::string> schedule_names();
 /// Those that by themselves put one stage on each actor.
@@ -47,9 +50,9 @@ std::vector<std::string> one_stage_schedule_names();
 /// Throws Error(kInvalidArgument) naming the nearest one.
 const NamedSchedule& find_named_schedule(std::string_view name);
 
-/// Builds a named schedule. Backwards run in microbatch order on every stage, so gradients are summed in the same order under all
-/// of them. Throws Error(kInvalidArgument) for an unknown name (with the nearest), a count below 1, or chunks that the
-/// schedule cannot have.
+/// Builds a named schedule. Backwards run in microbatch order on every stage, so gradients are
+/// summed in the same order under all of them. Throws Error(kInvalidArgument) for an unknown name
+/// (with the nearest), a count below 1, or chunks that the schedule cannot have.
 Schedule make_schedule(const ScheduleRequest& request);
 /// The same by the number of all stages; must be a multiple of the schedule's chunks.
 Schedule make_schedule(std::string_view name, int stages, int microbatches);

@@ -1,5 +1,6 @@
-// GPipe (Huang et al., 2019), 1F1B (Narayanan et al., 2021) and eager-1F1B (Zhuang et al., MLSys 2023): one stage per actor, and
-// what tells them apart is how many forwards come before the first backward.
+// GPipe (Huang et al., 2019), 1F1B (Narayanan et al., 2021) and eager-1F1B (Zhuang et al., MLSys
+// 2023): one stage per actor, and what tells them apart is how many forwards come before the first
+// backward.
 #include <algorithm>
 
 #include "mesh/schedule/internal/generators.h"
@@ -7,7 +8,8 @@
 namespace weft::mesh {
 namespace {
 
-/// Forwards first, `warm_up` of them; then backward and forward in turn; then the backwards that are left.
+/// Forwards first, `warm_up` of them; then backward and forward in turn; then the backwards that
+/// are left.
 std::vector<Action> one_stage(int stage, int microbatches, int warm_up) {
   std::vector<Action> actions;
   warm_up = std::min(warm_up, microbatches);
@@ -19,11 +21,12 @@ std::vector<Action> one_stage(int stage, int microbatches, int warm_up) {
   return actions;
 }
 
-Schedule with_warm_up(const ScheduleRequest& request, int (*warm_up)(int distance, int microbatches)) {
+Schedule with_warm_up(const ScheduleRequest& request,
+                      int (*warm_up)(int distance, int microbatches)) {
   Schedule schedule = empty_schedule(request, StagePlacement::kOnePerActor);
   for (int stage = 0; stage < request.actors; ++stage) {
-    schedule.actors[static_cast<std::size_t>(stage)] =
-        one_stage(stage, request.microbatches, warm_up(request.actors - stage, request.microbatches));
+    schedule.actors[static_cast<std::size_t>(stage)] = one_stage(
+        stage, request.microbatches, warm_up(request.actors - stage, request.microbatches));
   }
   return schedule;
 }
@@ -46,7 +49,8 @@ Schedule make_forward_schedule(int stages, int microbatches) {
   Schedule schedule = make_schedule("gpipe", stages, microbatches);
   schedule.name = "forward";
   for (std::vector<Action>& actions : schedule.actors) {
-    std::erase_if(actions, [](const Action& action) { return action.kind != ActionKind::kForward; });
+    std::erase_if(actions,
+                  [](const Action& action) { return action.kind != ActionKind::kForward; });
   }
   return schedule;
 }

@@ -14,7 +14,8 @@ std::string to_string(const Schedule& schedule) {
     const std::vector<Action>& actions = schedule.actors[actor];
     text += fmt::format("actor {}:", actor);
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      const bool joins = actions[i].joins_previous, joined = i + 1 < actions.size() && actions[i + 1].joins_previous;
+      const bool joins = actions[i].joins_previous,
+                 joined = i + 1 < actions.size() && actions[i + 1].joins_previous;
       text += joins ? ";" : joined ? " (" : " ";
       text += to_string(actions[i]);
       if (joins && !joined) text += ")";
@@ -30,12 +31,19 @@ std::vector<StageEdge> chain_edges(int stages, std::uint64_t bytes) {
   return edges;
 }
 
-Schedule make_task_schedule(std::string name, std::vector<int> actor_of_stage, int microbatches, const TaskFunction& tasks) {
+Schedule make_task_schedule(std::string name, std::vector<int> actor_of_stage, int microbatches,
+                            const TaskFunction& tasks) {
   if (actor_of_stage.empty() || microbatches < 1 || *std::ranges::min_element(actor_of_stage) < 0) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' needs at least 1 stage on an actor from 0 up, and 1 microbatch",
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' needs at least 1 stage on an actor from 0 up, and 1 microbatch",
                 name);
   }
-  Schedule schedule{std::move(name), static_cast<int>(actor_of_stage.size()), microbatches, std::move(actor_of_stage), {}, 0};
+  Schedule schedule{std::move(name),
+                    static_cast<int>(actor_of_stage.size()),
+                    microbatches,
+                    std::move(actor_of_stage),
+                    {},
+                    0};
   const int actors = *std::ranges::max_element(schedule.actor_of_stage) + 1;
   for (int actor = 0; actor < actors; ++actor) {
     schedule.actors.emplace_back();

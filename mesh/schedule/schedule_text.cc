@@ -13,7 +13,8 @@
 namespace weft::mesh {
 namespace {
 
-constexpr int kMost = 1 << 20;  // stages, actors, microbatches: beyond it a number is a slip of the pen
+// stages, actors, microbatches: beyond it a number is a slip of the pen
+constexpr int kMost = 1 << 20;
 
 /// Text with its place in the file.
 struct Piece {
@@ -44,21 +45,24 @@ std::vector<Piece> split(const Piece& piece, char separator) {
 
 class Reader {
  public:
-  Reader(const std::string& source, ActionSpelling spelling) : source_(source), spelling_(spelling) {}
+  Reader(const std::string& source, ActionSpelling spelling)
+      : source_(source), spelling_(spelling) {}
 
   ScheduleText read(std::string_view text) {
     std::vector<Piece> rows;
     int line = 1;
     for (const Piece& piece : split({text, 1, 1}, '\n')) {
       const Piece row{piece.text, line++, 1};
-      if (const Piece trimmed = row.trimmed(); !trimmed.text.empty() && trimmed.text.front() == '#') {
+      if (const Piece trimmed = row.trimmed();
+          !trimmed.text.empty() && trimmed.text.front() == '#') {
         header(trimmed.sub(1).trimmed());
       } else {
         rows.push_back(row);
       }
     }
     while (!rows.empty() && rows.back().trimmed().text.empty()) rows.pop_back();
-    if (rows.empty()) throw_error(ErrorCode::kInvalidConfig, "{}: there is no row of actions", source_);
+    if (rows.empty())
+      throw_error(ErrorCode::kInvalidConfig, "{}: there is no row of actions", source_);
     for (const Piece& row : rows) {
       result_.schedule.actors.emplace_back();
       for (const Piece& piece : split(row, ',')) cell(piece.trimmed());
@@ -84,9 +88,12 @@ class Reader {
 
   int number(const Piece& piece, const char* what) const {
     int value = -1;
-    const auto [end, error] = std::from_chars(piece.text.data(), piece.text.data() + piece.text.size(), value);
-    if (error != std::errc() || end != piece.text.data() + piece.text.size() || value < 0 || value >= kMost) {
-      fail(piece, fmt::format("'{}' is not {} (a number from 0 to {})", piece.text, what, kMost - 1));
+    const auto [end, error] =
+        std::from_chars(piece.text.data(), piece.text.data() + piece.text.size(), value);
+    if (error != std::errc() || end != piece.text.data() + piece.text.size() || value < 0 ||
+        value >= kMost) {
+      fail(piece,
+           fmt::format("'{}' is not {} (a number from 0 to {})", piece.text, what, kMost - 1));
     }
     return value;
   }
@@ -100,10 +107,12 @@ class Reader {
       result_.schedule.name = value.text;
     } else if (key == "vocabulary barriers") {
       result_.schedule.vocabulary_barriers = number(value, "0, 1 or 2");
-      if (result_.schedule.vocabulary_barriers > 2) fail(value, "there are 0, 1 or 2 vocabulary barriers");
+      if (result_.schedule.vocabulary_barriers > 2)
+        fail(value, "there are 0, 1 or 2 vocabulary barriers");
     } else if (key == "actors of stages") {
       placement_ = value;
-      for (const Piece& one : words(value)) result_.schedule.actor_of_stage.push_back(number(one, "an actor"));
+      for (const Piece& one : words(value))
+        result_.schedule.actor_of_stage.push_back(number(one, "an actor"));
     } else if (key == "edge") {
       const std::vector<Piece> parts = words(value);
       if (parts.size() != 2 && (parts.size() != 4 || parts[3].text != "bytes")) {
@@ -112,7 +121,8 @@ class Reader {
       StageEdge edge{number(parts[0], "a stage"), number(parts[1], "a stage"), 0};
       if (parts.size() == 4) {
         const Piece& bytes = parts[2];
-        const auto [end, error] = std::from_chars(bytes.text.data(), bytes.text.data() + bytes.text.size(), edge.bytes);
+        const auto [end, error] =
+            std::from_chars(bytes.text.data(), bytes.text.data() + bytes.text.size(), edge.bytes);
         if (error != std::errc() || end != bytes.text.data() + bytes.text.size()) {
           fail(bytes, fmt::format("'{}' is not a number of bytes", bytes.text));
         }
@@ -138,9 +148,12 @@ class Reader {
       return;
     }
     const std::size_t close = piece.text.find(')');
-    if (close == std::string_view::npos) fail(piece, "a compound needs a ')', as in (0F7;7B3)OVERLAP_F_B");
-    if (const std::string_view rest = piece.text.substr(close + 1); rest != "OVERLAP_F_B" && !rest.empty()) {
-      fail(piece.sub(close + 1), fmt::format("expected OVERLAP_F_B after the compound, not '{}'", rest));
+    if (close == std::string_view::npos)
+      fail(piece, "a compound needs a ')', as in (0F7;7B3)OVERLAP_F_B");
+    if (const std::string_view rest = piece.text.substr(close + 1);
+        rest != "OVERLAP_F_B" && !rest.empty()) {
+      fail(piece.sub(close + 1),
+           fmt::format("expected OVERLAP_F_B after the compound, not '{}'", rest));
     }
     bool first = true;
     for (const Piece& part : split(piece.sub(1, close - 1), ';')) {
@@ -153,26 +166,33 @@ class Reader {
     constexpr std::string_view kDigits = "0123456789";
     const std::size_t kind = piece.text.find_first_not_of(kDigits);
     const auto wrong = [&] {
-      fail(piece,
-           fmt::format("'{}' is not an action; expected stage, kind and microbatch, as in 0F3 or 1B0; the kinds: F, B, I, W, R, "
-                       "S, T, REDUCE_GRAD, OPT",
-                       piece.text));
+      fail(piece, fmt::format("'{}' is not an action; expected stage, kind and microbatch, as in "
+                              "0F3 or 1B0; the kinds: F, B, I, W, R, "
+                              "S, T, REDUCE_GRAD, OPT",
+                              piece.text));
     };
     if (kind == 0 || kind == std::string_view::npos) wrong();
     const std::size_t after = std::min(piece.text.find_last_not_of(kDigits) + 1, piece.text.size());
-    Word one{piece,          number(piece.sub(0, kind), "a stage"), piece.text.substr(kind, after - kind), kNoMicrobatch,
-             joins_previous, result_.schedule.actors.size() - 1};
+    Word one{piece,
+             number(piece.sub(0, kind), "a stage"),
+             piece.text.substr(kind, after - kind),
+             kNoMicrobatch,
+             joins_previous,
+             result_.schedule.actors.size() - 1};
     if (after < piece.text.size()) one.microbatch = number(piece.sub(after), "a microbatch");
-    for (const std::string_view dropped : {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD"}) {
+    for (const std::string_view dropped :
+         {"SEND_F", "RECV_F", "SEND_B", "RECV_B", "UNSHARD", "RESHARD"}) {
       if (one.kind != dropped) continue;
       if (joins_previous) fail(piece, fmt::format("{} cannot be part of a compound", one.kind));
       ++result_.dropped;
       return;
     }
-    static constexpr std::string_view kKinds[] = {"F", "B", "BW", "I", "W", "R", "S", "T", "REDUCE_GRAD", "OPT"};
+    static constexpr std::string_view kKinds[] = {"F", "B", "BW", "I",           "W",
+                                                  "R", "S", "T",  "REDUCE_GRAD", "OPT"};
     if (std::ranges::find(kKinds, one.kind) == std::end(kKinds)) wrong();
     const bool whole_step = one.kind == "REDUCE_GRAD" || one.kind == "OPT";
-    if (whole_step && one.microbatch != kNoMicrobatch) fail(piece, fmt::format("{} has no microbatch", one.kind));
+    if (whole_step && one.microbatch != kNoMicrobatch)
+      fail(piece, fmt::format("{} has no microbatch", one.kind));
     if (!whole_step && one.microbatch == kNoMicrobatch) {
       fail(piece, fmt::format("'{}' lacks its microbatch, as in {}0", piece.text, piece.text));
     }
@@ -197,9 +217,11 @@ class Reader {
     if (word.kind == "B") return old ? ActionKind::kInputGrad : ActionKind::kBackward;
     if (word.kind == "BW" && old) return ActionKind::kBackward;
     if (word.kind == "I" && old)
-      fail(word.piece, "I stands in a file that writes BW for the whole backward and B for the input gradient");
+      fail(word.piece,
+           "I stands in a file that writes BW for the whole backward and B for the input gradient");
     for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {
-      if (word.kind == to_string(static_cast<ActionKind>(kind))) return static_cast<ActionKind>(kind);
+      if (word.kind == to_string(static_cast<ActionKind>(kind)))
+        return static_cast<ActionKind>(kind);
     }
     fail(word.piece, "BW is the older spelling of B; this file has I, so B is meant");
   }
@@ -213,14 +235,16 @@ class Reader {
       schedule.actors[one.actor].push_back(action);
       schedule.stages = std::max(schedule.stages, one.stage + 1);
       schedule.microbatches = std::max(schedule.microbatches, one.microbatch + 1);
-      row_of_stage.resize(std::max(row_of_stage.size(), static_cast<std::size_t>(schedule.stages)), {-1, {}});
+      row_of_stage.resize(std::max(row_of_stage.size(), static_cast<std::size_t>(schedule.stages)),
+                          {-1, {}});
       auto& [actor, place] = row_of_stage[static_cast<std::size_t>(one.stage)];
       if (actor < 0) {
         actor = static_cast<int>(one.actor);
         place = one.piece;
       } else if (actor != static_cast<int>(one.actor)) {
         fail(one.piece,
-             fmt::format("stage {} stands in this row, and in the row of actor {} too (line {})", one.stage, actor, place.line));
+             fmt::format("stage {} stands in this row, and in the row of actor {} too (line {})",
+                         one.stage, actor, place.line));
       }
     }
     if (words_.empty()) throw_error(ErrorCode::kInvalidConfig, "{}: there is no action", source_);
@@ -230,8 +254,8 @@ class Reader {
     } else {
       for (std::size_t stage = 0; stage < row_of_stage.size(); ++stage) {
         if (row_of_stage[stage].first < 0) {
-          throw_error(ErrorCode::kInvalidConfig, "{}: stage {} has no action, but stage {} has", source_, stage,
-                      schedule.stages - 1);
+          throw_error(ErrorCode::kInvalidConfig, "{}: stage {} has no action, but stage {} has",
+                      source_, stage, schedule.stages - 1);
         }
         schedule.actor_of_stage.push_back(row_of_stage[stage].first);
       }
@@ -239,8 +263,8 @@ class Reader {
     for (std::size_t i = 0; i < edge_places_.size(); ++i) {
       const StageEdge& edge = (*result_.edges)[i];
       if (edge.from >= schedule.stages || edge.to >= schedule.stages || edge.from == edge.to) {
-        fail(edge_places_[i],
-             fmt::format("there is no edge {} -> {} between stages 0 to {}", edge.from, edge.to, schedule.stages - 1));
+        fail(edge_places_[i], fmt::format("there is no edge {} -> {} between stages 0 to {}",
+                                          edge.from, edge.to, schedule.stages - 1));
       }
     }
   }
@@ -248,20 +272,21 @@ class Reader {
   void check_placement(const std::vector<std::pair<int, Piece>>& row_of_stage) {
     Schedule& schedule = result_.schedule;
     if (schedule.actor_of_stage.size() < row_of_stage.size()) {
-      fail(*placement_,
-           fmt::format("{} stages are placed, but stage {} has actions", schedule.actor_of_stage.size(), schedule.stages - 1));
+      fail(*placement_, fmt::format("{} stages are placed, but stage {} has actions",
+                                    schedule.actor_of_stage.size(), schedule.stages - 1));
     }
     schedule.stages = static_cast<int>(schedule.actor_of_stage.size());
     for (std::size_t stage = 0; stage < row_of_stage.size(); ++stage) {
       const auto& [actor, place] = row_of_stage[stage];
       if (actor >= 0 && actor != schedule.actor_of_stage[stage]) {
-        fail(place, fmt::format("stage {} is placed on actor {}, but stands in the row of actor {}", stage,
-                                schedule.actor_of_stage[stage], actor));
+        fail(place, fmt::format("stage {} is placed on actor {}, but stands in the row of actor {}",
+                                stage, schedule.actor_of_stage[stage], actor));
       }
     }
     for (const int actor : schedule.actor_of_stage) {
       if (actor >= static_cast<int>(schedule.actors.size())) {
-        fail(*placement_, fmt::format("a stage is placed on actor {}, but there are {} rows", actor, schedule.actors.size()));
+        fail(*placement_, fmt::format("a stage is placed on actor {}, but there are {} rows", actor,
+                                      schedule.actors.size()));
       }
     }
   }
@@ -276,20 +301,26 @@ class Reader {
 
 }  // namespace
 
-ScheduleText read_schedule(std::string_view text, const std::string& source, ActionSpelling spelling) {
+ScheduleText read_schedule(std::string_view text, const std::string& source,
+                           ActionSpelling spelling) {
   return Reader(source, spelling).read(text);
 }
 
-std::string write_schedule(const Schedule& schedule, const std::vector<StageEdge>& edges, ScheduleHeader header) {
+std::string write_schedule(const Schedule& schedule, const std::vector<StageEdge>& edges,
+                           ScheduleHeader header) {
   std::string text;
   if (header == ScheduleHeader::kFull) {
-    text += fmt::format("# name: {}\n# actors of stages: {}\n", schedule.name, fmt::join(schedule.actor_of_stage, " "));
-    if (schedule.vocabulary_barriers != 0) text += fmt::format("# vocabulary barriers: {}\n", schedule.vocabulary_barriers);
-    for (const StageEdge& edge : edges) text += fmt::format("# edge: {} {} {} bytes\n", edge.from, edge.to, edge.bytes);
+    text += fmt::format("# name: {}\n# actors of stages: {}\n", schedule.name,
+                        fmt::join(schedule.actor_of_stage, " "));
+    if (schedule.vocabulary_barriers != 0)
+      text += fmt::format("# vocabulary barriers: {}\n", schedule.vocabulary_barriers);
+    for (const StageEdge& edge : edges)
+      text += fmt::format("# edge: {} {} {} bytes\n", edge.from, edge.to, edge.bytes);
   }
   for (const std::vector<Action>& actions : schedule.actors) {
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      const bool joins = actions[i].joins_previous, joined = i + 1 < actions.size() && actions[i + 1].joins_previous;
+      const bool joins = actions[i].joins_previous,
+                 joined = i + 1 < actions.size() && actions[i + 1].joins_previous;
       if (i > 0) text += joins ? ";" : ",";
       if (joined && !joins) text += "(";
       text += to_string(actions[i]);

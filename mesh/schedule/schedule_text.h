@@ -9,7 +9,8 @@
 
 namespace weft::mesh {
 
-/// Which letters mean what. PyTorch changed them once: older files write B for the input gradient and BW for the whole backward.
+/// Which letters mean what. PyTorch changed them once: older files write B for the input gradient
+/// and BW for the whole backward.
 enum class ActionSpelling : std::uint8_t {
   kDetect,   ///< Old if there is a BW, or a W whose (stage, microbatch) has a B; else current.
   kCurrent,  ///< F, I, W, B
@@ -20,7 +21,8 @@ enum class ActionSpelling : std::uint8_t {
 struct ScheduleText {
   Schedule schedule;
   std::optional<std::vector<StageEdge>> edges;  ///< From `# edge:` lines; absent if there are none.
-  int dropped = 0;                              ///< SEND, RECV, UNSHARD and RESHARD: Weft infers communication.
+  /// SEND, RECV, UNSHARD and RESHARD: Weft infers communication.
+  int dropped = 0;
 };
 
 /// Reads a table with one row per actor and one action per cell, as PyTorch's pipelining writes it:
@@ -31,10 +33,11 @@ struct ScheduleText {
 ///   0F0,0F1,,3I0,(0F2;3B1)OVERLAP_F_B,3W0
 ///   1F0,...
 ///
-/// Blank cells are idle time and are dropped. Lines that start with # are optional: without them the schedule is called `source`,
-/// a stage lies on the actor in whose row it stands, and other # lines are comments. Throws Error(kInvalidConfig) that begins
-/// with "source:line:column:".
-ScheduleText read_schedule(std::string_view text, const std::string& source, ActionSpelling spelling = ActionSpelling::kDetect);
+/// Blank cells are idle time and are dropped. Lines that start with # are optional: without them
+/// the schedule is called `source`, a stage lies on the actor in whose row it stands, and other #
+/// lines are comments. Throws Error(kInvalidConfig) that begins with "source:line:column:".
+ScheduleText read_schedule(std::string_view text, const std::string& source,
+                           ActionSpelling spelling = ActionSpelling::kDetect);
 
 /// What to write beside the rows.
 enum class ScheduleHeader : std::uint8_t {

@@ -15,29 +15,39 @@ namespace {
 /// What the times of a step's tasks say of it.
 class Reporter {
  public:
-  Reporter(const ScheduleCosts& costs, const SimulationOptions& options, const ActionGraph& actions, const StepGraph& graph,
-           const TaskTimes& times)
-      : costs_(costs), options_(options), actions_(actions), graph_(graph), start_(times.start), end_(times.end), times_(times) {}
+  Reporter(const ScheduleCosts& costs, const SimulationOptions& options, const ActionGraph& actions,
+           const StepGraph& graph, const TaskTimes& times)
+      : costs_(costs),
+        options_(options),
+        actions_(actions),
+        graph_(graph),
+        start_(times.start),
+        end_(times.end),
+        times_(times) {}
 
   ScheduleSimulation result() const {
     ScheduleSimulation simulation;
     double busiest = 0;
-    for (int actor = 0; actor < actions_.num_actors(); ++actor) simulation.actors.push_back(actor_result(actor));
+    for (int actor = 0; actor < actions_.num_actors(); ++actor)
+      simulation.actors.push_back(actor_result(actor));
     add_standing(simulation);
     for (const SimulatedActor& actor : simulation.actors) {
       simulation.makespan = std::max(simulation.makespan, actor.end);
       busiest = std::max(busiest, actor.work);
-      simulation.span_bubble = std::max(simulation.span_bubble, actor.end - actor.start - actor.work);
+      simulation.span_bubble =
+          std::max(simulation.span_bubble, actor.end - actor.start - actor.work);
       simulation.exposed += actor.exposed / static_cast<double>(simulation.actors.size());
     }
     simulation.makespan_bubble = simulation.makespan - busiest;
-    for (int action = 0; action < actions_.size(); ++action) simulation.mean_end += action_end(action) / actions_.size();
+    for (int action = 0; action < actions_.size(); ++action)
+      simulation.mean_end += action_end(action) / actions_.size();
     simulation.step = step_end(simulation);
     if (options_.details) {
       for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
         const StepGraph::Transfer& one = graph_.transfer_of(node);
-        simulation.transfers.push_back({one.edge, one.backward, actions_.action(one.producer).microbatch,
-                                        actions_.actor(one.producer), actions_.actor(one.consumer), start_[node], end_[node]});
+        simulation.transfers.push_back(
+            {one.edge, one.backward, actions_.action(one.producer).microbatch,
+             actions_.actor(one.producer), actions_.actor(one.consumer), start_[node], end_[node]});
       }
       simulation.critical_path = critical_path();
     }
@@ -57,11 +67,15 @@ class Reporter {
       result.end = action_end(past - 1);
     }
     for (int action = first; action < past; ++action) {
-      for (std::size_t piece = graph_.first_piece(action); piece <= graph_.last_piece(action); ++piece) {
+      for (std::size_t piece = graph_.first_piece(action); piece <= graph_.last_piece(action);
+           ++piece) {
         result.work += graph_.duration(piece);
-        if (!options_.blocking) result.exposed += exposed(piece, action > first || piece > graph_.first_piece(action));
+        if (!options_.blocking)
+          result.exposed += exposed(piece, action > first || piece > graph_.first_piece(action));
       }
-      if (options_.details) result.actions.push_back({actions_.action(action), action_start(action), action_end(action)});
+      if (options_.details)
+        result.actions.push_back(
+            {actions_.action(action), action_start(action), action_end(action)});
     }
     return result;
   }
@@ -81,12 +95,14 @@ class Reporter {
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
       for (const int end : {one.producer, one.consumer}) {
-        simulation.actors[static_cast<std::size_t>(actions_.actor(end))].exposed += graph_.duration(node);
+        simulation.actors[static_cast<std::size_t>(actions_.actor(end))].exposed +=
+            graph_.duration(node);
       }
     }
   }
 
-  /// Sends are over, gradients reduced; then all meet, and take their optimizer steps. What the schedule has of this was played.
+  /// Sends are over, gradients reduced; then all meet, and take their optimizer steps. What the
+  /// schedule has of this was played.
   double step_end(const ScheduleSimulation& simulation) const {
     const std::size_t actors = simulation.actors.size();
     std::vector<double> computed, sent(actors, 0), reduce(actors, 0), optimizer(actors, 0);
@@ -96,14 +112,17 @@ class Reporter {
     }
     for (std::size_t stage = 0; stage < costs_.stages.size(); ++stage) {
       const std::size_t actor = actor_of_stage(static_cast<int>(stage));
-      const auto lacks = [&](ActionKind kind) { return !actions_.has(kind, static_cast<int>(stage), kNoMicrobatch); };
+      const auto lacks = [&](ActionKind kind) {
+        return !actions_.has(kind, static_cast<int>(stage), kNoMicrobatch);
+      };
       if (lacks(ActionKind::kReduceGrad)) reduce[actor] += costs_.stages[stage].reduce_grad;
       if (lacks(ActionKind::kOptimizer)) optimizer[actor] += costs_.stages[stage].optimizer;
     }
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
       for (const int end : {one.producer, one.consumer}) {
-        double& over = (options_.blocking ? computed : sent)[static_cast<std::size_t>(actions_.actor(end))];
+        double& over =
+            (options_.blocking ? computed : sent)[static_cast<std::size_t>(actions_.actor(end))];
         over = std::max(over, end_[node]);
       }
     }
@@ -118,10 +137,12 @@ class Reporter {
   /// When what the actor's REDUCE_GRADs have begun is over, and what its OPTs take, which need it.
   std::pair<double, double> reductions(int actor) const {
     double over = 0, optimizer = 0;
-    for (int action = actions_.first(actor); action < actions_.first(actor + 1) && !options_.blocking; ++action) {
+    for (int action = actions_.first(actor);
+         action < actions_.first(actor + 1) && !options_.blocking; ++action) {
       const Action& one = actions_.action(action);
       const StageCosts& stage = costs_.stages[static_cast<std::size_t>(one.stage)];
-      if (one.kind == ActionKind::kReduceGrad) over = std::max(over, action_end(action)) + stage.reduce_grad;
+      if (one.kind == ActionKind::kReduceGrad)
+        over = std::max(over, action_end(action)) + stage.reduce_grad;
       if (one.kind == ActionKind::kOptimizer) optimizer += stage.optimizer;
     }
     return over > 0 ? std::pair(over, optimizer) : std::pair(0.0, 0.0);
@@ -146,7 +167,8 @@ class Reporter {
         const int action = graph_.action_of(n), actor = actions_.actor(action);
         step = {actor, action - actions_.first(actor), false};
       } else {
-        step = {actions_.actor(graph_.transfer_of(n).consumer), static_cast<int>(n - graph_.num_pieces()), true};
+        step = {actions_.actor(graph_.transfer_of(n).consumer),
+                static_cast<int>(n - graph_.num_pieces()), true};
       }
       if (path.empty() || path.back() != step) path.push_back(step);
     }
@@ -162,8 +184,9 @@ class Reporter {
     }
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
-      times.transfers.push_back(
-          {one.edge, one.producer, one.consumer, end_[static_cast<std::size_t>(one.made_by)], start_[node], end_[node]});
+      times.transfers.push_back({one.edge, one.producer, one.consumer,
+                                 end_[static_cast<std::size_t>(one.made_by)], start_[node],
+                                 end_[node]});
     }
     return times;
   }
@@ -181,7 +204,8 @@ ScheduleCosts fit(const Schedule& schedule, const ScheduleCosts& costs) {
   ScheduleCosts result = costs;
   for (const std::vector<Action>& actions : schedule.actors) {
     for (const Action& action : actions) {
-      if (action.kind == ActionKind::kRecompute) result.stages[static_cast<std::size_t>(action.stage)].recomputes = false;
+      if (action.kind == ActionKind::kRecompute)
+        result.stages[static_cast<std::size_t>(action.stage)].recomputes = false;
     }
   }
   return result;
@@ -189,16 +213,19 @@ ScheduleCosts fit(const Schedule& schedule, const ScheduleCosts& costs) {
 
 void check(const Schedule& schedule, const ScheduleCosts& costs, const ActionGraph& graph) {
   if (static_cast<int>(costs.stages.size()) != schedule.stages) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times", schedule.name, schedule.stages,
-                costs.stages.size());
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages, but {} have times",
+                schedule.name, schedule.stages, costs.stages.size());
   }
   if (!costs.nic_of_actor.empty() && costs.nic_of_actor.size() != schedule.actors.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} actors, but {} have a network interface", schedule.name,
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}' has {} actors, but {} have a network interface", schedule.name,
                 schedule.actors.size(), costs.nic_of_actor.size());
   }
   for (const ActionGraph::Missing& missing : graph.missing()) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
-                graph.actor(missing.node), to_string(graph.action(missing.node)), to_string(missing.what));
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
+                graph.actor(missing.node), to_string(graph.action(missing.node)),
+                to_string(missing.what));
   }
 }
 
@@ -210,18 +237,22 @@ double ScheduleSimulation::peak() const {
   return most;
 }
 
-ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given, const SimulationOptions& options) {
+ScheduleSimulation simulate(const Schedule& schedule, const ScheduleCosts& given,
+                            const SimulationOptions& options) {
   const std::vector<StageEdge> edges = given.stage_edges();
   const ActionGraph actions(schedule, edges);
   check(schedule, given, actions);
   const auto fail = [&] {
     const std::vector<int> cycle = actions.find_cycle();
     if (!cycle.empty()) {
-      throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name, describe_cycle(actions, cycle));
+      throw_error(ErrorCode::kInvalidArgument, "schedule '{}' cannot finish: {}", schedule.name,
+                  describe_cycle(actions, cycle));
     }
     throw_error(ErrorCode::kInvalidArgument,
-                "schedule '{}' cannot finish with {} credits per edge{}; give it more, or none (any number)", schedule.name,
-                options.credits, given.pair_time > 0 ? " and compounds that run as one" : "");
+                "schedule '{}' cannot finish with {} credits per edge{}; give it more, or none "
+                "(any number)",
+                schedule.name, options.credits,
+                given.pair_time > 0 ? " and compounds that run as one" : "");
   };
   // The one order of everything exists only where everything can finish.
   if (options.blocking && static_cast<int>(actions.order().size()) < actions.size()) fail();

@@ -1,7 +1,7 @@
-// V-Half and V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024, sections 3 and 4): one microbatch's pattern
-// on the V of stages, repeated every six ticks, chosen so that the two stages of every actor together hold their activations
-// equally long. That gives a half and a third of 1F1B's memory. Then ramp-up and ramp-down are squeezed as far as that memory
-// allows.
+// V-Half and V-Min (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024, sections 3
+// and 4): one microbatch's pattern on the V of stages, repeated every six ticks, chosen so that the
+// two stages of every actor together hold their activations equally long. That gives a half and a
+// third of 1F1B's memory. Then ramp-up and ramp-down are squeezed as far as that memory allows.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -49,13 +49,15 @@ constexpr int kWeight = static_cast<int>(kTasks);
 std::vector<int> ticks_of(const Timetable& table) {
   std::vector<int> line(static_cast<std::size_t>(table.last()) + 1, kIdle);
   for (std::size_t task = 0; task < kTasks; ++task) {
-    for (const int tick : table.tasks[task]) line[static_cast<std::size_t>(tick)] = static_cast<int>(task);
+    for (const int tick : table.tasks[task])
+      line[static_cast<std::size_t>(tick)] = static_cast<int>(task);
   }
   for (const int tick : table.weights) line[static_cast<std::size_t>(tick)] = kWeight;
   return line;
 }
 
-/// Puts a weight gradient in every free tick that has one waiting, and the rest behind the last task.
+/// Puts a weight gradient in every free tick that has one waiting, and the rest behind the last
+/// task.
 void fill_weights(Timetable& table) {
   table.weights.clear();
   const std::vector<int> line = ticks_of(table);
@@ -72,8 +74,8 @@ void fill_weights(Timetable& table) {
   for (; waiting > 0; --waiting) table.weights.push_back(tick++);
 }
 
-/// Most activations held at once, of either chunk, from F to W. `weights_float`: a weight gradient runs in every tick that is
-/// free; otherwise they stand in the line.
+/// Most activations held at once, of either chunk, from F to W. `weights_float`: a weight gradient
+/// runs in every tick that is free; otherwise they stand in the line.
 int peak_memory(const std::vector<int>& line, bool weights_float) {
   int held = 0, peak = 0, waiting = 0;
   for (const int task : line) {
@@ -99,18 +101,20 @@ struct Place {
 
 class VPipeline {
  public:
-  VPipeline(int actors, int microbatches, Pattern (*pattern)(int, int)) : microbatches_(microbatches) {
+  VPipeline(int actors, int microbatches, Pattern (*pattern)(int, int))
+      : microbatches_(microbatches) {
     for (int actor = 0; actor < actors; ++actor) {
       const Pattern starts = pattern(actor, actors);
       Timetable& table = tables_.emplace_back();
       for (std::size_t task = 0; task < kTasks; ++task) {
-        for (int i = 0; i < microbatches; ++i) table.tasks[task].push_back(starts[task] + kPeriod * i);
+        for (int i = 0; i < microbatches; ++i)
+          table.tasks[task].push_back(starts[task] + kPeriod * i);
       }
     }
   }
 
-  /// Ramp-up and ramp-down squeezed with the weight gradients in place, then ramp-down once more with them set aside, as
-  /// they may then move behind what others wait for.
+  /// Ramp-up and ramp-down squeezed with the weight gradients in place, then ramp-down once more
+  /// with them set aside, as they may then move behind what others wait for.
   void squeeze() {
     for (Timetable& table : tables_) fill_weights(table);
     move_early(true);
@@ -121,7 +125,8 @@ class VPipeline {
     compact();
   }
 
-  /// The actor's tasks in order. Weight gradients fill the free ticks anew: those of the V's way back first.
+  /// The actor's tasks in order. Weight gradients fill the free ticks anew: those of the V's way
+  /// back first.
   std::vector<Action> actions(int actor) const {
     const int stages[] = {actor, 2 * static_cast<int>(tables_.size()) - 1 - actor};
     Timetable table = tables_[static_cast<std::size_t>(actor)];
@@ -147,7 +152,9 @@ class VPipeline {
       }
       const auto t = static_cast<std::size_t>(task);
       const int chunk = t == kF1 || t == kI1 ? 1 : 0;
-      result.push_back({stages[chunk], t == kF0 || t == kF1 ? ActionKind::kForward : ActionKind::kInputGrad, next[t]++});
+      result.push_back({stages[chunk],
+                        t == kF0 || t == kF1 ? ActionKind::kForward : ActionKind::kInputGrad,
+                        next[t]++});
     }
     while (run_weight()) {
     }
@@ -162,7 +169,8 @@ class VPipeline {
         for (std::size_t i = 0; i < ticks.size(); ++i)
           result.push_back({ticks[i], static_cast<int>(actor), task, static_cast<int>(i)});
       };
-      for (std::size_t task = 0; task < kTasks; ++task) add(static_cast<int>(task), tables_[actor].tasks[task]);
+      for (std::size_t task = 0; task < kTasks; ++task)
+        add(static_cast<int>(task), tables_[actor].tasks[task]);
       add(kWeight, tables_[actor].weights);
     }
     std::ranges::sort(result);
@@ -171,18 +179,27 @@ class VPipeline {
 
   int& tick(int actor, int task, int index) {
     Timetable& table = tables_[static_cast<std::size_t>(actor)];
-    return (task == kWeight ? table.weights : table.tasks[static_cast<std::size_t>(task)])[static_cast<std::size_t>(index)];
+    return (task == kWeight
+                ? table.weights
+                : table.tasks[static_cast<std::size_t>(task)])[static_cast<std::size_t>(index)];
   }
 
-  /// The last tick of what a task needs, or -1. `inputs`: per actor the ticks of its input gradients so far, ascending.
+  /// The last tick of what a task needs, or -1. `inputs`: per actor the ticks of its input
+  /// gradients so far, ascending.
   int needed(const Place& place, const std::vector<std::vector<int>>& inputs) {
     int last = -1;
-    const auto after = [&](int actor, int task, int index) { last = std::max(last, tick(actor, task, index)); };
+    const auto after = [&](int actor, int task, int index) {
+      last = std::max(last, tick(actor, task, index));
+    };
     const int end = static_cast<int>(tables_.size()) - 1;
-    if ((place.task == kF0 || place.task == kI1) && place.actor > 0) after(place.actor - 1, place.task, place.index);
-    if ((place.task == kF1 || place.task == kI0) && place.actor < end) after(place.actor + 1, place.task, place.index);
+    if ((place.task == kF0 || place.task == kI1) && place.actor > 0)
+      after(place.actor - 1, place.task, place.index);
+    if ((place.task == kF1 || place.task == kI0) && place.actor < end)
+      after(place.actor + 1, place.task, place.index);
     if (place.task == kWeight) {
-      last = std::max(last, inputs[static_cast<std::size_t>(place.actor)][static_cast<std::size_t>(place.index)]);
+      last = std::max(
+          last,
+          inputs[static_cast<std::size_t>(place.actor)][static_cast<std::size_t>(place.index)]);
     } else if (place.task != kF0) {
       after(place.actor, place.task - 1, place.index);
     }
@@ -190,8 +207,8 @@ class VPipeline {
     return last;
   }
 
-  /// Moves every task of ramp-up (only if weights stand in place) and ramp-down to the first free tick that its needs and the
-  /// memory of its actor allow. The steady middle stays.
+  /// Moves every task of ramp-up (only if weights stand in place) and ramp-down to the first free
+  /// tick that its needs and the memory of its actor allow. The steady middle stays.
   void move_early(bool weights_in_place) {
     std::vector<std::vector<int>> lines;
     int limit = 0;
@@ -214,7 +231,9 @@ class VPipeline {
         moves = false;
         if (last_forward) phase = Phase::kRampDown;
       }
-      if (moves) move(place, needed(place, inputs) + 1, lines[static_cast<std::size_t>(place.actor)], limit, !weights_in_place);
+      if (moves)
+        move(place, needed(place, inputs) + 1, lines[static_cast<std::size_t>(place.actor)], limit,
+             !weights_in_place);
       if (place.task == kI1 || place.task == kI0) {
         std::vector<int>& done = inputs[static_cast<std::size_t>(place.actor)];
         const int at = tick(place.actor, place.task, place.index);
@@ -223,7 +242,8 @@ class VPipeline {
     }
   }
 
-  void move(const Place& place, int earliest, std::vector<int>& line, int limit, bool weights_float) {
+  void move(const Place& place, int earliest, std::vector<int>& line, int limit,
+            bool weights_float) {
     for (int to = earliest; to < place.tick; ++to) {
       if (line[static_cast<std::size_t>(to)] != kIdle) continue;
       std::swap(line[static_cast<std::size_t>(to)], line[static_cast<std::size_t>(place.tick)]);
@@ -243,7 +263,8 @@ class VPipeline {
       int& from = free_from[static_cast<std::size_t>(place.actor)];
       from = std::max(from, needed(place, inputs) + 1);
       tick(place.actor, place.task, place.index) = from;
-      if (place.task == kI1 || place.task == kI0) inputs[static_cast<std::size_t>(place.actor)].push_back(from);
+      if (place.task == kI1 || place.task == kI0)
+        inputs[static_cast<std::size_t>(place.actor)].push_back(from);
       ++from;
     }
   }
@@ -256,7 +277,8 @@ Schedule make(const ScheduleRequest& request, Pattern (*pattern)(int, int)) {
   Schedule schedule = empty_schedule(request, StagePlacement::kVShaped);
   VPipeline pipeline(request.actors, request.microbatches, pattern);
   pipeline.squeeze();
-  for (int actor = 0; actor < request.actors; ++actor) schedule.actors[static_cast<std::size_t>(actor)] = pipeline.actions(actor);
+  for (int actor = 0; actor < request.actors; ++actor)
+    schedule.actors[static_cast<std::size_t>(actor)] = pipeline.actions(actor);
   return schedule;
 }
 

@@ -9,15 +9,18 @@ namespace {
 
 void check_placement(const Schedule& schedule) {
   if (schedule.actor_of_stage.size() != static_cast<std::size_t>(schedule.stages)) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages but places {}", schedule.name, schedule.stages,
-                schedule.actor_of_stage.size());
+    throw_error(ErrorCode::kInvalidArgument, "schedule '{}' has {} stages but places {}",
+                schedule.name, schedule.stages, schedule.actor_of_stage.size());
   }
   for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
     for (const Action& action : schedule.actors[actor]) {
-      if (action.stage < 0 || action.stage >= schedule.stages) continue;  // the graph of actions says so
-      if (schedule.actor_of_stage[static_cast<std::size_t>(action.stage)] != static_cast<int>(actor)) {
-        throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} belongs to actor {}", schedule.name, actor,
-                    to_string(action), schedule.actor_of_stage[static_cast<std::size_t>(action.stage)]);
+      // the graph of actions says so
+      if (action.stage < 0 || action.stage >= schedule.stages) continue;
+      if (schedule.actor_of_stage[static_cast<std::size_t>(action.stage)] !=
+          static_cast<int>(actor)) {
+        throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} belongs to actor {}",
+                    schedule.name, actor, to_string(action),
+                    schedule.actor_of_stage[static_cast<std::size_t>(action.stage)]);
       }
     }
   }
@@ -31,18 +34,24 @@ void check_counts(const Schedule& schedule, const ActionGraph& graph, bool train
         throw_error(ErrorCode::kInvalidArgument, "schedule '{}' never runs {}", schedule.name,
                     to_string(Action{stage, ActionKind::kForward, microbatch}));
       }
-      const bool b = has(ActionKind::kBackward), i = has(ActionKind::kInputGrad), w = has(ActionKind::kWeightGrad);
+      const bool b = has(ActionKind::kBackward), i = has(ActionKind::kInputGrad),
+                 w = has(ActionKind::kWeightGrad);
       const bool backward_ok = training ? (b ? !i && !w : i && w) : !b && !i && !w;
       if (!backward_ok) {
         throw_error(ErrorCode::kInvalidArgument,
-                    "schedule '{}', stage {}, microbatch {}: needs {}, but has B {} times, I {} times, W {} times", schedule.name,
-                    stage, microbatch, training ? "either B, or one I and one W" : "no backward", int{b}, int{i}, int{w});
+                    "schedule '{}', stage {}, microbatch {}: needs {}, but has B {} times, I {} "
+                    "times, W {} times",
+                    schedule.name, stage, microbatch,
+                    training ? "either B, or one I and one W" : "no backward", int{b}, int{i},
+                    int{w});
       }
     }
   }
   for (const ActionGraph::Missing& missing : graph.missing()) {
-    throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
-                graph.actor(missing.node), to_string(graph.action(missing.node)), to_string(missing.what));
+    throw_error(ErrorCode::kInvalidArgument,
+                "schedule '{}', actor {}: {} needs {}, which the schedule lacks", schedule.name,
+                graph.actor(missing.node), to_string(graph.action(missing.node)),
+                to_string(missing.what));
   }
 }
 
@@ -57,8 +66,9 @@ std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
     if (node == graph.first(actor + 1)) continue;
     for (const ActionGraph::Need& need : graph.needs(node)) {
       if (runs[static_cast<std::size_t>(need.node)]) continue;
-      text += fmt::format("\n  actor {} is at {}, which waits for {} of actor {}", actor, to_string(graph.action(node)),
-                          to_string(graph.action(need.node)), graph.actor(need.node));
+      text += fmt::format("\n  actor {} is at {}, which waits for {} of actor {}", actor,
+                          to_string(graph.action(node)), to_string(graph.action(need.node)),
+                          graph.actor(need.node));
       break;
     }
   }
@@ -80,7 +90,8 @@ std::string find_unordered_sum(const Schedule& schedule) {
       int& last = last_of_stage[static_cast<std::size_t>(action.stage)];
       if (action.microbatch < last) {
         return fmt::format(
-            "actor {}: {} comes after the weight gradient of microbatch {}; weight gradients must be in microbatch order, so "
+            "actor {}: {} comes after the weight gradient of microbatch {}; weight gradients must "
+            "be in microbatch order, so "
             "that sums do "
             "not depend on the schedule",
             actor, to_string(action), last);
@@ -100,7 +111,8 @@ void validate(const Schedule& schedule, std::span<const StageEdge> edges, bool t
   }
   const std::vector<int> cycle = graph.find_cycle();
   if (cycle.empty()) return;
-  throw_error(ErrorCode::kInvalidArgument, "{}\n  the cycle: {}", stuck_actors(schedule, graph), describe_cycle(graph, cycle));
+  throw_error(ErrorCode::kInvalidArgument, "{}\n  the cycle: {}", stuck_actors(schedule, graph),
+              describe_cycle(graph, cycle));
 }
 
 }  // namespace weft::mesh

@@ -1,5 +1,6 @@
-// ZB-V (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024): two stages per actor, the second half of the model
-// comes back the way the first went, so the last actor starts backwards early and all actors hold the same memory.
+// ZB-V (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024): two stages per actor,
+// the second half of the model comes back the way the first went, so the last actor starts
+// backwards early and all actors hold the same memory.
 #include <algorithm>
 
 #include "mesh/schedule/internal/generators.h"
@@ -10,7 +11,8 @@ namespace {
 /// Writes the actions of one actor; each chunk and kind takes its microbatches in order.
 class VActor {
  public:
-  VActor(std::vector<Action>& actions, int actor, int actors) : actions_(actions), stages_{actor, 2 * actors - 1 - actor} {}
+  VActor(std::vector<Action>& actions, int actor, int actors)
+      : actions_(actions), stages_{actor, 2 * actors - 1 - actor} {}
 
   void forward(int chunk) { add(chunk, ActionKind::kForward, forwards_[chunk]++); }
   void input(int chunk) { add(chunk, ActionKind::kInputGrad, inputs_[chunk]++); }
@@ -19,7 +21,9 @@ class VActor {
   bool weight_left(int chunk) const { return weights_[chunk] < inputs_[chunk]; }
 
  private:
-  void add(int chunk, ActionKind kind, int microbatch) { actions_.push_back({stages_[chunk], kind, microbatch}); }
+  void add(int chunk, ActionKind kind, int microbatch) {
+    actions_.push_back({stages_[chunk], kind, microbatch});
+  }
 
   std::vector<Action>& actions_;
   int stages_[2];
@@ -29,7 +33,8 @@ class VActor {
 }  // namespace
 
 Schedule make_zb_v(const ScheduleRequest& request) {
-  // The pattern needs 2p - 1 microbatches to unfold; with fewer, those that are too many are taken out of it.
+  // The pattern needs 2p - 1 microbatches to unfold; with fewer, those that are too many are taken
+  // out of it.
   ScheduleRequest enough = request;
   enough.microbatches = std::max(request.microbatches, 2 * request.actors - 1);
   Schedule schedule = empty_schedule(enough, StagePlacement::kVShaped);

@@ -1,9 +1,13 @@
-// What no schedule can beat. Every bound looks at one actor and leaves out what the others do meanwhile.
+// What no schedule can beat. Every bound looks at one actor and leaves out what the others do
+// meanwhile.
 //
-//   | F F F |   idle   | I ...             From the first forward on: until its gradient comes back, the actor can only do
-//   forwards, ^ the first microbatch comes           as many as memory takes. Then it may be busy all the time, ...
-//                 ... | F I W F I W F |    ... but as the last forward begins, all microbatches but as many as memory takes
-//                                   | the way there and back | I W   must be through, and this one has all its way to go.
+//   | F F F |   idle   | I ...             From the first forward on: until its gradient comes
+//   back, the actor can only do forwards, ^ the first microbatch comes           as many as memory
+//   takes. Then it may be busy all the time, ...
+//                 ... | F I W F I W F |    ... but as the last forward begins, all microbatches but
+//                 as many as memory takes
+//                                   | the way there and back | I W   must be through, and this one
+//                                   has all its way to go.
 #include "mesh/search/internal/bounds.h"
 
 #include <algorithm>
@@ -17,8 +21,8 @@ namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
-/// An action of a microbatch that meets no other. It may begin before all is there that it needs, and hand something on before
-/// its end.
+/// An action of a microbatch that meets no other. It may begin before all is there that it needs,
+/// and hand something on before its end.
 class Alone {
  public:
   /// What comes at `time` is needed when so many seconds of the action are over.
@@ -53,7 +57,8 @@ class Bounds {
       stages_of_[actor_of(s)].push_back(s);
       // As in a B: what is lost per action is lost once.
       forward_.push_back(costs_.per_action + stage.forward);
-      input_.push_back(costs_.per_action + (stage.recomputes ? stage.recompute : 0) + stage.input_grad);
+      input_.push_back(costs_.per_action + (stage.recomputes ? stage.recompute : 0) +
+                       stage.input_grad);
       weight_.push_back(stage.weight_grad);
       reduce_[actor_of(s)] += stage.reduce_grad;
       optimizer[actor_of(s)] += stage.optimizer;
@@ -74,7 +79,8 @@ class Bounds {
 
   double least_step(bool in_memory) const {
     double least = 0;
-    for (std::size_t actor = 0; actor < stages_of_.size(); ++actor) least = std::max(least, of_actor(actor, in_memory));
+    for (std::size_t actor = 0; actor < stages_of_.size(); ++actor)
+      least = std::max(least, of_actor(actor, in_memory));
     return least + after_all_;
   }
 
@@ -85,12 +91,15 @@ class Bounds {
     double input_ends = 0;
   };
 
-  std::size_t actor_of(std::size_t stage) const { return static_cast<std::size_t>(request_.actor_of_stage[stage]); }
+  std::size_t actor_of(std::size_t stage) const {
+    return static_cast<std::size_t>(request_.actor_of_stage[stage]);
+  }
 
   double forward_seconds(std::size_t s, double part) const {
     return part == 0 ? 0 : costs_.per_action + part * costs_.stages[s].forward;
   }
-  /// What is lost per action comes behind the wait for what is needed at once, unless something is made again before it.
+  /// What is lost per action comes behind the wait for what is needed at once, unless something is
+  /// made again before it.
   double input_seconds(std::size_t s, double part) const {
     const bool at_once = part == 0 && !costs_.stages[s].recomputes;
     return at_once ? 0 : input_[s] - (1 - part) * costs_.stages[s].input_grad;
@@ -118,15 +127,19 @@ class Bounds {
   /// Without what comes when all are done.
   double of_actor(std::size_t actor, bool in_memory) const {
     const std::vector<std::size_t>& own = stages_of_[actor];
-    double comes = std::numeric_limits<double>::infinity(), begins = comes, memory = comes, work = 0, held = 0;
+    double comes = std::numeric_limits<double>::infinity(), begins = comes, memory = comes,
+           work = 0, held = 0;
     // Where activations are dropped and made again, they are not held all the time.
-    const bool drops = std::ranges::any_of(own, [&](std::size_t s) { return costs_.stages[s].recomputes; });
-    if (in_memory && !drops && !request_.memory_of_actor.empty()) memory = request_.memory_of_actor[actor] * (1 + 1e-9);
+    const bool drops =
+        std::ranges::any_of(own, [&](std::size_t s) { return costs_.stages[s].recomputes; });
+    if (in_memory && !drops && !request_.memory_of_actor.empty())
+      memory = request_.memory_of_actor[actor] * (1 + 1e-9);
     for (const std::size_t s : own) {
       comes = std::min(comes, comes_[s]);
       begins = std::min(begins, begins_[s]);
       work += request_.microbatches * (forward_[s] + input_[s] + weight_[s]);
-      held += costs_.stages[s].activations * way_from(s).input_ends + costs_.stages[s].for_weight_grad * weight_[s];
+      held += costs_.stages[s].activations * way_from(s).input_ends +
+              costs_.stages[s].for_weight_grad * weight_[s];
     }
     if (work <= 0) return 0;
     double least = comes + work + reduce_[actor];
@@ -147,7 +160,8 @@ class Bounds {
         if (actor_of(from) == actor_of(s)) {
           back[s].arrive(back[from].reaches(input_[from]), 0);
         } else if (timing.exists && !timing.for_weights_only) {
-          back[s].arrive(back[from].reaches(input_seconds(from, timing.made)) + edge->backward, input_seconds(s, timing.needed));
+          back[s].arrive(back[from].reaches(input_seconds(from, timing.made)) + edge->backward,
+                         input_seconds(s, timing.needed));
         }
       }
     }
@@ -163,9 +177,11 @@ class Bounds {
       for (const EdgeCosts* edge : out_of_[s]) {
         const TensorTiming& timing = edge->backward_timing;
         const bool local = actor_of(static_cast<std::size_t>(edge->edge.to)) == actor_of(s);
-        const bool whole = timing.exists && timing.made == 1 && timing.needed == 0 && !timing.for_weights_only;
+        const bool whole =
+            timing.exists && timing.made == 1 && timing.needed == 0 && !timing.for_weights_only;
         if (!local && !whole) continue;
-        const double comes = ends[static_cast<std::size_t>(edge->edge.to)] + (local ? 0 : edge->backward);
+        const double comes =
+            ends[static_cast<std::size_t>(edge->edge.to)] + (local ? 0 : edge->backward);
         if (s != source) ends[s] = std::max(ends[s], comes + costs_.stages[s].input_grad);
       }
       rest = std::max(rest, ends[s] + weight_[s] + reduce_[actor_of(s)]);
@@ -181,7 +197,8 @@ class Bounds {
     const Way way = way_from(s);
     const auto microbatches = static_cast<std::size_t>(request_.microbatches);
     std::size_t most = microbatches;  // between F and I
-    if (taken > 0 && memory / taken < static_cast<double>(microbatches)) most = static_cast<std::size_t>(memory / taken);
+    if (taken > 0 && memory / taken < static_cast<double>(microbatches))
+      most = static_cast<std::size_t>(memory / taken);
     if (most < 1) return 0;
     const bool holds_all = taken > 0 && kept >= taken * (1 - 1e-12);  // until W is over
     const double idle = std::max(0.0, way.input_begins - static_cast<double>(most) * forward);
@@ -190,22 +207,30 @@ class Bounds {
       const double in_flight = std::min(before, static_cast<double>(most) - 1);
       if (holds_all) return in_flight * backward;
       const auto with = [&](double inputs) {
-        const double open = std::clamp(inputs, 0.0, in_flight), free = memory - taken - open * taken;
-        const double weights = kept > 0 ? std::clamp(free / kept, 0.0, before - open) : before - open;
+        const double open = std::clamp(inputs, 0.0, in_flight),
+                     free = memory - taken - open * taken;
+        const double weights =
+            kept > 0 ? std::clamp(free / kept, 0.0, before - open) : before - open;
         return open * backward + weights * weight_[s];
       };
       // Linear between these: none, as many as may be, as many as leave room for all the rest.
       double left = std::max(with(0), with(in_flight));
-      if (taken > kept) left = std::max(left, with((memory - taken - before * kept) / (taken - kept)));
+      if (taken > kept)
+        left = std::max(left, with((memory - taken - before * kept) / (taken - kept)));
       return left;
     };
     std::vector<double> begins(microbatches, 0);
     for (std::size_t i = 1; i < microbatches; ++i) {
       const auto before = static_cast<double>(i);
-      begins[i] = std::max(begins[i - 1] + forward, before * (forward + backward) - can_be_left(before) + (i >= most ? idle : 0));
-      if (i >= most) begins[i] = std::max(begins[i], begins[i - most] + way.input_ends + (holds_all ? weight_[s] : 0));
+      begins[i] =
+          std::max(begins[i - 1] + forward,
+                   before * (forward + backward) - can_be_left(before) + (i >= most ? idle : 0));
+      if (i >= most)
+        begins[i] =
+            std::max(begins[i], begins[i - most] + way.input_ends + (holds_all ? weight_[s] : 0));
     }
-    const double all = idle + static_cast<double>(microbatches) * (forward + backward) + reduce_[actor_of(s)];
+    const double all =
+        idle + static_cast<double>(microbatches) * (forward + backward) + reduce_[actor_of(s)];
     return std::max(all, begins.back() + way.input_ends + rest_after(s));
   }
 
@@ -222,12 +247,18 @@ class Bounds {
 };
 
 /// Compounds that run as one make the work less.
-bool is_known(const SearchRequest& request) { return request.costs.pair_time == 0 || request.costs.pair_time >= 1; }
+bool is_known(const SearchRequest& request) {
+  return request.costs.pair_time == 0 || request.costs.pair_time >= 1;
+}
 
 }  // namespace
 
-double lower_bound(const SearchRequest& request) { return is_known(request) ? Bounds(request).least_step(false) : 0; }
+double lower_bound(const SearchRequest& request) {
+  return is_known(request) ? Bounds(request).least_step(false) : 0;
+}
 
-double lower_bound_in_memory(const SearchRequest& request) { return is_known(request) ? Bounds(request).least_step(true) : 0; }
+double lower_bound_in_memory(const SearchRequest& request) {
+  return is_known(request) ? Bounds(request).least_step(true) : 0;
+}
 
 }  // namespace weft::mesh

@@ -15,23 +15,28 @@ constexpr double kUnknown = std::numeric_limits<double>::infinity();
 class ListScheduler {
  public:
   ListScheduler(const SearchRequest& request, const ListPolicy& policy)
-      : request_(request), policy_(policy), microbatches_(static_cast<std::size_t>(request.microbatches)) {
+      : request_(request),
+        policy_(policy),
+        microbatches_(static_cast<std::size_t>(request.microbatches)) {
     const std::size_t stages = request.actor_of_stage.size();
     schedule_.stages = static_cast<int>(stages);
     schedule_.microbatches = request.microbatches;
     schedule_.actor_of_stage = request.actor_of_stage;
-    schedule_.actors.resize(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1);
+    schedule_.actors.resize(
+        static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1);
     actors_.resize(schedule_.actors.size());
     stages_.resize(stages);
     for (std::size_t s = 0; s < stages; ++s) {
-      actors_[static_cast<std::size_t>(request.actor_of_stage[s])].stages.push_back(static_cast<int>(s));
+      actors_[static_cast<std::size_t>(request.actor_of_stage[s])].stages.push_back(
+          static_cast<int>(s));
       stages_[s].forward_ready.assign(microbatches_, 0);
       stages_[s].input_ready.assign(microbatches_, 0);
       stages_[s].missing_forward.assign(microbatches_, 0);
       stages_[s].missing_input.assign(microbatches_, 0);
     }
     for (int s = 0; s < schedule_.stages; ++s) {
-      for (const ActionKind kind : {ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
+      for (const ActionKind kind :
+           {ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
         seconds_.push_back(duration(request.costs, {s, kind, 0}));
       }
     }
@@ -40,7 +45,8 @@ class ListScheduler {
     }
     for (std::size_t e = 0; e < request.costs.edges.size(); ++e) {
       const EdgeCosts& edge = request.costs.edges[e];
-      const auto from = static_cast<std::size_t>(edge.edge.from), to = static_cast<std::size_t>(edge.edge.to);
+      const auto from = static_cast<std::size_t>(edge.edge.from),
+                 to = static_cast<std::size_t>(edge.edge.to);
       stages_[from].leaving.push_back(e);
       stages_[to].coming.push_back(e);
       for (int& count : stages_[to].missing_forward) ++count;
@@ -50,7 +56,8 @@ class ListScheduler {
     for (Stage& stage : stages_) {
       for (int& count : stage.missing_input) ++count;
     }
-    for (std::size_t s = 0; s < stages; ++s) stages_[s].limit = static_cast<std::size_t>(policy.in_flight[s]);
+    for (std::size_t s = 0; s < stages; ++s)
+      stages_[s].limit = static_cast<std::size_t>(policy.in_flight[s]);
   }
 
   std::optional<Schedule> run() {
@@ -74,7 +81,8 @@ class ListScheduler {
  private:
   struct Stage {
     std::vector<double> forward_ready,
-        input_ready;  ///< When all that the microbatch needs is there; final once nothing is missing.
+        /// When all that the microbatch needs is there; final once nothing is missing.
+        input_ready;
     std::vector<int> missing_forward, missing_input;
     std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Begun.
     std::size_t limit = 0;                              ///< Between F and I.
@@ -89,10 +97,12 @@ class ListScheduler {
   struct Lane {
     std::size_t receiver = 0;  ///< Stage.
     std::size_t actor = 0;
-    bool holds_up = false;  ///< What goes the other way only, and what only a W needs, keeps the order but holds nobody up.
+    /// What goes the other way only, and what only a W needs, keeps the order but holds nobody up.
+    bool holds_up = false;
     double seconds = 0;
-    double made_before = 0;   ///< The end of the action that makes it.
-    double needed_after = 0;  ///< The beginning of the one that needs it, which may begin that much earlier.
+    double made_before = 0;  ///< The end of the action that makes it.
+    /// The beginning of the one that needs it, which may begin that much earlier.
+    double needed_after = 0;
     double free_at = 0;
   };
 
@@ -102,7 +112,8 @@ class ListScheduler {
     Lane lane;
     lane.receiver = static_cast<std::size_t>(backward ? edge.edge.from : edge.edge.to);
     lane.actor = static_cast<std::size_t>(request_.actor_of_stage[lane.receiver]);
-    lane.holds_up = static_cast<int>(lane.actor) != request_.actor_of_stage[from] && timing.exists && !timing.for_weights_only;
+    lane.holds_up = static_cast<int>(lane.actor) != request_.actor_of_stage[from] &&
+                    timing.exists && !timing.for_weights_only;
     lane.seconds = backward ? edge.backward : edge.forward;
     lane.made_before = (1 - timing.made) * seconds_[3 * from + (backward ? 1 : 0)];
     lane.needed_after = timing.needed * seconds_[3 * lane.receiver + (backward ? 1 : 0)];
@@ -110,24 +121,31 @@ class ListScheduler {
   }
 
   double seconds(const Action& action) const {
-    const std::size_t pass = action.kind == ActionKind::kForward ? 0 : action.kind == ActionKind::kInputGrad ? 1 : 2;
+    const std::size_t pass = action.kind == ActionKind::kForward     ? 0
+                             : action.kind == ActionKind::kInputGrad ? 1
+                                                                     : 2;
     return seconds_[3 * static_cast<std::size_t>(action.stage) + pass];
   }
 
-  const StageCosts& costs(int stage) const { return request_.costs.stages[static_cast<std::size_t>(stage)]; }
+  const StageCosts& costs(int stage) const {
+    return request_.costs.stages[static_cast<std::size_t>(stage)];
+  }
   Stage& stage(int index) { return stages_[static_cast<std::size_t>(index)]; }
 
   void wake(double time, std::size_t actor) { queue_.push({time, actor}); }
 
-  /// Whether there is memory for a forward of the stage and, after it, for one of each later stage of its actor that holds none:
-  /// else early stages could take what the late ones need to give anything back.
+  /// Whether there is memory for a forward of the stage and, after it, for one of each later stage
+  /// of its actor that holds none: else early stages could take what the late ones need to give
+  /// anything back.
   bool has_memory(int s) const {
     if (request_.memory_of_actor.empty()) return true;
-    const auto actor = static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(s)]);
+    const auto actor =
+        static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(s)]);
     double needed = actors_[actor].held + costs(s).activations;
     for (const int later : actors_[actor].stages) {
       const Stage& other = stages_[static_cast<std::size_t>(later)];
-      if (later > s && other.forwards == other.weights && other.forwards < microbatches_) needed += costs(later).activations;
+      if (later > s && other.forwards == other.weights && other.forwards < microbatches_)
+        needed += costs(later).activations;
     }
     return needed <= request_.memory_of_actor[actor] * (1 + 1e-9);
   }
@@ -137,7 +155,8 @@ class ListScheduler {
     return one.forwards < microbatches_ && one.forwards - one.inputs < one.limit && has_memory(s);
   }
 
-  static double ready_at(const std::vector<double>& ready, const std::vector<int>& missing, std::size_t microbatch) {
+  static double ready_at(const std::vector<double>& ready, const std::vector<int>& missing,
+                         std::size_t microbatch) {
     return missing[microbatch] == 0 ? ready[microbatch] : kUnknown;
   }
 
@@ -149,18 +168,22 @@ class ListScheduler {
     };
     std::array<Next, 24> next;
     std::size_t count = 0;
-    const auto add = [&](int s, std::size_t pass, ActionKind kind, std::size_t microbatch, double ready) {
-      const double due =
-          policy_.pattern->starts[static_cast<std::size_t>(s)][pass] + static_cast<double>(microbatch) * policy_.pattern->period;
-      if (count < next.size()) next[count++] = {due, ready, {s, kind, static_cast<int>(microbatch)}};
+    const auto add = [&](int s, std::size_t pass, ActionKind kind, std::size_t microbatch,
+                         double ready) {
+      const double due = policy_.pattern->starts[static_cast<std::size_t>(s)][pass] +
+                         static_cast<double>(microbatch) * policy_.pattern->period;
+      if (count < next.size())
+        next[count++] = {due, ready, {s, kind, static_cast<int>(microbatch)}};
     };
     for (const int s : actors_[actor].stages) {
       const Stage& one = stage(s);
       if (forward_allowed(s)) {
-        add(s, 0, ActionKind::kForward, one.forwards, ready_at(one.forward_ready, one.missing_forward, one.forwards));
+        add(s, 0, ActionKind::kForward, one.forwards,
+            ready_at(one.forward_ready, one.missing_forward, one.forwards));
       }
       if (one.inputs < microbatches_) {
-        add(s, 1, ActionKind::kInputGrad, one.inputs, ready_at(one.input_ready, one.missing_input, one.inputs));
+        add(s, 1, ActionKind::kInputGrad, one.inputs,
+            ready_at(one.input_ready, one.missing_input, one.inputs));
       }
       if (one.weights < one.inputs) add(s, 2, ActionKind::kWeightGrad, one.weights, time);
     }
@@ -171,9 +194,11 @@ class ListScheduler {
     if (best == nullptr) return std::nullopt;
     if (policy_.weights[actor] == ListPolicy::Weights::kAtOnce) return best->action;
     const double end = time + seconds(best->action);
-    const bool holds_up = std::any_of(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(count), [&](const Next& other) {
-      return other.due < best->due && other.ready > time && other.ready < end - 1e-9 * policy_.pattern->period;
-    });
+    const bool holds_up = std::any_of(
+        next.begin(), next.begin() + static_cast<std::ptrdiff_t>(count), [&](const Next& other) {
+          return other.due < best->due && other.ready > time &&
+                 other.ready < end - 1e-9 * policy_.pattern->period;
+        });
     // What it waits for wakes the actor.
     return holds_up ? std::nullopt : std::optional(best->action);
   }
@@ -200,7 +225,8 @@ class ListScheduler {
         if (ready <= time) input = Action{s, ActionKind::kInputGrad, static_cast<int>(one.inputs)};
       }
       if (one.weights < one.inputs &&
-          (!weight || one.inputs - one.weights > stage(weight->stage).inputs - stage(weight->stage).weights)) {
+          (!weight ||
+           one.inputs - one.weights > stage(weight->stage).inputs - stage(weight->stage).weights)) {
         weight = Action{s, ActionKind::kWeightGrad, static_cast<int>(one.weights)};
       }
     }
@@ -216,7 +242,8 @@ class ListScheduler {
 
   /// A forward waits for memory alone.
   bool memory_short(const Actor& own) {
-    return std::ranges::any_of(own.stages, [&](int s) { return stage(s).forwards < microbatches_ && !has_memory(s); });
+    return std::ranges::any_of(
+        own.stages, [&](int s) { return stage(s).forwards < microbatches_ && !has_memory(s); });
   }
 
   void start(const Action& action, std::size_t actor, double time) {
@@ -246,7 +273,8 @@ class ListScheduler {
     wake(end, actor);
   }
 
-  void provide(std::vector<double>& ready, std::vector<int>& missing, std::size_t microbatch, double time, std::size_t actor) {
+  void provide(std::vector<double>& ready, std::vector<int>& missing, std::size_t microbatch,
+               double time, std::size_t actor) {
     ready[microbatch] = std::max(ready[microbatch], time);
     if (--missing[microbatch] == 0) wake(ready[microbatch], actor);
   }
@@ -262,7 +290,8 @@ class ListScheduler {
         arrival = lane.free_at - lane.needed_after;
       }
       Stage& next = stages_[lane.receiver];
-      if (forward) provide(next.forward_ready, next.missing_forward, microbatch, arrival, lane.actor);
+      if (forward)
+        provide(next.forward_ready, next.missing_forward, microbatch, arrival, lane.actor);
       else provide(next.input_ready, next.missing_input, microbatch, arrival, lane.actor);
     }
   }
@@ -281,12 +310,15 @@ class ListScheduler {
 
 }  // namespace
 
-ListPolicy uniform_policy(const SearchRequest& request, double fullness, ListPolicy::Weights weights) {
+ListPolicy uniform_policy(const SearchRequest& request, double fullness,
+                          ListPolicy::Weights weights) {
   const std::size_t stages = request.actor_of_stage.size();
-  std::vector<double> work(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
+  std::vector<double> work(
+      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
   for (std::size_t s = 0; s < stages; ++s) {
     const StageCosts& one = request.costs.stages[s];
-    work[static_cast<std::size_t>(request.actor_of_stage[s])] += one.forward + one.input_grad + one.weight_grad;
+    work[static_cast<std::size_t>(request.actor_of_stage[s])] +=
+        one.forward + one.input_grad + one.weight_grad;
   }
   const double period = *std::ranges::max_element(work);
   ListPolicy policy;
@@ -296,10 +328,13 @@ ListPolicy uniform_policy(const SearchRequest& request, double fullness, ListPol
   for (std::size_t s = stages; s-- > 0 && fullness > 0 && period > 0;) {
     way += request.costs.stages[s].forward + request.costs.stages[s].input_grad;
     for (const EdgeCosts& edge : request.costs.edges) {
-      if (edge.edge.from != static_cast<int>(s) || edge.edge.to != static_cast<int>(s) + 1) continue;
-      if (request.actor_of_stage[s] != request.actor_of_stage[s + 1]) way += edge.forward + edge.backward;
+      if (edge.edge.from != static_cast<int>(s) || edge.edge.to != static_cast<int>(s) + 1)
+        continue;
+      if (request.actor_of_stage[s] != request.actor_of_stage[s + 1])
+        way += edge.forward + edge.backward;
     }
-    policy.in_flight[s] = std::clamp(static_cast<int>(std::ceil(fullness * way / period)), 1, request.microbatches);
+    policy.in_flight[s] =
+        std::clamp(static_cast<int>(std::ceil(fullness * way / period)), 1, request.microbatches);
   }
   return policy;
 }
@@ -309,25 +344,29 @@ ListPolicy pattern_policy(const SearchRequest& request, const PeriodicPattern& p
   const std::size_t stages = request.actor_of_stage.size();
   ListPolicy policy;
   policy.pattern = pattern;
-  policy.weights.assign(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, weights);
+  policy.weights.assign(
+      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, weights);
   std::vector<double> held(policy.weights.size(), 0);
   for (std::size_t s = 0; s < stages; ++s) {
     const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
     const double life = pattern.starts[s][2] - pattern.starts[s][0];
     held[actor] += std::ceil(life / pattern.period) * request.costs.stages[s].activations;
     const double until_input = pattern.starts[s][1] - pattern.starts[s][0];
-    policy.in_flight.push_back(std::clamp(static_cast<int>(std::ceil(until_input / pattern.period)), 1, request.microbatches));
+    policy.in_flight.push_back(std::clamp(static_cast<int>(std::ceil(until_input / pattern.period)),
+                                          1, request.microbatches));
   }
   std::vector<bool> seen(held.size(), false);
   for (std::size_t s = 0; s < stages; ++s) {
     const auto actor = static_cast<std::size_t>(request.actor_of_stage[s]);
     if (seen[actor]) continue;
     seen[actor] = true;
-    const double left =
-        request.memory_of_actor.empty() ? std::numeric_limits<double>::infinity() : request.memory_of_actor[actor] - held[actor];
+    const double left = request.memory_of_actor.empty()
+                            ? std::numeric_limits<double>::infinity()
+                            : request.memory_of_actor[actor] - held[actor];
     const double each = request.costs.stages[s].activations;
     const double extra = std::floor(more * std::max(0.0, left) / (each > 0 ? each : 1));
-    policy.in_flight[s] = static_cast<int>(std::min<double>(policy.in_flight[s] + extra, request.microbatches));
+    policy.in_flight[s] =
+        static_cast<int>(std::min<double>(policy.in_flight[s] + extra, request.microbatches));
   }
   return policy;
 }

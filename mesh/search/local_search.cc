@@ -8,11 +8,12 @@
 namespace weft::mesh {
 namespace {
 
-/// Whether two actions of an actor must keep their order: microbatches stay in order on every stage, so that each edge and each
-/// sum sees them in order, and a microbatch goes through F, I, W.
+/// Whether two actions of an actor must keep their order: microbatches stay in order on every
+/// stage, so that each edge and each sum sees them in order, and a microbatch goes through F, I, W.
 bool keep_order(const Action& a, const Action& b) {
   if (a.stage != b.stage) return false;
-  if (a.microbatch == b.microbatch || !has_microbatch(a.kind) || !has_microbatch(b.kind)) return true;
+  if (a.microbatch == b.microbatch || !has_microbatch(a.kind) || !has_microbatch(b.kind))
+    return true;
   const bool both_forward = a.kind == ActionKind::kForward && b.kind == ActionKind::kForward;
   const bool both_input = gives_input_grad(a.kind) && gives_input_grad(b.kind);
   const bool both_weight = gives_weight_grad(a.kind) && gives_weight_grad(b.kind);
@@ -55,8 +56,8 @@ void perform(std::vector<Action>& actions, const Move& move) {
 
 Move inverse(const Move& move) { return {move.actor, move.to, move.from}; }
 
-/// The moves worth trying: an action of the critical path that only its actor's order holds up, put earlier, or what it waits for
-/// put later.
+/// The moves worth trying: an action of the critical path that only its actor's order holds up, put
+/// earlier, or what it waits for put later.
 std::vector<Move> moves_of(const Judge::Look& look) {
   std::vector<Move> moves;
   for (const auto& [actor, at] : look.held_up_by_order) {
@@ -71,8 +72,8 @@ std::vector<Move> moves_of(const Judge::Look& look) {
   return moves;
 }
 
-/// For annealing: into each gap of an actor one of the actions behind it, and the moves along the critical path; one move
-/// in four, with `from` below 0, stands for any action of the actor.
+/// For annealing: into each gap of an actor one of the actions behind it, and the moves along the
+/// critical path; one move in four, with `from` below 0, stands for any action of the actor.
 std::vector<Move> moves_into_gaps(const Judge::Look& look) {
   std::vector<Move> moves;
   for (std::size_t actor = 0; actor < look.spans.size(); ++actor) {
@@ -109,7 +110,11 @@ std::optional<ScheduleSimulation> Judge::simulated(const Schedule& schedule, boo
 }
 
 Judge::Verdict Judge::verdict_of(const QuickSimulation::Outcome& outcome) const {
-  return {{outcome.step, outcome.mean_end}, outcome.makespan, outcome.peak, outcome.finishes && !outcome.too_slow, outcome.fits};
+  return {{outcome.step, outcome.mean_end},
+          outcome.makespan,
+          outcome.peak,
+          outcome.finishes && !outcome.too_slow,
+          outcome.fits};
 }
 
 Judge::Verdict Judge::judge(const Schedule& schedule, double longest_step) {
@@ -120,12 +125,18 @@ Judge::Verdict Judge::judge(const Schedule& schedule, double longest_step) {
 
 Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
-  if (quick_) return verdict_of(quick_->play(schedule, std::numeric_limits<double>::infinity(), true));
+  if (quick_)
+    return verdict_of(quick_->play(schedule, std::numeric_limits<double>::infinity(), true));
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
-  Verdict verdict{{simulation->step, simulation->mean_end}, simulation->makespan, simulation->peak(), true, true};
+  Verdict verdict{{simulation->step, simulation->mean_end},
+                  simulation->makespan,
+                  simulation->peak(),
+                  true,
+                  true};
   for (std::size_t actor = 0; actor < simulation->actors.size(); ++actor) {
-    if (!request_.memory_of_actor.empty() && simulation->actors[actor].peak > request_.memory_of_actor[actor] * (1 + 1e-9)) {
+    if (!request_.memory_of_actor.empty() &&
+        simulation->actors[actor].peak > request_.memory_of_actor[actor] * (1 + 1e-9)) {
       verdict.fits = false;
     }
   }
@@ -139,7 +150,8 @@ Judge::Look Judge::look(const Schedule& schedule) {
     quick_->play(schedule);
     for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
       look.spans.emplace_back();
-      for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) look.spans.back().push_back(quick_->span(actor, i));
+      for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i)
+        look.spans.back().push_back(quick_->span(actor, i));
     }
     look.held_up_by_order = quick_->held_up_by_order(schedule);
     return look;
@@ -148,12 +160,14 @@ Judge::Look Judge::look(const Schedule& schedule) {
   if (!simulation) return look;
   for (const SimulatedActor& actor : simulation->actors) {
     look.spans.emplace_back();
-    for (const SimulatedAction& action : actor.actions) look.spans.back().emplace_back(action.start, action.end);
+    for (const SimulatedAction& action : actor.actions)
+      look.spans.back().emplace_back(action.start, action.end);
   }
   const auto& path = simulation->critical_path;
   for (std::size_t i = 1; i < path.size(); ++i) {
     if (path[i].transfer || path[i - 1].transfer || path[i].actor != path[i - 1].actor) continue;
-    if (path[i].index == path[i - 1].index + 1) look.held_up_by_order.emplace_back(path[i].actor, path[i].index);
+    if (path[i].index == path[i - 1].index + 1)
+      look.held_up_by_order.emplace_back(path[i].actor, path[i].index);
   }
   return look;
 }
@@ -169,8 +183,9 @@ Schedule improve(Schedule schedule, Judge& judge) {
       perform(actions, move);
       const Judge::Verdict verdict = judge.judge(schedule, best.step);
       // Rounding must not pass for progress.
-      const bool gains = verdict.score.step < best.step * (1 - 1e-12) ||
-                         (verdict.score.step <= best.step && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
+      const bool gains =
+          verdict.score.step < best.step * (1 - 1e-12) ||
+          (verdict.score.step <= best.step && verdict.score.mean_end < best.mean_end * (1 - 1e-12));
       if (verdict.finishes && verdict.fits && gains) {
         best = verdict.score;
         better = true;
@@ -198,7 +213,8 @@ Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
     Move move = moves[static_cast<std::size_t>(below(moves.size()))];
     if (move.from < 0) {
       // Any action of this actor, a little earlier or later.
-      const int count = static_cast<int>(schedule.actors[static_cast<std::size_t>(move.actor)].size());
+      const int count =
+          static_cast<int>(schedule.actors[static_cast<std::size_t>(move.actor)].size());
       move.from = below(static_cast<std::size_t>(count));
       move.to = std::clamp(move.from + below(9) - 4, 0, count - 1);
     }
@@ -206,7 +222,8 @@ Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
     if (move.from == move.to || !allowed(order, move)) continue;
     perform(order, move);
     const Judge::Verdict verdict = judge.judge(schedule);
-    const double left = static_cast<double>(until - judge.simulated()) / static_cast<double>(actions);
+    const double left =
+        static_cast<double>(until - judge.simulated()) / static_cast<double>(actions);
     const double threshold = 0.004 * best_score.step * std::max(0.0, left) * std::max(0.0, left);
     if (!verdict.finishes || !verdict.fits || value(verdict.score) > now + threshold) {
       perform(order, inverse(move));

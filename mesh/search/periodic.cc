@@ -31,10 +31,12 @@ class PatternSearch {
       : request_(request),
         period_(period),
         near_(1e-9 * period),
-        stages_of_(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1) {
+        stages_of_(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) +
+                   1) {
     for (std::size_t s = 0; s < request.actor_of_stage.size(); ++s) {
       stages_of_[actor_of(s)].push_back(s);
-      seconds_.push_back({seconds_of(request, s, kF), seconds_of(request, s, kI), seconds_of(request, s, kW)});
+      seconds_.push_back(
+          {seconds_of(request, s, kF), seconds_of(request, s, kI), seconds_of(request, s, kW)});
     }
   }
 
@@ -54,7 +56,9 @@ class PatternSearch {
   using Starts = std::vector<std::array<double, 3>>;
   static constexpr std::size_t kPlaces = 800;  ///< Stages times partial patterns that are kept.
 
-  std::size_t actor_of(std::size_t stage) const { return static_cast<std::size_t>(request_.actor_of_stage[stage]); }
+  std::size_t actor_of(std::size_t stage) const {
+    return static_cast<std::size_t>(request_.actor_of_stage[stage]);
+  }
 
   /// When all is there that a pass of the first microbatch needs.
   double ready(const Starts& starts, std::size_t stage, Pass pass) const {
@@ -65,7 +69,9 @@ class PatternSearch {
     for (const EdgeCosts& edge : request_.costs.edges) {
       const bool forward = pass == kF;
       const auto from = static_cast<std::size_t>(forward ? edge.edge.from : edge.edge.to);
-      if (static_cast<std::size_t>(forward ? edge.edge.to : edge.edge.from) != stage || starts[from][pass] == kUnplaced) continue;
+      if (static_cast<std::size_t>(forward ? edge.edge.to : edge.edge.from) != stage ||
+          starts[from][pass] == kUnplaced)
+        continue;
       if (actor_of(from) == actor_of(stage)) {
         time = std::max(time, starts[from][pass] + seconds_[from][pass]);
         continue;
@@ -76,8 +82,8 @@ class PatternSearch {
       const double after = (1 - timing.made) * (forward ? other.forward : other.input_grad);
       const double again = !forward && own.recomputes ? own.recompute : 0;
       const double before = again + timing.needed * (forward ? own.forward : own.input_grad);
-      const double arrives =
-          starts[from][pass] + seconds_[from][pass] - after + (forward ? edge.forward : edge.backward) - before;
+      const double arrives = starts[from][pass] + seconds_[from][pass] - after +
+                             (forward ? edge.forward : edge.backward) - before;
       time = std::max(time, arrives);
     }
     return time;
@@ -93,7 +99,8 @@ class PatternSearch {
     std::vector<double> left;
     for (const std::size_t s : stages_of_[actor_of(stage)]) {
       for (const Pass other : {kF, kI, kW}) {
-        if (starts[s][other] == kUnplaced && (s != stage || other != pass)) left.push_back(seconds_[s][other]);
+        if (starts[s][other] == kUnplaced && (s != stage || other != pass))
+          left.push_back(seconds_[s][other]);
       }
     }
     std::ranges::sort(left, std::greater<>());
@@ -133,7 +140,8 @@ class PatternSearch {
     for (std::size_t i = 0; i < gaps.size(); ++i) {
       const double length = gaps[i].length;
       const auto same = [&](const Gap& other) { return std::abs(other.length - length) <= near_; };
-      if (length < left.front() - near_ || std::any_of(gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(i), same))
+      if (length < left.front() - near_ ||
+          std::any_of(gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(i), same))
         continue;
       gaps[i].length -= left.front();
       const bool fits = pack(left.subspan(1), gaps, tries);
@@ -143,8 +151,8 @@ class PatternSearch {
     return false;
   }
 
-  /// Times at which the pass may begin, the earliest few: at once, or so that the passes that are left fit before or behind it
-  /// without a rest.
+  /// Times at which the pass may begin, the earliest few: at once, or so that the passes that are
+  /// left fit before or behind it without a rest.
   std::vector<double> places(const Starts& starts, std::size_t stage, Pass pass) const {
     constexpr std::size_t kFew = 4;
     const double from = ready(starts, stage, pass), seconds = seconds_[stage][pass];
@@ -228,14 +236,17 @@ class PatternSearch {
 }  // namespace
 
 double shortest_period(const SearchRequest& request) {
-  std::vector<double> work(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
+  std::vector<double> work(
+      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
   for (std::size_t s = 0; s < request.actor_of_stage.size(); ++s) {
     for (const Pass pass : {kF, kI, kW})
       work[static_cast<std::size_t>(request.actor_of_stage[s])] += seconds_of(request, s, pass);
   }
   double period = *std::ranges::max_element(work);
   for (const EdgeCosts& edge : request.costs.edges) {
-    const auto actor = [&](int stage) { return request.actor_of_stage[static_cast<std::size_t>(stage)]; };
+    const auto actor = [&](int stage) {
+      return request.actor_of_stage[static_cast<std::size_t>(stage)];
+    };
     if (actor(edge.edge.from) == actor(edge.edge.to)) continue;
     if (edge.forward_timing.exists) period = std::max(period, edge.forward);
     if (edge.backward_timing.exists) period = std::max(period, edge.backward);
@@ -268,7 +279,8 @@ bool fits_in_memory(const SearchRequest& request, const PeriodicPattern& pattern
       change(taken + seconds_of(request, s, kF) - near, -dropped);
       change(pattern.starts[s][kI], dropped);
     }
-    change(pattern.starts[s][kI] + seconds_of(request, s, kI) - near, costs.for_weight_grad - costs.activations);
+    change(pattern.starts[s][kI] + seconds_of(request, s, kI) - near,
+           costs.for_weight_grad - costs.activations);
     change(pattern.starts[s][kW] + seconds_of(request, s, kW) - near, -costs.for_weight_grad);
   }
   for (std::size_t actor = 0; actor < held.size(); ++actor) {
@@ -286,7 +298,8 @@ Schedule unroll(const SearchRequest& request, const PeriodicPattern& pattern) {
   schedule.stages = static_cast<int>(request.actor_of_stage.size());
   schedule.microbatches = request.microbatches;
   schedule.actor_of_stage = request.actor_of_stage;
-  schedule.actors.resize(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1);
+  schedule.actors.resize(
+      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1);
   struct Timed {
     double start = 0;
     std::size_t pass = 0;
@@ -295,7 +308,8 @@ Schedule unroll(const SearchRequest& request, const PeriodicPattern& pattern) {
   };
   std::vector<std::vector<Timed>> actors(schedule.actors.size());
   for (int s = 0; s < schedule.stages; ++s) {
-    std::vector<Timed>& own = actors[static_cast<std::size_t>(request.actor_of_stage[static_cast<std::size_t>(s)])];
+    std::vector<Timed>& own =
+        actors[static_cast<std::size_t>(request.actor_of_stage[static_cast<std::size_t>(s)])];
     for (const Pass pass : {kF, kI, kW}) {
       for (int i = 0; i < request.microbatches; ++i) {
         own.push_back({pattern.starts[static_cast<std::size_t>(s)][pass] + i * pattern.period,
@@ -306,8 +320,9 @@ Schedule unroll(const SearchRequest& request, const PeriodicPattern& pattern) {
     }
   }
   for (std::size_t actor = 0; actor < actors.size(); ++actor) {
-    std::ranges::sort(actors[actor], {},
-                      [](const Timed& one) { return std::tuple(one.start, one.action.microbatch, one.pass, one.depth); });
+    std::ranges::sort(actors[actor], {}, [](const Timed& one) {
+      return std::tuple(one.start, one.action.microbatch, one.pass, one.depth);
+    });
     for (const Timed& one : actors[actor]) schedule.actors[actor].push_back(one.action);
   }
   return schedule;

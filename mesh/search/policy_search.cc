@@ -21,7 +21,9 @@ std::optional<Listed> try_policy(const ListPolicy& policy, Judge& judge) {
 
 }  // namespace
 
-std::int64_t num_actions(std::size_t stages, int microbatches) { return 3 * static_cast<std::int64_t>(stages) * microbatches; }
+std::int64_t num_actions(std::size_t stages, int microbatches) {
+  return 3 * static_cast<std::int64_t>(stages) * microbatches;
+}
 
 std::vector<Listed> try_uniform_policies(Judge& judge) {
   struct Choice {
@@ -41,16 +43,19 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
   };
   // Where no actor has several stages there is no later one.
   std::vector<bool> deep{true};
-  if (static_cast<int>(request.actor_of_stage.size()) > *std::ranges::max_element(request.actor_of_stage) + 1) {
+  if (static_cast<int>(request.actor_of_stage.size()) >
+      *std::ranges::max_element(request.actor_of_stage) + 1) {
     deep.push_back(false);
   }
   const std::initializer_list<double> fullnesses{1.0, 1.5, 0.0, 1.25, 2.0, 0.75, 3.0, 0.5};
   const std::int64_t all = static_cast<std::int64_t>(6 * fullnesses.size() * deep.size());
-  if (all * num_actions(request.actor_of_stage.size(), request.microbatches) <= request.budget / 4) {
+  if (all * num_actions(request.actor_of_stage.size(), request.microbatches) <=
+      request.budget / 4) {
     for (const double fullness : fullnesses) {
       for (const auto weights : {kInGaps, kLast, kAtOnce}) {
         for (const bool forward_first : {false, true}) {
-          for (const bool deep_first : deep) attempt({fullness, weights, forward_first, deep_first});
+          for (const bool deep_first : deep)
+            attempt({fullness, weights, forward_first, deep_first});
         }
       }
     }
@@ -107,7 +112,8 @@ Patterned try_patterns(Judge& judge) {
   // With one microbatch at a time there is no pipeline.
   double alone = 0;
   for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
-    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
+    for (const ActionKind kind :
+         {ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
       alone += duration(request.costs, {static_cast<int>(stage), kind, 0});
     }
   }
@@ -132,7 +138,8 @@ Patterned try_patterns(Judge& judge) {
       for (const double more : {0.5, 1.0}) {
         if (judge.exhausted()) break;
         const ListPolicy policy = pattern_policy(request, found[i].pattern, more, weights);
-        if (std::optional<Listed> listed = try_policy(policy, judge)) result.listed.push_back(std::move(*listed));
+        if (std::optional<Listed> listed = try_policy(policy, judge))
+          result.listed.push_back(std::move(*listed));
       }
     }
   }
@@ -146,7 +153,8 @@ Listed tune(Listed best, Judge& judge, std::int64_t until) {
     if (judge.simulated() >= until) return;
     ListPolicy policy = best.policy;
     change(policy);
-    if (std::optional<Listed> found = try_policy(policy, judge); found && found->score < best.score) {
+    if (std::optional<Listed> found = try_policy(policy, judge);
+        found && found->score < best.score) {
       best = std::move(*found);
       better = true;
     }
@@ -179,8 +187,10 @@ Listed tune(Listed best, Judge& judge, std::int64_t until) {
       }
     }
     for (std::size_t actor = 0; actor < best.policy.weights.size(); ++actor) {
-      for (const auto weights : {ListPolicy::Weights::kAtOnce, ListPolicy::Weights::kInGaps, ListPolicy::Weights::kLast}) {
-        if (weights != best.policy.weights[actor]) try_change([&](ListPolicy& policy) { policy.weights[actor] = weights; });
+      for (const auto weights : {ListPolicy::Weights::kAtOnce, ListPolicy::Weights::kInGaps,
+                                 ListPolicy::Weights::kLast}) {
+        if (weights != best.policy.weights[actor])
+          try_change([&](ListPolicy& policy) { policy.weights[actor] = weights; });
       }
     }
   }

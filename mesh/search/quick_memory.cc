@@ -7,7 +7,8 @@ namespace weft::mesh {
 
 void QuickSimulation::note_peak(std::size_t actor, double peak, Outcome& outcome) const {
   outcome.peak = std::max(outcome.peak, peak);
-  if (!request_.memory_of_actor.empty() && peak > request_.memory_of_actor[actor] * (1 + 1e-9)) outcome.fits = false;
+  if (!request_.memory_of_actor.empty() && peak > request_.memory_of_actor[actor] * (1 + 1e-9))
+    outcome.fits = false;
 }
 
 /// Where tensors weigh nothing, memory follows the order alone.
@@ -35,13 +36,15 @@ void QuickSimulation::sweep_activations(const Schedule& schedule, Outcome& outco
 void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
   for (MemorySweep& memory : memory_) memory.clear();
   // By stage, what each microbatch's F and input gradient made when; for hand-overs on one actor.
-  std::vector<double> forward_end(stages_.size() * microbatches_), input_end(stages_.size() * microbatches_);
+  std::vector<double> forward_end(stages_.size() * microbatches_),
+      input_end(stages_.size() * microbatches_);
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     MemorySweep& memory = memory_[actor];
     for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i) {
       const Action& action = schedule.actors[actor][i];
       const auto [start, end] = span(actor, i);
-      const std::size_t at = static_cast<std::size_t>(action.stage) * microbatches_ + static_cast<std::size_t>(action.microbatch);
+      const std::size_t at = static_cast<std::size_t>(action.stage) * microbatches_ +
+                             static_cast<std::size_t>(action.microbatch);
       const StageCosts& stage = request_.costs.stages[static_cast<std::size_t>(action.stage)];
       const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
       if (action.kind == ActionKind::kForward) {
@@ -53,11 +56,14 @@ void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
       } else {
         input_end[at] = end;
         memory.change(start, dropped);
-        memory.change(end, (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) - stage.activations);
+        memory.change(end, (action.kind == ActionKind::kInputGrad ? stage.for_weight_grad : 0) -
+                               stage.activations);
       }
     }
   }
-  const auto memory_of = [&](int actor) -> MemorySweep& { return memory_[static_cast<std::size_t>(actor)]; };
+  const auto memory_of = [&](int actor) -> MemorySweep& {
+    return memory_[static_cast<std::size_t>(actor)];
+  };
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
     for (std::size_t i = 0; i < microbatches_; ++i) {
@@ -73,7 +79,8 @@ void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
       }
     }
   }
-  for (std::size_t actor = 0; actor < memory_.size(); ++actor) note_peak(actor, memory_[actor].peak(), outcome);
+  for (std::size_t actor = 0; actor < memory_.size(); ++actor)
+    note_peak(actor, memory_[actor].peak(), outcome);
 }
 
 }  // namespace weft::mesh

@@ -7,15 +7,19 @@
 namespace weft::mesh {
 
 bool QuickSimulation::knows(const SearchRequest& request) {
-  const bool fair = !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
+  const bool fair =
+      !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
   return !fair && request.costs.pair_time == 0 && !request.simulation.blocking &&
-         std::ranges::none_of(request.costs.edges, [](const EdgeCosts& edge) { return edge.backward_timing.for_weights_only; });
+         std::ranges::none_of(request.costs.edges, [](const EdgeCosts& edge) {
+           return edge.backward_timing.for_weights_only;
+         });
 }
 
 QuickSimulation::QuickSimulation(const SearchRequest& request)
     : request_(request), microbatches_(static_cast<std::size_t>(request.microbatches)) {
   const std::size_t stages = request.actor_of_stage.size();
-  const auto actors = static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1;
+  const auto actors =
+      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1;
   add_lanes();
   add_programs();
   reduce_.assign(actors, 0);
@@ -27,7 +31,8 @@ QuickSimulation::QuickSimulation(const SearchRequest& request)
     reduce_[actor] += costs.reduce_grad;
     optimizer[actor] += costs.optimizer;
     work_of_stages_[actor] +=
-        request.microbatches * (costs.forward + costs.input_grad + costs.weight_grad + (costs.recomputes ? costs.recompute : 0));
+        request.microbatches * (costs.forward + costs.input_grad + costs.weight_grad +
+                                (costs.recomputes ? costs.recompute : 0));
   }
   optimizer_ = *std::ranges::max_element(optimizer);
   stages_.resize(stages);
@@ -38,8 +43,10 @@ QuickSimulation::QuickSimulation(const SearchRequest& request)
   takes_turns_ = !request.costs.nic_of_actor.empty();
   if (!takes_turns_) return;
   for (Lane& lane : lanes_) {
-    lane.out = static_cast<std::size_t>(request.costs.nic_of_actor[static_cast<std::size_t>(lane.from_actor)]);
-    lane.in = static_cast<std::size_t>(request.costs.nic_of_actor[static_cast<std::size_t>(lane.to_actor)]);
+    lane.out = static_cast<std::size_t>(
+        request.costs.nic_of_actor[static_cast<std::size_t>(lane.from_actor)]);
+    lane.in = static_cast<std::size_t>(
+        request.costs.nic_of_actor[static_cast<std::size_t>(lane.to_actor)]);
   }
   out_.resize(static_cast<std::size_t>(*std::ranges::max_element(request.costs.nic_of_actor)) + 1);
   in_.resize(out_.size());
@@ -54,7 +61,8 @@ void QuickSimulation::add_lanes() {
       lane.to_stage = backward ? edge.edge.from : edge.edge.to;
       lane.from_actor = request_.actor_of_stage[static_cast<std::size_t>(lane.from_stage)];
       lane.to_actor = request_.actor_of_stage[static_cast<std::size_t>(lane.to_stage)];
-      lane.exists = lane.from_actor != lane.to_actor && (backward ? edge.backward_timing : edge.forward_timing).exists;
+      lane.exists = lane.from_actor != lane.to_actor &&
+                    (backward ? edge.backward_timing : edge.forward_timing).exists;
       lane.seconds = backward ? edge.backward : edge.forward;
       lane.bytes = static_cast<double>(edge.edge.bytes);
       lanes_.push_back(lane);
@@ -64,7 +72,8 @@ void QuickSimulation::add_lanes() {
 
 void QuickSimulation::add_programs() {
   for (int stage = 0; stage < static_cast<int>(request_.actor_of_stage.size()); ++stage) {
-    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
+    for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
+                                  ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
       add_program(stage, kind);
     }
   }
@@ -78,7 +87,8 @@ void QuickSimulation::add_program(int stage, ActionKind kind) {
     switch (kind) {
       case ActionKind::kForward: return work * costs.forward;
       case ActionKind::kInputGrad: return again + work * costs.input_grad;
-      case ActionKind::kBackward: return again + work * costs.input_grad + weights * costs.weight_grad;
+      case ActionKind::kBackward:
+        return again + work * costs.input_grad + weights * costs.weight_grad;
       default: return weights * costs.weight_grad;
     }
   };
@@ -96,7 +106,8 @@ void QuickSimulation::add_program(int stage, ActionKind kind) {
     const Lane& lane = lanes_[l];
     const bool backward = l % 2 == 1;
     if (backward != (kind != ActionKind::kForward)) continue;
-    if (lane.from_actor == lane.to_actor && lane.to_stage == stage) program.stages_before.push_back(lane.from_stage);
+    if (lane.from_actor == lane.to_actor && lane.to_stage == stage)
+      program.stages_before.push_back(lane.from_stage);
     if (!lane.exists) continue;
     const EdgeCosts& edge = request_.costs.edges[l / 2];
     const TensorTiming& when = backward ? edge.backward_timing : edge.forward_timing;
@@ -111,7 +122,8 @@ void QuickSimulation::add_program(int stage, ActionKind kind) {
     }
   }
   std::ranges::sort(events, {}, [&](const At& at) {
-    return cut ? std::tuple(at.position, at.step, at.makes, at.lane) : std::tuple(0.0, 0, at.makes, at.lane);
+    return cut ? std::tuple(at.position, at.step, at.makes, at.lane)
+               : std::tuple(0.0, 0, at.makes, at.lane);
   });
   program.first = program.start = events_.size();
   double done = 0, lost = request_.costs.per_action;
@@ -131,7 +143,8 @@ void QuickSimulation::add_program(int stage, ActionKind kind) {
   programs_.push_back(std::move(program));
 }
 
-QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double longest_step, bool with_peak) {
+QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double longest_step,
+                                               bool with_peak) {
   Outcome outcome;
   const std::size_t actors = cursors_.size();
   std::ranges::fill(stages_, Stage{});
@@ -168,7 +181,8 @@ QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double 
     }
   }
   const auto complete = [&](const Stage& stage) {
-    return stage.forwards == microbatches_ && stage.inputs == microbatches_ && stage.weights == microbatches_;
+    return stage.forwards == microbatches_ && stage.inputs == microbatches_ &&
+           stage.weights == microbatches_;
   };
   if (done < actors || !std::ranges::all_of(stages_, complete)) return outcome;
   outcome.finishes = true;
@@ -194,15 +208,17 @@ bool QuickSimulation::begin(const Action& action, const Program& program) const 
   const Stage& own = stages_[static_cast<std::size_t>(action.stage)];
   switch (action.kind) {
     case ActionKind::kForward:
-      return own.forwards == microbatch && std::ranges::all_of(program.stages_before, [&](int before) {
+      return own.forwards == microbatch &&
+             std::ranges::all_of(program.stages_before, [&](int before) {
                return stages_[static_cast<std::size_t>(before)].forwards > microbatch;
              });
     case ActionKind::kBackward:
     case ActionKind::kInputGrad:
       return own.inputs == microbatch && own.forwards > microbatch &&
              (action.kind == ActionKind::kInputGrad || own.weights == microbatch) &&
-             std::ranges::all_of(program.stages_before,
-                                 [&](int before) { return stages_[static_cast<std::size_t>(before)].inputs > microbatch; });
+             std::ranges::all_of(program.stages_before, [&](int before) {
+               return stages_[static_cast<std::size_t>(before)].inputs > microbatch;
+             });
     case ActionKind::kWeightGrad: return own.weights == microbatch && own.inputs > microbatch;
     default: return false;
   }
@@ -258,7 +274,8 @@ void QuickSimulation::move(int l, std::size_t microbatch) {
 void QuickSimulation::queue_transfer(int l) {
   Lane& lane = lanes_[static_cast<std::size_t>(l)];
   const auto credits = static_cast<std::size_t>(request_.simulation.credits);
-  if (lane.queued || lane.moved == lane.made || (credits > 0 && lane.moved >= lane.used + credits)) return;
+  if (lane.queued || lane.moved == lane.made || (credits > 0 && lane.moved >= lane.used + credits))
+    return;
   lane.queued = true;
   turns_.push_back({ready_to_move(l, lane.moved), l});
   std::ranges::push_heap(turns_, std::greater<>());
@@ -280,7 +297,8 @@ void QuickSimulation::move_in_turn() {
       moved.after = side->last;
     }
     const int place = l * static_cast<int>(microbatches_) + static_cast<int>(lane.moved);
-    for (Interface* side : {&out_[lane.out], &in_[lane.in]}) *side = {moved.start + lane.seconds, place};
+    for (Interface* side : {&out_[lane.out], &in_[lane.in]})
+      *side = {moved.start + lane.seconds, place};
   }
   moved.end = lane.free_at = moved.start + lane.seconds;
   ++lane.moved;
@@ -289,11 +307,13 @@ void QuickSimulation::move_in_turn() {
   wake_receiver(l);
 }
 
-QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::size_t actor, double longest) {
+QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::size_t actor,
+                                               double longest) {
   Cursor& cursor = cursors_[actor];
   const std::vector<Action>& actions = schedule.actors[actor];
-  const double work = work_of_stages_[actor] + request_.costs.per_action * static_cast<double>(actions.size()) + reduce_[actor] +
-                      request_.costs.exchange + optimizer_;
+  const double work = work_of_stages_[actor] +
+                      request_.costs.per_action * static_cast<double>(actions.size()) +
+                      reduce_[actor] + request_.costs.exchange + optimizer_;
   double time = cursor.time;
   for (; cursor.index < actions.size(); ++cursor.index) {
     const Action& action = actions[cursor.index];
@@ -349,13 +369,16 @@ std::vector<std::pair<int, int>> QuickSimulation::held_up_by_order(const Schedul
   for (std::size_t a = 0; a < cursors_.size(); ++a) {
     for (std::size_t i = 0; i < schedule.actors[a].size(); ++i) {
       const Action& action = schedule.actors[a][i];
-      place[program_of(action) * microbatches_ + static_cast<std::size_t>(action.microbatch)] = static_cast<int>(i);
+      place[program_of(action) * microbatches_ + static_cast<std::size_t>(action.microbatch)] =
+          static_cast<int>(i);
     }
     if (cursors_[a].time > cursors_[actor].time) actor = a;
   }
   /// The place of the action of this kind, or of the B that does it too.
   const auto place_of = [&](int stage, bool backward, std::size_t microbatch) {
-    const auto at = [&](ActionKind kind) { return place[program_of({stage, kind, 0}) * microbatches_ + microbatch]; };
+    const auto at = [&](ActionKind kind) {
+      return place[program_of({stage, kind, 0}) * microbatches_ + microbatch];
+    };
     if (!backward) return at(ActionKind::kForward);
     return std::max(at(ActionKind::kInputGrad), at(ActionKind::kBackward));
   };
@@ -369,16 +392,20 @@ std::vector<std::pair<int, int>> QuickSimulation::held_up_by_order(const Schedul
       continue;
     }
     auto at = static_cast<std::size_t>(one.lane) * microbatches_ +
-              static_cast<std::size_t>(schedule.actors[actor][static_cast<std::size_t>(index)].microbatch);
-    for (; tensors_[at].held_up == HeldUp::kByLane || tensors_[at].held_up == HeldUp::kByInterface;) {
-      at = tensors_[at].held_up == HeldUp::kByLane ? at - 1 : static_cast<std::size_t>(tensors_[at].after);
+              static_cast<std::size_t>(
+                  schedule.actors[actor][static_cast<std::size_t>(index)].microbatch);
+    for (;
+         tensors_[at].held_up == HeldUp::kByLane || tensors_[at].held_up == HeldUp::kByInterface;) {
+      at = tensors_[at].held_up == HeldUp::kByLane ? at - 1
+                                                   : static_cast<std::size_t>(tensors_[at].after);
     }
     const Lane& lane = lanes_[at / microbatches_];
     const bool backward = at / microbatches_ % 2 == 1;
     const std::size_t microbatch = at % microbatches_;
     if (tensors_[at].held_up == HeldUp::kByCredit) {
       actor = static_cast<std::size_t>(lane.to_actor);
-      index = place_of(lane.to_stage, backward, microbatch - static_cast<std::size_t>(request_.simulation.credits));
+      index = place_of(lane.to_stage, backward,
+                       microbatch - static_cast<std::size_t>(request_.simulation.credits));
     } else {
       actor = static_cast<std::size_t>(lane.from_actor);
       index = place_of(lane.from_stage, backward, microbatch);

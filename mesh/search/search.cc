@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "mesh/schedule/named_schedules.h"
 #include "mesh/search/internal/bounds.h"
 #include "mesh/search/internal/local_search.h"
 #include "mesh/search/internal/policy_search.h"
-#include "mesh/schedule/named_schedules.h"
 
 namespace weft::mesh {
 namespace {
@@ -26,10 +26,11 @@ struct Candidate {
 constexpr std::int64_t kCandidates = 15000;       // that a short schedule is worth,
 constexpr std::int64_t kMostActions = 2'000'000;  // but not more actions than these,
 constexpr std::int64_t kFewestCandidates = 50;    // and that a long one is worth in any case
-constexpr std::size_t kTuned = 8;                 // policies of list scheduling that are changed one by one
-constexpr std::int64_t kFewMoves = 400;           // candidates
-constexpr std::size_t kImproved = 4;              // candidates that local search goes on from
-constexpr std::size_t kAnnealed = 2;              // and of these the best, by random moves
+// policies of list scheduling that are changed one by one
+constexpr std::size_t kTuned = 8;
+constexpr std::int64_t kFewMoves = 400;  // candidates
+constexpr std::size_t kImproved = 4;     // candidates that local search goes on from
+constexpr std::size_t kAnnealed = 2;     // and of these the best, by random moves
 
 /// The named schedules that put their stages where the request wants them.
 std::vector<Schedule> named_of_placement(const SearchRequest& request) {
@@ -41,7 +42,8 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
   for (const NamedSchedule& named : named_schedules()) {
     if (chunks != named.chunks && !named.any_chunks) continue;
     if (place_stages(named.placement, actors, chunks) != request.actor_of_stage) continue;
-    result.push_back(make_schedule({std::string(named.name), actors, request.microbatches, chunks, 0}));
+    result.push_back(
+        make_schedule({std::string(named.name), actors, request.microbatches, chunks, 0}));
   }
   return result;
 }
@@ -49,35 +51,41 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
 [[noreturn]] void nothing_fits(const SearchRequest& request) {
   std::vector<double> least(request.memory_of_actor.size(), 0);
   for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
-    least[static_cast<std::size_t>(request.actor_of_stage[stage])] += request.costs.stages[stage].activations;
+    least[static_cast<std::size_t>(request.actor_of_stage[stage])] +=
+        request.costs.stages[stage].activations;
   }
   for (std::size_t actor = 0; actor < least.size(); ++actor) {
     if (least[actor] <= request.memory_of_actor[actor]) continue;
-    throw_error(ErrorCode::kResourceExhausted,
-                "no schedule fits: actor {} has memory for {:.6g}, but one microbatch takes {:.6g} there", actor,
-                request.memory_of_actor[actor], least[actor]);
+    throw_error(
+        ErrorCode::kResourceExhausted,
+        "no schedule fits: actor {} has memory for {:.6g}, but one microbatch takes {:.6g} there",
+        actor, request.memory_of_actor[actor], least[actor]);
   }
   throw_error(ErrorCode::kResourceExhausted,
-              "no schedule was found that fits; activations and the tensors that are under way take more than every actor has");
+              "no schedule was found that fits; activations and the tensors that are under way "
+              "take more than every actor has");
 }
 
 void check(const SearchRequest& request) {
   if (request.actor_of_stage.empty() || request.microbatches < 1) {
-    throw_error(ErrorCode::kInvalidArgument, "a schedule needs at least 1 stage and 1 microbatch, not {} and {}",
+    throw_error(ErrorCode::kInvalidArgument,
+                "a schedule needs at least 1 stage and 1 microbatch, not {} and {}",
                 request.actor_of_stage.size(), request.microbatches);
   }
   if (request.costs.stages.size() != request.actor_of_stage.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "there are {} stages, but {} have times", request.actor_of_stage.size(),
-                request.costs.stages.size());
+    throw_error(ErrorCode::kInvalidArgument, "there are {} stages, but {} have times",
+                request.actor_of_stage.size(), request.costs.stages.size());
   }
-  const auto actors = static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1;
+  const auto actors =
+      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1;
   if (!request.memory_of_actor.empty() && request.memory_of_actor.size() != actors) {
-    throw_error(ErrorCode::kInvalidArgument, "there are {} actors, but {} have a memory cap", actors,
-                request.memory_of_actor.size());
+    throw_error(ErrorCode::kInvalidArgument, "there are {} actors, but {} have a memory cap",
+                actors, request.memory_of_actor.size());
   }
 }
 
-/// Interfaces that are shared fairly take several times as long to play as interfaces that serve in turn, and carry as much.
+/// Interfaces that are shared fairly take several times as long to play as interfaces that serve in
+/// turn, and carry as much.
 SearchRequest with_quick_interfaces(SearchRequest request) {
   request.costs.sharing = InterfaceSharing::kInTurn;
   return request;
@@ -91,7 +99,11 @@ class Search {
  public:
   /// A step of `had` is had already: where no schedule can take less, a named one will do.
   Search(const SearchRequest& request, double had)
-      : request_(request), quick_(with_quick_interfaces(request)), judge_(quick_), exact_(request_), had_(had) {
+      : request_(request),
+        quick_(with_quick_interfaces(request)),
+        judge_(quick_),
+        exact_(request_),
+        had_(had) {
     result_.bound = lower_bound(request_);
     result_.bound_in_memory = lower_bound_in_memory(request_);
   }
@@ -108,17 +120,23 @@ class Search {
   /// Nothing can be faster than what is there.
   bool settled() const {
     if (!finalists_.empty() && result_.bound_in_memory >= had_) return true;
-    return std::ranges::any_of(candidates_, [&](const Candidate& one) { return is_least(one.score); });
+    return std::ranges::any_of(candidates_,
+                               [&](const Candidate& one) { return is_least(one.score); });
   }
-  bool is_least(const ScheduleScore& score) const { return score.step <= result_.bound_in_memory * (1 + 1e-12); }
+  bool is_least(const ScheduleScore& score) const {
+    return score.step <= result_.bound_in_memory * (1 + 1e-12);
+  }
 
   void judge_named() {
     for (Schedule& schedule : named_of_placement(request_)) {
       const Judge::Verdict verdict = exact_.judge_fully(schedule);
-      const Judge::Verdict roughly = has_quick_interfaces(request_) ? verdict : judge_.judge(schedule);
+      const Judge::Verdict roughly =
+          has_quick_interfaces(request_) ? verdict : judge_.judge(schedule);
       result_.named.push_back({schedule.name, verdict.makespan, verdict.peak, verdict.fits});
-      if (roughly.finishes && roughly.fits) candidates_.push_back({schedule.name, schedule, roughly.score});
-      if (verdict.finishes && verdict.fits) finalists_.push_back({schedule.name, std::move(schedule), verdict.score});
+      if (roughly.finishes && roughly.fits)
+        candidates_.push_back({schedule.name, schedule, roughly.score});
+      if (verdict.finishes && verdict.fits)
+        finalists_.push_back({schedule.name, std::move(schedule), verdict.score});
     }
   }
 
@@ -134,15 +152,21 @@ class Search {
     std::ranges::stable_sort(listed, {}, &Listed::score);
     // So many more candidates can be tried.
     const std::int64_t left_to_try =
-        (request_.budget - judge_.simulated()) / num_actions(request_.actor_of_stage.size(), request_.microbatches);
-    const auto tuned_policies = static_cast<std::size_t>(std::clamp<std::int64_t>(left_to_try / 40, 1, kTuned));
-    if (listed.size() > tuned_policies) listed.erase(listed.begin() + static_cast<std::ptrdiff_t>(tuned_policies), listed.end());
+        (request_.budget - judge_.simulated()) /
+        num_actions(request_.actor_of_stage.size(), request_.microbatches);
+    const auto tuned_policies =
+        static_cast<std::size_t>(std::clamp<std::int64_t>(left_to_try / 40, 1, kTuned));
+    if (listed.size() > tuned_policies)
+      listed.erase(listed.begin() + static_cast<std::ptrdiff_t>(tuned_policies), listed.end());
     for (std::size_t i = 0; i < listed.size() && !settled(); ++i) {
       if (!is_least(listed[i].score)) {
-        // An equal share of half of the effort that is left; the other half is for single moves, of which a few lead nowhere.
+        // An equal share of half of the effort that is left; the other half is for single moves, of
+        // which a few lead nowhere.
         const std::int64_t left = request_.budget - judge_.simulated();
-        const auto share = left / (left_to_try < kFewMoves ? 1 : 2) / static_cast<std::int64_t>(listed.size() - i);
-        listed[i] = tune(std::move(listed[i]), judge_, judge_.simulated() + std::max<std::int64_t>(share, 0));
+        const auto share =
+            left / (left_to_try < kFewMoves ? 1 : 2) / static_cast<std::int64_t>(listed.size() - i);
+        listed[i] = tune(std::move(listed[i]), judge_,
+                         judge_.simulated() + std::max<std::int64_t>(share, 0));
       }
       candidates_.push_back({"list scheduling", std::move(listed[i].schedule), listed[i].score});
     }
@@ -153,8 +177,11 @@ class Search {
     // Many policies come to the same: improve different ones only.
     std::vector<Candidate> best;
     for (Candidate& candidate : candidates_) {
-      const auto same = [&](const Candidate& other) { return other.schedule.actors == candidate.schedule.actors; };
-      if (best.size() < kImproved && std::ranges::none_of(best, same)) best.push_back(std::move(candidate));
+      const auto same = [&](const Candidate& other) {
+        return other.schedule.actors == candidate.schedule.actors;
+      };
+      if (best.size() < kImproved && std::ranges::none_of(best, same))
+        best.push_back(std::move(candidate));
     }
     candidates_ = std::move(best);
     for (Candidate& candidate : candidates_) {
@@ -163,17 +190,20 @@ class Search {
       candidate.score = judge_.judge(candidate.schedule).score;
     }
     std::ranges::stable_sort(candidates_, {}, &Candidate::score);
-    for (std::size_t i = 0; i < std::min(candidates_.size(), kAnnealed) && !judge_.exhausted() && !settled(); ++i) {
+    for (std::size_t i = 0;
+         i < std::min(candidates_.size(), kAnnealed) && !judge_.exhausted() && !settled(); ++i) {
       const std::int64_t left = request_.budget - judge_.simulated();
       Candidate& candidate = candidates_[i];
-      candidate.schedule = anneal(std::move(candidate.schedule), judge_, left / static_cast<std::int64_t>(kAnnealed - i));
+      candidate.schedule = anneal(std::move(candidate.schedule), judge_,
+                                  left / static_cast<std::int64_t>(kAnnealed - i));
       candidate.score = judge_.judge(candidate.schedule).score;
     }
   }
 
   SearchResult choose() {
     std::ranges::stable_sort(candidates_, {}, &Candidate::score);
-    if (candidates_.size() > kImproved) candidates_.erase(candidates_.begin() + kImproved, candidates_.end());
+    if (candidates_.size() > kImproved)
+      candidates_.erase(candidates_.begin() + kImproved, candidates_.end());
     for (Candidate& candidate : candidates_) {
       const Judge::Verdict verdict = exact_.judge(candidate.schedule);
       candidate.score = verdict.score;
@@ -200,7 +230,8 @@ class Search {
 /// Throws what search_schedule() does.
 SearchResult search_for_less(SearchRequest request, double had) {
   check(request);
-  if (request.budget == 0) request.budget = search_budget(request.actor_of_stage.size(), request.microbatches);
+  if (request.budget == 0)
+    request.budget = search_budget(request.actor_of_stage.size(), request.microbatches);
   return Search(request, had).run();
 }
 
@@ -215,19 +246,22 @@ SearchResult search_schedule(const SearchRequest& request) {
   return search_for_less(request, std::numeric_limits<double>::infinity());
 }
 
-SearchResult search_placed_schedule(int actors, SearchRequest request, ScheduleCosts& placed_costs) {
+SearchResult search_placed_schedule(int actors, SearchRequest request,
+                                    ScheduleCosts& placed_costs) {
   const ScheduleCosts whole = request.costs;
   std::optional<SearchResult> best;
   std::vector<SearchCandidate> named;
   std::int64_t simulated = 0;
   double bound = std::numeric_limits<double>::infinity(), bound_in_memory = bound;
   std::optional<Error> refused;
-  for (const auto& [placement, chunks] : {std::pair(StagePlacement::kOnePerActor, 1), std::pair(StagePlacement::kLooped, 2),
-                                          std::pair(StagePlacement::kVShaped, 2)}) {
+  for (const auto& [placement, chunks] :
+       {std::pair(StagePlacement::kOnePerActor, 1), std::pair(StagePlacement::kLooped, 2),
+        std::pair(StagePlacement::kVShaped, 2)}) {
     request.actor_of_stage = place_stages(placement, actors, chunks);
     request.costs = cut_in_chunks(whole, chunks);
     try {
-      SearchResult found = search_for_less(request, best ? best->simulation.step : std::numeric_limits<double>::infinity());
+      SearchResult found = search_for_less(
+          request, best ? best->simulation.step : std::numeric_limits<double>::infinity());
       named.insert(named.end(), found.named.begin(), found.named.end());
       simulated += found.simulated;
       bound = std::min(bound, found.bound);

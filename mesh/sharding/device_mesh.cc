@@ -11,23 +11,27 @@
 
 namespace weft::mesh {
 
-DeviceMesh::DeviceMesh(std::string name, std::vector<MeshAxis> axes, std::vector<transfer::DeviceId> devices)
+DeviceMesh::DeviceMesh(std::string name, std::vector<MeshAxis> axes,
+                       std::vector<transfer::DeviceId> devices)
     : name_(std::move(name)), axes_(std::move(axes)), devices_(std::move(devices)) {
   std::size_t size = 1;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (axes_[i].size < 1) {
-      throw_error(ErrorCode::kInvalidArgument, "axis '{}' of mesh '{}' has size {}; it must be at least 1", axes_[i].name, name_,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "axis '{}' of mesh '{}' has size {}; it must be at least 1", axes_[i].name, name_,
                   axes_[i].size);
     }
     for (std::size_t j = 0; j < i; ++j) {
       if (axes_[i].name == axes_[j].name) {
-        throw_error(ErrorCode::kInvalidArgument, "mesh '{}' has two axes named '{}'", name_, axes_[i].name);
+        throw_error(ErrorCode::kInvalidArgument, "mesh '{}' has two axes named '{}'", name_,
+                    axes_[i].name);
       }
     }
     size *= static_cast<std::size_t>(axes_[i].size);
   }
   if (size != devices_.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "mesh '{}' has {} coordinates but {} devices", name_, size, devices_.size());
+    throw_error(ErrorCode::kInvalidArgument, "mesh '{}' has {} coordinates but {} devices", name_,
+                size, devices_.size());
   }
 }
 

@@ -26,7 +26,8 @@ using Coordinate = std::vector<int>;
 class DeviceMesh {
  public:
   DeviceMesh() = default;
-  /// Throws Error(kInvalidArgument) unless there is exactly one device per coordinate and no axis name twice.
+  /// Throws Error(kInvalidArgument) unless there is exactly one device per coordinate and no axis
+  /// name twice.
   DeviceMesh(std::string name, std::vector<MeshAxis> axes, std::vector<transfer::DeviceId> devices);
 
   const std::string& name() const { return name_; }

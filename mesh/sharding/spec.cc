@@ -9,17 +9,21 @@ namespace weft::mesh {
 
 int Spec::dim_of(int axis) const {
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (std::find(dims[i].begin(), dims[i].end(), axis) != dims[i].end()) return static_cast<int>(i);
+    if (std::find(dims[i].begin(), dims[i].end(), axis) != dims[i].end())
+      return static_cast<int>(i);
   }
   return -1;
 }
 
-bool Spec::is_partial_over(int axis) const { return std::find(partial.begin(), partial.end(), axis) != partial.end(); }
+bool Spec::is_partial_over(int axis) const {
+  return std::find(partial.begin(), partial.end(), axis) != partial.end();
+}
 
 namespace {
 std::string axis_names(const std::vector<int>& axes, const DeviceMesh& mesh) {
   std::string text;
-  for (const int axis : axes) text += (text.empty() ? "" : "+") + mesh.axes()[static_cast<std::size_t>(axis)].name;
+  for (const int axis : axes)
+    text += (text.empty() ? "" : "+") + mesh.axes()[static_cast<std::size_t>(axis)].name;
   return text;
 }
 }  // namespace
@@ -27,7 +31,8 @@ std::string axis_names(const std::vector<int>& axes, const DeviceMesh& mesh) {
 std::string to_string(const Spec& spec, const DeviceMesh& mesh) {
   std::string text = "[";
   for (std::size_t i = 0; i < spec.dims.size(); ++i) {
-    text += (i == 0 ? "" : ",") + (spec.dims[i].empty() ? std::string("-") : axis_names(spec.dims[i], mesh));
+    text += (i == 0 ? "" : ",") +
+            (spec.dims[i].empty() ? std::string("-") : axis_names(spec.dims[i], mesh));
   }
   text += "]";
   if (spec.is_partial()) text += " partial(" + axis_names(spec.partial, mesh) + ")";
@@ -35,7 +40,8 @@ std::string to_string(const Spec& spec, const DeviceMesh& mesh) {
 }
 
 Region region_of(const Shape& shape, const Spec& spec, const DeviceMesh& mesh, int rank) {
-  WEFT_CHECK(spec.dims.size() == shape.size(), "spec of rank {} for shape {}", spec.dims.size(), weft::to_string(shape));
+  WEFT_CHECK(spec.dims.size() == shape.size(), "spec of rank {} for shape {}", spec.dims.size(),
+             weft::to_string(shape));
   const Coordinate coordinate = mesh.coordinate(rank);
   std::vector<Interval> intervals;
   intervals.reserve(shape.size());
@@ -43,11 +49,12 @@ Region region_of(const Shape& shape, const Spec& spec, const DeviceMesh& mesh, i
     std::int64_t chunks = 1, index = 0;
     for (const int axis : spec.dims[i]) {
       chunks *= mesh.axes()[static_cast<std::size_t>(axis)].size;
-      index = index * mesh.axes()[static_cast<std::size_t>(axis)].size + coordinate[static_cast<std::size_t>(axis)];
+      index = index * mesh.axes()[static_cast<std::size_t>(axis)].size +
+              coordinate[static_cast<std::size_t>(axis)];
     }
     if (chunks > shape[i]) {
-      throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} cannot be split {} ways over {}", i, weft::to_string(shape),
-                  chunks, to_string(mesh));
+      throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} cannot be split {} ways over {}",
+                  i, weft::to_string(shape), chunks, to_string(mesh));
     }
     intervals.push_back(part_of(shape[i], index, chunks));
   }
@@ -63,7 +70,8 @@ transfer::ShardMap shard_map(const Shape& shape, const Spec& spec, const DeviceM
   transfer::ShardMap map;
   map.shape = shape;
   for (int rank = 0; rank < mesh.size(); ++rank) {
-    map.shards.push_back({mesh.devices()[static_cast<std::size_t>(rank)], region_of(shape, spec, mesh, rank)});
+    map.shards.push_back(
+        {mesh.devices()[static_cast<std::size_t>(rank)], region_of(shape, spec, mesh, rank)});
   }
   return map;
 }

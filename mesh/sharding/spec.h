@@ -9,8 +9,9 @@
 
 namespace weft::mesh {
 
-/// How a tensor lies on a mesh. Per dimension an ordered list of mesh axes (outer first) that split it, and the axes over
-/// which the values are partial: the tensor is the sum over them. Axes not named hold replicas.
+/// How a tensor lies on a mesh. Per dimension an ordered list of mesh axes (outer first) that split
+/// it, and the axes over which the values are partial: the tensor is the sum over them. Axes not
+/// named hold replicas.
 struct Spec {
   std::vector<std::vector<int>> dims;  ///< Axis indices of the mesh.
   std::vector<int> partial;            ///< Ascending.
@@ -29,8 +30,9 @@ struct Spec {
 /// "[data,-,tensor]", "[data,-] partial(tensor)".
 std::string to_string(const Spec& spec, const DeviceMesh& mesh);
 
-/// The box of a tensor of `shape` that the device at `rank` holds. n elements over k chunks: chunk i is [i*n/k, (i+1)*n/k), so
-/// chunks differ by at most one. Throws Error(kInvalidArgument) when a chunk would be empty.
+/// The box of a tensor of `shape` that the device at `rank` holds. n elements over k chunks: chunk
+/// i is [i*n/k, (i+1)*n/k), so chunks differ by at most one. Throws Error(kInvalidArgument) when a
+/// chunk would be empty.
 Region region_of(const Shape& shape, const Spec& spec, const DeviceMesh& mesh, int rank);
 
 /// Extents of that box.

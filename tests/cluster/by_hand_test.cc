@@ -17,8 +17,10 @@ using ::testing::StartsWith;
 TEST(ByHand, HeadJoinStatusStop) {
   RealProcesses processes("by_hand");
   auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
-  const std::string address = head.word_after("weft join ").substr(0, head.word_after("weft join ").find(' '));
-  EXPECT_THAT(head.text(), AllOf(HasSubstr("loopback only"), HasSubstr("weft join " + address + " --name worker0"),
+  const std::string address =
+      head.word_after("weft join ").substr(0, head.word_after("weft join ").find(' '));
+  EXPECT_THAT(head.text(), AllOf(HasSubstr("loopback only"),
+                                 HasSubstr("weft join " + address + " --name worker0"),
                                  HasSubstr("weft stop --head " + address)));
 
   auto& first = processes.start("weft", {"join", address, "--name", "alpha", "--devices", "2"});
@@ -27,9 +29,12 @@ TEST(ByHand, HeadJoinStatusStop) {
   second.word_after("has joined cluster");
   auto& twin = processes.run("weft", {"join", address, "--name", "beta"});
   EXPECT_EQ(twin.wait(), 1);
-  EXPECT_THAT(twin.text(), HasSubstr("a host named 'beta' has joined already; give this one another name with --name"));
+  EXPECT_THAT(
+      twin.text(),
+      HasSubstr("a host named 'beta' has joined already; give this one another name with --name"));
 
-  const auto status = nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
+  const auto status =
+      nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
   ASSERT_EQ(status["hosts"].size(), 2u);
   EXPECT_EQ(status["hosts"][0]["name"], "alpha");
   EXPECT_EQ(status["hosts"][0]["devices"], 2);
@@ -50,8 +55,10 @@ TEST(ByHand, NoHeadIsSaidWithWhatToDo) {
   RealProcesses processes("no_head");
   auto& status = processes.run("weft", {"status", "--head", "127.0.0.1:1"});
   EXPECT_EQ(status.wait(), 1);
-  EXPECT_THAT(status.text(), AllOf(HasSubstr("no head answers at 127.0.0.1:1 that this user started on this machine"),
-                                   HasSubstr("Give its address with --head HOST:PORT"), HasSubstr("--token-file FILE")));
+  EXPECT_THAT(
+      status.text(),
+      AllOf(HasSubstr("no head answers at 127.0.0.1:1 that this user started on this machine"),
+            HasSubstr("Give its address with --head HOST:PORT"), HasSubstr("--token-file FILE")));
 }
 
 TEST(ByHand, AHostNameThatIsNoneAndAHeadThatIsSilentAreSaid) {
@@ -64,7 +71,8 @@ TEST(ByHand, AHostNameThatIsNoneAndAHeadThatIsSilentAreSaid) {
   ::kill(head.pid, SIGSTOP);
   auto& silent = processes.run("weft", {"status", "--head", address});
   EXPECT_EQ(silent.wait(), 1);
-  EXPECT_THAT(silent.text(), HasSubstr("accepted the connection but did not greet within 3 seconds"));
+  EXPECT_THAT(silent.text(),
+              HasSubstr("accepted the connection but did not greet within 3 seconds"));
 }
 
 TEST(ByHand, MistypedWordsGetTheNearestAndMissingOnesAnExample) {
@@ -76,10 +84,13 @@ TEST(ByHand, MistypedWordsGetTheNearestAndMissingOnesAnExample) {
   };
   EXPECT_THAT(said({"rnu"}), StartsWith("weft: there is no command 'rnu'"));
   EXPECT_THAT(said({"rnu"}), HasSubstr("did you mean 'run'?\n"));
-  EXPECT_THAT(said({"--hlp"}), StartsWith("weft: there is no option --hlp; did you mean '--help'?\n"));
-  EXPECT_THAT(said({"plan", "--reshrd"}), StartsWith("weft: plan has no option --reshrd; did you mean '--reshard'?\n"));
+  EXPECT_THAT(said({"--hlp"}),
+              StartsWith("weft: there is no option --hlp; did you mean '--help'?\n"));
+  EXPECT_THAT(said({"plan", "--reshrd"}),
+              StartsWith("weft: plan has no option --reshrd; did you mean '--reshard'?\n"));
   EXPECT_THAT(said({"schedule", "drw"}), HasSubstr("did you mean 'draw'?\n"));
-  EXPECT_THAT(said({"run"}), StartsWith("weft: run: file is required; for example: weft run cluster.yaml"));
+  EXPECT_THAT(said({"run"}),
+              StartsWith("weft: run: file is required; for example: weft run cluster.yaml"));
   auto& help = processes.run("weft", {"help", "run"});
   EXPECT_EQ(help.wait(), 0);
   EXPECT_THAT(help.text(), HasSubstr("Usage: weft run"));
@@ -101,12 +112,14 @@ TEST(ByHand, ANameThatIsAPathIsRefused) {
   const std::string address = head.word_after("Weft's head listens on ");
   auto& join = processes.run("weft", {"join", address, "--name", "../../etc/x y"});
   EXPECT_EQ(join.wait(), 2);
-  EXPECT_THAT(join.text(), HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
+  EXPECT_THAT(join.text(),
+              HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
   EXPECT_FALSE(std::filesystem::exists(processes.directory() / "weft-logs"));
   // Also where there is no head to join.
   auto& alone = processes.run("weft", {"join", "127.0.0.1:1", "--name", "../../etc/x y"});
   EXPECT_EQ(alone.wait(), 2);
-  EXPECT_THAT(alone.text(), HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
+  EXPECT_THAT(alone.text(),
+              HasSubstr("the name of this host (--name): expected a name of at most 100 letters"));
 }
 
 TEST(ByHand, DeathOfTheHeadEndsJoinedHosts) {
@@ -137,8 +150,9 @@ TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
   auto& run = processes.start("weft", {"run", "run.yaml", "--head", address});
   run.word_after("working");
   EXPECT_TRUE(eventually([&] {
-    return processes.run("weft", {"status", "--head", address}).text().find("step 3/10, loss 1.500, 100 tokens/s, 7.0 s left") !=
-           std::string::npos;
+    return processes.run("weft", {"status", "--head", address})
+               .text()
+               .find("step 3/10, loss 1.500, 100 tokens/s, 7.0 s left") != std::string::npos;
   }));
   ::kill(agent.pid, SIGKILL);
   EXPECT_EQ(run.wait(), 1);
@@ -146,7 +160,8 @@ TEST(ByHand, AHeadWhoseDiskIsFullTellsDeathsTakesHostsBackAndStops) {
   EXPECT_THAT(run.text(), HasSubstr(fmt::format("is lost: its agent (pid {}) died", agent.pid)));
   auto& again = processes.start("weft", join);
   again.word_after("has joined cluster");
-  const auto status = nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
+  const auto status =
+      nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
   EXPECT_EQ(status["hosts"][0]["agent_pid"], again.pid);
   EXPECT_THAT(status["events"].dump(), HasSubstr("host alpha is gone"));
   auto& stop = processes.run("weft", {"stop", "--head", address});
@@ -159,19 +174,22 @@ TEST(ByHand, RunOnAClusterThatRuns) {
   RealProcesses processes("run_on_head");
   auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
   const std::string address = head.word_after("Weft's head listens on ");
-  for (const char* name : {"a", "b"}) processes.start("weft", {"join", address, "--name", name}).word_after("has joined cluster");
+  for (const char* name : {"a", "b"})
+    processes.start("weft", {"join", address, "--name", name}).word_after("has joined cluster");
   processes.write("run.yaml",
-                  "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: a}, {name: b}]}\nwork: {actors: 2}\n");
+                  "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: a}, "
+                  "{name: b}]}\nwork: {actors: 2}\n");
   auto& refused = processes.run("weft", {"run", "run.yaml"});
   EXPECT_EQ(refused.wait(), 2);
-  EXPECT_THAT(refused.text(),
-              HasSubstr("run.yaml:3:21: cluster.launcher: manual means that you start the cluster: give its --head"));
+  EXPECT_THAT(refused.text(), HasSubstr("run.yaml:3:21: cluster.launcher: manual means that you "
+                                        "start the cluster: give its --head"));
   for (int i = 0; i < 2; ++i) {
     auto& run = processes.run("weft", {"run", "run.yaml", "--head", address});
     EXPECT_EQ(run.wait(), 0) << run.text();
     EXPECT_THAT(run.text(), HasSubstr("total 84"));
   }
-  const auto status = nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
+  const auto status =
+      nlohmann::json::parse(processes.run("weft", {"status", "--head", address, "--json"}).text());
   EXPECT_TRUE(status["meshes"].empty()) << "a run that ended has given its devices back";
   auto& stop = processes.run("weft", {"stop", "--head", address});
   EXPECT_EQ(stop.wait(), 0) << stop.text();
@@ -184,7 +202,8 @@ void expect_hello(const RealProcesses::Process& hello) {
                                             "all:   hello all from greeters[row=1,column=0]\n"
                                             "slice: hello slice from greeters[row=0,column=0]\n"
                                             "asked: 2 and 2 times\n"),
-                                  HasSubstr("error: invalid argument: 1 cannot be divided by 0"), HasSubstr("meshes left: 0\n")));
+                                  HasSubstr("error: invalid argument: 1 cannot be divided by 0"),
+                                  HasSubstr("meshes left: 0\n")));
 }
 
 TEST(HelloMesh, RunsByItself) {
@@ -201,8 +220,10 @@ TEST(HelloMesh, WhatEndsItsHeadBeforeItListensIsToldAndNotOnlyInALog) {
   processes.write("out/state", "not a folder\n");
   auto& hello = processes.run("hello_mesh", {"--out", "out"});
   EXPECT_EQ(hello.wait(), 1);
-  EXPECT_THAT(hello.text(), HasSubstr("died: exit status 1"));  // and its memory, where it lived long enough to be measured
-  EXPECT_THAT(hello.text(), HasSubstr(" before it listened: the head cannot write its state directory "));
+  // and its memory, where it lived long enough to be measured
+  EXPECT_THAT(hello.text(), HasSubstr("died: exit status 1"));
+  EXPECT_THAT(hello.text(),
+              HasSubstr(" before it listened: the head cannot write its state directory "));
   EXPECT_THAT(hello.text(), HasSubstr("give another with --state"));
   EXPECT_TRUE(processes.none_left());
 }
@@ -211,7 +232,8 @@ TEST(HelloMesh, JoinsACluster) {
   RealProcesses processes("hello_joins");
   auto& head = processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"});
   const std::string address = head.word_after("Weft's head listens on ");
-  processes.start("weft", {"join", address, "--name", "a", "--devices", "2"}).word_after("has joined cluster");
+  processes.start("weft", {"join", address, "--name", "a", "--devices", "2"})
+      .word_after("has joined cluster");
   auto& hello = processes.run("hello_mesh", {"--head", address});
   EXPECT_EQ(hello.wait(), 0) << hello.text();
   expect_hello(hello);
@@ -221,19 +243,19 @@ TEST(HelloMesh, AMistypedOptionIsRefusedWithTheNearest) {
   RealProcesses processes("hello_mistyped");
   auto& hello = processes.run("hello_mesh", {"--wrokers", "3"});
   EXPECT_EQ(hello.wait(), 2);
-  EXPECT_THAT(hello.text(),
-              HasSubstr("there is no option --wrokers; --help shows those that there are; did you mean 'workers'?"));
+  EXPECT_THAT(hello.text(), HasSubstr("there is no option --wrokers; --help shows those that there "
+                                      "are; did you mean 'workers'?"));
 }
 
 TEST(HelloMesh, MeshThatDoesNotFitGetsATable) {
   RealProcesses processes("hello_small");
   auto& hello = processes.run("hello_mesh", {"--workers", "1"});
   EXPECT_EQ(hello.wait(), 1);
-  EXPECT_THAT(hello.text(),
-              AllOf(HasSubstr("mesh 'greeters' [row=2,column=1] (2 devices) does not fit on worker0, where 1 is free:\n"
-                              "  host     devices  free  in use by\n"
-                              "  worker0  1        1     -\n"),
-                    HasSubstr("Give it more hosts")));
+  EXPECT_THAT(hello.text(), AllOf(HasSubstr("mesh 'greeters' [row=2,column=1] (2 devices) does not "
+                                            "fit on worker0, where 1 is free:\n"
+                                            "  host     devices  free  in use by\n"
+                                            "  worker0  1        1     -\n"),
+                                  HasSubstr("Give it more hosts")));
   EXPECT_TRUE(processes.none_left());
 }
 

@@ -1,5 +1,6 @@
-// Death is told: SIGKILL of anybody in the middle of a long call reaches the waiting caller with its evidence, ends the run with
-// status 1 and leaves no process. Times are printed; only the limit of 2 s is asserted.
+// Death is told: SIGKILL of anybody in the middle of a long call reaches the waiting caller with
+// its evidence, ends the run with status 1 and leaves no process. Times are printed; only the limit
+// of 2 s is asserted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +14,8 @@ using ::testing::HasSubstr;
 
 void expect_told(const std::string& who, const std::optional<std::int64_t>& latency) {
   ASSERT_TRUE(latency.has_value()) << who << ": the caller was never told";
-  fmt::print("  {} killed: the caller had its error after {:.1f} ms\n", who, static_cast<double>(*latency) / 1e6);
+  fmt::print("  {} killed: the caller had its error after {:.1f} ms\n", who,
+             static_cast<double>(*latency) / 1e6);
 }
 
 std::string last_words(const std::string& text) {
@@ -30,11 +32,11 @@ TEST_P(KillDeviceOf, NamesTheActorAndItsEvidence) {
   const pid_t victim = run.device(rank);
   expect_told("device process", run.kill_and_time(victim));
   EXPECT_EQ(run.run().wait(), 1);
-  EXPECT_THAT(
-      last_words(run.run().text()),
-      AllOf(HasSubstr(fmt::format("front[x={}] (mesh front, rank {}) on worker{} device 0 (pid {}, epoch 1) died: SIGKILL", rank,
-                                  rank, rank, victim)),
-            HasSubstr("rss "), HasSubstr(fmt::format("out/logs/front.1.r{}.log", rank))));
+  EXPECT_THAT(last_words(run.run().text()),
+              AllOf(HasSubstr(fmt::format("front[x={}] (mesh front, rank {}) on worker{} device 0 "
+                                          "(pid {}, epoch 1) died: SIGKILL",
+                                          rank, rank, rank, victim)),
+                    HasSubstr("rss "), HasSubstr(fmt::format("out/logs/front.1.r{}.log", rank))));
   EXPECT_TRUE(run.processes().none_left());
 }
 INSTANTIATE_TEST_SUITE_P(Workers, KillDeviceOf, ::testing::Values(1, 2, 3, 4, 8));
@@ -50,8 +52,9 @@ TEST(KillDevice, BigProcessIsMournedBeforeItsMemoryIsFreed) {
   KillableRun run("kill_big", 1, 512);
   expect_told("device process of 512 MiB", run.kill_and_time(run.device(0)));
   EXPECT_EQ(run.run().wait(), 1);
-  EXPECT_THAT(last_words(run.run().text()),
-              ::testing::ContainsRegex("died: SIGKILL, rss ([5-9][0-9][0-9][.0-9]* MiB|[1-9][0-9.]* GiB)"));
+  EXPECT_THAT(
+      last_words(run.run().text()),
+      ::testing::ContainsRegex("died: SIGKILL, rss ([5-9][0-9][0-9][.0-9]* MiB|[1-9][0-9.]* GiB)"));
   EXPECT_TRUE(run.processes().none_left());
 }
 
@@ -62,7 +65,8 @@ TEST(KillAgent, NamesTheActorsItTookAlong) {
   EXPECT_EQ(run.run().wait(), 1);
   EXPECT_THAT(last_words(run.run().text()),
               AllOf(HasSubstr("front[x=1] (mesh front, rank 1) on worker1 device 0"),
-                    HasSubstr(fmt::format("its agent (pid {}) died: SIGKILL", victim)), HasSubstr("out/logs/agent.worker1.log")));
+                    HasSubstr(fmt::format("its agent (pid {}) died: SIGKILL", victim)),
+                    HasSubstr("out/logs/agent.worker1.log")));
   EXPECT_TRUE(run.processes().none_left());
 }
 
@@ -72,7 +76,8 @@ TEST(KillHead, EndsTheRun) {
   expect_told("head", run.kill_and_time(victim));
   EXPECT_EQ(run.run().wait(), 1);
   EXPECT_THAT(last_words(run.run().text()),
-              AllOf(HasSubstr(fmt::format("the head (pid {}) died: SIGKILL", victim)), HasSubstr("out/logs/head.log")));
+              AllOf(HasSubstr(fmt::format("the head (pid {}) died: SIGKILL", victim)),
+                    HasSubstr("out/logs/head.log")));
   EXPECT_TRUE(run.processes().none_left());
 }
 
@@ -81,9 +86,11 @@ TEST(KillDriver, EndsTheRunAndItsMeshes) {
   const std::int64_t killed = monotonic_ns();
   ::kill(run.driver(), SIGKILL);
   EXPECT_EQ(run.run().wait(), 1);
-  fmt::print("  driver killed: the run had ended after {:.1f} ms\n", static_cast<double>(monotonic_ns() - killed) / 1e6);
-  EXPECT_THAT(last_words(run.run().text()),
-              HasSubstr(fmt::format("its driver cluster_app (pid {}) died: SIGKILL", run.driver())));
+  fmt::print("  driver killed: the run had ended after {:.1f} ms\n",
+             static_cast<double>(monotonic_ns() - killed) / 1e6);
+  EXPECT_THAT(
+      last_words(run.run().text()),
+      HasSubstr(fmt::format("its driver cluster_app (pid {}) died: SIGKILL", run.driver())));
   EXPECT_TRUE(run.processes().none_left());
 }
 
@@ -100,7 +107,9 @@ TEST(KillDriver, OfAClusterThatRunsGivesItsDevicesBack) {
   ::kill(driver, SIGKILL);
   EXPECT_EQ(run.wait(), 1);
   EXPECT_TRUE(eventually([&] {
-    return processes.run("weft", {"status", "--json", "--head", address}).text().find("\"meshes\": []") != std::string::npos;
+    return processes.run("weft", {"status", "--json", "--head", address})
+               .text()
+               .find("\"meshes\": []") != std::string::npos;
   }));
   EXPECT_TRUE(eventually([&] { return ::kill(device, 0) != 0; }));
   EXPECT_EQ(processes.left().size(), 2u) << "head and agent stay";

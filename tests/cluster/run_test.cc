@@ -24,12 +24,17 @@ TEST_P(RunOnWorkers, EndsWithStatusZeroAndLeavesNothing) {
   const int workers = GetParam();
   RealProcesses processes("workers");
   std::string hosts;
-  for (int i = 0; i < workers; ++i) hosts += fmt::format("{}{{name: worker{}}}", i == 0 ? "" : ", ", i);
-  processes.write("run.yaml", fmt::format("name: workers\napp: cluster_app\ncluster: {{hosts: [{}]}}\nwork: {{actors: {}}}\n",
-                                          hosts, workers));
+  for (int i = 0; i < workers; ++i)
+    hosts += fmt::format("{}{{name: worker{}}}", i == 0 ? "" : ", ", i);
+  processes.write(
+      "run.yaml",
+      fmt::format(
+          "name: workers\napp: cluster_app\ncluster: {{hosts: [{}]}}\nwork: {{actors: {}}}\n",
+          hosts, workers));
   auto& run = processes.run("weft", {"run", "run.yaml"});
   EXPECT_EQ(run.wait(), 0) << run.text();
-  EXPECT_THAT(run.text(), AllOf(HasSubstr(fmt::format("total {}\n", 42 * workers)), HasSubstr("worker0 (1 device)")));
+  EXPECT_THAT(run.text(), AllOf(HasSubstr(fmt::format("total {}\n", 42 * workers)),
+                                HasSubstr("worker0 (1 device)")));
   EXPECT_EQ(run.text().find('\x1b'), std::string::npos) << "no colours in a pipe";
   EXPECT_TRUE(std::filesystem::exists(processes.directory() / "runs/workers/logs/front.1.r0.log"));
   EXPECT_TRUE(processes.none_left());
@@ -38,19 +43,28 @@ INSTANTIATE_TEST_SUITE_P(Cluster, RunOnWorkers, ::testing::Values(1, 2, 3, 4, 8)
 
 TEST(Run, WrongFileIsRefusedBeforeAnythingStarts) {
   RealProcesses processes("wrong_yaml");
-  processes.write("run.yaml", "name: r\napp: cluster_app\ncluster: {hosts: [{name: a, device: 1}]}\nwork: {actors: two}\n");
+  processes.write(
+      "run.yaml",
+      "name: r\napp: cluster_app\ncluster: {hosts: [{name: a, device: 1}]}\nwork: {actors: two}\n");
   auto& header = processes.run("weft", {"run", "run.yaml"});
   EXPECT_EQ(header.wait(), 2);
-  EXPECT_EQ(header.text(), "run.yaml:3:29: unknown key 'device' in cluster.hosts[0]; did you mean 'devices'?\n");
-  auto& app = processes.run("weft", {"run", "run.yaml", "--set", "cluster.hosts=[{name: a}]", "--set", "wrok={}"});
+  EXPECT_EQ(header.text(),
+            "run.yaml:3:29: unknown key 'device' in cluster.hosts[0]; did you mean 'devices'?\n");
+  auto& app = processes.run(
+      "weft", {"run", "run.yaml", "--set", "cluster.hosts=[{name: a}]", "--set", "wrok={}"});
   EXPECT_EQ(app.wait(), 2);
-  EXPECT_THAT(app.text(), AllOf(HasSubstr("run.yaml:4:16: work.actors: expected a whole number of at least 1, found 'two'"),
-                                HasSubstr("command line: --set wrok={}: unknown key 'wrok'; did you mean 'work'?")));
+  EXPECT_THAT(
+      app.text(),
+      AllOf(HasSubstr(
+                "run.yaml:4:16: work.actors: expected a whole number of at least 1, found 'two'"),
+            HasSubstr("command line: --set wrok={}: unknown key 'wrok'; did you mean 'work'?")));
   EXPECT_FALSE(std::filesystem::exists(processes.directory() / "runs"));
-  auto& check = processes.run("weft", {"check", "run.yaml", "--set", "cluster.hosts=[{name: a}]", "--set", "work.actors=1"});
+  auto& check = processes.run("weft", {"check", "run.yaml", "--set", "cluster.hosts=[{name: a}]",
+                                       "--set", "work.actors=1"});
   EXPECT_EQ(check.wait(), 0) << check.text();
   EXPECT_EQ(check.text(), "run.yaml: no mistakes\n");
-  auto& json = processes.run("weft", {"check", "run.yaml", "--json", "--set", "cluster.hosts=[{name: a}]"});
+  auto& json =
+      processes.run("weft", {"check", "run.yaml", "--json", "--set", "cluster.hosts=[{name: a}]"});
   EXPECT_EQ(json.wait(), 2);
   const auto problem = nlohmann::json::parse(json.text()).at("problems").at(0);
   EXPECT_EQ(problem.at("file"), "run.yaml");
@@ -77,7 +91,8 @@ TEST(Run, TheLogLevelReachesEveryProcess) {
   EXPECT_THAT(log("front.1.r0.log"), HasSubstr(" info: front"));
   EXPECT_THAT(log("head.log"), HasSubstr(" info: host worker0 joined"));
   ASSERT_EQ(processes.run("weft", {"run", "run.yaml", "--set", "logs.level=error"}).wait(), 0);
-  for (const char* name : {"front.1.r0.log", "head.log", "agent.worker0.log"}) EXPECT_EQ(log(name), "") << name;
+  for (const char* name : {"front.1.r0.log", "head.log", "agent.worker0.log"})
+    EXPECT_EQ(log(name), "") << name;
   auto& wrong = processes.run("weft", {"run", "run.yaml", "--set", "logs.level=eror"});
   EXPECT_EQ(wrong.wait(), 2);
   EXPECT_THAT(wrong.text(), HasSubstr("did you mean 'error'?"));
@@ -87,7 +102,8 @@ TEST(Run, UnknownCommandsAndOptionsAreUsageErrors) {
   RealProcesses processes("usage");
   auto& unknown = processes.run("weft", {"chek"});
   EXPECT_EQ(unknown.wait(), 2);
-  EXPECT_THAT(unknown.text(), AllOf(HasSubstr("weft: there is no command 'chek'"), HasSubstr("did you mean 'check'?")));
+  EXPECT_THAT(unknown.text(), AllOf(HasSubstr("weft: there is no command 'chek'"),
+                                    HasSubstr("did you mean 'check'?")));
   EXPECT_EQ(processes.run("weft", {"run"}).wait(), 2);
   EXPECT_EQ(processes.run("weft", {"join", "nonsense"}).wait(), 2);
   EXPECT_EQ(processes.run("weft", {"--help"}).wait(), 0);
@@ -98,13 +114,16 @@ TEST(Run, WhatIsShownIsWrittenOrElseTheStatusIsOneAndTheReasonIsTold) {
   processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1}\n");
   const auto said = processes.directory() / "said";
   const auto shell = [&](const std::string& words, const std::string& output) {
-    const std::string command = fmt::format("cd {} && {} {} {} 2>{}", processes.directory().string(),
-                                            RealProcesses::program("weft").string(), words, output, said.string());
+    const std::string command =
+        fmt::format("cd {} && {} {} {} 2>{}", processes.directory().string(),
+                    RealProcesses::program("weft").string(), words, output, said.string());
     return WEXITSTATUS(std::system(command.c_str()));
   };
   for (const char* words : {"check run.yaml", "schedule show zb-h1", "help run", "--version"}) {
     EXPECT_EQ(shell(words, ">/dev/full"), 1) << words;
-    EXPECT_THAT(read_file(said), HasSubstr(": cannot write to standard output: No space left on device\n")) << words;
+    EXPECT_THAT(read_file(said),
+                HasSubstr(": cannot write to standard output: No space left on device\n"))
+        << words;
     EXPECT_EQ(std::ranges::count(read_file(said), '\n'), 1) << words << ": " << read_file(said);
   }
   EXPECT_EQ(shell("check run.yaml", ">&-"), 0) << read_file(said);
@@ -115,7 +134,8 @@ TEST(Run, WhatIsShownIsWrittenOrElseTheStatusIsOneAndTheReasonIsTold) {
 
 TEST(Run, AnErrorInAMethodIsTheLastWords) {
   RealProcesses processes("app_fails");
-  processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, fail: the data is gone}\n");
+  processes.write("run.yaml",
+                  "name: r\napp: cluster_app\nwork: {actors: 1, fail: the data is gone}\n");
   auto& run = processes.run("weft", {"run", "run.yaml", "--out", "out"});
   EXPECT_EQ(run.wait(), 1);
   EXPECT_TRUE(run.text().ends_with("weft: run 'r' failed: the data is gone\n")) << run.text();
@@ -128,7 +148,8 @@ TEST(Run, DeviceProcessThatCannotStartIsTheLastWords) {
   auto& run = processes.run("weft", {"run", "run.yaml", "--out", "out"});
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.text(), AllOf(HasSubstr("weft: run 'r' failed: front[x=0] on worker0 (pid "),
-                                HasSubstr("ended before it was ready: SIGABRT"), HasSubstr("log: out/logs/front.1.r0.log")));
+                                HasSubstr("ended before it was ready: SIGABRT"),
+                                HasSubstr("log: out/logs/front.1.r0.log")));
   EXPECT_TRUE(processes.none_left());
 }
 
@@ -160,7 +181,8 @@ class Nobody final {
  public:
   explicit Nobody(actors::Context&) {}
   void nothing() {}
-  static constexpr auto endpoints = actors::interface<"test.nobody", 1>(actors::on<&Nobody::nothing>("nothing"));
+  static constexpr auto endpoints =
+      actors::interface<"test.nobody", 1>(actors::on<&Nobody::nothing>("nothing"));
 };
 
 TEST(Run, OtherBinaryThanTheDriversIsRefused) {
@@ -188,7 +210,8 @@ TEST(Run, OtherBinaryThanTheDriversIsRefused) {
                     HasSubstr("copy the driver's binary there")));
   EXPECT_THAT(try_binary("/nowhere/app"), HasSubstr("host a has no file /nowhere/app"));
   // A refused mesh leaves its device free.
-  EXPECT_THAT(processes.run("weft", {"status", "--head", address}).text(), HasSubstr("a     1        1"));
+  EXPECT_THAT(processes.run("weft", {"status", "--head", address}).text(),
+              HasSubstr("a     1        1"));
 }
 
 }  // namespace

@@ -11,15 +11,18 @@ using ::testing::HasSubstr;
 
 TEST(ScheduleCommand, ComparesEverythingAndDraws) {
   RealProcesses processes("schedules");
-  auto& compare = processes.run("weft", {"schedule", "compare", "--stages", "2", "--microbatches", "4", "--svg", "all.svg"});
+  auto& compare = processes.run(
+      "weft", {"schedule", "compare", "--stages", "2", "--microbatches", "4", "--svg", "all.svg"});
   EXPECT_EQ(compare.wait(), 0) << compare.text();
-  for (const char* name : {"gpipe ", "dualpipe-v ", "auto ", "drawn in all.svg"}) EXPECT_THAT(compare.text(), HasSubstr(name));
+  for (const char* name : {"gpipe ", "dualpipe-v ", "auto ", "drawn in all.svg"})
+    EXPECT_THAT(compare.text(), HasSubstr(name));
   EXPECT_TRUE(std::filesystem::exists(processes.directory() / "all.svg"));
 }
 
 TEST(ScheduleCommand, WhatItWritesItReads) {
   RealProcesses processes("schedule_files");
-  auto& show = processes.run("weft", {"schedule", "show", "zb-v", "--stages", "2", "--microbatches", "3", "--csv"});
+  auto& show = processes.run(
+      "weft", {"schedule", "show", "zb-v", "--stages", "2", "--microbatches", "3", "--csv"});
   EXPECT_EQ(show.wait(), 0);
   processes.write("mine.csv", show.text());
   auto& check = processes.run("weft", {"schedule", "check", "mine.csv"});
@@ -31,7 +34,8 @@ TEST(ScheduleCommand, BadScheduleIsStatusOneAndWrongUsageTwo) {
   processes.write("bad.csv", "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
   auto& check = processes.run("weft", {"schedule", "check", "bad.csv"});
   EXPECT_EQ(check.wait(), 1);
-  EXPECT_THAT(check.text(), HasSubstr("NO  no cycle             0B0 of actor 0 waits for 1B0, 1B0 of actor 1 stands behind 1F1"));
+  EXPECT_THAT(check.text(), HasSubstr("NO  no cycle             0B0 of actor 0 waits for 1B0, 1B0 "
+                                      "of actor 1 stands behind 1F1"));
   auto& name = processes.run("weft", {"schedule", "draw", "zb-h"});
   EXPECT_EQ(name.wait(), 2);
   EXPECT_THAT(name.text(), HasSubstr("did you mean 'zb-h1'?"));

@@ -1,6 +1,6 @@
-// Nothing waits in silence: a process that is stopped is told like a death, with what its parent sees of it, and Ctrl-C ends a
-// run in every state. Times are printed: a stop is told some 10 s later (the limit of silence), and the run has ended 2 s after
-// that.
+// Nothing waits in silence: a process that is stopped is told like a death, with what its parent
+// sees of it, and Ctrl-C ends a run in every state. Times are printed: a stop is told some 10 s
+// later (the limit of silence), and the run has ended 2 s after that.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
@@ -23,10 +23,11 @@ class TracedThread final {
  public:
   explicit TracedThread(pid_t thread)
       : thread_([this, thread] {
-          const bool attached =
-              ::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0 && ::ptrace(PTRACE_INTERRUPT, thread, 0, 0) == 0;
+          const bool attached = ::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0 &&
+                                ::ptrace(PTRACE_INTERRUPT, thread, 0, 0) == 0;
           int status = 0;
-          stopped_.set_value(attached && ::waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status));
+          stopped_.set_value(attached && ::waitpid(thread, &status, __WALL) == thread &&
+                             WIFSTOPPED(status));
           while (attached && ::waitpid(thread, &status, __WALL) == thread && WIFSTOPPED(status)) {
           }
         }) {}
@@ -43,7 +44,8 @@ class TracedThread final {
 /// The thread of a process whose name begins so; 0 if there is none.
 pid_t thread_named(pid_t pid, const std::string& prefix) {
   for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid)))
-    if (read_file(task.path() / "comm").starts_with(prefix)) return std::stoi(task.path().filename().string());
+    if (read_file(task.path() / "comm").starts_with(prefix))
+      return std::stoi(task.path().filename().string());
   return 0;
 }
 
@@ -53,11 +55,12 @@ void expect_told_and_ended(KillableRun& run, std::int64_t stopped, const std::st
   ASSERT_TRUE(told) << who;
   EXPECT_EQ(run.run().wait(), 1);
   const std::int64_t ended_after = monotonic_ns() - stopped;
-  fmt::print("  {} stopped: told after {:.1f} s, ended after {:.1f} s\n", who, static_cast<double>(told_after) / 1e9,
-             static_cast<double>(ended_after) / 1e9);
+  fmt::print("  {} stopped: told after {:.1f} s, ended after {:.1f} s\n", who,
+             static_cast<double>(told_after) / 1e9, static_cast<double>(ended_after) / 1e9);
 }
 
-// Front waits for gradients and back for activations, and nothing carries them: a deadlock as the judge of progress sees it.
+// Front waits for gradients and back for activations, and nothing carries them: a deadlock as the
+// judge of progress sees it.
 TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
   KillableRun run("deadlock", KillableRun::Order::kFrontFirst, ", no_progress: 1s");
   const pid_t thread = thread_named(run.device_on(1), "transfers");
@@ -68,12 +71,16 @@ TEST(Deadlock, DevicesThatWaitForEachOtherEndTheRunAndItSaysWhoWaitsForWhom) {
   EXPECT_EQ(run.run().wait(), 1);
   const std::int64_t ended_after = monotonic_ns() - stopped;
   fmt::print("  ended after {:.1f} s\n", static_cast<double>(ended_after) / 1e9);
-  EXPECT_THAT(run.run().text(),
-              AllOf(ContainsRegex("step [0-9]+ of 'train' does not end: nothing has moved for [.0-9]+ s, and no "
-                                  "device is inside an op"),
-                    HasSubstr("back[0,0] is in "),
-                    // Front may have ended its step already, and back wait for the last that front has sent it.
-                    AnyOf(HasSubstr("front[0,0] is in "), HasSubstr("which all who take part have begun"))));
+  EXPECT_THAT(
+      run.run().text(),
+      AllOf(
+          ContainsRegex(
+              "step [0-9]+ of 'train' does not end: nothing has moved for [.0-9]+ s, and no "
+              "device is inside an op"),
+          HasSubstr("back[0,0] is in "),
+          // Front may have ended its step already, and back wait for the last that front has sent
+          // it.
+          AnyOf(HasSubstr("front[0,0] is in "), HasSubstr("which all who take part have begun"))));
   EXPECT_TRUE(run.processes().none_left());
 }
 
@@ -94,9 +101,10 @@ TEST_P(StopDevice, AStoppedProcessIsToldWhateverTheOrderOfMeshes) {
   ::kill(victim, SIGSTOP);
   expect_told_and_ended(run, stopped, "device of " + mesh);
   EXPECT_THAT(run.run().text(),
-              AllOf(HasSubstr(fmt::format("{0}[data=0,tensor=0] (mesh {0}, rank 0) on worker{1} device 0 (pid {2}, "
-                                          "epoch 1) has been stopped (state T) for ",
-                                          mesh, GetParam().host, victim)),
+              AllOf(HasSubstr(fmt::format(
+                        "{0}[data=0,tensor=0] (mesh {0}, rank 0) on worker{1} device 0 (pid {2}, "
+                        "epoch 1) has been stopped (state T) for ",
+                        mesh, GetParam().host, victim)),
                     HasSubstr(fmt::format("log: out/logs/{}.1.r0.log", mesh))));
   const auto event = run.events().front();
   EXPECT_EQ(event["kind"], "incident");
@@ -118,9 +126,10 @@ TEST_P(StopDevice, AStoppedThreadIsToldAlthoughItsProcessGivesSignsOfLife) {
   if (!traced.stopped()) GTEST_SKIP() << "this machine does not let a process trace another";
   expect_told_and_ended(run, stopped, "thread of " + mesh);
   EXPECT_THAT(run.run().text(),
-              AllOf(HasSubstr(fmt::format("(mesh {}, rank 0) on worker{} device 0 (pid {}, epoch 1) has had its "
-                                          "thread {} ({}[",
-                                          mesh, GetParam().host, victim, thread, mesh)),
+              AllOf(HasSubstr(fmt::format(
+                        "(mesh {}, rank 0) on worker{} device 0 (pid {}, epoch 1) has had its "
+                        "thread {} ({}[",
+                        mesh, GetParam().host, victim, thread, mesh)),
                     HasSubstr(") stopped (state t)")));
   EXPECT_TRUE(run.processes().none_left());
 }
@@ -130,7 +139,9 @@ INSTANTIATE_TEST_SUITE_P(Orders, StopDevice,
                                            StopCase{KillableRun::Order::kBackFirst, 0}),
                          [](const auto& test) {
                            return std::string(test.param.host == 0 ? "Front" : "Back") +
-                                  (test.param.order == KillableRun::Order::kFrontFirst ? "OfFrontAndBack" : "OfBackAndFront");
+                                  (test.param.order == KillableRun::Order::kFrontFirst
+                                       ? "OfFrontAndBack"
+                                       : "OfBackAndFront");
                          });
 
 TEST(StopAgent, IsToldAsStoppedAndItsDevicesEnd) {
@@ -155,14 +166,17 @@ TEST(StopAgent, StartedByHandItsDevicesEndBeforeAnotherGetsThem) {
   run.word_after("working");
   ::kill(agent.pid, SIGSTOP);
   // The head counts the host as gone: from here on its name, and its devices, are anybody's.
-  EXPECT_TRUE(eventually([&] { return head.text().find("host worker0 is gone") != std::string::npos; }));
+  EXPECT_TRUE(
+      eventually([&] { return head.text().find("host worker0 is gone") != std::string::npos; }));
   const auto left = actors::read_proc_stat(device);  // its agent cannot reap it
   EXPECT_TRUE(!left || left->exiting) << "the device process lives on";
-  EXPECT_THAT(head.text(), HasSubstr(fmt::format("its agent (pid {}) has been silent for ", agent.pid)));
+  EXPECT_THAT(head.text(),
+              HasSubstr(fmt::format("its agent (pid {}) has been silent for ", agent.pid)));
   EXPECT_THAT(head.text(), HasSubstr("it is stopped (state T)"));
   EXPECT_EQ(run.wait(), 1);
-  EXPECT_THAT(run.text(), AllOf(HasSubstr("has been silent for "), HasSubstr("stopped (state T)"),
-                                ::testing::Not(HasSubstr("(empty)")), ::testing::Not(HasSubstr("died"))));
+  EXPECT_THAT(run.text(),
+              AllOf(HasSubstr("has been silent for "), HasSubstr("stopped (state T)"),
+                    ::testing::Not(HasSubstr("(empty)")), ::testing::Not(HasSubstr("died"))));
   ::kill(agent.pid, SIGKILL);
 }
 
@@ -170,8 +184,10 @@ TEST(StopHead, OrderlyItIsToldThatItWasStoppedAndByWhom) {
   KillableRun run("stop_head", 2);
   ::kill(run.head(), SIGTERM);
   EXPECT_EQ(run.run().wait(), 1);
-  EXPECT_THAT(run.run().text(), AllOf(HasSubstr(fmt::format("the head was stopped by SIGTERM from pid {} (", ::getpid())),
-                                      ::testing::Not(HasSubstr("connection lost"))));
+  EXPECT_THAT(
+      run.run().text(),
+      AllOf(HasSubstr(fmt::format("the head was stopped by SIGTERM from pid {} (", ::getpid())),
+            ::testing::Not(HasSubstr("connection lost"))));
 }
 
 TEST(StopAgent, OrderlyItIsToldThatItWasStoppedAndByWhom) {
@@ -179,13 +195,15 @@ TEST(StopAgent, OrderlyItIsToldThatItWasStoppedAndByWhom) {
   ::kill(run.agent(1), SIGTERM);
   EXPECT_EQ(run.run().wait(), 1);
   EXPECT_THAT(run.run().text(),
-              HasSubstr(fmt::format("its agent (pid {}) has left: stopped by SIGTERM from pid {} (", run.agent(1), ::getpid())));
+              HasSubstr(fmt::format("its agent (pid {}) has left: stopped by SIGTERM from pid {} (",
+                                    run.agent(1), ::getpid())));
 }
 
 /// What Ctrl-C says, and how long the second takes to end a run that does not heed the first.
 void expect_second_interrupt_ends(KillableRun& run) {
   ::kill(run.run().pid, SIGINT);
-  EXPECT_TRUE(eventually([&] { return run.run().text().find("Ctrl-C again ends at once") != std::string::npos; }));
+  EXPECT_TRUE(eventually(
+      [&] { return run.run().text().find("Ctrl-C again ends at once") != std::string::npos; }));
   const std::int64_t second = monotonic_ns();
   ::kill(run.run().pid, SIGINT);
   EXPECT_EQ(run.run().wait(), 130);
@@ -230,7 +248,8 @@ TEST(CtrlC, WhileTheRunStartsEndsIt) {
   const std::string address = head.word_after("Weft's head listens on ");
   processes.write("run.yaml", "name: r\napp: cluster_app\nwork: {actors: 1, seconds: 60}\n");
   auto& run = processes.start("weft", {"run", "run.yaml", "--head", address, "--out", "out"});
-  EXPECT_TRUE(eventually([&] { return thread_named(run.pid, "weft-io") != 0; }));  // it asks the head who has joined
+  // it asks the head who has joined
+  EXPECT_TRUE(eventually([&] { return thread_named(run.pid, "weft-io") != 0; }));
   ::kill(run.pid, SIGINT);
   EXPECT_EQ(run.wait(), 130);
   EXPECT_THAT(run.text(), HasSubstr("the cluster, which is coming up, ends"));

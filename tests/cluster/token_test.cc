@@ -46,11 +46,14 @@ TEST(Token, LiesInAFileOfItsOwnerAndNowhereElse) {
   EXPECT_EQ(mode_of(cluster.token.parent_path()), 0700u);
   EXPECT_THAT(cluster.head.text(), HasSubstr("Its token is in " + cluster.token.string()));
   const std::string port = cluster.address.substr(cluster.address.find(':') + 1);
-  EXPECT_EQ(std::filesystem::read_symlink(cluster.processes.directory() / "user_state/weft/tokens" / port), cluster.token);
+  EXPECT_EQ(std::filesystem::read_symlink(cluster.processes.directory() / "user_state/weft/tokens" /
+                                          port),
+            cluster.token);
 
-  cluster.processes.write("run.yaml",
-                          "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: a}]}\n"
-                          "work: {actors: 1, seconds: 60}\n");
+  cluster.processes.write(
+      "run.yaml",
+      "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: a}]}\n"
+      "work: {actors: 1, seconds: 60}\n");
   auto& run = cluster.processes.start("weft", {"run", "run.yaml", "--head", cluster.address});
   run.word_after("working");
   // Arguments, environments and all that was written: nobody finds it there.
@@ -60,14 +63,17 @@ TEST(Token, LiesInAFileOfItsOwnerAndNowhereElse) {
   EXPECT_GE(everybody.size(), 5u);
   for (const pid_t pid : everybody)
     for (const char* part : {"cmdline", "environ"})
-      EXPECT_THAT(read_file(std::filesystem::path("/proc") / std::to_string(pid) / part), Not(HasSubstr(secret)));
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(cluster.processes.directory()))
+      EXPECT_THAT(read_file(std::filesystem::path("/proc") / std::to_string(pid) / part),
+                  Not(HasSubstr(secret)));
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(cluster.processes.directory()))
     if (entry.is_regular_file() && !entry.is_symlink() && entry.path() != cluster.token) {
       EXPECT_THAT(read_file(entry.path()), Not(HasSubstr(secret))) << entry.path();
     }
   EXPECT_EQ(cluster.processes.run("weft", {"stop", "--head", cluster.address}).wait(), 0);
   EXPECT_EQ(cluster.head.wait(), 0);
-  EXPECT_FALSE(std::filesystem::is_symlink(cluster.processes.directory() / "user_state/weft/tokens" / port));
+  EXPECT_FALSE(
+      std::filesystem::is_symlink(cluster.processes.directory() / "user_state/weft/tokens" / port));
 }
 
 TEST(Token, IsKeptWhenTheHeadStartsAgain) {
@@ -75,13 +81,15 @@ TEST(Token, IsKeptWhenTheHeadStartsAgain) {
   const std::string secret = cluster.secret();
   EXPECT_EQ(cluster.processes.run("weft", {"stop", "--head", cluster.address}).wait(), 0);
   EXPECT_EQ(cluster.head.wait(), 0);
-  cluster.processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"}).word_after("Weft's head listens on ");
+  cluster.processes.start("weft", {"head", "--listen", "127.0.0.1:0", "--state", "state"})
+      .word_after("Weft's head listens on ");
   EXPECT_EQ(cluster.secret(), secret);
 }
 
 TEST(Token, AFileOfAnotherMachineIsGivenByName) {
   SmallCluster cluster("token_by_name");
-  std::filesystem::remove_all(cluster.processes.directory() / "user_state");  // as on another machine
+  // as on another machine
+  std::filesystem::remove_all(cluster.processes.directory() / "user_state");
   const std::vector<std::string> status = {"status", "--head", cluster.address, "--token-file"};
   const auto with = [&](const std::string& file) -> RealProcesses::Process& {
     auto arguments = status;
@@ -92,30 +100,43 @@ TEST(Token, AFileOfAnotherMachineIsGivenByName) {
   };
   auto& without = cluster.processes.run("weft", {"status", "--head", cluster.address});
   EXPECT_EQ(without.wait(), 1);
-  EXPECT_THAT(without.text(), HasSubstr("Is it another user's, or on another machine? Then a cluster's token is in the file"));
+  EXPECT_THAT(
+      without.text(),
+      HasSubstr(
+          "Is it another user's, or on another machine? Then a cluster's token is in the file"));
   auto& good = with(cluster.token.string());
   EXPECT_EQ(good.wait(), 0) << good.text();
 
   EXPECT_THAT(with("nothing").text(), HasSubstr("there is no token file nothing"));
   std::filesystem::copy_file(cluster.token, cluster.processes.directory() / "open");
-  std::filesystem::permissions(cluster.processes.directory() / "open", std::filesystem::perms(0640));
+  std::filesystem::permissions(cluster.processes.directory() / "open",
+                               std::filesystem::perms(0640));
   EXPECT_THAT(with("open").text(),
-              AllOf(HasSubstr("the token file open is open to other users (mode 0640)"), HasSubstr("chmod 600")));
+              AllOf(HasSubstr("the token file open is open to other users (mode 0640)"),
+                    HasSubstr("chmod 600")));
   cluster.processes.write("text", "not a token\n");
-  std::filesystem::permissions(cluster.processes.directory() / "text", std::filesystem::perms(0600));
-  EXPECT_THAT(with("text").text(), HasSubstr("the token file text does not hold a token: expected 64 hexadecimal digits"));
+  std::filesystem::permissions(cluster.processes.directory() / "text",
+                               std::filesystem::perms(0600));
+  EXPECT_THAT(
+      with("text").text(),
+      HasSubstr("the token file text does not hold a token: expected 64 hexadecimal digits"));
   cluster.processes.write("another", std::string(64, 'a') + "\n");
-  std::filesystem::permissions(cluster.processes.directory() / "another", std::filesystem::perms(0600));
+  std::filesystem::permissions(cluster.processes.directory() / "another",
+                               std::filesystem::perms(0600));
   auto& wrong = with("another");
   EXPECT_EQ(wrong.wait(), 1);
-  EXPECT_THAT(wrong.text(), AllOf(HasSubstr("head (weft, pid "), HasSubstr("has another token than this process"),
-                                  HasSubstr("--token-file FILE")));
-  EXPECT_THAT(cluster.head.word_after("refused a connection from "), HasSubstr("has another token"));
+  EXPECT_THAT(wrong.text(),
+              AllOf(HasSubstr("head (weft, pid "), HasSubstr("has another token than this process"),
+                    HasSubstr("--token-file FILE")));
+  EXPECT_THAT(cluster.head.word_after("refused a connection from "),
+              HasSubstr("has another token"));
 }
 
 TEST(Token, ALinkThatAKilledRunLeavesIsToldAndReplacedByTheNextHeadOnItsPort) {
   RealProcesses processes("token_stale");
-  processes.write("run.yaml", "name: r\napp: cluster_app\ncluster: {hosts: [{name: a}]}\nwork: {actors: 1, seconds: 60}\n");
+  processes.write(
+      "run.yaml",
+      "name: r\napp: cluster_app\ncluster: {hosts: [{name: a}]}\nwork: {actors: 1, seconds: 60}\n");
   auto& run = processes.start("weft", {"run", "run.yaml", "--out", "out"});
   std::string address = run.word_after(" at 127.0.0.1:");
   address = "127.0.0.1:" + address.substr(0, address.find(':'));
@@ -123,8 +144,10 @@ TEST(Token, ALinkThatAKilledRunLeavesIsToldAndReplacedByTheNextHeadOnItsPort) {
   ::kill(run.pid, SIGKILL);
   run.wait();
   ASSERT_TRUE(processes.none_left());
-  const auto link = processes.directory() / "user_state/weft/tokens" / address.substr(address.find(':') + 1);
-  EXPECT_EQ(std::filesystem::read_symlink(link), processes.directory() / "out/state/token") << "nobody could remove it";
+  const auto link =
+      processes.directory() / "user_state/weft/tokens" / address.substr(address.find(':') + 1);
+  EXPECT_EQ(std::filesystem::read_symlink(link), processes.directory() / "out/state/token")
+      << "nobody could remove it";
   auto& nobody = processes.run("weft", {"status", "--head", address});
   EXPECT_EQ(nobody.wait(), 1);
   EXPECT_THAT(nobody.text(), HasSubstr("no head answers at " + address));
@@ -154,7 +177,8 @@ class WithoutHome : public ::testing::Test {
 
 TEST_F(WithoutHome, ThePlaceOfTokensIsAFolderOfTheUserAloneAndNeverTheWorkingDirectory) {
   const std::filesystem::path folder = fmt::format("/tmp/weft-{}", ::geteuid());
-  if (std::filesystem::exists(folder) && !std::filesystem::is_empty(folder)) GTEST_SKIP() << folder << " is in use";
+  if (std::filesystem::exists(folder) && !std::filesystem::is_empty(folder))
+    GTEST_SKIP() << folder << " is in use";
   std::filesystem::remove(folder);
   EXPECT_EQ(actors::user_state_directory(), folder);
   EXPECT_EQ(mode_of(folder), 0700u);
@@ -170,8 +194,8 @@ TEST_F(WithoutHome, ThePlaceOfTokensIsAFolderOfTheUserAloneAndNeverTheWorkingDir
     }
   };
   std::filesystem::permissions(folder, std::filesystem::perms(0755));
-  EXPECT_THAT(refusal(),
-              AllOf(HasSubstr("neither HOME nor XDG_STATE_HOME is set"), HasSubstr("mode 0755"), HasSubstr("Set HOME")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("neither HOME nor XDG_STATE_HOME is set"),
+                               HasSubstr("mode 0755"), HasSubstr("Set HOME")));
   std::filesystem::remove(folder);
   std::filesystem::create_directory_symlink("/etc", folder);
   EXPECT_THAT(refusal(), HasSubstr("is not a folder of this user alone"));
@@ -189,10 +213,12 @@ TEST(Token, AnotherUserOfTheMachineCanDoNothing) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
   SmallCluster cluster("token_nobody");
   cluster.processes.write("run.yaml",
-                          "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: a}]}\nwork: {actors: 1}\n");
+                          "name: r\napp: cluster_app\ncluster: {launcher: manual, hosts: [{name: "
+                          "a}]}\nwork: {actors: 1}\n");
   std::filesystem::permissions(cluster.processes.directory(), std::filesystem::perms(0777));
   cluster.processes.write("guess", std::string(64, '1') + "\n");
-  std::filesystem::permissions(cluster.processes.directory() / "guess", std::filesystem::perms(0600));
+  std::filesystem::permissions(cluster.processes.directory() / "guess",
+                               std::filesystem::perms(0600));
   ASSERT_EQ(::chown((cluster.processes.directory() / "guess").c_str(), 65534, 65534), 0);
   for (const bool guesses : {false, true}) {
     for (const std::vector<std::string>& what :
@@ -202,11 +228,13 @@ TEST(Token, AnotherUserOfTheMachineCanDoNothing) {
       if (guesses) arguments.insert(arguments.end(), {"--token-file", "guess"});
       auto& process = cluster.processes.start("weft", arguments, 65534);
       EXPECT_EQ(process.wait(), 1) << what[0];
-      EXPECT_THAT(process.text(), HasSubstr(guesses ? "has another token than this process" : "cannot read the token file"))
+      EXPECT_THAT(process.text(), HasSubstr(guesses ? "has another token than this process"
+                                                    : "cannot read the token file"))
           << what[0];
     }
   }
-  EXPECT_EQ(cluster.processes.run("weft", {"status", "--head", cluster.address}).wait(), 0) << "the cluster is as it was";
+  EXPECT_EQ(cluster.processes.run("weft", {"status", "--head", cluster.address}).wait(), 0)
+      << "the cluster is as it was";
 }
 
 }  // namespace

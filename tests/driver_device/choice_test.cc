@@ -3,8 +3,8 @@
 
 #include "apps/train/driver_device.h"
 #include "core/base/error.h"
-#include "core/cuda_support/cuda_support.h"
 #include "core/cpu/cpu_device.h"
+#include "core/cuda_support/cuda_support.h"
 
 namespace weft::apps {
 namespace {
@@ -28,8 +28,9 @@ class FullDevice final : public Device {
 };
 
 const DriverDevice kCpu{"the CPU", [] { return std::make_unique<CpuDevice>(); }};
-const DriverDevice kAbsent{
-    "GPU 0", []() -> std::unique_ptr<Device> { throw_error(ErrorCode::kFailedPrecondition, "there is no driver"); }};
+const DriverDevice kAbsent{"GPU 0", []() -> std::unique_ptr<Device> {
+                             throw_error(ErrorCode::kFailedPrecondition, "there is no driver");
+                           }};
 const DriverDevice kFull{"GPU 1", [] { return std::make_unique<FullDevice>(); }};
 
 FinalReport show_bytes(Device& device) {
@@ -43,21 +44,30 @@ TEST(ShowOn, TheFirstDeviceThatCanDoesItAndTheOthersReasonsAreTold) {
   EXPECT_THAT(show_on({kCpu}, show_bytes, tell).text, HasSubstr("cpu"));
   EXPECT_TRUE(told.empty());
   EXPECT_THAT(show_on({kAbsent, kFull, kCpu}, show_bytes, tell).text, HasSubstr("cpu"));
-  EXPECT_THAT(told, ElementsAre("what the model shows is computed on GPU 1, not on GPU 0: there is no driver",
-                                "computing what the model shows on full",
-                                "what the model shows is computed on the CPU, not on GPU 1: full has no 64 bytes left"));
+  EXPECT_THAT(
+      told,
+      ElementsAre(
+          "what the model shows is computed on GPU 1, not on GPU 0: there is no driver",
+          "computing what the model shows on full",
+          "what the model shows is computed on the CPU, not on GPU 1: full has no 64 bytes left"));
 }
 
 TEST(ShowOn, TheLastDevicesErrorIsTheCallers) {
   std::vector<std::string> told;
-  EXPECT_THROW(show_on({kFull, kAbsent}, show_bytes, [&](const std::string& line) { told.push_back(line); }), Error);
+  EXPECT_THROW(
+      show_on({kFull, kAbsent}, show_bytes, [&](const std::string& line) { told.push_back(line); }),
+      Error);
   EXPECT_EQ(told.size(), 2u);
 }
 
 TEST(ShowOn, WhoWasInterruptedDoesNotBeginAgainElsewhere) {
   std::vector<std::string> told;
-  const auto interrupted = [](Device&) -> FinalReport { throw_error(ErrorCode::kCancelled, "interrupted"); };
-  EXPECT_THROW(show_on({kFull, kCpu}, interrupted, [&](const std::string& line) { told.push_back(line); }), Error);
+  const auto interrupted = [](Device&) -> FinalReport {
+    throw_error(ErrorCode::kCancelled, "interrupted");
+  };
+  EXPECT_THROW(
+      show_on({kFull, kCpu}, interrupted, [&](const std::string& line) { told.push_back(line); }),
+      Error);
   EXPECT_THAT(told, ElementsAre("computing what the model shows on full"));
 }
 
@@ -83,7 +93,8 @@ TEST(DriverDevices, AMachineWithoutAGpuSaysWhyAndShowsOnItsCpu) {
   actors::ClusterConfig cluster;
   cluster.device = DeviceChoice::kCuda;
   std::vector<std::string> told;
-  const FinalReport report = show_on(driver_devices(cluster), show_bytes, [&](const std::string& line) { told.push_back(line); });
+  const FinalReport report = show_on(driver_devices(cluster), show_bytes,
+                                     [&](const std::string& line) { told.push_back(line); });
   EXPECT_THAT(report.text, HasSubstr("cpu"));
   EXPECT_THAT(told, ElementsAre(HasSubstr(support.missing)));
 }
@@ -94,7 +105,8 @@ TEST(DriverDevices, AGpuThatIsThereShows) {
   actors::ClusterConfig cluster;
   cluster.device = DeviceChoice::kAuto;
   std::vector<std::string> told;
-  const FinalReport report = show_on(driver_devices(cluster), show_bytes, [&](const std::string& line) { told.push_back(line); });
+  const FinalReport report = show_on(driver_devices(cluster), show_bytes,
+                                     [&](const std::string& line) { told.push_back(line); });
   EXPECT_THAT(report.text, HasSubstr("cuda"));
   EXPECT_THAT(told, ElementsAre(HasSubstr("computing what the model shows on cuda")));
 }

@@ -9,7 +9,8 @@
 
 namespace weft::test {
 
-/// A device of each kind, the CPU's among them; those that this machine lacks are skipped, with the reason.
+/// A device of each kind, the CPU's among them; those that this machine lacks are skipped, with the
+/// reason.
 class EveryDevice : public testing::TestWithParam<KindOfDevice> {
  protected:
   void SetUp() override {
@@ -26,6 +27,8 @@ class EveryDevice : public testing::TestWithParam<KindOfDevice> {
   std::unique_ptr<Device> device_;
 };
 
-inline std::string name_of(const testing::TestParamInfo<KindOfDevice>& info) { return info.param.name; }
+inline std::string name_of(const testing::TestParamInfo<KindOfDevice>& info) {
+  return info.param.name;
+}
 
 }  // namespace weft::test

@@ -15,13 +15,21 @@ namespace {
 constexpr int kMicrobatches = 2;
 
 GptGraph small_gpt(DType precision) {
-  return gpt_graph({.layers = 1, .width = 16, .heads = 2, .sequence = 8, .batch = 2, .vocabulary = 16, .precision = precision},
+  return gpt_graph({.layers = 1,
+                    .width = 16,
+                    .heads = 2,
+                    .sequence = 8,
+                    .batch = 2,
+                    .vocabulary = 16,
+                    .precision = precision},
                    1.0 / (8 * 2 * kMicrobatches));
 }
 
 OneDeviceEngine engine_on(Device& device, const Clock& clock, const GptGraph& gpt) {
-  const auto feed = [gpt](bool validation, std::int64_t step, int microbatch, Evaluation& evaluation) {
-    PhiloxStream random(static_cast<std::uint64_t>(step * kMicrobatches + microbatch), validation ? 1 : 0);
+  const auto feed = [gpt](bool validation, std::int64_t step, int microbatch,
+                          Evaluation& evaluation) {
+    PhiloxStream random(static_cast<std::uint64_t>(step * kMicrobatches + microbatch),
+                        validation ? 1 : 0);
     std::vector<std::int32_t> tokens(16), targets(16);
     for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(random.below(16));
     for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = (tokens[i] + 5) % 16;
@@ -67,7 +75,8 @@ TEST_P(EngineOnOneDevice, TrainsValidatesAndGoesOnFromItsState) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(On, EngineOnOneDevice, testing::ValuesIn(test::device_kinds()), test::name_of);
+INSTANTIATE_TEST_SUITE_P(On, EngineOnOneDevice, testing::ValuesIn(test::device_kinds()),
+                         test::name_of);
 
 }  // namespace
 }  // namespace weft::apps

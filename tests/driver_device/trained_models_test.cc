@@ -23,7 +23,8 @@ std::vector<ParameterState> some_parameters(const Graph& graph) {
   for (const Parameter& parameter : graph.parameters()) {
     const Value& value = graph.value(parameter.value);
     std::vector<float> values(static_cast<std::size_t>(value.type.elements()));
-    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape), parameter.initializer, 1, values);
+    fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape),
+                   parameter.initializer, 1, values);
     if (value.type.shape.size() > 1) {
       for (float& number : values) number *= 3;
     }
@@ -35,7 +36,8 @@ std::vector<ParameterState> some_parameters(const Graph& graph) {
 class TrainedModel : public test::EveryDevice {};
 
 TEST_P(TrainedModel, WritesTheSameText) {
-  const GptShape shape{.layers = 2, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};
+  const GptShape shape{
+      .layers = 2, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};
   const std::vector<ParameterState> parameters = some_parameters(gpt_graph(shape, 1.0).graph);
   const auto tokenizer = byte_tokenizer();
   CpuDevice cpu;
@@ -49,19 +51,24 @@ TEST_P(TrainedModel, WritesTheSameText) {
 }
 
 TEST_P(TrainedModel, EndsEarlyWhenItIsInterrupted) {
-  const GptShape shape{.layers = 2, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};
+  const GptShape shape{
+      .layers = 2, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};
   const std::vector<ParameterState> parameters = some_parameters(gpt_graph(shape, 1.0).graph);
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(generate(*device_, shape, views_of(parameters), *byte_tokenizer(), {.prompt = "abc"}, 1, stop.get_token()), "abc");
+  EXPECT_EQ(generate(*device_, shape, views_of(parameters), *byte_tokenizer(), {.prompt = "abc"}, 1,
+                     stop.get_token()),
+            "abc");
   const Graph graph = u_transformer_graph(test::kSmallUTransformer, 1.0).graph;
-  EXPECT_THROW(segment(*device_, test::kSmallUTransformer, views_of(some_parameters(graph)), {BrainSlice()}, stop.get_token()),
+  EXPECT_THROW(segment(*device_, test::kSmallUTransformer, views_of(some_parameters(graph)),
+                       {BrainSlice()}, stop.get_token()),
                Error);
 }
 
 TEST_P(TrainedModel, SeesTheSameRegions) {
   const UTransformerShape& shape = test::kSmallUTransformer;
-  const std::vector<ParameterState> parameters = some_parameters(u_transformer_graph(shape, 1.0).graph);
+  const std::vector<ParameterState> parameters =
+      some_parameters(u_transformer_graph(shape, 1.0).graph);
   std::vector<BrainSlice> slices(3);
   const auto pixels = static_cast<std::size_t>(shape.height * shape.width);
   for (std::size_t i = 0; i < slices.size() * pixels; ++i)
@@ -73,7 +80,8 @@ TEST_P(TrainedModel, SeesTheSameRegions) {
   std::size_t others = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     ASSERT_EQ(seen[i].size(), pixels);
-    for (std::size_t pixel = 0; pixel < pixels; ++pixel) others += seen[i][pixel] == expected[i][pixel] ? 0 : 1;
+    for (std::size_t pixel = 0; pixel < pixels; ++pixel)
+      others += seen[i][pixel] == expected[i][pixel] ? 0 : 1;
   }
   EXPECT_LE(others, is_exact() ? 0 : 3 * pixels / 100);
   EXPECT_NE(seen[0], Segmentation(pixels, seen[0][0])) << "one region says nothing";

@@ -15,7 +15,8 @@ AllocationLimit::~AllocationLimit() { limit = 0; }
 
 }  // namespace weft::test
 
-// Not inlined: GCC would see what `new` gave handed to `free` where a test is in the same translation unit, and warn.
+// Not inlined: GCC would see what `new` gave handed to `free` where a test is in the same
+// translation unit, and warn.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (weft::test::limit != 0 && bytes > weft::test::limit) throw std::bad_alloc();
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;

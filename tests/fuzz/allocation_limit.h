@@ -4,8 +4,9 @@
 
 namespace weft::test {
 
-/// While one lives, an allocation above `bytes` in its thread throws std::bad_alloc, which no reader catches: a length in damaged
-/// bytes must be checked before memory is asked for. One at a time in a thread; its own thread only.
+/// While one lives, an allocation above `bytes` in its thread throws std::bad_alloc, which no
+/// reader catches: a length in damaged bytes must be checked before memory is asked for. One at a
+/// time in a thread; its own thread only.
 class AllocationLimit final {
  public:
   explicit AllocationLimit(std::size_t bytes);

@@ -29,9 +29,10 @@ struct Everything {
   std::tuple<std::string, std::chrono::nanoseconds> timed;
   Region region;
   static constexpr auto fields =
-      weft::fields(&Everything::flag, &Everything::colour, &Everything::number, &Everything::text, &Everything::words,
-                   &Everything::names, &Everything::three, &Everything::bits, &Everything::choice, &Everything::table,
-                   &Everything::ids, &Everything::timed, &Everything::region);
+      weft::fields(&Everything::flag, &Everything::colour, &Everything::number, &Everything::text,
+                   &Everything::words, &Everything::names, &Everything::three, &Everything::bits,
+                   &Everything::choice, &Everything::table, &Everything::ids, &Everything::timed,
+                   &Everything::region);
 };
 
 Everything everything() {
@@ -50,7 +51,8 @@ Everything everything() {
           .region = Region({{0, 4}, {2, 6}})};
 }
 
-/// Damaged bytes are refused as kDataLoss or read as some value, which then comes back from its own bytes unchanged.
+/// Damaged bytes are refused as kDataLoss or read as some value, which then comes back from its own
+/// bytes unchanged.
 template <typename T>
 void survives_damage(const T& sound, int rounds) {
   const std::vector<std::byte> bytes = encode(sound);
@@ -72,7 +74,9 @@ void survives_damage(const T& sound, int rounds) {
   EXPECT_LT(refused, rounds);
 }
 
-TEST(CodecFuzz, AnyDamageToEveryKindOfValueIsRefusedOrHarmless) { survives_damage(everything(), 20'000); }
+TEST(CodecFuzz, AnyDamageToEveryKindOfValueIsRefusedOrHarmless) {
+  survives_damage(everything(), 20'000);
+}
 
 TEST(CodecFuzz, AnyDamageToAProgramIsRefusedOrHarmless) {
   mesh::Program program;

@@ -73,8 +73,8 @@ TEST(ConfigFuzz, DamagedYamlIsRefusedOrReadToItsEnd) {
 
 TEST(ConfigFuzz, DamagedOverridesAreRefusedOrUsed) {
   test::Mutator mutator(6);
-  const std::vector<std::string> sound = {"training.steps=10", "cluster.hosts.0.devices=4", "training.betas=[1, 2]",
-                                          "cluster.limits={wait: 5s}"};
+  const std::vector<std::string> sound = {"training.steps=10", "cluster.hosts.0.devices=4",
+                                          "training.betas=[1, 2]", "cluster.limits={wait: 5s}"};
   for (int round = 0; round < 2'000; ++round) {
     const std::string text = mutator.damage(sound[mutator.below(sound.size())]);
     SCOPED_TRACE(text);

@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "apps/data/nifti.h"
+#include "apps/data/token_file.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/safetensors.h"
-#include "apps/data/token_file.h"
 #include "core/base/error.h"
 #include "tests/fuzz/allocation_limit.h"
 #include "tests/fuzz/mutator.h"
@@ -27,13 +27,15 @@ std::vector<std::byte> content(const fs::path& path) {
 
 void replace(const fs::path& path, std::span<const std::byte> bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
 }
 
 class FileFuzz : public ::testing::Test {
  protected:
-  /// Reads `rounds` copies of the file at `path` that are damaged within its first `front` bytes, which say how the rest is read:
-  /// each copy is refused with kDataLoss (or kIncompatible, where another format is announced) or read without a step outside.
+  /// Reads `rounds` copies of the file at `path` that are damaged within its first `front` bytes,
+  /// which say how the rest is read: each copy is refused with kDataLoss (or kIncompatible, where
+  /// another format is announced) or read without a step outside.
   template <typename Read>
   void survives_damage(const fs::path& path, int rounds, std::size_t front, Read read) {
     const std::vector<std::byte> sound = content(path);
@@ -49,7 +51,9 @@ class FileFuzz : public ::testing::Test {
       try {
         read();
       } catch (const Error& error) {
-        ASSERT_TRUE(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kIncompatible) << error.what();
+        ASSERT_TRUE(error.code() == ErrorCode::kDataLoss ||
+                    error.code() == ErrorCode::kIncompatible)
+            << error.what();
         ++refused;
       }
     }
@@ -86,10 +90,12 @@ TEST_F(FileFuzz, ADamagedCheckpointIsNeverTakenForASoundOne) {
   const fs::path checkpoint = CheckpointStore(folder_, 1).write(sound);
   for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
     const auto before = content(checkpoint / name);
-    survives_damage(checkpoint / name, 300, 400, [&] { ASSERT_EQ(read_checkpoint(checkpoint), sound); });
+    survives_damage(checkpoint / name, 300, 400,
+                    [&] { ASSERT_EQ(read_checkpoint(checkpoint), sound); });
     replace(checkpoint / name, before);
   }
-  survives_damage(checkpoint / "checkpoint.json", 1'000, 1 << 20, [&] { read_checkpoint(checkpoint); });
+  survives_damage(checkpoint / "checkpoint.json", 1'000, 1 << 20,
+                  [&] { read_checkpoint(checkpoint); });
 }
 
 TEST_F(FileFuzz, ADamagedTokenFileIsRefusedOrReadWithinItsBounds) {
@@ -119,7 +125,9 @@ TEST_F(FileFuzz, ADamagedVolumeIsRefusedOrReadWithinItsBounds) {
     try {
       EXPECT_FALSE(parse_nifti(damaged, "volume").voxels.empty());
     } catch (const Error& error) {
-      ASSERT_TRUE(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kInvalidArgument) << error.what();
+      ASSERT_TRUE(error.code() == ErrorCode::kDataLoss ||
+                  error.code() == ErrorCode::kInvalidArgument)
+          << error.what();
       ++refused;
     }
   }
@@ -128,7 +136,8 @@ TEST_F(FileFuzz, ADamagedVolumeIsRefusedOrReadWithinItsBounds) {
 
 TEST_F(FileFuzz, ExtentsWhoseProductOverflowsAreNoTensor) {
   const fs::path path = folder_ / "huge.safetensors";
-  const std::string header = R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}      )";
+  const std::string header =
+      R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}      )";
   const std::uint64_t size = header.size();
   std::ofstream out(path, std::ios::binary);
   out.write(reinterpret_cast<const char*>(&size), sizeof size);

@@ -14,19 +14,22 @@ namespace {
 
 std::vector<std::byte> bytes_of(const std::function<void(const ByteSink&)>& encode_message) {
   std::vector<std::byte> bytes;
-  encode_message([&](std::span<const std::byte> message) { bytes.assign(message.begin(), message.end()); });
+  encode_message(
+      [&](std::span<const std::byte> message) { bytes.assign(message.begin(), message.end()); });
   return bytes;
 }
 
 /// Decodes `rounds` damaged copies of `sound`: each is refused as kDataLoss or yields some message.
 template <typename Decode>
-void survives_damage(const std::vector<std::byte>& sound, Decode decode_message, int rounds = 4'000) {
+void survives_damage(const std::vector<std::byte>& sound, Decode decode_message,
+                     int rounds = 4'000) {
   test::Mutator mutator(2);
   int refused = 0;
   for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE(round);
     const auto damaged = mutator.damage(sound);
-    // Cap'n Proto reads words where they lie; the vector of the exact size lets the address sanitizer see a step outside.
+    // Cap'n Proto reads words where they lie; the vector of the exact size lets the address
+    // sanitizer see a step outside.
     std::vector<std::uint64_t> words((damaged.size() + 7) / 8);
     std::ranges::copy(damaged, reinterpret_cast<std::byte*>(words.data()));
     const test::AllocationLimit limit(256 * damaged.size() + 65536);
@@ -52,17 +55,21 @@ Introduction introduction() {
 }
 
 TEST(MessageFuzz, DamagedHelloAndChallengeAreRefusedOrHarmless) {
-  survives_damage(bytes_of([](const ByteSink& sink) { encode_hello(introduction(), sink); }), decode_hello);
-  survives_damage(bytes_of([](const ByteSink& sink) { encode_challenge(introduction(), sink); }), decode_challenge);
+  survives_damage(bytes_of([](const ByteSink& sink) { encode_hello(introduction(), sink); }),
+                  decode_hello);
+  survives_damage(bytes_of([](const ByteSink& sink) { encode_challenge(introduction(), sink); }),
+                  decode_challenge);
 }
 
 TEST(MessageFuzz, DamagedRejectIsRefusedOrHarmless) {
   const Reject reject{ErrorCode::kIncompatible, "protocol 2.0", "install the same Weft", true, {}};
-  survives_damage(bytes_of([&](const ByteSink& sink) { encode_reject(reject, sink); }), decode_reject);
+  survives_damage(bytes_of([&](const ByteSink& sink) { encode_reject(reject, sink); }),
+                  decode_reject);
 }
 
 TEST(MessageFuzz, DamagedCallsAndRepliesAreRefusedOrHarmless) {
-  const Call call{5, ActorId(3), 0xabcd, 2, false, 1'000'000, std::vector<std::byte>(100, std::byte{7})};
+  const Call call{
+      5, ActorId(3), 0xabcd, 2, false, 1'000'000, std::vector<std::byte>(100, std::byte{7})};
   survives_damage(bytes_of([&](const ByteSink& sink) { encode_call(call, sink); }), decode_call);
   const Reply value{5, std::vector<std::byte>(40, std::byte{1})};
   survives_damage(bytes_of([&](const ByteSink& sink) { encode_reply(value, sink); }), decode_reply);
@@ -72,9 +79,11 @@ TEST(MessageFuzz, DamagedCallsAndRepliesAreRefusedOrHarmless) {
 
 TEST(MessageFuzz, DamagedSmallMessagesAreRefusedOrHarmless) {
   const Credit credit{ActorId(3), 10, 1000, 1024, 1 << 20};
-  survives_damage(bytes_of([&](const ByteSink& sink) { encode_credit(credit, sink); }), decode_credit);
+  survives_damage(bytes_of([&](const ByteSink& sink) { encode_credit(credit, sink); }),
+                  decode_credit);
   survives_damage(bytes_of([](const ByteSink& sink) { encode_cancel(7, sink); }), decode_cancel);
-  survives_damage(bytes_of([](const ByteSink& sink) { encode_goodbye("shut down", sink); }), decode_goodbye);
+  survives_damage(bytes_of([](const ByteSink& sink) { encode_goodbye("shut down", sink); }),
+                  decode_goodbye);
 }
 
 TEST(FrameFuzz, ADamagedHeaderIsRefusedUnlessItIsUnchanged) {
@@ -92,7 +101,8 @@ TEST(FrameFuzz, ADamagedHeaderIsRefusedUnlessItIsUnchanged) {
     damaged.resize(kFrameHeaderBytes);
     const bool same = std::equal(sound.begin(), sound.end(), damaged.begin());
     try {
-      unpack(std::span<const std::byte, kFrameHeaderBytes>(damaged.data(), kFrameHeaderBytes), 12, kMaxFrameBody);
+      unpack(std::span<const std::byte, kFrameHeaderBytes>(damaged.data(), kFrameHeaderBytes), 12,
+             kMaxFrameBody);
       ASSERT_TRUE(same);
     } catch (const Error& error) {
       ASSERT_FALSE(same) << error.what();
@@ -111,7 +121,8 @@ TEST(FrameFuzz, FramesInAnyOrderMakeNoMessageAboveTheLimit) {
         FrameHeader header;
         header.kind = mutator.below(8) == 0 ? 5 : 4;
         header.flags = mutator.below(4) == 0 ? 0 : 1;
-        const std::size_t length = mutator.below(16) == 0 ? mutator.below(kMaxFrameBody) : kMaxFrameBody;
+        const std::size_t length =
+            mutator.below(16) == 0 ? mutator.below(kMaxFrameBody) : kMaxFrameBody;
         const auto message = assembler.add(header, std::span(whole).first(length));
         if (message) {
           ASSERT_LE(message->bytes.size(), kMaxMessageBytes + 4096);

@@ -13,8 +13,8 @@
 
 namespace weft::test {
 
-/// Damages bytes the way that finds bugs in readers: flipped bits, extreme numbers where a length may stand, pieces cut out,
-/// doubled or moved. Equal seeds damage equally. One thread at a time.
+/// Damages bytes the way that finds bugs in readers: flipped bits, extreme numbers where a length
+/// may stand, pieces cut out, doubled or moved. Equal seeds damage equally. One thread at a time.
 class Mutator final {
  public:
   explicit Mutator(std::uint64_t seed) : random_(seed) {}
@@ -40,7 +40,8 @@ class Mutator final {
       return;
     }
     const std::size_t at = below(bytes.size());
-    const std::size_t length = std::min<std::size_t>(1 + below(below(4) == 0 ? 64 : 8), bytes.size() - at);
+    const std::size_t length =
+        std::min<std::size_t>(1 + below(below(4) == 0 ? 64 : 8), bytes.size() - at);
     const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
     const auto end = begin + static_cast<std::ptrdiff_t>(length);
     switch (below(7)) {
@@ -51,7 +52,8 @@ class Mutator final {
       case 4: bytes.erase(begin, end); break;
       case 5: {
         const std::vector<std::byte> piece(begin, end);
-        bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(below(bytes.size() + 1)), piece.begin(), piece.end());
+        bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(below(bytes.size() + 1)),
+                     piece.begin(), piece.end());
         break;
       }
       default: std::generate(begin, end, [this] { return std::byte(below(256)); }); break;
@@ -60,8 +62,14 @@ class Mutator final {
 
   /// A number at the edge of what 4 or 8 bytes hold, written as far as there is room.
   void write_extreme(std::vector<std::byte>& bytes, std::size_t at) {
-    static constexpr std::array<std::uint64_t, 8> kExtremes = {
-        0, 1, 0x7fffffff, 0x80000000, 0xffffffff, 0x7fffffffffffffff, 0x8000000000000000, ~std::uint64_t{0}};
+    static constexpr std::array<std::uint64_t, 8> kExtremes = {0,
+                                                               1,
+                                                               0x7fffffff,
+                                                               0x80000000,
+                                                               0xffffffff,
+                                                               0x7fffffffffffffff,
+                                                               0x8000000000000000,
+                                                               ~std::uint64_t{0}};
     const std::uint64_t value = kExtremes[below(kExtremes.size())];
     const std::size_t width = below(2) == 0 ? 4 : 8;
     std::memcpy(bytes.data() + at, &value, std::min(width, bytes.size() - at));

@@ -56,10 +56,13 @@ class Hosts : public ::testing::Test {
     const std::string text = hosts({"bytes", host}).text();
     return std::stoull(text.substr(text.find(' ')));
   }
-  /// Starts a head on host 0, has host 1 join it, and starts a run there of a GPT whose checkpoint has 5.6 MB.
-  RealProcesses::Process& start_run_on_host1(const std::string& name, int steps, const std::string& no_progress) {
+  /// Starts a head on host 0, has host 1 join it, and starts a run there of a GPT whose checkpoint
+  /// has 5.6 MB.
+  RealProcesses::Process& start_run_on_host1(const std::string& name, int steps,
+                                             const std::string& no_progress) {
     const std::string weft = RealProcesses::program("weft").string();
-    auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
+    auto& head =
+        start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
     const std::string listens = head.word_after("Weft's head listens on ");
     start({"run", "1", weft, "join", listens}).word_after("has joined cluster");
     processes_.write(name + ".yaml", fmt::format(R"(name: {}
@@ -74,7 +77,9 @@ data: {{text: kjv, tokenizer: bytes}}
                                                  name, no_progress, steps));
     return start({"run", "0", weft, "run", name + ".yaml", "--head", listens});
   }
-  std::filesystem::path state() const { return std::filesystem::path("/run/weft-hosts") / session_; }
+  std::filesystem::path state() const {
+    return std::filesystem::path("/run/weft-hosts") / session_;
+  }
   pid_t keeper() const { return std::stoi(read_file(state() / "keeper")); }
 
   RealProcesses processes_{"hosts"};
@@ -91,14 +96,16 @@ class Sink {
   }
   ~Sink() { ::close(socket_); }
   int port() const { return ntohs(own_.sin_port); }
-  /// Bytes of one connection, up to its end. Nothing when nobody connects or nothing comes for `within`.
+  /// Bytes of one connection, up to its end. Nothing when nobody connects or nothing comes for
+  /// `within`.
   std::optional<std::uint64_t> take(std::chrono::milliseconds within = kPatience) const {
     if (!readable(socket_, within)) return std::nullopt;
     const int connection = ::accept(socket_, nullptr, nullptr);
     std::vector<char> buffer(1 << 16);
     std::uint64_t total = 0;
     ssize_t got = -1;
-    while (readable(connection, within) && (got = ::read(connection, buffer.data(), buffer.size())) > 0)
+    while (readable(connection, within) &&
+           (got = ::read(connection, buffer.data(), buffer.size())) > 0)
       total += static_cast<std::uint64_t>(got);
     ::close(connection);
     return got == 0 ? std::optional(total) : std::nullopt;
@@ -116,7 +123,8 @@ class Sink {
 
 TEST_F(Hosts, HaveTheirOwnNamesProcessesAndInterfaces) {
   ASSERT_THAT(hosts({"up", "3", "--nics", "2"}).text(), HasSubstr("host2 none 198.18."));
-  EXPECT_EQ(shell("host1", "hostname; ls /sys/class/net; readlink /proc/1/exe; ls /dev/shm | wc -l").text(),
+  EXPECT_EQ(shell("host1", "hostname; ls /sys/class/net; readlink /proc/1/exe; ls /dev/shm | wc -l")
+                .text(),
             "host1\neth0\neth1\nlo\n/usr/bin/bash\n0\n");
   EXPECT_THAT(shell("2", "cat /etc/hosts").text(), HasSubstr(address("0") + " host0\n"));
   EXPECT_THAT(hosts({"run", "host7", "true"}).text(), HasSubstr("there is no host 'host7'"));
@@ -129,8 +137,9 @@ TEST(Sink, GivesUpWhenNobodyConnects) { EXPECT_EQ(Sink().take(10ms), std::nullop
 TEST_F(Hosts, BytesPassTheShapedLinkAndAreCounted) {
   ASSERT_EQ(hosts({"up", "2", "--rate", "80mbit"}).wait(), 0);
   const Sink sink;
-  auto& sender =
-      start({"run", "0", "bash", "-c", fmt::format("head -c 3000000 /dev/zero > /dev/tcp/{}/{}", address("outer"), sink.port())});
+  auto& sender = start(
+      {"run", "0", "bash", "-c",
+       fmt::format("head -c 3000000 /dev/zero > /dev/tcp/{}/{}", address("outer"), sink.port())});
   const std::optional<std::uint64_t> taken = sink.take();
   EXPECT_EQ(sender.wait(), 0) << sender.text();
   EXPECT_EQ(taken, 3'000'000u) << sender.text();
@@ -147,17 +156,19 @@ TEST_F(Hosts, BytesPassTheShapedLinkAndAreCounted) {
   const std::string slow = shell("0", "tc qdisc show dev eth0").text();
   std::smatch latency;
   ASSERT_TRUE(std::regex_search(slow, latency, std::regex(R"(lat ([0-9.]+)(ms|s)\b)"))) << slow;
-  EXPECT_LE(std::stod(latency[1]) * (latency[2] == "s" ? 1 : 0.001), 3) << "a slow link keeps few seconds of traffic: " << slow;
+  EXPECT_LE(std::stod(latency[1]) * (latency[2] == "s" ? 1 : 0.001), 3)
+      << "a slow link keeps few seconds of traffic: " << slow;
 }
 
 TEST_F(Hosts, ConnectionsOfAnyMachineUseCubic) {
   std::ifstream available("/proc/sys/net/ipv4/tcp_available_congestion_control");
   const std::string names(std::istreambuf_iterator<char>(available), {});
-  if (names.find("cubic") == std::string::npos) GTEST_SKIP() << "this kernel has no cubic, only " << names;
+  if (names.find("cubic") == std::string::npos)
+    GTEST_SKIP() << "this kernel has no cubic, only " << names;
   ASSERT_EQ(hosts({"up", "2", "--nics", "2"}).wait(), 0);
   const Sink sink;
-  const std::string connection =
-      fmt::format("exec 3<>/dev/tcp/{}/{}; ss --tcp --info --no-header", address("outer"), sink.port());
+  const std::string connection = fmt::format("exec 3<>/dev/tcp/{}/{}; ss --tcp --info --no-header",
+                                             address("outer"), sink.port());
   EXPECT_THAT(shell("1", connection).text(), HasSubstr(" cubic ")) << "not this machine's own";
   EXPECT_THAT(shell("1", "ip route show dev eth1").text(), HasSubstr("congctl cubic"));
   hosts({"cut", "1"});
@@ -168,7 +179,8 @@ TEST_F(Hosts, ConnectionsOfAnyMachineUseCubic) {
 TEST_F(Hosts, CutHostReachesNobodyUntilMended) {
   ASSERT_EQ(hosts({"up", "2"}).wait(), 0);
   const Sink sink;
-  const std::string script = fmt::format(" bash -c 'exec 3<>/dev/tcp/{}/{}'", address("outer"), sink.port());
+  const std::string script =
+      fmt::format(" bash -c 'exec 3<>/dev/tcp/{}/{}'", address("outer"), sink.port());
   const std::string connect = "timeout 20" + script;
   EXPECT_EQ(shell("1", connect).wait(), 0);
   hosts({"cut", "1"});
@@ -183,7 +195,8 @@ TEST_F(Hosts, StatusAndSignalsPassThrough) {
   EXPECT_EQ(shell("0", "exit 7").wait(), 7);
   EXPECT_EQ(shell("0", "kill -SEGV $$").wait(), 128 + SIGSEGV);
   for (const int signal : {SIGTERM, SIGINT}) {
-    auto& asked = start({"run", "0", "bash", "-c", "trap 'echo asked; exit 9' TERM INT; echo here; sleep 100 & wait"});
+    auto& asked = start({"run", "0", "bash", "-c",
+                         "trap 'echo asked; exit 9' TERM INT; echo here; sleep 100 & wait"});
     asked.word_after("here");
     ::kill(asked.pid, signal);
     EXPECT_EQ(asked.wait(), 9) << asked.text();
@@ -193,8 +206,10 @@ TEST_F(Hosts, StatusAndSignalsPassThrough) {
   killed.word_after("here");
   ::kill(killed.pid, SIGKILL);
   // A zombie, which its new parent may leave so for a while, has no command line.
-  EXPECT_TRUE(eventually(
-      [&] { return shell("0", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").text().find("sleep 4321") == std::string::npos; }));
+  EXPECT_TRUE(eventually([&] {
+    return shell("0", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").text().find("sleep 4321") ==
+           std::string::npos;
+  }));
 }
 
 TEST_F(Hosts, KilledKeeperLeavesNothing) {
@@ -212,7 +227,8 @@ TEST_F(Hosts, KilledKeeperLeavesNothing) {
 TEST_F(Hosts, HeadJoinAndRunAsOnRealMachines) {
   ASSERT_EQ(hosts({"up", "3", "--rate", "100mbit"}).wait(), 0);
   const std::string weft = RealProcesses::program("weft").string();
-  auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
+  auto& head =
+      start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
   const std::string listens = head.word_after("Weft's head listens on ");
   EXPECT_THAT(listens, StartsWith(address("0") + ":"));
   std::vector<RealProcesses::Process*> agents;
@@ -221,10 +237,12 @@ TEST_F(Hosts, HeadJoinAndRunAsOnRealMachines) {
     agents.back()->word_after("has joined cluster");
   }
   processes_.write("run.yaml",
-                   "name: hello\napp: hello_mesh\ncluster: {launcher: manual, hosts: [{name: host1}, {name: host2}]}\n");
+                   "name: hello\napp: hello_mesh\ncluster: {launcher: manual, hosts: [{name: "
+                   "host1}, {name: host2}]}\n");
   auto& run = hosts({"run", "0", weft, "run", "run.yaml", "--head", listens});
   EXPECT_EQ(run.wait(), 0) << run.text();
-  EXPECT_THAT(run.text(), AllOf(HasSubstr("one:   hello one from greeters[row=1,column=0]"), HasSubstr("meshes left: 0")));
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("one:   hello one from greeters[row=1,column=0]"),
+                                HasSubstr("meshes left: 0")));
   EXPECT_GT(sent("1"), 1000u);
   EXPECT_EQ(hosts({"run", "0", weft, "stop", "--head", listens}).wait(), 0);
   for (RealProcesses::Process* agent : agents) EXPECT_EQ(agent->wait(), 0) << agent->text();
@@ -245,14 +263,19 @@ std::string losses_of(const std::filesystem::path& metrics) {
 TEST_F(Hosts, RunPlansItsTransfersForTheLinksThatThereAre) {
   ASSERT_EQ(hosts({"up", "4", "--rate", "150mbit"}).wait(), 0);
   const std::string weft = RealProcesses::program("weft").string();
-  auto& head = start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
+  auto& head =
+      start({"run", "0", weft, "head", "--listen", address("0") + ":0", "--state", "state"});
   const std::string listens = head.word_after("Weft's head listens on ");
-  for (const std::string host : {"1", "2", "3"}) start({"run", host, weft, "join", listens}).word_after("has joined cluster");
-  const auto run = [&](const std::string& name, const std::string& link) -> RealProcesses::Process& {
+  for (const std::string host : {"1", "2", "3"})
+    start({"run", host, weft, "join", listens}).word_after("has joined cluster");
+  const auto run = [&](const std::string& name,
+                       const std::string& link) -> RealProcesses::Process& {
     processes_.write(name + ".yaml", fmt::format(R"(name: {1}
 app: gpt
 cluster: {{launcher: manual, hosts: [{{name: host1{0}}}, {{name: host2{0}}}, {{name: host3{0}}}]}}
-meshes: {{front: {{hosts: [host1], shape: {{tensor: 1}}}}, back: {{hosts: [host2, host3], shape: {{tensor: 2}}}}}}
+meshes:
+  front: {{hosts: [host1], shape: {{tensor: 1}}}}
+  back: {{hosts: [host2, host3], shape: {{tensor: 2}}}}
 sharding: {{heads: tensor, mlp: tensor}}
 pipeline: {{stages: [{{mesh: front, layers: 1}}, {{mesh: back, layers: 1}}], microbatches: 2}}
 training: {{steps: 9, batch: 64, learning_rate: 1e-3}}
@@ -264,13 +287,15 @@ data: {{text: kjv, tokenizer: bytes}}
   };
   auto& blind = run("blind", "");
   EXPECT_EQ(blind.wait(), 0) << blind.text();
-  EXPECT_THAT(blind.text(), AllOf(HasSubstr("where the plan counted on 1.2 GiB/s"), HasSubstr("; transfers planned anew")));
+  EXPECT_THAT(blind.text(), AllOf(HasSubstr("where the plan counted on 1.2 GiB/s"),
+                                  HasSubstr("; transfers planned anew")));
   auto& told = run("told", ", link: 150mbit");
   EXPECT_EQ(told.wait(), 0) << told.text();
   EXPECT_EQ(told.text().find("planned anew"), std::string::npos) << told.text();
   const std::string losses = losses_of(processes_.directory() / "runs/blind/metrics.jsonl");
   EXPECT_EQ(std::count(losses.begin(), losses.end(), '\n'), 9);
-  EXPECT_EQ(losses, losses_of(processes_.directory() / "runs/told/metrics.jsonl")) << "sums do not depend on the plan";
+  EXPECT_EQ(losses, losses_of(processes_.directory() / "runs/told/metrics.jsonl"))
+      << "sums do not depend on the plan";
 }
 
 TEST_F(Hosts, ACheckpointOverASlowLinkTakesManyTimesTheTimeWithoutProgressAndPasses) {
@@ -278,15 +303,19 @@ TEST_F(Hosts, ACheckpointOverASlowLinkTakesManyTimesTheTimeWithoutProgressAndPas
   // 5.6 MB take more than 20 s, and a chunk of 1 MiB more than four.
   auto& run = start_run_on_host1("slow", 2, "1s");
   EXPECT_EQ(run.wait(5 * kPatience), 0) << run.text();
-  EXPECT_TRUE(std::filesystem::exists(processes_.directory() / "runs/slow/checkpoints/step-00000002")) << run.text();
+  EXPECT_TRUE(
+      std::filesystem::exists(processes_.directory() / "runs/slow/checkpoints/step-00000002"))
+      << run.text();
 }
 
 TEST_F(Hosts, AChunkThatStopsOnItsWayEndsTheRunAlthoughSignsOfLifeGetThrough) {
   ASSERT_EQ(hosts({"up", "2", "--rate", "4mbit"}).wait(), 0);
-  ASSERT_EQ(shell("1", "ip link set dev eth0 gso_max_segs 1").text(), "") << "so that packets have their size on the link";
+  ASSERT_EQ(shell("1", "ip link set dev eth0 gso_max_segs 1").text(), "")
+      << "so that packets have their size on the link";
   // The checkpoint's 5.6 MB take 12 s.
   auto& run = start_run_on_host1("cut", 1, "2s");
-  ASSERT_TRUE(eventually([&] { return sent("1") > 2'000'000; })) << sent("1") << " bytes; " << run.text();
+  ASSERT_TRUE(eventually([&] { return sent("1") > 2'000'000; }))
+      << sent("1") << " bytes; " << run.text();
   // From here on only small packets reach the driver's host: what beats, not what carries tensors.
   ASSERT_EQ(shell("0", "ip link set dev eth0 mtu 600").text(), "");
   EXPECT_EQ(run.wait(), 1) << run.text();
@@ -300,7 +329,9 @@ TEST(HostsWithoutRoot, AreRefusedWithStatus77) {
   const auto tool = processes.directory() / "weft-hosts", output = processes.directory() / "output";
   std::filesystem::copy_file(RealProcesses::program("weft-hosts"), tool);
   const int status =
-      std::system(fmt::format("setpriv --reuid 65534 --clear-groups {} up 2 > {} 2>&1", tool.string(), output.string()).c_str());
+      std::system(fmt::format("setpriv --reuid 65534 --clear-groups {} up 2 > {} 2>&1",
+                              tool.string(), output.string())
+                      .c_str());
   EXPECT_EQ(WEXITSTATUS(status), 77);
   EXPECT_THAT(read_file(output), HasSubstr("need root"));
 }

@@ -1,6 +1,6 @@
-// Every op's value and gradient, as computed by the CPU kernels from what autodiff emits, against the
-// double-precision reference and its central finite differences. Odd sizes, every instruction set of this
-// machine.
+// Every op's value and gradient, as computed by the CPU kernels from what autodiff emits, against
+// the double-precision reference and its central finite differences. Odd sizes, every instruction
+// set of this machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ enum class Loss : std::uint8_t { kCrossEntropy, kWeightedCrossEntropy, kSquaredE
 /// A small model: the op between parameters and a loss.
 struct Case {
   std::string name;
-  std::function<ValueId(GraphBuilder&)> build;  // the value that goes into the loss; its last dimension are the logits
+  // the value that goes into the loss; its last dimension are the logits
+  std::function<ValueId(GraphBuilder&)> build;
   Loss loss = Loss::kCrossEntropy;
 };
 
@@ -53,18 +54,21 @@ std::vector<Case> cases() {
        }},
       {"linear_bias",
        [](GraphBuilder& b) {
-         return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}), parameter(b, "bias", {21}));
+         return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}),
+                         parameter(b, "bias", {21}));
        }},
       // Each product with what follows it is one op, forward and backward: see core/graph.
       {"linear_gelu_linear_add",
        [](GraphBuilder& b) {
          const ValueId x = parameter(b, "x", {3, 7, 19});
          const ValueId h = b.linear(x, parameter(b, "w1", {19, 29}), parameter(b, "b1", {29}));
-         return b.add(x, b.linear(b.gelu(h), parameter(b, "w2", {29, 19}), parameter(b, "b2", {19})));
+         return b.add(x,
+                      b.linear(b.gelu(h), parameter(b, "w2", {29, 19}), parameter(b, "b2", {19})));
        }},
       {"linear_packed",
        [](GraphBuilder& b) {
-         return b.linear(parameter(b, "x", {2, 5, 9}), parameter(b, "w", {9, 3, 7}), parameter(b, "bias", {3, 7}));
+         return b.linear(parameter(b, "x", {2, 5, 9}), parameter(b, "w", {9, 3, 7}),
+                         parameter(b, "bias", {3, 7}));
        }},
       {"gelu",
        [](GraphBuilder& b) {
@@ -72,11 +76,13 @@ std::vector<Case> cases() {
        }},
       {"layer_norm",
        [](GraphBuilder& b) {
-         return b.layer_norm(parameter(b, "x", {3, 3, 37}), parameter(b, "gamma", {37}), parameter(b, "beta", {37}));
+         return b.layer_norm(parameter(b, "x", {3, 3, 37}), parameter(b, "gamma", {37}),
+                             parameter(b, "beta", {37}));
        }},
       {"layer_norm_narrow",
        [](GraphBuilder& b) {
-         return b.layer_norm(parameter(b, "x", {5, 3}), parameter(b, "gamma", {3}), parameter(b, "beta", {3}));
+         return b.layer_norm(parameter(b, "x", {5, 3}), parameter(b, "gamma", {3}),
+                             parameter(b, "beta", {3}));
        }},
       {"attention",
        [](GraphBuilder& b) {
@@ -118,38 +124,43 @@ std::vector<Case> cases() {
        }},
       {"convolution",
        [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {2, 7, 5, 6}), parameter(b, "w", {3, 3, 6, 11}), std::nullopt, 1, 1);
+         return b.convolution(parameter(b, "x", {2, 7, 5, 6}), parameter(b, "w", {3, 3, 6, 11}),
+                              std::nullopt, 1, 1);
        }},
       {"convolution_bias_odd_channels",
        [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {2, 6, 9, 1}), parameter(b, "w", {3, 3, 1, 17}), parameter(b, "bias", {17}), 1,
-                              1);
+         return b.convolution(parameter(b, "x", {2, 6, 9, 1}), parameter(b, "w", {3, 3, 1, 17}),
+                              parameter(b, "bias", {17}), 1, 1);
        }},
       {"convolution_stride_2",
        [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {2, 7, 8, 16}), parameter(b, "w", {3, 3, 16, 32}), parameter(b, "bias", {32}), 2,
-                              1);
+         return b.convolution(parameter(b, "x", {2, 7, 8, 16}), parameter(b, "w", {3, 3, 16, 32}),
+                              parameter(b, "bias", {32}), 2, 1);
        }},
       {"convolution_stride_2_leaves_pixels_over",
        [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {1, 7, 9, 5}), parameter(b, "w", {2, 2, 5, 3}), std::nullopt, 2, 0);
+         return b.convolution(parameter(b, "x", {1, 7, 9, 5}), parameter(b, "w", {2, 2, 5, 3}),
+                              std::nullopt, 2, 0);
        }},
       {"convolution_1x1",
        [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {2, 5, 3, 13}), parameter(b, "w", {1, 1, 13, 10}), parameter(b, "bias", {10}), 1,
-                              0);
+         return b.convolution(parameter(b, "x", {2, 5, 3, 13}), parameter(b, "w", {1, 1, 13, 10}),
+                              parameter(b, "bias", {10}), 1, 0);
        }},
       {"convolution_5x3",
        [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {1, 9, 9, 4}), parameter(b, "w", {5, 3, 4, 8}), std::nullopt, 1, 1);
+         return b.convolution(parameter(b, "x", {1, 9, 9, 4}), parameter(b, "w", {5, 3, 4, 8}),
+                              std::nullopt, 1, 1);
        }},
       {"group_norm",
        [](GraphBuilder& b) {
-         return b.group_norm(parameter(b, "x", {2, 5, 3, 12}), parameter(b, "gamma", {12}), parameter(b, "beta", {12}), 3);
+         return b.group_norm(parameter(b, "x", {2, 5, 3, 12}), parameter(b, "gamma", {12}),
+                             parameter(b, "beta", {12}), 3);
        }},
       {"group_norm_many_positions",
        [](GraphBuilder& b) {
-         return b.group_norm(parameter(b, "x", {2, 301, 17}), parameter(b, "gamma", {17}), parameter(b, "beta", {17}), 17);
+         return b.group_norm(parameter(b, "x", {2, 301, 17}), parameter(b, "gamma", {17}),
+                             parameter(b, "beta", {17}), 17);
        }},
       {"upsample",
        [](GraphBuilder& b) {
@@ -170,7 +181,8 @@ std::vector<Case> cases() {
        }},
       {"cross_attention_many_queries",
        [](GraphBuilder& b) {
-         return b.cross_attention(parameter(b, "q", {1, 401, 4}), parameter(b, "k", {1, 3, 4}), parameter(b, "v", {1, 3, 4}), 4);
+         return b.cross_attention(parameter(b, "q", {1, 401, 4}), parameter(b, "k", {1, 3, 4}),
+                                  parameter(b, "v", {1, 3, 4}), 4);
        }},
       {"self_attention_of_pixels",
        [](GraphBuilder& b) {
@@ -203,13 +215,16 @@ struct Fixture {
     PhiloxStream random(11);
     for (const Input& input : forward.inputs()) {
       if (forward.value(input.value).type.dtype == DType::kF32) {
-        for (float& number : evaluation->data<float>(input.value)) number = uniform_float(static_cast<std::uint32_t>(random()));
+        for (float& number : evaluation->data<float>(input.value))
+          number = uniform_float(static_cast<std::uint32_t>(random()));
         const auto span = evaluation->data<float>(input.value);
         values[input.value] = Numbers(span.begin(), span.end());
         continue;
       }
-      const std::uint64_t bound = input.value == targets ? static_cast<std::uint64_t>(shape.back()) : 11;
-      for (std::int32_t& id : evaluation->data<std::int32_t>(input.value)) id = static_cast<std::int32_t>(random.below(bound));
+      const std::uint64_t bound =
+          input.value == targets ? static_cast<std::uint64_t>(shape.back()) : 11;
+      for (std::int32_t& id : evaluation->data<std::int32_t>(input.value))
+        id = static_cast<std::int32_t>(random.below(bound));
       const auto span = evaluation->data<std::int32_t>(input.value);
       values[input.value] = Numbers(span.begin(), span.end());
     }
@@ -217,7 +232,8 @@ struct Fixture {
       const TensorRef tensor = evaluation->tensor(p.value);
       Numbers& numbers = values[p.value];
       if (precision == DType::kBF16) {
-        for (const BFloat16 value : tensor.as<BFloat16>()) numbers.push_back(static_cast<float>(value));
+        for (const BFloat16 value : tensor.as<BFloat16>())
+          numbers.push_back(static_cast<float>(value));
       } else {
         numbers.assign(tensor.as<float>().begin(), tensor.as<float>().end());
       }
@@ -228,7 +244,8 @@ struct Fixture {
   ValueId add_loss(GraphBuilder& b, Loss loss, ValueId x) {
     Shape shape = b.graph().value(x).type.shape;
     std::vector<std::string> axes(shape.size(), "any");
-    if (loss == Loss::kSquaredError) return b.squared_error(x, b.input("target", {DType::kF32, shape}, axes), 0.37);
+    if (loss == Loss::kSquaredError)
+      return b.squared_error(x, b.input("target", {DType::kF32, shape}, axes), 0.37);
     shape.pop_back();
     axes.pop_back();
     targets = b.input("targets", {DType::kI32, shape}, axes);
@@ -236,7 +253,9 @@ struct Fixture {
     return b.cross_entropy(x, targets, 0.37, b.input("weights", {DType::kF32, shape}, axes));
   }
 
-  double reference_loss() const { return test::reference_evaluate(forward, values).at(training.loss)[0]; }
+  double reference_loss() const {
+    return test::reference_evaluate(forward, values).at(training.loss)[0];
+  }
 
   CpuDevice device;
   ValueId targets;
@@ -249,14 +268,17 @@ struct Fixture {
 class GradientTest : public ::testing::TestWithParam<InstructionSet> {
  protected:
   void SetUp() override {
-    if (GetParam() > detect_instruction_set()) GTEST_SKIP() << "this CPU has no " << to_string(GetParam());
+    if (GetParam() > detect_instruction_set())
+      GTEST_SKIP() << "this CPU has no " << to_string(GetParam());
   }
 };
 
 TEST_P(GradientTest, LossEqualsTheReference) {
   for (const Case& c : cases()) {
     Fixture f(c, GetParam());
-    EXPECT_NEAR(f.evaluation->data<float>(f.training.loss)[0], f.reference_loss(), 1e-5 * std::abs(f.reference_loss())) << c.name;
+    EXPECT_NEAR(f.evaluation->data<float>(f.training.loss)[0], f.reference_loss(),
+                1e-5 * std::abs(f.reference_loss()))
+        << c.name;
   }
 }
 
@@ -285,8 +307,9 @@ TEST_P(GradientTest, GradientsEqualFiniteDifferencesOfTheReference) {
   }
 }
 
-/// The same in bf16, against the f32 graph on the same parameters. Where values cancel, an error of one rounding (2^-9) of large
-/// intermediate values is not small beside the result: so it is measured by the norm.
+/// The same in bf16, against the f32 graph on the same parameters. Where values cancel, an error of
+/// one rounding (2^-9) of large intermediate values is not small beside the result: so it is
+/// measured by the norm.
 TEST_P(GradientTest, GradientsInBf16AreNearThoseInF32) {
   for (const Case& c : cases()) {
     Fixture bf16(c, GetParam(), DType::kBF16), f32(c, GetParam());
@@ -296,7 +319,9 @@ TEST_P(GradientTest, GradientsInBf16AreNearThoseInF32) {
     }
     f32.evaluation->run();
     const double expected_loss = f32.evaluation->data<float>(f32.training.loss)[0];
-    EXPECT_NEAR(bf16.evaluation->data<float>(bf16.training.loss)[0], expected_loss, 0.01 * std::abs(expected_loss)) << c.name;
+    EXPECT_NEAR(bf16.evaluation->data<float>(bf16.training.loss)[0], expected_loss,
+                0.01 * std::abs(expected_loss))
+        << c.name;
     ASSERT_EQ(bf16.training.gradients.size(), f32.training.gradients.size());
     for (std::size_t i = 0; i < f32.training.gradients.size(); ++i) {
       const auto expected = f32.evaluation->data<float>(f32.training.gradients[i].gradient);
@@ -317,7 +342,8 @@ TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
     std::vector<ValueId> gradients;
     for (const Gradient& gradient : f.training.gradients) gradients.push_back(gradient.gradient);
     if (std::ranges::any_of(f.training.graph.nodes(), [&](const Node& node) {
-          return std::ranges::any_of(node.inputs, [&](ValueId v) { return std::ranges::count(gradients, v) > 0; });
+          return std::ranges::any_of(
+              node.inputs, [&](ValueId v) { return std::ranges::count(gradients, v) > 0; });
         })) {
       continue;  // gradient of one parameter is used for another's
     }
@@ -326,15 +352,18 @@ TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
       Evaluation evaluation(f.device, f.training.graph, {}, gradients);
       evaluation.fill_parameters(5);
       for (const Input& input : f.forward.inputs()) {  // all of 4 bytes an element
-        std::ranges::copy(f.evaluation->data<std::int32_t>(input.value), evaluation.data<std::int32_t>(input.value).begin());
+        std::ranges::copy(f.evaluation->data<std::int32_t>(input.value),
+                          evaluation.data<std::int32_t>(input.value).begin());
       }
       evaluation.run();
       evaluation.run(OutputMode::kAccumulate);
       runs.emplace_back();
       for (const ValueId gradient : gradients) {
-        const auto once = f.evaluation->data<float>(gradient), twice = evaluation.data<float>(gradient);
+        const auto once = f.evaluation->data<float>(gradient),
+                   twice = evaluation.data<float>(gradient);
         for (std::size_t i = 0; i < once.size(); ++i) {
-          ASSERT_NEAR(twice[i], 2 * once[i], 1e-5 * std::abs(once[i]) + 1e-5) << c.name << ": element " << i;
+          ASSERT_NEAR(twice[i], 2 * once[i], 1e-5 * std::abs(once[i]) + 1e-5)
+              << c.name << ": element " << i;
         }
         runs.back().insert(runs.back().end(), twice.begin(), twice.end());
       }
@@ -344,7 +373,8 @@ TEST_P(GradientTest, AccumulatingTwiceDoublesAndIsDeterministic) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, GradientTest,
-                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2, InstructionSet::kAvx512),
+                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2,
+                                           InstructionSet::kAvx512),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Every factor signature, numerically: for each factor that may be split, run the op on shards (two, and
-// three uneven ones), put the outputs together (or add them up), and compare with the whole op.
+// Every factor signature, numerically: for each factor that may be split, run the op on shards
+// (two, and three uneven ones), put the outputs together (or add them up), and compare with the
+// whole op.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ Tensor random_tensor(const TensorType& type, PhiloxStream& random) {
   Tensor tensor(type);
   for (std::int64_t i = 0; i < type.elements(); ++i) {
     if (type.dtype == DType::kI32) {
-      reinterpret_cast<std::int32_t*>(tensor.bytes.data())[i] = static_cast<std::int32_t>(random.below(7));
+      reinterpret_cast<std::int32_t*>(tensor.bytes.data())[i] =
+          static_cast<std::int32_t>(random.below(7));
     } else {
       tensor.floats()[i] = 4 * uniform_float(static_cast<std::uint32_t>(random())) - 2;
     }
@@ -59,27 +61,30 @@ std::vector<Tensor> random_inputs(const OpCase& c, PhiloxStream& random) {
   for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
   if (const auto kept = test::kept_by_forward(c.op)) {
     std::vector<Tensor> outputs =
-        run(kept->forward, {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(kept->inputs)});
+        run(kept->forward,
+            {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(kept->inputs)});
     std::ranges::move(outputs, inputs.begin() + static_cast<std::ptrdiff_t>(kept->inputs));
   }
   return inputs;
 }
 
-/// The part of a tensor that a shard [begin, end) of `factor` has: a slice where a dimension names the
-/// factor, by elements or by units of its granularity.
-Region shard_region(const TensorType& type, const std::vector<int>& dimensions, int number, const Factor& factor,
-                    Interval range) {
+/// The part of a tensor that a shard [begin, end) of `factor` has: a slice where a dimension names
+/// the factor, by elements or by units of its granularity.
+Region shard_region(const TensorType& type, const std::vector<int>& dimensions, int number,
+                    const Factor& factor, Interval range) {
   std::vector<Interval> intervals;
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const std::int64_t unit = factor.size / type.shape[d];
-    intervals.push_back(dimensions[d] == number ? Interval{range.begin / unit, range.end / unit} : Interval{0, type.shape[d]});
+    intervals.push_back(dimensions[d] == number ? Interval{range.begin / unit, range.end / unit}
+                                                : Interval{0, type.shape[d]});
   }
   return Region(intervals);
 }
 
 Tensor slice(const Tensor& whole, const Region& region) {
   Tensor part({whole.type.dtype, region.shape()});
-  copy_region(region, size_of(whole.type.dtype), Region::whole(whole.type.shape), whole.bytes, region, part.bytes);
+  copy_region(region, size_of(whole.type.dtype), Region::whole(whole.type.shape), whole.bytes,
+              region, part.bytes);
   return part;
 }
 
@@ -100,7 +105,8 @@ std::vector<Interval> shards(std::int64_t size, std::int64_t granularity, std::i
 void expect_near(const Tensor& actual, const Tensor& expected, const std::string& where) {
   ASSERT_EQ(actual.type, expected.type) << where;
   for (std::int64_t i = 0; i < expected.type.elements(); ++i) {
-    ASSERT_NEAR(actual.floats()[i], expected.floats()[i], 1e-5 + 1e-5 * std::abs(expected.floats()[i]))
+    ASSERT_NEAR(actual.floats()[i], expected.floats()[i],
+                1e-5 + 1e-5 * std::abs(expected.floats()[i]))
         << where << " element " << i;
   }
 }
@@ -108,7 +114,8 @@ void expect_near(const Tensor& actual, const Tensor& expected, const std::string
 void check_factor(const OpCase& c, const FactorSignature& signature, int factor, std::int64_t parts,
                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& whole) {
   const Factor& f = signature.factors[static_cast<std::size_t>(factor)];
-  const std::string where = fmt::format("{} {} factor {} in {}", to_string(c.op), to_string(signature), factor, parts);
+  const std::string where =
+      fmt::format("{} {} factor {} in {}", to_string(c.op), to_string(signature), factor, parts);
   std::vector<Tensor> combined;
   for (const Tensor& output : whole) combined.emplace_back(output.type);
   bool first = true;
@@ -117,16 +124,19 @@ void check_factor(const OpCase& c, const FactorSignature& signature, int factor,
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool once = std::ranges::count(signature.once_inputs, static_cast<int>(i)) > 0;
       if (f.kind == FactorKind::kReduction && once && !first) continue;
-      shard_inputs.push_back(slice(inputs[i], shard_region(inputs[i].type, signature.inputs[i], factor, f, range)));
+      shard_inputs.push_back(
+          slice(inputs[i], shard_region(inputs[i].type, signature.inputs[i], factor, f, range)));
     }
     const std::vector<Tensor> part = run(c.op, shard_inputs);
     for (std::size_t o = 0; o < whole.size(); ++o) {
       const Region region = shard_region(whole[o].type, signature.outputs[o], factor, f, range);
       ASSERT_EQ(part[o].type.shape, region.shape()) << where;
       if (f.kind == FactorKind::kReduction) {
-        for (std::int64_t i = 0; i < part[o].type.elements(); ++i) combined[o].floats()[i] += part[o].floats()[i];
+        for (std::int64_t i = 0; i < part[o].type.elements(); ++i)
+          combined[o].floats()[i] += part[o].floats()[i];
       } else {
-        copy_region(region, sizeof(float), region, part[o].bytes, Region::whole(whole[o].type.shape), combined[o].bytes);
+        copy_region(region, sizeof(float), region, part[o].bytes,
+                    Region::whole(whole[o].type.shape), combined[o].bytes);
       }
     }
     first = false;
@@ -142,7 +152,8 @@ TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
     const std::vector<Tensor> whole = run(c.op, inputs);
     for (std::size_t factor = 0; factor < signature.factors.size(); ++factor) {
       if (signature.factors[factor].kind == FactorKind::kWhole) continue;
-      for (const std::int64_t parts : {2, 3}) check_factor(c, signature, static_cast<int>(factor), parts, inputs, whole);
+      for (const std::int64_t parts : {2, 3})
+        check_factor(c, signature, static_cast<int>(factor), parts, inputs, whole);
     }
   }
 }
@@ -151,13 +162,15 @@ TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
   for (const OpCase& c : test::op_cases()) {
     const FactorSignature signature = factor_signature(c.op, c.inputs);
     const std::vector<TensorType> outputs = infer_types(c.op, c.inputs);
-    const auto check = [&](const std::vector<std::vector<int>>& tensors, const std::vector<TensorType>& types) {
+    const auto check = [&](const std::vector<std::vector<int>>& tensors,
+                           const std::vector<TensorType>& types) {
       ASSERT_EQ(tensors.size(), types.size()) << to_string(c.op);
       for (std::size_t t = 0; t < types.size(); ++t) {
         ASSERT_EQ(tensors[t].size(), types[t].shape.size()) << to_string(c.op);
         for (std::size_t d = 0; d < tensors[t].size(); ++d) {
           const Factor& factor = signature.factors[static_cast<std::size_t>(tensors[t][d])];
-          EXPECT_TRUE(factor.size == types[t].shape[d] || factor.size == factor.granularity * types[t].shape[d])
+          EXPECT_TRUE(factor.size == types[t].shape[d] ||
+                      factor.size == factor.granularity * types[t].shape[d])
               << to_string(c.op);
         }
       }
@@ -203,8 +216,10 @@ TEST(Signature, PartialInputsGivePartialOutputsWhereTheOpIsLinear) {
       std::vector<Tensor> sum = run(c.op, first);
       const std::vector<Tensor> other = run(c.op, second);
       for (std::size_t o = 0; o < sum.size(); ++o) {
-        for (std::int64_t e = 0; e < sum[o].type.elements(); ++e) sum[o].floats()[e] += other[o].floats()[e];
-        expect_near(sum[o], whole[o], fmt::format("{} partial in input {}", to_string(c.op), set[0]));
+        for (std::int64_t e = 0; e < sum[o].type.elements(); ++e)
+          sum[o].floats()[e] += other[o].floats()[e];
+        expect_near(sum[o], whole[o],
+                    fmt::format("{} partial in input {}", to_string(c.op), set[0]));
       }
     }
   }

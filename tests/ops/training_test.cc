@@ -6,8 +6,8 @@
 #include "apps/models/gpt_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
-#include "core/cuda_support/cuda_support.h"
 #include "core/cpu/cpu_device.h"
+#include "core/cuda_support/cuda_support.h"
 #include "core/evaluate/one_device_trainer.h"
 #include "core/ops/graph_builder.h"
 #include "core/tensor/bfloat16.h"
@@ -16,13 +16,16 @@
 namespace weft {
 namespace {
 
-constexpr apps::GptShape kShape{.layers = 2, .width = 32, .heads = 4, .sequence = 12, .batch = 4, .vocabulary = 11};
+constexpr apps::GptShape kShape{
+    .layers = 2, .width = 32, .heads = 4, .sequence = 12, .batch = 4, .vocabulary = 11};
 constexpr AdamW kOptimizer{.learning_rate = 3e-3, .weight_decay = 0.1};
 
-/// Sequences that count upwards modulo the vocabulary, from a start that depends on step and row; every
-/// second step by twos.
-void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch, Evaluation& evaluation) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(kShape.batch * kShape.sequence)), targets = tokens;
+/// Sequences that count upwards modulo the vocabulary, from a start that depends on step and row;
+/// every second step by twos.
+void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch,
+                   Evaluation& evaluation) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(kShape.batch * kShape.sequence)),
+      targets = tokens;
   for (std::int64_t row = 0; row < kShape.batch; ++row) {
     for (std::int64_t s = 0; s < kShape.sequence; ++s) {
       const std::int64_t start = 3 * step + 5 * microbatch + row, stride = 1 + row % 2;
@@ -35,7 +38,8 @@ void feed_counting(const apps::GptGraph& gpt, std::int64_t step, int microbatch,
   evaluation.write(gpt.targets, targets);
 }
 
-std::vector<double> train(Device& device, int steps, int microbatches, DType precision = DType::kF32) {
+std::vector<double> train(Device& device, int steps, int microbatches,
+                          DType precision = DType::kF32) {
   const double tokens = static_cast<double>(kShape.batch * kShape.sequence * microbatches);
   apps::GptShape shape = kShape;
   shape.precision = precision;
@@ -43,12 +47,15 @@ std::vector<double> train(Device& device, int steps, int microbatches, DType pre
   OneDeviceTrainer trainer(device, differentiate(gpt.graph, gpt.loss), 1);
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
-    const auto feed = [&](int microbatch, Evaluation& evaluation) { feed_counting(gpt, step, microbatch, evaluation); };
+    const auto feed = [&](int microbatch, Evaluation& evaluation) {
+      feed_counting(gpt, step, microbatch, evaluation);
+    };
     losses.push_back(trainer.step(microbatches, feed, kOptimizer, 1.0).loss);
   }
   return losses;
 }
-std::vector<double> train(int steps, int microbatches, int threads = 1, DType precision = DType::kF32) {
+std::vector<double> train(int steps, int microbatches, int threads = 1,
+                          DType precision = DType::kF32) {
   CpuDevice device({threads, std::nullopt});
   return train(device, steps, microbatches, precision);
 }
@@ -56,19 +63,21 @@ std::vector<double> train(int steps, int microbatches, int threads = 1, DType pr
 TEST(OneDeviceTrainer, AGptLearnsToCount) {
   const std::vector<double> losses = train(150, 2);
   EXPECT_NEAR(losses.front(), std::log(11.0), 0.2);  // knows nothing yet
-  // The first token does not tell whether a row counts by ones or by twos: log(2) for one of twelve tokens is
-  // the best there is.
+  // The first token does not tell whether a row counts by ones or by twos: log(2) for one of twelve
+  // tokens is the best there is.
   EXPECT_LT(losses.back(), 0.15);
 }
 
 TEST(OneDeviceTrainer, InBf16LossesStayNearThoseInF32) {
   const std::vector<double> bf16 = train(150, 2, 1, DType::kBF16), f32 = train(150, 2);
-  for (std::size_t step = 0; step < 20; ++step) EXPECT_NEAR(bf16[step], f32[step], 0.02 * f32[step]) << "step " << step;
+  for (std::size_t step = 0; step < 20; ++step)
+    EXPECT_NEAR(bf16[step], f32[step], 0.02 * f32[step]) << "step " << step;
   EXPECT_LT(bf16.back(), 0.15);
   EXPECT_NE(bf16, f32);
 }
 
-/// Steps of a thousandth of a bf16 value's last place add up in the f32 values, and are lost in the copies alone.
+/// Steps of a thousandth of a bf16 value's last place add up in the f32 values, and are lost in the
+/// copies alone.
 TEST(OneDeviceTrainer, InBf16SmallStepsAreNotLost) {
   GraphBuilder b(DType::kBF16);
   const ValueId target = b.input("target", {DType::kF32, {3, 5}}, {"any", "any"});
@@ -77,7 +86,9 @@ TEST(OneDeviceTrainer, InBf16SmallStepsAreNotLost) {
   CpuDevice device;
   OneDeviceTrainer trainer(device, differentiate(b.graph(), loss), 1);
   const auto copy = [&] { return static_cast<float>(trainer.evaluation().data<BFloat16>(w)[7]); };
-  const auto feed = [&](int, Evaluation& evaluation) { std::ranges::fill(evaluation.data<float>(target), 5.0f); };
+  const auto feed = [&](int, Evaluation& evaluation) {
+    std::ranges::fill(evaluation.data<float>(target), 5.0f);
+  };
   for (int step = 0; step < 20; ++step) trainer.step(1, feed, {.learning_rate = 1e-4}, 0);
   EXPECT_EQ(copy(), 1.0f);
   EXPECT_NEAR(trainer.value(0)[7], 1 + 20e-4f, 1e-5);
@@ -96,7 +107,9 @@ TEST(OneDeviceTrainer, InBf16GradientsOfManyMicrobatchesAddUpInF32) {
   const ValueId loss = b.squared_error(w, target, 1.0);
   CpuDevice device;
   OneDeviceTrainer trainer(device, differentiate(b.graph(), loss), 1);
-  const auto feed = [&](int, Evaluation& evaluation) { std::ranges::fill(evaluation.data<float>(target), 0.5f); };
+  const auto feed = [&](int, Evaluation& evaluation) {
+    std::ranges::fill(evaluation.data<float>(target), 0.5f);
+  };
   EXPECT_EQ(trainer.step(513, feed, {}, 0).gradient_norm, 2 * 513.0) << "four elements of 513 each";
 }
 
@@ -108,7 +121,8 @@ TEST(OneDeviceTrainer, TwoThreadsAreDeterministicAndCloseToOne) {
 #endif
   const std::vector<double> one = train(5, 2), two = train(5, 2, 2);
   EXPECT_EQ(two, train(5, 2, 2));
-  for (std::size_t step = 0; step < one.size(); ++step) EXPECT_NEAR(two[step], one[step], 1e-5 * one[step]) << "step " << step;
+  for (std::size_t step = 0; step < one.size(); ++step)
+    EXPECT_NEAR(two[step], one[step], 1e-5 * one[step]) << "step " << step;
 }
 
 TEST(Evaluation, APartOfAResultIsReadOnAnyDevice) {
@@ -121,7 +135,8 @@ TEST(Evaluation, APartOfAResultIsReadOnAnyDevice) {
     feed_counting(gpt, 1, 0, evaluation);
     evaluation.run();
     const std::vector<float> whole = evaluation.read<float>(gpt.logits);
-    EXPECT_EQ(evaluation.read_part<float>(gpt.logits, 33, 11), std::vector<float>(whole.begin() + 33, whole.begin() + 44));
+    EXPECT_EQ(evaluation.read_part<float>(gpt.logits, 33, 11),
+              std::vector<float>(whole.begin() + 33, whole.begin() + 44));
     EXPECT_EQ(evaluation.read_part<float>(gpt.logits, 0, whole.size()), whole);
   }
 }
@@ -142,7 +157,8 @@ TEST(OneDeviceTrainer, OnAGpuIsCloseToTheCpu) {
   }
   const std::vector<double> gpu = train(*device, 50, 2), cpu = train(50, 2);
   EXPECT_EQ(gpu, train(*device, 50, 2));
-  for (std::size_t step = 0; step < cpu.size(); ++step) EXPECT_NEAR(gpu[step], cpu[step], 1e-4 * cpu[step]) << "step " << step;
+  for (std::size_t step = 0; step < cpu.size(); ++step)
+    EXPECT_NEAR(gpu[step], cpu[step], 1e-4 * cpu[step]) << "step " << step;
   const std::vector<double> gpu_bf16 = train(*device, 50, 2, DType::kBF16);
   for (std::size_t step = 0; step < cpu.size(); ++step)
     EXPECT_NEAR(gpu_bf16[step], cpu[step], 0.03 * cpu[step]) << "step " << step;

@@ -24,9 +24,11 @@ class DiskFull : public ::testing::Test {
  protected:
   DiskFull() : processes_("disk_full"), disk_(processes_.directory() / "disk") {
     std::string text;
-    for (int i = 0; i < 3000; ++i) text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
+    for (int i = 0; i < 3000; ++i)
+      text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
     processes_.write("text.txt", text);
-    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml", processes_.directory() / "cluster.yaml");
+    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml",
+                  processes_.directory() / "cluster.yaml");
     fs::create_directory(disk_);
   }
   ~DiskFull() override {
@@ -35,7 +37,8 @@ class DiskFull : public ::testing::Test {
   /// Mounts it where only this process and its children see it. Why not; empty if it worked.
   std::string mount_disk(std::int64_t kib) {
     if (::geteuid() != 0) return "only root may mount a disk of 3 MiB to fill";
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
       return fmt::format("this machine gives no mount namespace: {}", std::strerror(errno));
     if (::mount("tmpfs", disk_.c_str(), "tmpfs", 0, fmt::format("size={}k", kib).c_str()) != 0)
       return fmt::format("cannot mount a tmpfs: {}", std::strerror(errno));
@@ -52,9 +55,10 @@ class DiskFull : public ::testing::Test {
   }
   static std::vector<std::string> run_on_disk() {
     std::vector<std::string> arguments = {"run", "cluster.yaml", "--out", "disk/out"};
-    for (const char* setting :
-         {"model={layers: 4, width: 32, heads: 4, sequence: 16}", "data={text: text.txt, tokenizer: bytes, cache: cache}",
-          "training.steps=12", "training.warmup_steps=2", "training.validate_every=6", "checkpoint={every: 2, keep: 10}"}) {
+    for (const char* setting : {"model={layers: 4, width: 32, heads: 4, sequence: 16}",
+                                "data={text: text.txt, tokenizer: bytes, cache: cache}",
+                                "training.steps=12", "training.warmup_steps=2",
+                                "training.validate_every=6", "checkpoint={every: 2, keep: 10}"}) {
       arguments.push_back("--set");
       arguments.push_back(setting);
     }
@@ -71,22 +75,27 @@ TEST_F(DiskFull, AtTheVeryStartAHeadSaysWhatIsWrongWhereAndWhatToDo) {
   fill_disk();
   auto& head = processes_.run("weft", {"head", "--listen", "127.0.0.1:0", "--state", "disk/state"});
   EXPECT_EQ(head.wait(), 1) << head.text();
-  EXPECT_THAT(head.text(), HasSubstr("the head cannot write its token " + (disk_ / "state/token").string() +
-                                     ": No space left on device; give another folder with --state"));
+  EXPECT_THAT(head.text(),
+              HasSubstr("the head cannot write its token " + (disk_ / "state/token").string() +
+                        ": No space left on device; give another folder with --state"));
 }
 
 TEST_F(DiskFull, AtTheVeryStartAHeadWhoseTokenIsThereRunsAllTheSame) {
   if (const std::string why = mount_disk(256); !why.empty()) GTEST_SKIP() << why;
-  const std::vector<std::string> start = {"head", "--listen", "127.0.0.1:0", "--state", "disk/state"};
+  const std::vector<std::string> start = {"head", "--listen", "127.0.0.1:0", "--state",
+                                          "disk/state"};
   auto& first = processes_.start("weft", start);
-  auto& stop = processes_.run("weft", {"stop", "--head", first.word_after("Weft's head listens on ")});
+  auto& stop =
+      processes_.run("weft", {"stop", "--head", first.word_after("Weft's head listens on ")});
   EXPECT_EQ(stop.wait(), 0) << stop.text();
   EXPECT_EQ(first.wait(), 0);
-  for (const char* file : {"head.db", "head.db-wal", "head.db-shm", "head.lock"}) fs::remove(disk_ / "state" / file);
+  for (const char* file : {"head.db", "head.db-wal", "head.db-shm", "head.lock"})
+    fs::remove(disk_ / "state" / file);
   fill_disk();
   auto& head = processes_.start("weft", start);
   const std::string address = head.word_after("Weft's head listens on ");
-  head.word_after("; the cluster goes on, and what happens is kept in memory until there is space again");
+  head.word_after(
+      "; the cluster goes on, and what happens is kept in memory until there is space again");
   processes_.start("weft", {"join", address, "--name", "a"}).word_after("has joined cluster");
   EXPECT_EQ(processes_.run("weft", {"status", "--head", address}).wait(), 0);
   fs::remove(disk_ / "filler");
@@ -104,8 +113,11 @@ TEST_F(DiskFull, AtTheVeryStartARunTrainsToItsLastStepAndSaysThatNothingCouldBeK
   const std::string text = run.text();
   EXPECT_THAT(text, HasSubstr("step 12/12"));
   const std::string last = text.substr(text.rfind("weft: "));
-  EXPECT_THAT(last, HasSubstr("the last checkpoint, of step 12, could not be written (there is none): cannot write " +
-                              (disk_ / "out").string()));
+  EXPECT_THAT(
+      last,
+      HasSubstr(
+          "the last checkpoint, of step 12, could not be written (there is none): cannot write " +
+          (disk_ / "out").string()));
   EXPECT_THAT(last, HasSubstr("No space left on device"));
   EXPECT_TRUE(processes_.none_left());
 }
@@ -114,11 +126,15 @@ TEST_F(DiskFull, TheRunGoesOnAndItsLastWordsReachTheTerminal) {
   if (const std::string why = mount_disk(2200); !why.empty()) GTEST_SKIP() << why;
   auto& run = processes_.run("weft", run_on_disk());
   EXPECT_EQ(run.wait(), 1) << run.text();
-  EXPECT_THAT(run.text(), HasSubstr("No space left on device; training goes on, and the next one is tried after step"));
+  EXPECT_THAT(
+      run.text(),
+      HasSubstr("No space left on device; training goes on, and the next one is tried after step"));
   EXPECT_THAT(run.text(), HasSubstr("step 12/12"));
   const std::string text = run.text();
   const std::string last = text.substr(text.rfind("weft: run 'quickstart' failed: "));
-  EXPECT_THAT(last, HasSubstr("the last checkpoint, of step 12, could not be written (the newest is of step "));
+  EXPECT_THAT(
+      last,
+      HasSubstr("the last checkpoint, of step 12, could not be written (the newest is of step "));
   EXPECT_THAT(last, HasSubstr("No space left on device"));
   EXPECT_THAT(text, Not(HasSubstr("exit status 1")));
   EXPECT_TRUE(processes_.none_left());

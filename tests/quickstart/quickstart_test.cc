@@ -1,4 +1,5 @@
-// What a user of the quickstart gets, with the shipped run file on real processes: made small, so that it takes seconds.
+// What a user of the quickstart gets, with the shipped run file on real processes: made small, so
+// that it takes seconds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -28,13 +29,16 @@ class Quickstart : public ::testing::Test {
  protected:
   Quickstart() : processes_("quickstart") {
     std::string text;
-    for (int i = 0; i < 3000; ++i) text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
+    for (int i = 0; i < 3000; ++i)
+      text += fmt::format("the {} and the lord of {}\n", i * 7919 % 100, i * 104729 % 30);
     processes_.write("text.txt", text);
-    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml", processes_.directory() / "cluster.yaml");
+    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "cluster.yaml",
+                  processes_.directory() / "cluster.yaml");
   }
 
   /// Arguments of a small run into OUT.
-  static std::vector<std::string> run_into(const std::string& out, std::vector<std::string> settings = {}) {
+  static std::vector<std::string> run_into(const std::string& out,
+                                           std::vector<std::string> settings = {}) {
     std::vector<std::string> arguments = {"run", "cluster.yaml", "--out", out};
     std::vector<std::string> all = {"model={layers: 4, width: 32, heads: 4, sequence: 16}",
                                     "data={text: text.txt, tokenizer: bytes, cache: cache}",
@@ -52,7 +56,8 @@ class Quickstart : public ::testing::Test {
   fs::path path(const std::string& name) const { return processes_.directory() / name; }
   std::vector<double> losses(const std::string& out) const {
     std::vector<double> result;
-    for (const apps::StepMetrics& m : apps::read_metrics(path(out) / "metrics.jsonl")) result.push_back(m.loss);
+    for (const apps::StepMetrics& m : apps::read_metrics(path(out) / "metrics.jsonl"))
+      result.push_back(m.loss);
     return result;
   }
   /// A device process of the run; 0 if there is none.
@@ -78,8 +83,9 @@ class Quickstart : public ::testing::Test {
 TEST_F(Quickstart, LeavesEverythingItPromisesAndSaysSo) {
   auto& run = processes_.run("weft", run_into("out"));
   ASSERT_EQ(run.wait(), 0) << run.text();
-  EXPECT_THAT(run.text(), AllOf(HasSubstr("worker0 (2 devices)"), HasSubstr("step 12/12"), HasSubstr("validation loss"),
-                                HasSubstr("unigram model"), HasSubstr("resharded"), HasSubstr("behind computation"),
+  EXPECT_THAT(run.text(), AllOf(HasSubstr("worker0 (2 devices)"), HasSubstr("step 12/12"),
+                                HasSubstr("validation loss"), HasSubstr("unigram model"),
+                                HasSubstr("resharded"), HasSubstr("behind computation"),
                                 HasSubstr("the model writes"), Not(HasSubstr("\x1b"))));
   EXPECT_EQ(losses("out").size(), 12u);
   for (const apps::StepMetrics& m : apps::read_metrics(path("out") / "metrics.jsonl")) {
@@ -88,7 +94,8 @@ TEST_F(Quickstart, LeavesEverythingItPromisesAndSaysSo) {
   }
   EXPECT_EQ(nlohmann::json::parse(read_file(path("out") / "summary.json"))["outcome"], "done");
   EXPECT_THAT(read_file(path("out") / "trace.json"),
-              AllOf(HasSubstr("front[0,1] on worker0"), HasSubstr("back[1,0] on worker1"), HasSubstr("reshard 7")));
+              AllOf(HasSubstr("front[0,1] on worker0"), HasSubstr("back[1,0] on worker1"),
+                    HasSubstr("reshard 7")));
   EXPECT_THAT(read_file(path("out") / "timeline.svg"), HasSubstr("on worker1"));
   EXPECT_THAT(read_file(path("out") / "loss.svg"), HasSubstr("unigram model"));
   EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, 12);
@@ -97,15 +104,18 @@ TEST_F(Quickstart, LeavesEverythingItPromisesAndSaysSo) {
 
 TEST_F(Quickstart, CtrlCWritesACheckpointFromWhichItGoesOnBitForBit) {
   ASSERT_EQ(processes_.run("weft", run_into("whole", {"training.steps=40"})).wait(), 0);
-  auto& run = processes_.start("weft", run_into("part", {"training.steps=40", "checkpoint.every=1000"}));
+  auto& run =
+      processes_.start("weft", run_into("part", {"training.steps=40", "checkpoint.every=1000"}));
   ASSERT_TRUE(has_steps("part", 3)) << run.text();
   ::kill(run.pid, SIGINT);
   EXPECT_EQ(run.wait(), 130) << run.text();
   EXPECT_TRUE(processes_.none_left());
   const std::size_t done = losses("part").size();
   ASSERT_LT(done, 40u) << "it was too quick to be interrupted";
-  EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("part"))).step, static_cast<std::int64_t>(done));
-  auto& resumed = processes_.run("weft", run_into("part", {"training.steps=40", "checkpoint.resume=part"}));
+  EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("part"))).step,
+            static_cast<std::int64_t>(done));
+  auto& resumed =
+      processes_.run("weft", run_into("part", {"training.steps=40", "checkpoint.resume=part"}));
   ASSERT_EQ(resumed.wait(), 0) << resumed.text();
   EXPECT_THAT(resumed.text(), HasSubstr(fmt::format("after step {}", done)));
   EXPECT_EQ(losses("part"), losses("whole"));
@@ -115,25 +125,33 @@ TEST_F(Quickstart, CtrlCWritesACheckpointFromWhichItGoesOnBitForBit) {
 class DuringACheckpoint : public Quickstart, public ::testing::WithParamInterface<bool> {
  protected:
   RealProcesses::Process& start() {
-    auto& run =
-        processes_.start("weft", run_into("out", {"training.steps=1000", "model={layers: 4, width: 256, heads: 4, sequence: 16}",
-                                                  fmt::format("checkpoint={{every: 2, background: {}}}", GetParam())}));
-    EXPECT_TRUE(eventually([&] { return fs::exists(path("out/checkpoints/.unfinished-step-00000004")); })) << run.text();
+    auto& run = processes_.start(
+        "weft",
+        run_into("out",
+                 {"training.steps=1000", "model={layers: 4, width: 256, heads: 4, sequence: 16}",
+                  fmt::format("checkpoint={{every: 2, background: {}}}", GetParam())}));
+    EXPECT_TRUE(eventually([&] {
+      return fs::exists(path("out/checkpoints/.unfinished-step-00000004"));
+    })) << run.text();
     return run;
   }
   RealProcesses::Process& start_and_interrupt() {
     auto& run = start();
     ::kill(run.pid, SIGINT);
-    EXPECT_TRUE(eventually([&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
+    EXPECT_TRUE(eventually(
+        [&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
     return run;
   }
   std::vector<std::string> unfinished(const std::string& out = "out") const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(path(out) / "checkpoints"))
-      if (entry.path().filename().string().starts_with(".unfinished")) names.push_back(entry.path().filename());
+      if (entry.path().filename().string().starts_with(".unfinished"))
+        names.push_back(entry.path().filename());
     return names;
   }
-  std::int64_t newest() const { return apps::read_checkpoint(apps::find_checkpoint(path("out"))).step; }
+  std::int64_t newest() const {
+    return apps::read_checkpoint(apps::find_checkpoint(path("out"))).step;
+  }
 };
 
 TEST_P(DuringACheckpoint, CtrlCIsAnsweredAtOnceAndTheLastOneIsWhole) {
@@ -152,8 +170,9 @@ TEST_P(DuringACheckpoint, CtrlCTwiceEndsTheRunAndTheHalfOneNeverCounts) {
   EXPECT_TRUE(processes_.none_left());
   const std::int64_t step = newest();
   EXPECT_GE(step, 2);
-  auto& resumed = processes_.run("weft", run_into("out", {fmt::format("training.steps={}", step + 1), "checkpoint.resume=out",
-                                                          "model={layers: 4, width: 256, heads: 4, sequence: 16}"}));
+  auto& resumed = processes_.run(
+      "weft", run_into("out", {fmt::format("training.steps={}", step + 1), "checkpoint.resume=out",
+                               "model={layers: 4, width: 256, heads: 4, sequence: 16}"}));
   EXPECT_EQ(resumed.wait(), 0) << resumed.text();
   EXPECT_EQ(newest(), step + 1);
   EXPECT_THAT(unfinished(), ::testing::IsEmpty());
@@ -164,10 +183,12 @@ TEST_P(DuringACheckpoint, AHalfOneOfARunThatIsMovedAsideIsRemoved) {
   ::kill(-run.pid, SIGKILL);
   run.wait();
   ASSERT_TRUE(eventually([&] { return processes_.none_left(); }));
-  fs::create_directories(path("out/checkpoints/.unfinished-step-00000099"));  // in case the other was done just before
+  // in case the other was done just before
+  fs::create_directories(path("out/checkpoints/.unfinished-step-00000099"));
   EXPECT_EQ(processes_.run("weft", run_into("out", {"training.steps=1"})).wait(), 0);
   EXPECT_THAT(unfinished("out.1"), ::testing::IsEmpty());
-  EXPECT_GE(apps::read_checkpoint(apps::find_checkpoint(path("out.1"))).step, 2) << "whole ones stay";
+  EXPECT_GE(apps::read_checkpoint(apps::find_checkpoint(path("out.1"))).step, 2)
+      << "whole ones stay";
 }
 
 TEST_P(DuringACheckpoint, ADeathIsToldAndTheHalfOneIsRemoved) {
@@ -182,29 +203,35 @@ TEST_P(DuringACheckpoint, ADeathIsToldAndTheHalfOneIsRemoved) {
   EXPECT_THAT(unfinished(), ::testing::IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, DuringACheckpoint, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "while_training_goes_on" : "while_it_pauses"; });
+INSTANTIATE_TEST_SUITE_P(Ways, DuringACheckpoint, ::testing::Bool(), [](const auto& test) {
+  return test.param ? "while_training_goes_on" : "while_it_pauses";
+});
 
 TEST_F(Quickstart, CtrlCAnswersAtOnceWhileScheduleAutoIsSearched) {
-  auto& run = processes_.start("weft", run_into("out", {"training.steps=1000", "pipeline.schedule=auto"}));
+  auto& run =
+      processes_.start("weft", run_into("out", {"training.steps=1000", "pipeline.schedule=auto"}));
   ASSERT_TRUE(has_steps("out", 3)) << run.text();  // it searches after the fourth
   ::kill(run.pid, SIGINT);
-  EXPECT_TRUE(eventually([&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
+  EXPECT_TRUE(eventually(
+      [&] { return run.text().find("Ctrl-C again ends at once") != std::string::npos; }));
   EXPECT_EQ(run.wait(), 130) << run.text();
   EXPECT_TRUE(processes_.none_left());
-  EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, static_cast<std::int64_t>(losses("out").size()));
+  EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step,
+            static_cast<std::int64_t>(losses("out").size()));
 }
 
 TEST_F(Quickstart, CtrlCWhileTheRunIsStillCheckedEndsItAtOnce) {
   // Planning so many layers takes its time.
-  auto& run =
-      processes_.start("weft", run_into("out", {"pipeline.schedule=auto", "pipeline.microbatches=16", "training.batch=64",
-                                                "model={layers: 64, width: 64, heads: 4, sequence: 16}",
-                                                "pipeline.stages=[{mesh: front, layers: 32}, {mesh: back, layers: 32}]"}));
+  auto& run = processes_.start(
+      "weft",
+      run_into("out", {"pipeline.schedule=auto", "pipeline.microbatches=16", "training.batch=64",
+                       "model={layers: 64, width: 64, heads: 4, sequence: 16}",
+                       "pipeline.stages=[{mesh: front, layers: 32}, {mesh: back, layers: 32}]"}));
   const auto checking = [&] {
     const auto left = processes_.left();
     return std::ranges::any_of(left, [](pid_t pid) {
-      return read_file(fmt::format("/proc/{}/cmdline", pid)).find("--weft-role=check") != std::string::npos;
+      return read_file(fmt::format("/proc/{}/cmdline", pid)).find("--weft-role=check") !=
+             std::string::npos;
     });
   };
   ASSERT_TRUE(eventually(checking));
@@ -218,12 +245,14 @@ TEST_F(Quickstart, CtrlCWhileTheRunIsStillCheckedEndsItAtOnce) {
 TEST_F(Quickstart, CheckpointsAndLossesAreTheSameWhetherTrainingPausesForThemOrNot) {
   const auto run = [&](const std::string& out, const std::string& background) {
     auto& process = processes_.run(
-        "weft",
-        run_into(out, {"training.steps=20", "checkpoint={every: 2, keep: 10, buffer: 20KiB, background: " + background + "}"}));
+        "weft", run_into(out, {"training.steps=20",
+                               "checkpoint={every: 2, keep: 10, buffer: 20KiB, background: " +
+                                   background + "}"}));
     EXPECT_EQ(process.wait(), 0) << process.text();
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(path(out) / "checkpoints"))
-      if (entry.is_regular_file()) files[fs::relative(entry.path(), path(out))] = read_file(entry.path());
+      if (entry.is_regular_file())
+        files[fs::relative(entry.path(), path(out))] = read_file(entry.path());
     return files;
   };
   const auto beside = run("beside", "true"), pausing = run("pausing", "false");
@@ -234,19 +263,26 @@ TEST_F(Quickstart, CheckpointsAndLossesAreTheSameWhetherTrainingPausesForThemOrN
 }
 
 TEST_F(Quickstart, WhereMemoryAllowsNoCopyTrainingPausesForCheckpointsAndALineSaysWhy) {
-  auto& check = processes_.run("weft", {"check", "cluster.yaml", "--json", "--set", "checkpoint.background=false", "--set",
-                                        "model={layers: 4, width: 32, heads: 4, sequence: 16}", "--set",
-                                        "data={text: text.txt, tokenizer: bytes, cache: cache}"});
+  auto& check = processes_.run(
+      "weft", {"check", "cluster.yaml", "--json", "--set", "checkpoint.background=false", "--set",
+               "model={layers: 4, width: 32, heads: 4, sequence: 16}", "--set",
+               "data={text: text.txt, tokenizer: bytes, cache: cache}"});
   ASSERT_EQ(check.wait(), 0) << check.text();
-  const auto most = nlohmann::json::parse(check.text()).at("device_bytes_at_most").get<std::uint64_t>();
-  auto& run = processes_.run("weft", run_into("out", {fmt::format("pipeline.memory={}B", most), "sample.tokens=1"}));
+  const auto most =
+      nlohmann::json::parse(check.text()).at("device_bytes_at_most").get<std::uint64_t>();
+  auto& run = processes_.run(
+      "weft", run_into("out", {fmt::format("pipeline.memory={}B", most), "sample.tokens=1"}));
   EXPECT_EQ(run.wait(), 0) << run.text();
-  EXPECT_THAT(run.text(), ContainsRegex("saving +training stands still while a checkpoint is written: a copy of parameters"));
+  EXPECT_THAT(
+      run.text(),
+      ContainsRegex(
+          "saving +training stands still while a checkpoint is written: a copy of parameters"));
   EXPECT_EQ(apps::read_checkpoint(apps::find_checkpoint(path("out"))).step, 12);
 }
 
 TEST_F(Quickstart, AKilledDeviceEndsTheRunWhichCanBeResumed) {
-  auto& run = processes_.start("weft", run_into("out", {"training.steps=100000", "checkpoint.every=3"}));
+  auto& run =
+      processes_.start("weft", run_into("out", {"training.steps=100000", "checkpoint.every=3"}));
   ASSERT_TRUE(has_steps("out", 8)) << run.text();
   const pid_t victim = a_device();
   ASSERT_NE(victim, 0);
@@ -257,7 +293,9 @@ TEST_F(Quickstart, AKilledDeviceEndsTheRunWhichCanBeResumed) {
   EXPECT_THAT(read_file(path("out") / "summary.json"), HasSubstr("failed: "));
   const std::int64_t step = apps::read_checkpoint(apps::find_checkpoint(path("out"))).step;
   EXPECT_GE(step, 3);
-  auto& resumed = processes_.run("weft", run_into("out", {fmt::format("training.steps={}", step + 5), "checkpoint.resume=out"}));
+  auto& resumed = processes_.run(
+      "weft",
+      run_into("out", {fmt::format("training.steps={}", step + 5), "checkpoint.resume=out"}));
   EXPECT_EQ(resumed.wait(), 0) << resumed.text();
   EXPECT_EQ(losses("out").size(), static_cast<std::size_t>(step + 5));
 }
@@ -278,8 +316,10 @@ std::vector<std::uint16_t> listening_ports(pid_t pid) {
     words >> number >> local >> remote >> state;
     for (int i = 0; i < 5; ++i) words >> skip;
     words >> inode;
-    if (state == "0A" && std::find(sockets.begin(), sockets.end(), "socket:[" + inode + "]") != sockets.end())
-      ports.push_back(static_cast<std::uint16_t>(std::stoul(local.substr(local.find(':') + 1), nullptr, 16)));
+    if (state == "0A" &&
+        std::find(sockets.begin(), sockets.end(), "socket:[" + inode + "]") != sockets.end())
+      ports.push_back(
+          static_cast<std::uint16_t>(std::stoul(local.substr(local.find(':') + 1), nullptr, 16)));
   }
   return ports;
 }
@@ -310,11 +350,14 @@ void send_what_is_not_ucx(std::uint16_t port) {
 
 TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
   for (const std::string& role : {std::string("device"), std::string("driver")}) {
-    auto& run = processes_.start("weft", run_into("out_" + role, {"training.steps=100000", "checkpoint.every=100000"}));
+    auto& run = processes_.start(
+        "weft", run_into("out_" + role, {"training.steps=100000", "checkpoint.every=100000"}));
     ASSERT_TRUE(has_steps("out_" + role, 2)) << run.text();
     pid_t victim = 0;
     for (const pid_t pid : processes_.left())
-      if (read_file(fmt::format("/proc/{}/cmdline", pid)).find("--weft-role=" + role) != std::string::npos) victim = pid;
+      if (read_file(fmt::format("/proc/{}/cmdline", pid)).find("--weft-role=" + role) !=
+          std::string::npos)
+        victim = pid;
     ASSERT_NE(victim, 0);
     const auto ports = listening_ports(victim);
     ASSERT_FALSE(ports.empty());
@@ -329,8 +372,8 @@ TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
     EXPECT_EQ(status, 1);
     const std::string text = run.text();
     const std::string words = text.substr(std::min(text.size(), text.rfind("weft: run ")));
-    EXPECT_THAT(
-        words, AllOf(HasSubstr("SIGABRT"), HasSubstr("something that does not speak UCX"), HasSubstr("Who can reach a cluster")));
+    EXPECT_THAT(words, AllOf(HasSubstr("SIGABRT"), HasSubstr("something that does not speak UCX"),
+                             HasSubstr("Who can reach a cluster")));
     EXPECT_TRUE(processes_.none_left());
   }
 }
@@ -338,12 +381,16 @@ TEST_F(Quickstart, WhatDoesNotSpeakUcxIsNamedWhenItEndsAProcess) {
 TEST_F(Quickstart, PlanEndsAfterItsSummaryAndPrintsProgramsIfAsked) {
   auto& plan = processes_.run("weft", {"plan", "cluster.yaml"});
   ASSERT_EQ(plan.wait(), 0) << plan.text();
-  EXPECT_THAT(plan.text(), AllOf(HasSubstr("eager-1f1b"), HasSubstr("resharding (weft)"), HasSubstr("front"), HasSubstr("back")));
+  EXPECT_THAT(plan.text(), AllOf(HasSubstr("eager-1f1b"), HasSubstr("resharding (weft)"),
+                                 HasSubstr("front"), HasSubstr("back")));
   EXPECT_LT(std::ranges::count(plan.text(), '\n'), 100);
-  EXPECT_THAT(plan.text(),
-              ContainsRegex("driver\n  [0-9.]+ MiB for checkpoints \\(checkpoint.buffer\\), which pass through it in "
-                            "1 part\n  training goes on while one is written, from copies of up to [0-9.]+ MiB"));
-  auto& pausing = processes_.run("weft", {"plan", "cluster.yaml", "--set", "checkpoint.background=false"});
+  EXPECT_THAT(
+      plan.text(),
+      ContainsRegex(
+          "driver\n  [0-9.]+ MiB for checkpoints \\(checkpoint.buffer\\), which pass through it in "
+          "1 part\n  training goes on while one is written, from copies of up to [0-9.]+ MiB"));
+  auto& pausing =
+      processes_.run("weft", {"plan", "cluster.yaml", "--set", "checkpoint.background=false"});
   EXPECT_THAT(pausing.text(), HasSubstr("\n  training stands still while one is written\n"));
   auto& program = processes_.run("weft", {"plan", "cluster.yaml", "--programs", "back[1,0]"});
   ASSERT_EQ(program.wait(), 0);
@@ -361,9 +408,11 @@ TEST_F(Quickstart, PlanEndsAfterItsSummaryAndPrintsProgramsIfAsked) {
   EXPECT_GT(parsed["edges"][0]["bytes_sent_per_microbatch"].get<int>(), 0);
   EXPECT_EQ(parsed["edges"][0]["path"]["by"], "host memory");
   EXPECT_THAT(parsed["edges"][0]["path"]["reason"].get<std::string>(), HasSubstr("is not a GPU"));
-  auto& gpus = processes_.run("weft", {"plan", "cluster.yaml", "--json", "--set", "cluster.device=cuda"});
+  auto& gpus =
+      processes_.run("weft", {"plan", "cluster.yaml", "--json", "--set", "cluster.device=cuda"});
   ASSERT_EQ(gpus.wait(), 0);
-  for (const auto& edge : nlohmann::json::parse(gpus.text())["edges"]) EXPECT_EQ(edge["path"], nlohmann::json({{"by", "NCCL"}}));
+  for (const auto& edge : nlohmann::json::parse(gpus.text())["edges"])
+    EXPECT_EQ(edge["path"], nlohmann::json({{"by", "NCCL"}}));
 }
 
 TEST_F(Quickstart, AnOlderRunIsMovedAsideAndAWrongFileMovesNothing) {

@@ -1,4 +1,5 @@
-// `weft run` of the shipped U-Transformer run files on real processes: made small, so that it takes seconds.
+// `weft run` of the shipped U-Transformer run files on real processes: made small, so that it takes
+// seconds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,8 @@ using ::testing::Not;
 class UTransformerRun : public ::testing::TestWithParam<std::string> {
  protected:
   UTransformerRun() : processes_("u_transformer") {
-    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "apps/u_transformer" / (GetParam() + ".yaml"), processes_.directory() / "run.yaml");
+    fs::copy_file(fs::path(WEFT_SOURCE_DIR) / "apps/u_transformer" / (GetParam() + ".yaml"),
+                  processes_.directory() / "run.yaml");
   }
   fs::path path(const std::string& name) const { return processes_.directory() / name; }
 
@@ -27,14 +29,18 @@ class UTransformerRun : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(UTransformerRun, TrainsAndShowsWhatItSees) {
-  if (!fs::exists("/usr/share/mricron/templates/ch2.nii.gz")) GTEST_SKIP() << "the Debian package mricron-data is not installed";
+  if (!fs::exists("/usr/share/mricron/templates/ch2.nii.gz"))
+    GTEST_SKIP() << "the Debian package mricron-data is not installed";
   auto& run = processes_.run(
-      "weft", {"run", "run.yaml", "--out", "out", "--set", "training.steps=6", "--set", "training.validate_every=3", "--set",
-               "model={height: 56, width: 48, levels: 3, channels: 8, head_dim: 4}", "--set", "data={reduce: 4}", "--set",
-               "training.validation_batches=1"});
+      "weft", {"run", "run.yaml", "--out", "out", "--set", "training.steps=6", "--set",
+               "training.validate_every=3", "--set",
+               "model={height: 56, width: 48, levels: 3, channels: 8, head_dim: 4}", "--set",
+               "data={reduce: 4}", "--set", "training.validation_batches=1"});
   ASSERT_EQ(run.wait(), 0) << run.text();
-  EXPECT_THAT(run.text(), AllOf(HasSubstr("step 6/6"), HasSubstr("slices/s"), HasSubstr("guessing by frequency has"),
-                                HasSubstr("Dice, 24 slices"), HasSubstr("cerebellum"), HasSubstr("pictures/")));
+  EXPECT_THAT(
+      run.text(),
+      AllOf(HasSubstr("step 6/6"), HasSubstr("slices/s"), HasSubstr("guessing by frequency has"),
+            HasSubstr("Dice, 24 slices"), HasSubstr("cerebellum"), HasSubstr("pictures/")));
   const auto metrics = apps::read_metrics(path("out") / "metrics.jsonl");
   ASSERT_EQ(metrics.size(), 6u);
   EXPECT_EQ(metrics[0].unit, "slices");
@@ -42,7 +48,9 @@ TEST_P(UTransformerRun, TrainsAndShowsWhatItSees) {
   const auto dice = nlohmann::json::parse(read_file(path("out") / "dice.json"));
   EXPECT_GT(dice["nearest"]["mean of lobes"].get<double>(), 0.5);
   EXPECT_GE(dice["model"]["outside"].get<double>(), 0.0);
-  EXPECT_EQ(std::distance(fs::directory_iterator(path("out") / "pictures"), fs::directory_iterator()), 24);
+  EXPECT_EQ(
+      std::distance(fs::directory_iterator(path("out") / "pictures"), fs::directory_iterator()),
+      24);
   EXPECT_THAT(read_file(path("out") / "scores.txt"), HasSubstr("mean of lobes"));
   EXPECT_TRUE(processes_.none_left());
 }
@@ -59,7 +67,8 @@ TEST_P(UTransformerRun, PlanShowsTheSkips) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, UTransformerRun, ::testing::Values("two_meshes", "three_meshes", "folded"),
+INSTANTIATE_TEST_SUITE_P(Files, UTransformerRun,
+                         ::testing::Values("two_meshes", "three_meshes", "folded"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

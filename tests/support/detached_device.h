@@ -22,8 +22,8 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
-#include "core/device/device.h"
 #include "core/cpu/cpu_kernels.h"
+#include "core/device/device.h"
 #include "tests/support/thread_stream.h"
 
 namespace weft::test {
@@ -34,11 +34,13 @@ struct DetachedOptions {
   std::vector<std::string> notes = {};  ///< See Device::notes.
 };
 
-/// A device as a GPU is seen from the host: streams run by themselves, each in a thread of its own, and memory faults at the
-/// host's touch. It computes with the CPU's kernels, so that results are CpuDevice's bit for bit.
+/// A device as a GPU is seen from the host: streams run by themselves, each in a thread of its own,
+/// and memory faults at the host's touch. It computes with the CPU's kernels, so that results are
+/// CpuDevice's bit for bit.
 ///
-/// What is handed out as memory is a mapping without any access; a stream's thread uses a block beside it. It looks the address
-/// up when the work runs: work that comes after its memory was given back faults too.
+/// What is handed out as memory is a mapping without any access; a stream's thread uses a block
+/// beside it. It looks the address up when the work runs: work that comes after its memory was
+/// given back faults too.
 class DetachedDevice final : public Device {
  public:
   explicit DetachedDevice(const DetachedOptions& options = {}) : options_(options) {}
@@ -50,7 +52,8 @@ class DetachedDevice final : public Device {
   DeviceMemory allocate(std::size_t bytes) override {
     const std::size_t reserved = std::max<std::size_t>(bytes, 1);
     void* handed_out = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (handed_out == MAP_FAILED) throw_error(ErrorCode::kResourceExhausted, "no room for {} bytes", bytes);
+    if (handed_out == MAP_FAILED)
+      throw_error(ErrorCode::kResourceExhausted, "no room for {} bytes", bytes);
     auto* const data = static_cast<std::byte*>(handed_out);
     Block block{bytes, aligned(bytes)};
     std::memset(block.real.get(), 0xa5, bytes);
@@ -92,7 +95,8 @@ class DetachedDevice final : public Device {
   class DetachedEvent;
 
   static Real aligned(std::size_t bytes) {
-    return Real(static_cast<std::byte*>(std::aligned_alloc(64, (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64)));
+    return Real(static_cast<std::byte*>(
+        std::aligned_alloc(64, (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64)));
   }
 
   void release(std::byte* data, std::size_t size) noexcept override {
@@ -115,7 +119,8 @@ class DetachedDevice final : public Device {
     --block;
     const auto offset = static_cast<std::size_t>(data - block->first);
     if (offset >= std::max<std::size_t>(block->second.size, 1)) return nullptr;
-    WEFT_CHECK(offset + size <= block->second.size, "{} bytes at {} of a block of {}", size, offset, block->second.size);
+    WEFT_CHECK(offset + size <= block->second.size, "{} bytes at {} of a block of {}", size, offset,
+               block->second.size);
     return block->second.real.get() + offset;
   }
 
@@ -167,14 +172,20 @@ class DetachedDevice::DetachedEvent final : public Event {
     if (const auto failure = state->await()) throw *failure;
   }
 
-  std::shared_ptr<State> state = std::make_shared<State>();  // shared with the streams that set it and wait for it
+  // shared with the streams that set it and wait for it
+  std::shared_ptr<State> state = std::make_shared<State>();
 };
 
-/// After a failure a stream runs nothing more, as a GPU's context does; its events are done at once and say why.
+/// After a failure a stream runs nothing more, as a GPU's context does; its events are done at once
+/// and say why.
 class DetachedDevice::DetachedStream final : public Stream, public ThreadStream {
  public:
   DetachedStream(DetachedDevice& device, std::uint64_t seed)
-      : device_(device), kernels_(detect_instruction_set()), random_(seed), shuffled_(seed != 0), thread_([this] { work(); }) {}
+      : device_(device),
+        kernels_(detect_instruction_set()),
+        random_(seed),
+        shuffled_(seed != 0),
+        thread_([this] { work(); }) {}
   ~DetachedStream() override {
     WEFT_CHECK(recordings_ == 0, "{} recordings outlive their stream", recordings_);
     {
@@ -187,7 +198,8 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
 
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            std::span<const OutputMode> modes) override {
-    queue([this, op, in = std::vector(inputs.begin(), inputs.end()), out = std::vector(outputs.begin(), outputs.end()),
+    queue([this, op, in = std::vector(inputs.begin(), inputs.end()),
+           out = std::vector(outputs.begin(), outputs.end()),
            how = std::vector(modes.begin(), modes.end())]() mutable {
       for (ConstTensorRef& tensor : in) tensor.data = own(tensor.data, tensor.type.bytes());
       for (TensorRef& tensor : out) tensor.data = own(tensor.data, tensor.type.bytes());
@@ -202,7 +214,8 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
     queue([this, from, to] {
       const std::byte* source = device_.find(from.data(), from.size());
       std::byte* destination = device_.find(to.data(), to.size());
-      std::memmove(destination == nullptr ? to.data() : destination, source == nullptr ? from.data() : source, from.size());
+      std::memmove(destination == nullptr ? to.data() : destination,
+                   source == nullptr ? from.data() : source, from.size());
     });
   }
   void fill_zero(std::span<std::byte> memory) override {
@@ -222,11 +235,14 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
       }
     });
   }
-  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+  void sums_of_squares(std::span<const std::span<const float>> tensors,
+                       std::span<double> results) override {
     WEFT_CHECK(tensors.size() == results.size());
     queue([this, list = std::vector(tensors.begin(), tensors.end()), results] {
-      WEFT_CHECK(results.empty() || device_.find(results.data(), results.size_bytes()) == nullptr, "results are the host's");
-      for (std::size_t i = 0; i < list.size(); ++i) results[i] = kernels_.sum_of_squares(own(list[i]));
+      WEFT_CHECK(results.empty() || device_.find(results.data(), results.size_bytes()) == nullptr,
+                 "results are the host's");
+      for (std::size_t i = 0; i < list.size(); ++i)
+        results[i] = kernels_.sum_of_squares(own(list[i]));
     });
   }
 
@@ -245,7 +261,9 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   void synchronize() override { record()->synchronize(); }
 
   void perform(std::function<void()> work) override { queue(std::move(work)); }
-  std::byte* real(const std::byte* address, std::size_t size) override { return own(address, size); }
+  std::byte* real(const std::byte* address, std::size_t size) override {
+    return own(address, size);
+  }
 
   std::unique_ptr<Recording> record_work(const std::function<void()>& work) override {
     auto tape = std::make_unique<Tape>(*this);
@@ -286,7 +304,8 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
     Tape& operator=(const Tape&) = delete;
 
     std::vector<std::function<void()>> tasks;
-    const std::shared_ptr<std::atomic<int>> queued = std::make_shared<std::atomic<int>>(0);  // shared with queued work
+    // shared with queued work
+    const std::shared_ptr<std::atomic<int>> queued = std::make_shared<std::atomic<int>>(0);
 
    private:
     DetachedStream& stream_;
@@ -319,7 +338,8 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
       tasks_.pop_front();
       lock.unlock();
       device_.await_go_on();
-      if (shuffled_ && random_() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
+      if (shuffled_ && random_() % 8 == 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
       if (failure_ && !task.always) continue;
       try {
         task.run();
@@ -331,12 +351,15 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
   /// Only memory of the device is good for work on it.
   std::byte* own(const std::byte* address, std::size_t size) {
     std::byte* const real = device_.find(address, size);
-    if (real == nullptr && size > 0) throw_error(ErrorCode::kInvalidArgument, "a tensor is not in the device's memory");
+    if (real == nullptr && size > 0)
+      throw_error(ErrorCode::kInvalidArgument, "a tensor is not in the device's memory");
     return real;
   }
   template <typename T>
   std::span<T> own(std::span<T> values) {
-    return {reinterpret_cast<T*>(own(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes())), values.size()};
+    return {reinterpret_cast<T*>(
+                own(reinterpret_cast<const std::byte*>(values.data()), values.size_bytes())),
+            values.size()};
   }
 
   DetachedDevice& device_;
@@ -355,7 +378,8 @@ class DetachedDevice::DetachedStream final : public Stream, public ThreadStream 
 
 inline std::unique_ptr<Stream> DetachedDevice::create_stream() {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t seed = options_.shuffle_seed == 0 ? 0 : options_.shuffle_seed * 1000 + ++streams_;
+  const std::uint64_t seed =
+      options_.shuffle_seed == 0 ? 0 : options_.shuffle_seed * 1000 + ++streams_;
   return std::make_unique<DetachedStream>(*this, seed);
 }
 

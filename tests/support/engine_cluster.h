@@ -16,9 +16,10 @@
 
 namespace weft::test {
 
-/// The bytes of a tensor box whose elements are a hash of their global position: element i of a 4-byte tensor differs from all
-/// others.
-inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& shape, std::size_t element_size) {
+/// The bytes of a tensor box whose elements are a hash of their global position: element i of a
+/// 4-byte tensor differs from all others.
+inline std::vector<std::byte> box_of_indices(const Region& box, const Shape& shape,
+                                             std::size_t element_size) {
   std::vector<std::byte> whole(static_cast<std::size_t>(num_elements(shape)) * element_size);
   for (std::size_t i = 0; i < whole.size() / element_size; ++i) {
     const std::uint64_t value = i * 0x9e3779b97f4a7c15ull + 1;
@@ -37,11 +38,13 @@ class EngineCluster {
       : topology(std::move(hosts)), hub(options) {
     engine_options.mode = transfer::EngineOptions::Mode::kStepped;
     for (std::uint32_t i = 0; i < topology.num_devices(); ++i) {
-      engines.push_back(std::make_unique<transfer::TransferEngine>(hub.attach(transfer::DeviceId(i)), clock, engine_options));
+      engines.push_back(std::make_unique<transfer::TransferEngine>(
+          hub.attach(transfer::DeviceId(i)), clock, engine_options));
     }
     for (auto& engine : engines) {
       for (auto& other : engines) {
-        if (engine != other) engine->connect(other->self(), topology.host_of(other->self()), other->address());
+        if (engine != other)
+          engine->connect(other->self(), topology.host_of(other->self()), other->address());
       }
     }
   }
@@ -61,7 +64,8 @@ class EngineCluster {
   transfer::Topology topology;
   ManualClock clock;
   transfer::LoopbackHub hub;
-  std::vector<std::unique_ptr<transfer::TransferEngine>> engines;  // by device; before the hub in destruction
+  // by device; before the hub in destruction
+  std::vector<std::unique_ptr<transfer::TransferEngine>> engines;
 };
 
 /// The buffers, one per tensor, and the outcome of one device in one transfer.
@@ -87,8 +91,8 @@ struct Participant {
       report = result;
     });
   }
-  void start(transfer::TransferEngine& engine, const transfer::TransferId& id, transfer::TransferLimits limits,
-             transfer::TransferEngine::Callback callback) {
+  void start(transfer::TransferEngine& engine, const transfer::TransferId& id,
+             transfer::TransferLimits limits, transfer::TransferEngine::Callback callback) {
     const std::vector<std::span<const std::byte>> from(sources.begin(), sources.end());
     const std::vector<std::span<std::byte>> to(destinations.begin(), destinations.end());
     engine.start(part, id, from, to, limits, std::move(callback));
@@ -100,13 +104,15 @@ inline void expect_delivered(const Participant& participant, const transfer::Res
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
     const transfer::TensorPart& tensor = participant.part.tensors[t];
     if (!tensor.destination) continue;
-    EXPECT_EQ(participant.destinations[t], box_of_indices(*tensor.destination, plan.tasks[t].type.shape, size_of(tensor.dtype)))
+    EXPECT_EQ(participant.destinations[t],
+              box_of_indices(*tensor.destination, plan.tasks[t].type.shape, size_of(tensor.dtype)))
         << fmt::format("tensor {} of device {}", t, participant.part.device);
   }
 }
 
 /// Participants of a resharding, with sources filled by box_of_indices.
-inline std::map<transfer::DeviceId, std::unique_ptr<Participant>> participants_of(const transfer::ReshardPlan& plan) {
+inline std::map<transfer::DeviceId, std::unique_ptr<Participant>> participants_of(
+    const transfer::ReshardPlan& plan) {
   std::map<transfer::DeviceId, std::unique_ptr<Participant>> result;
   for (std::uint32_t i = 0; i < plan.topology.num_devices(); ++i) {
     transfer::DevicePart part = plan.device_part(transfer::DeviceId(i));
@@ -114,9 +120,12 @@ inline std::map<transfer::DeviceId, std::unique_ptr<Participant>> participants_o
     std::vector<std::vector<std::byte>> sources(part.tensors.size());
     for (std::size_t t = 0; t < sources.size(); ++t) {
       const transfer::TensorPart& tensor = part.tensors[t];
-      if (tensor.source) sources[t] = box_of_indices(*tensor.source, plan.tasks[t].type.shape, size_of(tensor.dtype));
+      if (tensor.source)
+        sources[t] =
+            box_of_indices(*tensor.source, plan.tasks[t].type.shape, size_of(tensor.dtype));
     }
-    result.emplace(transfer::DeviceId(i), std::make_unique<Participant>(std::move(part), std::move(sources)));
+    result.emplace(transfer::DeviceId(i),
+                   std::make_unique<Participant>(std::move(part), std::move(sources)));
   }
   return result;
 }

@@ -23,17 +23,20 @@
 
 namespace weft::test {
 
-/// GPUs that exchange bytes, without GPUs: every rank has a device in host memory, streams that go on while anybody looks, and
-/// communicators with the rules of NCCL. Its collectives work on any ThreadStream as well. Any thread.
+/// GPUs that exchange bytes, without GPUs: every rank has a device in host memory, streams that go
+/// on while anybody looks, and communicators with the rules of NCCL. Its collectives work on any
+/// ThreadStream as well. Any thread.
 ///
-/// As there, a stream that stands at an operation whose other members have not come runs nothing else. Members whose operations
-/// on a communicator differ break the world: its error() says how. stuck() says who waits when nothing moves.
+/// As there, a stream that stands at an operation whose other members have not come runs nothing
+/// else. Members whose operations on a communicator differ break the world: its error() says how.
+/// stuck() says who waits when nothing moves.
 class FakeWorld {
  public:
   class Device;
   class Collectives;
   struct Options {
-    /// The first use of a communicator keeps it busy until all members have used it, as when connections are made lazily.
+    /// The first use of a communicator keeps it busy until all members have used it, as when
+    /// connections are made lazily.
     bool connects_lazily = false;
     /// The others' communicators see that a rank has died.
     bool sees_death = true;
@@ -53,7 +56,8 @@ class FakeWorld {
     progress();
     std::string text;
     for (const auto& stream : streams_) {
-      if (!stream->tasks.empty()) text += fmt::format("\n  rank {} stands at {}", stream->rank, stream->tasks.front().what);
+      if (!stream->tasks.empty())
+        text += fmt::format("\n  rank {} stands at {}", stream->rank, stream->tasks.front().what);
     }
     return text;
   }
@@ -62,7 +66,8 @@ class FakeWorld {
     const std::lock_guard lock(mutex_);
     return error_;
   }
-  /// The process of this device is gone: its streams end. What the test still does with it comes to nothing at once.
+  /// The process of this device is gone: its streams end. What the test still does with it comes to
+  /// nothing at once.
   void kill(std::uint32_t device) {
     const std::lock_guard lock(mutex_);
     dead_.insert(device);
@@ -98,8 +103,9 @@ class FakeWorld {
     std::vector<std::vector<PostedCall>> collectives;             ///< By rank, in their order.
     std::map<std::pair<int, int>, std::deque<PostedCall>> sends;  ///< By (sender, receiver).
     std::map<std::pair<int, int>, std::deque<PostedCall>> receives;
-    std::set<int> used;                 ///< Ranks that have enqueued a collective operation.
-    std::set<std::pair<int, int>> met;  ///< (rank, peer) that the rank has sent to or received from.
+    std::set<int> used;  ///< Ranks that have enqueued a collective operation.
+    /// (rank, peer) that the rank has sent to or received from.
+    std::set<std::pair<int, int>> met;
     std::set<int> finalized;
     std::map<std::vector<int>, std::string> shrunk;  ///< Excluded ranks -> id of the rest.
   };
@@ -125,8 +131,10 @@ class FakeWorld {
   inline void post(Group& group, int rank, const PostedCall& call);
   inline void complete_collective(Group& group, std::size_t index);
 
-  /// What a stream does of `device` until it is done; nothing behind it begins before. `attempt` runs under the lock.
-  inline void perform(Stream& stream, std::uint32_t device, std::string what, std::function<bool()> attempt);
+  /// What a stream does of `device` until it is done; nothing behind it begins before. `attempt`
+  /// runs under the lock.
+  inline void perform(Stream& stream, std::uint32_t device, std::string what,
+                      std::function<bool()> attempt);
   /// Where the bytes at an address really lie, for a task of that stream.
   static inline std::function<std::byte*(const std::byte*, std::size_t)> memory_of(Stream& stream);
 
@@ -159,7 +167,8 @@ class FakeWorld::FakeEvent final : public Event {
 
 class FakeWorld::FakeStream final : public Stream {
  public:
-  FakeStream(FakeWorld& world, std::uint32_t rank) : world_(world), state_(std::make_shared<StreamState>()) {
+  FakeStream(FakeWorld& world, std::uint32_t rank)
+      : world_(world), state_(std::make_shared<StreamState>()) {
     state_->rank = rank;
     const std::lock_guard lock(world_.mutex_);
     world_.streams_.push_back(state_);
@@ -194,15 +203,19 @@ class FakeWorld::FakeStream final : public Stream {
   }
   void synchronize() override { record()->synchronize(); }
 
-  void run(const Op&, std::span<const ConstTensorRef>, std::span<const TensorRef>, std::span<const OutputMode>) override {
+  void run(const Op&, std::span<const ConstTensorRef>, std::span<const TensorRef>,
+           std::span<const OutputMode>) override {
     refuse();
   }
   void adamw(const AdamW&, std::span<const OptimizedParameter>) override { refuse(); }
-  void sums_of_squares(std::span<const std::span<const float>>, std::span<double>) override { refuse(); }
+  void sums_of_squares(std::span<const std::span<const float>>, std::span<double>) override {
+    refuse();
+  }
 
   void attempt(std::string what, std::function<bool()> task) {
     const std::lock_guard lock(world_.mutex_);
-    if (!world_.dead_.contains(state_->rank)) state_->tasks.push_back({std::move(what), std::move(task)});
+    if (!world_.dead_.contains(state_->rank))
+      state_->tasks.push_back({std::move(what), std::move(task)});
   }
   void queue(std::string what, std::function<void()> task) {
     attempt(std::move(what), [task = std::move(task)] {
@@ -212,7 +225,9 @@ class FakeWorld::FakeStream final : public Stream {
   }
 
  private:
-  [[noreturn]] static void refuse() { throw_error(ErrorCode::kInternal, "this device only copies and adds"); }
+  [[noreturn]] static void refuse() {
+    throw_error(ErrorCode::kInternal, "this device only copies and adds");
+  }
 
   FakeWorld& world_;
   std::shared_ptr<StreamState> state_;  // shared with the world, which runs it
@@ -225,11 +240,14 @@ class FakeWorld::Device final : public weft::Device {
   std::string description() const override { return "fake GPU"; }
   bool is_host_memory() const override { return true; }
   DeviceMemory allocate(std::size_t bytes) override {
-    auto* const data = static_cast<std::byte*>(std::aligned_alloc(256, (std::max<std::size_t>(bytes, 1) + 255) / 256 * 256));
+    auto* const data = static_cast<std::byte*>(
+        std::aligned_alloc(256, (std::max<std::size_t>(bytes, 1) + 255) / 256 * 256));
     std::memset(data, 0xcd, bytes);
     return {*this, data, bytes};
   }
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<FakeStream>(world_, rank_); }
+  std::unique_ptr<Stream> create_stream() override {
+    return std::make_unique<FakeStream>(world_, rank_);
+  }
 
  private:
   void release(std::byte* data, std::size_t) noexcept override { std::free(data); }
@@ -258,7 +276,8 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
     for (std::size_t rank = 0; rank < group_->device_of_rank.size(); ++rank) {
       const int device = group_->device_of_rank[rank];
       busy = busy || device < 0;
-      if (world_.options_.sees_death && device >= 0 && world_.dead_.contains(static_cast<std::uint32_t>(device)))
+      if (world_.options_.sees_death && device >= 0 &&
+          world_.dead_.contains(static_cast<std::uint32_t>(device)))
         throw_error(ErrorCode::kPeerDied, "rank {} of the communicator has died", rank);
     }
     busy = busy || (world_.options_.connects_lazily && connecting());
@@ -281,8 +300,8 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
       what += fmt::format(" {}({}, {})", to_string(call.kind), call.count, call.peer);
     }
     world_.perform(stream, device_, what,
-                   [&world = world_, group = group_, rank = rank_, posted = std::move(posted), real = memory_of(stream),
-                    begun = false]() mutable {
+                   [&world = world_, group = group_, rank = rank_, posted = std::move(posted),
+                    real = memory_of(stream), begun = false]() mutable {
                      if (group->aborted[static_cast<std::size_t>(rank)]) return true;
                      if (!begun) {
                        begun = true;
@@ -292,7 +311,8 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
                        }
                        world.changed_.notify_all();
                      }
-                     return std::all_of(posted.begin(), posted.end(), [](const PostedCall& call) { return call->done; });
+                     return std::all_of(posted.begin(), posted.end(),
+                                        [](const PostedCall& call) { return call->done; });
                    });
   }
 
@@ -313,7 +333,8 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
     if (id.empty()) id = fmt::format("shrunk {}", ++world_.ids_);
     auto& rest = world_.groups_[id];
     if (rest == nullptr) rest = make_group(group_->size - static_cast<int>(excluded.size()));
-    const auto before = std::count_if(excluded.begin(), excluded.end(), [&](int rank) { return rank < rank_; });
+    const auto before =
+        std::count_if(excluded.begin(), excluded.end(), [&](int rank) { return rank < rank_; });
     return std::make_unique<Communicator>(world_, rest, rank_ - static_cast<int>(before), device_);
   }
 
@@ -327,10 +348,14 @@ class FakeWorld::Communicator final : public transfer::DeviceCommunicator {
   }
 
  private:
-  static void locate(transfer::DeviceCall& call, int size, const std::function<std::byte*(const std::byte*, std::size_t)>& real) {
-    const std::size_t bytes = call.count * size_of(call.dtype), all = bytes * static_cast<std::size_t>(size);
-    if (call.from != nullptr) call.from = real(call.from, call.kind == transfer::CallKind::kReduceScatter ? all : bytes);
-    if (call.to != nullptr) call.to = real(call.to, call.kind == transfer::CallKind::kAllGather ? all : bytes);
+  static void locate(transfer::DeviceCall& call, int size,
+                     const std::function<std::byte*(const std::byte*, std::size_t)>& real) {
+    const std::size_t bytes = call.count * size_of(call.dtype),
+                      all = bytes * static_cast<std::size_t>(size);
+    if (call.from != nullptr)
+      call.from = real(call.from, call.kind == transfer::CallKind::kReduceScatter ? all : bytes);
+    if (call.to != nullptr)
+      call.to = real(call.to, call.kind == transfer::CallKind::kAllGather ? all : bytes);
   }
   /// Some peer of an operation of this rank has not come to one with it yet.
   bool connecting() const {
@@ -364,8 +389,8 @@ class FakeWorld::Collectives final : public transfer::DeviceCollectives {
     const auto bytes = std::as_bytes(std::span(id));
     return {bytes.begin(), bytes.end()};
   }
-  std::unique_ptr<transfer::DeviceCommunicator> create(std::span<const std::byte> id, int size, int rank,
-                                                       const std::string&) override {
+  std::unique_ptr<transfer::DeviceCommunicator> create(std::span<const std::byte> id, int size,
+                                                       int rank, const std::string&) override {
     const std::lock_guard lock(world_.mutex_);
     auto& group = world_.groups_[std::string(reinterpret_cast<const char*>(id.data()), id.size())];
     if (group == nullptr) group = Communicator::make_group(size);
@@ -375,7 +400,8 @@ class FakeWorld::Collectives final : public transfer::DeviceCollectives {
   }
   void copy(std::span<const transfer::DeviceCopy> copies, Stream& stream) override {
     for (const transfer::DeviceCopy& copy : copies) {
-      const std::vector<transfer::StridedCopy::Dimension> outer(copy.outer.begin(), copy.outer.end());
+      const std::vector<transfer::StridedCopy::Dimension> outer(copy.outer.begin(),
+                                                                copy.outer.end());
       world_.perform(stream, device_, "copy", [copy, outer, real = memory_of(stream)] {
         std::size_t from_bytes = copy.run_bytes, to_bytes = copy.run_bytes;
         for (const auto& dimension : outer) {
@@ -389,16 +415,18 @@ class FakeWorld::Collectives final : public transfer::DeviceCollectives {
   }
   void sum(const transfer::DeviceSum& sum, Stream& stream) override {
     std::vector<const std::byte*> terms(sum.terms.begin(), sum.terms.end());
-    world_.perform(stream, device_, "sum", [sum, terms = std::move(terms), real = memory_of(stream)]() mutable {
-      const std::size_t bytes = sum.count * size_of(sum.dtype);
-      for (const std::byte*& term : terms) term = real(term, bytes);
-      add_up(sum.dtype, sum.count, terms, real(sum.to, bytes));
-      return true;
-    });
+    world_.perform(stream, device_, "sum",
+                   [sum, terms = std::move(terms), real = memory_of(stream)]() mutable {
+                     const std::size_t bytes = sum.count * size_of(sum.dtype);
+                     for (const std::byte*& term : terms) term = real(term, bytes);
+                     add_up(sum.dtype, sum.count, terms, real(sum.to, bytes));
+                     return true;
+                   });
   }
 
   /// In the order of `terms`.
-  static void add_up(DType dtype, std::uint64_t count, const std::vector<const std::byte*>& terms, std::byte* to) {
+  static void add_up(DType dtype, std::uint64_t count, const std::vector<const std::byte*>& terms,
+                     std::byte* to) {
     switch (dtype) {
       case DType::kF32: return add_up_as<float, float>(count, terms, to);
       case DType::kF64: return add_up_as<double, double>(count, terms, to);
@@ -411,7 +439,8 @@ class FakeWorld::Collectives final : public transfer::DeviceCollectives {
 
  private:
   template <typename T, typename Sum>
-  static void add_up_as(std::uint64_t count, const std::vector<const std::byte*>& terms, std::byte* to) {
+  static void add_up_as(std::uint64_t count, const std::vector<const std::byte*>& terms,
+                        std::byte* to) {
     for (std::uint64_t i = 0; i < count; ++i) {
       Sum sum{};
       for (std::size_t term = 0; term < terms.size(); ++term) {
@@ -430,24 +459,30 @@ class FakeWorld::Collectives final : public transfer::DeviceCollectives {
       return;
     }
     for (std::uint64_t i = 0; i < outer[0].count; ++i)
-      copy_box(from + i * outer[0].from_stride, to + i * outer[0].to_stride, run_bytes, outer.subspan(1));
+      copy_box(from + i * outer[0].from_stride, to + i * outer[0].to_stride, run_bytes,
+               outer.subspan(1));
   }
 
   FakeWorld& world_;
   const std::uint32_t device_;
 };
 
-inline void FakeWorld::perform(Stream& stream, std::uint32_t device, std::string what, std::function<bool()> attempt) {
-  if (auto* const looked_at = dynamic_cast<FakeStream*>(&stream)) return looked_at->attempt(std::move(what), std::move(attempt));
+inline void FakeWorld::perform(Stream& stream, std::uint32_t device, std::string what,
+                               std::function<bool()> attempt) {
+  if (auto* const looked_at = dynamic_cast<FakeStream*>(&stream))
+    return looked_at->attempt(std::move(what), std::move(attempt));
   dynamic_cast<ThreadStream&>(stream).perform([this, device, attempt = std::move(attempt)] {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return dead_.contains(device) || attempt(); });
   });
 }
 
-inline std::function<std::byte*(const std::byte*, std::size_t)> FakeWorld::memory_of(Stream& stream) {
+inline std::function<std::byte*(const std::byte*, std::size_t)> FakeWorld::memory_of(
+    Stream& stream) {
   if (auto* const by_itself = dynamic_cast<ThreadStream*>(&stream)) {
-    return [by_itself](const std::byte* address, std::size_t size) { return by_itself->real(address, size); };
+    return [by_itself](const std::byte* address, std::size_t size) {
+      return by_itself->real(address, size);
+    };
   }
   return [](const std::byte* address, std::size_t) { return const_cast<std::byte*>(address); };
 }
@@ -464,8 +499,8 @@ inline void FakeWorld::post(Group& group, int rank, const PostedCall& call) {
       Posted& from = *sent.front();
       Posted& to = *received.front();
       if (from.call.count != to.call.count || from.call.dtype != to.call.dtype)
-        fail(fmt::format("rank {} sends {} elements to rank {}, which receives {}", pair.first, from.call.count, pair.second,
-                         to.call.count));
+        fail(fmt::format("rank {} sends {} elements to rank {}, which receives {}", pair.first,
+                         from.call.count, pair.second, to.call.count));
       else std::memcpy(to.call.to, from.call.from, to.call.count * size_of(to.call.dtype));
       from.done = to.done = true;
       sent.pop_front();
@@ -489,10 +524,11 @@ inline void FakeWorld::complete_collective(Group& group, std::size_t index) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const transfer::DeviceCall& call = ranks[r]->call;
     ranks[r]->done = true;
-    if (call.kind != first.kind || call.dtype != first.dtype || call.op != first.op || call.peer != first.peer ||
-        call.count != first.count) {
-      return fail(fmt::format("operation {} of a communicator is {} of {} on rank 0 and {} of {} on rank {}", index,
-                              to_string(first.kind), first.count, to_string(call.kind), call.count, r));
+    if (call.kind != first.kind || call.dtype != first.dtype || call.op != first.op ||
+        call.peer != first.peer || call.count != first.count) {
+      return fail(fmt::format(
+          "operation {} of a communicator is {} of {} on rank 0 and {} of {} on rank {}", index,
+          to_string(first.kind), first.count, to_string(call.kind), call.count, r));
     }
   }
   const std::size_t size = first.count * size_of(first.dtype);
@@ -502,10 +538,12 @@ inline void FakeWorld::complete_collective(Group& group, std::size_t index) {
     const std::byte* root = ranks[static_cast<std::size_t>(first.peer)]->call.from;
     result.assign(root, root + size);
   } else if (first.kind == CallKind::kAllGather) {
-    for (const Posted* rank : ranks) result.insert(result.end(), rank->call.from, rank->call.from + size);
+    for (const Posted* rank : ranks)
+      result.insert(result.end(), rank->call.from, rank->call.from + size);
   } else {
     // Not in rank order, as a library's sums are not.
-    const std::uint64_t count = first.kind == CallKind::kReduceScatter ? first.count * ranks.size() : first.count;
+    const std::uint64_t count =
+        first.kind == CallKind::kReduceScatter ? first.count * ranks.size() : first.count;
     std::vector<const std::byte*> terms;
     for (std::size_t r = ranks.size(); r-- > 0;) terms.push_back(ranks[r]->call.from);
     result.resize(count * size_of(first.dtype));

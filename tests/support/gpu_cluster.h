@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tests/support/fake_collectives.h"
-#include "transfer/nccl/collective_queue.h"
 #include "transfer/nccl/choose_communicators.h"
+#include "transfer/nccl/collective_queue.h"
 
 namespace weft::test {
 
@@ -51,13 +51,16 @@ struct GpuOperation {
 /// GPUs in one process, each with a thread as its host.
 class GpuCluster {
  public:
-  explicit GpuCluster(std::size_t size, FakeWorld::Options options = {}, transfer::CollectiveQueueOptions queue_options = {})
+  explicit GpuCluster(std::size_t size, FakeWorld::Options options = {},
+                      transfer::CollectiveQueueOptions queue_options = {})
       : world(options) {
-    for (std::uint32_t i = 0; i < size; ++i) gpus.push_back(std::make_unique<FakeGpu>(world, i, queue_options));
+    for (std::uint32_t i = 0; i < size; ++i)
+      gpus.push_back(std::make_unique<FakeGpu>(world, i, queue_options));
   }
 
   /// Runs `work` for each device of `devices` in a thread of its own; what they throw, by device.
-  std::map<std::uint32_t, Error> on(const std::vector<std::uint32_t>& devices, const std::function<void(std::uint32_t)>& work) {
+  std::map<std::uint32_t, Error> on(const std::vector<std::uint32_t>& devices,
+                                    const std::function<void(std::uint32_t)>& work) {
     std::map<std::uint32_t, Error> errors;
     std::mutex mutex;
     std::vector<std::thread> threads;
@@ -80,7 +83,8 @@ class GpuCluster {
     return devices;
   }
 
-  std::vector<transfer::CommunicatorId> make_ids(std::span<const transfer::CommunicatorGroup> groups) {
+  std::vector<transfer::CommunicatorId> make_ids(
+      std::span<const transfer::CommunicatorGroup> groups) {
     std::vector<transfer::CommunicatorId> ids;
     for (auto& gpu : gpus) {
       for (auto& id : gpu->queue.make_ids(groups)) ids.push_back(std::move(id));
@@ -91,7 +95,8 @@ class GpuCluster {
   void open(std::uint64_t epoch, const std::vector<transfer::CommunicatorGroup>& groups) {
     const transfer::CommunicatorChanges changes = ledger.need(groups);
     const auto ids = make_ids(changes.create);
-    for (const auto& [device, error] : on(all(), [&](std::uint32_t device) { gpus[device]->queue.open(epoch, changes, ids); }))
+    for (const auto& [device, error] :
+         on(all(), [&](std::uint32_t device) { gpus[device]->queue.open(epoch, changes, ids); }))
       ADD_FAILURE() << "device " << device << ": " << error.describe();
   }
 

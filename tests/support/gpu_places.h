@@ -12,7 +12,8 @@ namespace weft::test {
 inline std::vector<transfer::DevicePlace> gpu_places(std::size_t devices) {
   std::vector<transfer::DevicePlace> places;
   for (std::uint32_t i = 0; i < devices; ++i)
-    places.push_back({transfer::DeviceId(i), true, "fake " + std::to_string(i), "host", "fake collectives", ""});
+    places.push_back(
+        {transfer::DeviceId(i), true, "fake " + std::to_string(i), "host", "fake collectives", ""});
   return places;
 }
 

@@ -8,38 +8,47 @@
 
 namespace weft::test {
 
-/// `weft run` of an app whose actors all sit in a long call, with the pids of everybody: what the kill tests kill.
+/// `weft run` of an app whose actors all sit in a long call, with the pids of everybody: what the
+/// kill tests kill.
 class KillableRun final {
  public:
-  /// `hosts` agents of one device each; every device process holds `resident_mib` of touched memory. With `computes` the actors
-  /// keep their threads, instead of waiting.
-  explicit KillableRun(const std::string& name, int hosts, std::int64_t resident_mib = 0, bool computes = false)
+  /// `hosts` agents of one device each; every device process holds `resident_mib` of touched
+  /// memory. With `computes` the actors keep their threads, instead of waiting.
+  explicit KillableRun(const std::string& name, int hosts, std::int64_t resident_mib = 0,
+                       bool computes = false)
       : processes_(name) {
     std::string list;
-    for (int i = 0; i < hosts; ++i) list += fmt::format("{}{{name: worker{}, devices: 1}}", i == 0 ? "" : ", ", i);
-    processes_.write("run.yaml", fmt::format("name: killable\napp: cluster_app\ncluster: {{hosts: [{}]}}\n"
-                                             "work: {{actors: {}, seconds: 60, resident: {}MiB, computes: {}}}\n",
-                                             list, hosts, resident_mib, computes));
+    for (int i = 0; i < hosts; ++i)
+      list += fmt::format("{}{{name: worker{}, devices: 1}}", i == 0 ? "" : ", ", i);
+    processes_.write(
+        "run.yaml",
+        fmt::format("name: killable\napp: cluster_app\ncluster: {{hosts: [{}]}}\n"
+                    "work: {{actors: {}, seconds: 60, resident: {}MiB, computes: {}}}\n",
+                    list, hosts, resident_mib, computes));
     start();
     driver_ = std::stoi(run_->word_after("driver pid "));
     run_->word_after("working");
     look();
   }
 
-  /// `weft run` of a training that does not end by itself: two meshes, in this order in its run file, of a host with one device
-  /// each; tensors go from `front` to `back` and their gradients back. `more` is added to the run file's `training`.
+  /// `weft run` of a training that does not end by itself: two meshes, in this order in its run
+  /// file, of a host with one device each; tensors go from `front` to `back` and their gradients
+  /// back. `more` is added to the run file's `training`.
   enum class Order { kFrontFirst, kBackFirst };
-  KillableRun(const std::string& name, Order order, const std::string& more = "") : processes_(name) {
+  KillableRun(const std::string& name, Order order, const std::string& more = "")
+      : processes_(name) {
     const std::string front = "  front: {hosts: [worker0], shape: {data: 1, tensor: 1}}\n";
     const std::string back = "  back: {hosts: [worker1], shape: {data: 1, tensor: 1}}\n";
     processes_.write(
         "run.yaml",
-        fmt::format(
-            "name: killable\napp: {}\ncluster: {{hosts: [{{name: worker0, devices: 1}}, {{name: worker1, devices: 1}}]}}\n"
-            "meshes:\n{}{}pipeline:\n  stages: [{{mesh: front, layers: 2}}, {{mesh: back, layers: 1}}]\n"
-            "  schedule: 1f1b\n  microbatches: 4\ntraining: {{steps: 100000000{}}}\n",
-            RealProcesses::program("training_app").string(), order == Order::kFrontFirst ? front : back,
-            order == Order::kFrontFirst ? back : front, more));
+        fmt::format("name: killable\napp: {}\ncluster: {{hosts: [{{name: worker0, devices: 1}}, "
+                    "{{name: worker1, devices: 1}}]}}\n"
+                    "meshes:\n{}{}pipeline:\n  stages: [{{mesh: front, layers: 2}}, {{mesh: back, "
+                    "layers: 1}}]\n"
+                    "  schedule: 1f1b\n  microbatches: 4\ntraining: {{steps: 100000000{}}}\n",
+                    RealProcesses::program("training_app").string(),
+                    order == Order::kFrontFirst ? front : back,
+                    order == Order::kFrontFirst ? back : front, more));
     start();
     run_->word_after("step 2");
     look();
@@ -50,7 +59,9 @@ class KillableRun final {
   const std::string& head_address() const { return head_; }
   pid_t driver() const { return driver_; }
   pid_t head() const { return status_["pid"]; }
-  pid_t agent(int host) const { return status_["hosts"][static_cast<std::size_t>(host)]["agent_pid"]; }
+  pid_t agent(int host) const {
+    return status_["hosts"][static_cast<std::size_t>(host)]["agent_pid"];
+  }
   /// Of a training: the device of `front` (0) or of `back` (1).
   pid_t device_on(int host) const {
     const std::string user = status_["hosts"][static_cast<std::size_t>(host)]["device_users"][0];
@@ -63,13 +74,17 @@ class KillableRun final {
     for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
     return lines;
   }
-  pid_t device(int rank) { return std::stoi(run_->word_after(fmt::format("device {} pid ", rank))); }
+  pid_t device(int rank) {
+    return std::stoi(run_->word_after(fmt::format("device {} pid ", rank)));
+  }
 
-  /// Sends SIGKILL and waits for the error at the driver. Nanoseconds from one to the other; nothing if the driver said none.
+  /// Sends SIGKILL and waits for the error at the driver. Nanoseconds from one to the other;
+  /// nothing if the driver said none.
   std::optional<std::int64_t> kill_and_time(pid_t victim) {
     const std::int64_t killed = monotonic_ns();
     ::kill(victim, SIGKILL);
-    const bool told = eventually([this] { return run_->text().find("failed at ") != std::string::npos; });
+    const bool told =
+        eventually([this] { return run_->text().find("failed at ") != std::string::npos; });
     if (!told) return std::nullopt;
     return std::stoll(run_->word_after("failed at ")) - killed;
   }

@@ -11,10 +11,13 @@ namespace weft::test {
 
 /// The bytes of a NIfTI-1 file with these voxels; `code` is NIfTI's number of T.
 template <typename T>
-std::vector<std::byte> nifti_bytes(std::array<std::int16_t, 3> size, std::int16_t code, std::span<const T> voxels,
-                                   float slope = 0, float intercept = 0) {
+std::vector<std::byte> nifti_bytes(std::array<std::int16_t, 3> size, std::int16_t code,
+                                   std::span<const T> voxels, float slope = 0,
+                                   float intercept = 0) {
   std::vector<std::byte> bytes(352 + voxels.size_bytes());
-  const auto put = [&](std::size_t offset, auto value) { std::memcpy(bytes.data() + offset, &value, sizeof value); };
+  const auto put = [&](std::size_t offset, auto value) {
+    std::memcpy(bytes.data() + offset, &value, sizeof value);
+  };
   put(0, std::int32_t{348});
   put(40, std::int16_t{3});
   for (std::size_t d = 0; d < 3; ++d) {

@@ -10,11 +10,13 @@
 namespace weft::test {
 
 /// Several tensors, each held whole or in two halves by some devices and wanted whole by others.
-inline std::vector<transfer::ReshardTask> random_tasks(std::mt19937_64& random, std::size_t num_devices) {
+inline std::vector<transfer::ReshardTask> random_tasks(std::mt19937_64& random,
+                                                       std::size_t num_devices) {
   std::vector<transfer::ReshardTask> tasks(1 + random() % 5);
   for (transfer::ReshardTask& task : tasks) {
     const DType dtype = std::array{DType::kF32, DType::kF64, DType::kU8}[random() % 3];
-    const Shape shape = {2 + static_cast<std::int64_t>(random() % 20), 1 + static_cast<std::int64_t>(random() % 40)};
+    const Shape shape = {2 + static_cast<std::int64_t>(random() % 20),
+                         1 + static_cast<std::int64_t>(random() % 40)};
     const Region whole = Region::whole(shape);
     task = {{dtype, shape}, {shape, {}}, {shape, {}}};
     // Columns or rows: columns lie strided in the receivers' boxes.
@@ -24,16 +26,21 @@ inline std::vector<transfer::ReshardTask> random_tasks(std::mt19937_64& random, 
     const bool halves = num_devices > 2 && random() % 2 == 0;
     for (std::uint32_t device = 0; device < num_devices; ++device) {
       const bool holds = device < (halves ? 2u : 1u) || random() % 3 == 0;
-      if (!holds || device + 1 == num_devices) task.destination.shards.push_back({transfer::DeviceId(device), whole});
-      else task.source.shards.push_back({transfer::DeviceId(device), halves ? Region(device % 2 == 0 ? first : second) : whole});
+      if (!holds || device + 1 == num_devices)
+        task.destination.shards.push_back({transfer::DeviceId(device), whole});
+      else
+        task.source.shards.push_back({transfer::DeviceId(device),
+                                      halves ? Region(device % 2 == 0 ? first : second) : whole});
     }
   }
   return tasks;
 }
 
-/// A plan for `tasks` that no strategy would make: every (receiver set, region) is cut at random multiples of 64 bytes, the
-/// pieces are bundled at random into flows from random holders down random trees.
-inline transfer::ReshardPlan random_plan(std::mt19937_64& random, std::vector<transfer::ReshardTask> tasks,
+/// A plan for `tasks` that no strategy would make: every (receiver set, region) is cut at random
+/// multiples of 64 bytes, the pieces are bundled at random into flows from random holders down
+/// random trees.
+inline transfer::ReshardPlan random_plan(std::mt19937_64& random,
+                                         std::vector<transfer::ReshardTask> tasks,
                                          const transfer::Topology& topology) {
   using transfer::DeviceId, transfer::Flow, transfer::FlowId, transfer::Segment;
   transfer::ReshardPlan plan;
@@ -50,18 +57,22 @@ inline transfer::ReshardPlan random_plan(std::mt19937_64& random, std::vector<tr
     const transfer::ReshardTask& task = plan.tasks[t];
     std::vector<Region> regions;
     for (const transfer::Shard& shard : task.source.shards) {
-      if (std::find(regions.begin(), regions.end(), shard.region) == regions.end()) regions.push_back(shard.region);
+      if (std::find(regions.begin(), regions.end(), shard.region) == regions.end())
+        regions.push_back(shard.region);
     }
     for (const Region& region : regions) {
       std::vector<DeviceId> holders, receivers;
       for (const transfer::Shard& shard : task.source.shards) {
         if (shard.region == region) holders.push_back(shard.device);
       }
-      for (const transfer::Shard& shard : task.destination.shards) receivers.push_back(shard.device);
+      for (const transfer::Shard& shard : task.destination.shards)
+        receivers.push_back(shard.device);
       const std::uint64_t bytes = Segment::whole(t, region, size_of(task.type.dtype)).bytes;
       for (std::uint64_t begin = 0; begin < bytes;) {
-        const std::uint64_t end = random() % 2 == 0 ? bytes : std::min(bytes, begin + 64 * (1 + random() % 8));
-        pieces.push_back({{t, region, begin, end - begin}, holders[random() % holders.size()], receivers});
+        const std::uint64_t end =
+            random() % 2 == 0 ? bytes : std::min(bytes, begin + 64 * (1 + random() % 8));
+        pieces.push_back(
+            {{t, region, begin, end - begin}, holders[random() % holders.size()], receivers});
         begin = end;
       }
     }
@@ -86,7 +97,9 @@ inline transfer::ReshardPlan random_plan(std::mt19937_64& random, std::vector<tr
       flow.edges.push_back({reached[random() % reached.size()], receiver});
       reached.push_back(receiver);
     }
-    set_chunks(flow, 1, {64u << (random() % 4), 64u << (random() % 4), 1 + static_cast<std::uint32_t>(random() % 3)});
+    set_chunks(flow, 1,
+               {64u << (random() % 4), 64u << (random() % 4),
+                1 + static_cast<std::uint32_t>(random() % 3)});
     plan.flows.push_back(std::move(flow));
   }
   return plan;

@@ -10,20 +10,23 @@
 
 namespace weft::test {
 
-/// A mesh of devices and, per tensor dimension, the mesh axes that cut it (outermost first); axes not named replicate.
+/// A mesh of devices and, per tensor dimension, the mesh axes that cut it (outermost first); axes
+/// not named replicate.
 struct RandomSharding {
   std::vector<int> mesh_shape;
   std::vector<std::vector<std::size_t>> spec;
   std::vector<transfer::DeviceId> devices;  // row-major over the mesh
 
-  /// Part i of n of an extent is [extent * i / n, extent * (i + 1) / n): uneven where n does not divide.
+  /// Part i of n of an extent is [extent * i / n, extent * (i + 1) / n): uneven where n does not
+  /// divide.
   transfer::ShardMap map(const Shape& shape) const {
     transfer::ShardMap result{shape, {}};
     for (std::size_t rank = 0; rank < devices.size(); ++rank) {
       std::vector<std::int64_t> coordinate(mesh_shape.size());
       std::size_t rest = rank;
       for (std::size_t axis = mesh_shape.size(); axis-- > 0;) {
-        coordinate[axis] = static_cast<std::int64_t>(rest % static_cast<std::size_t>(mesh_shape[axis]));
+        coordinate[axis] =
+            static_cast<std::int64_t>(rest % static_cast<std::size_t>(mesh_shape[axis]));
         rest /= static_cast<std::size_t>(mesh_shape[axis]);
       }
       std::vector<Interval> intervals;
@@ -55,9 +58,10 @@ struct RandomSharding {
   }
 };
 
-/// A mesh of 1 to `num_devices` of the devices in random order, with 1 to 3 axes, each of which cuts a random dimension that is
-/// long enough, or replicates.
-inline RandomSharding random_sharding(std::mt19937_64& random, const Shape& shape, std::size_t num_devices) {
+/// A mesh of 1 to `num_devices` of the devices in random order, with 1 to 3 axes, each of which
+/// cuts a random dimension that is long enough, or replicates.
+inline RandomSharding random_sharding(std::mt19937_64& random, const Shape& shape,
+                                      std::size_t num_devices) {
   const auto pick = [&](std::size_t bound) { return static_cast<std::size_t>(random() % bound); };
   RandomSharding result;
   std::size_t size = 1;
@@ -75,17 +79,20 @@ inline RandomSharding random_sharding(std::mt19937_64& random, const Shape& shap
   std::vector<std::int64_t> parts(shape.size(), 1);
   for (std::size_t axis = 0; axis < axes; ++axis) {
     const std::size_t dimension = pick(shape.size() + 1);  // one more: replicate
-    if (dimension == shape.size() || parts[dimension] * result.mesh_shape[axis] > shape[dimension]) continue;
+    if (dimension == shape.size() || parts[dimension] * result.mesh_shape[axis] > shape[dimension])
+      continue;
     parts[dimension] *= result.mesh_shape[axis];
     result.spec[dimension].push_back(axis);
   }
-  for (auto& axes_of_dimension : result.spec) std::shuffle(axes_of_dimension.begin(), axes_of_dimension.end(), random);
+  for (auto& axes_of_dimension : result.spec)
+    std::shuffle(axes_of_dimension.begin(), axes_of_dimension.end(), random);
   return result;
 }
 
 inline Shape random_shape(std::mt19937_64& random, std::int64_t max_extent) {
   Shape shape(random() % 5);
-  for (std::int64_t& extent : shape) extent = 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(max_extent));
+  for (std::int64_t& extent : shape)
+    extent = 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(max_extent));
   return shape;
 }
 

@@ -41,12 +41,13 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// Real processes of one test, in a folder of their own, known by a marker in their environment. The destructor kills what is
-/// left.
+/// Real processes of one test, in a folder of their own, known by a marker in their environment.
+/// The destructor kills what is left.
 class RealProcesses final {
  public:
   explicit RealProcesses(const std::string& name)
-      : directory_(std::filesystem::temp_directory_path() / fmt::format("weft_{}_{}_{}", name, ::getpid(), monotonic_ns())),
+      : directory_(std::filesystem::temp_directory_path() /
+                   fmt::format("weft_{}_{}_{}", name, ::getpid(), monotonic_ns())),
         marker_(fmt::format("WEFT_TEST_MARKER={}", directory_.filename().string())) {
     std::filesystem::create_directories(directory_);
   }
@@ -99,7 +100,8 @@ class RealProcesses final {
 
   /// Starts build/bin/PROGRAM in the test's folder. The reference lives as long as this object.
   /// `user`: whose process it is, if not this one's.
-  Process& start(const std::string& name, const std::vector<std::string>& arguments, std::optional<uid_t> user = {}) {
+  Process& start(const std::string& name, const std::vector<std::string>& arguments,
+                 std::optional<uid_t> user = {}) {
     Process process;
     process.output = directory_ / fmt::format("{}.{}.out", name, started_.size());
     const std::string path = program(name).string();
@@ -110,16 +112,19 @@ class RealProcesses final {
       if (::getppid() != parent) ::_exit(126);
       ::setpgid(0, 0);
       ::putenv(const_cast<char*>(marker_.c_str()));
-      ::setenv("XDG_STATE_HOME", (directory_ / "user_state").c_str(), 1);  // where heads link their tokens
+      // where heads link their tokens
+      ::setenv("XDG_STATE_HOME", (directory_ / "user_state").c_str(), 1);
       [[maybe_unused]] const int moved = ::chdir(directory_.c_str());
       const int out = ::open(process.output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
       ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
       ::dup2(out, STDOUT_FILENO);
       ::dup2(out, STDERR_FILENO);
       std::vector<char*> argv = {const_cast<char*>(path.c_str())};
-      for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+      for (const std::string& argument : arguments)
+        argv.push_back(const_cast<char*>(argument.c_str()));
       argv.push_back(nullptr);
-      if (user && (::setgroups(0, nullptr) != 0 || ::setgid(*user) != 0 || ::setuid(*user) != 0)) ::_exit(125);
+      if (user && (::setgroups(0, nullptr) != 0 || ::setgid(*user) != 0 || ::setuid(*user) != 0))
+        ::_exit(125);
       ::execv(path.c_str(), argv.data());
       ::_exit(126);
     }

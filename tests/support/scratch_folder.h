@@ -13,7 +13,8 @@ class ScratchFolder final {
  public:
   ScratchFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "weft-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw std::system_error(errno, std::generic_category(), pattern);
     path_ = pattern;
   }
   ~ScratchFolder() {

@@ -20,22 +20,28 @@ namespace weft::test {
 /// What joins the two processes of run_two_ranks(): each has its end under this number.
 inline constexpr int kRankSocket = 3;
 
-/// This program again, with these variables: runs its test `test`, which is DISABLED_ so that nothing else does, and which must
-/// end by itself (alarm()). Different NCCL_HOSTID make the ranks two hosts for NCCL, which lets them share a GPU.
-inline pid_t spawn_rank(std::uint32_t rank, const std::string& test, std::vector<std::string> variables, int socket) {
+/// This program again, with these variables: runs its test `test`, which is DISABLED_ so that
+/// nothing else does, and which must end by itself (alarm()). Different NCCL_HOSTID make the ranks
+/// two hosts for NCCL, which lets them share a GPU.
+inline pid_t spawn_rank(std::uint32_t rank, const std::string& test,
+                        std::vector<std::string> variables, int socket) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, socket, kRankSocket);
-  variables.insert(variables.end(),
-                   {fmt::format("NCCL_HOSTID=weft-rank-{}", rank), "NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1"});
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+  variables.insert(variables.end(), {fmt::format("NCCL_HOSTID=weft-rank-{}", rank),
+                                     "NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1"});
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    variables.emplace_back(*variable);
   std::vector<char*> environment;
   for (std::string& variable : variables) environment.push_back(variable.data());
   environment.push_back(nullptr);
-  std::string program = "/proc/self/exe", filter = "--gtest_filter=" + test, disabled = "--gtest_also_run_disabled_tests";
+  std::string program = "/proc/self/exe", filter = "--gtest_filter=" + test,
+              disabled = "--gtest_also_run_disabled_tests";
   std::array<char*, 4> arguments = {program.data(), filter.data(), disabled.data(), nullptr};
   pid_t child = -1;
-  EXPECT_EQ(posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environment.data()), 0);
+  EXPECT_EQ(
+      posix_spawn(&child, program.c_str(), &actions, nullptr, arguments.data(), environment.data()),
+      0);
   posix_spawn_file_actions_destroy(&actions);
   return child;
 }

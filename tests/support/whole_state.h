@@ -23,13 +23,15 @@ inline std::vector<apps::ParameterState> whole_state(apps::TrainingEngine& engin
     auto& block = piece.block == apps::StateBlock::kValue         ? state.values
                   : piece.block == apps::StateBlock::kFirstMoment ? state.first_moment
                                                                   : state.second_moment;
-    std::copy(values.begin(), values.end(), block.begin() + static_cast<std::ptrdiff_t>(piece.first));
+    std::copy(values.begin(), values.end(),
+              block.begin() + static_cast<std::ptrdiff_t>(piece.first));
   });
   return states;
 }
 
 /// The engine goes on from that state.
-inline void restore_whole(apps::TrainingEngine& engine, const std::vector<apps::ParameterState>& states,
+inline void restore_whole(apps::TrainingEngine& engine,
+                          const std::vector<apps::ParameterState>& states,
                           std::int64_t steps_done) {
   engine.restore(
       [&](const apps::StatePiece& piece, std::span<float> values) {
@@ -37,7 +39,8 @@ inline void restore_whole(apps::TrainingEngine& engine, const std::vector<apps::
         const auto& block = piece.block == apps::StateBlock::kValue         ? state.values
                             : piece.block == apps::StateBlock::kFirstMoment ? state.first_moment
                                                                             : state.second_moment;
-        std::copy_n(block.begin() + static_cast<std::ptrdiff_t>(piece.first), values.size(), values.begin());
+        std::copy_n(block.begin() + static_cast<std::ptrdiff_t>(piece.first), values.size(),
+                    values.begin());
       },
       steps_done);
 }

@@ -1,5 +1,5 @@
-// Schedule `auto`: what a run begins with, what it finds for times that are made up here, what memory allows; and that losses are
-// those of any other schedule, bit for bit.
+// Schedule `auto`: what a run begins with, what it finds for times that are made up here, what
+// memory allows; and that losses are those of any other schedule, bit for bit.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "mesh/runtime/in_process_training.h"
-#include "mesh/plan/observed_network.h"
 #include "mesh/costs/schedule_tuner.h"
+#include "mesh/plan/observed_network.h"
+#include "mesh/runtime/in_process_training.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 
@@ -27,7 +27,8 @@ mesh::LayoutConfig auto_layout(const std::vector<int>& mesh_of_stage) {
   layout.stages.clear();
   const int stages = static_cast<int>(mesh_of_stage.size());
   for (int stage = 0; stage < stages; ++stage) {
-    layout.stages.push_back({mesh_of_stage[static_cast<std::size_t>(stage)], stage == 0 ? 5 - stages : 1});
+    layout.stages.push_back(
+        {mesh_of_stage[static_cast<std::size_t>(stage)], stage == 0 ? 5 - stages : 1});
   }
   return layout;
 }
@@ -38,13 +39,16 @@ mesh::TrainingPlan plan_for(const mesh::LayoutConfig& layout) {
   return mesh::make_training_plan(layout, small_gpt(4), places_of(c));
 }
 
-/// The result of a step of that many seconds, with F, I and W and transfers of this many milliseconds.
-mesh::StepResult made_up(const mesh::TrainingPlan& plan, double step_seconds, double transfer_ms = 1.5) {
+/// The result of a step of that many seconds, with F, I and W and transfers of this many
+/// milliseconds.
+mesh::StepResult made_up(const mesh::TrainingPlan& plan, double step_seconds,
+                         double transfer_ms = 1.5) {
   mesh::StepResult result;
   result.seconds = step_seconds;
   for (int stage = 0; stage < static_cast<int>(plan.layout.stages.size()); ++stage) {
-    for (const auto& [kind, ms] : {std::pair(mesh::ActionKind::kForward, 1.0), std::pair(mesh::ActionKind::kInputGrad, 1.2),
-                                   std::pair(mesh::ActionKind::kWeightGrad, 0.8)}) {
+    for (const auto& [kind, ms] :
+         {std::pair(mesh::ActionKind::kForward, 1.0), std::pair(mesh::ActionKind::kInputGrad, 1.2),
+          std::pair(mesh::ActionKind::kWeightGrad, 0.8)}) {
       result.action_times.push_back({stage, kind, kMicrobatches, ms * 1e-3, 0});
     }
   }
@@ -60,7 +64,8 @@ std::vector<mesh::StepResult> reference(int steps) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7);
   std::vector<mesh::StepResult> results;
-  for (int step = 0; step < steps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
+  for (int step = 0; step < steps; ++step)
+    results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
   return results;
 }
 
@@ -100,10 +105,13 @@ TEST_P(AutoSchedule, ChangesBetweenStepsAndLeavesLossesAsTheyAre) {
   for (int step = 0; step < kSteps; ++step) {
     mesh::StepResult result = training.run(train_step(static_cast<std::uint64_t>(step)));
     EXPECT_EQ(result.loss, expected[static_cast<std::size_t>(step)].loss) << "step " << step;
-    EXPECT_EQ(result.grad_norm, expected[static_cast<std::size_t>(step)].grad_norm) << "step " << step;
-    mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, made_up(plan, step < 4 ? 2.0 : 1.0), plan_for);
+    EXPECT_EQ(result.grad_norm, expected[static_cast<std::size_t>(step)].grad_norm)
+        << "step " << step;
+    mesh::ScheduleTuner::Advice advice =
+        tuner.after_step(plan, made_up(plan, step < 4 ? 2.0 : 1.0), plan_for);
     notes += advice.note.empty() ? 0 : 1;
-    EXPECT_TRUE(advice.plan.has_value() == false || step == 3) << "step " << step << ": " << advice.note;
+    EXPECT_TRUE(advice.plan.has_value() == false || step == 3)
+        << "step " << step << ": " << advice.note;
     if (!advice.plan) continue;
     EXPECT_EQ(advice.plan->schedule.name, "auto");
     plan = std::move(*advice.plan);
@@ -114,19 +122,21 @@ TEST_P(AutoSchedule, ChangesBetweenStepsAndLeavesLossesAsTheyAre) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Placements, AutoSchedule,
-                         testing::Values(Begin{"line", {0, 1, 2}, "zb-h1"}, Begin{"v", {0, 1, 1, 0}, "zb-v"},
+                         testing::Values(Begin{"line", {0, 1, 2}, "zb-h1"},
+                                         Begin{"v", {0, 1, 1, 0}, "zb-v"},
                                          Begin{"loop", {0, 1, 0, 1}, "zb-h1"},
                                          Begin{"blocks", {0, 0, 1, 1}, "list scheduling", false}),
                          [](const auto& test) { return test.param.name; });
 
 /// Runs the tuner over made-up steps: four before the change, four after.
-std::vector<mesh::ScheduleTuner::Advice> advise(const mesh::TrainingPlan& first, double before, double after,
-                                                double transfer_ms) {
+std::vector<mesh::ScheduleTuner::Advice> advise(const mesh::TrainingPlan& first, double before,
+                                                double after, double transfer_ms) {
   mesh::ScheduleTuner tuner;
   std::vector<mesh::ScheduleTuner::Advice> given;
   mesh::TrainingPlan plan = first;
   for (int step = 0; step < 10; ++step) {
-    mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, made_up(plan, step < 4 ? before : after, transfer_ms), plan_for);
+    mesh::ScheduleTuner::Advice advice =
+        tuner.after_step(plan, made_up(plan, step < 4 ? before : after, transfer_ms), plan_for);
     if (advice.plan) plan = *advice.plan;
     if (advice.plan || !advice.note.empty()) given.push_back(std::move(advice));
   }
@@ -160,7 +170,8 @@ TEST(ScheduleTuner, SaysSoWhereTheSameWorkTakesLongerThanBefore) {
     std::string last;
     for (int step = 0; step < 8; ++step) {
       mesh::StepResult result = made_up(plan, step < 4 ? 2.0 : 2.5);
-      for (mesh::ActionTime& time : result.action_times) time.seconds *= longer && step >= 4 ? 1.25 : 1;
+      for (mesh::ActionTime& time : result.action_times)
+        time.seconds *= longer && step >= 4 ? 1.25 : 1;
       mesh::ScheduleTuner::Advice advice = tuner.after_step(plan, result, plan_for);
       if (advice.plan) plan = std::move(*advice.plan);
       if (!advice.note.empty()) last = advice.note;
@@ -182,14 +193,16 @@ TEST(ScheduleTuner, LeavesANamedScheduleAndOneDeviceAlone) {
 
 std::uint64_t most_memory(const mesh::TrainingPlan& plan) {
   std::uint64_t most = 0;
-  for (const mesh::Program& program : plan.train.programs) most = std::max(most, mesh::device_memory(plan, program.device));
+  for (const mesh::Program& program : plan.train.programs)
+    most = std::max(most, mesh::device_memory(plan, program.device));
   return most;
 }
 
 TEST(PipelineMemory, BoundsWhatTheCompiledProgramsHold) {
   mesh::LayoutConfig layout = auto_layout({0, 1, 2});
   const std::uint64_t begins_with = most_memory(plan_for(layout));
-  // Time enough to gain by more microbatches under way, and memory that allows no, some or any of them.
+  // Time enough to gain by more microbatches under way, and memory that allows no, some or any of
+  // them.
   for (const std::uint64_t cap : {begins_with, begins_with + begins_with / 16, 4 * begins_with}) {
     layout.memory = cap;
     const auto given = advise(plan_for(layout), 2.0, 1.0, 4);

@@ -16,9 +16,11 @@
 namespace weft::test {
 namespace {
 
-std::vector<double> losses(mesh::InProcessTraining& training, std::uint64_t from, std::uint64_t to) {
+std::vector<double> losses(mesh::InProcessTraining& training, std::uint64_t from,
+                           std::uint64_t to) {
   std::vector<double> result;
-  for (std::uint64_t step = from; step < to; ++step) result.push_back(training.run(train_step(step)).loss);
+  for (std::uint64_t step = from; step < to; ++step)
+    result.push_back(training.run(train_step(step)).loss);
   return result;
 }
 
@@ -33,8 +35,10 @@ TEST_P(Resume, ContinuesTheLossCurve) {
   const Blocks blocks = gather(whole, plan, 1000);
   const auto expected = losses(whole, 5, 10);
 
-  const mesh::TrainingPlan other_plan = plan_of(second, "1f1b", transfer::Strategy::kLocalAllgather);
-  mesh::InProcessTraining resumed(other_plan, batches, 8);  // another seed: what it starts from must not matter
+  const mesh::TrainingPlan other_plan =
+      plan_of(second, "1f1b", transfer::Strategy::kLocalAllgather);
+  // another seed: what it starts from must not matter
+  mesh::InProcessTraining resumed(other_plan, batches, 8);
   scatter(resumed, other_plan, blocks, 1001);
   const auto continued = losses(resumed, 5, 10);
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -48,24 +52,30 @@ TEST_P(Resume, ContinuesTheLossCurve) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Resume,
-                         testing::Values(std::pair(4, 4), std::pair(7, 7), std::pair(4, 0), std::pair(0, 6), std::pair(7, 1)),
+                         testing::Values(std::pair(4, 4), std::pair(7, 7), std::pair(4, 0),
+                                         std::pair(0, 6), std::pair(7, 1)),
                          [](const auto& test) {
-                           return master_cases()[test.param.first].name + "_to_" + master_cases()[test.param.second].name;
+                           return master_cases()[test.param.first].name + "_to_" +
+                                  master_cases()[test.param.second].name;
                          });
 
 /// A checkpoint holds f32 values in either precision.
 TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
   RandomBatches batches({kRows, kVocabulary, 11});
-  const mesh::TrainingPlan f32 = plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kWeft);
-  const mesh::TrainingPlan bf16 = plan_of(master_cases()[7], "1f1b", transfer::Strategy::kWeft, DType::kBF16);
-  mesh::InProcessTraining first(f32, batches, 7), second(bf16, batches, 8), third(f32, batches, 9), same(bf16, batches, 10);
+  const mesh::TrainingPlan f32 =
+      plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan bf16 =
+      plan_of(master_cases()[7], "1f1b", transfer::Strategy::kWeft, DType::kBF16);
+  mesh::InProcessTraining first(f32, batches, 7), second(bf16, batches, 8), third(f32, batches, 9),
+      same(bf16, batches, 10);
   losses(first, 0, 5);
   const Blocks at_5 = gather(first, f32, 1000);
   scatter(second, bf16, at_5, 1001);
   EXPECT_EQ(gather(second, bf16, 1002), at_5) << "values come back as they went in, not rounded";
   const auto near = [](const std::vector<double>& values, const std::vector<double>& expected) {
     ASSERT_EQ(values.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values[i], expected[i], 0.01 * expected[i]) << i;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(values[i], expected[i], 0.01 * expected[i]) << i;
   };
   near(losses(second, 5, 8), losses(first, 5, 8));
   const Blocks at_8 = gather(second, bf16, 1003);
@@ -78,21 +88,26 @@ TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
 
 class SmallBuffer : public testing::TestWithParam<std::pair<std::size_t, std::uint64_t>> {};
 
-/// Tensors that do not fit the driver's buffer pass through it in slices of rows, and come to the same bits on any mesh.
+/// Tensors that do not fit the driver's buffer pass through it in slices of rows, and come to the
+/// same bits on any mesh.
 TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
   const auto [layout, bytes] = GetParam();
   const Case c = master_cases()[layout];
   for (const DType precision : {DType::kF32, DType::kBF16}) {
     mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
-    const mesh::TrainingPlan whole_plan = mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    const mesh::TrainingPlan whole_plan =
+        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
     config.checkpoint_buffer = bytes;
-    const mesh::TrainingPlan plan = mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    const mesh::TrainingPlan plan =
+        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
     ASSERT_EQ(whole_plan.checkpoint.size(), 1u);
     ASSERT_GT(plan.checkpoint.size(), 10u);
     // A row of the widest tensor is the least.
-    EXPECT_LE(mesh::checkpoint_buffer_bytes(plan.checkpoint), std::max<std::uint64_t>(bytes, 4 * 61 * 3) + 64);
+    EXPECT_LE(mesh::checkpoint_buffer_bytes(plan.checkpoint),
+              std::max<std::uint64_t>(bytes, 4 * 61 * 3) + 64);
     RandomBatches batches({kRows, kVocabulary, 11});
-    mesh::InProcessTraining training(plan, batches, 7), reference(whole_plan, batches, 7), resumed(plan, batches, 8);
+    mesh::InProcessTraining training(plan, batches, 7), reference(whole_plan, batches, 7),
+        resumed(plan, batches, 8);
     EXPECT_EQ(losses(training, 0, 3), losses(reference, 0, 3));
     const Blocks blocks = gather(training, plan, 1000);
     EXPECT_EQ(blocks, gather(reference, whole_plan, 1000));
@@ -108,9 +123,11 @@ TEST_P(SmallBuffer, WhatIsGatheredFromCopiesIsTheStateThatWasCopiedAndStepsDoNot
   for (const DType precision : {DType::kF32, DType::kBF16}) {
     mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
     config.checkpoint_buffer = bytes;
-    const mesh::TrainingPlan pausing = mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    const mesh::TrainingPlan pausing =
+        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
     config.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
-    const mesh::TrainingPlan plan = mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
+    const mesh::TrainingPlan plan =
+        mesh::make_training_plan(config, small_gpt(3, false, precision), places_of(c));
     ASSERT_TRUE(plan.copies_checkpoints());
     EXPECT_FALSE(pausing.copies_checkpoints());
     RandomBatches batches({kRows, kVocabulary, 11});
@@ -125,31 +142,39 @@ TEST_P(SmallBuffer, WhatIsGatheredFromCopiesIsTheStateThatWasCopiedAndStepsDoNot
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, SmallBuffer,
-                         testing::Values(std::pair(0, 4096), std::pair(4, 1500), std::pair(4, 1), std::pair(7, 700)),
+                         testing::Values(std::pair(0, 4096), std::pair(4, 1500), std::pair(4, 1),
+                                         std::pair(7, 700)),
                          [](const auto& test) {
-                           return master_cases()[test.param.first].name + "_" + std::to_string(test.param.second);
+                           return master_cases()[test.param.first].name + "_" +
+                                  std::to_string(test.param.second);
                          });
 
 TEST(CheckpointCopies, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnythingElse) {
   const Case c = master_cases()[7];
   mesh::LayoutConfig config = layout_of(c, "1f1b", transfer::Strategy::kWeft);
-  const auto plan = [&] { return mesh::make_training_plan(config, small_gpt(3, false), places_of(c)); };
+  const auto plan = [&] {
+    return mesh::make_training_plan(config, small_gpt(3, false), places_of(c));
+  };
   const mesh::TrainingPlan pausing = plan();
   config.checkpoint_copies = mesh::CheckpointCopies::kIfMemoryAllows;
   const mesh::TrainingPlan copying = plan();
   std::uint64_t copies = 0, most = 0, most_pausing = 0, elements = 0;
   for (const mesh::Program& program : pausing.train.programs) {
     const std::uint64_t copied = mesh::checkpoint_copy_bytes(copying, program.device);
-    EXPECT_EQ(mesh::device_memory(copying, program.device), mesh::device_memory(pausing, program.device) + copied);
+    EXPECT_EQ(mesh::device_memory(copying, program.device),
+              mesh::device_memory(pausing, program.device) + copied);
     copies += copied;
     most = std::max(most, mesh::device_memory(copying, program.device));
     most_pausing = std::max(most_pausing, mesh::device_memory(pausing, program.device));
   }
   for (const Parameter& parameter : pausing.partition.graph.parameters())
-    elements += static_cast<std::uint64_t>(pausing.partition.graph.value(parameter.value).type.elements());
+    elements +=
+        static_cast<std::uint64_t>(pausing.partition.graph.value(parameter.value).type.elements());
   EXPECT_EQ(copies, 12 * elements) << "one replica of each shard, with both moments";
-  EXPECT_THAT(mesh::describe(copying), testing::HasSubstr("training goes on while one is written, from copies of up to "));
-  EXPECT_THAT(mesh::describe(pausing), testing::HasSubstr("training stands still while one is written\n"));
+  EXPECT_THAT(mesh::describe(copying),
+              testing::HasSubstr("training goes on while one is written, from copies of up to "));
+  EXPECT_THAT(mesh::describe(pausing),
+              testing::HasSubstr("training stands still while one is written\n"));
 
   config.memory = most;
   EXPECT_TRUE(plan().copies_checkpoints());
@@ -158,20 +183,24 @@ TEST(CheckpointCopies, CountAsMemoryOfTheDevicesThatSendAndAreGivenUpBeforeAnyth
   EXPECT_FALSE(short_of_memory.copies_checkpoints());
   EXPECT_TRUE(short_of_memory.checkpoint_copy.empty());
   EXPECT_THAT(mesh::describe(short_of_memory),
-              testing::HasSubstr("training stands still while one is written: a copy of parameters and moments, of up to "));
-  EXPECT_FALSE(mesh::make_training_plan(short_of_memory.layout, small_gpt(3, false), places_of(c)).copies_checkpoints())
+              testing::HasSubstr("training stands still while one is written: a copy of parameters "
+                                 "and moments, of up to "));
+  EXPECT_FALSE(mesh::make_training_plan(short_of_memory.layout, small_gpt(3, false), places_of(c))
+                   .copies_checkpoints())
       << "what is planned anew from its layout decides alike";
   config.memory = most_pausing - 1;
   EXPECT_THROW(plan(), Error) << "pipeline.memory is too little either way";
 
   config.memory = most - 1;
   for (std::uint32_t i = 0; i < pausing.topology.num_devices() - 1; ++i)
-    config.device_places.push_back({transfer::DeviceId(i), true, fmt::format("GPU {}", i), "", "", "not there"});
+    config.device_places.push_back(
+        {transfer::DeviceId(i), true, fmt::format("GPU {}", i), "", "", "not there"});
   EXPECT_TRUE(plan().copies_checkpoints()) << "GPUs have memory of their own";
 }
 
 TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
-  const mesh::TrainingPlan plan = plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kBroadcast);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7);
   mesh::StepRequest request = checkpoint("validate", 500);
@@ -186,13 +215,15 @@ TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
 TEST(InProcess, AFailingReadEndsTheStepOnAllDevicesAndNamesTheCause) {
   class Broken final : public mesh::BatchSource {
    public:
-    void read(std::string_view input, mesh::Split, std::uint64_t, int microbatch, int, const Region&,
-              std::span<std::byte> out) override {
-      if (input == "targets" && microbatch == 2) throw_error(ErrorCode::kDataLoss, "the token file is damaged");
+    void read(std::string_view input, mesh::Split, std::uint64_t, int microbatch, int,
+              const Region&, std::span<std::byte> out) override {
+      if (input == "targets" && microbatch == 2)
+        throw_error(ErrorCode::kDataLoss, "the token file is damaged");
       std::fill(out.begin(), out.end(), std::byte{0});
     }
   };
-  const mesh::TrainingPlan plan = plan_of(master_cases()[7], "eager-1f1b", transfer::Strategy::kBroadcast);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[7], "eager-1f1b", transfer::Strategy::kBroadcast);
   Broken batches;
   mesh::InProcessTraining training(plan, batches, 7);
   try {

@@ -1,5 +1,5 @@
-// Training on devices that run by themselves in memory of their own, as GPUs do: the same programs give the same bits, and what
-// fails leaves nothing under way.
+// Training on devices that run by themselves in memory of their own, as GPUs do: the same programs
+// give the same bits, and what fails leaves nothing under way.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <variant>
 
 #include "core/base/error.h"
-#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/capture_segments.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/runtime/initialize.h"
 #include "mesh/schedule/named_schedules.h"
 #include "tests/support/detached_device.h"
@@ -75,7 +75,8 @@ TEST_P(DetachedMaster, GivesTheBitsOfTheCpu) {
   shuffled.shuffle_seed = 3;
   mesh::InProcessTraining expected(plan, batches, 7), training(plan, batches, 7, shuffled, &device);
   for (std::uint64_t step = 0; step < kDetachedSteps; ++step) {
-    const mesh::StepResult on_cpu = expected.run(train_step(step)), result = training.run(train_step(step));
+    const mesh::StepResult on_cpu = expected.run(train_step(step)),
+                           result = training.run(train_step(step));
     EXPECT_EQ(result.loss, on_cpu.loss) << "step " << step;
     EXPECT_EQ(result.grad_norm, on_cpu.grad_norm) << "step " << step;
     EXPECT_EQ(result.reshard_bytes, on_cpu.reshard_bytes);
@@ -85,25 +86,33 @@ TEST_P(DetachedMaster, GivesTheBitsOfTheCpu) {
   EXPECT_EQ(gather(training, plan, kCheckpointRun), gather(expected, plan, kCheckpointRun));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DetachedMaster, testing::Range(std::size_t{0}, combinations().size()), [](const auto& test) {
-  const Combination c = combinations()[test.param];
-  std::string name = c.layout.name + "_" + c.schedule + "_" + std::string(transfer::to_string(c.strategy));
-  for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, DetachedMaster, testing::Range(std::size_t{0}, combinations().size()),
+                         [](const auto& test) {
+                           const Combination c = combinations()[test.param];
+                           std::string name = c.layout.name + "_" + c.schedule + "_" +
+                                              std::string(transfer::to_string(c.strategy));
+                           for (char& letter : name)
+                             letter =
+                                 std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+                           return name;
+                         });
 
 TEST(Detached, ResumesFromACheckpointOnOtherMeshes) {
-  const mesh::TrainingPlan plan = plan_of(master_cases()[4], "1f1b", transfer::Strategy::kWeft, DType::kBF16);
-  const mesh::TrainingPlan other = plan_of(master_cases()[7], "eager-1f1b", transfer::Strategy::kWeft, DType::kBF16);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[4], "1f1b", transfer::Strategy::kWeft, DType::kBF16);
+  const mesh::TrainingPlan other =
+      plan_of(master_cases()[7], "eager-1f1b", transfer::Strategy::kWeft, DType::kBF16);
   RandomBatches batches({kRows, kVocabulary, 11});
   DetachedDevice device;
-  mesh::InProcessTraining first(plan, batches, 7, {}, &device), second(other, batches, 8, {}, &device);
+  mesh::InProcessTraining first(plan, batches, 7, {}, &device),
+      second(other, batches, 8, {}, &device);
   for (std::uint64_t step = 0; step < 2; ++step) first.run(train_step(step));
   const auto blocks = gather(first, plan, kCheckpointRun);
   scatter(second, other, blocks, kCheckpointRun);
   EXPECT_EQ(gather(second, other, kCheckpointRun), blocks);
   const double expected = first.run(train_step(2)).loss;
-  EXPECT_NEAR(second.run(train_step(2)).loss, expected, 2e-2 * expected) << "bf16, and other orders of sums";
+  EXPECT_NEAR(second.run(train_step(2)).loss, expected, 2e-2 * expected)
+      << "bf16, and other orders of sums";
 }
 
 /// Two stages whose every step is in the test's hands, on one detached device.
@@ -113,7 +122,8 @@ class ByHand {
     for (std::uint32_t i = 0; i < 2; ++i) sides_.push_back(std::make_unique<Side>(*this, i));
     for (std::uint32_t i = 0; i < 2; ++i) {
       const transfer::DeviceId peer(1 - i);
-      sides_[i]->engine.connect(peer, plan_.topology.host_of(peer), sides_[1 - i]->engine.address());
+      sides_[i]->engine.connect(peer, plan_.topology.host_of(peer),
+                                sides_[1 - i]->engine.address());
     }
   }
 
@@ -122,7 +132,8 @@ class ByHand {
         : program(all.plan_.train.programs[i]),
           stream(all.device.create_stream()),
           storage(all.device),
-          engine(all.hub.attach(transfer::DeviceId(i)), all.clock, {.mode = transfer::EngineOptions::Mode::kStepped}),
+          engine(all.hub.attach(transfer::DeviceId(i)), all.clock,
+                 {.mode = transfer::EngineOptions::Mode::kStepped}),
           copies(all.device, all.clock),
           resources{*stream, storage, engine, all.batches, all.clock} {
       resources.copies = &copies;
@@ -147,7 +158,8 @@ class ByHand {
         side->engine.poll();
         if (ended_.contains(side.get())) continue;
         try {
-          if (side->interpreter->advance() == mesh::Interpreter::Progress::kDone) ended_.insert(side.get());
+          if (side->interpreter->advance() == mesh::Interpreter::Progress::kDone)
+            ended_.insert(side.get());
         } catch (...) {
           ended_.insert(side.get());
           return current_error();
@@ -159,7 +171,8 @@ class ByHand {
   bool both_ended() const { return ended_.size() == 2; }
   /// Whether all ends without another call of advance().
   void cancel_and_drain() {
-    for (const auto& side : sides_) side->engine.cancel_all(Error(ErrorCode::kCancelled, "the test is over"));
+    for (const auto& side : sides_)
+      side->engine.cancel_all(Error(ErrorCode::kCancelled, "the test is over"));
     for (const auto& side : sides_) {
       while (!side->interpreter->quiescent()) {
         for (const auto& each : sides_) each->engine.poll();
@@ -188,7 +201,8 @@ TEST(Detached, ADeviceIsGivenAtMostTwoActionsAheadAndNobodyWaitsForItMeanwhile) 
   EXPECT_EQ(interpreter.instruction(), at);
   EXPECT_TRUE(interpreter.device_busy());
   int begun = 0;
-  for (std::size_t i = 0; i < at; ++i) begun += std::holds_alternative<mesh::Begin>(training.side(0).program.instructions[i]);
+  for (std::size_t i = 0; i < at; ++i)
+    begun += std::holds_alternative<mesh::Begin>(training.side(0).program.instructions[i]);
   EXPECT_EQ(begun, 2);
   training.device.go_on();
   EXPECT_EQ(training.run_until([&] { return training.both_ended(); }), std::nullopt);
@@ -199,12 +213,15 @@ TEST(Detached, ATransferThatFailsWhileCopiesAreUnderWayLeavesNothingBehind) {
   ByHand training;
   auto& first = *training.side(0).interpreter;
   // Until the first stage has seen its forwards leave.
-  EXPECT_EQ(training.run_until([&] { return training.side(0).engine.counters().transfers_finished > 0; }), std::nullopt);
+  EXPECT_EQ(
+      training.run_until([&] { return training.side(0).engine.counters().transfers_finished > 0; }),
+      std::nullopt);
   training.device.hold();
   training.hub.kill(transfer::DeviceId(1));
   const auto error = training.run_until([&] { return false; });
   ASSERT_TRUE(error.has_value());
-  EXPECT_TRUE(error->code() == ErrorCode::kPeerDied || error->code() == ErrorCode::kUnavailable) << error->describe();
+  EXPECT_TRUE(error->code() == ErrorCode::kPeerDied || error->code() == ErrorCode::kUnavailable)
+      << error->describe();
   EXPECT_FALSE(first.quiescent()) << "what the device was given is not done";
   training.device.go_on();
   training.cancel_and_drain();
@@ -215,7 +232,8 @@ TEST(Detached, CancelledAtAnyPointNoBufferStaysInUse) {
   for (int rounds = 1; rounds < 60; rounds += 6) {
     ByHand training;
     int round = 0;
-    EXPECT_EQ(training.run_until([&] { return ++round > rounds || training.both_ended(); }), std::nullopt);
+    EXPECT_EQ(training.run_until([&] { return ++round > rounds || training.both_ended(); }),
+              std::nullopt);
     training.cancel_and_drain();
     for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(training.side(i).interpreter->quiescent());
   }
@@ -224,7 +242,8 @@ TEST(Detached, CancelledAtAnyPointNoBufferStaysInUse) {
 TEST(Detached, AFailureOfTheDeviceEndsTheStepAndSaysWhere) {
   class OutsideTheTable final : public mesh::BatchSource {
    public:
-    void read(std::string_view, mesh::Split, std::uint64_t, int, int, const Region&, std::span<std::byte> out) override {
+    void read(std::string_view, mesh::Split, std::uint64_t, int, int, const Region&,
+              std::span<std::byte> out) override {
       std::fill(out.begin(), out.end(), std::byte{0x70});
     }
   };

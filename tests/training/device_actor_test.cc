@@ -1,4 +1,5 @@
-// The same programs on device actors, driven by typed calls and moving bytes over UCX: equal to one process over a loopback.
+// The same programs on device actors, driven by typed calls and moving bytes over UCX: equal to one
+// process over a loopback.
 
 #include "mesh/executor/device_actor.h"
 
@@ -13,8 +14,8 @@
 #include "core/log/log.h"
 #include "core/ops/graph_builder.h"
 #include "mesh/executor/open_collectives.h"
-#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/stall.h"
+#include "mesh/runtime/in_process_training.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/detached_device.h"
 #include "tests/support/fake_collectives.h"
@@ -30,27 +31,31 @@ namespace {
 template <typename Actor>
 class ActorTrainingOf {
  public:
-  explicit ActorTrainingOf(const mesh::TrainingPlan& plan, mesh::DeviceKind kind = mesh::DeviceKind::kCpu,
+  explicit ActorTrainingOf(const mesh::TrainingPlan& plan,
+                           mesh::DeviceKind kind = mesh::DeviceKind::kCpu,
                            Log log = Log::standard_error(LogLevel::kInfo))
       : plan_(plan), log_(std::move(log)), driver_(options("driver")) {
     std::vector<mesh::PeerAddress> addresses;
     for (const mesh::DeviceMesh& mesh : plan.partition.meshes) {
       std::vector<actors::ProcessRef> processes;
       for (int rank = 0; rank < mesh.size(); ++rank) {
-        systems_.push_back(std::make_unique<actors::System>(options(mesh::device_name(mesh, rank))));
+        systems_.push_back(
+            std::make_unique<actors::System>(options(mesh::device_name(mesh, rank))));
         systems_.back()->template provide<Actor>();
         processes.push_back(driver_.connect(systems_.back()->listen({"127.0.0.1", 0})));
       }
       std::vector<actors::MeshShape::Axis> shape;
       for (const mesh::MeshAxis& axis : mesh.axes()) shape.push_back({axis.name, axis.size});
-      meshes_.push_back(driver_.template spawn_mesh<Actor>(mesh.name(), actors::MeshShape(shape), processes,
-                                                           RandomBatches::Config{kRows, kVocabulary, 11}));
+      meshes_.push_back(
+          driver_.template spawn_mesh<Actor>(mesh.name(), actors::MeshShape(shape), processes,
+                                             RandomBatches::Config{kRows, kVocabulary, 11}));
       std::vector<mesh::DeviceSetup> setups;
       for (const transfer::DeviceId device : mesh.devices())
         setups.push_back({device, plan.topology.host_of(device), 1, 1, "", kind});
       for (mesh::DeviceSetup& setup : setups) setup.secret = test::cluster_token().bytes();
       const auto opened = meshes_.back().template scatter<&Actor::open>(setups).get();
-      for (std::size_t i = 0; i < opened.size(); ++i) addresses.push_back({setups[i].device, setups[i].host, opened[i]});
+      for (std::size_t i = 0; i < opened.size(); ++i)
+        addresses.push_back({setups[i].device, setups[i].host, opened[i]});
     }
     for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
     mesh::open_communicators(meshes_, plan, ledger_);
@@ -63,12 +68,19 @@ class ActorTrainingOf {
     for (auto& mesh : meshes_) mesh.template call<&Actor::initialize>(std::uint64_t{7}).get();
   }
 
-  actors::Future<std::vector<mesh::StepReport>> start(std::size_t mesh, const mesh::StepRequest& request) {
+  actors::Future<std::vector<mesh::StepReport>> start(std::size_t mesh,
+                                                      const mesh::StepRequest& request) {
     return meshes_[mesh].template call<&Actor::run>(request);
   }
   /// As its I/O thread reports it, whatever the device thread does.
   mesh::ProgramPosition position(std::size_t mesh) {
-    return meshes_[mesh].ref().template reports<mesh::DeviceProgress>().get().at(0).value().position;
+    return meshes_[mesh]
+        .ref()
+        .template reports<mesh::DeviceProgress>()
+        .get()
+        .at(0)
+        .value()
+        .position;
   }
 
   void cancel_collectives(std::size_t mesh, const std::string& why) {
@@ -77,7 +89,8 @@ class ActorTrainingOf {
 
   mesh::StepResult run(const mesh::StepRequest& request) {
     std::vector<actors::Future<std::vector<mesh::StepReport>>> futures;
-    for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh) futures.push_back(start(mesh, request));
+    for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh)
+      futures.push_back(start(mesh, request));
     std::vector<mesh::StepReport> reports;
     for (auto& future : futures) {
       for (mesh::StepReport& report : future.get()) reports.push_back(std::move(report));
@@ -121,7 +134,8 @@ TEST_P(DeviceActors, TrainAsInOneProcess) {
 }
 
 TEST(DeviceActor, AProgramForAnotherDeviceIsRefused) {
-  const mesh::TrainingPlan plan = plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::DeviceSetup setup{transfer::DeviceId(0), transfer::HostId(0), 1, 1};
   setup.secret = test::cluster_token().bytes();
@@ -131,7 +145,8 @@ TEST(DeviceActor, AProgramForAnotherDeviceIsRefused) {
 }
 
 TEST(DeviceActor, SaysWhereItStandsWhileItsStepWaits) {
-  const mesh::TrainingPlan plan = plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
   ActorTraining training(plan);
   auto first = training.start(0, train_step(0));
   // The first stage runs its two forwards, then waits for a gradient that nobody computes yet.
@@ -153,10 +168,15 @@ TEST(DeviceActor, SaysWhereItStandsWhileItsStepWaits) {
 /// Four blocks in the shape of a U that take a tenth of a millisecond and compute nothing.
 mesh::ModelGraphs emulated_u() {
   GraphBuilder b;
-  const ValueId tokens = b.input("tokens", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
-  const ValueId targets = b.input("targets", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
-  const auto weights = [&](const std::string& name) { return b.parameter(name, {64}, zeros(), {"weights"}); };
-  ValueId x = b.embedding(b.parameter("table", {kVocabulary, 8}, zeros(), {"vocab", "embed"}), tokens);
+  const ValueId tokens =
+      b.input("tokens", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
+  const ValueId targets =
+      b.input("targets", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
+  const auto weights = [&](const std::string& name) {
+    return b.parameter(name, {64}, zeros(), {"weights"});
+  };
+  ValueId x =
+      b.embedding(b.parameter("table", {kVocabulary, 8}, zeros(), {"vocab", "embed"}), tokens);
   std::vector<ValueId> skips;
   for (int block = 0; block < 4; ++block) {
     b.set_block(block);
@@ -166,7 +186,8 @@ mesh::ModelGraphs emulated_u() {
     x = b.emulated_block(inputs, weights("w"), {{kSequence, 16}, 1e-4, 1e-4, 1e-4, 32});
     if (block < 2) skips.push_back(b.emulated_block({x}, weights("skip"), {{40}, 0, 0, 0, 0}));
   }
-  const ValueId logits = b.emulated_block({x}, weights("head"), {{kSequence, kVocabulary}, 0, 0, 0, 0});
+  const ValueId logits =
+      b.emulated_block({x}, weights("head"), {{kSequence, kVocabulary}, 0, 0, 0, 0});
   const ValueId loss = b.cross_entropy(logits, targets, 1.0);
   const Graph graph = std::move(b).finish();
   return {differentiate(graph, loss), graph, loss};
@@ -197,7 +218,8 @@ mesh::Hardware fake_gpus() {
           [](const mesh::DeviceSetup& setup) {
             mesh::DeviceLibrary library;
             library.place = gpu_places(setup.device.value() + 1).back();
-            library.collectives = std::make_unique<FakeWorld::Collectives>(*fake_world(), setup.device.value());
+            library.collectives =
+                std::make_unique<FakeWorld::Collectives>(*fake_world(), setup.device.value());
             return library;
           }};
 }
@@ -213,14 +235,16 @@ mesh::TrainingPlan plan_for_gpus(const Case& c) {
 TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
   const mesh::TrainingPlan plan = plan_for_gpus(GetParam());
   ASSERT_FALSE(plan.collectives.groups.empty());
-  const mesh::TrainingPlan through_host = plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kWeft);
+  const mesh::TrainingPlan through_host =
+      plan_of(GetParam(), "eager-1f1b", transfer::Strategy::kWeft);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining reference(through_host, batches, 7);
   FakeWorld world;
   fake_world() = &world;
   ActorTrainingOf<GpuActor> training(plan);
   for (std::uint64_t step = 0; step < 3; ++step) {
-    const mesh::StepResult expected = reference.run(train_step(step)), result = training.run(train_step(step));
+    const mesh::StepResult expected = reference.run(train_step(step)),
+                           result = training.run(train_step(step));
     EXPECT_EQ(result.loss, expected.loss) << "step " << step;
     EXPECT_EQ(result.grad_norm, expected.grad_norm) << "step " << step;
   }
@@ -237,15 +261,18 @@ TEST(DeviceActor, SeesThatAPeerOfItsCollectivesHasDied) {
   auto first = training.start(0, train_step(1));
   while (!training.position(0).collective) std::this_thread::yield();
   const mesh::ProgramPosition at = training.position(0);
-  EXPECT_NE(mesh::explain_stall(plan.train.programs, {at.instruction, 0}, {at.collective, std::nullopt}).find("waits for '"),
-            std::string::npos);
+  EXPECT_NE(
+      mesh::explain_stall(plan.train.programs, {at.instruction, 0}, {at.collective, std::nullopt})
+          .find("waits for '"),
+      std::string::npos);
   world.kill(1);
   try {
     first.get();
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kPeerDied) << error.describe();
-    EXPECT_NE(error.message().find("(the device stands at '"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("(the device stands at '"), std::string::npos)
+        << error.message();
   }
 }
 
@@ -268,8 +295,8 @@ TEST(DeviceActor, IsToldToEndCollectivesThatWaitForADeadDevice) {
 
 mesh::Hardware noting_devices() {
   return {[](const mesh::DeviceSetup&) {
-            return std::make_unique<DetachedDevice>(
-                DetachedOptions{.shuffle_seed = 0, .notes = {"a library refuses this", "and that"}});
+            return std::make_unique<DetachedDevice>(DetachedOptions{
+                .shuffle_seed = 0, .notes = {"a library refuses this", "and that"}});
           },
           [](const mesh::DeviceSetup&) { return mesh::DeviceLibrary(); }};
 }
@@ -283,7 +310,8 @@ TEST(DeviceActor, LogsOnceWhatItsDeviceNotes) {
     if (level == LogLevel::kInfo) ++lines[line];
   });
   {
-    ActorTrainingOf<mesh::DeviceActor<RandomBatches, noting_devices>> training(plan, mesh::DeviceKind::kCpu, log);
+    ActorTrainingOf<mesh::DeviceActor<RandomBatches, noting_devices>> training(
+        plan, mesh::DeviceKind::kCpu, log);
     for (std::uint64_t step = 0; step < 3; ++step) training.run(train_step(step));
   }
   int notes = 0;
@@ -295,7 +323,8 @@ TEST(DeviceActor, LogsOnceWhatItsDeviceNotes) {
   EXPECT_EQ(notes, 4) << "two of each device";
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, DeviceActors, testing::Values(master_cases()[1], master_cases()[4], master_cases()[7]),
+INSTANTIATE_TEST_SUITE_P(Some, DeviceActors,
+                         testing::Values(master_cases()[1], master_cases()[4], master_cases()[7]),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Training whose devices talk through their own library, here one in memory (FakeWorld): the bits of the path through host
-// memory, whatever the timing; and what a death in mid-step leaves behind.
+// Training whose devices talk through their own library, here one in memory (FakeWorld): the bits
+// of the path through host memory, whatever the timing; and what a death in mid-step leaves behind.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,33 +45,41 @@ std::vector<CollectiveCase> collective_cases() {
   for (std::size_t l = 1; l < layouts.size(); ++l) {
     for (const std::string& schedule : mesh::one_stage_schedule_names()) {
       const std::size_t i = all.size();
-      all.push_back({layouts[l], schedule, i % 5 == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes,
-                     std::array{transfer::Strategy::kWeft, transfer::Strategy::kBroadcast, transfer::Strategy::kSendRecv}[i % 3],
+      all.push_back({layouts[l], schedule,
+                     i % 5 == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes,
+                     std::array{transfer::Strategy::kWeft, transfer::Strategy::kBroadcast,
+                                transfer::Strategy::kSendRecv}[i % 3],
                      i % 4 == 1 ? DType::kBF16 : DType::kF32});
     }
   }
   return all;
 }
 
-mesh::TrainingPlan plan_with_gpus(const CollectiveCase& c, const std::set<std::uint32_t>& cpus = {}, bool deterministic = true) {
+mesh::TrainingPlan plan_with_gpus(const CollectiveCase& c, const std::set<std::uint32_t>& cpus = {},
+                                  bool deterministic = true) {
   mesh::LayoutConfig layout = layout_of(c.layout, c.schedule, c.strategy);
   layout.deterministic = deterministic;
   layout.lowering = c.lowering;
   std::size_t devices = 0;
-  for (const auto& [data, tensor] : c.layout.meshes) devices += static_cast<std::size_t>(data * tensor);
+  for (const auto& [data, tensor] : c.layout.meshes)
+    devices += static_cast<std::size_t>(data * tensor);
   layout.device_places = gpu_places(devices);
   for (const std::uint32_t cpu : cpus) layout.device_places[cpu].is_gpu = false;
   return mesh::make_training_plan(layout, small_gpt(3, false, c.precision), places_of(c.layout));
 }
 
-mesh::InProcessCollectives collectives_of(FakeWorld& world, Nanoseconds operation_timeout = std::chrono::seconds(60)) {
-  return {[&world](DeviceId device) { return std::make_unique<FakeWorld::Collectives>(world, device.value()); },
+mesh::InProcessCollectives collectives_of(
+    FakeWorld& world, Nanoseconds operation_timeout = std::chrono::seconds(60)) {
+  return {[&world](DeviceId device) {
+            return std::make_unique<FakeWorld::Collectives>(world, device.value());
+          },
           {std::chrono::seconds(60), operation_timeout}};
 }
 
 std::size_t carried(const mesh::TrainingPlan& plan) {
   std::size_t operations = 0;
-  for (const mesh::Program& program : plan.train.programs) operations += program.collective_order.size();
+  for (const mesh::Program& program : plan.train.programs)
+    operations += program.collective_order.size();
   return operations;
 }
 
@@ -87,7 +95,8 @@ std::size_t sums(const mesh::TrainingPlan& plan) {
   return found;
 }
 
-void expect_the_bits_of_the_host_path(const mesh::TrainingPlan& plan, std::uint64_t seed, FakeWorld::Options options = {}) {
+void expect_the_bits_of_the_host_path(const mesh::TrainingPlan& plan, std::uint64_t seed,
+                                      FakeWorld::Options options = {}) {
   RandomBatches batches({kRows, kVocabulary, 11});
   FakeWorld world(options);
   DetachedDevice device({.shuffle_seed = seed});
@@ -104,7 +113,8 @@ void expect_the_bits_of_the_host_path(const mesh::TrainingPlan& plan, std::uint6
   mesh::InProcessTraining expected(through_host, batches, 7);
   mesh::InProcessTraining training(plan, batches, 7, shuffled, &device, collectives_of(world));
   for (std::uint64_t step = 0; step < kCollectiveSteps; ++step) {
-    const mesh::StepResult on_cpu = expected.run(train_step(step)), result = training.run(train_step(step));
+    const mesh::StepResult on_cpu = expected.run(train_step(step)),
+                           result = training.run(train_step(step));
     EXPECT_EQ(result.loss, on_cpu.loss) << "step " << step;
     EXPECT_EQ(result.grad_norm, on_cpu.grad_norm) << "step " << step;
     EXPECT_EQ(result.reshard_bytes, on_cpu.reshard_bytes);
@@ -128,12 +138,16 @@ TEST_P(CollectiveMaster, GivesTheBitsOfTheHostPath) {
   expect_the_bits_of_the_host_path(plan, GetParam() + 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CollectiveMaster, testing::Range(std::size_t{0}, collective_cases().size()), [](const auto& test) {
-  const CollectiveCase c = collective_cases()[test.param];
-  std::string name = c.layout.name + "_" + c.schedule;
-  for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, CollectiveMaster,
+                         testing::Range(std::size_t{0}, collective_cases().size()),
+                         [](const auto& test) {
+                           const CollectiveCase c = collective_cases()[test.param];
+                           std::string name = c.layout.name + "_" + c.schedule;
+                           for (char& letter : name)
+                             letter =
+                                 std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+                           return name;
+                         });
 
 TEST(DeviceCollectives, GoBesideTransfersThroughHostMemory) {
   const Case layout = master_cases()[7];  // Devices 0 and 1, 2 and 3, 4 to 7.
@@ -150,16 +164,19 @@ TEST(DeviceCollectives, GoBesideTransfersThroughHostMemory) {
 TEST(DeviceCollectives, SumsOfTheLibraryAreCloseToThoseInRankOrder) {
   for (const std::size_t layout : {2, 4, 7}) {
     const CollectiveCase c{master_cases()[layout], "1f1b"};
-    const mesh::TrainingPlan in_order = plan_with_gpus(c), in_any_order = plan_with_gpus(c, {}, false);
+    const mesh::TrainingPlan in_order = plan_with_gpus(c),
+                             in_any_order = plan_with_gpus(c, {}, false);
     EXPECT_GT(sums(in_order), 0u);
     EXPECT_EQ(sums(in_any_order), 0u) << "the library adds up";
     RandomBatches batches({kRows, kVocabulary, 11});
     DetachedDevice device;
     FakeWorld world, other_world;
     mesh::InProcessTraining expected(in_order, batches, 7, {}, &device, collectives_of(world));
-    mesh::InProcessTraining training(in_any_order, batches, 7, {}, &device, collectives_of(other_world));
+    mesh::InProcessTraining training(in_any_order, batches, 7, {}, &device,
+                                     collectives_of(other_world));
     for (std::uint64_t step = 0; step < kCollectiveSteps; ++step) {
-      const mesh::StepResult found = training.run(train_step(step)), wanted = expected.run(train_step(step));
+      const mesh::StepResult found = training.run(train_step(step)),
+                             wanted = expected.run(train_step(step));
       EXPECT_NEAR(found.loss, wanted.loss, 1e-4 * wanted.loss);
       EXPECT_NEAR(found.grad_norm, wanted.grad_norm, 1e-4 * wanted.grad_norm);
     }
@@ -167,12 +184,14 @@ TEST(DeviceCollectives, SumsOfTheLibraryAreCloseToThoseInRankOrder) {
 }
 
 TEST(DeviceCollectives, ConnectBeforeTheFirstStepSoThatNoStepWaitsForThat) {
-  expect_the_bits_of_the_host_path(plan_with_gpus({master_cases()[4], "1f1b"}), 3, {.connects_lazily = true});
+  expect_the_bits_of_the_host_path(plan_with_gpus({master_cases()[4], "1f1b"}), 3,
+                                   {.connects_lazily = true});
 }
 
 TEST(DeviceCollectives, ARunGoesOnWithOtherProgramsAndKeepsTheCommunicatorsThatTheyShare) {
   const mesh::TrainingPlan first = plan_with_gpus({master_cases()[4], "1f1b"});
-  const mesh::TrainingPlan second = plan_with_gpus({master_cases()[4], "gpipe", mesh::Lowering::kSafe});
+  const mesh::TrainingPlan second =
+      plan_with_gpus({master_cases()[4], "gpipe", mesh::Lowering::kSafe});
   RandomBatches batches({kRows, kVocabulary, 11});
   FakeWorld world;
   DetachedDevice device;
@@ -197,8 +216,8 @@ TEST(DeviceCollectives, APlanThatNeedsThemIsRefusedWithoutThem) {
 class TellingBatches final : public mesh::BatchSource {
  public:
   explicit TellingBatches(std::function<void()> tell) : tell_(std::move(tell)) {}
-  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches, const Region& region,
-            std::span<std::byte> out) override {
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,
+            int microbatches, const Region& region, std::span<std::byte> out) override {
     if (step == 1 && microbatch == 2) tell_();
     batches_.read(input, split, step, microbatch, microbatches, region, out);
   }
@@ -212,13 +231,15 @@ TEST(DeviceCollectives, ADeathInMidStepEndsItWithItsCauseAndNothingStaysUnderWay
   for (const bool sees_death : {true, false}) {
     for (std::size_t l = 1; l < master_cases().size(); ++l) {
       for (const std::uint32_t victim : {0u, 1u}) {
-        SCOPED_TRACE(fmt::format("{} victim {} sees death {}", master_cases()[l].name, victim, sees_death));
+        SCOPED_TRACE(
+            fmt::format("{} victim {} sees death {}", master_cases()[l].name, victim, sees_death));
         const mesh::TrainingPlan plan = plan_with_gpus({master_cases()[l], "eager-1f1b"});
         FakeWorld world({.sees_death = sees_death});
         TellingBatches batches([&] { world.kill(victim); });
         DetachedDevice device({.shuffle_seed = victim + 1});
-        mesh::InProcessTraining training(plan, batches, 7, {}, &device,
-                                         collectives_of(world, std::chrono::milliseconds(sees_death ? 60'000 : 200)));
+        mesh::InProcessTraining training(
+            plan, batches, 7, {}, &device,
+            collectives_of(world, std::chrono::milliseconds(sees_death ? 60'000 : 200)));
         training.run(train_step(0));
         std::optional<Error> error;
         try {
@@ -227,9 +248,12 @@ TEST(DeviceCollectives, ADeathInMidStepEndsItWithItsCauseAndNothingStaysUnderWay
           error = thrown;
         }
         ASSERT_TRUE(error.has_value());
-        EXPECT_EQ(error->code(), sees_death ? ErrorCode::kPeerDied : ErrorCode::kDeadlineExceeded) << error->describe();
-        EXPECT_THAT(error->message(), sees_death ? HasSubstr("has died") : HasSubstr("has not come to its end"));
-        EXPECT_THAT(error->message(), AnyOf(HasSubstr("(the device stands at '"), HasSubstr("has died")));
+        EXPECT_EQ(error->code(), sees_death ? ErrorCode::kPeerDied : ErrorCode::kDeadlineExceeded)
+            << error->describe();
+        EXPECT_THAT(error->message(),
+                    sees_death ? HasSubstr("has died") : HasSubstr("has not come to its end"));
+        EXPECT_THAT(error->message(),
+                    AnyOf(HasSubstr("(the device stands at '"), HasSubstr("has died")));
         // The epoch is over: nothing begins in it again.
         EXPECT_THROW(training.run(train_step(2)), Error);
       }

@@ -15,7 +15,8 @@ struct Case {
   std::string name;
   std::vector<std::pair<int, int>> meshes;  ///< (data, tensor) per stage.
   std::vector<int> layers;                  ///< Per stage.
-  bool reorders_sums = false;               ///< Data or tensor parallel: equal within a tolerance, not bit for bit.
+  /// Data or tensor parallel: equal within a tolerance, not bit for bit.
+  bool reorders_sums = false;
 };
 
 inline constexpr std::int64_t kVocabulary = 61;
@@ -36,31 +37,38 @@ inline std::vector<Case> master_cases() {
   };
 }
 
-inline mesh::ModelGraphs small_gpt(std::int64_t layers = 3, bool tied_embeddings = false, DType precision = DType::kF32) {
-  const apps::GptShape shape{layers, 16, 2, kSequence, kRows, kVocabulary, tied_embeddings, precision};
+inline mesh::ModelGraphs small_gpt(std::int64_t layers = 3, bool tied_embeddings = false,
+                                   DType precision = DType::kF32) {
+  const apps::GptShape shape{layers,          16,       2, kSequence, kRows, kVocabulary,
+                             tied_embeddings, precision};
   const double scale = 1.0 / static_cast<double>(kRows * kSequence * kMicrobatches);
   const apps::GptGraph model = apps::gpt_graph(shape, scale);
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
 
-/// Every mesh on a host of its own, but for mesh shapes with several rows, which spread over two hosts.
+/// Every mesh on a host of its own, but for mesh shapes with several rows, which spread over two
+/// hosts.
 inline mesh::MeshPlaces places_of(const Case& c) {
   mesh::MeshPlaces places;
   for (std::size_t m = 0; m < c.meshes.size(); ++m) {
     places.emplace_back();
     for (int d = 0; d < c.meshes[m].first; ++d) {
       for (int t = 0; t < c.meshes[m].second; ++t) {
-        places.back().push_back({"host" + std::to_string(2 * m + static_cast<std::size_t>(d)), static_cast<std::uint32_t>(t)});
+        places.back().push_back({"host" + std::to_string(2 * m + static_cast<std::size_t>(d)),
+                                 static_cast<std::uint32_t>(t)});
       }
     }
   }
   return places;
 }
 
-inline mesh::LayoutConfig layout_of(const Case& c, const std::string& schedule, transfer::Strategy strategy) {
+inline mesh::LayoutConfig layout_of(const Case& c, const std::string& schedule,
+                                    transfer::Strategy strategy) {
   mesh::LayoutConfig layout;
   for (std::size_t m = 0; m < c.meshes.size(); ++m) {
-    layout.meshes.push_back({"mesh" + std::to_string(m), {}, {{"data", c.meshes[m].first}, {"tensor", c.meshes[m].second}}});
+    layout.meshes.push_back({"mesh" + std::to_string(m),
+                             {},
+                             {{"data", c.meshes[m].first}, {"tensor", c.meshes[m].second}}});
     layout.stages.push_back({static_cast<int>(m), c.layers[m]});
   }
   layout.sharding = {{{"batch", {"data"}}, {"heads", {"tensor"}}, {"mlp", {"tensor"}}}};
@@ -70,9 +78,10 @@ inline mesh::LayoutConfig layout_of(const Case& c, const std::string& schedule, 
   return layout;
 }
 
-inline mesh::TrainingPlan plan_of(const Case& c, const std::string& schedule, transfer::Strategy strategy,
-                                  DType precision = DType::kF32) {
-  return mesh::make_training_plan(layout_of(c, schedule, strategy), small_gpt(3, false, precision), places_of(c));
+inline mesh::TrainingPlan plan_of(const Case& c, const std::string& schedule,
+                                  transfer::Strategy strategy, DType precision = DType::kF32) {
+  return mesh::make_training_plan(layout_of(c, schedule, strategy), small_gpt(3, false, precision),
+                                  places_of(c));
 }
 
 inline mesh::StepRequest train_step(std::uint64_t step) {

@@ -1,4 +1,5 @@
-// The master test: whatever mesh, sharding, strategy and schedule, the losses equal those of one device on the same microbatches.
+// The master test: whatever mesh, sharding, strategy and schedule, the losses equal those of one
+// device on the same microbatches.
 
 #include <gtest/gtest.h>
 
@@ -17,23 +18,28 @@ namespace {
 constexpr int kMasterSteps = 20;
 constexpr std::uint64_t kSeed = 7;
 
-std::vector<mesh::StepResult> train_gpt(const Case& c, const std::string& schedule, transfer::Strategy strategy,
-                                        transfer::LoopbackOptions options = {}, DType precision = DType::kF32) {
+std::vector<mesh::StepResult> train_gpt(const Case& c, const std::string& schedule,
+                                        transfer::Strategy strategy,
+                                        transfer::LoopbackOptions options = {},
+                                        DType precision = DType::kF32) {
   const mesh::TrainingPlan plan = plan_of(c, schedule, strategy, precision);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, kSeed, options);
   std::vector<mesh::StepResult> results;
-  for (int step = 0; step < kMasterSteps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
+  for (int step = 0; step < kMasterSteps; ++step)
+    results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
   return results;
 }
 
 std::string printable(std::string name) {
-  for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+  for (char& letter : name)
+    letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
   return name;
 }
 
 const std::vector<mesh::StepResult>& gpt_on_one_device() {
-  static const std::vector<mesh::StepResult> results = train_gpt(master_cases().front(), "gpipe", transfer::Strategy::kBroadcast);
+  static const std::vector<mesh::StepResult> results =
+      train_gpt(master_cases().front(), "gpipe", transfer::Strategy::kBroadcast);
   return results;
 }
 
@@ -47,7 +53,9 @@ TEST_P(Master, LossesEqualThoseOfOneDevice) {
   for (std::size_t step = 0; step < kMasterSteps; ++step) {
     if (c.reorders_sums) {
       const double tolerance = step < 3 ? 1e-5 : 2e-4;
-      EXPECT_NEAR(results[step].loss, expected[step].loss, tolerance * std::abs(expected[step].loss)) << "step " << step;
+      EXPECT_NEAR(results[step].loss, expected[step].loss,
+                  tolerance * std::abs(expected[step].loss))
+          << "step " << step;
     } else {
       EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
       EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << "step " << step;
@@ -68,30 +76,38 @@ TEST_P(Master, TwoRunsAreBitIdenticalWhateverTheOrderOfArrival) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Master,
-                         testing::Combine(testing::ValuesIn(master_cases()), testing::ValuesIn(mesh::one_stage_schedule_names()),
-                                          testing::Values(transfer::Strategy::kSendRecv, transfer::Strategy::kLocalAllgather,
-                                                          transfer::Strategy::kBroadcast, transfer::Strategy::kWeft)),
+                         testing::Combine(testing::ValuesIn(master_cases()),
+                                          testing::ValuesIn(mesh::one_stage_schedule_names()),
+                                          testing::Values(transfer::Strategy::kSendRecv,
+                                                          transfer::Strategy::kLocalAllgather,
+                                                          transfer::Strategy::kBroadcast,
+                                                          transfer::Strategy::kWeft)),
                          [](const auto& test) {
-                           return printable(std::get<0>(test.param).name + "_" + std::get<1>(test.param) + "_" +
-                                            std::string(transfer::to_string(std::get<2>(test.param))));
+                           return printable(
+                               std::get<0>(test.param).name + "_" + std::get<1>(test.param) + "_" +
+                               std::string(transfer::to_string(std::get<2>(test.param))));
                          });
 
 class MasterBF16 : public testing::TestWithParam<std::tuple<Case, std::string>> {};
 
-/// In bf16 a sum in another order rounds to a neighbour of the same value, 2^-8 away; a partial sum is rounded before it is
-/// added.
+/// In bf16 a sum in another order rounds to a neighbour of the same value, 2^-8 away; a partial sum
+/// is rounded before it is added.
 TEST_P(MasterBF16, LossesEqualThoseOfOneDeviceInBf16) {
   const auto& [c, schedule] = GetParam();
-  static const auto expected = train_gpt(master_cases().front(), "gpipe", transfer::Strategy::kWeft, {}, DType::kBF16);
+  static const auto expected =
+      train_gpt(master_cases().front(), "gpipe", transfer::Strategy::kWeft, {}, DType::kBF16);
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = 3;
   const auto results = train_gpt(c, schedule, transfer::Strategy::kWeft, shuffled, DType::kBF16);
   ASSERT_LT(expected.back().loss, expected.front().loss - 0.1);
   for (std::size_t step = 0; step < kMasterSteps; ++step) {
-    EXPECT_NEAR(expected[step].loss, gpt_on_one_device()[step].loss, 0.01 * gpt_on_one_device()[step].loss)
+    EXPECT_NEAR(expected[step].loss, gpt_on_one_device()[step].loss,
+                0.01 * gpt_on_one_device()[step].loss)
         << "f32, step " << step;
     if (c.reorders_sums) {
-      EXPECT_NEAR(results[step].loss, expected[step].loss, (step < 3 ? 1e-3 : 5e-3) * expected[step].loss) << "step " << step;
+      EXPECT_NEAR(results[step].loss, expected[step].loss,
+                  (step < 3 ? 1e-3 : 5e-3) * expected[step].loss)
+          << "step " << step;
     } else {
       EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
       EXPECT_EQ(results[step].grad_norm, expected[step].grad_norm) << "step " << step;
@@ -99,26 +115,32 @@ TEST_P(MasterBF16, LossesEqualThoseOfOneDeviceInBf16) {
   }
   if (!c.reorders_sums) return;
   const auto again = train_gpt(c, schedule, transfer::Strategy::kWeft, {}, DType::kBF16);
-  for (std::size_t step = 0; step < kMasterSteps; ++step) EXPECT_EQ(again[step].loss, results[step].loss) << "step " << step;
+  for (std::size_t step = 0; step < kMasterSteps; ++step)
+    EXPECT_EQ(again[step].loss, results[step].loss) << "step " << step;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MasterBF16,
-                         testing::Combine(testing::ValuesIn(master_cases()), testing::Values("eager-1f1b", "zb-h1")),
+                         testing::Combine(testing::ValuesIn(master_cases()),
+                                          testing::Values("eager-1f1b", "zb-h1")),
                          [](const auto& test) {
-                           return printable(std::get<0>(test.param).name + "_" + std::get<1>(test.param));
+                           return printable(std::get<0>(test.param).name + "_" +
+                                            std::get<1>(test.param));
                          });
 
-/// What a device holds for a bf16 model: half the activations, and beside the optimizer's f32 values a bf16 copy.
+/// What a device holds for a bf16 model: half the activations, and beside the optimizer's f32
+/// values a bf16 copy.
 TEST(MemoryInBf16, ActivationsAreHalfAndAWorkingCopyIsAdded) {
   const Case c = master_cases()[1];
   const mesh::TrainingPlan f32 = plan_of(c, "1f1b", transfer::Strategy::kWeft),
                            bf16 = plan_of(c, "1f1b", transfer::Strategy::kWeft, DType::kBF16);
   for (std::size_t device = 0; device < f32.train.programs.size(); ++device) {
     const mesh::Program &whole = f32.train.programs[device], &half = bf16.train.programs[device];
-    EXPECT_NEAR(static_cast<double>(half.arena_bytes) / static_cast<double>(whole.arena_bytes), 0.5, 0.02);
+    EXPECT_NEAR(static_cast<double>(half.arena_bytes) / static_cast<double>(whole.arena_bytes), 0.5,
+                0.02);
     const auto sum = [](const mesh::Program& program, const std::string& prefix) {
       std::uint64_t bytes = 0;
-      for (const mesh::Persistent& block : program.persistents) bytes += block.name.starts_with(prefix) ? block.bytes : 0;
+      for (const mesh::Persistent& block : program.persistents)
+        bytes += block.name.starts_with(prefix) ? block.bytes : 0;
       return bytes;
     };
     EXPECT_EQ(2 * sum(half, "working/"), sum(half, "parameter/"));
@@ -126,7 +148,8 @@ TEST(MemoryInBf16, ActivationsAreHalfAndAWorkingCopyIsAdded) {
   }
   ASSERT_EQ(bf16.train.edges.size(), f32.train.edges.size());
   for (std::size_t e = 0; e < f32.train.edges.size(); ++e) {
-    EXPECT_EQ(2 * bf16.train.edges[e].plan.flows.front().bytes, f32.train.edges[e].plan.flows.front().bytes);
+    EXPECT_EQ(2 * bf16.train.edges[e].plan.flows.front().bytes,
+              f32.train.edges[e].plan.flows.front().bytes);
   }
 }
 

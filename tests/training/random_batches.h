@@ -14,19 +14,21 @@
 
 namespace weft::test {
 
-/// Sequences of token ids that can be learned a little: each token depends on the one before it and on chance. A pure function of
-/// (split, step, sequence of the batch, position).
+/// Sequences of token ids that can be learned a little: each token depends on the one before it and
+/// on chance. A pure function of (split, step, sequence of the batch, position).
 class RandomBatches final : public mesh::BatchSource {
  public:
   struct Config {
     std::int64_t sequences_per_microbatch = 1;
     std::int64_t vocabulary = 2;
     std::uint64_t seed = 0;
-    /// From this step on, reading the targets of its first microbatch takes so long: who does that looks stuck.
+    /// From this step on, reading the targets of its first microbatch takes so long: who does that
+    /// looks stuck.
     std::uint64_t stuck_from = std::numeric_limits<std::uint64_t>::max();
     Nanoseconds stuck_for = std::chrono::seconds(30);
-    static constexpr auto fields = weft::fields(&Config::sequences_per_microbatch, &Config::vocabulary, &Config::seed,
-                                                &Config::stuck_from, &Config::stuck_for);
+    static constexpr auto fields =
+        weft::fields(&Config::sequences_per_microbatch, &Config::vocabulary, &Config::seed,
+                     &Config::stuck_from, &Config::stuck_for);
   };
   explicit RandomBatches(const Config& config)
       : sequences_(config.sequences_per_microbatch),
@@ -35,9 +37,10 @@ class RandomBatches final : public mesh::BatchSource {
         stuck_from_(config.stuck_from),
         stuck_for_(config.stuck_for) {}
 
-  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int /*microbatches*/,
-            const Region& region, std::span<std::byte> out) override {
-    if (input == "targets" && step >= stuck_from_ && microbatch == 0) std::this_thread::sleep_for(stuck_for_);
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,
+            int /*microbatches*/, const Region& region, std::span<std::byte> out) override {
+    if (input == "targets" && step >= stuck_from_ && microbatch == 0)
+      std::this_thread::sleep_for(stuck_for_);
     const std::int64_t shift = input == "targets" ? 1 : 0;
     std::vector<std::int32_t> ids;
     for (std::int64_t row = region[0].begin; row < region[0].end; ++row) {
@@ -49,9 +52,10 @@ class RandomBatches final : public mesh::BatchSource {
   }
 
  private:
-  std::int32_t token(mesh::Split split, std::uint64_t step, std::int64_t sequence, std::int64_t position) const {
-    const std::uint64_t stream =
-        (step * 1000003 + static_cast<std::uint64_t>(sequence)) * 2 + (split == mesh::Split::kTrain ? 0 : 1);
+  std::int32_t token(mesh::Split split, std::uint64_t step, std::int64_t sequence,
+                     std::int64_t position) const {
+    const std::uint64_t stream = (step * 1000003 + static_cast<std::uint64_t>(sequence)) * 2 +
+                                 (split == mesh::Split::kTrain ? 0 : 1);
     std::int64_t value = 0;
     for (std::int64_t i = 0; i <= position; ++i) {
       const std::uint32_t word = philox(seed_, stream, static_cast<std::uint64_t>(i))[0];

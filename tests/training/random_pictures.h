@@ -9,14 +9,16 @@
 
 namespace weft::test {
 
-/// Pictures whose pixels' classes can be learned: bright pixels are 1, dark ones 0, those in a square 2. A pure function of
-/// (split, step, picture of the batch, pixel). Gives the inputs "pixels", "targets" and "weights" of a segmentation.
+/// Pictures whose pixels' classes can be learned: bright pixels are 1, dark ones 0, those in a
+/// square 2. A pure function of (split, step, picture of the batch, pixel). Gives the inputs
+/// "pixels", "targets" and "weights" of a segmentation.
 class RandomPictures final : public mesh::BatchSource {
  public:
-  RandomPictures(std::int64_t rows_per_microbatch, std::uint64_t seed) : rows_(rows_per_microbatch), seed_(seed) {}
+  RandomPictures(std::int64_t rows_per_microbatch, std::uint64_t seed)
+      : rows_(rows_per_microbatch), seed_(seed) {}
 
-  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int /*microbatches*/,
-            const Region& region, std::span<std::byte> out) override {
+  void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,
+            int /*microbatches*/, const Region& region, std::span<std::byte> out) override {
     std::byte* to = out.data();
     const auto put = [&](auto value) {
       std::memcpy(to, &value, sizeof value);
@@ -24,12 +26,16 @@ class RandomPictures final : public mesh::BatchSource {
     };
     for (std::int64_t row = region[0].begin; row < region[0].end; ++row) {
       const std::uint64_t picture =
-          (step * 1000003 + static_cast<std::uint64_t>(microbatch * rows_ + row)) * 2 + (split == mesh::Split::kTrain ? 0 : 1);
+          (step * 1000003 + static_cast<std::uint64_t>(microbatch * rows_ + row)) * 2 +
+          (split == mesh::Split::kTrain ? 0 : 1);
       const std::int64_t corner = philox(seed_, picture, 0)[0] % 4;
       for (std::int64_t i = region[1].begin; i < region[1].end; ++i) {
         for (std::int64_t j = region[2].begin; j < region[2].end; ++j) {
           const bool in_square = i >= corner && i < corner + 3 && j >= corner && j < corner + 3;
-          const float noise = uniform_float(philox(seed_, picture, static_cast<std::uint64_t>(1 + i * 1000 + j))[0]) - 0.5f;
+          const float noise =
+              uniform_float(
+                  philox(seed_, picture, static_cast<std::uint64_t>(1 + i * 1000 + j))[0]) -
+              0.5f;
           const bool bright = noise > 0.2f;
           if (input == "pixels") {
             put(in_square ? 3 + noise : noise);

@@ -1,4 +1,5 @@
-// Schedules that say where the gradients of a stage are reduced: the same sums, on their way while the rest is computed.
+// Schedules that say where the gradients of a stage are reduced: the same sums, on their way while
+// the rest is computed.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +8,8 @@
 
 #include "core/base/error.h"
 #include "mesh/runtime/in_process_training.h"
-#include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
 
@@ -25,7 +26,8 @@ mesh::Schedule with_reductions(mesh::Schedule schedule) {
     std::vector<mesh::Action> all, updates;
     for (const mesh::Action& action : actions) {
       all.push_back(action);
-      if (!mesh::gives_weight_grad(action.kind) || action.microbatch + 1 < schedule.microbatches) continue;
+      if (!mesh::gives_weight_grad(action.kind) || action.microbatch + 1 < schedule.microbatches)
+        continue;
       all.push_back({action.stage, mesh::ActionKind::kReduceGrad, mesh::kNoMicrobatch});
       updates.push_back({action.stage, mesh::ActionKind::kOptimizer, mesh::kNoMicrobatch});
     }
@@ -40,7 +42,8 @@ mesh::TrainingPlan data_parallel_plan(const mesh::Schedule& schedule, bool tied 
                                       mesh::Lowering lowering = mesh::Lowering::kLanes) {
   mesh::LayoutConfig layout = layout_of(kData2, "1f1b", transfer::Strategy::kWeft);
   layout.stages.clear();
-  for (const int actor : schedule.actor_of_stage) layout.stages.push_back({actor, 4 / schedule.stages});
+  for (const int actor : schedule.actor_of_stage)
+    layout.stages.push_back({actor, 4 / schedule.stages});
   layout.own_schedule = schedule;
   layout.lowering = lowering;
   return mesh::make_training_plan(layout, small_gpt(4, tied), places_of(kData2));
@@ -52,7 +55,8 @@ std::vector<mesh::StepResult> train_shuffled(const mesh::TrainingPlan& plan) {
   shuffled.shuffle_seed = 3;
   mesh::InProcessTraining training(plan, batches, 7, shuffled);
   std::vector<mesh::StepResult> results;
-  for (std::uint64_t step = 0; step < kReductionSteps; ++step) results.push_back(training.run(train_step(step)));
+  for (std::uint64_t step = 0; step < kReductionSteps; ++step)
+    results.push_back(training.run(train_step(step)));
   return results;
 }
 
@@ -63,7 +67,8 @@ TEST_P(Reduction, WhereItStandsDoesNotChangeTheSums) {
   const mesh::NamedSchedule& named = mesh::find_named_schedule(name);
   const mesh::Schedule schedule = mesh::make_schedule(name, 2 * named.chunks, kMicrobatches);
   const auto expected = train_shuffled(data_parallel_plan(schedule, tied, lowering));
-  const auto results = train_shuffled(data_parallel_plan(with_reductions(schedule), tied, lowering));
+  const auto results =
+      train_shuffled(data_parallel_plan(with_reductions(schedule), tied, lowering));
   ASSERT_LT(expected.back().loss, expected.front().loss);
   for (std::size_t step = 0; step < kReductionSteps; ++step) {
     EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
@@ -71,18 +76,21 @@ TEST_P(Reduction, WhereItStandsDoesNotChangeTheSums) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Reduction,
-                         testing::Combine(testing::Values("1f1b", "zb-h1", "interleaved-1f1b", "zb-v", "dualpipe-v"),
-                                          testing::Bool(), testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
-                         [](const auto& test) {
-                           std::string name = std::get<0>(test.param) + (std::get<1>(test.param) ? "_tied" : "_apart") +
-                                              (std::get<2>(test.param) == mesh::Lowering::kSafe ? "_safe" : "_lanes");
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, Reduction,
+    testing::Combine(testing::Values("1f1b", "zb-h1", "interleaved-1f1b", "zb-v", "dualpipe-v"),
+                     testing::Bool(),
+                     testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
+    [](const auto& test) {
+      std::string name = std::get<0>(test.param) + (std::get<1>(test.param) ? "_tied" : "_apart") +
+                         (std::get<2>(test.param) == mesh::Lowering::kSafe ? "_safe" : "_lanes");
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
-  const mesh::TrainingPlan plan = data_parallel_plan(with_reductions(mesh::make_schedule("zb-v", 4, kMicrobatches)));
+  const mesh::TrainingPlan plan =
+      data_parallel_plan(with_reductions(mesh::make_schedule("zb-v", 4, kMicrobatches)));
   const mesh::Program& program = plan.train.programs[0];  // stages 0 and 3
   std::string action, started_in;
   std::uint32_t handle = 0;
@@ -91,13 +99,16 @@ TEST(Reduction, IsUnderWayWhileOtherStagesCompute) {
     if (const auto* begin = std::get_if<mesh::Begin>(&instruction))
       action = to_string(mesh::Action{begin->stage, begin->kind, begin->microbatch});
     const auto* start = std::get_if<mesh::Start>(&instruction);
-    if (start != nullptr && program.transfers[start->transfer].name == "all-reduce gradients/data of stage 3") {
+    if (start != nullptr &&
+        program.transfers[start->transfer].name == "all-reduce gradients/data of stage 3") {
       started_in = action;
       handle = start->handle;
     }
     if (started_in.empty()) continue;
     if (std::holds_alternative<mesh::Run>(instruction)) ++computed;
-    if (const auto* wait = std::get_if<mesh::Wait>(&instruction); wait != nullptr && wait->handle == handle) break;
+    if (const auto* wait = std::get_if<mesh::Wait>(&instruction);
+        wait != nullptr && wait->handle == handle)
+      break;
   }
   EXPECT_EQ(started_in, "3REDUCE_GRAD");
   EXPECT_GT(computed, 10);
@@ -127,7 +138,8 @@ TEST(Reduction, InATraceUpdatesStandBehindAllElse) {
 /// Two stages of two layers on two meshes, four microbatches.
 std::string refusal(const std::string& first_row) {
   try {
-    data_parallel_plan(mesh::read_schedule(first_row + "\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n", "mine").schedule);
+    data_parallel_plan(
+        mesh::read_schedule(first_row + "\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n", "mine").schedule);
   } catch (const Error& error) {
     return error.message();
   }
@@ -137,11 +149,17 @@ std::string refusal(const std::string& first_row) {
 TEST(Reduction, AScheduleFileMayNameItWhereItCanBeDone) {
   const std::string row = "0F0,0F1,0B0,0F2,0B1,0F3,0B2,";
   EXPECT_EQ(refusal(row + "0B3,0REDUCE_GRAD,0OPT"), "accepted");
-  EXPECT_THAT(refusal(row + "0REDUCE_GRAD,0B3,0OPT"), HasSubstr("0REDUCE_GRAD, which waits for 0B3"));
-  EXPECT_THAT(refusal(row + "0B3,0OPT,0REDUCE_GRAD"),
-              HasSubstr("schedule 'mine', actor 0: 0REDUCE_GRAD stands after 0OPT, but in a run all stages take their step "
-                        "together, when the norm of all gradients is known; move OPT to the end of the row"));
-  EXPECT_THAT(refusal(row + "0S0,0B3"), HasSubstr("schedule 'mine', actor 0: 0S0 is a vocabulary pass; these can be simulated"));
+  EXPECT_THAT(refusal(row + "0REDUCE_GRAD,0B3,0OPT"),
+              HasSubstr("0REDUCE_GRAD, which waits for 0B3"));
+  EXPECT_THAT(
+      refusal(row + "0B3,0OPT,0REDUCE_GRAD"),
+      HasSubstr(
+          "schedule 'mine', actor 0: 0REDUCE_GRAD stands after 0OPT, but in a run all stages take "
+          "their step "
+          "together, when the norm of all gradients is known; move OPT to the end of the row"));
+  EXPECT_THAT(
+      refusal(row + "0S0,0B3"),
+      HasSubstr("schedule 'mine', actor 0: 0S0 is a vocabulary pass; these can be simulated"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The master test for layouts with several stages per mesh, skip connections, split backwards and both lowerings: pipelines alone
-// are equal to one device bit for bit.
+// The master test for layouts with several stages per mesh, skip connections, split backwards and
+// both lowerings: pipelines alone are equal to one device bit for bit.
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include "core/cpu/cpu_device.h"
 #include "core/evaluate/one_device_trainer.h"
 #include "core/ops/graph_builder.h"
-#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/checkpoint_programs.h"
+#include "mesh/runtime/in_process_training.h"
 #include "mesh/schedule/named_schedules.h"
 #include "tests/support/detached_device.h"
 #include "tests/training/checkpoint_blocks.h"
@@ -25,13 +25,17 @@ namespace {
 
 constexpr std::uint64_t kStagesSteps = 6;
 
-/// Four blocks in the shape of a U: the third adds what the second made, the fourth what the first made.
+/// Four blocks in the shape of a U: the third adds what the second made, the fourth what the first
+/// made.
 mesh::ModelGraphs u_shaped() {
   constexpr std::int64_t kWidth = 12;
   GraphBuilder b;
-  const ValueId tokens = b.input("tokens", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
-  const ValueId targets = b.input("targets", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
-  ValueId x = b.embedding(b.parameter("table", {kVocabulary, kWidth}, normal(0.3), {"vocab", "embed"}), tokens);
+  const ValueId tokens =
+      b.input("tokens", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
+  const ValueId targets =
+      b.input("targets", {DType::kI32, {kRows, kSequence}}, {"batch", "sequence"});
+  ValueId x = b.embedding(
+      b.parameter("table", {kVocabulary, kWidth}, normal(0.3), {"vocab", "embed"}), tokens);
   std::vector<ValueId> skips;
   for (int block = 0; block < 4; ++block) {
     b.set_block(block);
@@ -39,12 +43,16 @@ mesh::ModelGraphs u_shaped() {
     if (block >= 2) x = b.add(x, skips[static_cast<std::size_t>(3 - block)]);
     const ValueId gamma = b.parameter("gamma", {kWidth}, ones(), {"embed"}, false);
     const ValueId beta = b.parameter("beta", {kWidth}, zeros(), {"embed"}, false);
-    const ValueId wide = b.linear(b.layer_norm(x, gamma, beta), b.parameter("in", {kWidth, 24}, normal(0.2), {"embed", "mlp"}));
-    x = b.add(x, b.linear(b.gelu(wide), b.parameter("out", {24, kWidth}, normal(0.2), {"mlp", "embed"})));
+    const ValueId wide = b.linear(b.layer_norm(x, gamma, beta),
+                                  b.parameter("in", {kWidth, 24}, normal(0.2), {"embed", "mlp"}));
+    x = b.add(
+        x, b.linear(b.gelu(wide), b.parameter("out", {24, kWidth}, normal(0.2), {"mlp", "embed"})));
     skips.push_back(x);
   }
-  const ValueId logits = b.linear(x, b.parameter("head", {kWidth, kVocabulary}, normal(0.2), {"embed", "vocab"}));
-  const ValueId loss = b.cross_entropy(logits, targets, 1.0 / static_cast<double>(kRows * kSequence * kMicrobatches));
+  const ValueId logits =
+      b.linear(x, b.parameter("head", {kWidth, kVocabulary}, normal(0.2), {"embed", "vocab"}));
+  const ValueId loss = b.cross_entropy(
+      logits, targets, 1.0 / static_cast<double>(kRows * kSequence * kMicrobatches));
   const Graph graph = std::move(b).finish();
   return {differentiate(graph, loss), graph, loss};
 }
@@ -59,25 +67,29 @@ struct Layout {
   std::string named = "1f1b";        ///< If there is no schedule.
 };
 
-mesh::TrainingPlan plan_of_stages(const Layout& l, const mesh::ModelGraphs& model, mesh::Lowering lowering, int credits) {
+mesh::TrainingPlan plan_of_stages(const Layout& l, const mesh::ModelGraphs& model,
+                                  mesh::Lowering lowering, int credits) {
   Case c{l.name, l.meshes, {}, false};
   c.layers.assign(l.meshes.size(), 1);
   mesh::LayoutConfig layout = layout_of(c, l.named, transfer::Strategy::kWeft);
   layout.stages.clear();
   for (std::size_t s = 0; s < l.layers.size(); ++s)
-    layout.stages.push_back({l.mesh_of_stage[s], l.layers[s], s < l.recompute.size() && l.recompute[s]});
+    layout.stages.push_back(
+        {l.mesh_of_stage[s], l.layers[s], s < l.recompute.size() && l.recompute[s]});
   layout.own_schedule = l.schedule;
   layout.lowering = lowering;
   layout.credits = credits;
   return mesh::make_training_plan(layout, model, places_of(c));
 }
 
-std::vector<mesh::StepResult> train_and_validate(const mesh::TrainingPlan& plan, transfer::LoopbackOptions options = {},
+std::vector<mesh::StepResult> train_and_validate(const mesh::TrainingPlan& plan,
+                                                 transfer::LoopbackOptions options = {},
                                                  Device* device = nullptr) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7, options, device);
   std::vector<mesh::StepResult> results;
-  for (std::uint64_t step = 0; step < kStagesSteps; ++step) results.push_back(training.run(train_step(step)));
+  for (std::uint64_t step = 0; step < kStagesSteps; ++step)
+    results.push_back(training.run(train_step(step)));
   mesh::StepRequest validate;
   validate.program = "validate";
   validate.run = 100;
@@ -90,18 +102,21 @@ enum class Model : std::uint8_t { kGpt, kTied, kUShaped, kTiedInBF16 };
 
 mesh::ModelGraphs graphs_of(Model model) {
   if (model == Model::kUShaped) return u_shaped();
-  return small_gpt(4, model != Model::kGpt, model == Model::kTiedInBF16 ? DType::kBF16 : DType::kF32);
+  return small_gpt(4, model != Model::kGpt,
+                   model == Model::kTiedInBF16 ? DType::kBF16 : DType::kF32);
 }
 
 const std::vector<mesh::StepResult>& on_one_device(Model model) {
   static std::map<Model, std::vector<mesh::StepResult>> results;
   auto& found = results[model];
   if (found.empty())
-    found = train_and_validate(plan_of_stages({"one", {{1, 1}}, {0}, {4}}, graphs_of(model), mesh::Lowering::kLanes, 2));
+    found = train_and_validate(
+        plan_of_stages({"one", {{1, 1}}, {0}, {4}}, graphs_of(model), mesh::Lowering::kLanes, 2));
   return found;
 }
 
-void expect_equal(const std::vector<mesh::StepResult>& results, const std::vector<mesh::StepResult>& expected) {
+void expect_equal(const std::vector<mesh::StepResult>& results,
+                  const std::vector<mesh::StepResult>& expected) {
   ASSERT_LT(expected[kStagesSteps - 1].loss, expected.front().loss);
   for (std::size_t step = 0; step < results.size(); ++step) {
     EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
@@ -126,7 +141,12 @@ std::vector<Layout> layouts() {
       {"four_meshes", four, {0, 1, 2, 3}, {1, 1, 1, 1}},
       {"recompute", two, {0, 1}, {2, 2}, zb_h1(), {true, true}},
       {"recompute_as_scheduled", two, {0, 1}, {2, 2}, with_recomputation()},
-      {"recompute_some_of_a_v", two, {0, 1, 1, 0}, {1, 1, 1, 1}, v_placement(), {true, false, true, true}},
+      {"recompute_some_of_a_v",
+       two,
+       {0, 1, 1, 0},
+       {1, 1, 1, 1},
+       v_placement(),
+       {true, false, true, true}},
   };
 }
 
@@ -150,13 +170,16 @@ std::string name_of(const testing::TestParamInfo<Stages::ParamType>& test) {
   return layout.name + suffix(model, lowering) + std::to_string(credits);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Stages,
-                         testing::Combine(testing::ValuesIn(layouts()),
-                                          testing::Values(Model::kGpt, Model::kTied, Model::kUShaped),
-                                          testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe), testing::Values(1, 3)),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    All, Stages,
+    testing::Combine(testing::ValuesIn(layouts()),
+                     testing::Values(Model::kGpt, Model::kTied, Model::kUShaped),
+                     testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe),
+                     testing::Values(1, 3)),
+    name_of);
 
-class NamedStages : public testing::TestWithParam<std::tuple<std::string, Model, mesh::Lowering>> {};
+class NamedStages : public testing::TestWithParam<std::tuple<std::string, Model, mesh::Lowering>> {
+};
 
 /// A named schedule on two meshes of one device.
 Layout layout_of_named(const std::string& name) {
@@ -170,7 +193,9 @@ Layout layout_of_named(const std::string& name) {
 
 TEST_P(NamedStages, LossesEqualThoseOfOneDevice) {
   const auto& [name, model, lowering] = GetParam();
-  expect_equal(train_and_validate(plan_of_stages(layout_of_named(name), graphs_of(model), lowering, 2)), on_one_device(model));
+  expect_equal(
+      train_and_validate(plan_of_stages(layout_of_named(name), graphs_of(model), lowering, 2)),
+      on_one_device(model));
 }
 
 std::string name_of_named(const testing::TestParamInfo<NamedStages::ParamType>& test) {
@@ -182,8 +207,10 @@ std::string name_of_named(const testing::TestParamInfo<NamedStages::ParamType>& 
 
 INSTANTIATE_TEST_SUITE_P(All, NamedStages,
                          testing::Combine(testing::ValuesIn(mesh::schedule_names()),
-                                          testing::Values(Model::kGpt, Model::kTied, Model::kUShaped, Model::kTiedInBF16),
-                                          testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
+                                          testing::Values(Model::kGpt, Model::kTied,
+                                                          Model::kUShaped, Model::kTiedInBF16),
+                                          testing::Values(mesh::Lowering::kLanes,
+                                                          mesh::Lowering::kSafe)),
                          name_of_named);
 
 /// All of these on a device that runs by itself, models and lowerings taking turns.
@@ -200,16 +227,19 @@ TEST_P(DetachedStages, LossesEqualThoseOfOneDevice) {
   const auto model = static_cast<Model>(turn % 3);
   const auto lowering = turn % 2 == 0 ? mesh::Lowering::kLanes : mesh::Lowering::kSafe;
   DetachedDevice device({.shuffle_seed = turn + 1});
-  const mesh::TrainingPlan plan =
-      plan_of_stages(detached_layouts()[turn], graphs_of(model), lowering, 1 + static_cast<int>(turn % 3));
+  const mesh::TrainingPlan plan = plan_of_stages(detached_layouts()[turn], graphs_of(model),
+                                                 lowering, 1 + static_cast<int>(turn % 3));
   expect_equal(train_and_validate(plan, {}, &device), on_one_device(model));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DetachedStages, testing::Range(std::size_t{0}, detached_layouts().size()), [](const auto& test) {
-  std::string name = detached_layouts()[test.param].name + "_" + std::to_string(test.param);
-  for (char& letter : name) letter = letter == '-' ? '_' : letter;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, DetachedStages,
+                         testing::Range(std::size_t{0}, detached_layouts().size()),
+                         [](const auto& test) {
+                           std::string name = detached_layouts()[test.param].name + "_" +
+                                              std::to_string(test.param);
+                           for (char& letter : name) letter = letter == '-' ? '_' : letter;
+                           return name;
+                         });
 
 TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
   const mesh::ModelGraphs model = graphs_of(Model::kUShaped);
@@ -218,7 +248,8 @@ TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
   for (const mesh::Schedule& schedule : {zb_h1(), with_recomputation(), late_weights()}) {
     Layout changed = layout;
     changed.schedule = schedule;
-    plans.push_back(plan_of_stages(changed, model, plans.size() == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes, 1));
+    plans.push_back(plan_of_stages(
+        changed, model, plans.size() == 2 ? mesh::Lowering::kSafe : mesh::Lowering::kLanes, 1));
     mesh::check_same_places(plans.front().layout, plans.back().layout);
   }
   RandomBatches batches({kRows, kVocabulary, 11});
@@ -237,7 +268,8 @@ TEST(ChangedSchedules, BetweenStepsLeaveLossesAsTheyAre) {
 
 void expect_times_of_everything(Device* device) {
   Layout layout{"two", {{1, 2}, {1, 1}}, {0, 1}, {2, 2}, zb_h1()};
-  const mesh::TrainingPlan plan = plan_of_stages(layout, graphs_of(Model::kUShaped), mesh::Lowering::kLanes, 2);
+  const mesh::TrainingPlan plan =
+      plan_of_stages(layout, graphs_of(Model::kUShaped), mesh::Lowering::kLanes, 2);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7, {}, device);
   const std::vector<mesh::StepReport> reports = training.run_on_devices(train_step(0));
@@ -260,8 +292,12 @@ void expect_times_of_everything(Device* device) {
   }
   EXPECT_LE(result.action_times.front().seconds, most);
   using enum mesh::ActionKind;
-  EXPECT_EQ(kinds, (std::vector<std::pair<int, mesh::ActionKind>>{
-                       {0, kForward}, {0, kInputGrad}, {0, kWeightGrad}, {1, kForward}, {1, kInputGrad}, {1, kWeightGrad}}));
+  EXPECT_EQ(kinds, (std::vector<std::pair<int, mesh::ActionKind>>{{0, kForward},
+                                                                  {0, kInputGrad},
+                                                                  {0, kWeightGrad},
+                                                                  {1, kForward},
+                                                                  {1, kInputGrad},
+                                                                  {1, kWeightGrad}}));
   ASSERT_EQ(result.edge_times.size(), plan.train.edges.size());
   for (std::size_t e = 0; e < plan.train.edges.size(); ++e) {
     EXPECT_EQ(result.edge_times[e].op, plan.train.edges[e].op);
@@ -285,10 +321,10 @@ TEST(NamedSchedules, StagesThatLieOtherwiseThanTheSchedulePlacesThemAreExplained
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
-    EXPECT_NE(
-        error.message().find("puts 2 stages on every mesh; its stages can lie on the meshes mesh0, mesh1, mesh1, mesh0 in this "
-                             "order, but pipeline.stages lists mesh0, mesh1, mesh0, mesh1"),
-        std::string::npos)
+    EXPECT_NE(error.message().find("puts 2 stages on every mesh; its stages can lie on the meshes "
+                                   "mesh0, mesh1, mesh1, mesh0 in this "
+                                   "order, but pipeline.stages lists mesh0, mesh1, mesh0, mesh1"),
+              std::string::npos)
         << error.message();
   }
 }
@@ -296,17 +332,20 @@ TEST(NamedSchedules, StagesThatLieOtherwiseThanTheSchedulePlacesThemAreExplained
 TEST(ShardedStages, InterleavedOverDataAndTensorParallelMeshesStaysWithinTheTolerance) {
   for (const Model model : {Model::kGpt, Model::kTied, Model::kUShaped}) {
     const Layout layout{"sharded", {{2, 1}, {1, 2}}, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()};
-    const auto results = train_and_validate(plan_of_stages(layout, graphs_of(model), mesh::Lowering::kLanes, 2));
+    const auto results =
+        train_and_validate(plan_of_stages(layout, graphs_of(model), mesh::Lowering::kLanes, 2));
     const auto& expected = on_one_device(model);
     for (std::size_t step = 0; step < results.size(); ++step) {
-      EXPECT_NEAR(results[step].loss, expected[step].loss, 2e-4 * std::abs(expected[step].loss)) << "step " << step;
+      EXPECT_NEAR(results[step].loss, expected[step].loss, 2e-4 * std::abs(expected[step].loss))
+          << "step " << step;
     }
   }
 }
 
 TEST(SharedWeights, EachTermCrossesOncePerStepAndTheCheckpointHoldsTheParameterOnce) {
   const Layout three{"three", {{1, 1}, {1, 2}, {1, 1}}, {0, 1, 2}, {1, 2, 1}};
-  const mesh::TrainingPlan plan = plan_of_stages(three, graphs_of(Model::kTied), mesh::Lowering::kLanes, 2);
+  const mesh::TrainingPlan plan =
+      plan_of_stages(three, graphs_of(Model::kTied), mesh::Lowering::kLanes, 2);
   ASSERT_EQ(plan.train.terms.size(), 2u);
   EXPECT_EQ(plan.train.terms[0].from_mesh, 0);
   EXPECT_EQ(plan.train.terms[0].to_mesh, 2);
@@ -315,14 +354,15 @@ TEST(SharedWeights, EachTermCrossesOncePerStepAndTheCheckpointHoldsTheParameterO
   for (const mesh::Program& program : plan.train.programs) {
     for (const mesh::Instruction& instruction : program.instructions) {
       const auto* start = std::get_if<mesh::Start>(&instruction);
-      if (start != nullptr && start->source >= 0 && program.transfers[start->transfer].kind == mesh::TransferKind::kReshard &&
+      if (start != nullptr && start->source >= 0 &&
+          program.transfers[start->transfer].kind == mesh::TransferKind::kReshard &&
           start->microbatch < 0) {
         ++crossings[program.transfers[start->transfer].name];
       }
     }
   }
-  EXPECT_EQ(crossings,
-            (std::map<std::string, int>{{"gradient of embedding mesh0->mesh2", 1}, {"gradient of embedding mesh2->mesh0", 1}}));
+  EXPECT_EQ(crossings, (std::map<std::string, int>{{"gradient of embedding mesh0->mesh2", 1},
+                                                   {"gradient of embedding mesh2->mesh0", 1}}));
   int saved = 0;
   for (const mesh::Transfer& transfer : plan.checkpoint.front().gather.back().transfers)
     saved += transfer.name == "parameter/embedding" ? 1 : 0;
@@ -354,19 +394,23 @@ TEST_P(OneDeviceTerms, TheOneDeviceTrainerAddsThemInTheSameOrder) {
     const auto feed = [&](int microbatch, Evaluation& evaluation) {
       for (const Input& input : model.train.graph.inputs()) {
         const Value& value = model.train.graph.value(input.value);
-        batches.read(value.name, mesh::Split::kTrain, step, microbatch, kMicrobatches, Region::whole(value.type.shape),
+        batches.read(value.name, mesh::Split::kTrain, step, microbatch, kMicrobatches,
+                     Region::whole(value.type.shape),
                      std::as_writable_bytes(evaluation.data<std::int32_t>(input.value)));
       }
     };
-    const AdamW optimizer{rates.learning_rate, rates.beta1, rates.beta2, rates.epsilon, rates.weight_decay, 1, 1};
+    const AdamW optimizer{
+        rates.learning_rate, rates.beta1, rates.beta2, rates.epsilon, rates.weight_decay, 1, 1};
     const TrainingReport report = trainer.step(kMicrobatches, feed, optimizer, rates.clip_norm);
     EXPECT_EQ(report.loss, expected[step].loss) << "step " << step;
     EXPECT_EQ(report.gradient_norm, expected[step].grad_norm) << "step " << step;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SharedWeights, OneDeviceTerms, testing::Values(Model::kTied, Model::kTiedInBF16),
-                         [](const auto& test) { return test.param == Model::kTied ? "f32" : "bf16"; });
+INSTANTIATE_TEST_SUITE_P(SharedWeights, OneDeviceTerms,
+                         testing::Values(Model::kTied, Model::kTiedInBF16), [](const auto& test) {
+                           return test.param == Model::kTied ? "f32" : "bf16";
+                         });
 
 TEST(Signals, CarryNextToNothingThroughTheSamePrograms) {
   Case c{"c", {{2, 1}, {1, 2}}, {2, 2}, false};
@@ -375,7 +419,8 @@ TEST(Signals, CarryNextToNothingThroughTheSamePrograms) {
   layout.payload = mesh::Payload::kSignals;
   const mesh::TrainingPlan signals = mesh::make_training_plan(layout, u_shaped(), places_of(c));
   for (std::size_t i = 0; i < full.train.programs.size(); ++i) {
-    EXPECT_EQ(signals.train.programs[i].instructions.size(), full.train.programs[i].instructions.size());
+    EXPECT_EQ(signals.train.programs[i].instructions.size(),
+              full.train.programs[i].instructions.size());
   }
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(full, batches, 7), bound(signals, batches, 7);
@@ -384,7 +429,8 @@ TEST(Signals, CarryNextToNothingThroughTheSamePrograms) {
   EXPECT_GT(expected.reshard_bytes, 100 * result.reshard_bytes);
 }
 
-// The mirrored stages of a U share a mesh, so its skip connections stay in memory (reference/schedules.md 5.4).
+// The mirrored stages of a U share a mesh, so its skip connections stay in memory
+// (reference/schedules.md 5.4).
 TEST(SkipConnections, WithVPlacementNoneTravels) {
   const Layout v{"v", {{1, 1}, {1, 1}}, {0, 1, 1, 0}, {1, 1, 1, 1}, v_placement()};
   EXPECT_EQ(plan_of_stages(v, u_shaped(), mesh::Lowering::kLanes, 2).train.edges.size(), 4u);
@@ -404,20 +450,26 @@ TEST(Recomputation, ShrinksTheArenaAndRunsOnlyWhatTheBackwardNeeds) {
   EXPECT_EQ(after[1].arena_bytes, before[1].arena_bytes);
   const auto runs = [](const mesh::Program& program) {
     return std::count_if(program.instructions.begin(), program.instructions.end(),
-                         [](const mesh::Instruction& instruction) { return std::holds_alternative<mesh::Run>(instruction); });
+                         [](const mesh::Instruction& instruction) {
+                           return std::holds_alternative<mesh::Run>(instruction);
+                         });
   };
   EXPECT_GT(runs(after[0]), runs(before[0]));
   // The last op of the stage makes what was sent: its backward does not need that.
-  const auto forwards = static_cast<std::ptrdiff_t>(std::count_if(model.validate.nodes().begin(), model.validate.nodes().end(),
-                                                                  [](const Node& node) { return node.block < 2; }));
+  const auto forwards = static_cast<std::ptrdiff_t>(
+      std::count_if(model.validate.nodes().begin(), model.validate.nodes().end(),
+                    [](const Node& node) { return node.block < 2; }));
   EXPECT_LT(runs(after[0]), runs(before[0]) + kMicrobatches * forwards);
 }
 
 TEST(Recomputation, ShardedStagesRepeatTheirCollectives) {
   Layout layout{"sharded", {{2, 1}, {1, 2}}, {0, 1, 0, 1}, {1, 1, 1, 1}, interleaved()};
-  const auto expected = train_and_validate(plan_of_stages(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2));
+  const auto expected =
+      train_and_validate(plan_of_stages(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2));
   layout.recompute = {true, true, true, true};
-  expect_equal(train_and_validate(plan_of_stages(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2)), expected);
+  expect_equal(
+      train_and_validate(plan_of_stages(layout, graphs_of(Model::kGpt), mesh::Lowering::kLanes, 2)),
+      expected);
 }
 
 /// Places of the instructions that begin an action.
@@ -425,7 +477,8 @@ std::map<std::string, std::size_t> begins(const mesh::Program& program) {
   std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const auto* begin = std::get_if<mesh::Begin>(&program.instructions[i]);
-    if (begin != nullptr) places[to_string(mesh::Action{begin->stage, begin->kind, begin->microbatch})] = i;
+    if (begin != nullptr)
+      places[to_string(mesh::Action{begin->stage, begin->kind, begin->microbatch})] = i;
   }
   return places;
 }
@@ -437,9 +490,11 @@ TEST(Sends, ASkipTensorLeavesBeforeItsStageEnds) {
   const std::size_t begin = begins(first).at("0F1");
   std::size_t computed_after = 0;
   bool sent = false;
-  for (std::size_t i = begin + 1; !std::holds_alternative<mesh::Begin>(first.instructions[i]); ++i) {
+  for (std::size_t i = begin + 1; !std::holds_alternative<mesh::Begin>(first.instructions[i]);
+       ++i) {
     const auto* start = std::get_if<mesh::Start>(&first.instructions[i]);
-    if (start != nullptr && first.transfers[start->transfer].name == "block0.add mesh0->mesh2") sent = true;
+    if (start != nullptr && first.transfers[start->transfer].name == "block0.add mesh0->mesh2")
+      sent = true;
     if (sent && std::holds_alternative<mesh::Run>(first.instructions[i])) ++computed_after;
   }
   EXPECT_TRUE(sent);
@@ -452,7 +507,8 @@ TEST(SafeMode, EveryTransferIsWaitedForWhereItStarts) {
   for (const mesh::Program& program : plan.train.programs) {
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
       if (!std::holds_alternative<mesh::Start>(program.instructions[i])) continue;
-      EXPECT_TRUE(std::holds_alternative<mesh::Wait>(program.instructions[i + 1])) << program.device_name << " instruction " << i;
+      EXPECT_TRUE(std::holds_alternative<mesh::Wait>(program.instructions[i + 1]))
+          << program.device_name << " instruction " << i;
     }
   }
 }

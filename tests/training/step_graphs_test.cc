@@ -1,5 +1,5 @@
-// Segments of programs that devices record and replay: how many there are, and what becomes of them when memory moves, programs
-// change or a step fails.
+// Segments of programs that devices record and replay: how many there are, and what becomes of them
+// when memory moves, programs change or a step fails.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <variant>
 
 #include "core/base/error.h"
-#include "mesh/runtime/in_process_training.h"
 #include "mesh/program/capture_segments.h"
+#include "mesh/runtime/in_process_training.h"
 #include "tests/support/detached_device.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -72,9 +72,11 @@ TEST(StepGraphs, AreAsManyAsThePlacesOfTensorsNotAsTheMicrobatches) {
 TEST(StepGraphs, HoldAlmostAllThatIsComputed) {
   for (const mesh::Program& program : two_stages("1f1b").train.programs) {
     const auto computes = [](const mesh::Instruction& instruction) {
-      return std::holds_alternative<mesh::Run>(instruction) || std::holds_alternative<mesh::Accumulate>(instruction);
+      return std::holds_alternative<mesh::Run>(instruction) ||
+             std::holds_alternative<mesh::Accumulate>(instruction);
     };
-    const auto computing = static_cast<std::size_t>(std::ranges::count_if(program.instructions, computes));
+    const auto computing =
+        static_cast<std::size_t>(std::ranges::count_if(program.instructions, computes));
     EXPECT_GE(count_segments(program).instructions * 20, computing * 19) << program.device_name;
   }
 }
@@ -91,8 +93,8 @@ class Recorded : public testing::Test {
   /// Fails to read a batch, or gives a wrong one, when it is told to.
   class Batches final : public mesh::BatchSource {
    public:
-    void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch, int microbatches,
-              const Region& region, std::span<std::byte> out) override {
+    void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,
+              int microbatches, const Region& region, std::span<std::byte> out) override {
       if (microbatch == fails_at) throw_error(ErrorCode::kUnavailable, "no batch {}", microbatch);
       batches.read(input, split, step, microbatch, microbatches, region, out);
       if (outside_the_table && input == "tokens") std::ranges::fill(out, std::byte{0x70});
@@ -126,9 +128,11 @@ TEST_F(Recorded, AProgramThatNeedsALargerArenaEndsAllRecordingsAndTheyAreMadeAne
   const std::size_t works = device.recordings().made;
   EXPECT_GT(works, 0u);
   mesh::TrainingPlan larger = plan;
-  for (mesh::Program& program : larger.validate.programs) program.arena_bytes += std::size_t{10} << 20;
+  for (mesh::Program& program : larger.validate.programs)
+    program.arena_bytes += std::size_t{10} << 20;
   training.use(larger);
-  EXPECT_EQ(device.recordings().alive, 0u) << "the addresses that they hold are no longer the arena's";
+  EXPECT_EQ(device.recordings().alive, 0u)
+      << "the addresses that they hold are no longer the arena's";
   const std::size_t replays = device.recordings().replays;
   for (std::uint64_t step = 3; step < 6; ++step) {
     expect_equal(train_step(step));

@@ -1,5 +1,5 @@
-// The master test for a U-Transformer: its skips cross one stage or several, or stay in the memory of a mesh, and every layout,
-// schedule and lowering gives the losses of one device.
+// The master test for a U-Transformer: its skips cross one stage or several, or stay in the memory
+// of a mesh, and every layout, schedule and lowering gives the losses of one device.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,8 @@ namespace {
 constexpr int kPictureSteps = 10;
 constexpr apps::UTransformerShape kShape = kSmallUTransformer;
 
-/// Five blocks: two levels down, the bottom, two levels up. With three stages the outer skip goes past the middle one.
+/// Five blocks: two levels down, the bottom, two levels up. With three stages the outer skip goes
+/// past the middle one.
 std::vector<Case> u_transformer_cases() {
   return {{"one_device", {{1, 1}}, {5}, false},
           {"two_stages", {{1, 1}, {1, 1}}, {3, 2}, false},
@@ -32,24 +33,29 @@ std::vector<Case> u_transformer_cases() {
           {"three_stages_mixed", {{2, 1}, {1, 2}, {2, 2}}, {2, 1, 2}, true}};
 }
 
-/// Four or two stages on two meshes. By where the stages of a named schedule lie, the outer skip (block 0 to 4) and the inner one
-/// (1 to 3) cross to the other mesh, stay in the memory of one, or stay within a stage.
+/// Four or two stages on two meshes. By where the stages of a named schedule lie, the outer skip
+/// (block 0 to 4) and the inner one (1 to 3) cross to the other mesh, stay in the memory of one, or
+/// stay within a stage.
 struct Cut {
   std::string name;
   std::vector<int> four, two;  ///< Layers of the stages.
 };
 
-std::vector<Cut> cuts() { return {{"skips_meet", {1, 1, 1, 2}, {3, 2}}, {"skips_apart", {1, 1, 2, 1}, {2, 3}}}; }
+std::vector<Cut> cuts() {
+  return {{"skips_meet", {1, 1, 1, 2}, {3, 2}}, {"skips_apart", {1, 1, 2, 1}, {2, 3}}};
+}
 
 mesh::ModelGraphs small_u_transformer(DType precision = DType::kF32) {
-  const double pixels = static_cast<double>(kMicrobatches * kShape.batch * kShape.height * kShape.width);
+  const double pixels =
+      static_cast<double>(kMicrobatches * kShape.batch * kShape.height * kShape.width);
   apps::UTransformerShape shape = kShape;
   shape.precision = precision;
   const apps::UTransformerGraph model = apps::u_transformer_graph(shape, 1 / pixels);
   return {differentiate(model.graph, model.loss), model.graph, model.loss};
 }
 
-mesh::LayoutConfig u_transformer_layout(const Case& c, const std::string& schedule, mesh::Lowering lowering) {
+mesh::LayoutConfig u_transformer_layout(const Case& c, const std::string& schedule,
+                                        mesh::Lowering lowering) {
   mesh::LayoutConfig layout = layout_of(c, schedule, transfer::Strategy::kWeft);
   layout.sharding.axes.push_back({"inner", {"tensor"}});
   layout.lowering = lowering;
@@ -57,7 +63,8 @@ mesh::LayoutConfig u_transformer_layout(const Case& c, const std::string& schedu
 }
 
 /// A layout with as many stages on each of two meshes as the schedule puts there.
-mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut, const std::string& schedule, mesh::Lowering lowering) {
+mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut,
+                                 const std::string& schedule, mesh::Lowering lowering) {
   mesh::LayoutConfig layout = u_transformer_layout(two_meshes, schedule, lowering);
   const mesh::NamedSchedule& named = mesh::find_named_schedule(schedule);
   const std::vector<int>& layers = named.chunks == 2 ? cut.four : cut.two;
@@ -68,12 +75,15 @@ mesh::LayoutConfig stages_layout(const Case& two_meshes, const Cut& cut, const s
 }
 
 std::vector<mesh::StepResult> train_u_transformer(const Case& c, const mesh::LayoutConfig& layout,
-                                                  const transfer::LoopbackOptions& options = {}, DType precision = DType::kF32) {
-  const mesh::TrainingPlan plan = mesh::make_training_plan(layout, small_u_transformer(precision), places_of(c));
+                                                  const transfer::LoopbackOptions& options = {},
+                                                  DType precision = DType::kF32) {
+  const mesh::TrainingPlan plan =
+      mesh::make_training_plan(layout, small_u_transformer(precision), places_of(c));
   RandomPictures pictures(kShape.batch, 11);
   mesh::InProcessTraining training(plan, pictures, 7, options);
   std::vector<mesh::StepResult> results;
-  for (int step = 0; step < kPictureSteps; ++step) results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
+  for (int step = 0; step < kPictureSteps; ++step)
+    results.push_back(training.run(train_step(static_cast<std::uint64_t>(step))));
   return results;
 }
 
@@ -90,7 +100,8 @@ void expect_equal_to_one_device(const std::vector<mesh::StepResult>& results, bo
   ASSERT_LT(expected.back().loss, expected.front().loss - 0.1);
   for (std::size_t step = 0; step < kPictureSteps; ++step) {
     if (reorders_sums) {
-      EXPECT_NEAR(results[step].loss, expected[step].loss, (step < 3 ? 2e-5 : 1e-3) * std::abs(expected[step].loss))
+      EXPECT_NEAR(results[step].loss, expected[step].loss,
+                  (step < 3 ? 2e-5 : 1e-3) * std::abs(expected[step].loss))
           << "step " << step;
     } else {
       EXPECT_EQ(results[step].loss, expected[step].loss) << "step " << step;
@@ -105,13 +116,16 @@ transfer::LoopbackOptions shuffled() {
   return options;
 }
 
-std::string name_from(const std::string& first, const std::string& schedule, mesh::Lowering lowering) {
-  std::string name = first + "_" + schedule + (lowering == mesh::Lowering::kSafe ? "_safe" : "_lanes");
+std::string name_from(const std::string& first, const std::string& schedule,
+                      mesh::Lowering lowering) {
+  std::string name =
+      first + "_" + schedule + (lowering == mesh::Lowering::kSafe ? "_safe" : "_lanes");
   for (char& letter : name) letter = letter == '-' ? '_' : letter;
   return name;
 }
 
-/// The losses of one device; and where sums are reordered, at least always in the same order, whatever the order of arrival.
+/// The losses of one device; and where sums are reordered, at least always in the same order,
+/// whatever the order of arrival.
 void check(const Case& c, const mesh::LayoutConfig& layout) {
   const std::vector<mesh::StepResult> results = train_u_transformer(c, layout, shuffled());
   expect_equal_to_one_device(results, c.reorders_sums);
@@ -123,7 +137,8 @@ void check(const Case& c, const mesh::LayoutConfig& layout) {
   }
 }
 
-class UTransformerMaster : public testing::TestWithParam<std::tuple<Case, std::string, mesh::Lowering>> {};
+class UTransformerMaster
+    : public testing::TestWithParam<std::tuple<Case, std::string, mesh::Lowering>> {};
 
 TEST_P(UTransformerMaster, LossesEqualThoseOfOneDevice) {
   const auto& [c, schedule, lowering] = GetParam();
@@ -133,25 +148,30 @@ TEST_P(UTransformerMaster, LossesEqualThoseOfOneDevice) {
 INSTANTIATE_TEST_SUITE_P(All, UTransformerMaster,
                          testing::Combine(testing::ValuesIn(u_transformer_cases()),
                                           testing::ValuesIn(mesh::one_stage_schedule_names()),
-                                          testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
+                                          testing::Values(mesh::Lowering::kLanes,
+                                                          mesh::Lowering::kSafe)),
                          [](const auto& test) {
-                           return name_from(std::get<0>(test.param).name, std::get<1>(test.param), std::get<2>(test.param));
+                           return name_from(std::get<0>(test.param).name, std::get<1>(test.param),
+                                            std::get<2>(test.param));
                          });
 
 /// In bf16, where a sum in another order rounds to a neighbour 2^-8 away.
 TEST(UTransformerInBF16, LossesEqualThoseOfOneDevice) {
   const Case one = u_transformer_cases().front();
   const auto results_of = [](const Case& c) {
-    return train_u_transformer(c, u_transformer_layout(c, "1f1b", mesh::Lowering::kLanes), shuffled(), DType::kBF16);
+    return train_u_transformer(c, u_transformer_layout(c, "1f1b", mesh::Lowering::kLanes),
+                               shuffled(), DType::kBF16);
   };
   const std::vector<mesh::StepResult> expected = results_of(one);
   for (const Case& c : u_transformer_cases()) {
     const std::vector<mesh::StepResult> results = results_of(c);
     for (std::size_t step = 0; step < kPictureSteps; ++step) {
-      EXPECT_NEAR(expected[step].loss, u_transformer_on_one_device()[step].loss, 0.02 * u_transformer_on_one_device()[step].loss)
+      EXPECT_NEAR(expected[step].loss, u_transformer_on_one_device()[step].loss,
+                  0.02 * u_transformer_on_one_device()[step].loss)
           << "f32, step " << step;
       if (c.reorders_sums) {
-        EXPECT_NEAR(results[step].loss, expected[step].loss, (step < 3 ? 5e-3 : 0.02) * expected[step].loss)
+        EXPECT_NEAR(results[step].loss, expected[step].loss,
+                    (step < 3 ? 5e-3 : 0.02) * expected[step].loss)
             << c.name << " step " << step;
       } else {
         EXPECT_EQ(results[step].loss, expected[step].loss) << c.name << " step " << step;
@@ -162,7 +182,8 @@ TEST(UTransformerInBF16, LossesEqualThoseOfOneDevice) {
 }
 
 /// Every named schedule, with as many stages per mesh as it has.
-class UTransformerStages : public testing::TestWithParam<std::tuple<Cut, std::string, mesh::Lowering>> {};
+class UTransformerStages
+    : public testing::TestWithParam<std::tuple<Cut, std::string, mesh::Lowering>> {};
 
 TEST_P(UTransformerStages, LossesEqualThoseOfOneDevice) {
   const auto& [cut, schedule, lowering] = GetParam();
@@ -176,17 +197,19 @@ TEST_P(UTransformerStages, ShardedMeshesStayWithinTheTolerance) {
   check(sharded, stages_layout(sharded, cut, schedule, lowering));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, UTransformerStages,
-                         testing::Combine(testing::ValuesIn(cuts()), testing::ValuesIn(mesh::schedule_names()),
-                                          testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
-                         [](const auto& test) {
-                           return name_from(std::get<0>(test.param).name, std::get<1>(test.param), std::get<2>(test.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, UTransformerStages,
+    testing::Combine(testing::ValuesIn(cuts()), testing::ValuesIn(mesh::schedule_names()),
+                     testing::Values(mesh::Lowering::kLanes, mesh::Lowering::kSafe)),
+    [](const auto& test) {
+      return name_from(std::get<0>(test.param).name, std::get<1>(test.param),
+                       std::get<2>(test.param));
+    });
 
 TEST(UTransformerPlan, ASkipGoesStraightToTheMeshThatUsesIt) {
   const Case three = u_transformer_cases()[3];
-  const mesh::TrainingPlan plan =
-      mesh::make_training_plan(layout_of(three, "1f1b", transfer::Strategy::kWeft), small_u_transformer(), places_of(three));
+  const mesh::TrainingPlan plan = mesh::make_training_plan(
+      layout_of(three, "1f1b", transfer::Strategy::kWeft), small_u_transformer(), places_of(three));
   int straight = 0;
   for (const mesh::MeshEdge& edge : plan.partition.edges) {
     if (edge.pass != Pass::kForward) continue;
@@ -202,12 +225,14 @@ TEST(UTransformerPlan, ASkipGoesStraightToTheMeshThatUsesIt) {
 TEST(UTransformerPlan, SkipsBetweenStagesOfOneMeshStayInItsMemory) {
   const Case two{"two", {{1, 1}, {1, 1}}, {1, 1}, false};
   const auto crossing = [&](const Cut& cut, const std::string& schedule) {
-    const mesh::TrainingPlan plan = mesh::make_training_plan(stages_layout(two, cut, schedule, mesh::Lowering::kLanes),
-                                                             small_u_transformer(), places_of(two));
+    const mesh::TrainingPlan plan =
+        mesh::make_training_plan(stages_layout(two, cut, schedule, mesh::Lowering::kLanes),
+                                 small_u_transformer(), places_of(two));
     std::set<std::string> skips;
     for (const mesh::MeshEdge& edge : plan.partition.edges) {
       const Value& value = plan.partition.graph.value(edge.value);
-      if (edge.pass == Pass::kForward && value.name.starts_with("down") && value.name.ends_with("silu"))
+      if (edge.pass == Pass::kForward && value.name.starts_with("down") &&
+          value.name.ends_with("silu"))
         skips.insert(value.name.substr(0, value.name.find('.')));
     }
     return skips;

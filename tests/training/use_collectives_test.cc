@@ -27,7 +27,8 @@ std::size_t devices_of(const test::Case& c) {
   return devices;
 }
 
-TrainingPlan plan_on(const test::Case& c, const std::string& schedule, std::vector<transfer::DevicePlace> places,
+TrainingPlan plan_on(const test::Case& c, const std::string& schedule,
+                     std::vector<transfer::DevicePlace> places,
                      Lowering lowering = Lowering::kLanes) {
   LayoutConfig layout = test::layout_of(c, schedule, transfer::Strategy::kWeft);
   layout.lowering = lowering;
@@ -35,8 +36,9 @@ TrainingPlan plan_on(const test::Case& c, const std::string& schedule, std::vect
   return make_training_plan(layout, test::small_gpt(), test::places_of(c));
 }
 
-/// What every order must be, for a queue that puts operations on its stream in it: each operation that a device starts once;
-/// those before one that a device waits for have been started there; and the orders of all devices are one.
+/// What every order must be, for a queue that puts operations on its stream in it: each operation
+/// that a device starts once; those before one that a device waits for have been started there; and
+/// the orders of all devices are one.
 void check_orders(const std::vector<Program>& programs) {
   std::map<OperationKey, std::set<OperationKey>> after;  // Direct successors.
   std::map<OperationKey, int> before;
@@ -53,20 +55,27 @@ void check_orders(const std::vector<Program>& programs) {
         key_of_handle[start->handle] = key;
         carried.insert(key);
         started.insert(key);
-        while (enqueued < program.collective_order.size() && started.contains(program.collective_order[enqueued])) ++enqueued;
+        while (enqueued < program.collective_order.size() &&
+               started.contains(program.collective_order[enqueued]))
+          ++enqueued;
       } else if (const auto* wait = std::get_if<Wait>(&instruction)) {
         const auto key = key_of_handle.find(wait->handle);
         if (key == key_of_handle.end()) continue;
         const auto& order = program.collective_order;
-        EXPECT_LT(std::find(order.begin(), order.end(), key->second) - order.begin(), static_cast<std::ptrdiff_t>(enqueued))
-            << program.device_name << " waits for " << to_string(key->second) << ", which cannot have begun";
+        EXPECT_LT(std::find(order.begin(), order.end(), key->second) - order.begin(),
+                  static_cast<std::ptrdiff_t>(enqueued))
+            << program.device_name << " waits for " << to_string(key->second)
+            << ", which cannot have begun";
       }
     }
-    EXPECT_EQ(std::set<OperationKey>(program.collective_order.begin(), program.collective_order.end()), carried);
+    EXPECT_EQ(
+        std::set<OperationKey>(program.collective_order.begin(), program.collective_order.end()),
+        carried);
     EXPECT_EQ(program.collective_order.size(), carried.size());
     for (std::size_t i = 0; i < program.collective_order.size(); ++i) {
       before.try_emplace(program.collective_order[i], 0);
-      if (i > 0 && after[program.collective_order[i - 1]].insert(program.collective_order[i]).second)
+      if (i > 0 &&
+          after[program.collective_order[i - 1]].insert(program.collective_order[i]).second)
         ++before[program.collective_order[i]];
     }
   }
@@ -95,11 +104,13 @@ TEST(UseCollectives, GivesAllTransfersBetweenGpusOneOrderUnderEverySchedule) {
         for (const auto* programs : {&plan.train.programs, &plan.validate.programs}) {
           for (const Program& program : *programs) {
             for (const Transfer& transfer : program.transfers)
-              EXPECT_EQ(transfer.path == kCollectives, transfer.kind != TransferKind::kNorm) << transfer.name;
+              EXPECT_EQ(transfer.path == kCollectives, transfer.kind != TransferKind::kNorm)
+                  << transfer.name;
           }
           check_orders(*programs);
         }
-        for (const Program& program : plan.checkpoint.front().scatter) EXPECT_TRUE(program.collective_order.empty());
+        for (const Program& program : plan.checkpoint.front().scatter)
+          EXPECT_TRUE(program.collective_order.empty());
       }
     }
   }
@@ -117,10 +128,12 @@ TEST(UseCollectives, ACpuAmongTheDevicesKeepsItsTransfersInHostMemory) {
     if (touches_cpu) {
       EXPECT_EQ(staged->second, "device 4 is not a GPU");
     }
-    EXPECT_EQ(path_of(plan, edge.op), touches_cpu ? (transfer::PathChoice{Path::kStaged, "device 4 is not a GPU"})
-                                                  : (transfer::PathChoice{kCollectives, ""}));
+    EXPECT_EQ(path_of(plan, edge.op),
+              touches_cpu ? (transfer::PathChoice{Path::kStaged, "device 4 is not a GPU"})
+                          : (transfer::PathChoice{kCollectives, ""}));
   }
-  for (const transfer::CommunicatorGroup& group : plan.collectives.groups) EXPECT_FALSE(group.contains(DeviceId(4)));
+  for (const transfer::CommunicatorGroup& group : plan.collectives.groups)
+    EXPECT_FALSE(group.contains(DeviceId(4)));
   check_orders(plan.train.programs);
 }
 
@@ -141,14 +154,20 @@ TEST(UseCollectives, TheHostPathCanBeForcedAndThePlanSaysWhichPathIsTaken) {
   layout.device_places = test::gpu_places(devices_of(c));
   const TrainingPlan plan = make_training_plan(layout, test::small_gpt(), test::places_of(c));
   EXPECT_NE(describe(plan).find("flows, by fake collectives\n"), std::string::npos);
-  EXPECT_NE(describe(plan).find("transfers of a training step by fake collectives\n  communicators: {"), std::string::npos)
+  EXPECT_NE(
+      describe(plan).find("transfers of a training step by fake collectives\n  communicators: {"),
+      std::string::npos)
       << describe(plan);
-  EXPECT_NE(to_string(plan.train.programs.front()).find("by device collectives"), std::string::npos);
+  EXPECT_NE(to_string(plan.train.programs.front()).find("by device collectives"),
+            std::string::npos);
   layout.gpu_transfers = GpuTransfers::kHost;
   const TrainingPlan forced = make_training_plan(layout, test::small_gpt(), test::places_of(c));
-  EXPECT_NE(describe(forced).find("between GPUs\n  through host memory (pipeline.gpu_transfers: host)\n"), std::string::npos);
+  EXPECT_NE(
+      describe(forced).find("between GPUs\n  through host memory (pipeline.gpu_transfers: host)\n"),
+      std::string::npos);
   EXPECT_TRUE(forced.collectives.groups.empty());
-  for (const PlannedEdge& edge : forced.train.edges) EXPECT_EQ(path_of(forced, edge.op).reason, "pipeline.gpu_transfers is host");
+  for (const PlannedEdge& edge : forced.train.edges)
+    EXPECT_EQ(path_of(forced, edge.op).reason, "pipeline.gpu_transfers is host");
   EXPECT_EQ(device_memory(forced, DeviceId(0)) + collective_staging_bytes(plan.train.programs[0]),
             device_memory(plan, DeviceId(0)));
 }
@@ -168,10 +187,12 @@ TEST(UseCollectives, WhereDevicesWouldNeedTooManyCommunicatorsEverythingStays) {
   const TrainingPlan plan = plan_on(c, "1f1b", {});
   Compiled train = plan.train;
   const std::array<Compiled*, 1> steps{&train};
-  const CollectiveUse use = use_device_collectives(steps, test::gpu_places(devices_of(c)), {.max_communicators = 1});
+  const CollectiveUse use =
+      use_device_collectives(steps, test::gpu_places(devices_of(c)), {.max_communicators = 1});
   EXPECT_TRUE(use.groups.empty());
   EXPECT_FALSE(use.staged[0].empty());
-  for (const auto& [op, reason] : use.staged[0]) EXPECT_NE(reason.find("more than 1 communicators"), std::string::npos) << reason;
+  for (const auto& [op, reason] : use.staged[0])
+    EXPECT_NE(reason.find("more than 1 communicators"), std::string::npos) << reason;
   for (const Program& program : train.programs) EXPECT_TRUE(program.collective_order.empty());
 }
 

@@ -1,6 +1,7 @@
-// Training by two processes on one GPU, two hosts for NCCL (see run_two_ranks): the same programs with tensors going
-// from GPU to GPU by NCCL and through host memory give the same bits, and about the losses of the CPU. Each rank is this program
-// again, told by WEFT_TRAINING_RANK to run its part; a socket joins the two, in place of a driver.
+// Training by two processes on one GPU, two hosts for NCCL (see run_two_ranks): the same programs
+// with tensors going from GPU to GPU by NCCL and through host memory give the same bits, and about
+// the losses of the CPU. Each rank is this program again, told by WEFT_TRAINING_RANK to run its
+// part; a socket joins the two, in place of a driver.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -67,13 +68,17 @@ class Peer {
 /// One device of a run of two, as a driver would set it up.
 class Rank {
  public:
-  Rank(std::uint32_t self, Peer& peer, const Case& layout, mesh::DeviceKind kind, mesh::GpuTransfers transfers,
-       std::uint64_t epoch)
-      : self_(self), peer_(peer), setup_(setup_of(self, layout, kind, epoch)), engine_(setup_, batches_) {
+  Rank(std::uint32_t self, Peer& peer, const Case& layout, mesh::DeviceKind kind,
+       mesh::GpuTransfers transfers, std::uint64_t epoch)
+      : self_(self),
+        peer_(peer),
+        setup_(setup_of(self, layout, kind, epoch)),
+        engine_(setup_, batches_) {
     mesh::LayoutConfig config = layout_of(layout, "1f1b", transfer::Strategy::kWeft);
     config.gpu_transfers = transfers;
     if (kind == mesh::DeviceKind::kCuda) {
-      for (const transfer::DevicePlace& place : peer.exchange(self, engine_.place())) config.device_places.push_back(place);
+      for (const transfer::DevicePlace& place : peer.exchange(self, engine_.place()))
+        config.device_places.push_back(place);
     }
     plan_ = mesh::make_training_plan(config, small_gpt(), places_of(layout));
     const mesh::PeerAddress own{setup_.device, setup_.host, engine_.address()};
@@ -126,7 +131,8 @@ class Rank {
   }
 
  private:
-  static mesh::DeviceSetup setup_of(std::uint32_t self, const Case& layout, mesh::DeviceKind kind, std::uint64_t epoch) {
+  static mesh::DeviceSetup setup_of(std::uint32_t self, const Case& layout, mesh::DeviceKind kind,
+                                    std::uint64_t epoch) {
     const mesh::TrainingPlan plan = plan_of(layout, "1f1b", transfer::Strategy::kWeft);
     const transfer::DeviceId device(self);
     mesh::DeviceSetup setup{device, plan.topology.host_of(device), epoch, 1, "lo", kind};
@@ -145,7 +151,9 @@ class Rank {
 };
 
 std::vector<Case> cases_of_two() {
-  return {{"two_stages", {{1, 1}, {1, 1}}, {2, 1}}, {"data_2", {{2, 1}}, {3}}, {"tensor_2", {{1, 2}}, {3}}};
+  return {{"two_stages", {{1, 1}, {1, 1}}, {2, 1}},
+          {"data_2", {{2, 1}}, {3}},
+          {"tensor_2", {{1, 2}}, {3}}};
 }
 
 std::vector<mesh::StepResult> train_as(Rank& rank) {
@@ -180,21 +188,25 @@ void train_on_a_gpu(std::uint32_t self, Peer& peer) {
     for (const auto transfers : {mesh::GpuTransfers::kHost, mesh::GpuTransfers::kAuto}) {
       Rank rank(self, peer, layout, mesh::DeviceKind::kCuda, transfers, ++epoch);
       const bool by_nccl = transfers == mesh::GpuTransfers::kAuto;
-      std::printf("rank %u: %s %s\n", self, layout.name.c_str(), by_nccl ? "by NCCL" : "through host memory");
+      std::printf("rank %u: %s %s\n", self, layout.name.c_str(),
+                  by_nccl ? "by NCCL" : "through host memory");
       std::fflush(stdout);
-      EXPECT_EQ(rank.plan().collectives.library.starts_with("NCCL"), by_nccl) << mesh::describe(rank.plan());
+      EXPECT_EQ(rank.plan().collectives.library.starts_with("NCCL"), by_nccl)
+          << mesh::describe(rank.plan());
       results[by_nccl ? 1 : 0] = train_as(rank);
       peer.exchange(self, 0);
     }
     expect_losses_of_the_cpu(layout, results[0]);
     for (std::uint64_t step = 0; step < kStepsOfRank; ++step) {
       EXPECT_EQ(results[0][step].loss, results[1][step].loss) << layout.name << " step " << step;
-      EXPECT_EQ(results[0][step].grad_norm, results[1][step].grad_norm) << layout.name << " step " << step;
+      EXPECT_EQ(results[0][step].grad_norm, results[1][step].grad_norm)
+          << layout.name << " step " << step;
     }
   }
 }
 
-/// Rank 1 does not come to the second step: rank 0's is cancelled, and both begin again in a new epoch.
+/// Rank 1 does not come to the second step: rank 0's is cancelled, and both begin again in a new
+/// epoch.
 void give_up_and_begin_again(std::uint32_t self, Peer& peer) {
   const Case layout = cases_of_two().front();
   {
@@ -215,7 +227,8 @@ void give_up_and_begin_again(std::uint32_t self, Peer& peer) {
 }
 
 TEST(TrainingRank, DISABLED_Work) {
-  const char *number = std::getenv("WEFT_TRAINING_RANK"), *device = std::getenv("WEFT_TRAINING_DEVICE");
+  const char *number = std::getenv("WEFT_TRAINING_RANK"),
+             *device = std::getenv("WEFT_TRAINING_DEVICE");
   if (number == nullptr || device == nullptr) GTEST_SKIP() << "only as a child of TwoProcesses";
   ::alarm(200);  // Ends what hangs.
   const auto self = static_cast<std::uint32_t>(std::atoi(number));
@@ -230,13 +243,15 @@ TEST(TrainingRank, DISABLED_Work) {
 }
 
 void run_two_processes(const std::string& device) {
-  run_two_ranks("TrainingRank.DISABLED_Work", "WEFT_TRAINING_RANK", {"WEFT_TRAINING_DEVICE=" + device});
+  run_two_ranks("TrainingRank.DISABLED_Work", "WEFT_TRAINING_RANK",
+                {"WEFT_TRAINING_DEVICE=" + device});
 }
 
 TEST(TwoProcesses, TrainOnTheCpu) { run_two_processes("cpu"); }
 
 TEST(TwoProcesses, TrainOnOneGpuByNcclAndThroughHostMemoryWithTheSameBits) {
-  if (const std::string missing = cuda_support(plugin_search(plugin_places())).missing; !missing.empty())
+  if (const std::string missing = cuda_support(plugin_search(plugin_places())).missing;
+      !missing.empty())
     GTEST_SKIP() << "skipped: " << missing;
   run_two_processes("gpu");
 }

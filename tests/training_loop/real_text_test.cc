@@ -12,32 +12,40 @@
 namespace weft::apps {
 namespace {
 
-/// Data, model, backward, optimizer: all of one device, on the text of the quickstart, for a few seconds.
+/// Data, model, backward, optimizer: all of one device, on the text of the quickstart, for a few
+/// seconds.
 TEST(RealText, AGptLearnsMoreThanHowFrequentPiecesAre) {
   const test::ScratchFolder folder;
   std::unique_ptr<TextDataset> text;
   try {
-    text = std::make_unique<TextDataset>(TextDataset::prepare({.vocabulary = 512, .cache = folder.path()}));
+    text = std::make_unique<TextDataset>(
+        TextDataset::prepare({.vocabulary = 512, .cache = folder.path()}));
   } catch (const Error& error) {
     GTEST_SKIP() << error.message();
   }
-  const GptShape shape{.layers = 1, .width = 64, .heads = 2, .sequence = 32, .batch = 8, .vocabulary = text->train.vocabulary()};
+  const GptShape shape{.layers = 1,
+                       .width = 64,
+                       .heads = 2,
+                       .sequence = 32,
+                       .batch = 8,
+                       .vocabulary = text->train.vocabulary()};
   const GptGraph gpt = gpt_graph(shape, 1.0 / (32 * 16));
   const TokenWindows train(text->train, 32, 1);
   const TokenWindows held_out(text->validation, 32, 1);
   CpuDevice device;
   const SteadyClock clock;
-  OneDeviceEngine engine(device, clock, differentiate(gpt.graph, gpt.loss), 2, 1,
-                         [&](bool validation, std::int64_t step, int microbatch, Evaluation& evaluation) {
-                           for (std::size_t row = 0; row < 8; ++row) {
-                             const std::int64_t index = microbatch * 8 + static_cast<std::int64_t>(row);
-                             const TokenWindows& windows = validation ? held_out : train;
-                             windows.read(
-                                 validation ? windows.validation_offset(step * 16 + index) : windows.training_offset(step, index),
-                                 evaluation.data<std::int32_t>(gpt.tokens).subspan(row * 32, 32),
-                                 evaluation.data<std::int32_t>(gpt.targets).subspan(row * 32, 32));
-                           }
-                         });
+  OneDeviceEngine engine(
+      device, clock, differentiate(gpt.graph, gpt.loss), 2, 1,
+      [&](bool validation, std::int64_t step, int microbatch, Evaluation& evaluation) {
+        for (std::size_t row = 0; row < 8; ++row) {
+          const std::int64_t index = microbatch * 8 + static_cast<std::int64_t>(row);
+          const TokenWindows& windows = validation ? held_out : train;
+          windows.read(validation ? windows.validation_offset(step * 16 + index)
+                                  : windows.training_offset(step, index),
+                       evaluation.data<std::int32_t>(gpt.tokens).subspan(row * 32, 32),
+                       evaluation.data<std::int32_t>(gpt.targets).subspan(row * 32, 32));
+        }
+      });
   const double before = engine.validate(8);
   for (int step = 1; step <= 150; ++step) {
     StepOrder order{.step = step, .clip_norm = 1};

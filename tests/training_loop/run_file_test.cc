@@ -8,8 +8,8 @@
 #include <fstream>
 #include <limits>
 
-#include "apps/run_files/checkpoint.h"
 #include "apps/gpt/gpt_app.h"
+#include "apps/run_files/checkpoint.h"
 #include "apps/run_files/metrics.h"
 #include "apps/train/in_process_runner.h"
 #include "apps/train/run_config.h"
@@ -29,13 +29,15 @@ class RunFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::ofstream out(root_ / "text.txt");
-    for (int i = 0; i < 3000; ++i) out << "the " << i * 7919 % 100 << " and the lord of " << i * 104729 % 30 << "\n";
+    for (int i = 0; i < 3000; ++i)
+      out << "the " << i * 7919 % 100 << " and the lord of " << i * 104729 % 30 << "\n";
   }
 
   std::vector<std::string> small(std::vector<std::string> more = {}) const {
     std::vector<std::string> overrides = {
         "model={layers: 4, width: 32, heads: 4, sequence: 16}",
-        "data={text: " + (root_ / "text.txt").string() + ", tokenizer: bytes, cache: " + (root_ / "cache").string() + "}",
+        "data={text: " + (root_ / "text.txt").string() +
+            ", tokenizer: bytes, cache: " + (root_ / "cache").string() + "}",
         "training.steps=8",
         "training.validate_every=4",
         "training.validation_batches=1",
@@ -45,7 +47,8 @@ class RunFileTest : public ::testing::Test {
   }
   static fs::path shipped() { return fs::path(WEFT_SOURCE_DIR) / "cluster.yaml"; }
 
-  RunSummary train_in(const fs::path& path, const std::vector<std::string>& overrides, std::int64_t stop_after = 0) {
+  RunSummary train_in(const fs::path& path, const std::vector<std::string>& overrides,
+                      std::int64_t stop_after = 0) {
     GptApp app;
     const SteadyClock clock;
     const PlannedRun planned = plan_run(shipped(), overrides, app);
@@ -55,20 +58,21 @@ class RunFileTest : public ::testing::Test {
     InProcessRunner runner(planned.plan, *batches, config.seed);
     MeshEngine engine(runner);
     const RunDirectory directory = RunDirectory::prepare(path, config.checkpoint.resume);
-    const TrainingRun run{.name = config.name,
-                          .app = app.name(),
-                          .seed = config.seed,
-                          .training = config.training,
-                          .checkpoint = config.checkpoint,
-                          .units_per_step = config.training.batch * config.model.units_per_row,
-                          .model_digest = data.digest,
-                          .baseline = data.baseline,
-                          .subtitle = config.layout.schedule,
-                          .show = [&](const std::vector<TensorView>& parameters, const fs::path& folder) {
-                            EXPECT_TRUE(released_);
-                            CpuDevice device;
-                            return data.show({device, parameters, folder});
-                          }};
+    const TrainingRun run{
+        .name = config.name,
+        .app = app.name(),
+        .seed = config.seed,
+        .training = config.training,
+        .checkpoint = config.checkpoint,
+        .units_per_step = config.training.batch * config.model.units_per_row,
+        .model_digest = data.digest,
+        .baseline = data.baseline,
+        .subtitle = config.layout.schedule,
+        .show = [&](const std::vector<TensorView>& parameters, const fs::path& folder) {
+          EXPECT_TRUE(released_);
+          CpuDevice device;
+          return data.show({device, parameters, folder});
+        }};
     released_ = false;
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(std::tmpfile(), std::fclose);
     std::stop_source stop;
@@ -83,8 +87,12 @@ class RunFileTest : public ::testing::Test {
       ParameterList parameters() const override { return inner.parameters(); }
       bool copies() const override { return inner.copies(); }
       void copy_state() override { inner.copy_state(); }
-      void gather(const TakePiece& take, const std::stop_token& given_up) override { inner.gather(take, given_up); }
-      void restore(const GivePiece& give, std::int64_t steps) override { inner.restore(give, steps); }
+      void gather(const TakePiece& take, const std::stop_token& given_up) override {
+        inner.gather(take, given_up);
+      }
+      void restore(const GivePiece& give, std::int64_t steps) override {
+        inner.restore(give, steps);
+      }
       std::vector<DeviceTrace> take_traces() override {
         EXPECT_FALSE(released);
         return inner.take_traces();
@@ -95,11 +103,15 @@ class RunFileTest : public ::testing::Test {
       std::int64_t last;
       bool& released;
     } stopping(engine, stop, stop_after, released_);
-    RunSummary summary =
-        train(run, stopping, {.directory = directory, .screen = {.out = screen.get()}, .clock = clock, .stop = stop.get_token()});
+    RunSummary summary = train(run, stopping,
+                               {.directory = directory,
+                                .screen = {.out = screen.get()},
+                                .clock = clock,
+                                .stop = stop.get_token()});
     shown_.clear();
     std::rewind(screen.get());
-    for (int c = std::fgetc(screen.get()); c != EOF; c = std::fgetc(screen.get())) shown_ += static_cast<char>(c);
+    for (int c = std::fgetc(screen.get()); c != EOF; c = std::fgetc(screen.get()))
+      shown_ += static_cast<char>(c);
     return summary;
   }
   static std::vector<double> losses(const fs::path& run) {
@@ -127,7 +139,8 @@ class RunFileTest : public ::testing::Test {
 TEST_F(RunFileTest, TheShippedOneIsAccepted) { EXPECT_EQ(refusal({}), "accepted"); }
 
 TEST_F(RunFileTest, MistakesAreRefusedBeforeAnythingStarts) {
-  EXPECT_THAT(refusal(small({"training.batch=30"})), HasSubstr("batch 30 does not divide into 8 microbatches"));
+  EXPECT_THAT(refusal(small({"training.batch=30"})),
+              HasSubstr("batch 30 does not divide into 8 microbatches"));
   EXPECT_THAT(refusal(small({"model.layers=5"})), HasSubstr("layers"));
   EXPECT_THAT(refusal(small({"meshes.front.shape={data: 1, tensor: 3}"})), HasSubstr("worker0"));
   EXPECT_THAT(refusal(small({"pipeline.shedule=gpipe"})), HasSubstr("schedule"));
@@ -143,21 +156,29 @@ TEST_F(RunFileTest, AShardingRuleForAnAxisThatNoTensorHasIsRefusedAtItsPlace) {
   std::string text(std::istreambuf_iterator<char>(shipped_file), {});
   text.replace(text.find("  batch: data"), 13, "  bathc: data");
   std::ofstream(file) << text;
-  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("  bathc")), '\n');
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(text.find("  bathc")),
+                     '\n');
   GptApp app;
   try {
     read_run_config(file, small(), app);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), fmt::format("{}:{}:3: sharding.bathc: no tensor of the model has such an axis, only batch, embed, "
-                                           "heads, mlp, qkv, sequence, vocab; did you mean 'batch'?",
-                                           file.string(), line));
+    EXPECT_EQ(
+        error.message(),
+        fmt::format(
+            "{}:{}:3: sharding.bathc: no tensor of the model has such an axis, only batch, embed, "
+            "heads, mlp, qkv, sequence, vocab; did you mean 'batch'?",
+            file.string(), line));
   }
-  EXPECT_EQ(refusal(small({"sharding={batch: data, sequence: tensor, embed: [tensor]}"})).find("sharding"), std::string::npos);
+  EXPECT_EQ(refusal(small({"sharding={batch: data, sequence: tensor, embed: [tensor]}"}))
+                .find("sharding"),
+            std::string::npos);
 }
 
 TEST_F(RunFileTest, SizesAtTheEdgesOfIntegersAreRefusedByTheirKeyOrPlanned) {
-  constexpr std::int64_t k31 = std::int64_t{1} << 31, k32 = std::int64_t{1} << 32, k62 = std::int64_t{1} << 62,
+  constexpr std::int64_t k31 = std::int64_t{1} << 31, k32 = std::int64_t{1} << 32,
+                         k62 = std::int64_t{1} << 62,
                          kMost = std::numeric_limits<std::int64_t>::max();
   for (const char* key : {"training.batch",
                           "training.steps",
@@ -183,20 +204,23 @@ TEST_F(RunFileTest, SizesAtTheEdgesOfIntegersAreRefusedByTheirKeyOrPlanned) {
     for (const std::int64_t size : {k31 - 1, k31, k32 - 1, k32, k62 - 1, k62, kMost}) {
       const std::string said = refusal({fmt::format("{}={}", key, size)});
       const std::string last = std::string(key).substr(std::string(key).rfind('.') + 1);
-      EXPECT_TRUE(said == "accepted" || said.find(last) != std::string::npos) << key << "=" << size << ": " << said;
+      EXPECT_TRUE(said == "accepted" || said.find(last) != std::string::npos)
+          << key << "=" << size << ": " << said;
     }
   }
 }
 
 TEST_F(RunFileTest, ABatchTooLargeForTheModelIsNamed) {
-  const std::vector<std::string> whole = {"pipeline.microbatches=1", "meshes.back.shape={data: 1, tensor: 1}",
+  const std::vector<std::string> whole = {"pipeline.microbatches=1",
+                                          "meshes.back.shape={data: 1, tensor: 1}",
                                           "model.width=1048576", "model.sequence=1048576"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), whole.begin(), whole.end());
     return refusal(more);
   };
   EXPECT_THAT(with({"training.batch=1073741824"}),
-              AllOf(HasSubstr("--set training.batch=1073741824: training.batch: 1073741824 in 1 microbatch is too large for this "
+              AllOf(HasSubstr("--set training.batch=1073741824: training.batch: 1073741824 in 1 "
+                              "microbatch is too large for this "
                               "model: tensor 'tokens' i32[1073741824,1048576]"),
                     HasSubstr("would take more than 1 PiB")));
   EXPECT_EQ(with({"training.batch=1"}), "accepted");
@@ -204,7 +228,8 @@ TEST_F(RunFileTest, ABatchTooLargeForTheModelIsNamed) {
 
 TEST_F(RunFileTest, APlanSaysRightNumbersOfSizesThatNoMachineHas) {
   GptApp app;
-  const PlannedRun planned = plan_run(shipped(), small({"training.batch=1073741824", "pipeline.microbatches=1"}), app);
+  const PlannedRun planned =
+      plan_run(shipped(), small({"training.batch=1073741824", "pipeline.microbatches=1"}), app);
   // What any device keeps of a row at the least: what attention reads, for its layers, in f32.
   for (const mesh::Program& program : planned.plan.train.programs)
     EXPECT_GT(program.arena_bytes, std::uint64_t{1} << 42) << program.device_name;
@@ -216,17 +241,21 @@ TEST_F(RunFileTest, AnInterruptedRunGoesOnBitForBitAndOnAnotherMeshShapeWithinTo
   const std::string resume = "checkpoint.resume=" + (root_ / "part").string();
   EXPECT_EQ(train_in(root_ / "same", small({resume, "checkpoint.buffer=3KiB"})).resumed_from, 5);
   EXPECT_EQ(losses(root_ / "same"), losses(root_ / "whole"));
-  train_in(root_ / "other", small({resume, "meshes.front.shape={data: 2, tensor: 1}", "meshes.back.shape={data: 1, tensor: 2}",
+  train_in(root_ / "other", small({resume, "meshes.front.shape={data: 2, tensor: 1}",
+                                   "meshes.back.shape={data: 1, tensor: 2}",
                                    "pipeline.schedule=gpipe", "pipeline.resharding=send_recv"}));
   const auto expected = losses(root_ / "whole");
   const auto other = losses(root_ / "other");
   ASSERT_EQ(other.size(), expected.size());
-  for (std::size_t i = 0; i < other.size(); ++i) EXPECT_NEAR(other[i], expected[i], 2e-4 * expected[i]) << "step " << i + 1;
+  for (std::size_t i = 0; i < other.size(); ++i)
+    EXPECT_NEAR(other[i], expected[i], 2e-4 * expected[i]) << "step " << i + 1;
 }
 
 TEST_F(RunFileTest, InOneThreadAutoSaysThatItStaysWithItsFirstSchedule) {
   train_in(root_ / "auto", small({"pipeline.schedule=auto", "training.steps=2"}));
-  EXPECT_THAT(shown_, HasSubstr("schedule auto: zb-h1 stays, as all devices take turns in one thread here"));
+  EXPECT_THAT(
+      shown_,
+      HasSubstr("schedule auto: zb-h1 stays, as all devices take turns in one thread here"));
 }
 
 }  // namespace

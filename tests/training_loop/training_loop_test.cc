@@ -25,9 +25,9 @@
 #include <thread>
 #include <utility>
 
-#include "apps/run_files/checkpoint.h"
 #include "apps/data/token_windows.h"
 #include "apps/models/gpt_graph.h"
+#include "apps/run_files/checkpoint.h"
 #include "apps/train/one_device_engine.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
@@ -42,7 +42,8 @@ using ::testing::HasSubstr;
 
 constexpr int kMicrobatches = 2;
 
-/// While it lives, no file of this process grows beyond so many bytes: writes fail, as on a full disk.
+/// While it lives, no file of this process grows beyond so many bytes: writes fail, as on a full
+/// disk.
 class FileSizeLimit final {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -59,12 +60,13 @@ class FileSizeLimit final {
   rlimit before_{};
 };
 
-/// An engine some of whose steps come to nothing, as by gradients that are not finite, and whose second moments overflow at a
-/// step.
+/// An engine some of whose steps come to nothing, as by gradients that are not finite, and whose
+/// second moments overflow at a step.
 class SpoiltEngine final : public TrainingEngine {
  public:
-  SpoiltEngine(TrainingEngine& engine, const std::set<std::int64_t>& skipped, std::int64_t overflow_at,
-               std::function<void(std::int64_t step)> before_step, std::function<void()> during_gather, bool copies)
+  SpoiltEngine(TrainingEngine& engine, const std::set<std::int64_t>& skipped,
+               std::int64_t overflow_at, std::function<void(std::int64_t step)> before_step,
+               std::function<void()> during_gather, bool copies)
       : engine_(engine),
         skipped_(skipped),
         overflow_at_(overflow_at),
@@ -95,7 +97,8 @@ class SpoiltEngine final : public TrainingEngine {
         [&](const StatePiece& piece, std::span<const float> values) {
           if (during_gather_) during_gather_();
           std::vector<float> given(values.begin(), values.end());
-          if (overflow_at_ > 0 && copied_at_ >= overflow_at_ && piece.parameter == 1 && piece.block == StateBlock::kSecondMoment)
+          if (overflow_at_ > 0 && copied_at_ >= overflow_at_ && piece.parameter == 1 &&
+              piece.block == StateBlock::kSecondMoment)
             given[0] = std::numeric_limits<float>::infinity();
           take(piece, given);
         },
@@ -114,19 +117,22 @@ class SpoiltEngine final : public TrainingEngine {
   std::int64_t step_ = 0, copied_at_ = 0;
 };
 
-/// A tiny GPT on random tokens with a pattern in them, trained in this process. Can be told to stop or to fail at a step.
+/// A tiny GPT on random tokens with a pattern in them, trained in this process. Can be told to stop
+/// or to fail at a step.
 class LoopTest : public ::testing::Test {
  protected:
   void SetUp() override {
     PhiloxStream random(3);
     std::vector<std::int32_t> ids;
     for (int i = 0; i < 4000; ++i)
-      ids.push_back(i % 3 == 0 ? static_cast<std::int32_t>(random.below(16)) : (ids.back() + 5) % 16);
+      ids.push_back(i % 3 == 0 ? static_cast<std::int32_t>(random.below(16))
+                               : (ids.back() + 5) % 16);
     TokenFile::write(root_ / "tokens", ids, 16);
     tokens_ = std::make_unique<TokenFile>(root_ / "tokens");
     windows_ = std::make_unique<TokenWindows>(*tokens_, 8, 1);
-    gpt_ = gpt_graph({.layers = 1, .width = 16, .heads = 2, .sequence = 8, .batch = 2, .vocabulary = 16},
-                     1.0 / (8 * 2 * kMicrobatches));
+    gpt_ = gpt_graph(
+        {.layers = 1, .width = 16, .heads = 2, .sequence = 8, .batch = 2, .vocabulary = 16},
+        1.0 / (8 * 2 * kMicrobatches));
     run_.name = "tiny";
     run_.app = "gpt";
     run_.training.steps = 12;
@@ -141,7 +147,8 @@ class LoopTest : public ::testing::Test {
     run_.model_digest = "digest";
     run_.baseline = {2.7, "a unigram model"};
     run_.show = [](const std::vector<TensorView>& parameters, const std::filesystem::path&) {
-      return FinalReport{.title = "the model has", .text = fmt::format("{} parameters", parameters.size())};
+      return FinalReport{.title = "the model has",
+                         .text = fmt::format("{} parameters", parameters.size())};
     };
   }
 
@@ -149,17 +156,22 @@ class LoopTest : public ::testing::Test {
     CpuDevice device;
     const SteadyClock clock;
     std::stop_source stop;
-    const auto feed = [&](bool validation, std::int64_t step, int microbatch, Evaluation& evaluation) {
+    const auto feed = [&](bool validation, std::int64_t step, int microbatch,
+                          Evaluation& evaluation) {
       if (!validation && step == stop_in_step_) stop.request_stop();
       if (!validation && step == fail_in_step_) throw_error(ErrorCode::kPeerDied, "a device died");
       for (int row = 0; row < 2; ++row) {
         const std::int64_t index = microbatch * 2 + row;
-        windows_->read(validation ? windows_->validation_offset(step * 4 + index) : windows_->training_offset(step, index),
-                       evaluation.data<std::int32_t>(gpt_.tokens).subspan(static_cast<std::size_t>(row) * 8, 8),
-                       evaluation.data<std::int32_t>(gpt_.targets).subspan(static_cast<std::size_t>(row) * 8, 8));
+        windows_->read(validation ? windows_->validation_offset(step * 4 + index)
+                                  : windows_->training_offset(step, index),
+                       evaluation.data<std::int32_t>(gpt_.tokens)
+                           .subspan(static_cast<std::size_t>(row) * 8, 8),
+                       evaluation.data<std::int32_t>(gpt_.targets)
+                           .subspan(static_cast<std::size_t>(row) * 8, 8));
       }
     };
-    OneDeviceEngine trained(device, clock, differentiate(gpt_.graph, gpt_.loss), kMicrobatches, 1, feed);
+    OneDeviceEngine trained(device, clock, differentiate(gpt_.graph, gpt_.loss), kMicrobatches, 1,
+                            feed);
     SpoiltEngine engine(trained, skipped_, overflow_at_, before_step_, during_gather_, copies_);
     const RunDirectory directory = RunDirectory::prepare(path, run_.checkpoint.resume);
     char* memory = nullptr;
@@ -170,7 +182,10 @@ class LoopTest : public ::testing::Test {
       std::free(memory);
     });
     return train(run_, engine,
-                 {.directory = directory, .screen = {.out = screen.get()}, .clock = clock, .stop = stop.get_token()});
+                 {.directory = directory,
+                  .screen = {.out = screen.get()},
+                  .clock = clock,
+                  .stop = stop.get_token()});
   }
   std::string failure(const fs::path& path) {
     try {
@@ -182,7 +197,8 @@ class LoopTest : public ::testing::Test {
   }
   std::set<std::string> checkpoints(const std::string& run) const {
     std::set<std::string> names;
-    for (const auto& entry : fs::directory_iterator(root_ / run / "checkpoints")) names.insert(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(root_ / run / "checkpoints"))
+      names.insert(entry.path().filename());
     return names;
   }
   static std::string read(const fs::path& path) {
@@ -251,7 +267,8 @@ TEST_F(LoopTest, AModelThatExceedsTheMemoryIsTrainedAndNotShown) {
   const RunSummary summary = train_in(root_ / "run");
   EXPECT_EQ(summary.outcome, "done");
   EXPECT_FALSE(shown);
-  EXPECT_THAT(shown_, HasSubstr("the run is done, but what the model can do could not be shown: its parameters take 4 PiB, and "
+  EXPECT_THAT(shown_, HasSubstr("the run is done, but what the model can do could not be shown: "
+                                "its parameters take 4 PiB, and "
                                 "this machine has "));
   EXPECT_THAT(shown_, HasSubstr(" of memory free"));
   EXPECT_FALSE(fs::exists(root_ / "run" / "sample.txt"));
@@ -263,7 +280,8 @@ std::map<std::string, std::string> files_of(const fs::path& checkpoints) {
   for (const auto& entry : fs::recursive_directory_iterator(checkpoints)) {
     if (!entry.is_regular_file()) continue;
     std::ifstream in(entry.path());
-    files[fs::relative(entry.path(), checkpoints)] = std::string(std::istreambuf_iterator<char>(in), {});
+    files[fs::relative(entry.path(), checkpoints)] =
+        std::string(std::istreambuf_iterator<char>(in), {});
   }
   return files;
 }
@@ -295,8 +313,10 @@ TEST_F(LoopTest, StepsGoOnWhileACheckpointIsWrittenAndItCountsWhenItIsComplete) 
     go_on.set_value();
   };
   EXPECT_EQ(train_in(root_ / "run").outcome, "done");
-  EXPECT_EQ(meanwhile, std::set<std::string>{".unfinished-step-00000004"}) << "steps 5 and 6 are done";
-  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000008", "step-00000012", "latest"}));
+  EXPECT_EQ(meanwhile, std::set<std::string>{".unfinished-step-00000004"})
+      << "steps 5 and 6 are done";
+  EXPECT_EQ(checkpoints("run"),
+            (std::set<std::string>{"step-00000008", "step-00000012", "latest"}));
 }
 
 TEST_F(LoopTest, ATurnThatComesWhileTheOneBeforeItIsWrittenWaitsForIt) {
@@ -313,11 +333,15 @@ TEST_F(LoopTest, ATurnThatComesWhileTheOneBeforeItIsWrittenWaitsForIt) {
   };
   const RunSummary summary = train_in(root_ / "run");
   EXPECT_EQ(checkpoints("run").size(), 6u + 1) << "none is left out";
-  EXPECT_THAT(shown_, HasSubstr("the checkpoint of step 2 was still being written; a larger checkpoint.every avoids that"));
-  EXPECT_EQ(shown_.find("still being written", shown_.find("still being written") + 1), std::string::npos) << shown_;
+  EXPECT_THAT(shown_, HasSubstr("the checkpoint of step 2 was still being written; a larger "
+                                "checkpoint.every avoids that"));
+  EXPECT_EQ(shown_.find("still being written", shown_.find("still being written") + 1),
+            std::string::npos)
+      << shown_;
   EXPECT_GT(summary.checkpoint_seconds, 0);
   double told = 0;
-  for (const StepMetrics& m : read_metrics(root_ / "run" / "metrics.jsonl")) told += m.checkpoint_seconds;
+  for (const StepMetrics& m : read_metrics(root_ / "run" / "metrics.jsonl"))
+    told += m.checkpoint_seconds;
   EXPECT_GT(told, 0);
   EXPECT_LE(told, summary.checkpoint_seconds) << "the last one comes after the last step";
 }
@@ -327,7 +351,8 @@ TEST_F(LoopTest, AFailureMeanwhileLeavesTheCheckpointThatIsHandedOverAndNoHalfOn
   EXPECT_EQ(failure(root_ / "run"), "a device died");
   EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "latest"}));
   during_gather_ = [] { throw_error(ErrorCode::kPeerDied, "the connection to a device is lost"); };
-  EXPECT_THAT(failure(root_ / "lost"), ::testing::AnyOf("a device died", "the connection to a device is lost"));
+  EXPECT_THAT(failure(root_ / "lost"),
+              ::testing::AnyOf("a device died", "the connection to a device is lost"));
   EXPECT_EQ(checkpoints("lost"), std::set<std::string>());
 }
 
@@ -343,7 +368,8 @@ TEST_F(LoopTest, AnInterruptedRunGoesOnBitForBitInPlaceAndElsewhere) {
   EXPECT_EQ(losses(root_ / "part").size(), 8u);
   EXPECT_EQ(train_in(root_ / "part").steps, 12);
   EXPECT_EQ(losses(root_ / "part"), losses(root_ / "whole"));
-  EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "part")), read_checkpoint(find_checkpoint(root_ / "whole")));
+  EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "part")),
+            read_checkpoint(find_checkpoint(root_ / "whole")));
 }
 
 TEST_F(LoopTest, ARunThatFailsLeavesWhatItKnowsAndCanBeResumed) {
@@ -368,10 +394,15 @@ TEST_F(LoopTest, ACheckpointThatTheDiskRefusesIsToldAndTriedAgainAtTheNextTurn) 
     if (step == 10) full.reset();
   };
   EXPECT_EQ(train_in(root_ / "run").outcome, "done");
-  EXPECT_THAT(shown_, HasSubstr("no checkpoint of step 8 (the newest is of step 4): cannot write "));
-  EXPECT_THAT(shown_, HasSubstr("File too large; training goes on, and the next one is tried after step 12"));
-  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "step-00000012", "latest"})) << "and no leftovers";
-  EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"), identify(root_ / "run/checkpoints/step-00000004"));
+  EXPECT_THAT(shown_,
+              HasSubstr("no checkpoint of step 8 (the newest is of step 4): cannot write "));
+  EXPECT_THAT(
+      shown_,
+      HasSubstr("File too large; training goes on, and the next one is tried after step 12"));
+  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "step-00000012", "latest"}))
+      << "and no leftovers";
+  EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"),
+            identify(root_ / "run/checkpoints/step-00000004"));
 }
 
 TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTold) {
@@ -382,7 +413,8 @@ TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTo
   };
   const std::string said = failure(root_ / "run");
   full.reset();
-  EXPECT_THAT(said, HasSubstr("the last checkpoint, of step 12, could not be written (the newest is of step 4): cannot write "));
+  EXPECT_THAT(said, HasSubstr("the last checkpoint, of step 12, could not be written (the newest "
+                              "is of step 4): cannot write "));
   EXPECT_THAT(said, HasSubstr("File too large"));
   EXPECT_THAT(shown_, HasSubstr("summary.json: File too large"));
   EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "latest"}));
@@ -390,7 +422,8 @@ TEST_F(LoopTest, OnlyTheLastCheckpointEndsTheRunAndTheFirstErrorIsTheOneThatIsTo
 
   copies_ = true;
   stop_in_step_ = 7;
-  EXPECT_THAT(failure(root_ / "interrupted"), HasSubstr("the last checkpoint, of step 7, could not be written"));
+  EXPECT_THAT(failure(root_ / "interrupted"),
+              HasSubstr("the last checkpoint, of step 7, could not be written"));
 }
 
 TEST_F(LoopTest, MetricsThatTheDiskRefusesAreToldOnceAndWrittenWhenThereIsRoomAgain) {
@@ -409,7 +442,8 @@ TEST_F(LoopTest, MetricsThatTheDiskRefusesAreToldOnceAndWrittenWhenThereIsRoomAg
   EXPECT_EQ(losses(root_ / "run"), losses(root_ / "whole"));
 }
 
-/// The way that the program's own messages send users: an older checkpoint, another learning rate; and on from there.
+/// The way that the program's own messages send users: an older checkpoint, another learning rate;
+/// and on from there.
 TEST_F(LoopTest, ARunResumedFromAnOlderCheckpointLeavesTheOldBranchForGood) {
   run_.checkpoint.keep = 2;
   run_.training.steps = 8;
@@ -420,8 +454,10 @@ TEST_F(LoopTest, ARunResumedFromAnOlderCheckpointLeavesTheOldBranchForGood) {
   run_.training.steps = 12;
   stop_in_step_ = 6;
   EXPECT_EQ(train_in(root_ / "run").outcome, "interrupted");
-  EXPECT_THAT(shown_, HasSubstr("what this run had after step 4 has moved to " + (root_ / "run/abandoned.1").string()));
-  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "step-00000006", "latest", "branch.json"}));
+  EXPECT_THAT(shown_, HasSubstr("what this run had after step 4 has moved to " +
+                                (root_ / "run/abandoned.1").string()));
+  EXPECT_EQ(checkpoints("run"),
+            (std::set<std::string>{"step-00000004", "step-00000006", "latest", "branch.json"}));
   EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run/abandoned.1")).step, 8);
   EXPECT_EQ(losses(root_ / "run/abandoned.1"), old_losses);
 
@@ -430,15 +466,18 @@ TEST_F(LoopTest, ARunResumedFromAnOlderCheckpointLeavesTheOldBranchForGood) {
   EXPECT_EQ(train_in(root_ / "run").resumed_from, 6);
   const auto metrics = read_metrics(root_ / "run" / "metrics.jsonl");
   ASSERT_EQ(metrics.size(), 12u);
-  for (std::size_t i = 0; i < metrics.size(); ++i) EXPECT_EQ(metrics[i].step, static_cast<std::int64_t>(i + 1));
-  EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"), identify(root_ / "run/checkpoints/step-00000008"));
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    EXPECT_EQ(metrics[i].step, static_cast<std::int64_t>(i + 1));
+  EXPECT_EQ(parent_of(root_ / "run/checkpoints/step-00000012"),
+            identify(root_ / "run/checkpoints/step-00000008"));
 
   // Back on the old branch, its losses go on where they were.
   run_.checkpoint.resume = root_ / "run/abandoned.1";
   run_.training.learning_rate = 1e-2;
   EXPECT_EQ(train_in(root_ / "run").resumed_from, 8);
   const std::vector<double> back = losses(root_ / "run");
-  EXPECT_TRUE(std::equal(old_losses.begin(), old_losses.end() - 1, back.begin())) << "but for the last validation";
+  EXPECT_TRUE(std::equal(old_losses.begin(), old_losses.end() - 1, back.begin()))
+      << "but for the last validation";
   EXPECT_EQ(read_checkpoint(find_checkpoint(root_ / "run/abandoned.2")).step, 12);
 }
 
@@ -455,12 +494,15 @@ TEST_F(LoopTest, ASkippedUpdateIsToldAndCountedAndTheRunGoesOn) {
     EXPECT_EQ(m.update_skipped, skipped_.contains(m.step)) << m.step;
     EXPECT_EQ(std::isnan(m.grad_norm), skipped_.contains(m.step)) << m.step;
   }
-  EXPECT_THAT(shown_, HasSubstr("step 4: its gradients are not finite (the first is that of 'h0.qkv.weight')"));
+  EXPECT_THAT(
+      shown_,
+      HasSubstr("step 4: its gradients are not finite (the first is that of 'h0.qkv.weight')"));
   // The checkpoint of step 4 waits for the next step that comes to something.
   EXPECT_THAT(shown_, HasSubstr("no checkpoint of step 4"));
   run_.checkpoint.keep = 10;
   train_in(root_ / "all");
-  EXPECT_EQ(checkpoints("all"), (std::set<std::string>{"step-00000005", "step-00000008", "step-00000012", "latest"}));
+  EXPECT_EQ(checkpoints("all"),
+            (std::set<std::string>{"step-00000005", "step-00000008", "step-00000012", "latest"}));
 }
 
 TEST_F(LoopTest, TooManySkippedUpdatesInARowEndTheRunWithStepParameterAndRemedy) {
@@ -472,8 +514,10 @@ TEST_F(LoopTest, TooManySkippedUpdatesInARowEndTheRunWithStepParameterAndRemedy)
   EXPECT_THAT(said, HasSubstr("'h0.qkv.weight'"));
   EXPECT_THAT(said, HasSubstr("Lower training.learning_rate or training.clip_norm"));
   // The state after step 5 is what the bad gradients came from: the one before it is advised.
-  EXPECT_EQ(checkpoints("run"), (std::set<std::string>{"step-00000004", "step-00000005", "latest"}));
-  EXPECT_THAT(said, HasSubstr("--set checkpoint.resume=" + (root_ / "run/checkpoints/step-00000004").string()));
+  EXPECT_EQ(checkpoints("run"),
+            (std::set<std::string>{"step-00000004", "step-00000005", "latest"}));
+  EXPECT_THAT(said, HasSubstr("--set checkpoint.resume=" +
+                              (root_ / "run/checkpoints/step-00000004").string()));
   EXPECT_EQ(read_metrics(root_ / "run" / "metrics.jsonl").size(), 8u);
 }
 

@@ -1,5 +1,5 @@
-// The master test on real processes: `weft run` with head, agents, device processes and driver gives, bit for bit, the losses of
-// the same plan in one process.
+// The master test on real processes: `weft run` with head, agents, device processes and driver
+// gives, bit for bit, the losses of the same plan in one process.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ struct ProcessCase {
 constexpr int kSteps = 20;
 
 /// Writes the run file; meshes of several rows spread over two hosts.
-void write_config(const std::filesystem::path& path, const ProcessCase& c, const std::string& more = "") {
+void write_config(const std::filesystem::path& path, const ProcessCase& c,
+                  const std::string& more = "") {
   const Case layout = master_cases()[c.layout];
   std::ofstream out(path);
   out << "name: processes\napp: ./training_app\nseed: 7\ncluster:\n  hosts:\n";
@@ -39,14 +40,16 @@ void write_config(const std::filesystem::path& path, const ProcessCase& c, const
       out << fmt::format("    - {{name: {}, devices: {}}}\n", host, tensor);
       hosts += (d == 0 ? "" : ", ") + host;
     }
-    meshes += fmt::format("  mesh{}: {{hosts: [{}], shape: {{data: {}, tensor: {}}}}}\n", m, hosts, data, tensor);
+    meshes += fmt::format("  mesh{}: {{hosts: [{}], shape: {{data: {}, tensor: {}}}}}\n", m, hosts,
+                          data, tensor);
     stages += fmt::format("    - {{mesh: mesh{}, layers: {}}}\n", m, layout.layers[m]);
   }
   out << "meshes:\n" << meshes << "sharding: {batch: data, heads: tensor, mlp: tensor}\n";
   out << "pipeline:\n  stages:\n" << stages;
-  out << fmt::format("  schedule: {}\n  microbatches: {}\n  resharding: {}\n", c.schedule, kMicrobatches,
-                     transfer::to_string(c.strategy));
-  out << fmt::format("training: {{steps: {}, precision: {}{}}}\n", kSteps, to_string(c.precision), more);
+  out << fmt::format("  schedule: {}\n  microbatches: {}\n  resharding: {}\n", c.schedule,
+                     kMicrobatches, transfer::to_string(c.strategy));
+  out << fmt::format("training: {{steps: {}, precision: {}{}}}\n", kSteps, to_string(c.precision),
+                     more);
 }
 
 /// A folder with the app and its run file.
@@ -62,8 +65,8 @@ std::filesystem::path make_folder(const std::string& name) {
 /// `weft run` there; its exit status and what it said.
 std::pair<int, std::string> run_in(const std::filesystem::path& folder) {
   const std::filesystem::path bin = std::filesystem::canonical("/proc/self/exe").parent_path();
-  const std::string command =
-      fmt::format("cd {} && {} run run.yaml --out out > log 2>&1", folder.string(), (bin / "weft").string());
+  const std::string command = fmt::format("cd {} && {} run run.yaml --out out > log 2>&1",
+                                          folder.string(), (bin / "weft").string());
   const int status = std::system(command.c_str());
   std::ifstream log(folder / "log");
   return {status, std::string(std::istreambuf_iterator<char>(log), {})};
@@ -72,7 +75,8 @@ std::pair<int, std::string> run_in(const std::filesystem::path& folder) {
 class Processes : public testing::TestWithParam<ProcessCase> {};
 
 void expect_losses_as_in_one_process(const std::filesystem::path& folder, const ProcessCase& c) {
-  const mesh::TrainingPlan plan = plan_of(master_cases()[c.layout], c.schedule, c.strategy, c.precision);
+  const mesh::TrainingPlan plan =
+      plan_of(master_cases()[c.layout], c.schedule, c.strategy, c.precision);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining reference(plan, batches, 7);
   std::ifstream file(folder / "out" / "losses.json");
@@ -115,7 +119,9 @@ TEST(Stall, AnOpThatTakesLongerThanTheLongestIsToldWithItsDeviceAndSinceWhen) {
   const auto [status, log] = run_in(folder);
   EXPECT_NE(status, 0);
   EXPECT_NE(log.find("step 2 of 'train': nothing has moved for "), std::string::npos) << log;
-  EXPECT_NE(log.find("step 2 of 'train' does not end: mesh1[0,0] on host2 device 0 (pid "), std::string::npos) << log;
+  EXPECT_NE(log.find("step 2 of 'train' does not end: mesh1[0,0] on host2 device 0 (pid "),
+            std::string::npos)
+      << log;
   EXPECT_NE(log.find("has been inside 'read 'targets'"), std::string::npos) << log;
   EXPECT_NE(log.find("' for "), std::string::npos) << log;
   std::ifstream events(folder / "out" / "events.jsonl");
@@ -139,24 +145,26 @@ TEST(Stall, AnHonestOpManyTimesLongerThanTheTimeWithoutProgressPasses) {
   std::filesystem::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, Processes,
-                         testing::Values(ProcessCase{0, "1f1b", transfer::Strategy::kBroadcast},
-                                         ProcessCase{1, "gpipe", transfer::Strategy::kSendRecv},
-                                         ProcessCase{2, "eager-1f1b", transfer::Strategy::kLocalAllgather},
-                                         ProcessCase{3, "1f1b", transfer::Strategy::kBroadcast},
-                                         ProcessCase{4, "eager-1f1b", transfer::Strategy::kBroadcast},
-                                         ProcessCase{4, "1f1b", transfer::Strategy::kSendRecv},
-                                         ProcessCase{5, "eager-1f1b", transfer::Strategy::kSendRecv},
-                                         ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast},
-                                         ProcessCase{7, "1f1b", transfer::Strategy::kWeft, DType::kBF16},
-                                         ProcessCase{5, "auto", transfer::Strategy::kWeft}),
-                         [](const auto& test) {
-                           std::string name = master_cases()[test.param.layout].name + "_" + test.param.schedule + "_" +
-                                              std::string(transfer::to_string(test.param.strategy)) +
-                                              (test.param.precision == DType::kBF16 ? "_bf16" : "");
-                           for (char& letter : name) letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Some, Processes,
+    testing::Values(ProcessCase{0, "1f1b", transfer::Strategy::kBroadcast},
+                    ProcessCase{1, "gpipe", transfer::Strategy::kSendRecv},
+                    ProcessCase{2, "eager-1f1b", transfer::Strategy::kLocalAllgather},
+                    ProcessCase{3, "1f1b", transfer::Strategy::kBroadcast},
+                    ProcessCase{4, "eager-1f1b", transfer::Strategy::kBroadcast},
+                    ProcessCase{4, "1f1b", transfer::Strategy::kSendRecv},
+                    ProcessCase{5, "eager-1f1b", transfer::Strategy::kSendRecv},
+                    ProcessCase{7, "eager-1f1b", transfer::Strategy::kBroadcast},
+                    ProcessCase{7, "1f1b", transfer::Strategy::kWeft, DType::kBF16},
+                    ProcessCase{5, "auto", transfer::Strategy::kWeft}),
+    [](const auto& test) {
+      std::string name = master_cases()[test.param.layout].name + "_" + test.param.schedule + "_" +
+                         std::string(transfer::to_string(test.param.strategy)) +
+                         (test.param.precision == DType::kBF16 ? "_bf16" : "");
+      for (char& letter : name)
+        letter = std::isalnum(static_cast<unsigned char>(letter)) ? letter : '_';
+      return name;
+    });
 
 }  // namespace
 }  // namespace weft::test

@@ -21,18 +21,21 @@ struct EngineOptions {
   Mode mode = Mode::kThreaded;
   /// The longest sleep, so that deadlines are seen and nothing depends on one lost wake-up.
   Nanoseconds tick = std::chrono::milliseconds(50);
-  /// How long a failed transfer waits for the next of its last messages to end before it cuts the connections they are on.
+  /// How long a failed transfer waits for the next of its last messages to end before it cuts the
+  /// connections they are on.
   Nanoseconds grace = std::chrono::milliseconds(500);
   /// The devices of its host: those connected over shared memory.
   EgressRule egress = {};
-  /// kVerify: every chunk carries its CRC32C, taken where the flow begins and checked wherever it lands, before it is passed on.
-  /// All devices of a run should have the same.
+  /// kVerify: every chunk carries its CRC32C, taken where the flow begins and checked wherever it
+  /// lands, before it is passed on. All devices of a run should have the same.
   enum class Checksum : std::uint8_t { kOff, kVerify };
   Checksum checksum = Checksum::kOff;
-  /// Where chunks are packed, wait to be unpacked and are summed up; none: the heap. Called on the transfer thread for powers of
-  /// two; what it gives is kept and used again. A GPU's device gives memory here that its copies are fast with (pinned).
+  /// Where chunks are packed, wait to be unpacked and are summed up; none: the heap. Called on the
+  /// transfer thread for powers of two; what it gives is kept and used again. A GPU's device gives
+  /// memory here that its copies are fast with (pinned).
   std::function<StagingMemory(std::size_t)> staging = {};
-  /// Where messages that are dropped are told of, a line every ten seconds at most; none: they are only counted.
+  /// Where messages that are dropped are told of, a line every ten seconds at most; none: they are
+  /// only counted.
   std::optional<Log> log = {};
 };
 

@@ -10,7 +10,8 @@ void RateMeter::completed(std::uint64_t bytes, bool busy, TimePoint now) {
     window_->bytes += bytes;
     const Nanoseconds passed = now - window_->began;
     if (passed >= kWindow) {
-      seen_[num_seen_++ % kRemembered] = static_cast<double>(window_->bytes) / std::chrono::duration<double>(passed).count();
+      seen_[num_seen_++ % kRemembered] =
+          static_cast<double>(window_->bytes) / std::chrono::duration<double>(passed).count();
       window_ = Window{now, 0};
     }
   } else {
@@ -21,7 +22,8 @@ void RateMeter::completed(std::uint64_t bytes, bool busy, TimePoint now) {
 
 std::optional<double> RateMeter::rate() const {
   if (num_seen_ < kEnough) return std::nullopt;
-  return *std::max_element(seen_.begin(), seen_.begin() + static_cast<std::ptrdiff_t>(std::min(num_seen_, kRemembered)));
+  return *std::max_element(
+      seen_.begin(), seen_.begin() + static_cast<std::ptrdiff_t>(std::min(num_seen_, kRemembered)));
 }
 
 }  // namespace weft::transfer

@@ -9,12 +9,14 @@
 
 namespace weft::transfer {
 
-/// How fast a link takes bytes, seen from its sender: completed bytes over time, in windows in which there was always something
-/// under way. The fastest of the newest few: a window can be slow because a process did not get its processor.
+/// How fast a link takes bytes, seen from its sender: completed bytes over time, in windows in
+/// which there was always something under way. The fastest of the newest few: a window can be slow
+/// because a process did not get its processor.
 ///
-/// A window begins with a completion and not with the first send, because what is under way then is under way at its end too. One
-/// that an idle moment cuts short is thrown away: what was sent in it says nothing about the link. So only transfers much longer
-/// than a window are seen. A value; the time is passed in.
+/// A window begins with a completion and not with the first send, because what is under way then is
+/// under way at its end too. One that an idle moment cuts short is thrown away: what was sent in it
+/// says nothing about the link. So only transfers much longer than a window are seen. A value; the
+/// time is passed in.
 class RateMeter final {
  public:
   static constexpr Nanoseconds kWindow = std::chrono::milliseconds(100);

@@ -9,13 +9,18 @@
 
 namespace weft::transfer {
 
-TransferEngine::TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock, EngineOptions options)
-    : options_(std::move(options)), wire_(std::move(wire)), core_(std::make_unique<EngineCore>(*wire_, clock, options_)) {
+TransferEngine::TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock,
+                               EngineOptions options)
+    : options_(std::move(options)),
+      wire_(std::move(wire)),
+      core_(std::make_unique<EngineCore>(*wire_, clock, options_)) {
   if (options_.mode == EngineOptions::Mode::kThreaded) thread_ = std::jthread([this] { run(); });
 }
 
 TransferEngine::~TransferEngine() {
-  submit([](EngineCore& core) { core.cancel_all(Error(ErrorCode::kCancelled, "the transfer engine is shutting down")); });
+  submit([](EngineCore& core) {
+    core.cancel_all(Error(ErrorCode::kCancelled, "the transfer engine is shutting down"));
+  });
   stopping_ = true;
   wire_->wake();
   if (thread_.joinable()) thread_.join();
@@ -25,32 +30,43 @@ TransferEngine::~TransferEngine() {
 DeviceId TransferEngine::self() const { return wire_->self(); }
 std::vector<std::byte> TransferEngine::address() const { return wire_->address(); }
 EngineCounters TransferEngine::counters() const { return core_->counters(); }
-std::uint64_t TransferEngine::network_bytes_received() const { return wire_->network_bytes_received(); }
-
-void TransferEngine::connect(DeviceId peer, HostId host, std::vector<std::byte> address) {
-  submit([peer, host, address = std::move(address)](EngineCore& core) { core.connect(peer, host, address); });
+std::uint64_t TransferEngine::network_bytes_received() const {
+  return wire_->network_bytes_received();
 }
 
-void TransferEngine::start(const DevicePart& part, const TransferId& id, std::span<const std::span<const std::byte>> sources,
-                           std::span<const std::span<std::byte>> destinations, const TransferLimits& limits, Callback callback) {
+void TransferEngine::connect(DeviceId peer, HostId host, std::vector<std::byte> address) {
+  submit([peer, host, address = std::move(address)](EngineCore& core) {
+    core.connect(peer, host, address);
+  });
+}
+
+void TransferEngine::start(const DevicePart& part, const TransferId& id,
+                           std::span<const std::span<const std::byte>> sources,
+                           std::span<const std::span<std::byte>> destinations,
+                           const TransferLimits& limits, Callback callback) {
   if (part.device != self()) {
-    throw_error(ErrorCode::kInvalidArgument, "a part for device {} was started on device {}", part.device, self());
+    throw_error(ErrorCode::kInvalidArgument, "a part for device {} was started on device {}",
+                part.device, self());
   }
   if (sources.size() != part.tensors.size() || destinations.size() != part.tensors.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "{}: {} sources and {} destinations; the part has {} tensors", to_string(id),
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: {} sources and {} destinations; the part has {} tensors", to_string(id),
                 sources.size(), destinations.size(), part.tensors.size());
   }
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     const TensorPart& tensor = part.tensors[i];
-    if (sources[i].size() == tensor.source_bytes() && destinations[i].size() == tensor.destination_bytes()) continue;
-    throw_error(ErrorCode::kInvalidArgument, "{}: source {} and destination {} bytes for tensor {}; the part needs {} and {}",
-                to_string(id), sources[i].size(), destinations[i].size(), i, tensor.source_bytes(), tensor.destination_bytes());
+    if (sources[i].size() == tensor.source_bytes() &&
+        destinations[i].size() == tensor.destination_bytes())
+      continue;
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: source {} and destination {} bytes for tensor {}; the part needs {} and {}",
+                to_string(id), sources[i].size(), destinations[i].size(), i, tensor.source_bytes(),
+                tensor.destination_bytes());
   }
   WEFT_CHECK(callback != nullptr);
   Buffers buffers{{sources.begin(), sources.end()}, {destinations.begin(), destinations.end()}};
-  submit([&part, id, buffers = std::move(buffers), limits, callback = std::move(callback)](EngineCore& core) {
-    core.start(part, id, buffers, limits, callback);
-  });
+  submit([&part, id, buffers = std::move(buffers), limits, callback = std::move(callback)](
+             EngineCore& core) { core.start(part, id, buffers, limits, callback); });
 }
 
 void TransferEngine::cancel_all(Error error) {
@@ -85,7 +101,8 @@ bool TransferEngine::run_once() {
 }
 
 void TransferEngine::run() {
-  if (options_.mode == EngineOptions::Mode::kThreaded) pthread_setname_np(pthread_self(), "transfers");
+  if (options_.mode == EngineOptions::Mode::kThreaded)
+    pthread_setname_np(pthread_self(), "transfers");
   while (true) {
     // Read before the step: what was submitted before the stop is then done before the end.
     const bool stopping = stopping_;

@@ -18,14 +18,17 @@ namespace weft::transfer {
 
 class EngineCore;
 
-/// Executes the parts that plans give to one device: sends, receives, passes on, copies and reduces.
+/// Executes the parts that plans give to one device: sends, receives, passes on, copies and
+/// reduces.
 ///
-/// One per device; owns its wire. Any thread may call anything, except poll() (kStepped: one thread). Callbacks run on the
-/// transfer thread (kStepped: inside poll() or the destructor), may start further transfers, must not block and must not throw.
+/// One per device; owns its wire. Any thread may call anything, except poll() (kStepped: one
+/// thread). Callbacks run on the transfer thread (kStepped: inside poll() or the destructor), may
+/// start further transfers, must not block and must not throw.
 ///
-/// All transfers under way proceed together, in any order of starting; where they compete for the network, the earlier one goes
-/// first (see TransferLimits::stands_back), and none holds the link that cannot use it. A chunk that arrives before its transfer
-/// is started here waits: small ones in the wire's bounded buffer, others at their sender.
+/// All transfers under way proceed together, in any order of starting; where they compete for the
+/// network, the earlier one goes first (see TransferLimits::stands_back), and none holds the link
+/// that cannot use it. A chunk that arrives before its transfer is started here waits: small ones
+/// in the wire's bounded buffer, others at their sender.
 class TransferEngine final {
  public:
   using Callback = std::function<void(const TransferReport&)>;
@@ -37,28 +40,37 @@ class TransferEngine final {
   TransferEngine& operator=(const TransferEngine&) = delete;
 
   DeviceId self() const;
-  /// What other engines need to connect() to this one. Opaque bytes, to be carried by the control plane.
+  /// What other engines need to connect() to this one. Opaque bytes, to be carried by the control
+  /// plane.
   std::vector<std::byte> address() const;
-  /// Makes a peer reachable. Both sides must do it before a transfer between them starts. An address that is wrong shows
-  /// as the peer being lost. Connecting again after a loss forgets the loss.
+  /// Makes a peer reachable. Both sides must do it before a transfer between them starts. An
+  /// address that is wrong shows as the peer being lost. Connecting again after a loss forgets the
+  /// loss.
   void connect(DeviceId peer, HostId host, std::vector<std::byte> address);
 
-  /// Starts this device's part of a transfer; the other devices of the plan start theirs under the same id, at any time.
+  /// Starts this device's part of a transfer; the other devices of the plan start theirs under the
+  /// same id, at any time.
   ///
-  /// One source and one destination per tensor of the part, of its source_bytes() and destination_bytes(): empty where this
-  /// device holds or wants nothing; one may be the other for an all-reduce. `part` and all buffers' memory stay valid and sources
-  /// unchanged until the callback has begun; after it the engine touches none. The callback comes exactly once: ok, the peer's
-  /// death (kPeerDied), kDeadlineExceeded (see TransferLimits), the error of cancel_all(), kIncompatible when the plans of
-  /// two devices differ, or kDataLoss for bytes that were damaged on their way. After an error the report says what has landed:
-  /// connections to devices that live stay as they are, and a repair can be started under another id. Throws
-  /// Error(kInvalidArgument) when buffers do not fit the part.
-  void start(const DevicePart& part, const TransferId& id, std::span<const std::span<const std::byte>> sources,
-             std::span<const std::span<std::byte>> destinations, const TransferLimits& limits, Callback callback);
+  /// One source and one destination per tensor of the part, of its source_bytes() and
+  /// destination_bytes(): empty where this device holds or wants nothing; one may be the other for
+  /// an all-reduce. `part` and all buffers' memory stay valid and sources unchanged until the
+  /// callback has begun; after it the engine touches none. The callback comes exactly once: ok, the
+  /// peer's death (kPeerDied), kDeadlineExceeded (see TransferLimits), the error of cancel_all(),
+  /// kIncompatible when the plans of two devices differ, or kDataLoss for bytes that were damaged
+  /// on their way. After an error the report says what has landed: connections to devices that live
+  /// stay as they are, and a repair can be started under another id. Throws Error(kInvalidArgument)
+  /// when buffers do not fit the part.
+  void start(const DevicePart& part, const TransferId& id,
+             std::span<const std::span<const std::byte>> sources,
+             std::span<const std::span<std::byte>> destinations, const TransferLimits& limits,
+             Callback callback);
 
-  /// Ends every transfer under way with `error`; buffers are free once their callbacks have run. Connections that were carrying
-  /// something are cut (their peers see this device as lost); connect() again before using them.
+  /// Ends every transfer under way with `error`; buffers are free once their callbacks have run.
+  /// Connections that were carrying something are cut (their peers see this device as lost);
+  /// connect() again before using them.
   void cancel_all(Error error);
-  /// The control plane knows that `peer` is dead: the transfers that still need it end with `error`.
+  /// The control plane knows that `peer` is dead: the transfers that still need it end with
+  /// `error`.
   void peer_died(DeviceId peer, Error error);
 
   EngineCounters counters() const;

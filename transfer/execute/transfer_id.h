@@ -13,8 +13,9 @@ namespace weft::transfer {
 
 /// Names one execution of one plan, equally on every device that takes part.
 ///
-/// `op` is the transfer's place in the program (the same on all its devices), `microbatch` and `step` tell executions apart,
-/// `epoch` is the incarnation of the mesh: messages of an older epoch than the newest one started are thrown away.
+/// `op` is the transfer's place in the program (the same on all its devices), `microbatch` and
+/// `step` tell executions apart, `epoch` is the incarnation of the mesh: messages of an older epoch
+/// than the newest one started are thrown away.
 struct TransferId {
   std::uint64_t epoch = 0;
   std::uint64_t step = 0;
@@ -22,12 +23,14 @@ struct TransferId {
   std::uint32_t microbatch = 0;
 
   friend auto operator<=>(const TransferId&, const TransferId&) = default;
-  static constexpr auto fields = weft::fields(&TransferId::epoch, &TransferId::step, &TransferId::op, &TransferId::microbatch);
+  static constexpr auto fields =
+      weft::fields(&TransferId::epoch, &TransferId::step, &TransferId::op, &TransferId::microbatch);
 };
 
 /// "epoch 1 step 3 op 5 microbatch 2".
 inline std::string to_string(const TransferId& id) {
-  return fmt::format("epoch {} step {} op {} microbatch {}", id.epoch, id.step, id.op, id.microbatch);
+  return fmt::format("epoch {} step {} op {} microbatch {}", id.epoch, id.step, id.op,
+                     id.microbatch);
 }
 
 }  // namespace weft::transfer
@@ -35,6 +38,7 @@ inline std::string to_string(const TransferId& id) {
 template <>
 struct std::hash<weft::transfer::TransferId> {
   std::size_t operator()(const weft::transfer::TransferId& id) const noexcept {
-    return weft::mix_fingerprint(weft::mix_fingerprint(id.epoch, id.step), (std::uint64_t{id.op} << 32) | id.microbatch);
+    return weft::mix_fingerprint(weft::mix_fingerprint(id.epoch, id.step),
+                                 (std::uint64_t{id.op} << 32) | id.microbatch);
   }
 };

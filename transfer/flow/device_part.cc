@@ -48,13 +48,16 @@ std::string to_string(const DevicePart& part) {
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     const TensorPart& tensor = part.tensors[i];
     if (!tensor.source && !tensor.destination) continue;
-    text += fmt::format("{} {}", part.tensors.size() == 1 ? "" : fmt::format("\n  tensor {}", i), to_string(tensor.dtype));
+    text += fmt::format("{} {}", part.tensors.size() == 1 ? "" : fmt::format("\n  tensor {}", i),
+                        to_string(tensor.dtype));
     if (tensor.source) text += " from " + to_string(*tensor.source);
     if (tensor.destination) text += " to " + to_string(*tensor.destination);
   }
-  for (const TensorCopy& copy : part.copies) text += "\n  copy " + to_string(Segment{copy.tensor, copy.region, 0, 0});
+  for (const TensorCopy& copy : part.copies)
+    text += "\n  copy " + to_string(Segment{copy.tensor, copy.region, 0, 0});
   for (const FlowRole& stream : part.streams) {
-    text += fmt::format("\n  flow {} {} {}", stream.flow, to_string(stream.segments), format_bytes(stream.bytes));
+    text += fmt::format("\n  flow {} {} {}", stream.flow, to_string(stream.segments),
+                        format_bytes(stream.bytes));
     if (stream.parent) text += fmt::format(" from {}", *stream.parent);
     for (std::size_t i = 0; i < stream.children.size(); ++i)
       text += fmt::format("{}{}", i == 0 ? " to " : ",", stream.children[i]);
@@ -62,8 +65,9 @@ std::string to_string(const DevicePart& part) {
     if (stream.kind == FlowKind::kResult) text += " (result)";
   }
   for (const Reduction& reduction : part.reductions) {
-    text += fmt::format("\n  {} {} of {} terms, own {}", reduction.op == ReduceOp::kSum ? "sum" : "max",
-                        to_string(reduction.region), reduction.num_ranks, reduction.own_rank);
+    text +=
+        fmt::format("\n  {} {} of {} terms, own {}", reduction.op == ReduceOp::kSum ? "sum" : "max",
+                    to_string(reduction.region), reduction.num_ranks, reduction.own_rank);
   }
   return text;
 }
@@ -71,14 +75,16 @@ std::string to_string(const DevicePart& part) {
 std::vector<FlowRole> streams_of(const std::vector<Flow>& flows, DeviceId device) {
   std::vector<FlowRole> streams;
   for (const Flow& flow : flows) {
-    FlowRole stream{flow.id, flow.kind, flow.segments, {}, {}, flow.bytes, flow.chunk_bytes, flow.window, 0, 0};
+    FlowRole stream{flow.id,    flow.kind,        flow.segments, {}, {},
+                    flow.bytes, flow.chunk_bytes, flow.window,   0,  0};
     for (const FlowEdge& edge : flow.edges) {
       if (edge.child == device) stream.parent = edge.parent;
       if (edge.parent == device) stream.children.push_back(edge.child);
     }
     if (stream.parent || !stream.children.empty()) streams.push_back(std::move(stream));
   }
-  std::sort(streams.begin(), streams.end(), [](const FlowRole& a, const FlowRole& b) { return a.flow < b.flow; });
+  std::sort(streams.begin(), streams.end(),
+            [](const FlowRole& a, const FlowRole& b) { return a.flow < b.flow; });
   return streams;
 }
 

@@ -10,7 +10,8 @@
 
 namespace weft::transfer {
 
-/// One device's role in one flow: receives from its parent (the root has none), sends to its children.
+/// One device's role in one flow: receives from its parent (the root has none), sends to its
+/// children.
 struct FlowRole {
   FlowId flow;
   FlowKind kind = FlowKind::kDeliver;
@@ -20,23 +21,27 @@ struct FlowRole {
   std::uint64_t bytes = 0;
   std::uint64_t chunk_bytes = 0;
   std::uint32_t window = 0;
-  /// kContribution where received, kResult at its root: the reduction (index into DevicePart::reductions).
+  /// kContribution where received, kResult at its root: the reduction (index into
+  /// DevicePart::reductions).
   std::uint32_t reduction = 0;
   /// kContribution: the rank whose term this is.
   std::uint32_t rank = 0;
 
-  std::uint32_t num_chunks() const { return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes); }
+  std::uint32_t num_chunks() const {
+    return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
+  }
   friend bool operator==(const FlowRole&, const FlowRole&) = default;
   static constexpr auto fields =
-      weft::fields(&FlowRole::flow, &FlowRole::kind, &FlowRole::segments, &FlowRole::parent, &FlowRole::children,
-                   &FlowRole::bytes, &FlowRole::chunk_bytes, &FlowRole::window, &FlowRole::reduction, &FlowRole::rank);
+      weft::fields(&FlowRole::flow, &FlowRole::kind, &FlowRole::segments, &FlowRole::parent,
+                   &FlowRole::children, &FlowRole::bytes, &FlowRole::chunk_bytes, &FlowRole::window,
+                   &FlowRole::reduction, &FlowRole::rank);
 };
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
-/// A collective works on one tensor, the part's only one: destination[region] = term 0 (+) term 1 (+) ... in rank order. This
-/// device's own term is source[region], the others arrive as kContribution streams. Chunk by chunk, as soon as all terms of a
-/// chunk are there.
+/// A collective works on one tensor, the part's only one: destination[region] = term 0 (+) term 1
+/// (+) ... in rank order. This device's own term is source[region], the others arrive as
+/// kContribution streams. Chunk by chunk, as soon as all terms of a chunk are there.
 struct Reduction {
   Region region;
   ReduceOp op = ReduceOp::kSum;
@@ -46,14 +51,18 @@ struct Reduction {
   std::uint64_t chunk_bytes = 0;
   std::uint32_t window = 0;
 
-  std::uint32_t num_chunks() const { return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes); }
+  std::uint32_t num_chunks() const {
+    return static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
+  }
   friend bool operator==(const Reduction&, const Reduction&) = default;
-  static constexpr auto fields = weft::fields(&Reduction::region, &Reduction::op, &Reduction::num_ranks, &Reduction::own_rank,
-                                              &Reduction::bytes, &Reduction::chunk_bytes, &Reduction::window);
+  static constexpr auto fields =
+      weft::fields(&Reduction::region, &Reduction::op, &Reduction::num_ranks, &Reduction::own_rank,
+                   &Reduction::bytes, &Reduction::chunk_bytes, &Reduction::window);
 };
 
-/// What one device has of one tensor before and after: the source box (absent if it holds nothing) and the destination box
-/// (absent if it wants nothing), both dense and row-major. Their memory is named at execution.
+/// What one device has of one tensor before and after: the source box (absent if it holds nothing)
+/// and the destination box (absent if it wants nothing), both dense and row-major. Their memory is
+/// named at execution.
 struct TensorPart {
   DType dtype = DType::kF32;
   std::optional<Region> source;
@@ -62,7 +71,8 @@ struct TensorPart {
   std::size_t source_bytes() const;
   std::size_t destination_bytes() const;
   friend bool operator==(const TensorPart&, const TensorPart&) = default;
-  static constexpr auto fields = weft::fields(&TensorPart::dtype, &TensorPart::source, &TensorPart::destination);
+  static constexpr auto fields =
+      weft::fields(&TensorPart::dtype, &TensorPart::source, &TensorPart::destination);
 };
 
 /// A region that a device copies from its source box to its destination box of a tensor.
@@ -73,14 +83,17 @@ struct TensorCopy {
   static constexpr auto fields = weft::fields(&TensorCopy::tensor, &TensorCopy::region);
 };
 
-/// All that one device must do for one plan (a resharding or a collective): a value that travels in its program.
+/// All that one device must do for one plan (a resharding or a collective): a value that travels in
+/// its program.
 struct DevicePart {
   DeviceId device;
-  std::vector<TensorPart> tensors;  ///< All of the plan's, also those that this device has nothing of.
-  std::vector<TensorCopy> copies;   ///< Without any message.
-  std::vector<FlowRole> streams;    ///< Ascending by flow.
+  /// All of the plan's, also those that this device has nothing of.
+  std::vector<TensorPart> tensors;
+  std::vector<TensorCopy> copies;  ///< Without any message.
+  std::vector<FlowRole> streams;   ///< Ascending by flow.
   std::vector<Reduction> reductions;
-  /// How many of the streams may send to other hosts at a time; 0: as many as the engine's EgressRule says.
+  /// How many of the streams may send to other hosts at a time; 0: as many as the engine's
+  /// EgressRule says.
   std::uint32_t egress_places = 0;
 
   /// Nothing to send, receive or copy.
@@ -94,8 +107,9 @@ struct DevicePart {
   std::vector<DeviceId> peers() const;
 
   friend bool operator==(const DevicePart&, const DevicePart&) = default;
-  static constexpr auto fields = weft::fields(&DevicePart::device, &DevicePart::tensors, &DevicePart::copies,
-                                              &DevicePart::streams, &DevicePart::reductions, &DevicePart::egress_places);
+  static constexpr auto fields =
+      weft::fields(&DevicePart::device, &DevicePart::tensors, &DevicePart::copies,
+                   &DevicePart::streams, &DevicePart::reductions, &DevicePart::egress_places);
 };
 
 /// A line per copy, stream and reduction.

@@ -13,17 +13,21 @@ namespace weft::transfer {
 namespace {
 
 bool is_forwarded(const Flow& flow) {
-  return std::any_of(flow.edges.begin(), flow.edges.end(), [&](const FlowEdge& edge) { return edge.parent != flow.root; });
+  return std::any_of(flow.edges.begin(), flow.edges.end(),
+                     [&](const FlowEdge& edge) { return edge.parent != flow.root; });
 }
 
-std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 /// Bytes of everything inside the outermost dimension that is wider than one.
 std::uint64_t row_bytes(const Region& region, std::size_t element_size) {
   std::size_t outer = 0;
   while (outer < region.rank() && region[outer].size() == 1) ++outer;
   std::uint64_t row = element_size;
-  for (std::size_t i = outer + 1; i < region.rank(); ++i) row *= static_cast<std::uint64_t>(region[i].size());
+  for (std::size_t i = outer + 1; i < region.rank(); ++i)
+    row *= static_cast<std::uint64_t>(region[i].size());
   return row;
 }
 
@@ -43,17 +47,19 @@ std::string to_string(const Segment& segment) {
 std::string to_string(const std::vector<Segment>& segments) {
   constexpr std::size_t kShown = 3;
   std::string text;
-  for (std::size_t i = 0; i < std::min(segments.size(), kShown); ++i) text += (i == 0 ? "" : " + ") + to_string(segments[i]);
+  for (std::size_t i = 0; i < std::min(segments.size(), kShown); ++i)
+    text += (i == 0 ? "" : " + ") + to_string(segments[i]);
   if (segments.size() > kShown) text += fmt::format(" and {} more", segments.size() - kShown);
   return text;
 }
 
 std::string to_string(const Flow& flow) {
-  std::string text = fmt::format("flow {} {} {}:", flow.id, to_string(flow.segments), format_bytes(flow.bytes));
+  std::string text =
+      fmt::format("flow {} {} {}:", flow.id, to_string(flow.segments), format_bytes(flow.bytes));
   for (const FlowEdge& edge : flow.edges) text += fmt::format(" {}->{}", edge.parent, edge.child);
   const std::uint64_t chunks = (flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes;
-  text +=
-      fmt::format(", {} chunk{} of {}, window {}", chunks, chunks == 1 ? "" : "s", format_bytes(flow.chunk_bytes), flow.window);
+  text += fmt::format(", {} chunk{} of {}, window {}", chunks, chunks == 1 ? "" : "s",
+                      format_bytes(flow.chunk_bytes), flow.window);
   if (flow.kind == FlowKind::kContribution) text += " (contribution)";
   if (flow.kind == FlowKind::kResult) text += " (result)";
   return text;
@@ -62,15 +68,18 @@ std::string to_string(const Flow& flow) {
 void set_chunks(Flow& flow, std::size_t element_size, const ChunkOptions& options) {
   if (options.chunk_bytes < 64 || options.direct_chunk_bytes < 64 || options.window == 0) {
     throw_error(ErrorCode::kInvalidArgument,
-                "chunks of {} and {} bytes, window {}: a chunk has at least 64 bytes and a window one chunk", options.chunk_bytes,
-                options.direct_chunk_bytes, options.window);
+                "chunks of {} and {} bytes, window {}: a chunk has at least 64 bytes and a window "
+                "one chunk",
+                options.chunk_bytes, options.direct_chunk_bytes, options.window);
   }
-  if (flow.segments.empty()) throw_error(ErrorCode::kInvalidArgument, "flow {} carries nothing", flow.id);
+  if (flow.segments.empty())
+    throw_error(ErrorCode::kInvalidArgument, "flow {} carries nothing", flow.id);
   flow.bytes = 0;
   for (const Segment& segment : flow.segments) flow.bytes += segment.bytes;
   flow.window = options.window;
   // A few chunks at least, so that packing, sending and unpacking overlap.
-  const std::uint64_t direct = std::min(options.direct_chunk_bytes, std::max<std::uint64_t>(flow.bytes / 4, 256 * 1024));
+  const std::uint64_t direct =
+      std::min(options.direct_chunk_bytes, std::max<std::uint64_t>(flow.bytes / 4, 256 * 1024));
   const std::uint64_t limit = is_forwarded(flow) ? options.chunk_bytes : direct;
   std::uint64_t unit = std::lcm<std::uint64_t>(64, element_size);
   const std::uint64_t row = row_bytes(flow.segments.front().region, element_size);

@@ -8,7 +8,8 @@
 
 namespace weft::transfer {
 
-/// Which chunks of one flow lie in their place at one device. A value that travels to whoever plans a repair.
+/// Which chunks of one flow lie in their place at one device. A value that travels to whoever plans
+/// a repair.
 struct LandedChunks {
   FlowId flow;
   std::uint32_t num_chunks = 0;
@@ -27,7 +28,8 @@ struct LandedChunks {
   bool complete() const { return count() == num_chunks; }
 
   friend bool operator==(const LandedChunks&, const LandedChunks&) = default;
-  static constexpr auto fields = weft::fields(&LandedChunks::flow, &LandedChunks::num_chunks, &LandedChunks::words);
+  static constexpr auto fields =
+      weft::fields(&LandedChunks::flow, &LandedChunks::num_chunks, &LandedChunks::words);
 };
 
 }  // namespace weft::transfer

@@ -14,14 +14,17 @@ namespace {
 
 constexpr double kTolerance = 1e-12;  // relative
 
-void check_datum(std::size_t k, const Datum& datum, const Network& network, std::vector<std::size_t>& last_seen) {
+void check_datum(std::size_t k, const Datum& datum, const Network& network,
+                 std::vector<std::size_t>& last_seen) {
   if (datum.holders.empty())
-    throw_error(ErrorCode::kInvalidArgument, "datum {} of {} is wanted, but no host holds it", k, format_bytes(datum.bytes));
+    throw_error(ErrorCode::kInvalidArgument, "datum {} of {} is wanted, but no host holds it", k,
+                format_bytes(datum.bytes));
   for (const std::vector<HostId>* hosts : {&datum.holders, &datum.wanters}) {
     for (const HostId host : *hosts) {
       network.host(host);
       if (last_seen[host.value()] == k + 1)
-        throw_error(ErrorCode::kInvalidArgument, "datum {} names host {} twice; a host holds it or wants it", k, host);
+        throw_error(ErrorCode::kInvalidArgument,
+                    "datum {} names host {} twice; a host holds it or wants it", k, host);
       last_seen[host.value()] = k + 1;
     }
   }
@@ -30,7 +33,8 @@ void check_datum(std::size_t k, const Datum& datum, const Network& network, std:
 Limit ingress_limit(std::span<const Datum> data, const Network& network) {
   std::vector<double> wanted(network.num_hosts());
   for (const Datum& datum : data) {
-    for (const HostId host : datum.wanters) wanted[host.value()] += static_cast<double>(datum.bytes);
+    for (const HostId host : datum.wanters)
+      wanted[host.value()] += static_cast<double>(datum.bytes);
   }
   Limit limit;
   for (std::size_t h = 0; h < wanted.size(); ++h) {
@@ -40,15 +44,17 @@ Limit ingress_limit(std::span<const Datum> data, const Network& network) {
   if (limit.seconds <= 0) return limit;
   limit.bound = LimitBound::kIngress;
   for (std::size_t h = 0; h < wanted.size(); ++h) {
-    if (wanted[h] >= limit.seconds * (1 - 1e-9)) limit.bottleneck.push_back(HostId(static_cast<std::uint32_t>(h)));
+    if (wanted[h] >= limit.seconds * (1 - 1e-9))
+      limit.bottleneck.push_back(HostId(static_cast<std::uint32_t>(h)));
   }
   return limit;
 }
 
 /// Raises `limit` to the egress bound and leaves shares that meet it in `sends`.
 ///
-/// Levelling usually gives shares that reach a lower bound already: the ingress bound, or the ratio of the busiest hosts, which
-/// proves itself. Otherwise Newton's iteration: try T; if it is too small the minimum cut gives a set whose ratio is the next T.
+/// Levelling usually gives shares that reach a lower bound already: the ingress bound, or the ratio
+/// of the busiest hosts, which proves itself. Otherwise Newton's iteration: try T; if it is too
+/// small the minimum cut gives a set whose ratio is the next T.
 void raise_to_egress(internal::SendAssignment& sends, Limit& limit) {
   std::vector<bool> set(sends.num_hosts());
   const auto raise = [&](const std::vector<bool>& hosts) {
@@ -104,7 +110,8 @@ struct Sends {
       const auto lead = assignment.amounts(d.lead), forward = assignment.amounts(d.forward);
       const auto senders = assignment.hosts(d.forward);
       for (std::size_t i = 0; i < senders.size(); ++i) {
-        const SendShare share{HostId(senders[i]), i < lead.size() ? lead[i] : 0, d.forward == d.lead ? 0 : forward[i]};
+        const SendShare share{HostId(senders[i]), i < lead.size() ? lead[i] : 0,
+                              d.forward == d.lead ? 0 : forward[i]};
         if (share.bytes() > 0) result[d.datum].push_back(share);
       }
     }
@@ -116,7 +123,8 @@ struct Sends {
       const auto senders = assignment.hosts(d.forward);
       std::vector<double> lead(assignment.hosts(d.lead).size()), forward(senders.size());
       for (const SendShare& share : shares[d.datum]) {
-        const auto i = static_cast<std::size_t>(std::find(senders.begin(), senders.end(), share.host.value()) - senders.begin());
+        const auto i = static_cast<std::size_t>(
+            std::find(senders.begin(), senders.end(), share.host.value()) - senders.begin());
         if (i < lead.size()) lead[i] += share.lead;
         if (i < forward.size()) forward[i] += share.forward;
       }
@@ -151,7 +159,8 @@ std::string to_string(const Limit& limit) {
   std::string hosts;
   for (std::size_t i = 0; i < limit.bottleneck.size() && i < 8; ++i)
     hosts += fmt::format("{}{}", i == 0 ? " " : ", ", limit.bottleneck[i]);
-  if (limit.bottleneck.size() > 8) hosts += fmt::format(" and {} more", limit.bottleneck.size() - 8);
+  if (limit.bottleneck.size() > 8)
+    hosts += fmt::format(" and {} more", limit.bottleneck.size() - 8);
   return fmt::format("{} by {} of host{}{}", format_seconds(limit.seconds), to_string(limit.bound),
                      limit.bottleneck.size() == 1 ? "" : "s", hosts);
 }
@@ -179,6 +188,8 @@ bool fit_shares(std::span<const Datum> data, const Network& network, double seco
   return fits;
 }
 
-Limit physical_limit(std::span<const Datum> data, const Network& network) { return solve_limit(data, network).limit; }
+Limit physical_limit(std::span<const Datum> data, const Network& network) {
+  return solve_limit(data, network).limit;
+}
 
 }  // namespace weft::transfer

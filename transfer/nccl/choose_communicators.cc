@@ -48,57 +48,68 @@ std::map<std::uint32_t, CommunicatorGroup> unions(std::span<const ProgramTransfe
   std::map<std::uint32_t, CommunicatorGroup> result;
   for (const ProgramTransfer& transfer : transfers) {
     const auto* plan = std::get_if<const ReshardPlan*>(&transfer.plan);
-    if (plan != nullptr && !(*plan)->flows.empty()) result[transfer.op] = CommunicatorGroup::of((*plan)->devices());
+    if (plan != nullptr && !(*plan)->flows.empty())
+      result[transfer.op] = CommunicatorGroup::of((*plan)->devices());
   }
   return result;
 }
 
 bool add_all(const std::map<std::uint32_t, CommunicatorGroup>& groups, Budget& budget) {
-  return std::all_of(groups.begin(), groups.end(), [&](const auto& entry) { return budget.add(entry.second); });
+  return std::all_of(groups.begin(), groups.end(),
+                     [&](const auto& entry) { return budget.add(entry.second); });
 }
 
-/// What one broadcast saves its root and the devices that would pass it on, over a step; largest first.
-std::vector<std::pair<std::uint64_t, CommunicatorGroup>> broadcasts_by_gain(std::span<const ProgramTransfer> transfers) {
+/// What one broadcast saves its root and the devices that would pass it on, over a step; largest
+/// first.
+std::vector<std::pair<std::uint64_t, CommunicatorGroup>> broadcasts_by_gain(
+    std::span<const ProgramTransfer> transfers) {
   std::map<CommunicatorGroup, std::uint64_t> gains;
   for (const ProgramTransfer& transfer : transfers) {
     const auto* plan = std::get_if<const ReshardPlan*>(&transfer.plan);
     if (plan == nullptr) continue;
     for (const Flow& flow : (*plan)->flows) {
-      if (flow.edges.size() > 1) gains[group_of(flow)] += flow.bytes * (flow.edges.size() - 1) * transfer.repeats;
+      if (flow.edges.size() > 1)
+        gains[group_of(flow)] += flow.bytes * (flow.edges.size() - 1) * transfer.repeats;
     }
   }
   std::vector<std::pair<std::uint64_t, CommunicatorGroup>> result;
   for (const auto& [group, gain] : gains) result.emplace_back(gain, group);
-  std::stable_sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(result.begin(), result.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   return result;
 }
 
-LoweredTransfer lower_one(const ProgramTransfer& transfer, const CommunicatorChoice& choice, LoweringOptions options) {
-  if (const auto* plan = std::get_if<const CollectivePlan*>(&transfer.plan)) return lower(**plan, options);
+LoweredTransfer lower_one(const ProgramTransfer& transfer, const CommunicatorChoice& choice,
+                          LoweringOptions options) {
+  if (const auto* plan = std::get_if<const CollectivePlan*>(&transfer.plan))
+    return lower(**plan, options);
   const auto group = choice.point_to_point.find(transfer.op);
-  options.point_to_point = group == choice.point_to_point.end() ? CommunicatorGroup{} : group->second;
+  options.point_to_point =
+      group == choice.point_to_point.end() ? CommunicatorGroup{} : group->second;
   options.broadcasts = choice.broadcasts;
   return lower(*std::get<const ReshardPlan*>(transfer.plan), options);
 }
 
 }  // namespace
 
-CommunicatorChoice choose_communicators(std::span<const ProgramTransfer> transfers, std::size_t max_per_device) {
+CommunicatorChoice choose_communicators(std::span<const ProgramTransfer> transfers,
+                                        std::size_t max_per_device) {
   CommunicatorChoice choice;
   choice.point_to_point = unions(transfers);
   Budget budget(max_per_device);
   if (!add_collectives(transfers, budget) || !add_all(choice.point_to_point, budget)) {
     std::vector<DeviceId> all;
-    for (const auto& [op, group] : choice.point_to_point) all.insert(all.end(), group.devices.begin(), group.devices.end());
+    for (const auto& [op, group] : choice.point_to_point)
+      all.insert(all.end(), group.devices.begin(), group.devices.end());
     const CommunicatorGroup everybody = CommunicatorGroup::of(std::move(all));
     for (auto& [op, group] : choice.point_to_point) group = everybody;
     budget = Budget(max_per_device);
     if (!add_collectives(transfers, budget) || !add_all(choice.point_to_point, budget)) {
-      throw_error(
-          ErrorCode::kResourceExhausted,
-          "a device is a member of more than {} communicators: the groups of its collectives and one for what goes from one "
-          "device to another; allow more of them, or cut meshes along fewer axes",
-          max_per_device);
+      throw_error(ErrorCode::kResourceExhausted,
+                  "a device is a member of more than {} communicators: the groups of its "
+                  "collectives and one for what goes from one "
+                  "device to another; allow more of them, or cut meshes along fewer axes",
+                  max_per_device);
     }
   }
   for (const auto& [gain, group] : broadcasts_by_gain(transfers)) {
@@ -115,9 +126,11 @@ CommunicatorChoice choose_communicators(std::span<const ProgramTransfer> transfe
 }
 
 std::map<std::uint32_t, LoweredTransfer> lower_program(std::span<const ProgramTransfer> transfers,
-                                                       const CommunicatorChoice& choice, const LoweringOptions& options) {
+                                                       const CommunicatorChoice& choice,
+                                                       const LoweringOptions& options) {
   std::map<std::uint32_t, LoweredTransfer> lowered;
-  for (const ProgramTransfer& transfer : transfers) lowered.emplace(transfer.op, lower_one(transfer, choice, options));
+  for (const ProgramTransfer& transfer : transfers)
+    lowered.emplace(transfer.op, lower_one(transfer, choice, options));
   return lowered;
 }
 

@@ -13,7 +13,8 @@ namespace weft::transfer {
 /// Ends waits of one epoch of a mesh from outside. Any thread.
 class CollectiveCancellation final {
  public:
-  /// Everything that belongs to `epoch` or an older one ends with `error`; later epochs are not concerned.
+  /// Everything that belongs to `epoch` or an older one ends with `error`; later epochs are not
+  /// concerned.
   void cancel(std::uint64_t epoch, Error error);
   /// Throws the error if `epoch` was cancelled.
   void check(std::uint64_t epoch) const;

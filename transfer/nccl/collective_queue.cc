@@ -10,8 +10,8 @@
 
 namespace weft::transfer {
 
-CollectiveQueue::CollectiveQueue(DeviceId self, DeviceCollectives& library, Device& device, const Clock& clock,
-                                 CollectiveQueueOptions options)
+CollectiveQueue::CollectiveQueue(DeviceId self, DeviceCollectives& library, Device& device,
+                                 const Clock& clock, CollectiveQueueOptions options)
     : self_(self),
       library_(library),
       device_(device),
@@ -29,9 +29,11 @@ CollectiveQueue::~CollectiveQueue() {
   }
 }
 
-void CollectiveQueue::open(std::uint64_t epoch, const CommunicatorChanges& changes, std::span<const CommunicatorId> ids) {
+void CollectiveQueue::open(std::uint64_t epoch, const CommunicatorChanges& changes,
+                           std::span<const CommunicatorId> ids) {
   cancellation_.check(epoch);
-  if (!pending_.empty() || !idle()) throw_error(ErrorCode::kFailedPrecondition, "device {}: operations are under way", self_);
+  if (!pending_.empty() || !idle())
+    throw_error(ErrorCode::kFailedPrecondition, "device {}: operations are under way", self_);
   epoch_ = epoch;
   forget_operations();
   communicators_.apply(epoch, changes, ids, options_.create_timeout);
@@ -45,7 +47,8 @@ void CollectiveQueue::exchange_bytes(const CommunicatorGroup& group) {
   std::byte* const own = staging_.data();
   const auto received = [&](std::size_t peer) { return own + (peer + 1) * kApart; };
   DeviceCommunicator& communicator = communicators_.ready(group, options_.create_timeout);
-  const DeviceCall gather{CallKind::kAllGather, DType::kU8, ReduceOp::kSum, 0, 1, own, received(size)};
+  const DeviceCall gather{CallKind::kAllGather, DType::kU8, ReduceOp::kSum, 0, 1, own,
+                          received(size)};
   communicator.enqueue({&gather, 1}, *stream_);
   communicators_.ready(group, options_.create_timeout);
   std::vector<DeviceCall> calls;
@@ -53,7 +56,8 @@ void CollectiveQueue::exchange_bytes(const CommunicatorGroup& group) {
     if (peer == self) continue;
     const int rank = static_cast<int>(peer);
     calls.push_back({CallKind::kSend, DType::kU8, ReduceOp::kSum, rank, 1, own, nullptr});
-    calls.push_back({CallKind::kReceive, DType::kU8, ReduceOp::kSum, rank, 1, nullptr, received(peer)});
+    calls.push_back(
+        {CallKind::kReceive, DType::kU8, ReduceOp::kSum, rank, 1, nullptr, received(peer)});
   }
   communicator.enqueue(calls, *stream_);
   communicators_.ready(group, options_.create_timeout);
@@ -69,8 +73,10 @@ void CollectiveQueue::connect(std::span<const CommunicatorGroup> groups) {
       cancellation_.check(epoch_);
       communicators_.check();
       if (clock_.now() - begun > options_.create_timeout) {
-        throw_error(ErrorCode::kDeadlineExceeded, "device {}: the members of {} have not exchanged a byte within {}", self_,
-                    to_string(group), format_seconds(std::chrono::duration<double>(options_.create_timeout).count()));
+        throw_error(ErrorCode::kDeadlineExceeded,
+                    "device {}: the members of {} have not exchanged a byte within {}", self_,
+                    to_string(group),
+                    format_seconds(std::chrono::duration<double>(options_.create_timeout).count()));
       }
       cancellation_.pause(std::chrono::microseconds(50));
     }
@@ -96,7 +102,8 @@ void CollectiveQueue::reserve_staging(std::uint64_t bytes) {
 void CollectiveQueue::begin(std::vector<OperationKey> order) {
   cancellation_.check(epoch_);
   if (next_ != order_.size()) {
-    throw_error(ErrorCode::kFailedPrecondition, "device {}: {} of the last execution was not started", self_,
+    throw_error(ErrorCode::kFailedPrecondition,
+                "device {}: {} of the last execution was not started", self_,
                 to_string(order_[next_]));
   }
   if (idle()) outgrown_.clear();
@@ -109,11 +116,13 @@ void CollectiveQueue::begin(std::vector<OperationKey> order) {
 
 void CollectiveQueue::start(const OperationKey& key, const DeviceOperations& part,
                             std::span<const std::span<const std::byte>> sources,
-                            std::span<const std::span<std::byte>> destinations, std::unique_ptr<Event> ready) {
+                            std::span<const std::span<std::byte>> destinations,
+                            std::unique_ptr<Event> ready) {
   cancellation_.check(epoch_);
   if (!expected_.contains(key) || queued_.contains(key) || pending_.contains(key)) {
     throw_error(ErrorCode::kInvalidArgument, "device {} starts {}, which {}", self_, to_string(key),
-                expected_.contains(key) ? "it has started before" : "is not in the order of this execution");
+                expected_.contains(key) ? "it has started before"
+                                        : "is not in the order of this execution");
   }
   const auto sizes = [](const auto& buffers) {
     std::vector<std::uint64_t> result;
@@ -121,7 +130,8 @@ void CollectiveQueue::start(const OperationKey& key, const DeviceOperations& par
     return result;
   };
   if (sizes(sources) != part.source_bytes || sizes(destinations) != part.destination_bytes)
-    throw_error(ErrorCode::kInvalidArgument, "device {}: the buffers of {} do not fit its part", self_, to_string(key));
+    throw_error(ErrorCode::kInvalidArgument, "device {}: the buffers of {} do not fit its part",
+                self_, to_string(key));
   Pending operation{&part, {}, {}, std::move(ready)};
   for (const auto& source : sources) operation.sources.push_back(source.data());
   for (const auto& destination : destinations) operation.destinations.push_back(destination.data());
@@ -141,7 +151,8 @@ void CollectiveQueue::enqueue_startable() {
 std::byte* CollectiveQueue::address(const BufferPlace& place, const Pending& operation) const {
   switch (place.kind) {
     // Sources are only ever read.
-    case BufferKind::kSource: return const_cast<std::byte*>(operation.sources.at(place.tensor)) + place.offset;
+    case BufferKind::kSource:
+      return const_cast<std::byte*>(operation.sources.at(place.tensor)) + place.offset;
     case BufferKind::kDestination: return operation.destinations.at(place.tensor) + place.offset;
     case BufferKind::kStaging: return staging_.data() + place.offset;
   }
@@ -158,7 +169,8 @@ void CollectiveQueue::enqueue(const OperationKey& key, Pending operation) {
     if (const auto* copies = std::get_if<CopyStep>(&step)) {
       std::vector<DeviceCopy> list;
       for (const StridedCopy& copy : copies->copies) {
-        const DeviceCopy resolved{address(copy.from, operation), address(copy.to, operation), copy.run_bytes, copy.outer};
+        const DeviceCopy resolved{address(copy.from, operation), address(copy.to, operation),
+                                  copy.run_bytes, copy.outer};
         if (resolved.from != resolved.to) list.push_back(resolved);
       }
       if (!list.empty()) library_.copy(list, *stream_);
@@ -168,10 +180,12 @@ void CollectiveQueue::enqueue(const OperationKey& key, Pending operation) {
       std::vector<DeviceCall> calls;
       for (const CollectiveCall& call : round->calls) {
         const bool root = call.kind == CallKind::kBroadcast && static_cast<int>(call.peer) == rank;
-        const bool reads = call.kind != CallKind::kReceive && (call.kind != CallKind::kBroadcast || root);
+        const bool reads =
+            call.kind != CallKind::kReceive && (call.kind != CallKind::kBroadcast || root);
         const bool writes = call.kind != CallKind::kSend && !root;
         calls.push_back({call.kind, call.dtype, call.op, static_cast<int>(call.peer), call.count,
-                         reads ? address(call.from, operation) : nullptr, writes ? address(call.to, operation) : nullptr});
+                         reads ? address(call.from, operation) : nullptr,
+                         writes ? address(call.to, operation) : nullptr});
       }
       communicators_.ready(group, options_.operation_timeout).enqueue(calls, *stream_);
       // Only when they have reached the stream may anything be put behind them.
@@ -190,8 +204,10 @@ void CollectiveQueue::wait(const OperationKey& key, weft::Stream& stream) {
   cancellation_.check(epoch_);
   const auto at = queued_.find(key);
   if (at == queued_.end()) {
-    throw_error(ErrorCode::kInternal, "device {} waits for {}, but {} comes first in the order and was not started", self_,
-                to_string(key), next_ < order_.size() ? to_string(order_[next_]) : "nothing");
+    throw_error(ErrorCode::kInternal,
+                "device {} waits for {}, but {} comes first in the order and was not started",
+                self_, to_string(key),
+                next_ < order_.size() ? to_string(order_[next_]) : "nothing");
   }
   stream.wait(*at->second.passage.done);
 }
@@ -225,10 +241,11 @@ void CollectiveQueue::poll() {
   // What waits for this device's own computation is nobody else's fault.
   if (operation.ready && !operation.ready->done()) moved_ = clock_.now();
   if (clock_.now() - moved_ <= options_.operation_timeout) return;
-  throw_error(
-      ErrorCode::kDeadlineExceeded,
-      "device {}: {} has not come to its end for {}: another of its devices has died or does other operations in this place",
-      self_, to_string(order_[oldest_]), format_seconds(std::chrono::duration<double>(options_.operation_timeout).count()));
+  throw_error(ErrorCode::kDeadlineExceeded,
+              "device {}: {} has not come to its end for {}: another of its devices has died or "
+              "does other operations in this place",
+              self_, to_string(order_[oldest_]),
+              format_seconds(std::chrono::duration<double>(options_.operation_timeout).count()));
 }
 
 void CollectiveQueue::abort() {
@@ -244,7 +261,9 @@ void CollectiveQueue::stop_stream() {
   while (!end->done()) {
     if (clock_.now() - begun > options_.create_timeout) {
       throw_error(ErrorCode::kDeadlineExceeded,
-                  "device {} does not come to rest after its communicators were aborted; replace its process", self_);
+                  "device {} does not come to rest after its communicators were aborted; replace "
+                  "its process",
+                  self_);
     }
     cancellation_.pause(std::chrono::milliseconds(1));
   }

@@ -20,11 +20,14 @@ std::optional<int> CommunicatorGroup::rank_of(DeviceId device) const {
 
 CommunicatorGroup survivors_of(const CommunicatorGroup& group, std::span<const DeviceId> dead) {
   CommunicatorGroup rest;
-  std::copy_if(group.devices.begin(), group.devices.end(), std::back_inserter(rest.devices),
-               [&](DeviceId device) { return std::find(dead.begin(), dead.end(), device) == dead.end(); });
+  std::copy_if(
+      group.devices.begin(), group.devices.end(), std::back_inserter(rest.devices),
+      [&](DeviceId device) { return std::find(dead.begin(), dead.end(), device) == dead.end(); });
   return rest;
 }
 
-std::string to_string(const CommunicatorGroup& group) { return fmt::format("{{{}}}", fmt::join(group.devices, ",")); }
+std::string to_string(const CommunicatorGroup& group) {
+  return fmt::format("{{{}}}", fmt::join(group.devices, ","));
+}
 
 }  // namespace weft::transfer

@@ -9,7 +9,8 @@
 
 namespace weft::transfer {
 
-/// Devices that talk through one communicator, ascending: rank i of the communicator is devices[i]. A value.
+/// Devices that talk through one communicator, ascending: rank i of the communicator is devices[i].
+/// A value.
 struct CommunicatorGroup {
   std::vector<DeviceId> devices;
 

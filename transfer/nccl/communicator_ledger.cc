@@ -41,22 +41,26 @@ CommunicatorChanges CommunicatorLedger::need(std::span<const CommunicatorGroup> 
   }
   for (const auto& [device, count] : needed) {
     if (count > max_per_device_) {
-      throw_error(ErrorCode::kResourceExhausted, "device {} would be a member of {} communicators at once; {} are allowed",
-                  device, count, max_per_device_);
+      throw_error(ErrorCode::kResourceExhausted,
+                  "device {} would be a member of {} communicators at once; {} are allowed", device,
+                  count, max_per_device_);
     }
   }
   for (;;) {
     auto counts = memberships();
-    const auto oldest = std::min_element(last_needed_.begin(), last_needed_.end(), [&](const auto& a, const auto& b) {
-      const auto rank = [&](const auto& entry) {
-        const bool crowded = std::any_of(entry.first.devices.begin(), entry.first.devices.end(),
-                                         [&](DeviceId device) { return counts[device] > max_per_device_; });
-        return std::pair(!crowded || entry.second == calls_, entry.second);
-      };
-      return rank(a) < rank(b);
+    const auto oldest = std::min_element(
+        last_needed_.begin(), last_needed_.end(), [&](const auto& a, const auto& b) {
+          const auto rank = [&](const auto& entry) {
+            const bool crowded =
+                std::any_of(entry.first.devices.begin(), entry.first.devices.end(),
+                            [&](DeviceId device) { return counts[device] > max_per_device_; });
+            return std::pair(!crowded || entry.second == calls_, entry.second);
+          };
+          return rank(a) < rank(b);
+        });
+    const bool too_many = std::any_of(counts.begin(), counts.end(), [&](const auto& entry) {
+      return entry.second > max_per_device_;
     });
-    const bool too_many =
-        std::any_of(counts.begin(), counts.end(), [&](const auto& entry) { return entry.second > max_per_device_; });
     if (!too_many) return changes;
     changes.destroy.push_back(oldest->first);
     last_needed_.erase(oldest);

@@ -15,7 +15,8 @@ constexpr Nanoseconds kPoll = std::chrono::microseconds(20);
 
 }  // namespace
 
-std::vector<CommunicatorId> CommunicatorSet::make_ids(std::span<const CommunicatorGroup> groups) const {
+std::vector<CommunicatorId> CommunicatorSet::make_ids(
+    std::span<const CommunicatorGroup> groups) const {
   std::vector<CommunicatorId> ids;
   for (const CommunicatorGroup& group : groups) {
     if (group.rank_of(self_) == 0) ids.push_back({group, library_.make_id()});
@@ -23,8 +24,8 @@ std::vector<CommunicatorId> CommunicatorSet::make_ids(std::span<const Communicat
   return ids;
 }
 
-void CommunicatorSet::apply(std::uint64_t epoch, const CommunicatorChanges& changes, std::span<const CommunicatorId> ids,
-                            Nanoseconds timeout) {
+void CommunicatorSet::apply(std::uint64_t epoch, const CommunicatorChanges& changes,
+                            std::span<const CommunicatorId> ids, Nanoseconds timeout) {
   epoch_ = epoch;
   for (const CommunicatorGroup& group : changes.destroy) {
     const auto at = communicators_.find(group);
@@ -36,10 +37,12 @@ void CommunicatorSet::apply(std::uint64_t epoch, const CommunicatorChanges& chan
   for (const CommunicatorGroup& group : changes.create) {
     const auto rank = group.rank_of(self_);
     if (!rank) continue;
-    const auto id =
-        std::find_if(ids.begin(), ids.end(), [&](const CommunicatorId& candidate) { return candidate.group == group; });
+    const auto id = std::find_if(ids.begin(), ids.end(), [&](const CommunicatorId& candidate) {
+      return candidate.group == group;
+    });
     if (id == ids.end()) {
-      throw_error(ErrorCode::kInvalidArgument, "no id for the communicator {}; device {} has to make it", to_string(group),
+      throw_error(ErrorCode::kInvalidArgument,
+                  "no id for the communicator {}; device {} has to make it", to_string(group),
                   group.devices.front());
     }
     WEFT_CHECK(!communicators_.contains(group), "{} exists on device {}", to_string(group), self_);
@@ -52,8 +55,9 @@ void CommunicatorSet::apply(std::uint64_t epoch, const CommunicatorChanges& chan
 DeviceCommunicator& CommunicatorSet::ready(const CommunicatorGroup& group, Nanoseconds timeout) {
   const auto at = communicators_.find(group);
   if (at == communicators_.end()) {
-    throw_error(ErrorCode::kFailedPrecondition, "device {} has no communicator {}; it must be created before the first step",
-                self_, to_string(group));
+    throw_error(ErrorCode::kFailedPrecondition,
+                "device {} has no communicator {}; it must be created before the first step", self_,
+                to_string(group));
   }
   settle(*at->second, group, "taken its calls", timeout);
   return *at->second;
@@ -69,7 +73,8 @@ void CommunicatorSet::abort() noexcept {
   communicators_.clear();
 }
 
-void CommunicatorSet::shrink(std::uint64_t epoch, std::span<const DeviceId> dead, Nanoseconds timeout) {
+void CommunicatorSet::shrink(std::uint64_t epoch, std::span<const DeviceId> dead,
+                             Nanoseconds timeout) {
   epoch_ = epoch;
   for (const auto& [group, communicator] : communicators_) communicator->stop();
   for (auto at = communicators_.begin(); at != communicators_.end();) {
@@ -99,16 +104,18 @@ void CommunicatorSet::shrink(std::uint64_t epoch, std::span<const DeviceId> dead
   communicators_ = std::move(remaining);
 }
 
-void CommunicatorSet::settle(DeviceCommunicator& communicator, const CommunicatorGroup& group, const char* what,
-                             Nanoseconds timeout) {
+void CommunicatorSet::settle(DeviceCommunicator& communicator, const CommunicatorGroup& group,
+                             const char* what, Nanoseconds timeout) {
   const TimePoint begun = clock_.now();
   while (communicator.poll() == DeviceCommunicator::State::kBusy) {
     cancellation_.check(epoch_);
     if (clock_.now() - begun > timeout) {
       throw_error(ErrorCode::kDeadlineExceeded,
-                  "the communicator of devices {} has not {} within {}: one of them has died, is not reached, or does other "
+                  "the communicator of devices {} has not {} within {}: one of them has died, is "
+                  "not reached, or does other "
                   "operations in this place",
-                  to_string(group), what, format_seconds(std::chrono::duration<double>(timeout).count()));
+                  to_string(group), what,
+                  format_seconds(std::chrono::duration<double>(timeout).count()));
     }
     cancellation_.pause(kPoll);
   }

@@ -11,14 +11,16 @@ namespace {
 std::string place_text(const BufferPlace& place) {
   switch (place.kind) {
     case BufferKind::kSource: return fmt::format("source {}+{}", place.tensor, place.offset);
-    case BufferKind::kDestination: return fmt::format("destination {}+{}", place.tensor, place.offset);
+    case BufferKind::kDestination:
+      return fmt::format("destination {}+{}", place.tensor, place.offset);
     case BufferKind::kStaging: return fmt::format("staging+{}", place.offset);
   }
   WEFT_CHECK(false, "buffer {}", static_cast<int>(place.kind));
 }
 
 std::string call_text(const CollectiveCall& call, int own_rank) {
-  std::string text = fmt::format("{} {} {}", to_string(call.kind), call.count, to_string(call.dtype));
+  std::string text =
+      fmt::format("{} {} {}", to_string(call.kind), call.count, to_string(call.dtype));
   const bool root = call.kind == CallKind::kBroadcast && static_cast<int>(call.peer) == own_rank;
   const bool reads = call.kind != CallKind::kReceive && (call.kind != CallKind::kBroadcast || root);
   const bool writes = call.kind != CallKind::kSend && !root;
@@ -51,20 +53,23 @@ std::string_view to_string(CallKind kind) {
 }
 
 std::string to_string(const DeviceOperations& operations) {
-  std::string text = fmt::format("device {}, {} of staging", operations.device, format_bytes(operations.staging_bytes));
+  std::string text = fmt::format("device {}, {} of staging", operations.device,
+                                 format_bytes(operations.staging_bytes));
   for (const OperationStep& step : operations.steps) {
     if (const auto* copies = std::get_if<CopyStep>(&step)) {
       for (const StridedCopy& copy : copies->copies)
-        text += fmt::format("\n  copy {} B of {} to {}", copy.bytes(), place_text(copy.from), place_text(copy.to));
+        text += fmt::format("\n  copy {} B of {} to {}", copy.bytes(), place_text(copy.from),
+                            place_text(copy.to));
     } else if (const auto* round = std::get_if<RoundStep>(&step)) {
       const CommunicatorGroup& group = operations.groups.at(round->group);
       text += fmt::format("\n  round {} on {}:", round->number, to_string(group));
       for (std::size_t i = 0; i < round->calls.size(); ++i)
-        text += (i == 0 ? " " : "; ") + call_text(round->calls[i], group.rank_of(operations.device).value_or(-1));
+        text += (i == 0 ? " " : "; ") +
+                call_text(round->calls[i], group.rank_of(operations.device).value_or(-1));
     } else {
       const auto& sum = std::get<SumStep>(step);
-      text += fmt::format("\n  sum of {} terms of {} {} to {}", sum.terms.size(), sum.count, to_string(sum.dtype),
-                          place_text(sum.to));
+      text += fmt::format("\n  sum of {} terms of {} {} to {}", sum.terms.size(), sum.count,
+                          to_string(sum.dtype), place_text(sum.to));
     }
   }
   return text;

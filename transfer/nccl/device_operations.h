@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "core/tensor/dtype.h"
-#include "transfer/nccl/communicator_group.h"
 #include "transfer/flow/device_part.h"
+#include "transfer/nccl/communicator_group.h"
 
 namespace weft::transfer {
 
-/// Which of a transfer's buffers on a device: those that the caller names, or staging memory of the queue.
+/// Which of a transfer's buffers on a device: those that the caller names, or staging memory of the
+/// queue.
 enum class BufferKind : std::uint8_t { kSource, kDestination, kStaging };
 
 /// Bytes from `offset` on in the source or destination of a tensor, or in the staging memory.
@@ -21,18 +22,21 @@ struct BufferPlace {
   std::uint64_t offset = 0;
 
   friend bool operator==(const BufferPlace&, const BufferPlace&) = default;
-  static constexpr auto fields = weft::fields(&BufferPlace::kind, &BufferPlace::tensor, &BufferPlace::offset);
+  static constexpr auto fields =
+      weft::fields(&BufferPlace::kind, &BufferPlace::tensor, &BufferPlace::offset);
 };
 
-/// Copies boxes of bytes between two places of one device: runs of `run_bytes`, repeated over `outer` (outermost first).
-/// Two rows of 8 bytes, 32 apart, to contiguous memory: run_bytes 8, outer {{2, 32, 8}}.
+/// Copies boxes of bytes between two places of one device: runs of `run_bytes`, repeated over
+/// `outer` (outermost first). Two rows of 8 bytes, 32 apart, to contiguous memory: run_bytes 8,
+/// outer {{2, 32, 8}}.
 struct StridedCopy {
   struct Dimension {
     std::uint64_t count = 0;
     std::uint64_t from_stride = 0;  ///< Bytes.
     std::uint64_t to_stride = 0;
     friend bool operator==(const Dimension&, const Dimension&) = default;
-    static constexpr auto fields = weft::fields(&Dimension::count, &Dimension::from_stride, &Dimension::to_stride);
+    static constexpr auto fields =
+        weft::fields(&Dimension::count, &Dimension::from_stride, &Dimension::to_stride);
   };
   BufferPlace from;
   BufferPlace to;
@@ -41,28 +45,38 @@ struct StridedCopy {
 
   std::uint64_t bytes() const;
   friend bool operator==(const StridedCopy&, const StridedCopy&) = default;
-  static constexpr auto fields = weft::fields(&StridedCopy::from, &StridedCopy::to, &StridedCopy::run_bytes, &StridedCopy::outer);
+  static constexpr auto fields = weft::fields(&StridedCopy::from, &StridedCopy::to,
+                                              &StridedCopy::run_bytes, &StridedCopy::outer);
 };
 
-enum class CallKind : std::uint8_t { kBroadcast, kSend, kReceive, kAllReduce, kReduceScatter, kAllGather };
+enum class CallKind : std::uint8_t {
+  kBroadcast,
+  kSend,
+  kReceive,
+  kAllReduce,
+  kReduceScatter,
+  kAllGather
+};
 /// "broadcast", "send", ...
 std::string_view to_string(CallKind kind);
 
-/// What one device asks of the library in one round. Sizes count as NCCL's do: `count` elements of this device's contribution;
-/// a reduce-scatter reads size * count and an all-gather writes size * count of them.
+/// What one device asks of the library in one round. Sizes count as NCCL's do: `count` elements of
+/// this device's contribution; a reduce-scatter reads size * count and an all-gather writes size *
+/// count of them.
 struct CollectiveCall {
   CallKind kind = CallKind::kBroadcast;
   DType dtype = DType::kU8;
   ReduceOp op = ReduceOp::kSum;
-  std::uint32_t peer = 0;  ///< Rank in the group: the root of a broadcast, the receiver of a send, the sender of a receive.
+  /// Rank in the group: the root of a broadcast, the receiver of a send, the sender of a receive.
+  std::uint32_t peer = 0;
   std::uint64_t count = 0;
   BufferPlace from;  ///< Not of a receive, nor of a broadcast where this device is not the root.
   BufferPlace to;    ///< Not of a send, nor of a broadcast where this device is the root.
 
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
-  static constexpr auto fields =
-      weft::fields(&CollectiveCall::kind, &CollectiveCall::dtype, &CollectiveCall::op, &CollectiveCall::peer,
-                   &CollectiveCall::count, &CollectiveCall::from, &CollectiveCall::to);
+  static constexpr auto fields = weft::fields(
+      &CollectiveCall::kind, &CollectiveCall::dtype, &CollectiveCall::op, &CollectiveCall::peer,
+      &CollectiveCall::count, &CollectiveCall::from, &CollectiveCall::to);
 };
 
 // Steps of a device, in order on one stream.
@@ -72,29 +86,32 @@ struct CopyStep {
   friend bool operator==(const CopyStep&, const CopyStep&) = default;
   static constexpr auto fields = weft::fields(&CopyStep::copies);
 };
-/// Calls that proceed together (an NCCL group) on one communicator. `number` counts the rounds of the transfer over all devices:
-/// members execute theirs in ascending order.
+/// Calls that proceed together (an NCCL group) on one communicator. `number` counts the rounds of
+/// the transfer over all devices: members execute theirs in ascending order.
 struct RoundStep {
   std::uint32_t group = 0;  ///< Index into DeviceOperations::groups.
   std::uint32_t number = 0;
   std::vector<CollectiveCall> calls;
   friend bool operator==(const RoundStep&, const RoundStep&) = default;
-  static constexpr auto fields = weft::fields(&RoundStep::group, &RoundStep::number, &RoundStep::calls);
+  static constexpr auto fields =
+      weft::fields(&RoundStep::group, &RoundStep::number, &RoundStep::calls);
 };
-/// to[i] = terms[0][i] + terms[1][i] + ..., added in this order; bf16 in f32, rounded once. `to` may be one of the terms.
+/// to[i] = terms[0][i] + terms[1][i] + ..., added in this order; bf16 in f32, rounded once. `to`
+/// may be one of the terms.
 struct SumStep {
   DType dtype = DType::kF32;
   std::uint64_t count = 0;
   std::vector<BufferPlace> terms;
   BufferPlace to;
   friend bool operator==(const SumStep&, const SumStep&) = default;
-  static constexpr auto fields = weft::fields(&SumStep::dtype, &SumStep::count, &SumStep::terms, &SumStep::to);
+  static constexpr auto fields =
+      weft::fields(&SumStep::dtype, &SumStep::count, &SumStep::terms, &SumStep::to);
 };
 
 using OperationStep = std::variant<CopyStep, RoundStep, SumStep>;
 
-/// All that one device does for one plan through the library of its GPUs: a value that travels in its program, as DevicePart does
-/// for transfers through engines.
+/// All that one device does for one plan through the library of its GPUs: a value that travels in
+/// its program, as DevicePart does for transfers through engines.
 struct DeviceOperations {
   DeviceId device;
   std::vector<CommunicatorGroup> groups;    ///< Those that its rounds use.
@@ -106,8 +123,9 @@ struct DeviceOperations {
   bool empty() const { return steps.empty(); }
   friend bool operator==(const DeviceOperations&, const DeviceOperations&) = default;
   static constexpr auto fields =
-      weft::fields(&DeviceOperations::device, &DeviceOperations::groups, &DeviceOperations::source_bytes,
-                   &DeviceOperations::destination_bytes, &DeviceOperations::staging_bytes, &DeviceOperations::steps);
+      weft::fields(&DeviceOperations::device, &DeviceOperations::groups,
+                   &DeviceOperations::source_bytes, &DeviceOperations::destination_bytes,
+                   &DeviceOperations::staging_bytes, &DeviceOperations::steps);
 };
 
 /// A line per step: "round 1 on {0,2}: send 64 u8 of source 0+0 to rank 1".

@@ -26,7 +26,8 @@ class ReshardLowering {
   LoweredTransfer run() && {
     for (const LocalCopy& copy : plan_.copies) {
       builder_.copy(copy.device,
-                    copy_between(copy.region, element_size(copy.tensor), box(copy.device, BufferKind::kSource, copy.tensor),
+                    copy_between(copy.region, element_size(copy.tensor),
+                                 box(copy.device, BufferKind::kSource, copy.tensor),
                                  box(copy.device, BufferKind::kDestination, copy.tensor)));
     }
     for (const Flow& flow : plan_.flows) place(flow);
@@ -38,25 +39,30 @@ class ReshardLowering {
   }
 
  private:
-  std::size_t element_size(std::uint32_t tensor) const { return size_of(plan_.tasks[tensor].type.dtype); }
+  std::size_t element_size(std::uint32_t tensor) const {
+    return size_of(plan_.tasks[tensor].type.dtype);
+  }
 
   PlacedBox box(DeviceId device, BufferKind kind, std::uint32_t tensor) const {
     const TensorPart& part = parts_.at(device).tensors[tensor];
     const auto& region = kind == BufferKind::kSource ? part.source : part.destination;
-    WEFT_CHECK(region, "device {} has no {} of tensor {}", device, kind == BufferKind::kSource ? "source" : "destination",
-               tensor);
+    WEFT_CHECK(region, "device {} has no {} of tensor {}", device,
+               kind == BufferKind::kSource ? "source" : "destination", tensor);
     return {{kind, tensor, 0}, *region};
   }
 
   /// Copies between the flow's payload at `dense` and the boxes of a device.
-  std::vector<StridedCopy> payload_copies(const Flow& flow, DeviceId device, BufferPlace dense) const {
+  std::vector<StridedCopy> payload_copies(const Flow& flow, DeviceId device,
+                                          BufferPlace dense) const {
     std::vector<StridedCopy> copies;
     for (const Segment& segment : flow.segments) {
       const std::size_t size = element_size(segment.tensor);
-      const auto more = device == flow.root ? gather_copies(segment.region, size, segment.begin, segment.bytes,
-                                                            box(device, BufferKind::kSource, segment.tensor), dense)
-                                            : scatter_copies(segment.region, size, segment.begin, segment.bytes, dense,
-                                                             box(device, BufferKind::kDestination, segment.tensor));
+      const auto more =
+          device == flow.root
+              ? gather_copies(segment.region, size, segment.begin, segment.bytes,
+                              box(device, BufferKind::kSource, segment.tensor), dense)
+              : scatter_copies(segment.region, size, segment.begin, segment.bytes, dense,
+                               box(device, BufferKind::kDestination, segment.tensor));
       copies.insert(copies.end(), more.begin(), more.end());
       dense.offset += segment.bytes;
     }
@@ -96,7 +102,8 @@ class ReshardLowering {
 
   bool is_broadcast(const Flow& flow) const {
     return flow.edges.size() > 1 &&
-           std::find(options_.broadcasts.begin(), options_.broadcasts.end(), group_of(flow)) != options_.broadcasts.end();
+           std::find(options_.broadcasts.begin(), options_.broadcasts.end(), group_of(flow)) !=
+               options_.broadcasts.end();
   }
 
   /// Communicators in the order of their first flow; the flows of one go together.
@@ -125,7 +132,8 @@ class ReshardLowering {
     for (const Flow* flow : flows) {
       const auto root = static_cast<std::uint32_t>(*group.rank_of(flow->root));
       for (const DeviceId device : group.devices) {
-        CollectiveCall call{CallKind::kBroadcast, DType::kU8, ReduceOp::kSum, root, flow->bytes, {}, {}};
+        CollectiveCall call{
+            CallKind::kBroadcast, DType::kU8, ReduceOp::kSum, root, flow->bytes, {}, {}};
         (device == flow->root ? call.from : call.to) = places_.at({flow->id, device});
         builder_.call(device, group, next_round_, call);
       }
@@ -133,27 +141,34 @@ class ReshardLowering {
     ++next_round_;
   }
 
-  /// One group of sends and receives, unless some flow is passed on: then chunk c crosses its h-th hop in round c + h.
+  /// One group of sends and receives, unless some flow is passed on: then chunk c crosses its h-th
+  /// hop in round c + h.
   void add_trees(const std::vector<const Flow*>& flows) {
-    std::map<std::uint32_t, std::vector<std::pair<const Flow*, std::pair<FlowEdge, std::uint64_t>>>> rounds;
+    std::map<std::uint32_t, std::vector<std::pair<const Flow*, std::pair<FlowEdge, std::uint64_t>>>>
+        rounds;
     for (const Flow* flow : flows) {
       std::map<DeviceId, std::uint32_t> depth = {{flow->root, 0}};
       std::uint32_t deepest = 0;
-      for (const FlowEdge& edge : flow->edges) deepest = std::max(deepest, depth[edge.child] = depth.at(edge.parent) + 1);
-      const std::uint64_t chunk = deepest > 1 ? std::max<std::uint64_t>(options_.relay_chunk_bytes, 1) : flow->bytes;
+      for (const FlowEdge& edge : flow->edges)
+        deepest = std::max(deepest, depth[edge.child] = depth.at(edge.parent) + 1);
+      const std::uint64_t chunk =
+          deepest > 1 ? std::max<std::uint64_t>(options_.relay_chunk_bytes, 1) : flow->bytes;
       std::uint32_t index = 0;
       for (std::uint64_t begin = 0; begin < flow->bytes; begin += chunk, ++index) {
-        for (const FlowEdge& edge : flow->edges) rounds[index + depth.at(edge.parent)].push_back({flow, {edge, begin}});
+        for (const FlowEdge& edge : flow->edges)
+          rounds[index + depth.at(edge.parent)].push_back({flow, {edge, begin}});
       }
       chunk_bytes_[flow->id] = chunk;
     }
     for (const auto& [index, messages] : rounds) {
-      for (const auto& [flow, message] : messages) add_message(*flow, message.first, message.second, next_round_ + index);
+      for (const auto& [flow, message] : messages)
+        add_message(*flow, message.first, message.second, next_round_ + index);
     }
     next_round_ += rounds.rbegin()->first + 1;
   }
 
-  void add_message(const Flow& flow, const FlowEdge& edge, std::uint64_t begin, std::uint32_t round) {
+  void add_message(const Flow& flow, const FlowEdge& edge, std::uint64_t begin,
+                   std::uint32_t round) {
     const std::uint64_t bytes = std::min(chunk_bytes_.at(flow.id), flow.bytes - begin);
     const auto place = [&](DeviceId device) {
       BufferPlace result = places_.at({flow.id, device});
@@ -161,15 +176,28 @@ class ReshardLowering {
       return result;
     };
     builder_.call(edge.parent, point_to_point_, round,
-                  {CallKind::kSend, DType::kU8, ReduceOp::kSum, rank(edge.child), bytes, place(edge.parent), {}});
+                  {CallKind::kSend,
+                   DType::kU8,
+                   ReduceOp::kSum,
+                   rank(edge.child),
+                   bytes,
+                   place(edge.parent),
+                   {}});
     builder_.call(edge.child, point_to_point_, round,
-                  {CallKind::kReceive, DType::kU8, ReduceOp::kSum, rank(edge.parent), bytes, {}, place(edge.child)});
+                  {CallKind::kReceive,
+                   DType::kU8,
+                   ReduceOp::kSum,
+                   rank(edge.parent),
+                   bytes,
+                   {},
+                   place(edge.child)});
   }
 
   std::uint32_t rank(DeviceId device) const {
     const auto rank = point_to_point_.rank_of(device);
     if (!rank) {
-      throw_error(ErrorCode::kInvalidArgument, "device {} sends or receives, but is not in the communicator {} for that", device,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "device {} sends or receives, but is not in the communicator {} for that", device,
                   to_string(point_to_point_));
     }
     return static_cast<std::uint32_t>(*rank);
@@ -189,7 +217,8 @@ class ReshardLowering {
 }  // namespace
 
 DeviceOperations LoweredTransfer::part(DeviceId device) const {
-  const auto at = std::find_if(parts.begin(), parts.end(), [&](const DeviceOperations& part) { return part.device == device; });
+  const auto at = std::find_if(parts.begin(), parts.end(),
+                               [&](const DeviceOperations& part) { return part.device == device; });
   if (at != parts.end()) return *at;
   DeviceOperations none;
   none.device = device;
@@ -204,7 +233,8 @@ std::vector<CommunicatorGroup> LoweredTransfer::groups() const {
 
 std::string to_string(const LoweredTransfer& lowered) {
   std::string text;
-  for (const DeviceOperations& part : lowered.parts) text += (text.empty() ? "" : "\n") + to_string(part);
+  for (const DeviceOperations& part : lowered.parts)
+    text += (text.empty() ? "" : "\n") + to_string(part);
   return text;
 }
 
@@ -214,6 +244,8 @@ CommunicatorGroup group_of(const Flow& flow) {
   return CommunicatorGroup::of(std::move(devices));
 }
 
-LoweredTransfer lower(const ReshardPlan& plan, const LoweringOptions& options) { return ReshardLowering(plan, options).run(); }
+LoweredTransfer lower(const ReshardPlan& plan, const LoweringOptions& options) {
+  return ReshardLowering(plan, options).run();
+}
 
 }  // namespace weft::transfer

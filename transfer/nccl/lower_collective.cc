@@ -9,7 +9,8 @@
 namespace weft::transfer {
 namespace {
 
-/// Works rank by rank of the communicator, which is in ascending order of devices; the plan's ranks may be in another.
+/// Works rank by rank of the communicator, which is in ascending order of devices; the plan's ranks
+/// may be in another.
 class CollectiveLowering {
  public:
   CollectiveLowering(const CollectivePlan& plan, const LoweringOptions& options)
@@ -22,8 +23,9 @@ class CollectiveLowering {
     }
     group_ = CommunicatorGroup::of(std::move(devices));
     for (const DeviceId device : group_.devices) {
-      ranks_.push_back(&*std::find_if(plan.ranks.begin(), plan.ranks.end(),
-                                      [&](const CollectivePlan::Rank& rank) { return rank.device == device; }));
+      ranks_.push_back(
+          &*std::find_if(plan.ranks.begin(), plan.ranks.end(),
+                         [&](const CollectivePlan::Rank& rank) { return rank.device == device; }));
     }
     for (const CollectivePlan::Rank& rank : plan.ranks)
       term_order_.push_back(static_cast<std::size_t>(*group_.rank_of(rank.device)));
@@ -32,10 +34,12 @@ class CollectiveLowering {
   LoweredTransfer run() && {
     const bool sums_in_order = options_.deterministic && op_ == ReduceOp::kSum;
     if (size() == 1) {
-      builder_.copy(device(0), copy_between(plan_.ranks[0].destination, size_, source(0), destination(0)));
+      builder_.copy(device(0),
+                    copy_between(plan_.ranks[0].destination, size_, source(0), destination(0)));
     } else if (plan_.kind == CollectiveKind::kAllReduce) {
       if (!sums_in_order) all_reduce();
-      else if (elements(ranks_[0]->source) * size_ * size() <= options_.gather_bytes) all_reduce_by_gathering();
+      else if (elements(ranks_[0]->source) * size_ * size() <= options_.gather_bytes)
+        all_reduce_by_gathering();
       else all_reduce_by_exchange();
     } else if (plan_.kind == CollectiveKind::kReduceScatter) {
       if (sums_in_order) reduce_scatter_by_exchange();
@@ -49,28 +53,39 @@ class CollectiveLowering {
  private:
   std::size_t size() const { return ranks_.size(); }
   DeviceId device(std::size_t rank) const { return ranks_[rank]->device; }
-  PlacedBox source(std::size_t rank) const { return {{BufferKind::kSource, 0, 0}, ranks_[rank]->source}; }
-  PlacedBox destination(std::size_t rank) const { return {{BufferKind::kDestination, 0, 0}, ranks_[rank]->destination}; }
-  static std::uint64_t elements(const Region& region) { return static_cast<std::uint64_t>(region.num_elements()); }
+  PlacedBox source(std::size_t rank) const {
+    return {{BufferKind::kSource, 0, 0}, ranks_[rank]->source};
+  }
+  PlacedBox destination(std::size_t rank) const {
+    return {{BufferKind::kDestination, 0, 0}, ranks_[rank]->destination};
+  }
+  static std::uint64_t elements(const Region& region) {
+    return static_cast<std::uint64_t>(region.num_elements());
+  }
   BufferPlace at(BufferPlace place, std::uint64_t element) const {
     place.offset += element * size_;
     return place;
   }
   static BufferPlace in_source(std::uint64_t offset) { return {BufferKind::kSource, 0, offset}; }
-  static BufferPlace in_destination(std::uint64_t offset) { return {BufferKind::kDestination, 0, offset}; }
-
-  void call(std::size_t rank, CallKind kind, std::size_t peer, std::uint64_t count, const BufferPlace& from,
-            const BufferPlace& to) {
-    builder_.call(device(rank), group_, next_round_, {kind, plan_.dtype, op_, static_cast<std::uint32_t>(peer), count, from, to});
+  static BufferPlace in_destination(std::uint64_t offset) {
+    return {BufferKind::kDestination, 0, offset};
   }
-  void send(std::size_t from, std::size_t to, std::uint64_t count, const BufferPlace& source, const BufferPlace& destination) {
+
+  void call(std::size_t rank, CallKind kind, std::size_t peer, std::uint64_t count,
+            const BufferPlace& from, const BufferPlace& to) {
+    builder_.call(device(rank), group_, next_round_,
+                  {kind, plan_.dtype, op_, static_cast<std::uint32_t>(peer), count, from, to});
+  }
+  void send(std::size_t from, std::size_t to, std::uint64_t count, const BufferPlace& source,
+            const BufferPlace& destination) {
     call(from, CallKind::kSend, to, count, source, {});
     call(to, CallKind::kReceive, from, count, {}, destination);
   }
 
   void all_reduce() {
     for (std::size_t r = 0; r < size(); ++r)
-      call(r, CallKind::kAllReduce, 0, elements(ranks_[r]->source), in_source(0), in_destination(0));
+      call(r, CallKind::kAllReduce, 0, elements(ranks_[r]->source), in_source(0),
+           in_destination(0));
     ++next_round_;
   }
 
@@ -87,23 +102,27 @@ class CollectiveLowering {
     ++next_round_;
   }
 
-  /// Slab by slab: rank j gets everybody's piece j, adds them up, and all gather the results. As many bytes as a ring moves.
+  /// Slab by slab: rank j gets everybody's piece j, adds them up, and all gather the results. As
+  /// many bytes as a ring moves.
   void all_reduce_by_exchange() {
     constexpr std::uint64_t kGrain = 64;  // Elements; keeps pieces aligned.
     const std::uint64_t total = elements(ranks_[0]->source), ranks = size();
-    const std::uint64_t whole_piece = std::max(options_.slab_bytes / size_ / ranks / kGrain, std::uint64_t{1}) * kGrain;
+    const std::uint64_t whole_piece =
+        std::max(options_.slab_bytes / size_ / ranks / kGrain, std::uint64_t{1}) * kGrain;
     std::vector<BufferPlace> staging(ranks);
     for (std::uint64_t begin = 0; begin < total; begin += whole_piece * ranks) {
       const std::uint64_t count = std::min(whole_piece * ranks, total - begin);
       const std::uint64_t piece = (count + ranks * kGrain - 1) / (ranks * kGrain) * kGrain;
       if (begin == 0) {
-        for (std::size_t r = 0; r < ranks; ++r) staging[r] = builder_.stage(device(r), piece * (ranks - 1) * size_);
+        for (std::size_t r = 0; r < ranks; ++r)
+          staging[r] = builder_.stage(device(r), piece * (ranks - 1) * size_);
       }
       exchange_slab(begin, count, piece, staging);
     }
   }
 
-  void exchange_slab(std::uint64_t begin, std::uint64_t count, std::uint64_t piece, const std::vector<BufferPlace>& staging) {
+  void exchange_slab(std::uint64_t begin, std::uint64_t count, std::uint64_t piece,
+                     const std::vector<BufferPlace>& staging) {
     // Piece j of the slab is [first(j), first(j + 1)); the last ones may be short or empty.
     const auto first = [&](std::size_t j) { return begin + std::min(count, piece * j); };
     const auto length = [&](std::size_t j) { return first(j + 1) - first(j); };
@@ -120,16 +139,19 @@ class CollectiveLowering {
     for (std::size_t j = 0; j < size(); ++j) {
       if (length(j) == 0) continue;
       SumStep sum{plan_.dtype, length(j), {}, at(in_destination(0), first(j))};
-      for (const std::size_t term : term_order_) sum.terms.push_back(term == j ? at(in_source(0), first(j)) : slot(j, term));
+      for (const std::size_t term : term_order_)
+        sum.terms.push_back(term == j ? at(in_source(0), first(j)) : slot(j, term));
       builder_.sum(device(j), std::move(sum));
     }
     if (count == piece * size()) {
       for (std::size_t r = 0; r < size(); ++r)
-        call(r, CallKind::kAllGather, 0, piece, at(in_destination(0), first(r)), at(in_destination(0), begin));
+        call(r, CallKind::kAllGather, 0, piece, at(in_destination(0), first(r)),
+             at(in_destination(0), begin));
     } else {
       for (std::size_t j = 0; j < size(); ++j) {
         for (std::size_t r = 0; r < size() && length(j) > 0; ++r)
-          call(r, CallKind::kBroadcast, j, length(j), at(in_destination(0), first(j)), at(in_destination(0), first(j)));
+          call(r, CallKind::kBroadcast, j, length(j), at(in_destination(0), first(j)),
+               at(in_destination(0), first(j)));
       }
     }
     ++next_round_;
@@ -142,31 +164,35 @@ class CollectiveLowering {
     return count;
   }
 
-  /// The library wants equal pieces, one after the other in rank order: others are laid out so in staging, with gaps.
+  /// The library wants equal pieces, one after the other in rank order: others are laid out so in
+  /// staging, with gaps.
   void reduce_scatter() {
     const std::uint64_t count = largest(false);
     for (std::size_t r = 0; r < size(); ++r) {
       BufferPlace from = builder_.stage(device(r), count * size() * size_);
       for (std::size_t j = 0; j < size(); ++j)
-        builder_.copy(device(r),
-                      copy_between(ranks_[j]->destination, size_, source(r), {at(from, count * j), ranks_[j]->destination}));
+        builder_.copy(device(r), copy_between(ranks_[j]->destination, size_, source(r),
+                                              {at(from, count * j), ranks_[j]->destination}));
       const bool fits = elements(ranks_[r]->destination) == count;
       const BufferPlace to = fits ? in_destination(0) : builder_.stage(device(r), count * size_);
       call(r, CallKind::kReduceScatter, 0, count, from, to);
       if (!fits)
-        builder_.copy(device(r), copy_between(ranks_[r]->destination, size_, {to, ranks_[r]->destination}, destination(r)));
+        builder_.copy(device(r), copy_between(ranks_[r]->destination, size_,
+                                              {to, ranks_[r]->destination}, destination(r)));
     }
     ++next_round_;
   }
 
   /// Every rank sends each other rank its term of that one's region.
   void reduce_scatter_by_exchange() {
-    std::vector<std::vector<BufferPlace>> terms(size(), std::vector<BufferPlace>(size()));  // [owner][sender], at the owner
+    // [owner][sender], at the owner
+    std::vector<std::vector<BufferPlace>> terms(size(), std::vector<BufferPlace>(size()));
     for (std::size_t i = 0; i < size(); ++i) {
       for (std::size_t j = 0; j < size(); ++j) {
         const Region& region = ranks_[j]->destination;
         terms[j][i] = builder_.stage(device(j), elements(region) * size_);
-        if (i == j) builder_.copy(device(j), copy_between(region, size_, source(j), {terms[j][j], region}));
+        if (i == j)
+          builder_.copy(device(j), copy_between(region, size_, source(j), {terms[j][j], region}));
       }
     }
     std::vector<std::vector<BufferPlace>> packed = terms;  // [owner][sender], at the sender
@@ -197,26 +223,32 @@ class CollectiveLowering {
     }
   }
 
-  /// Straight into the destination where the ranks' equal regions follow each other there, else by way of staging.
+  /// Straight into the destination where the ranks' equal regions follow each other there, else by
+  /// way of staging.
   void all_gather() {
     const std::uint64_t count = largest(true);
     const Region& box = ranks_[0]->destination;
     bool straight = true;
     for (std::size_t j = 0; j < size(); ++j) {
-      const StridedCopy copy = copy_between(ranks_[j]->source, size_, {{}, box}, {{}, ranks_[j]->source});
-      straight = straight && copy.outer.empty() && copy.from.offset == j * count * size_ && copy.run_bytes == count * size_;
+      const StridedCopy copy =
+          copy_between(ranks_[j]->source, size_, {{}, box}, {{}, ranks_[j]->source});
+      straight = straight && copy.outer.empty() && copy.from.offset == j * count * size_ &&
+                 copy.run_bytes == count * size_;
     }
     for (std::size_t r = 0; r < size(); ++r) {
       BufferPlace from = in_source(0);
       if (elements(ranks_[r]->source) < count) {
         from = builder_.stage(device(r), count * size_);
-        builder_.copy(device(r), copy_between(ranks_[r]->source, size_, source(r), {from, ranks_[r]->source}));
+        builder_.copy(device(r),
+                      copy_between(ranks_[r]->source, size_, source(r), {from, ranks_[r]->source}));
       }
-      const BufferPlace to = straight ? in_destination(0) : builder_.stage(device(r), count * size() * size_);
+      const BufferPlace to =
+          straight ? in_destination(0) : builder_.stage(device(r), count * size() * size_);
       call(r, CallKind::kAllGather, 0, count, from, to);
       for (std::size_t j = 0; j < size() && !straight; ++j) {
         const Region& region = ranks_[j]->source;
-        builder_.copy(device(r), copy_between(region, size_, {at(to, count * j), region}, destination(r)));
+        builder_.copy(device(r),
+                      copy_between(region, size_, {at(to, count * j), region}, destination(r)));
       }
     }
     ++next_round_;
@@ -228,7 +260,8 @@ class CollectiveLowering {
   ReduceOp op_ = ReduceOp::kSum;
   CommunicatorGroup group_;
   std::vector<const CollectivePlan::Rank*> ranks_;  ///< By rank in the communicator.
-  std::vector<std::size_t> term_order_;             ///< The plan's ranks, as ranks in the communicator.
+  /// The plan's ranks, as ranks in the communicator.
+  std::vector<std::size_t> term_order_;
   OperationsBuilder builder_;
   std::uint32_t next_round_ = 0;
 };
@@ -236,7 +269,8 @@ class CollectiveLowering {
 }  // namespace
 
 LoweredTransfer lower(const CollectivePlan& plan, const LoweringOptions& options) {
-  if (plan.ranks.empty()) throw_error(ErrorCode::kInvalidArgument, "a collective of no ranks cannot be lowered");
+  if (plan.ranks.empty())
+    throw_error(ErrorCode::kInvalidArgument, "a collective of no ranks cannot be lowered");
   return CollectiveLowering(plan, options).run();
 }
 

@@ -6,7 +6,8 @@
 namespace weft::transfer {
 
 std::unique_ptr<CollectivesPlugin> open_collectives(const PluginSearch& search) {
-  auto* const entry = reinterpret_cast<CollectivesPluginEntry*>(open_plugin("weft_nccl", kCollectivesPluginEntry, search));
+  auto* const entry = reinterpret_cast<CollectivesPluginEntry*>(
+      open_plugin("weft_nccl", kCollectivesPluginEntry, search));
   std::unique_ptr<CollectivesPlugin> plugin(entry(collectives_plugin_stamp()));
   if (plugin == nullptr) {
     throw_error(ErrorCode::kFailedPrecondition,

@@ -15,11 +15,14 @@ namespace {
 class OperationTasks {
  public:
   /// `time_of_work`: how much of its time work takes; a wait takes `time_of_wait` seconds.
-  OperationTasks(std::span<const DeviceTimeline> timelines, double time_of_work, double time_of_wait) : timelines_(timelines) {
+  OperationTasks(std::span<const DeviceTimeline> timelines, double time_of_work,
+                 double time_of_wait)
+      : timelines_(timelines) {
     for (const DeviceTimeline& timeline : timelines) {
       for (const TimelineStep& step : timeline.steps) {
         const auto* start = std::get_if<TimelineStart>(&step);
-        if (start != nullptr && !operations_.contains(start->key)) operations_.emplace(start->key, tasks_.add());
+        if (start != nullptr && !operations_.contains(start->key))
+          operations_.emplace(start->key, tasks_.add());
       }
     }
     for (const DeviceTimeline& timeline : timelines) {
@@ -28,14 +31,17 @@ class OperationTasks {
       for (const TimelineStep& step : timeline.steps) {
         const auto* work = std::get_if<TimelineWork>(&step);
         const auto* wait = std::get_if<TimelineWait>(&step);
-        const TaskId task = chain.append(work != nullptr ? time_of_work * work->seconds : wait != nullptr ? time_of_wait : 0);
+        const TaskId task = chain.append(work != nullptr   ? time_of_work * work->seconds
+                                         : wait != nullptr ? time_of_wait
+                                                           : 0);
         steps.push_back(task);
         if (const auto* start = std::get_if<TimelineStart>(&step)) {
           tasks_.wait(operations_.at(start->key), task);
           starts_[start->key].push_back(task);
         }
         // What nobody starts is waited for in vain.
-        if (wait != nullptr) tasks_.wait(task, operations_.contains(wait->key) ? operations_.at(wait->key) : task);
+        if (wait != nullptr)
+          tasks_.wait(task, operations_.contains(wait->key) ? operations_.at(wait->key) : task);
       }
     }
   }
@@ -56,13 +62,17 @@ class OperationTasks {
     for (std::size_t i = 0; i < timelines_.size(); ++i) {
       const auto first = std::ranges::find_if_not(steps_[i], is_over);
       if (first == steps_[i].end()) continue;
-      const auto& wait = std::get<TimelineWait>(timelines_[i].steps[static_cast<std::size_t>(first - steps_[i].begin())]);
+      const auto& wait = std::get<TimelineWait>(
+          timelines_[i].steps[static_cast<std::size_t>(first - steps_[i].begin())]);
       const auto starts = starts_.find(wait.key);
-      stuck += fmt::format("\n  device {} waits for {}, which {} of its {} devices have started", timelines_[i].device,
-                           to_string(wait.key), starts == starts_.end() ? 0 : std::ranges::count_if(starts->second, is_over),
-                           starts == starts_.end() ? 0 : starts->second.size());
+      stuck +=
+          fmt::format("\n  device {} waits for {}, which {} of its {} devices have started",
+                      timelines_[i].device, to_string(wait.key),
+                      starts == starts_.end() ? 0 : std::ranges::count_if(starts->second, is_over),
+                      starts == starts_.end() ? 0 : starts->second.size());
     }
-    if (!stuck.empty()) throw_error(ErrorCode::kInternal, "the programs of a step cannot finish:{}", stuck);
+    if (!stuck.empty())
+      throw_error(ErrorCode::kInternal, "the programs of a step cannot finish:{}", stuck);
   }
 
   std::span<const DeviceTimeline> timelines_;
@@ -75,7 +85,8 @@ class OperationTasks {
 }  // namespace
 
 std::string to_string(const OperationKey& key) {
-  return key.microbatch < 0 ? fmt::format("op {}", key.op) : fmt::format("op {} microbatch {}", key.op, key.microbatch);
+  return key.microbatch < 0 ? fmt::format("op {}", key.op)
+                            : fmt::format("op {} microbatch {}", key.op, key.microbatch);
 }
 
 std::vector<OperationKey> total_order(std::span<const DeviceTimeline> timelines) {
@@ -90,11 +101,13 @@ std::vector<OperationKey> total_order(std::span<const DeviceTimeline> timelines)
   return order;
 }
 
-std::vector<OperationKey> order_of_device(std::span<const OperationKey> order, const DeviceTimeline& timeline,
+std::vector<OperationKey> order_of_device(std::span<const OperationKey> order,
+                                          const DeviceTimeline& timeline,
                                           const std::set<std::uint32_t>& ops) {
   std::set<OperationKey> started;
   for (const TimelineStep& step : timeline.steps) {
-    if (const auto* start = std::get_if<TimelineStart>(&step); start != nullptr && ops.contains(start->key.op))
+    if (const auto* start = std::get_if<TimelineStart>(&step);
+        start != nullptr && ops.contains(start->key.op))
       started.insert(start->key);
   }
   std::vector<OperationKey> result;

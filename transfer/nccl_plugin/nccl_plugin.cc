@@ -7,11 +7,11 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "transfer/nccl/collectives_plugin.h"
 #include "transfer/nccl_plugin/internal/box_copies.h"
 #include "transfer/nccl_plugin/internal/launch.h"
 #include "transfer/nccl_plugin/internal/nccl_check.h"
 #include "transfer/nccl_plugin/internal/nccl_communicator.h"
-#include "transfer/nccl/collectives_plugin.h"
 
 namespace weft::transfer {
 namespace {
@@ -33,21 +33,26 @@ class NcclCollectives final : public DeviceCollectives {
                                              const std::string& name) override {
     ncclUniqueId unique;
     if (id.size() != sizeof(unique.internal)) {
-      throw_error(ErrorCode::kInvalidArgument, "the id of the communicator '{}' has {} bytes, not {}: is it of the same library?",
-                  name, id.size(), sizeof(unique.internal));
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "the id of the communicator '{}' has {} bytes, not {}: is it of the same library?", name,
+          id.size(), sizeof(unique.internal));
     }
     std::memcpy(unique.internal, id.data(), id.size());
-    return std::make_unique<NcclCommunicator>(options_.gpu, unique, size, rank, options_.max_blocks, name);
+    return std::make_unique<NcclCommunicator>(options_.gpu, unique, size, rank, options_.max_blocks,
+                                              name);
   }
 
   void copy(std::span<const DeviceCopy> copies, weft::Stream& stream) override {
     use_gpu(options_.gpu);
-    for (const BoxCopies& launch : box_copies(copies)) launch_copies(launch, stream.native_handle());
+    for (const BoxCopies& launch : box_copies(copies))
+      launch_copies(launch, stream.native_handle());
   }
   void sum(const DeviceSum& sum, weft::Stream& stream) override {
     use_gpu(options_.gpu);
     if (sum.terms.empty() || sum.terms.size() > SumTerms::kMost)
-      throw_error(ErrorCode::kInvalidArgument, "a sum of {} terms; it has 1 to {}", sum.terms.size(), SumTerms::kMost);
+      throw_error(ErrorCode::kInvalidArgument, "a sum of {} terms; it has 1 to {}",
+                  sum.terms.size(), SumTerms::kMost);
     SumTerms terms;
     terms.count = static_cast<std::uint32_t>(sum.terms.size());
     std::copy(sum.terms.begin(), sum.terms.end(), terms.term);
@@ -64,13 +69,16 @@ class NcclPlugin final : public CollectivesPlugin {
 
   std::string processor(int gpu) const override {
     std::array<char, 32> bus_id{};
-    if (const cudaError_t status = cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), gpu);
+    if (const cudaError_t status =
+            cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), gpu);
         status != cudaSuccess)
-      throw_error(ErrorCode::kFailedPrecondition, "GPU {} has no PCI bus id: {}", gpu, cudaGetErrorString(status));
+      throw_error(ErrorCode::kFailedPrecondition, "GPU {} has no PCI bus id: {}", gpu,
+                  cudaGetErrorString(status));
     return bus_id.data();
   }
 
-  std::unique_ptr<DeviceCollectives> make_collectives(const CollectivesOptions& options) const override {
+  std::unique_ptr<DeviceCollectives> make_collectives(
+      const CollectivesOptions& options) const override {
     return std::make_unique<NcclCollectives>(options);
   }
 };
@@ -79,5 +87,6 @@ class NcclPlugin final : public CollectivesPlugin {
 }  // namespace weft::transfer
 
 extern "C" weft::transfer::CollectivesPlugin* weft_nccl_plugin(std::uint64_t stamp) {
-  return stamp == weft::transfer::collectives_plugin_stamp() ? new weft::transfer::NcclPlugin : nullptr;
+  return stamp == weft::transfer::collectives_plugin_stamp() ? new weft::transfer::NcclPlugin
+                                                             : nullptr;
 }

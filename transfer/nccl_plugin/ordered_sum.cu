@@ -1,5 +1,6 @@
-// to[i] = terms[0][i] + terms[1][i] + ..., always in this order, so that the bits depend on nothing else. A thread per element in
-// strides of the grid; bf16 is added in float and rounded once, to nearest even.
+// to[i] = terms[0][i] + terms[1][i] + ..., always in this order, so that the bits depend on nothing
+// else. A thread per element in strides of the grid; bf16 is added in float and rounded once, to
+// nearest even.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -27,21 +28,27 @@ __device__ void store(T* to, T value) {
 __device__ void store(__nv_bfloat16* to, float value) { *to = __float2bfloat16_rn(value); }
 
 template <typename T>
-__global__ void ordered_sum_kernel(const __grid_constant__ SumTerms terms, std::uint64_t count, T* to) {
+__global__ void ordered_sum_kernel(const __grid_constant__ SumTerms terms, std::uint64_t count,
+                                   T* to) {
   const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
-  for (std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+  for (std::uint64_t i = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < count; i += step) {
     auto sum = load(static_cast<const T*>(terms.term[0]) + i);
-    for (std::uint32_t term = 1; term < terms.count; ++term) sum += load(static_cast<const T*>(terms.term[term]) + i);
+    for (std::uint32_t term = 1; term < terms.count; ++term)
+      sum += load(static_cast<const T*>(terms.term[term]) + i);
     store(to + i, sum);
   }
 }
 
 template <typename T>
 void launch(const SumTerms& terms, std::uint64_t count, void* to, void* stream) {
-  const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(kBlocks, (count + kThreads - 1) / kThreads));
-  ordered_sum_kernel<T><<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(terms, count, static_cast<T*>(to));
+  const auto blocks =
+      static_cast<unsigned>(std::min<std::uint64_t>(kBlocks, (count + kThreads - 1) / kThreads));
+  ordered_sum_kernel<T><<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      terms, count, static_cast<T*>(to));
   if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
-    throw_error(ErrorCode::kInternal, "a sum of {} terms on the GPU: {}", terms.count, cudaGetErrorString(status));
+    throw_error(ErrorCode::kInternal, "a sum of {} terms on the GPU: {}", terms.count,
+                cudaGetErrorString(status));
 }
 
 }  // namespace

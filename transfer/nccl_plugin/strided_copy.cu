@@ -1,7 +1,7 @@
 // Copies boxes of bytes within a GPU: packing regions for a transfer, and unpacking them.
 //
-// grid.y counts the copies of a launch, grid.x the blocks that share one. A thread moves units of 1 to 16 bytes in strides of
-// grid.x, neighbours next to each other.
+// grid.y counts the copies of a launch, grid.x the blocks that share one. A thread moves units of 1
+// to 16 bytes in strides of grid.x, neighbours next to each other.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -17,9 +17,11 @@ constexpr std::uint64_t kBlocks = 132 * 4;
 
 template <typename Unit>
 __device__ void move_box(const BoxCopy& copy) {
-  const std::uint64_t units_per_run = copy.run_bytes / sizeof(Unit), units = copy.bytes / sizeof(Unit);
+  const std::uint64_t units_per_run = copy.run_bytes / sizeof(Unit),
+                      units = copy.bytes / sizeof(Unit);
   const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
-  for (std::uint64_t unit = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; unit < units; unit += step) {
+  for (std::uint64_t unit = static_cast<std::uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       unit < units; unit += step) {
     std::uint64_t run = unit / units_per_run;
     const std::uint64_t within = (unit - run * units_per_run) * sizeof(Unit);
     std::uint64_t from = within, to = within;
@@ -49,11 +51,15 @@ __global__ void strided_copy_kernel(const __grid_constant__ BoxCopies copies) {
 void launch_copies(const BoxCopies& copies, void* stream) {
   if (copies.count == 0) return;
   std::uint64_t most = 0;
-  for (std::uint32_t i = 0; i < copies.count; ++i) most = std::max(most, copies.copy[i].bytes / copies.copy[i].unit);
-  const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(kBlocks, (most + kThreads - 1) / kThreads));
-  strided_copy_kernel<<<dim3(blocks, copies.count), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(copies);
+  for (std::uint32_t i = 0; i < copies.count; ++i)
+    most = std::max(most, copies.copy[i].bytes / copies.copy[i].unit);
+  const auto blocks =
+      static_cast<unsigned>(std::min<std::uint64_t>(kBlocks, (most + kThreads - 1) / kThreads));
+  strided_copy_kernel<<<dim3(blocks, copies.count), kThreads, 0,
+                        static_cast<cudaStream_t>(stream)>>>(copies);
   if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess)
-    throw_error(ErrorCode::kInternal, "packing {} regions on the GPU: {}", copies.count, cudaGetErrorString(status));
+    throw_error(ErrorCode::kInternal, "packing {} regions on the GPU: {}", copies.count,
+                cudaGetErrorString(status));
 }
 
 }  // namespace weft::transfer

@@ -14,18 +14,21 @@
 namespace weft::transfer {
 namespace {
 
-void check_group(const std::string& what, DType dtype, bool reduces, const Region& box, const std::vector<Shard>& ranks,
-                 const Topology& topology) {
+void check_group(const std::string& what, DType dtype, bool reduces, const Region& box,
+                 const std::vector<Shard>& ranks, const Topology& topology) {
   if (ranks.empty()) throw_error(ErrorCode::kInvalidArgument, "{}: the group is empty", what);
   if (reduces && dtype == DType::kU8)
-    throw_error(ErrorCode::kInvalidArgument, "{}: {} cannot be reduced; use f32, bf16, f64 or i32", what, to_string(dtype));
+    throw_error(ErrorCode::kInvalidArgument, "{}: {} cannot be reduced; use f32, bf16, f64 or i32",
+                what, to_string(dtype));
   std::set<DeviceId> seen;
   for (const Shard& shard : ranks) {
     topology.host_of(shard.device);
     if (!seen.insert(shard.device).second)
-      throw_error(ErrorCode::kInvalidArgument, "{}: device {} comes twice in the group", what, shard.device);
+      throw_error(ErrorCode::kInvalidArgument, "{}: device {} comes twice in the group", what,
+                  shard.device);
     if (!box.contains(shard.region)) {
-      throw_error(ErrorCode::kInvalidArgument, "{}: device {} has region {}, which is outside the box {}", what, shard.device,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "{}: device {} has region {}, which is outside the box {}", what, shard.device,
                   to_string(shard.region), to_string(box));
     }
   }
@@ -38,7 +41,8 @@ class Flows {
       : plan_(plan), topology_(topology), options_(options), loads_(topology) {}
 
   /// `like`: take its chunks, so that chunk i of both is the same bytes.
-  const Flow& add(FlowKind kind, const Region& region, DeviceId root, std::vector<FlowEdge> edges, const Flow* like = nullptr) {
+  const Flow& add(FlowKind kind, const Region& region, DeviceId root, std::vector<FlowEdge> edges,
+                  const Flow* like = nullptr) {
     Flow flow{FlowId(static_cast<std::uint32_t>(plan_.flows.size())),
               kind,
               {Segment::whole(0, region, size_of(plan_.dtype))},
@@ -54,13 +58,15 @@ class Flows {
     return plan_.flows.back();
   }
 
-  /// From the root to all others: directly when small, else along a tree that crosses to each host once.
+  /// From the root to all others: directly when small, else along a tree that crosses to each host
+  /// once.
   std::vector<FlowEdge> edges_to_others(DeviceId root, std::uint64_t bytes) const {
     std::vector<DeviceId> others;
     for (const auto& rank : plan_.ranks) {
       if (rank.device != root) others.push_back(rank.device);
     }
-    if (bytes * others.size() > options_.one_hop_bytes) return broadcast_tree(root, others, topology_, loads_);
+    if (bytes * others.size() > options_.one_hop_bytes)
+      return broadcast_tree(root, others, topology_, loads_);
     std::vector<FlowEdge> edges;
     for (const DeviceId other : others) edges.push_back({root, other});
     return edges;
@@ -92,7 +98,10 @@ Reduction reduction_alone(const Region& region, ReduceOp op, std::size_t element
 /// Piece i of n of a flat tensor, cut at multiples of 16 elements.
 Region flat_piece(std::int64_t elements, std::size_t i, std::size_t n) {
   const auto cut = [&](std::size_t k) {
-    return k == n ? elements : part_of(elements, static_cast<std::int64_t>(k), static_cast<std::int64_t>(n)).begin / 16 * 16;
+    return k == n ? elements
+                  : part_of(elements, static_cast<std::int64_t>(k), static_cast<std::int64_t>(n))
+                            .begin /
+                        16 * 16;
   };
   return Region({{cut(i), cut(i + 1)}});
 }
@@ -108,8 +117,9 @@ std::string_view to_string(CollectiveKind kind) {
   WEFT_CHECK(false, "collective {}", static_cast<int>(kind));
 }
 
-CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector<DeviceId>& ranks, const Topology& topology,
-                               ReduceOp op, const CollectiveOptions& options) {
+CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector<DeviceId>& ranks,
+                               const Topology& topology, ReduceOp op,
+                               const CollectiveOptions& options) {
   std::vector<Shard> shards;
   for (const DeviceId device : ranks) shards.push_back({device, box});
   check_group("all_reduce", dtype, true, box, shards, topology);
@@ -130,69 +140,77 @@ CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector
       for (std::size_t j = 0; j < n; ++j) {
         if (j != i) edges.push_back({ranks[i], ranks[j]});
       }
-      plan.ranks[i].reductions.push_back(
-          reduction_of(flows.add(FlowKind::kContribution, flat, ranks[i], std::move(edges)), op, n, i));
+      plan.ranks[i].reductions.push_back(reduction_of(
+          flows.add(FlowKind::kContribution, flat, ranks[i], std::move(edges)), op, n, i));
     }
     return plan;
   }
   std::vector<Flow> results;
   for (std::size_t j = 0; j < n; ++j) {
     const Region piece = flat_piece(elements, j, n);
-    results.push_back(flows.add(FlowKind::kResult, piece, ranks[j], flows.edges_to_others(ranks[j], bytes)));
+    results.push_back(
+        flows.add(FlowKind::kResult, piece, ranks[j], flows.edges_to_others(ranks[j], bytes)));
     plan.ranks[j].reductions.push_back(reduction_of(results.back(), op, n, j));
   }
   // Rank i begins with the piece of rank i + 1, so that not everybody sends to the same rank first.
   for (std::size_t distance = 1; distance < n; ++distance) {
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t j = (i + distance) % n;
-      flows.add(FlowKind::kContribution, results[j].segments.front().region, ranks[i], {{ranks[i], ranks[j]}}, &results[j]);
+      flows.add(FlowKind::kContribution, results[j].segments.front().region, ranks[i],
+                {{ranks[i], ranks[j]}}, &results[j]);
     }
   }
   return plan;
 }
 
-CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::vector<Shard>& ranks, const Topology& topology,
-                                   ReduceOp op, const CollectiveOptions& options) {
+CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::vector<Shard>& ranks,
+                                   const Topology& topology, ReduceOp op,
+                                   const CollectiveOptions& options) {
   check_group("reduce_scatter", dtype, true, box, ranks, topology);
   const std::size_t n = ranks.size();
   CollectivePlan plan{CollectiveKind::kReduceScatter, dtype, {}, {}};
   for (const Shard& shard : ranks) plan.ranks.push_back({shard.device, box, shard.region, {}, {}});
   Flows flows(plan, topology, options);
-  if (n == 1) plan.ranks[0].reductions.push_back(reduction_alone(ranks[0].region, op, size_of(dtype)));
+  if (n == 1)
+    plan.ranks[0].reductions.push_back(reduction_alone(ranks[0].region, op, size_of(dtype)));
   for (std::size_t distance = 1; distance < n; ++distance) {
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t j = (i + distance) % n;
-      const Flow& flow =
-          flows.add(FlowKind::kContribution, ranks[j].region, ranks[i].device, {{ranks[i].device, ranks[j].device}});
+      const Flow& flow = flows.add(FlowKind::kContribution, ranks[j].region, ranks[i].device,
+                                   {{ranks[i].device, ranks[j].device}});
       if (distance == 1) plan.ranks[j].reductions.push_back(reduction_of(flow, op, n, j));
     }
   }
   return plan;
 }
 
-CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector<Shard>& ranks, const Topology& topology,
-                               const CollectiveOptions& options) {
+CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector<Shard>& ranks,
+                               const Topology& topology, const CollectiveOptions& options) {
   check_group("all_gather", dtype, false, box, ranks, topology);
   std::int64_t covered = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     covered += ranks[i].region.num_elements();
     for (std::size_t j = 0; j < i; ++j) {
       if (!ranks[i].region.intersect(ranks[j].region)) continue;
-      throw_error(ErrorCode::kInvalidArgument, "all_gather: {} of device {} and {} of device {} overlap",
-                  to_string(ranks[i].region), ranks[i].device, to_string(ranks[j].region), ranks[j].device);
+      throw_error(
+          ErrorCode::kInvalidArgument, "all_gather: {} of device {} and {} of device {} overlap",
+          to_string(ranks[i].region), ranks[i].device, to_string(ranks[j].region), ranks[j].device);
     }
   }
   if (covered != box.num_elements()) {
-    throw_error(ErrorCode::kInvalidArgument, "all_gather: the group's regions have {} of the {} elements of {}", covered,
+    throw_error(ErrorCode::kInvalidArgument,
+                "all_gather: the group's regions have {} of the {} elements of {}", covered,
                 box.num_elements(), to_string(box));
   }
   CollectivePlan plan{CollectiveKind::kAllGather, dtype, {}, {}};
-  for (const Shard& shard : ranks) plan.ranks.push_back({shard.device, shard.region, box, {shard.region}, {}});
+  for (const Shard& shard : ranks)
+    plan.ranks.push_back({shard.device, shard.region, box, {shard.region}, {}});
   if (ranks.size() == 1) return plan;
   Flows flows(plan, topology, options);
   for (const Shard& shard : ranks) {
     const auto bytes = static_cast<std::uint64_t>(shard.region.num_elements()) * size_of(dtype);
-    flows.add(FlowKind::kDeliver, shard.region, shard.device, flows.edges_to_others(shard.device, bytes));
+    flows.add(FlowKind::kDeliver, shard.region, shard.device,
+              flows.edges_to_others(shard.device, bytes));
   }
   return plan;
 }
@@ -200,7 +218,8 @@ CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector
 DevicePart CollectivePlan::device_part(DeviceId device) const {
   DevicePart part;
   part.device = device;
-  const auto own = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) { return rank.device == device; });
+  const auto own = std::find_if(ranks.begin(), ranks.end(),
+                                [&](const Rank& rank) { return rank.device == device; });
   if (own == ranks.end()) return part;
   part.tensors.push_back({dtype, own->source, own->destination});
   for (const Region& region : own->copies) part.copies.push_back({0, region});
@@ -208,14 +227,19 @@ DevicePart CollectivePlan::device_part(DeviceId device) const {
   part.streams = streams_of(flows, device);
   for (FlowRole& stream : part.streams) {
     const bool received = stream.parent.has_value();
-    if (stream.kind == FlowKind::kDeliver || received != (stream.kind == FlowKind::kContribution)) continue;
+    if (stream.kind == FlowKind::kDeliver || received != (stream.kind == FlowKind::kContribution))
+      continue;
     const DeviceId root = flows.at(stream.flow.value()).root;
     stream.rank = static_cast<std::uint32_t>(
-        std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) { return rank.device == root; }) - ranks.begin());
-    const auto reduction = std::find_if(part.reductions.begin(), part.reductions.end(), [&](const Reduction& candidate) {
-      return candidate.region == stream.segments.front().region;
-    });
-    WEFT_CHECK(reduction != part.reductions.end(), "flow {} has no reduction on device {}", stream.flow, device);
+        std::find_if(ranks.begin(), ranks.end(),
+                     [&](const Rank& rank) { return rank.device == root; }) -
+        ranks.begin());
+    const auto reduction = std::find_if(part.reductions.begin(), part.reductions.end(),
+                                        [&](const Reduction& candidate) {
+                                          return candidate.region == stream.segments.front().region;
+                                        });
+    WEFT_CHECK(reduction != part.reductions.end(), "flow {} has no reduction on device {}",
+               stream.flow, device);
     stream.reduction = static_cast<std::uint32_t>(reduction - part.reductions.begin());
   }
   return part;

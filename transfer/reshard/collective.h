@@ -16,16 +16,20 @@ std::string_view to_string(CollectiveKind kind);
 
 struct CollectiveOptions {
   ChunkOptions chunks;
-  /// A collective in which each rank would send at most this many bytes in all takes one hop: everybody sends to everybody.
+  /// A collective in which each rank would send at most this many bytes in all takes one hop:
+  /// everybody sends to everybody.
   std::uint64_t one_hop_bytes = 128 * 1024;
 
   friend bool operator==(const CollectiveOptions&, const CollectiveOptions&) = default;
-  static constexpr auto fields = weft::fields(&CollectiveOptions::chunks, &CollectiveOptions::one_hop_bytes);
+  static constexpr auto fields =
+      weft::fields(&CollectiveOptions::chunks, &CollectiveOptions::one_hop_bytes);
 };
 
-/// What a group of devices does together with one tensor, as flows and reductions in rank order. A pure value.
+/// What a group of devices does together with one tensor, as flows and reductions in rank order. A
+/// pure value.
 ///
-/// Sums are taken in rank order, so their bits depend neither on arrival nor on who sums, and all ranks get the same ones.
+/// Sums are taken in rank order, so their bits depend neither on arrival nor on who sums, and all
+/// ranks get the same ones.
 struct CollectivePlan {
   struct Rank {
     DeviceId device;
@@ -34,8 +38,8 @@ struct CollectivePlan {
     std::vector<Region> copies;
     std::vector<Reduction> reductions;
     friend bool operator==(const Rank&, const Rank&) = default;
-    static constexpr auto fields =
-        weft::fields(&Rank::device, &Rank::source, &Rank::destination, &Rank::copies, &Rank::reductions);
+    static constexpr auto fields = weft::fields(&Rank::device, &Rank::source, &Rank::destination,
+                                                &Rank::copies, &Rank::reductions);
   };
 
   CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -51,27 +55,32 @@ struct CollectivePlan {
   std::string digest() const;
 
   friend bool operator==(const CollectivePlan&, const CollectivePlan&) = default;
-  static constexpr auto fields =
-      weft::fields(&CollectivePlan::kind, &CollectivePlan::dtype, &CollectivePlan::ranks, &CollectivePlan::flows);
+  static constexpr auto fields = weft::fields(&CollectivePlan::kind, &CollectivePlan::dtype,
+                                              &CollectivePlan::ranks, &CollectivePlan::flows);
 };
 
 /// A headline and a line per flow.
 std::string to_string(const CollectivePlan& plan);
 
-/// Every rank has the same box as source and gets term 0 (+) term 1 (+) ... of it as destination, which may be the same memory.
-/// Large ones: piece j of the box goes from all ranks to rank j, which reduces it and sends the result to all, chunk by chunk.
-/// In the part, the box is flat: source and destination are [0:elements].
-/// Throws Error(kInvalidArgument) for u8, an empty group, or a device that comes twice.
-CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector<DeviceId>& ranks, const Topology& topology,
-                               ReduceOp op = ReduceOp::kSum, const CollectiveOptions& options = {});
-
-/// Every rank has `box` as source; rank i gets its own region of it, reduced over all ranks. Regions must lie inside the box.
-CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::vector<Shard>& ranks, const Topology& topology,
-                                   ReduceOp op = ReduceOp::kSum, const CollectiveOptions& options = {});
-
-/// Rank i has its own region as source and gets all of `box`; the regions must fill the box without overlap.
-CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector<Shard>& ranks, const Topology& topology,
+/// Every rank has the same box as source and gets term 0 (+) term 1 (+) ... of it as destination,
+/// which may be the same memory. Large ones: piece j of the box goes from all ranks to rank j,
+/// which reduces it and sends the result to all, chunk by chunk. In the part, the box is flat:
+/// source and destination are [0:elements]. Throws Error(kInvalidArgument) for u8, an empty group,
+/// or a device that comes twice.
+CollectivePlan plan_all_reduce(DType dtype, const Region& box, const std::vector<DeviceId>& ranks,
+                               const Topology& topology, ReduceOp op = ReduceOp::kSum,
                                const CollectiveOptions& options = {});
+
+/// Every rank has `box` as source; rank i gets its own region of it, reduced over all ranks.
+/// Regions must lie inside the box.
+CollectivePlan plan_reduce_scatter(DType dtype, const Region& box, const std::vector<Shard>& ranks,
+                                   const Topology& topology, ReduceOp op = ReduceOp::kSum,
+                                   const CollectiveOptions& options = {});
+
+/// Rank i has its own region as source and gets all of `box`; the regions must fill the box without
+/// overlap.
+CollectivePlan plan_all_gather(DType dtype, const Region& box, const std::vector<Shard>& ranks,
+                               const Topology& topology, const CollectiveOptions& options = {});
 
 }  // namespace weft::transfer
 

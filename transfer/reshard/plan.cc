@@ -19,7 +19,8 @@
 namespace weft::transfer {
 namespace {
 
-/// Small slices of many tensors travel together, but a strategy must have something to balance and order.
+/// Small slices of many tensors travel together, but a strategy must have something to balance and
+/// order.
 constexpr std::uint64_t kBundleBytes = std::uint64_t{1} << 20;
 
 std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double limit_seconds) {
@@ -35,8 +36,8 @@ std::vector<Flow> flows_by(Strategy strategy, internal::Draft& draft, double lim
   }
   std::vector<Flow> flows = draft.finish(limit_seconds);
   if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather) return flows;
-  // Systems that send point to point have all sends under way at once; in the order of slices all senders would begin with the
-  // same receiver.
+  // Systems that send point to point have all sends under way at once; in the order of slices all
+  // senders would begin with the same receiver.
   const std::vector<std::uint32_t> order = internal::rotated_order(flows, draft.topology());
   return internal::reordered(std::move(flows), order);
 }
@@ -46,8 +47,8 @@ constexpr double kGoodEnough = 1.02;
 /// The simulator does not see all that makes a plan even.
 constexpr double kBetter = 0.97;
 
-void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network& network, const PlanOptions& options,
-               const LimitSolution& solution) {
+void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network& network,
+               const PlanOptions& options, const LimitSolution& solution) {
   internal::WeftPlan best = internal::plan_weft(demand, plan.topology, network, options, solution);
   plan.flows = std::move(best.flows);
   plan.egress_places = std::move(best.egress_places);
@@ -57,26 +58,31 @@ void plan_weft(ReshardPlan& plan, const internal::Demand& demand, const Network&
   // Time that costs others bytes of their links is not worth it.
   const std::uint64_t least_bytes = internal::wire_bytes(plan.flows, plan.topology);
   for (const Strategy other :
-       {Strategy::kBroadcast, Strategy::kBroadcastGreedy, Strategy::kBroadcastNaive, Strategy::kBroadcastSearch,
-        Strategy::kLocalAllgather, Strategy::kGlobalAllgather, Strategy::kSendRecv}) {
+       {Strategy::kBroadcast, Strategy::kBroadcastGreedy, Strategy::kBroadcastNaive,
+        Strategy::kBroadcastSearch, Strategy::kLocalAllgather, Strategy::kGlobalAllgather,
+        Strategy::kSendRecv}) {
     internal::Draft draft(units, plan.topology, network, options);
     std::vector<Flow> flows = flows_by(other, draft, plan.limit.seconds);
     const double seconds = internal::predict(flows, plan.topology, network);
-    if (seconds >= plan.predicted_seconds * kBetter || internal::wire_bytes(flows, plan.topology) > least_bytes) continue;
+    if (seconds >= plan.predicted_seconds * kBetter ||
+        internal::wire_bytes(flows, plan.topology) > least_bytes)
+      continue;
     plan.flows = std::move(flows);
     plan.egress_places.clear();
     plan.predicted_seconds = seconds;
-    plan.note = fmt::format("flows as {} places them: the simulator prefers that", to_string(other));
+    plan.note =
+        fmt::format("flows as {} places them: the simulator prefers that", to_string(other));
   }
 }
 
 }  // namespace
 
-ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology, const Network& network, Strategy strategy,
-                         const PlanOptions& options) {
+ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology,
+                         const Network& network, Strategy strategy, const PlanOptions& options) {
   network.validate();
   if (network.num_hosts() < topology.num_hosts()) {
-    throw_error(ErrorCode::kInvalidArgument, "devices live on {} hosts, but the network describes only {}", topology.num_hosts(),
+    throw_error(ErrorCode::kInvalidArgument,
+                "devices live on {} hosts, but the network describes only {}", topology.num_hosts(),
                 network.num_hosts());
   }
   ReshardPlan plan;
@@ -84,7 +90,8 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
   plan.topology = topology;
   plan.strategy = strategy;
   const bool is_weft = strategy == Strategy::kWeft;
-  internal::Demand demand = internal::gather(plan.tasks, topology, is_weft ? ~std::uint64_t{0} : kBundleBytes);
+  internal::Demand demand =
+      internal::gather(plan.tasks, topology, is_weft ? ~std::uint64_t{0} : kBundleBytes);
   plan.copies = std::move(demand.copies);
   const LimitSolution solution = solve_limit(demand.data, network);
   plan.limit = solution.limit;
@@ -99,8 +106,8 @@ ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& top
   return plan;
 }
 
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network, Strategy strategy,
-                         const PlanOptions& options) {
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network,
+                         Strategy strategy, const PlanOptions& options) {
   return plan_reshard(std::span(&task, 1), topology, network, strategy, options);
 }
 
@@ -108,10 +115,12 @@ ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Stra
   return plan_reshard(task, topology, Network::uniform(topology.num_hosts(), 125e6), strategy);
 }
 
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const ChunkOptions& chunks) {
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy,
+                         const ChunkOptions& chunks) {
   PlanOptions options;
   options.chunks = chunks;
-  return plan_reshard(task, topology, Network::uniform(topology.num_hosts(), 125e6), strategy, options);
+  return plan_reshard(task, topology, Network::uniform(topology.num_hosts(), 125e6), strategy,
+                      options);
 }
 
 DevicePart ReshardPlan::device_part(DeviceId device) const {
@@ -146,17 +155,20 @@ std::vector<DeviceId> ReshardPlan::devices() const {
 std::string ReshardPlan::digest() const { return sha256(encode(*this)); }
 
 std::string to_string(const ReshardPlan& plan) {
-  std::string text = plan.tasks.size() == 1 ? to_string(plan.tasks.front().type) : fmt::format("{} tensors", plan.tasks.size());
+  std::string text = plan.tasks.size() == 1 ? to_string(plan.tasks.front().type)
+                                            : fmt::format("{} tensors", plan.tasks.size());
   text += fmt::format(" by {}: {}", to_string(plan.strategy), to_string(plan_stats(plan)));
   text += fmt::format("\n  limit {}", to_string(plan.limit));
   if (plan.limit.seconds > 0) {
-    text += fmt::format(", predicted {} ({:.2f} of the limit's speed)", format_seconds(plan.predicted_seconds),
+    text += fmt::format(", predicted {} ({:.2f} of the limit's speed)",
+                        format_seconds(plan.predicted_seconds),
                         plan.limit.seconds / plan.predicted_seconds);
   }
   if (!plan.note.empty()) text += "; " + plan.note;
   for (const Flow& flow : plan.flows) text += "\n  " + to_string(flow);
   for (const LocalCopy& copy : plan.copies)
-    text += fmt::format("\n  device {} copies {}", copy.device, to_string(Segment{copy.tensor, copy.region, 0, 0}));
+    text += fmt::format("\n  device {} copies {}", copy.device,
+                        to_string(Segment{copy.tensor, copy.region, 0, 0}));
   return text;
 }
 

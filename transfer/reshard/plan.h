@@ -15,14 +15,16 @@
 
 namespace weft::transfer {
 
-/// A tensor that must lie differently: on other devices, or cut along other dimensions. Source and destination may share devices.
+/// A tensor that must lie differently: on other devices, or cut along other dimensions. Source and
+/// destination may share devices.
 struct ReshardTask {
   TensorType type;
   ShardMap source;
   ShardMap destination;
 
   friend bool operator==(const ReshardTask&, const ReshardTask&) = default;
-  static constexpr auto fields = weft::fields(&ReshardTask::type, &ReshardTask::source, &ReshardTask::destination);
+  static constexpr auto fields =
+      weft::fields(&ReshardTask::type, &ReshardTask::source, &ReshardTask::destination);
 };
 
 /// A region that one device copies from its own source shard to its own destination shard.
@@ -31,26 +33,31 @@ struct LocalCopy {
   std::uint32_t tensor = 0;
   Region region;
   friend bool operator==(const LocalCopy&, const LocalCopy&) = default;
-  static constexpr auto fields = weft::fields(&LocalCopy::device, &LocalCopy::tensor, &LocalCopy::region);
+  static constexpr auto fields =
+      weft::fields(&LocalCopy::device, &LocalCopy::tensor, &LocalCopy::region);
 };
 
-/// Who sends what to whom so that `tasks` are done: a pure value, equal on every process that computes it.
+/// Who sends what to whom so that `tasks` are done: a pure value, equal on every process that
+/// computes it.
 ///
-/// Tensor i of its flows and copies is that of tasks[i]. Every (receiving device, byte) is delivered exactly once: by one flow or
-/// by one local copy.
+/// Tensor i of its flows and copies is that of tasks[i]. Every (receiving device, byte) is
+/// delivered exactly once: by one flow or by one local copy.
 struct ReshardPlan {
   std::vector<ReshardTask> tasks;
   Topology topology;
   Strategy strategy = Strategy::kWeft;
   std::vector<Flow> flows;  ///< In order of priority.
   std::vector<LocalCopy> copies;
-  /// Per device, how many flows it sends to other hosts at a time; empty: what EgressRule says. See Strategy::kWeft.
+  /// Per device, how many flows it sends to other hosts at a time; empty: what EgressRule says. See
+  /// Strategy::kWeft.
   std::vector<std::uint32_t> egress_places;
   /// No plan for these tasks can send less between hosts.
   std::uint64_t minimum_between_hosts = 0;
   Limit limit;  ///< Of these tasks on the network that the plan was made for.
   double predicted_seconds =
-      0;  ///< What simulate() says of `flows` and `egress_places`; of more than 100,000 edges a bound by load and depth.
+      /// What simulate() says of `flows` and `egress_places`; of more than 100,000 edges a bound by
+      /// load and depth.
+      0;
   std::string note;  ///< What the planner found worth saying, or nothing.
 
   /// What `device` has to do; empty() if it takes no part.
@@ -61,26 +68,28 @@ struct ReshardPlan {
   std::string digest() const;
 
   friend bool operator==(const ReshardPlan&, const ReshardPlan&) = default;
-  static constexpr auto fields =
-      weft::fields(&ReshardPlan::tasks, &ReshardPlan::topology, &ReshardPlan::strategy, &ReshardPlan::flows, &ReshardPlan::copies,
-                   &ReshardPlan::egress_places, &ReshardPlan::minimum_between_hosts, &ReshardPlan::limit,
-                   &ReshardPlan::predicted_seconds, &ReshardPlan::note);
+  static constexpr auto fields = weft::fields(
+      &ReshardPlan::tasks, &ReshardPlan::topology, &ReshardPlan::strategy, &ReshardPlan::flows,
+      &ReshardPlan::copies, &ReshardPlan::egress_places, &ReshardPlan::minimum_between_hosts,
+      &ReshardPlan::limit, &ReshardPlan::predicted_seconds, &ReshardPlan::note);
 };
 
 /// A headline, limit and prediction, then a line per flow and per copy.
 std::string to_string(const ReshardPlan& plan);
 
-/// Plans all `tasks` together under `strategy`, for hosts with the links of `network`.
-/// Throws Error(kInvalidArgument) when the maps of a task do not fit (see cut_slices), name a device outside `topology`, or a
-/// host is not in `network`.
-ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology, const Network& network, Strategy strategy,
+/// Plans all `tasks` together under `strategy`, for hosts with the links of `network`. Throws
+/// Error(kInvalidArgument) when the maps of a task do not fit (see cut_slices), name a device
+/// outside `topology`, or a host is not in `network`.
+ReshardPlan plan_reshard(std::span<const ReshardTask> tasks, const Topology& topology,
+                         const Network& network, Strategy strategy,
                          const PlanOptions& options = {});
 /// The same for one tensor.
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network, Strategy strategy,
-                         const PlanOptions& options = {});
-/// The same where the links are not known, as if they carried 1 Gbit/s everywhere; with chunks of the caller's choice in the
-/// second form.
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, const Network& network,
+                         Strategy strategy, const PlanOptions& options = {});
+/// The same where the links are not known, as if they carried 1 Gbit/s everywhere; with chunks of
+/// the caller's choice in the second form.
 ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy);
-ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy, const ChunkOptions& chunks);
+ReshardPlan plan_reshard(const ReshardTask& task, const Topology& topology, Strategy strategy,
+                         const ChunkOptions& chunks);
 
 }  // namespace weft::transfer

@@ -11,16 +11,17 @@
 
 namespace weft::transfer {
 
-/// Remembers the plans made last: a training or serving loop asks for the same ones again and again. A plain object of its
-/// caller; one thread at a time.
+/// Remembers the plans made last: a training or serving loop asks for the same ones again and
+/// again. A plain object of its caller; one thread at a time.
 class PlanCache final {
  public:
   /// Keeps at most `capacity` plans and forgets the one that was asked for longest ago.
   explicit PlanCache(std::size_t capacity = 64) : capacity_(capacity) {}
 
-  /// plan_reshard(), or the plan that it returned for equal arguments. Shared, since whoever runs a plan may need it for longer
-  /// than the cache keeps it.
-  std::shared_ptr<const ReshardPlan> plan(std::span<const ReshardTask> tasks, const Topology& topology, const Network& network,
+  /// plan_reshard(), or the plan that it returned for equal arguments. Shared, since whoever runs a
+  /// plan may need it for longer than the cache keeps it.
+  std::shared_ptr<const ReshardPlan> plan(std::span<const ReshardTask> tasks,
+                                          const Topology& topology, const Network& network,
                                           Strategy strategy, const PlanOptions& options = {});
 
   std::size_t size() const { return entries_.size(); }

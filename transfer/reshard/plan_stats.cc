@@ -29,7 +29,9 @@ PlanStats plan_stats(const ReshardPlan& plan) {
     }
   }
   for (const LocalCopy& copy : plan.copies)
-    stats.bytes_copied += Segment::whole(copy.tensor, copy.region, size_of(plan.tasks.at(copy.tensor).type.dtype)).bytes;
+    stats.bytes_copied +=
+        Segment::whole(copy.tensor, copy.region, size_of(plan.tasks.at(copy.tensor).type.dtype))
+            .bytes;
   stats.minimum_between_hosts = plan.minimum_between_hosts;
   if (!egress.empty()) {
     stats.busiest_host_egress = *std::max_element(egress.begin(), egress.end());
@@ -39,10 +41,11 @@ PlanStats plan_stats(const ReshardPlan& plan) {
 }
 
 std::string to_string(const PlanStats& stats) {
-  return fmt::format("{} between hosts (minimum {}), {} inside, busiest egress {}, ingress {}",
-                     format_bytes(stats.bytes_between_hosts), format_bytes(stats.minimum_between_hosts),
-                     format_bytes(stats.bytes_inside_hosts), format_bytes(stats.busiest_host_egress),
-                     format_bytes(stats.busiest_host_ingress));
+  return fmt::format(
+      "{} between hosts (minimum {}), {} inside, busiest egress {}, ingress {}",
+      format_bytes(stats.bytes_between_hosts), format_bytes(stats.minimum_between_hosts),
+      format_bytes(stats.bytes_inside_hosts), format_bytes(stats.busiest_host_egress),
+      format_bytes(stats.busiest_host_ingress));
 }
 
 }  // namespace weft::transfer

@@ -21,15 +21,16 @@ struct PlanStats {
   std::vector<std::uint64_t> received_by_device;
 
   friend bool operator==(const PlanStats&, const PlanStats&) = default;
-  static constexpr auto fields =
-      weft::fields(&PlanStats::bytes_between_hosts, &PlanStats::minimum_between_hosts, &PlanStats::bytes_inside_hosts,
-                   &PlanStats::bytes_copied, &PlanStats::busiest_host_egress, &PlanStats::busiest_host_ingress,
-                   &PlanStats::sent_by_device, &PlanStats::received_by_device);
+  static constexpr auto fields = weft::fields(
+      &PlanStats::bytes_between_hosts, &PlanStats::minimum_between_hosts,
+      &PlanStats::bytes_inside_hosts, &PlanStats::bytes_copied, &PlanStats::busiest_host_egress,
+      &PlanStats::busiest_host_ingress, &PlanStats::sent_by_device, &PlanStats::received_by_device);
 };
 
 PlanStats plan_stats(const ReshardPlan& plan);
 
-/// "1.5 MiB between hosts (minimum 1 MiB), 512 KiB inside, busiest egress 768 KiB, ingress 768 KiB".
+/// "1.5 MiB between hosts (minimum 1 MiB), 512 KiB inside, busiest egress 768 KiB, ingress 768
+/// KiB".
 std::string to_string(const PlanStats& stats);
 
 }  // namespace weft::transfer

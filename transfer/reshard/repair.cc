@@ -28,7 +28,8 @@ ShardMap without(const ShardMap& map, std::span<const DeviceId> dead) {
 }  // namespace
 
 void Repair::insert(Ranges& ranges, Range range) {
-  auto first = std::find_if(ranges.begin(), ranges.end(), [&](const Range& other) { return other.end >= range.begin; });
+  auto first = std::find_if(ranges.begin(), ranges.end(),
+                            [&](const Range& other) { return other.end >= range.begin; });
   auto last = first;
   for (; last != ranges.end() && last->begin <= range.end; ++last) {
     range.begin = std::min(range.begin, last->begin);
@@ -37,7 +38,8 @@ void Repair::insert(Ranges& ranges, Range range) {
   ranges.insert(ranges.erase(first, last), range);
 }
 
-Repair::Repair(const ReshardPlan& plan) : tasks_(plan.tasks), topology_(plan.topology), copies_(plan.copies) {
+Repair::Repair(const ReshardPlan& plan)
+    : tasks_(plan.tasks), topology_(plan.topology), copies_(plan.copies) {
   for (const Flow& flow : plan.flows) {
     for (const Segment& segment : flow.segments) {
       const auto [cargo, fresh] = cargos_.try_emplace(Key{segment.tensor, segment.region});
@@ -56,13 +58,16 @@ void Repair::add(const ReshardPlan& plan, std::span<const DeviceLanded> landed) 
   for (const DeviceLanded& report : landed) {
     for (const LandedChunks& chunks : report.flows) {
       const std::size_t index = chunks.flow.value();
-      const std::uint64_t expected = index < plan.flows.size() ? (plan.flows[index].bytes + plan.flows[index].chunk_bytes - 1) /
-                                                                     plan.flows[index].chunk_bytes
-                                                               : 0;
+      const std::uint64_t expected =
+          index < plan.flows.size()
+              ? (plan.flows[index].bytes + plan.flows[index].chunk_bytes - 1) /
+                    plan.flows[index].chunk_bytes
+              : 0;
       if (chunks.num_chunks != expected) {
-        throw_error(ErrorCode::kInvalidArgument,
-                    "device {} reports {} chunks of flow {}, which has {}: the report is of another plan", report.device,
-                    chunks.num_chunks, chunks.flow, expected);
+        throw_error(
+            ErrorCode::kInvalidArgument,
+            "device {} reports {} chunks of flow {}, which has {}: the report is of another plan",
+            report.device, chunks.num_chunks, chunks.flow, expected);
       }
       const Flow& flow = plan.flows[index];
       for (std::uint32_t first = 0; first < chunks.num_chunks;) {
@@ -72,10 +77,12 @@ void Repair::add(const ReshardPlan& plan, std::span<const DeviceLanded> landed) 
         }
         std::uint32_t last = first + 1;
         while (last < chunks.num_chunks && chunks.has(last)) ++last;
-        const std::uint64_t begin = first * flow.chunk_bytes, end = std::min(flow.bytes, last * flow.chunk_bytes);
+        const std::uint64_t begin = first * flow.chunk_bytes,
+                            end = std::min(flow.bytes, last * flow.chunk_bytes);
         for (const Segment& segment : internal::cut(flow.segments, begin, end - begin)) {
           const auto tensor = static_cast<std::uint32_t>(segment.tensor % tasks_.size());
-          insert(cargos_[Key{tensor, segment.region}].landed[report.device], {segment.begin, segment.begin + segment.bytes});
+          insert(cargos_[Key{tensor, segment.region}].landed[report.device],
+                 {segment.begin, segment.begin + segment.bytes});
         }
         first = last;
       }
@@ -96,17 +103,20 @@ std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
         }
       }
     }
-    const auto covers = [](const std::map<DeviceId, Ranges>& side, DeviceId device, std::uint64_t byte) {
+    const auto covers = [](const std::map<DeviceId, Ranges>& side, DeviceId device,
+                           std::uint64_t byte) {
       const auto found = side.find(device);
       if (found == side.end()) return false;
-      const auto after = std::upper_bound(found->second.begin(), found->second.end(), byte,
-                                          [](std::uint64_t b, const Range& r) { return b < r.begin; });
+      const auto after =
+          std::upper_bound(found->second.begin(), found->second.end(), byte,
+                           [](std::uint64_t b, const Range& r) { return b < r.begin; });
       return after != found->second.begin() && byte < std::prev(after)->end;
     };
     for (auto cut = cuts.begin(); cut != cuts.end() && std::next(cut) != cuts.end(); ++cut) {
       Gap gap{&key, {*cut, *std::next(cut)}, {}, {}};
       for (const auto& [device, ranges] : cargo.wanted) {
-        if (!contains(dead, device) && covers(cargo.wanted, device, *cut) && !covers(cargo.landed, device, *cut))
+        if (!contains(dead, device) && covers(cargo.wanted, device, *cut) &&
+            !covers(cargo.landed, device, *cut))
           gap.wanters.push_back(device);
       }
       if (gap.wanters.empty()) continue;
@@ -114,12 +124,14 @@ std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
         if (!contains(dead, device)) gap.holders.push_back(device);
       }
       for (const auto& [device, ranges] : cargo.landed) {
-        if (!contains(dead, device) && covers(cargo.landed, device, *cut)) gap.holders.push_back(device);
+        if (!contains(dead, device) && covers(cargo.landed, device, *cut))
+          gap.holders.push_back(device);
       }
       std::sort(gap.holders.begin(), gap.holders.end());
       gap.holders.erase(std::unique(gap.holders.begin(), gap.holders.end()), gap.holders.end());
-      if (!result.empty() && result.back().key == gap.key && result.back().range.end == gap.range.begin &&
-          result.back().holders == gap.holders && result.back().wanters == gap.wanters) {
+      if (!result.empty() && result.back().key == gap.key &&
+          result.back().range.end == gap.range.begin && result.back().holders == gap.holders &&
+          result.back().wanters == gap.wanters) {
         result.back().range.end = gap.range.end;
       } else {
         result.push_back(std::move(gap));
@@ -135,21 +147,28 @@ std::uint64_t Repair::missing_bytes(std::span<const DeviceId> dead) const {
   return bytes;
 }
 
-ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network, const PlanOptions& options) const {
+ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
+                         const PlanOptions& options) const {
   internal::Demand demand;
   std::map<std::pair<std::vector<DeviceId>, std::vector<DeviceId>>, std::size_t> bundles;
   for (Gap& gap : gaps(dead)) {
     const std::uint64_t bytes = gap.range.end - gap.range.begin;
     if (gap.holders.empty()) {
       throw_error(ErrorCode::kDataLoss,
-                  "{} of tensor {} region {} that device {} still wants have no live holder: all devices that held them are "
+                  "{} of tensor {} region {} that device {} still wants have no live holder: all "
+                  "devices that held them are "
                   "dead; go back to "
                   "a checkpoint",
-                  format_bytes(bytes), gap.key->tensor, to_string(gap.key->region), gap.wanters.front());
+                  format_bytes(bytes), gap.key->tensor, to_string(gap.key->region),
+                  gap.wanters.front());
     }
-    const auto [bundle, fresh] = bundles.try_emplace({gap.holders, gap.wanters}, demand.bundles.size());
-    if (fresh) demand.bundles.push_back({gap.holders, gap.wanters, {}, 0, size_of(tasks_[gap.key->tensor].type.dtype)});
-    demand.bundles[bundle->second].segments.push_back({gap.key->tensor, gap.key->region, gap.range.begin, bytes});
+    const auto [bundle, fresh] =
+        bundles.try_emplace({gap.holders, gap.wanters}, demand.bundles.size());
+    if (fresh)
+      demand.bundles.push_back(
+          {gap.holders, gap.wanters, {}, 0, size_of(tasks_[gap.key->tensor].type.dtype)});
+    demand.bundles[bundle->second].segments.push_back(
+        {gap.key->tensor, gap.key->region, gap.range.begin, bytes});
     demand.bundles[bundle->second].bytes += bytes;
   }
   internal::merge_data(demand, topology_);
@@ -175,14 +194,16 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
   for (Flow& flow : plan.flows) {
     for (Segment& segment : flow.segments) {
       const Region* held = tasks_[segment.tensor].source.region_of(flow.root);
-      if (held == nullptr || !held->contains(segment.region)) segment.tensor += static_cast<std::uint32_t>(tasks_.size());
+      if (held == nullptr || !held->contains(segment.region))
+        segment.tensor += static_cast<std::uint32_t>(tasks_.size());
     }
   }
   return plan;
 }
 
-ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const DeviceLanded> landed, std::span<const DeviceId> dead,
-                        const Network& network, const PlanOptions& options) {
+ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const DeviceLanded> landed,
+                        std::span<const DeviceId> dead, const Network& network,
+                        const PlanOptions& options) {
   Repair repair(plan);
   repair.add(plan, landed);
   return repair.plan(dead, network, options);

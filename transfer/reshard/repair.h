@@ -16,36 +16,42 @@ struct DeviceLanded {
   std::vector<LandedChunks> flows;  ///< A flow that is not named: nothing.
 };
 
-/// Finishes a resharding in which devices died: keeps track of what has landed where and plans what is missing, with every device
-/// that has a byte as its source, receivers included. A value; deterministic; one per resharding, for any number of deaths.
+/// Finishes a resharding in which devices died: keeps track of what has landed where and plans what
+/// is missing, with every device that has a byte as its source, receivers included. A value;
+/// deterministic; one per resharding, for any number of deaths.
 ///
 ///   Repair repair(plan);
 ///   repair.add(plan, landed);                       // reports of the survivors
 ///   ReshardPlan second = repair.plan(dead, network);  // run it under another TransferId
 ///   repair.add(second, landed_of_second);           // and so on, should somebody die again
 ///
-/// A repair's plan has 2 n tensors for the n of the first plan. Tensor t is what it was, without the dead. Tensor n + t is what
-/// has landed of it: for that one pass the destination buffer of tensor t on both sides, as source and as destination.
+/// A repair's plan has 2 n tensors for the n of the first plan. Tensor t is what it was, without
+/// the dead. Tensor n + t is what has landed of it: for that one pass the destination buffer of
+/// tensor t on both sides, as source and as destination.
 class Repair final {
  public:
   explicit Repair(const ReshardPlan& plan);
 
-  /// Throws Error(kInvalidArgument) when a report does not fit the plan: a flow that is not in it, another number of chunks.
+  /// Throws Error(kInvalidArgument) when a report does not fit the plan: a flow that is not in it,
+  /// another number of chunks.
   void add(const ReshardPlan& plan, std::span<const DeviceLanded> landed);
 
   /// Bytes that `dead` leaves undelivered, summed over the devices that want them.
   std::uint64_t missing_bytes(std::span<const DeviceId> dead) const;
 
-  /// What is missing, among devices that live; nothing to send when nothing is missing. Copies inside devices are made again.
-  /// Throws Error(kDataLoss) when bytes that a live device wants have no live holder any more.
-  ReshardPlan plan(std::span<const DeviceId> dead, const Network& network, const PlanOptions& options = {}) const;
+  /// What is missing, among devices that live; nothing to send when nothing is missing. Copies
+  /// inside devices are made again. Throws Error(kDataLoss) when bytes that a live device wants
+  /// have no live holder any more.
+  ReshardPlan plan(std::span<const DeviceId> dead, const Network& network,
+                   const PlanOptions& options = {}) const;
 
  private:
   struct Range {
     std::uint64_t begin, end;
   };
   using Ranges = std::vector<Range>;  // ascending, apart
-  /// A region of a tensor that travels: who holds it from the beginning, who wants which bytes of it, who has got which.
+  /// A region of a tensor that travels: who holds it from the beginning, who wants which bytes of
+  /// it, who has got which.
   struct Cargo {
     std::vector<DeviceId> holders;
     std::map<DeviceId, Ranges> wanted, landed;
@@ -71,7 +77,8 @@ class Repair final {
 };
 
 /// The repair of one plan after one failure.
-ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const DeviceLanded> landed, std::span<const DeviceId> dead,
-                        const Network& network, const PlanOptions& options = {});
+ReshardPlan plan_repair(const ReshardPlan& plan, std::span<const DeviceLanded> landed,
+                        std::span<const DeviceId> dead, const Network& network,
+                        const PlanOptions& options = {});
 
 }  // namespace weft::transfer

@@ -16,16 +16,19 @@ const Region* ShardMap::region_of(DeviceId device) const {
 }
 
 void ShardMap::validate(const std::string& name) const {
-  if (shards.empty()) throw_error(ErrorCode::kInvalidArgument, "the {} of a resharding has no device", name);
+  if (shards.empty())
+    throw_error(ErrorCode::kInvalidArgument, "the {} of a resharding has no device", name);
   const Region whole = Region::whole(shape);
   std::set<DeviceId> seen;
   for (const Shard& shard : shards) {
     if (!whole.contains(shard.region)) {
-      throw_error(ErrorCode::kInvalidArgument, "the {}: device {} holds {}, which is outside the tensor's shape {}", name,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the {}: device {} holds {}, which is outside the tensor's shape {}", name,
                   shard.device, to_string(shard.region), weft::to_string(shape));
     }
     if (!seen.insert(shard.device).second) {
-      throw_error(ErrorCode::kInvalidArgument, "the {}: device {} comes twice; a device holds one region of a tensor", name,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the {}: device {} comes twice; a device holds one region of a tensor", name,
                   shard.device);
     }
   }
@@ -33,7 +36,8 @@ void ShardMap::validate(const std::string& name) const {
 
 std::string to_string(const ShardMap& map) {
   std::string text = weft::to_string(map.shape) + ":";
-  for (const Shard& shard : map.shards) text += fmt::format(" {}={}", shard.device, to_string(shard.region));
+  for (const Shard& shard : map.shards)
+    text += fmt::format(" {}={}", shard.device, to_string(shard.region));
   return text;
 }
 

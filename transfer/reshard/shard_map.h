@@ -18,8 +18,9 @@ struct Shard {
   static constexpr auto fields = weft::fields(&Shard::device, &Shard::region);
 };
 
-/// How a tensor lies on a set of devices. A replica is the same region on several devices; regions may be uneven.
-/// A device holds at most one region. Source maps must hold every byte once (regions equal or disjoint).
+/// How a tensor lies on a set of devices. A replica is the same region on several devices; regions
+/// may be uneven. A device holds at most one region. Source maps must hold every byte once (regions
+/// equal or disjoint).
 struct ShardMap {
   Shape shape;
   std::vector<Shard> shards;
@@ -27,8 +28,8 @@ struct ShardMap {
   /// What `device` holds, or nullptr.
   const Region* region_of(DeviceId device) const;
 
-  /// Throws Error(kInvalidArgument) when a region is outside the shape, a device comes twice, or there is no shard. `name`
-  /// says in the message which map this is.
+  /// Throws Error(kInvalidArgument) when a region is outside the shape, a device comes twice, or
+  /// there is no shard. `name` says in the message which map this is.
   void validate(const std::string& name) const;
 
   friend bool operator==(const ShardMap&, const ShardMap&) = default;

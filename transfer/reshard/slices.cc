@@ -23,14 +23,16 @@ std::vector<Slice> cut_slices(const ShardMap& source, const ShardMap& destinatio
   source.validate("source");
   destination.validate("destination");
   if (source.shape != destination.shape) {
-    throw_error(ErrorCode::kInvalidArgument, "a resharding goes from shape {} to shape {}; both must be the same tensor",
+    throw_error(ErrorCode::kInvalidArgument,
+                "a resharding goes from shape {} to shape {}; both must be the same tensor",
                 weft::to_string(source.shape), weft::to_string(destination.shape));
   }
   const RegionHolders sources = by_region(source);
   for (auto a = sources.begin(); a != sources.end(); ++a) {
     for (auto b = std::next(a); b != sources.end(); ++b) {
       if (a->first.intersect(b->first)) {
-        throw_error(ErrorCode::kInvalidArgument, "source regions {} and {} overlap partly; replicas must hold equal regions",
+        throw_error(ErrorCode::kInvalidArgument,
+                    "source regions {} and {} overlap partly; replicas must hold equal regions",
                     to_string(a->first), to_string(b->first));
       }
     }
@@ -44,14 +46,16 @@ std::vector<Slice> cut_slices(const ShardMap& source, const ShardMap& destinatio
       covered += overlap->num_elements();
       Slice slice{*overlap, holders, {}, {}};
       for (const DeviceId wanter : wanters) {
-        (std::binary_search(holders.begin(), holders.end(), wanter) ? slice.local : slice.wanters).push_back(wanter);
+        (std::binary_search(holders.begin(), holders.end(), wanter) ? slice.local : slice.wanters)
+            .push_back(wanter);
       }
       slices.push_back(std::move(slice));
     }
     if (covered != wanted.num_elements()) {
-      throw_error(ErrorCode::kInvalidArgument,
-                  "destination region {} (device {}) has {} elements, but the source holds only {} of them", to_string(wanted),
-                  wanters.front(), wanted.num_elements(), covered);
+      throw_error(
+          ErrorCode::kInvalidArgument,
+          "destination region {} (device {}) has {} elements, but the source holds only {} of them",
+          to_string(wanted), wanters.front(), wanted.num_elements(), covered);
     }
   }
   return slices;

@@ -28,7 +28,8 @@ Strategy parse_strategy(std::string_view name) {
     choices += choices.empty() ? "" : strategy == kStrategies.back() ? " or " : ", ";
     choices += to_string(strategy);
   }
-  throw_error(ErrorCode::kInvalidArgument, "there is no resharding strategy '{}'; choose {}", name, choices);
+  throw_error(ErrorCode::kInvalidArgument, "there is no resharding strategy '{}'; choose {}", name,
+              choices);
 }
 
 }  // namespace weft::transfer

@@ -7,10 +7,13 @@
 
 namespace weft::transfer {
 
-/// Bytes that hosts and devices already send and receive under the plan being made. A planner's scratch value.
+/// Bytes that hosts and devices already send and receive under the plan being made. A planner's
+/// scratch value.
 struct Loads {
   explicit Loads(const Topology& topology)
-      : host_egress(topology.num_hosts()), device_egress(topology.num_devices()), device_ingress(topology.num_devices()) {}
+      : host_egress(topology.num_hosts()),
+        device_egress(topology.num_devices()),
+        device_ingress(topology.num_devices()) {}
 
   std::vector<std::uint64_t> host_egress;
   std::vector<std::uint64_t> device_egress;
@@ -23,17 +26,19 @@ struct Loads {
 /// devices[0] is the parent of [1] and [2], [1] of [3] and [4], ...
 void add_binary_fan_out(const std::vector<DeviceId>& devices, std::vector<FlowEdge>& edges);
 
-/// The holder to send from when the receivers are on other hosts: of the host that sends least, the device that sends least.
-DeviceId least_loaded_holder(const std::vector<DeviceId>& holders, const Topology& topology, const Loads& loads);
+/// The holder to send from when the receivers are on other hosts: of the host that sends least, the
+/// device that sends least.
+DeviceId least_loaded_holder(const std::vector<DeviceId>& holders, const Topology& topology,
+                             const Loads& loads);
 
-/// Devices of the root's host get the flow from the root. Other hosts form a chain, those that send least so far first, since the
-/// last one need not pass anything on; in each, the device that receives least so far is the entry and fans out to the others as
-/// a binary tree.
+/// Devices of the root's host get the flow from the root. Other hosts form a chain, those that send
+/// least so far first, since the last one need not pass anything on; in each, the device that
+/// receives least so far is the entry and fans out to the others as a binary tree.
 ///
 ///   root ─▶ entry(host 1) ─▶ entry(host 2) ─▶ ...
 ///               ├▶ d            ├▶ d
 ///               └▶ d            └▶ d
-std::vector<FlowEdge> broadcast_tree(DeviceId root, const std::vector<DeviceId>& receivers, const Topology& topology,
-                                     const Loads& loads);
+std::vector<FlowEdge> broadcast_tree(DeviceId root, const std::vector<DeviceId>& receivers,
+                                     const Topology& topology, const Loads& loads);
 
 }  // namespace weft::transfer

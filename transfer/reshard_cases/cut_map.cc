@@ -21,16 +21,19 @@ ShardMap cut_map(const Shape& shape, const MeshCut& cut) {
       if (d < cut.axes.size()) {
         for (const int axis : cut.axes[d]) {
           parts *= cut.extents.at(static_cast<std::size_t>(axis));
-          part = part * cut.extents[static_cast<std::size_t>(axis)] + coordinate[static_cast<std::size_t>(axis)];
+          part = part * cut.extents[static_cast<std::size_t>(axis)] +
+                 coordinate[static_cast<std::size_t>(axis)];
         }
       }
       if (shape[d] < parts) {
-        throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} has fewer elements than the {} parts it is cut into", d,
+        throw_error(ErrorCode::kInvalidArgument,
+                    "dimension {} of {} has fewer elements than the {} parts it is cut into", d,
                     weft::to_string(shape), parts);
       }
       intervals.push_back(part_of(shape[d], part, parts));
     }
-    map.shards.push_back({DeviceId(cut.first_device + static_cast<std::uint32_t>(device)), Region(std::move(intervals))});
+    map.shards.push_back({DeviceId(cut.first_device + static_cast<std::uint32_t>(device)),
+                          Region(std::move(intervals))});
   }
   return map;
 }

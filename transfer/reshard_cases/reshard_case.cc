@@ -13,7 +13,8 @@
 namespace weft::transfer {
 namespace {
 
-/// One side of a case: hosts x devices per host, seen as a mesh of other extents where that is needed.
+/// One side of a case: hosts x devices per host, seen as a mesh of other extents where that is
+/// needed.
 struct Side {
   int hosts = 1;
   int devices = 1;
@@ -28,17 +29,21 @@ Topology topology_of(const Side& source, const Side& destination) {
 }
 
 MeshCut cut_of(const Side& side, int first_device) {
-  const std::vector<int> extents = side.extents.empty() ? std::vector<int>{side.hosts, side.devices} : side.extents;
+  const std::vector<int> extents =
+      side.extents.empty() ? std::vector<int>{side.hosts, side.devices} : side.extents;
   return {static_cast<std::uint32_t>(first_device), extents, side.axes};
 }
 
 ReshardTask task_of(DType dtype, const Shape& shape, const Side& source, const Side& destination) {
-  return {{dtype, shape}, cut_map(shape, cut_of(source, 0)), cut_map(shape, cut_of(destination, source.hosts * source.devices))};
+  return {{dtype, shape},
+          cut_map(shape, cut_of(source, 0)),
+          cut_map(shape, cut_of(destination, source.hosts * source.devices))};
 }
 
-ReshardCase case_of(std::string_view name, std::string description, const Shape& shape, const Side& source,
-                    const Side& destination) {
-  ReshardCase result{std::string(name), std::move(description), topology_of(source, destination), {}, {}};
+ReshardCase case_of(std::string_view name, std::string description, const Shape& shape,
+                    const Side& source, const Side& destination) {
+  ReshardCase result{
+      std::string(name), std::move(description), topology_of(source, destination), {}, {}};
   result.tasks.push_back(task_of(DType::kI32, shape, source, destination));
   result.links.assign(result.topology.num_hosts(), {1.0});
   return result;
@@ -53,30 +58,43 @@ Shape block(std::uint64_t bytes, std::int64_t lead) {
 
 ReshardCase device_to(std::string_view name, std::uint64_t bytes, int hosts, int devices) {
   const Shape shape = {static_cast<std::int64_t>(std::max<std::uint64_t>(1, bytes / 4))};
-  return case_of(name, fmt::format("one device to a replica on each of {}x{}", hosts, devices), shape, {1, 1, {{}}},
-                 {hosts, devices, {{}}});
+  return case_of(name, fmt::format("one device to a replica on each of {}x{}", hosts, devices),
+                 shape, {1, 1, {{}}}, {hosts, devices, {{}}});
 }
 
 ReshardCase paper(std::string_view name, std::uint64_t bytes, int number) {
-  const auto make = [&](const char* text, const Side& source, const Side& destination, std::int64_t lead = 1) {
+  const auto make = [&](const char* text, const Side& source, const Side& destination,
+                        std::int64_t lead = 1) {
     return case_of(name, text, block(bytes, lead), source, destination);
   };
   switch (number) {
-    case 1: return make("S0 R R on 2x4 to S0 R R on 2x4", {2, 4, {{0}, {}, {}}}, {2, 4, {{0}, {}, {}}});
-    case 2: return make("R R R on 2x4 to S0 R R on 2x4", {2, 4, {{}, {}, {}}}, {2, 4, {{0}, {}, {}}});
-    case 3: return make("R S0 R on 2x4 to S0 R R on 2x4", {2, 4, {{}, {0}, {}}}, {2, 4, {{0}, {}, {}}});
-    case 4: return make("R S01 R on 2x4 to S01 R R on 2x4", {2, 4, {{}, {0, 1}, {}}}, {2, 4, {{0, 1}, {}, {}}});
-    case 5: return make("S1 R R on 2x4 to S0 R R on 2x4", {2, 4, {{1}, {}, {}}}, {2, 4, {{0}, {}, {}}});
-    case 6: return make("S0 R R on 2x4 to S0 R R on 3x4", {2, 4, {{0}, {}, {}}}, {3, 4, {{0}, {}, {}}}, 3);
-    case 7: return make("S1 R R on 1x4 to R R R on 2x4", {1, 4, {{1}, {}, {}}}, {2, 4, {{}, {}, {}}});
-    default: return make("R S0 R on 2x4 to R R S0 on 2x4", {2, 4, {{}, {0}, {}}}, {2, 4, {{}, {}, {0}}});
+    case 1:
+      return make("S0 R R on 2x4 to S0 R R on 2x4", {2, 4, {{0}, {}, {}}}, {2, 4, {{0}, {}, {}}});
+    case 2:
+      return make("R R R on 2x4 to S0 R R on 2x4", {2, 4, {{}, {}, {}}}, {2, 4, {{0}, {}, {}}});
+    case 3:
+      return make("R S0 R on 2x4 to S0 R R on 2x4", {2, 4, {{}, {0}, {}}}, {2, 4, {{0}, {}, {}}});
+    case 4:
+      return make("R S01 R on 2x4 to S01 R R on 2x4", {2, 4, {{}, {0, 1}, {}}},
+                  {2, 4, {{0, 1}, {}, {}}});
+    case 5:
+      return make("S1 R R on 2x4 to S0 R R on 2x4", {2, 4, {{1}, {}, {}}}, {2, 4, {{0}, {}, {}}});
+    case 6:
+      return make("S0 R R on 2x4 to S0 R R on 3x4", {2, 4, {{0}, {}, {}}}, {3, 4, {{0}, {}, {}}},
+                  3);
+    case 7:
+      return make("S1 R R on 1x4 to R R R on 2x4", {1, 4, {{1}, {}, {}}}, {2, 4, {{}, {}, {}}});
+    default:
+      return make("R S0 R on 2x4 to R R S0 on 2x4", {2, 4, {{}, {0}, {}}}, {2, 4, {{}, {}, {0}}});
   }
 }
 
 /// `hosts` shared out as from : to; at least one each, the receivers a multiple of `unit`.
 std::pair<int, int> share_hosts(int hosts, int from, int to, int unit = 1) {
   if (hosts == 0) return {from, to};
-  int receivers = std::max(unit, static_cast<int>(std::lround(static_cast<double>(hosts) * to / (from + to))) / unit * unit);
+  int receivers =
+      std::max(unit, static_cast<int>(std::lround(static_cast<double>(hosts) * to / (from + to))) /
+                         unit * unit);
   receivers = std::min(receivers, std::max(unit, (hosts - 1) / unit * unit));
   return {std::max(1, hosts - receivers), receivers};
 }
@@ -84,9 +102,11 @@ std::pair<int, int> share_hosts(int hosts, int from, int to, int unit = 1) {
 /// About `bytes` of i32, nearly square, with a row and a column for every device of `parts`.
 Shape plane(std::uint64_t bytes, int parts) {
   const std::uint64_t elements = std::max<std::uint64_t>(bytes / 4, 1);
-  const auto rows = std::max<std::uint64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::sqrt(static_cast<double>(elements)))),
-                                            std::bit_ceil(static_cast<std::uint64_t>(parts)));
-  const auto columns = std::max<std::uint64_t>({elements / rows, static_cast<std::uint64_t>(parts), 1});
+  const auto rows = std::max<std::uint64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::sqrt(static_cast<double>(elements)))),
+      std::bit_ceil(static_cast<std::uint64_t>(parts)));
+  const auto columns =
+      std::max<std::uint64_t>({elements / rows, static_cast<std::uint64_t>(parts), 1});
   return {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)};
 }
 
@@ -96,8 +116,8 @@ ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int h
     const int parts = 4 * std::max(source.hosts, destination.hosts);
     return case_of(name, std::move(text), plane(bytes, parts), source, destination);
   };
-  const std::vector<std::vector<int>> replicated = {{}, {}}, rows = {{0, 1}, {}}, columns = {{}, {0, 1}},
-                                      rows_in_host = {{1}, {}};
+  const std::vector<std::vector<int>> replicated = {{}, {}}, rows = {{0, 1}, {}},
+                                      columns = {{}, {0, 1}}, rows_in_host = {{1}, {}};
   switch (number) {
     case 1: {
       const auto [from, to] = share_hosts(hosts, 2, 2);
@@ -113,15 +133,18 @@ ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int h
     }
     case 4: {
       const auto [from, to] = share_hosts(hosts, 4, 8);
-      return make("TP4 x data parallel to TP4 on every host", {from, 4, rows_in_host}, {to, 4, rows_in_host});
+      return make("TP4 x data parallel to TP4 on every host", {from, 4, rows_in_host},
+                  {to, 4, rows_in_host});
     }
     case 5: {
       const int to = hosts == 0 ? 8 : hosts - 1;
-      return make("TP4 on one host to TP4 on every host", {1, 4, rows_in_host}, {to, 4, rows_in_host});
+      return make("TP4 on one host to TP4 on every host", {1, 4, rows_in_host},
+                  {to, 4, rows_in_host});
     }
     case 6: {
       const auto [from, to] = share_hosts(hosts, 8, 8, 2);
-      return make("FSDP to TP8 on every two hosts", {from, 4, rows}, {to, 4, {{1, 2}, {}}, {to / 2, 2, 4}});
+      return make("FSDP to TP8 on every two hosts", {from, 4, rows},
+                  {to, 4, {{1, 2}, {}}, {to / 2, 2, 4}});
     }
     case 7: {
       const auto [from, to] = share_hosts(hosts, 4, 4);
@@ -129,39 +152,45 @@ ReshardCase layout(std::string_view name, std::uint64_t bytes, int number, int h
     }
     default: {
       const auto [from, to] = share_hosts(hosts, 3, 5);
-      const auto side = std::int64_t{std::lround(std::sqrt(static_cast<double>(bytes) / 4.0) / 1000.0)} * 1000;
+      const auto side =
+          std::int64_t{std::lround(std::sqrt(static_cast<double>(bytes) / 4.0) / 1000.0)} * 1000;
       const std::int64_t extent = std::max<std::int64_t>({1000, side, 4 * std::max(from, to)});
-      return case_of(name, fmt::format("rows to columns, {} to {} hosts", from, to), {extent, extent}, {from, 4, rows},
-                     {to, 4, columns});
+      return case_of(name, fmt::format("rows to columns, {} to {} hosts", from, to),
+                     {extent, extent}, {from, 4, rows}, {to, 4, columns});
     }
   }
 }
 
 ReshardCase uneven(std::string_view name, std::uint64_t bytes) {
   const auto columns = std::max<std::int64_t>(13, static_cast<std::int64_t>(bytes / 4 / 1013 / 7));
-  return case_of(name, "3x2 with S01 on 1013 rows to 3x3 cut S1 by S0", {1013, 7, columns}, {3, 2, {{0, 1}, {}, {}}},
-                 {3, 3, {{}, {1}, {0}}});
+  return case_of(name, "3x2 with S01 on 1013 rows to 3x3 cut S1 by S0", {1013, 7, columns},
+                 {3, 2, {{0, 1}, {}, {}}}, {3, 3, {{}, {1}, {0}}});
 }
 
-/// Weights of a GPT-2 of `bytes` in f32: 12 layers and 50,257 tokens are 475 MiB. Matrices are cut 8-way on the trainer and
-/// 2-way, by columns or rows as tensor parallelism does, on every inference host; vectors are replicated there.
+/// Weights of a GPT-2 of `bytes` in f32: 12 layers and 50,257 tokens are 475 MiB. Matrices are cut
+/// 8-way on the trainer and 2-way, by columns or rows as tensor parallelism does, on every
+/// inference host; vectors are replicated there.
 ReshardCase gpt2(std::string_view name, std::uint64_t bytes) {
   constexpr std::uint64_t kLayerBytes = 28351488;  // at width 768
   const auto layers = static_cast<int>(std::clamp<std::uint64_t>(bytes / (497759232 / 12), 1, 96));
   const std::uint64_t others = static_cast<std::uint64_t>(layers) * kLayerBytes + 1026 * 768 * 4;
-  const auto vocabulary = static_cast<std::int64_t>(std::max<std::uint64_t>(64, (std::max(bytes, others) - others) / (768 * 4)));
+  const auto vocabulary = static_cast<std::int64_t>(
+      std::max<std::uint64_t>(64, (std::max(bytes, others) - others) / (768 * 4)));
   constexpr std::int64_t kWidth = 768;
   const Side trainer_matrix{2, 4, {{0, 1}, {}}}, trainer_vector{2, 4, {{0, 1}}};
   const Side columns{4, 2, {{}, {1}}}, rows{4, 2, {{1}, {}}}, whole{4, 2, {{}}};
-  ReshardCase result{std::string(name),
-                     fmt::format("GPT-2 weights, {} layers, 2x4 sharded to 4x2 with TP2 on every host", layers),
-                     topology_of(trainer_matrix, columns),
-                     {},
-                     {}};
+  ReshardCase result{
+      std::string(name),
+      fmt::format("GPT-2 weights, {} layers, 2x4 sharded to 4x2 with TP2 on every host", layers),
+      topology_of(trainer_matrix, columns),
+      {},
+      {}};
   const auto matrix = [&](std::int64_t in, std::int64_t out, const Side& to) {
     result.tasks.push_back(task_of(DType::kF32, {in, out}, trainer_matrix, to));
   };
-  const auto vector = [&](std::int64_t size) { result.tasks.push_back(task_of(DType::kF32, {size}, trainer_vector, whole)); };
+  const auto vector = [&](std::int64_t size) {
+    result.tasks.push_back(task_of(DType::kF32, {size}, trainer_vector, whole));
+  };
   matrix(vocabulary, kWidth, rows);
   matrix(1024, kWidth, {4, 2, {{}, {}}});
   for (int layer = 0; layer < layers; ++layer) {
@@ -189,21 +218,31 @@ struct Definition {
 
 std::vector<Definition> definitions() {
   std::vector<Definition> all;
-  for (const auto& [hosts, devices] : {std::pair(1, 1), {1, 2}, {1, 3}, {1, 4}, {2, 2}, {3, 2}, {4, 2}, {4, 1}}) {
+  for (const auto& [hosts, devices] :
+       {std::pair(1, 1), {1, 2}, {1, 3}, {1, 4}, {2, 2}, {3, 2}, {4, 2}, {4, 1}}) {
     all.push_back({fmt::format("device-to-{}x{}", hosts, devices),
-                   [](const Definition& d, const ReshardCaseOptions& o) { return device_to(d.name, o.bytes, d.a, d.b); }, hosts,
-                   devices});
+                   [](const Definition& d, const ReshardCaseOptions& o) {
+                     return device_to(d.name, o.bytes, d.a, d.b);
+                   },
+                   hosts, devices});
   }
   for (const int number : {1, 2, 3, 4, 5, 6, 7, 9}) {
     all.push_back({fmt::format("paper-{}", number),
-                   [](const Definition& d, const ReshardCaseOptions& o) { return paper(d.name, o.bytes, d.a); }, number});
+                   [](const Definition& d, const ReshardCaseOptions& o) {
+                     return paper(d.name, o.bytes, d.a);
+                   },
+                   number});
   }
   for (int number = 1; number <= 8; ++number) {
     all.push_back({fmt::format("layout-{}", number),
-                   [](const Definition& d, const ReshardCaseOptions& o) { return layout(d.name, o.bytes, d.a, o.hosts); },
+                   [](const Definition& d, const ReshardCaseOptions& o) {
+                     return layout(d.name, o.bytes, d.a, o.hosts);
+                   },
                    number});
   }
-  all.push_back({"uneven", [](const Definition& d, const ReshardCaseOptions& o) { return uneven(d.name, o.bytes); }});
+  all.push_back({"uneven", [](const Definition& d, const ReshardCaseOptions& o) {
+                   return uneven(d.name, o.bytes);
+                 }});
   all.push_back({"slow-relay", [](const Definition& d, const ReshardCaseOptions& o) {
                    ReshardCase c = device_to(d.name, o.bytes, 4, 2);
                    c.links[2] = {0.4};
@@ -222,7 +261,9 @@ std::vector<Definition> definitions() {
                    c.description += ", two interfaces each";
                    return c;
                  }});
-  all.push_back({"gpt2", [](const Definition& d, const ReshardCaseOptions& o) { return gpt2(d.name, o.bytes); }});
+  all.push_back({"gpt2", [](const Definition& d, const ReshardCaseOptions& o) {
+                   return gpt2(d.name, o.bytes);
+                 }});
   return all;
 }
 
@@ -238,7 +279,8 @@ Network ReshardCase::network(double bytes_per_second) const {
   Network network;
   for (const std::vector<double>& nics : links) {
     Network::HostLinks host;
-    for (const double speed : nics) host.nics.push_back({speed * bytes_per_second, speed * bytes_per_second});
+    for (const double speed : nics)
+      host.nics.push_back({speed * bytes_per_second, speed * bytes_per_second});
     network.hosts.push_back(std::move(host));
   }
   return network;
@@ -252,14 +294,17 @@ std::vector<std::string> reshard_case_names() {
 
 ReshardCase reshard_case(std::string_view name, const ReshardCaseOptions& options) {
   const std::vector<Definition> all = definitions();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Definition& d) { return d.name == name; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Definition& d) { return d.name == name; });
   if (found == all.end()) {
-    throw_error(ErrorCode::kNotFound, "there is no resharding case '{}'; choose {}", name, fmt::join(reshard_case_names(), ", "));
+    throw_error(ErrorCode::kNotFound, "there is no resharding case '{}'; choose {}", name,
+                fmt::join(reshard_case_names(), ", "));
   }
   const bool scalable = name.starts_with("layout-");
   if (options.hosts != 0 && (options.hosts < 2 || !scalable)) {
     throw_error(ErrorCode::kInvalidArgument, "case '{}' on {} hosts: {}", name, options.hosts,
-                scalable ? "at least 2 are needed" : "only layouts can have another number of hosts than their own");
+                scalable ? "at least 2 are needed"
+                         : "only layouts can have another number of hosts than their own");
   }
   return found->make(*found, options);
 }

@@ -9,12 +9,15 @@
 namespace weft::transfer {
 namespace {
 
-std::string rate(double bytes_per_second) { return fmt::format("{:.1f} MiB/s", bytes_per_second / (1 << 20)); }
+std::string rate(double bytes_per_second) {
+  return fmt::format("{:.1f} MiB/s", bytes_per_second / (1 << 20));
+}
 
 std::string describe(const Network::HostLinks& links) {
-  std::string text = links.egress() == links.ingress()
-                         ? rate(links.egress())
-                         : fmt::format("{} out, {} in", rate(links.egress()), rate(links.ingress()));
+  std::string text =
+      links.egress() == links.ingress()
+          ? rate(links.egress())
+          : fmt::format("{} out, {} in", rate(links.egress()), rate(links.ingress()));
   if (links.nics.size() > 1) text += fmt::format(" over {} interfaces", links.nics.size());
   return text;
 }
@@ -35,7 +38,8 @@ double Network::HostLinks::ingress() const {
 
 const Network::HostLinks& Network::host(HostId id) const {
   if (id.value() >= hosts.size())
-    throw_error(ErrorCode::kInvalidArgument, "host {} is not in the network, which has {} hosts", id, hosts.size());
+    throw_error(ErrorCode::kInvalidArgument, "host {} is not in the network, which has {} hosts",
+                id, hosts.size());
   return hosts[id.value()];
 }
 
@@ -47,10 +51,12 @@ Network Network::uniform(std::size_t hosts, double bytes_per_second) {
 
 void Network::validate() const {
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    if (hosts[i].nics.empty()) throw_error(ErrorCode::kInvalidArgument, "host {} has no network interface", i);
+    if (hosts[i].nics.empty())
+      throw_error(ErrorCode::kInvalidArgument, "host {} has no network interface", i);
     for (const Nic& nic : hosts[i].nics)
       if (!(nic.egress > 0) || !(nic.ingress > 0))
-        throw_error(ErrorCode::kInvalidArgument, "host {} has an interface of {} out and {} in; both must be more than nothing",
+        throw_error(ErrorCode::kInvalidArgument,
+                    "host {} has an interface of {} out and {} in; both must be more than nothing",
                     i, rate(nic.egress), rate(nic.ingress));
   }
 }
@@ -61,7 +67,8 @@ Network updated(const Network& network, std::span<const ObservedEgress> observed
   for (const ObservedEgress& seen : observed) {
     const double known = network.host(seen.host).egress();
     if (!(seen.bytes_per_second > 0))
-      throw_error(ErrorCode::kInvalidArgument, "host {} was seen to send {}; leave out hosts that sent nothing", seen.host,
+      throw_error(ErrorCode::kInvalidArgument,
+                  "host {} was seen to send {}; leave out hosts that sent nothing", seen.host,
                   rate(seen.bytes_per_second));
     const double change = seen.bytes_per_second / known;
     if (std::abs(change - 1) <= kNoise) continue;
@@ -72,9 +79,11 @@ Network updated(const Network& network, std::span<const ObservedEgress> observed
 
 std::string to_string(const Network& network) {
   if (network.hosts.empty()) return "no hosts";
-  std::string text = fmt::format("{} hosts: {}", network.hosts.size(), describe(network.hosts.front()));
+  std::string text =
+      fmt::format("{} hosts: {}", network.hosts.size(), describe(network.hosts.front()));
   for (std::size_t i = 1; i < network.hosts.size(); ++i)
-    if (network.hosts[i] != network.hosts.front()) text += fmt::format("; host {}: {}", i, describe(network.hosts[i]));
+    if (network.hosts[i] != network.hosts.front())
+      text += fmt::format("; host {}: {}", i, describe(network.hosts[i]));
   return text;
 }
 

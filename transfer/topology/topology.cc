@@ -8,7 +8,8 @@ namespace weft::transfer {
 
 HostId Topology::host_of(DeviceId device) const {
   if (device.value() >= host_of_device.size()) {
-    throw_error(ErrorCode::kInvalidArgument, "device {} is not in the topology, which has {} devices", device,
+    throw_error(ErrorCode::kInvalidArgument,
+                "device {} is not in the topology, which has {} devices", device,
                 host_of_device.size());
   }
   return host_of_device[device.value()];
@@ -23,7 +24,8 @@ std::size_t Topology::num_hosts() const {
 Topology Topology::dense(const std::vector<int>& devices_per_host) {
   Topology topology;
   for (std::size_t host = 0; host < devices_per_host.size(); ++host) {
-    for (int i = 0; i < devices_per_host[host]; ++i) topology.host_of_device.push_back(HostId(static_cast<std::uint32_t>(host)));
+    for (int i = 0; i < devices_per_host[host]; ++i)
+      topology.host_of_device.push_back(HostId(static_cast<std::uint32_t>(host)));
   }
   return topology;
 }

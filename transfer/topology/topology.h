@@ -11,7 +11,8 @@ namespace weft::transfer {
 
 /// Cluster-wide dense index of a device of this run.
 using DeviceId = StrongId<struct DeviceTag>;
-/// Dense index of a host (an agent) of this run. Bytes between hosts cross a wire; inside one they use shared memory.
+/// Dense index of a host (an agent) of this run. Bytes between hosts cross a wire; inside one they
+/// use shared memory.
 using HostId = StrongId<struct HostTag>;
 
 /// Which host each device lives on. A value; the same on every process of a run.

@@ -11,7 +11,8 @@ namespace weft::transfer {
 /// One device's end of a LoopbackHub.
 class LoopbackWire final : public Wire {
  public:
-  LoopbackWire(LoopbackHub& hub, DeviceId self) : hub_(hub), self_(self), station_(*hub.stations_.at(self)) {}
+  LoopbackWire(LoopbackHub& hub, DeviceId self)
+      : hub_(hub), self_(self), station_(*hub.stations_.at(self)) {}
   ~LoopbackWire() override { hub_.kill(self_); }
 
   DeviceId self() const override { return self_; }
@@ -27,19 +28,24 @@ class LoopbackWire final : public Wire {
     const std::scoped_lock lock(hub_.mutex_);
     std::uint32_t value = 0;
     if (address.size() == sizeof(value)) std::memcpy(&value, address.data(), sizeof(value));
-    if (address.size() != sizeof(value) || value != peer.value() || !hub_.stations_.contains(peer)) {
-      throw_error(ErrorCode::kInvalidArgument, "the address given for device {} is not one of this loopback hub", peer);
+    if (address.size() != sizeof(value) || value != peer.value() ||
+        !hub_.stations_.contains(peer)) {
+      throw_error(ErrorCode::kInvalidArgument,
+                  "the address given for device {} is not one of this loopback hub", peer);
     }
     if (!station_.alive || !station_.connected.insert(peer).second) return;
     if (!hub_.stations_.at(peer)->alive) {
       station_.connected.erase(peer);
-      hub_.post(self_, LoopbackHub::PeerLost{peer, Error(ErrorCode::kPeerDied, fmt::format("device {} is gone", peer))});
+      hub_.post(self_, LoopbackHub::PeerLost{peer, Error(ErrorCode::kPeerDied,
+                                                         fmt::format("device {} is gone", peer))});
     }
   }
   void drop(DeviceId peer) override {
     const std::scoped_lock lock(hub_.mutex_);
     if (!station_.connected.contains(peer)) return;
-    hub_.cut(self_, peer, Error(ErrorCode::kPeerDied, fmt::format("device {} closed its connection to device {}", self_, peer)));
+    hub_.cut(self_, peer,
+             Error(ErrorCode::kPeerDied,
+                   fmt::format("device {} closed its connection to device {}", self_, peer)));
   }
   bool is_connected(DeviceId peer) const override {
     const std::scoped_lock lock(hub_.mutex_);
@@ -51,15 +57,19 @@ class LoopbackWire final : public Wire {
     return hosts->host_of(self_) == hosts->host_of(peer) ? Path::kSharedMemory : Path::kTcp;
   }
 
-  void send(DeviceId peer, std::span<const std::byte> header, std::span<const std::byte> payload, Token token) override {
+  void send(DeviceId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
+            Token token) override {
     WEFT_CHECK(header.size() <= kMaxHeaderBytes, "header of {} bytes", header.size());
     const std::scoped_lock lock(hub_.mutex_);
     if (!station_.connected.contains(peer)) {
       hub_.post(self_, LoopbackHub::SendFinished{
-                           token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
+                           token, Error(ErrorCode::kUnavailable,
+                                        fmt::format("device {} is not connected", peer))});
       return;
     }
-    LoopbackHub::InFlight message{self_, peer, {header.begin(), header.end()}, {}, payload, payload.size(), token, false, false};
+    LoopbackHub::InFlight message{self_, peer,    {header.begin(), header.end()},
+                                  {},    payload, payload.size(),
+                                  token, false,   false};
     if (!payload.empty()) message.damaged = hub_.payloads_++ == hub_.options_.damage;
     std::size_t& buffered = hub_.buffered_[{self_, peer}];
     if (payload.size() <= hub_.options_.eager_bytes && buffered + payload.size() <= kEagerBudget) {
@@ -79,12 +89,15 @@ class LoopbackWire final : public Wire {
     const std::scoped_lock lock(hub_.mutex_);
     const auto found = hub_.messages_.find(id);
     if (found == hub_.messages_.end()) {
-      hub_.post(self_, LoopbackHub::ReceiveFinished{token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
+      hub_.post(self_, LoopbackHub::ReceiveFinished{
+                           token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
       return;
     }
     LoopbackHub::InFlight& message = found->second;
-    WEFT_CHECK(message.to == self_ && buffer.size() == message.bytes, "buffer of {} bytes for {}", buffer.size(), message.bytes);
-    const std::span<const std::byte> from = message.is_eager ? std::span<const std::byte>(message.eager) : message.at_sender;
+    WEFT_CHECK(message.to == self_ && buffer.size() == message.bytes, "buffer of {} bytes for {}",
+               buffer.size(), message.bytes);
+    const std::span<const std::byte> from =
+        message.is_eager ? std::span<const std::byte>(message.eager) : message.at_sender;
     if (!from.empty()) std::memcpy(buffer.data(), from.data(), from.size());
     if (message.damaged && !message.is_eager) buffer.back() ^= std::byte{1};
     end(found);
@@ -125,8 +138,8 @@ class LoopbackWire final : public Wire {
     auto chosen = station_.inbox.begin();
     if (hub_.options_.shuffle_seed) {
       for (LoopbackHub::Event& event : station_.inbox) event.delay -= event.delay > 0 ? 1 : 0;
-      const auto ready =
-          std::count_if(station_.inbox.begin(), station_.inbox.end(), [](const auto& event) { return event.delay == 0; });
+      const auto ready = std::count_if(station_.inbox.begin(), station_.inbox.end(),
+                                       [](const auto& event) { return event.delay == 0; });
       if (ready == 0) return std::nullopt;
       auto skip = hub_.random_.below(static_cast<std::uint64_t>(ready));
       while (chosen->delay != 0 || skip-- != 0) ++chosen;
@@ -148,8 +161,12 @@ class LoopbackWire final : public Wire {
     }
     events_->message_arrived(message);
   }
-  void deliver(const LoopbackHub::SendFinished& event) { events_->send_finished(event.token, event.outcome); }
-  void deliver(const LoopbackHub::ReceiveFinished& event) { events_->receive_finished(event.token, event.outcome); }
+  void deliver(const LoopbackHub::SendFinished& event) {
+    events_->send_finished(event.token, event.outcome);
+  }
+  void deliver(const LoopbackHub::ReceiveFinished& event) {
+    events_->receive_finished(event.token, event.outcome);
+  }
   void deliver(const LoopbackHub::PeerLost& event) { events_->peer_lost(event.peer, event.error); }
 
   void end(std::map<MessageId, LoopbackHub::InFlight>::iterator found) {
@@ -165,7 +182,8 @@ class LoopbackWire final : public Wire {
   WireEvents* events_ = nullptr;
 };
 
-LoopbackHub::LoopbackHub(const LoopbackOptions& options) : options_(options), random_(options.shuffle_seed.value_or(0)) {}
+LoopbackHub::LoopbackHub(const LoopbackOptions& options)
+    : options_(options), random_(options.shuffle_seed.value_or(0)) {}
 LoopbackHub::~LoopbackHub() = default;
 
 std::unique_ptr<Wire> LoopbackHub::attach(DeviceId device) {
@@ -182,7 +200,8 @@ void LoopbackHub::kill(DeviceId device) {
   station.alive = false;
   const Error error(ErrorCode::kPeerDied, fmt::format("device {} is gone", device));
   for (auto& [other, other_station] : stations_) {
-    if (other != device && (other_station->connected.contains(device) || station.connected.contains(other)))
+    if (other != device &&
+        (other_station->connected.contains(device) || station.connected.contains(other)))
       cut(device, other, error);
   }
 }
@@ -195,7 +214,8 @@ std::size_t LoopbackHub::buffered_bytes(DeviceId from, DeviceId to) const {
 
 void LoopbackHub::post(DeviceId to, decltype(Event::what) what) {
   Station& station = *stations_.at(to);
-  const std::uint32_t delay = options_.shuffle_seed ? static_cast<std::uint32_t>(random_.below(options_.max_delay + 1)) : 0;
+  const std::uint32_t delay =
+      options_.shuffle_seed ? static_cast<std::uint32_t>(random_.below(options_.max_delay + 1)) : 0;
   station.inbox.push_back({std::move(what), delay});
   station.changed.notify_all();
 }
@@ -210,7 +230,8 @@ void LoopbackHub::cut(DeviceId dropper, DeviceId told, const Error& error) {
     }
     if (message.is_eager) buffered_[{message.from, message.to}] -= message.bytes;
     else if (outward)
-      finish_send(message, Error(ErrorCode::kCancelled, fmt::format("the connection to device {} was dropped", told)));
+      finish_send(message, Error(ErrorCode::kCancelled,
+                                 fmt::format("the connection to device {} was dropped", told)));
     else finish_send(message, error);
     it = messages_.erase(it);
   }

@@ -25,14 +25,16 @@ struct LoopbackOptions {
   std::uint32_t max_delay = 8;
   /// Flip a bit of the payload of the n-th message that has one, on its way.
   std::optional<std::uint64_t> damage = {};
-  /// Say that the way to a device is tcp or shared memory, as if the devices lived on these hosts; empty: loopback.
+  /// Say that the way to a device is tcp or shared memory, as if the devices lived on these hosts;
+  /// empty: loopback.
   std::optional<Topology> hosts = {};
 };
 
-/// Joins the devices of one process, for tests and for runs in a single process. Any thread; one mutex guards everything.
+/// Joins the devices of one process, for tests and for runs in a single process. Any thread; one
+/// mutex guards everything.
 ///
-/// Its wires must not outlive it. A wire's progress() delivers only its own events, so a test that owns all wires in one thread
-/// decides every step.
+/// Its wires must not outlive it. A wire's progress() delivers only its own events, so a test that
+/// owns all wires in one thread decides every step.
 class LoopbackHub final {
  public:
   explicit LoopbackHub(const LoopbackOptions& options = {});
@@ -43,11 +45,13 @@ class LoopbackHub final {
   /// The wire of `device`; one per device.
   std::unique_ptr<Wire> attach(DeviceId device);
 
-  /// As if the process of `device` had been killed: its peers see it as lost. What it has under way ends on its own side too, so
-  /// that its owner can be destroyed, and nothing it does reaches anybody.
+  /// As if the process of `device` had been killed: its peers see it as lost. What it has under way
+  /// ends on its own side too, so that its owner can be destroyed, and nothing it does reaches
+  /// anybody.
   void kill(DeviceId device);
 
-  /// Payload bytes buffered on their way from `from` to `to`: what the back-pressure contract bounds.
+  /// Payload bytes buffered on their way from `from` to `to`: what the back-pressure contract
+  /// bounds.
   std::size_t buffered_bytes(DeviceId from, DeviceId to) const;
 
  private:
@@ -90,7 +94,8 @@ class LoopbackHub final {
   };
 
   void post(DeviceId to, decltype(Event::what) what);
-  /// Ends all that is under way between two stations; `error` is told to `told`, kCancelled to the other.
+  /// Ends all that is under way between two stations; `error` is told to `told`, kCancelled to the
+  /// other.
   void cut(DeviceId dropper, DeviceId told, const Error& error);
   void finish_send(const InFlight& message, Outcome<void> outcome);
 

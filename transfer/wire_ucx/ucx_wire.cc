@@ -43,12 +43,14 @@ class UcxWire final : public Wire {
         workers_(options.interfaces, &on_message, this) {
     WEFT_CHECK(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
     const WorkerSet::Side* shm = workers_.shared_memory();
-    address_ = encode(UcxAddress::of(self_, host_, workers_.rail_addresses(),
-                                     shm != nullptr ? shm->worker.address() : std::vector<std::byte>()));
+    address_ =
+        encode(UcxAddress::of(self_, host_, workers_.rail_addresses(),
+                              shm != nullptr ? shm->worker.address() : std::vector<std::byte>()));
   }
 
   ~UcxWire() override {
-    // Connections with messages that were never taken are cut, so that their senders do not believe them received.
+    // Connections with messages that were never taken are cut, so that their senders do not believe
+    // them received.
     std::set<DeviceId> untaken;
     for (auto& [id, incoming] : incoming_) {
       if (incoming.descriptor != nullptr) untaken.insert(incoming.sender);
@@ -57,13 +59,15 @@ class UcxWire final : public Wire {
     const auto close_all = [&] {
       bool all = close_lingering();
       for (auto& [id, peer] : peers_)
-        all &= close(*peer, untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
+        all &= close(*peer,
+                     untaken.contains(id) ? UcxWorker::Close::kForce : UcxWorker::Close::kFlush);
       return all;
     };
     bool closed = close_all();
     for (auto& [id, incoming] : incoming_) discard(incoming);
     const auto until = std::chrono::steady_clock::now() + kFlushTime;
-    while ((!closed || workers_.is_closing() || sends_under_way_ > 0) && std::chrono::steady_clock::now() < until) {
+    while ((!closed || workers_.is_closing() || sends_under_way_ > 0) &&
+           std::chrono::steady_clock::now() < until) {
       if (workers_.progress() == 0) wait(std::chrono::milliseconds(5));
       closed = close_all();
     }
@@ -87,7 +91,8 @@ class UcxWire final : public Wire {
     added.eager_limit = near ? options_.shm_eager_bytes : options_.tcp_eager_bytes;
     if (near) {
       added.process = ProcessWatch(address.pid);
-      if (added.process.was_gone()) added.fail(fmt::format("its process, {}, has ended", address.pid));
+      if (added.process.was_gone())
+        added.fail(fmt::format("its process, {}, has ended", address.pid));
     }
     added.join(workers_, address, &on_peer_error);
     peers_.emplace(peer, std::move(owned));
@@ -113,11 +118,13 @@ class UcxWire final : public Wire {
     return found->second->path;
   }
 
-  void send(DeviceId peer, std::span<const std::byte> header, std::span<const std::byte> payload, Token token) override {
+  void send(DeviceId peer, std::span<const std::byte> header, std::span<const std::byte> payload,
+            Token token) override {
     WEFT_CHECK(header.size() <= kMaxHeaderBytes, "header of {} bytes", header.size());
     const auto found = peers_.find(peer);
     if (found == peers_.end() || found->second->end != Peer::End::kNone) {
-      happened_.push_back(SendFinished{token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
+      happened_.push_back(SendFinished{
+          token, Error(ErrorCode::kUnavailable, fmt::format("device {} is not connected", peer))});
       return;
     }
     Peer& to = *found->second;
@@ -128,14 +135,17 @@ class UcxWire final : public Wire {
   void receive(MessageId message, std::span<std::byte> buffer, Token token) override {
     const auto found = incoming_.find(message);
     if (found == incoming_.end()) {
-      happened_.push_back(ReceiveFinished{token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
+      happened_.push_back(
+          ReceiveFinished{token, Error(ErrorCode::kPeerDied, "the message's sender is gone")});
       return;
     }
     Incoming incoming = std::move(found->second);
     incoming_.erase(found);
-    WEFT_CHECK(buffer.size() == incoming.bytes, "buffer of {} bytes for {}", buffer.size(), incoming.bytes);
+    WEFT_CHECK(buffer.size() == incoming.bytes, "buffer of {} bytes for {}", buffer.size(),
+               incoming.bytes);
     if (incoming.descriptor == nullptr) {
-      const std::byte* from = incoming.in_callback != nullptr ? incoming.in_callback : incoming.copy.get();
+      const std::byte* from =
+          incoming.in_callback != nullptr ? incoming.in_callback : incoming.copy.get();
       if (incoming.bytes != 0) std::memcpy(buffer.data(), from, incoming.bytes);
       give_credit(incoming);
       happened_.push_back(ReceiveFinished{token, {}});
@@ -148,7 +158,8 @@ class UcxWire final : public Wire {
     params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
     params.cb.recv_am = &on_received;
     params.user_data = request;
-    void* status = ucp_am_recv_data_nbx(incoming.side->worker.get(), incoming.descriptor, buffer.data(), buffer.size(), &params);
+    void* status = ucp_am_recv_data_nbx(incoming.side->worker.get(), incoming.descriptor,
+                                        buffer.data(), buffer.size(), &params);
     if (status == nullptr) finish_receive(*request, UCS_OK);
     else if (UCS_PTR_IS_ERR(status)) finish_receive(*request, UCS_PTR_STATUS(status));
   }
@@ -188,7 +199,8 @@ class UcxWire final : public Wire {
     if (!happened_.empty()) return;
     std::vector<pollfd> fds = {{wake_fd_, POLLIN, 0}};
     for (const auto& [id, peer] : peers_) {
-      if (peer->process.fd() >= 0 && peer->end == Peer::End::kNone) fds.push_back({peer->process.fd(), POLLIN, 0});
+      if (peer->process.fd() >= 0 && peer->end == Peer::End::kNone)
+        fds.push_back({peer->process.fd(), POLLIN, 0});
       if (peer->ending_since) timeout = std::min<Nanoseconds>(timeout, kLastMessagesTime);
     }
     if (!workers_.wait(fds, timeout)) return;
@@ -206,7 +218,9 @@ class UcxWire final : public Wire {
     }
   }
 
-  std::uint64_t network_bytes_received() const override { return workers_.network_bytes_received(); }
+  std::uint64_t network_bytes_received() const override {
+    return workers_.network_bytes_received();
+  }
 
   void wake() override {
     const std::uint64_t one = 1;
@@ -269,22 +283,25 @@ class UcxWire final : public Wire {
     return request;
   }
 
-  void post(Request& request, const Peer::Connection& connection, std::size_t header_bytes, std::span<const std::byte> payload,
-            bool eager) {
+  void post(Request& request, const Peer::Connection& connection, std::size_t header_bytes,
+            std::span<const std::byte> payload, bool eager) {
     ucp_request_param_t params = {};
-    params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    params.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
     params.cb.send = &on_sent;
     params.user_data = &request;
     params.flags = eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
     ++sends_under_way_;
-    void* status =
-        ucp_am_send_nbx(connection.endpoint, 0, request.header.data(), header_bytes, payload.data(), payload.size(), &params);
+    void* status = ucp_am_send_nbx(connection.endpoint, 0, request.header.data(), header_bytes,
+                                   payload.data(), payload.size(), &params);
     if (status == nullptr) finish_send(request, UCS_OK);
     else if (UCS_PTR_IS_ERR(status)) finish_send(request, UCS_PTR_STATUS(status));
   }
 
-  void transmit(Peer& to, std::span<const std::byte> header, std::span<const std::byte> payload, Token token) {
-    const bool eager = payload.size() <= to.eager_limit && to.untaken() + payload.size() <= kEagerBudget;
+  void transmit(Peer& to, std::span<const std::byte> header, std::span<const std::byte> payload,
+                Token token) {
+    const bool eager =
+        payload.size() <= to.eager_limit && to.untaken() + payload.size() <= kEagerBudget;
     Request* request = new_request(&to, token);
     request->way = to.least_loaded_way();
     Peer::Way& way = to.ways[request->way];
@@ -296,11 +313,13 @@ class UcxWire final : public Wire {
     }
     const Prefix prefix{Prefix::kMessage, self_.value(), 0, to.proof};
     std::memcpy(request->header.data(), &prefix, sizeof(prefix));
-    if (!header.empty()) std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
+    if (!header.empty())
+      std::memcpy(request->header.data() + sizeof(prefix), header.data(), header.size());
     post(*request, way.out, sizeof(prefix) + header.size(), payload, eager);
   }
 
-  void send_control(Peer& peer, Peer::Connection& connection, Prefix::Kind kind, std::uint64_t value) {
+  void send_control(Peer& peer, Peer::Connection& connection, Prefix::Kind kind,
+                    std::uint64_t value) {
     Request* request = new_request(&peer, std::nullopt);
     if (kind == Prefix::kHello) request->hello = &connection;
     const Prefix prefix{kind, self_.value(), value, peer.proof};
@@ -311,7 +330,9 @@ class UcxWire final : public Wire {
   /// A hello has left or come.
   void greeted(Peer& peer) {
     const auto all = peer.connections();
-    if (peer.open || !std::all_of(all.begin(), all.end(), [](const Peer::Connection* each) { return each->is_open(); })) return;
+    if (peer.open || !std::all_of(all.begin(), all.end(),
+                                  [](const Peer::Connection* each) { return each->is_open(); }))
+      return;
     peer.open = true;
     for (const Peer::Unsent& message : std::exchange(peer.unsent, {}))
       transmit(peer, message.header, message.payload, message.token);
@@ -356,13 +377,16 @@ class UcxWire final : public Wire {
     if (found == peers_.end()) return;  // it was dropped
     Peer& peer = *found->second;
     if (peer.path == incoming.side->path)
-      tell_of(peer, incoming.side->way, incoming.told ? Prefix::kLeft : Prefix::kCredit, incoming.bytes);
+      tell_of(peer, incoming.side->way, incoming.told ? Prefix::kLeft : Prefix::kCredit,
+              incoming.bytes);
   }
-  /// Tells the sender of an eager message that nobody wants yet that it has come: messages behind it, which somebody may wait
-  /// for, must not count as under way because of it.
+  /// Tells the sender of an eager message that nobody wants yet that it has come: messages behind
+  /// it, which somebody may wait for, must not count as under way because of it.
   void tell_kept(Incoming& incoming) {
     const auto found = peers_.find(incoming.sender);
-    if (found == peers_.end() || found->second->path != incoming.side->path || found->second->path != Path::kTcp) return;
+    if (found == peers_.end() || found->second->path != incoming.side->path ||
+        found->second->path != Path::kTcp)
+      return;
     incoming.told = true;
     tell_of(*found->second, incoming.side->way, Prefix::kArrived, incoming.bytes);
   }
@@ -382,7 +406,8 @@ class UcxWire final : public Wire {
     }
     if (request.token && !ending_) {
       Peer::Way& way = request.peer->ways[request.way];
-      const bool far_ahead = way.eager.is_far_ahead(request.eager_end) && request.peer->path == Path::kTcp;
+      const bool far_ahead =
+          way.eager.is_far_ahead(request.eager_end) && request.peer->path == Path::kTcp;
       if (status == UCS_OK && request.peer->end == Peer::End::kNone && far_ahead)
         way.eager.wait_for(request.eager_end, *request.token);
       else happened_.push_back(SendFinished{*request.token, outcome_of(status, request.peer)});
@@ -400,13 +425,15 @@ class UcxWire final : public Wire {
   static Outcome<void> outcome_of(ucs_status_t status, const Peer* peer) {
     if (status == UCS_OK) return {};
     if (peer != nullptr && peer->end == Peer::End::kDropped) {
-      return Error(ErrorCode::kCancelled, fmt::format("the connection to device {} was dropped", peer->id));
+      return Error(ErrorCode::kCancelled,
+                   fmt::format("the connection to device {} was dropped", peer->id));
     }
     return Error(ErrorCode::kPeerDied, ucs_status_string(status));
   }
 
   static void discard(Incoming& incoming) {
-    if (incoming.descriptor != nullptr) ucp_am_data_release(incoming.side->worker.get(), incoming.descriptor);
+    if (incoming.descriptor != nullptr)
+      ucp_am_data_release(incoming.side->worker.get(), incoming.descriptor);
   }
 
   /// Closes a peer's endpoint for good. The Peer itself stays: callbacks under way still name it.
@@ -422,7 +449,8 @@ class UcxWire final : public Wire {
     if (!close(peer, UcxWorker::Close::kForce)) lingering_.push_back(&peer);
     for (auto it = incoming_.begin(); it != incoming_.end();) {
       // What a lost peer has sent whole may still be received.
-      if (it->second.sender != peer.id || (it->second.descriptor == nullptr && peer.end == Peer::End::kFailed)) {
+      if (it->second.sender != peer.id ||
+          (it->second.descriptor == nullptr && peer.end == Peer::End::kFailed)) {
         ++it;
         continue;
       }
@@ -435,7 +463,8 @@ class UcxWire final : public Wire {
 
   static void on_peer_error(void* argument, ucp_ep_h endpoint, ucs_status_t status) {
     static_cast<Peer*>(argument)->end_connections(
-        [&](const Peer::Connection& connection) { return connection.endpoint == endpoint; }, ucs_status_string(status));
+        [&](const Peer::Connection& connection) { return connection.endpoint == endpoint; },
+        ucs_status_string(status));
   }
   static void on_sent(void* handle, ucs_status_t status, void* user_data) {
     auto& request = *static_cast<Request*>(user_data);
@@ -447,8 +476,8 @@ class UcxWire final : public Wire {
     request.wire->finish_receive(request, status);
     ucp_request_free(handle);
   }
-  static ucs_status_t on_message(void* argument, const void* header, std::size_t header_bytes, void* data, std::size_t bytes,
-                                 const ucp_am_recv_param_t* params) {
+  static ucs_status_t on_message(void* argument, const void* header, std::size_t header_bytes,
+                                 void* data, std::size_t bytes, const ucp_am_recv_param_t* params) {
     auto& side = *static_cast<WorkerSet::Side*>(argument);
     return static_cast<UcxWire*>(side.owner)
         ->arrived(side, {static_cast<const std::byte*>(header), header_bytes}, data, bytes,
@@ -461,15 +490,18 @@ class UcxWire final : public Wire {
     for (const Token token : way.eager.told(static_cast<Prefix::Kind>(prefix.kind), prefix.value))
       happened_.push_back(SendFinished{token, {}});
     if (prefix.kind != Prefix::kGoodbye) return;
-    peer.end_connections([&](const Peer::Connection& connection) { return connection.worker == &side.worker; },
-                         "it closed the connection");
+    peer.end_connections(
+        [&](const Peer::Connection& connection) { return connection.worker == &side.worker; },
+        "it closed the connection");
   }
 
-  /// Whether the message comes from the device that it names. The proofs of those who may send are few, and remembered.
+  /// Whether the message comes from the device that it names. The proofs of those who may send are
+  /// few, and remembered.
   bool is_proven(const Prefix& prefix) {
     const DeviceId sender(prefix.sender);
     const auto known = proofs_.find(sender);
-    const SenderProof expected = known != proofs_.end() ? known->second : proof_of_sender(options_.secret, sender, self_);
+    const SenderProof expected =
+        known != proofs_.end() ? known->second : proof_of_sender(options_.secret, sender, self_);
     if (!equal_in_constant_time(expected, prefix.proof)) return false;
     if (known == proofs_.end()) proofs_.emplace(sender, expected);
     return true;
@@ -480,12 +512,15 @@ class UcxWire final : public Wire {
     return UCS_OK;  // UCX frees it
   }
 
-  ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data, std::size_t bytes, bool rendezvous) {
+  ucs_status_t arrived(WorkerSet::Side& side, std::span<const std::byte> header, void* data,
+                       std::size_t bytes, bool rendezvous) {
     const std::optional<Prefix> parsed = Prefix::parse(header);
     if (!parsed || header.size() > sizeof(Prefix) + kMaxHeaderBytes)
-      return refuse(std::nullopt, fmt::format("its first {} bytes are no header of this version", header.size()));
+      return refuse(std::nullopt,
+                    fmt::format("its first {} bytes are no header of this version", header.size()));
     const Prefix& prefix = *parsed;
-    if (!is_proven(prefix)) return refuse(DeviceId(prefix.sender), "it does not prove that it knows this run's secret");
+    if (!is_proven(prefix))
+      return refuse(DeviceId(prefix.sender), "it does not prove that it knows this run's secret");
     if (prefix.kind == Prefix::kHello) hello_arrived(DeviceId(prefix.sender), side.worker);
     if (ending_) return UCS_OK;
     if (prefix.kind != Prefix::kMessage) {
@@ -527,9 +562,11 @@ class UcxWire final : public Wire {
   std::vector<std::byte> address_;
   std::map<DeviceId, std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Peer>> retired_;
-  std::vector<Peer*> lingering_;                                  // of those retired: with connections that are not closed yet
-  std::set<std::pair<DeviceId, const UcxWorker*>> early_hellos_;  // of proven devices that are not connected from here yet
-  std::map<DeviceId, SenderProof> proofs_;                        // of those that have shown theirs
+  // of those retired: with connections that are not closed yet
+  std::vector<Peer*> lingering_;
+  // of proven devices that are not connected from here yet
+  std::set<std::pair<DeviceId, const UcxWorker*>> early_hellos_;
+  std::map<DeviceId, SenderProof> proofs_;  // of those that have shown theirs
   std::unordered_map<MessageId, Incoming> incoming_;
   std::vector<std::unique_ptr<Request>> requests_;
   std::vector<Request*> free_requests_;
@@ -545,7 +582,8 @@ class UcxWire final : public Wire {
 
 std::unique_ptr<Wire> make_ucx_wire(DeviceId self, HostId host, const UcxOptions& options) {
   if (options.secret.empty())
-    throw_error(ErrorCode::kInvalidArgument, "the wire of device {} has no secret, so anybody could send to it", self);
+    throw_error(ErrorCode::kInvalidArgument,
+                "the wire of device {} has no secret, so anybody could send to it", self);
   return std::make_unique<UcxWire>(self, host, options);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A standard header comes before Asio's in every file: Asio looks at a macro of libstdc++ to choose its allocator, and sources
-// that disagree free with one what they took with the other.
+// A standard header comes before Asio's in every file: Asio looks at a macro of libstdc++ to choose
+// its allocator, and sources that disagree free with one what they took with the other.
 #include "actors/net/event_loop.h"
 
 #include <asio/executor_work_guard.hpp>

@@ -28,14 +28,16 @@ struct SpawnRequest {
   std::string label;
   Place place;
   std::vector<std::byte> arguments;
-  static constexpr auto fields = weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
-                                              &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments);
+  static constexpr auto fields =
+      weft::fields(&SpawnRequest::interface, &SpawnRequest::version, &SpawnRequest::fingerprint,
+                   &SpawnRequest::label, &SpawnRequest::place, &SpawnRequest::arguments);
 };
 
 /// Calls that the system itself answers, of the actor with id 0.
 enum class SystemMethod : std::uint32_t { kSpawn = 0, kStop = 1, kReport = 2 };
 
-/// The calls of this process to actors of this process: the same order, credit and encoding, without a socket.
+/// The calls of this process to actors of this process: the same order, credit and encoding,
+/// without a socket.
 class LocalRoute final : public Route, public std::enable_shared_from_this<LocalRoute> {
  public:
   explicit LocalRoute(System::Impl& system) : system_(system) {}
@@ -61,8 +63,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   ~Impl();
 
   // calls
-  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target, const char* method_name, Call call,
-                                  Nanoseconds within);
+  std::shared_ptr<CallState> call(const std::shared_ptr<const ActorAddress>& target,
+                                  const char* method_name, Call call, Nanoseconds within);
   bool tell(const std::shared_ptr<const ActorAddress>& target, Call call);
   void withdraw(const CallState& call) override;
   void finish(Reply reply);
@@ -74,21 +76,25 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::optional<Error> deliver(Envelope envelope);
   std::optional<Error> answer_system_call(Envelope envelope);
   ActorAddress spawn(Provider provider, ActorId id, std::string label, Place place, ProcessId owner,
-                     std::vector<std::byte> arguments, std::function<void(Outcome<std::vector<std::byte>>)> constructed);
+                     std::vector<std::byte> arguments,
+                     std::function<void(Outcome<std::vector<std::byte>>)> constructed);
   std::shared_ptr<ActorHost> find_host(ActorId id);
   void remove_actor(ActorId id);
 
   // links
   std::shared_ptr<Route> route_to(const ProcessRef& process);
   void dial_peer(const std::shared_ptr<Link>& link);
-  void greet(std::shared_ptr<Connection> connection, Greeting::Side side, std::function<void(Greeting&, Greeting::Answer)> done);
+  void greet(std::shared_ptr<Connection> connection, Greeting::Side side,
+             std::function<void(Greeting&, Greeting::Answer)> done);
   void on_greeted(Greeting& greeting, Introduction other);
   void refuse(Greeting& greeting, const Reject& reject);
   void log_refusal(const Address& from, const std::string& why);
-  void adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other, bool dialled_here);
+  void adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other,
+             bool dialled_here);
   void lose(const std::shared_ptr<Link>& link, const Error& reason);
   void forget(ProcessId process, const Error& reason);
-  /// The process is dead for good: the first reason stays, unless this is `better` evidence. routes_mutex is held.
+  /// The process is dead for good: the first reason stays, unless this is `better` evidence.
+  /// routes_mutex is held.
   void mark_dead(ProcessId process, const Error& reason, bool better);
   void beat();
   void repeat(Nanoseconds interval, const std::shared_ptr<std::function<void()>>& callback);
@@ -105,7 +111,8 @@ struct System::Impl final : public LinkEvents, public CallOwner {
 
   System& owner;
   const SystemOptions options;
-  Introduction self;              // the address and the interfaces change until listen() and connect(); then fixed
+  // the address and the interfaces change until listen() and connect(); then fixed
+  Introduction self;
   mutable std::mutex self_mutex;  // guards self.process.address and self.interfaces
   std::vector<Provider> providers;
 
@@ -116,20 +123,24 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way
 
-  std::mutex hosts_mutex;                                         // guards hosts, next_actor, buried
-  std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;  // shared with deliveries under way
+  // guards hosts, next_actor, buried
+  std::mutex hosts_mutex;
+  // shared with deliveries under way
+  std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;
   std::uint64_t next_actor = 1;
   bool closing = false;
 
-  mutable std::mutex routes_mutex;  // guards links and dead_peers; both are changed on the loop's thread only, but for a new link
+  // guards links and dead_peers; both are changed on the loop's thread only, but for a new link
+  mutable std::mutex routes_mutex;
   std::condition_variable link_attached;
   std::unordered_map<ProcessId, std::shared_ptr<Link>> links;  // shared with replies under way
-  std::unordered_map<ProcessId, Error> dead_peers;             // of the last kDeadPeers processes that died
-  std::deque<ProcessId> dead_peer_order;                       // the same, oldest first
+  // of the last kDeadPeers processes that died
+  std::unordered_map<ProcessId, Error> dead_peers;
+  std::deque<ProcessId> dead_peer_order;  // the same, oldest first
 
-  // The loop's thread.
-  // Shared with the loop, which drops one after its last callback. In the order in which they began.
-  std::map<std::uint64_t, std::shared_ptr<Greeting>> unproven;  // of those that connect to this process
+  // The loop's thread. Shared with the loop, which drops one after its last callback. In the order
+  // in which they began. of those that connect to this process
+  std::map<std::uint64_t, std::shared_ptr<Greeting>> unproven;
   std::map<std::uint64_t, std::shared_ptr<Greeting>> own_greetings;
   std::uint64_t next_greeting = 0;
   const SteadyClock clock;

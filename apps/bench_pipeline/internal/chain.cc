@@ -1,4 +1,5 @@
-// Equal stages of given times and transfers: for sweeps, bubbles, and what the runtime itself costs.
+// Equal stages of given times and transfers: for sweeps, bubbles, and what the runtime itself
+// costs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,12 +13,15 @@ namespace weft::apps {
 PipelineModel chain_model(const PipelineModelRequest& request, int meshes) {
   if (request.pass_seconds < 0 || request.transfer_ratio < 0 || request.link_rate_bits <= 0) {
     throw_error(ErrorCode::kInvalidArgument,
-                "a chain's pass_seconds {} and transfer_ratio {} cannot be negative, and its link_rate_bits {} must be positive",
+                "a chain's pass_seconds {} and transfer_ratio {} cannot be negative, and its "
+                "link_rate_bits {} must be positive",
                 request.pass_seconds, request.transfer_ratio, request.link_rate_bits);
   }
-  if (request.replicas < 1 || request.reduction_ratio < 0 || (request.reduction_ratio > 0 && request.replicas < 2)) {
+  if (request.replicas < 1 || request.reduction_ratio < 0 ||
+      (request.reduction_ratio > 0 && request.replicas < 2)) {
     throw_error(ErrorCode::kInvalidArgument,
-                "a chain's meshes have at least one replica, not {}, and gradients to be summed (reduction_ratio {}) from two on",
+                "a chain's meshes have at least one replica, not {}, and gradients to be summed "
+                "(reduction_ratio {}) from two on",
                 request.replicas, request.reduction_ratio);
   }
   const int chunks = chunks_of(request), stages = meshes * chunks;
@@ -25,24 +29,28 @@ PipelineModel chain_model(const PipelineModelRequest& request, int meshes) {
   const double transfer_seconds = request.transfer_ratio * 3 * request.pass_seconds;
   const double bytes = transfer_seconds * request.link_rate_bits / 8 * kLinkGoodput;
   const std::int64_t features = std::max<std::int64_t>(1, std::llround(bytes / sizeof(float)));
-  // What a device sends while it sums b bytes with r - 1 others: b (r - 1) / r to add them up, as much to tell the others.
+  // What a device sends while it sums b bytes with r - 1 others: b (r - 1) / r to add them up, as
+  // much to tell the others.
   const double sent = 2.0 * (request.replicas - 1) / request.replicas;
-  const double sum_bytes =
-      request.reduction_ratio * 3 * request.pass_seconds * request.link_rate_bits / 8 * kLinkGoodput / std::max(sent, 1.0);
-  const std::int64_t weights = std::max<std::int64_t>(1, std::llround(sum_bytes / chunks / sizeof(float)));
+  const double sum_bytes = request.reduction_ratio * 3 * request.pass_seconds *
+                           request.link_rate_bits / 8 * kLinkGoodput / std::max(sent, 1.0);
+  const std::int64_t weights =
+      std::max<std::int64_t>(1, std::llround(sum_bytes / chunks / sizeof(float)));
   const double seconds = request.pass_seconds / chunks;
   std::vector<EmulatedPiece> pieces;
   for (int stage = 0; stage < stages; ++stage) {
-    pieces.push_back({stage, stage == 0 ? std::vector<int>{} : std::vector<int>{stage - 1}, stage + 1 < stages ? features : 1,
-                      seconds, seconds, seconds, weights});
+    pieces.push_back({stage, stage == 0 ? std::vector<int>{} : std::vector<int>{stage - 1},
+                      stage + 1 < stages ? features : 1, seconds, seconds, seconds, weights});
   }
   PipelineModel model;
   model.name = request.name;
-  model.layout = layout_of(request, {meshes, request.replicas, 1}, equal_stages(request, meshes, stages), microbatches);
+  model.layout = layout_of(request, {meshes, request.replicas, 1},
+                           equal_stages(request, meshes, stages), microbatches);
   for (int m = 0; m < meshes; ++m) {
     std::vector<std::string>& hosts = model.layout.meshes[static_cast<std::size_t>(m)].hosts;
     hosts.clear();
-    for (int r = 0; r < request.replicas; ++r) hosts.push_back("host" + std::to_string(m * request.replicas + r));
+    for (int r = 0; r < request.replicas; ++r)
+      hosts.push_back("host" + std::to_string(m * request.replicas + r));
   }
   model.graphs = emulated_graphs(request.replicas, pieces);
   model.batches = pipeline_batches(model.graphs.train.graph, 0);
@@ -50,14 +58,18 @@ PipelineModel chain_model(const PipelineModelRequest& request, int meshes) {
   model.devices_per_host = 1;
   model.link_rate_bits = request.link_rate_bits;
   model.rows_per_step = static_cast<double>(microbatches) * request.replicas;
-  const std::string devices = request.replicas == 1 ? "one device"
-                                                    : fmt::format("{} replicas, whose gradients take {:g} of F + I + W to sum",
-                                                                  request.replicas, request.reduction_ratio);
+  const std::string devices =
+      request.replicas == 1
+          ? "one device"
+          : fmt::format("{} replicas, whose gradients take {:g} of F + I + W to sum",
+                        request.replicas, request.reduction_ratio);
   model.description = fmt::format(
-      "{} equal stages on {} meshes of {}, {} microbatches; emulated: F, I and W {:g} ms each a mesh, {} bytes a "
+      "{} equal stages on {} meshes of {}, {} microbatches; emulated: F, I and W {:g} ms each a "
+      "mesh, {} bytes a "
       "microbatch each way and boundary, {:g} of F + I + W over links of {:g} Mbit/s",
-      stages, meshes, devices, microbatches, request.pass_seconds * 1e3, features * static_cast<std::int64_t>(sizeof(float)),
-      request.transfer_ratio, request.link_rate_bits * 1e-6);
+      stages, meshes, devices, microbatches, request.pass_seconds * 1e3,
+      features * static_cast<std::int64_t>(sizeof(float)), request.transfer_ratio,
+      request.link_rate_bits * 1e-6);
   return model;
 }
 

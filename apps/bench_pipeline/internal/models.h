@@ -19,9 +19,10 @@ struct ModelMeshes {
 /// Stages that the request's schedule puts on every mesh; 1 where it names none.
 int chunks_of(const PipelineModelRequest& request);
 
-/// Mesh i on host i, rows split over "data"; stages of so many layers each, where the request's schedule places them.
-mesh::LayoutConfig layout_of(const PipelineModelRequest& request, const ModelMeshes& meshes, const std::vector<int>& layers,
-                             int microbatches);
+/// Mesh i on host i, rows split over "data"; stages of so many layers each, where the request's
+/// schedule places them.
+mesh::LayoutConfig layout_of(const PipelineModelRequest& request, const ModelMeshes& meshes,
+                             const std::vector<int>& layers, int microbatches);
 
 /// `layers` alike for all stages. Throws Error(kInvalidArgument) if they cannot be.
 std::vector<int> equal_stages(const PipelineModelRequest& request, int meshes, int layers);
@@ -38,7 +39,8 @@ PaperScale scale_of(const PipelineModelRequest& request, const PaperScale& usual
 /// f32 elements that stand for so many bytes: rounded, at least 1.
 std::int64_t scaled_features(double bytes, const PaperScale& scale);
 
-/// The conditional U-Net by the names "u-transformer-2b", "u-transformer-1b", with "-batch" behind it or not.
+/// The conditional U-Net by the names "u-transformer-2b", "u-transformer-1b", with "-batch" behind
+/// it or not.
 PipelineModel paper_u_transformer(const PipelineModelRequest& request);
 /// "gpt-2.6b", "gpt-2.6b-4", "gpt-1.3b".
 PipelineModel paper_gpt(const PipelineModelRequest& request);

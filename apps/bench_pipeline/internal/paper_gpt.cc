@@ -1,5 +1,6 @@
-// The paper's GPTs, emulated, with the layouts and batches of its suite (reference/resharding.md 3.5). FLOPs by its formula,
-// which counts the repeated forward: 96 B S H^2 L (1 + S / 6H) + 6 B S H V.
+// The paper's GPTs, emulated, with the layouts and batches of its suite (reference/resharding.md
+// 3.5). FLOPs by its formula, which counts the repeated forward: 96 B S H^2 L (1 + S / 6H) + 6 B S
+// H V.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +20,11 @@ struct GptSuite {
   PaperScale usual;
 };
 
-/// Of fp16 on a V100, what it loses within a mesh included: 8 of them make 400 TFLOP/s, in the middle of the paper's axis.
+/// Of fp16 on a V100, what it loses within a mesh included: 8 of them make 400 TFLOP/s, in the
+/// middle of the paper's axis.
 constexpr double kDeviceFlops = 50e12;
-/// Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB; links of 600 Mbit/s are what two
-/// processor cores carry.
+/// Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB; links of 600
+/// Mbit/s are what two processor cores carry.
 constexpr GptSuite kGptSuites[] = {
     {"gpt-2.6b", 2560, 32, {2, 2, 2}, 16, 64, {kDeviceFlops, 3.84, 64}},
     {"gpt-2.6b-4", 2560, 32, {4, 2, 1}, 8, 128, {kDeviceFlops, 3.84, 64}},
@@ -38,7 +40,8 @@ PipelineModel paper_gpt(const PipelineModelRequest& request) {
   const PaperScale scale = scale_of(request, suite.usual);
   const int microbatches = request.microbatches > 0 ? request.microbatches : suite.microbatches;
   const double rows = static_cast<double>(suite.rows), width = static_cast<double>(suite.width);
-  const double layer_flops = 24 * rows * kSequence * width * width * (1 + kSequence / (6 * width));  // forward
+  // forward
+  const double layer_flops = 24 * rows * kSequence * width * width * (1 + kSequence / (6 * width));
   const double head_flops = 2 * rows * kSequence * width * kVocabulary;
 
   const double mesh_flops = scale.device_flops * suite.meshes.devices();
@@ -47,15 +50,16 @@ PipelineModel paper_gpt(const PipelineModelRequest& request) {
   std::vector<EmulatedPiece> pieces;
   for (int layer = 0; layer < suite.layers; ++layer) {
     const double forward = seconds(layer_flops);
-    pieces.push_back(
-        {layer, layer == 0 ? std::vector<int>{} : std::vector<int>{layer - 1}, features, forward, 2 * forward, forward});
+    pieces.push_back({layer, layer == 0 ? std::vector<int>{} : std::vector<int>{layer - 1},
+                      features, forward, 2 * forward, forward});
   }
   const double head = seconds(head_flops);  // not repeated; its logits are not kept
   pieces.push_back({suite.layers - 1, {suite.layers - 1}, 1, head, head, head});
 
   PipelineModel model;
   model.name = request.name;
-  model.layout = layout_of(request, suite.meshes, equal_stages(request, suite.meshes.count, suite.layers), microbatches);
+  model.layout = layout_of(request, suite.meshes,
+                           equal_stages(request, suite.meshes.count, suite.layers), microbatches);
   model.graphs = emulated_graphs(suite.rows, pieces, suite.meshes.tensor);
   model.batches = pipeline_batches(model.graphs.train.graph, 0);
   model.hosts = suite.meshes.count;
@@ -66,14 +70,17 @@ PipelineModel paper_gpt(const PipelineModelRequest& request) {
   model.time_scale = scale.time_scale;
   model.byte_scale = scale.byte_scale;
   model.description = fmt::format(
-      "GPT, {} layers of width {}, {:.1f} TFLOP a microbatch with the repeated forward, {} meshes of (dp {}, op {}) on a host "
+      "GPT, {} layers of width {}, {:.1f} TFLOP a microbatch with the repeated forward, {} meshes "
+      "of (dp {}, op {}) on a host "
       "each, {} "
-      "microbatches of {} sequences of {:g} tokens; emulated: {:g} TFLOP/s a device, {:.1f} MiB (fp16) a microbatch each way and "
+      "microbatches of {} sequences of {:g} tokens; emulated: {:g} TFLOP/s a device, {:.1f} MiB "
+      "(fp16) a microbatch each way and "
       "boundary; time / {:g}, bytes / {:g}, links {:.1f} Mbit/s for 10 Gbit/s",
-      suite.layers, suite.width, model.flops_per_step / microbatches * 1e-12, suite.meshes.count, suite.meshes.data,
-      suite.meshes.tensor, microbatches, suite.rows, kSequence, scale.device_flops * 1e-12,
-      static_cast<double>(features) * rows * sizeof(float) * scale.byte_scale / (1 << 20), scale.time_scale, scale.byte_scale,
-      model.link_rate_bits * 1e-6);
+      suite.layers, suite.width, model.flops_per_step / microbatches * 1e-12, suite.meshes.count,
+      suite.meshes.data, suite.meshes.tensor, microbatches, suite.rows, kSequence,
+      scale.device_flops * 1e-12,
+      static_cast<double>(features) * rows * sizeof(float) * scale.byte_scale / (1 << 20),
+      scale.time_scale, scale.byte_scale, model.link_rate_bits * 1e-6);
   return model;
 }
 

@@ -1,5 +1,5 @@
-// The paper's U-Transformers, emulated: the conditional U-Net's own layers, feature maps and FLOPs (apps/models),
-// with the stages and batches of its suite (reference/resharding.md 3.5, 6).
+// The paper's U-Transformers, emulated: the conditional U-Net's own layers, feature maps and FLOPs
+// (apps/models), with the stages and batches of its suite (reference/resharding.md 3.5, 6).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,29 +26,32 @@ constexpr std::string_view kBatchSuffix = "-batch";
 
 constexpr std::int64_t kRows = 64;  ///< Samples per microbatch.
 constexpr int kMicrobatches = 32;
-/// Of fp32 on a V100 (peak 15.7), what it loses within a mesh included: with the second stage's share of the work, 8 of them make
-/// at most 57 TFLOP/s, just below the top of the paper's axis, 60. Shaping lets 80 kB through at once, so a microbatch's tensors
-/// must be some MB.
+/// Of fp32 on a V100 (peak 15.7), what it loses within a mesh included: with the second stage's
+/// share of the work, 8 of them make at most 57 TFLOP/s, just below the top of the paper's axis,
+/// 60. Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB.
 constexpr PaperScale kUsual{9e12, 6.4, 128};
 
 }  // namespace
 
 PipelineModel paper_u_transformer(const PipelineModelRequest& request) {
-  const UTransformerSuite& suite =
-      *std::ranges::find_if(kUTransformerSuites, [&](const UTransformerSuite& s) { return request.name.starts_with(s.name); });
+  const UTransformerSuite& suite = *std::ranges::find_if(
+      kUTransformerSuites,
+      [&](const UTransformerSuite& s) { return request.name.starts_with(s.name); });
   const bool split = request.name.ends_with(kBatchSuffix);
   const PaperScale scale = scale_of(request, kUsual);
   const int microbatches = request.microbatches > 0 ? request.microbatches : kMicrobatches;
   const ConditionalUnetGraph real = conditional_unet_graph({.channels = suite.channels}, 1.0);
 
-  // Forward 1, backward 2 in equal parts for inputs and weights; the forward is repeated for the backward, layer by layer.
+  // Forward 1, backward 2 in equal parts for inputs and weights; the forward is repeated for the
+  // backward, layer by layer.
   const double mesh_flops = scale.device_flops * suite.devices;
   std::vector<EmulatedPiece> pieces;
   double sample_flops = 0, crossing_bytes = 0;
   std::vector<bool> crosses;
   for (const ForwardPiece& piece : forward_pieces(real.graph, real.output)) {
     const double seconds = piece.flops * kRows / mesh_flops / scale.time_scale;
-    pieces.push_back({piece.block, piece.inputs, scaled_features(static_cast<double>(piece.elements) * sizeof(float), scale),
+    pieces.push_back({piece.block, piece.inputs,
+                      scaled_features(static_cast<double>(piece.elements) * sizeof(float), scale),
                       seconds, 2 * seconds, seconds});
     sample_flops += piece.flops;
     crosses.push_back(false);
@@ -57,7 +60,8 @@ PipelineModel paper_u_transformer(const PipelineModelRequest& request) {
       const auto i = static_cast<std::size_t>(input);
       if (pieces[i].block >= suite.first_layers || crosses[i]) continue;
       crosses[i] = true;
-      crossing_bytes += static_cast<double>(pieces[i].features * kRows) * sizeof(float) * scale.byte_scale;
+      crossing_bytes +=
+          static_cast<double>(pieces[i].features * kRows) * sizeof(float) * scale.byte_scale;
     }
   }
 
@@ -75,12 +79,15 @@ PipelineModel paper_u_transformer(const PipelineModelRequest& request) {
   model.time_scale = scale.time_scale;
   model.byte_scale = scale.byte_scale;
   model.description = fmt::format(
-      "conditional U-Net, {} channels, {:.3f} B parameters, {:.1f} GFLOP a sample forward, {} + {} layers on two meshes of {} "
-      "({}), {} microbatches of {} samples; emulated: {:.1f} TFLOP/s a device, forward repeated for the backward, {:.1f} MB a "
+      "conditional U-Net, {} channels, {:.3f} B parameters, {:.1f} GFLOP a sample forward, {} + {} "
+      "layers on two meshes of {} "
+      "({}), {} microbatches of {} samples; emulated: {:.1f} TFLOP/s a device, forward repeated "
+      "for the backward, {:.1f} MB a "
       "microbatch each way; time / {:g}, bytes / {:g}, links {:.1f} Mbit/s for 10 Gbit/s",
-      suite.channels, static_cast<double>(real.graph.num_parameter_elements()) * 1e-9, sample_flops * 1e-9, suite.first_layers,
-      suite.second_layers, suite.devices, split ? "activations split by batch" : "weights split, activations replicated",
-      microbatches, kRows, scale.device_flops * 1e-12, crossing_bytes * 1e-6, scale.time_scale, scale.byte_scale,
+      suite.channels, static_cast<double>(real.graph.num_parameter_elements()) * 1e-9,
+      sample_flops * 1e-9, suite.first_layers, suite.second_layers, suite.devices,
+      split ? "activations split by batch" : "weights split, activations replicated", microbatches,
+      kRows, scale.device_flops * 1e-12, crossing_bytes * 1e-6, scale.time_scale, scale.byte_scale,
       model.link_rate_bits * 1e-6);
   return model;
 }

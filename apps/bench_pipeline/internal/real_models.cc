@@ -1,8 +1,8 @@
 // Models that CPU devices compute, with deterministic pseudo-random batches.
 #include <fmt/format.h>
 
-#include "apps/models/gpt_graph.h"
 #include "apps/bench_pipeline/internal/models.h"
+#include "apps/models/gpt_graph.h"
 #include "apps/models/u_transformer_graph.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
@@ -14,7 +14,8 @@ namespace {
 constexpr ModelMeshes kTwoDevices{2, 1, 1};
 
 /// All but description and layout.
-void complete(PipelineModel& model, const Graph& graph, ValueId loss, std::int64_t rows, std::int64_t limit) {
+void complete(PipelineModel& model, const Graph& graph, ValueId loss, std::int64_t rows,
+              std::int64_t limit) {
   model.emulated = false;
   model.graphs = {differentiate(graph, loss), graph, loss};
   model.batches = pipeline_batches(graph, limit);
@@ -26,25 +27,32 @@ void complete(PipelineModel& model, const Graph& graph, ValueId loss, std::int64
   }
 }
 
-double millions(const Graph& graph) { return static_cast<double>(graph.num_parameter_elements()) * 1e-6; }
+double millions(const Graph& graph) {
+  return static_cast<double>(graph.num_parameter_elements()) * 1e-6;
+}
 
 }  // namespace
 
 PipelineModel real_gpt(const PipelineModelRequest& request) {
-  // The peer in tests/bench/peers has the same model: output layer of its own, learned positions, tanh GELU.
-  const GptShape shape{.layers = 8, .width = 384, .heads = 6, .sequence = 256, .batch = 4, .vocabulary = 1024};
+  // The peer in tests/bench/peers has the same model: output layer of its own, learned positions,
+  // tanh GELU.
+  const GptShape shape{
+      .layers = 8, .width = 384, .heads = 6, .sequence = 256, .batch = 4, .vocabulary = 1024};
   const int microbatches = request.microbatches > 0 ? request.microbatches : 8;
   PipelineModel model;
   model.name = request.name;
-  model.layout =
-      layout_of(request, kTwoDevices, equal_stages(request, kTwoDevices.count, static_cast<int>(shape.layers)), microbatches);
-  const GptGraph gpt = gpt_graph(shape, 1.0 / static_cast<double>(microbatches * shape.batch * shape.sequence));
+  model.layout = layout_of(request, kTwoDevices,
+                           equal_stages(request, kTwoDevices.count, static_cast<int>(shape.layers)),
+                           microbatches);
+  const GptGraph gpt =
+      gpt_graph(shape, 1.0 / static_cast<double>(microbatches * shape.batch * shape.sequence));
   complete(model, gpt.graph, gpt.loss, shape.batch, shape.vocabulary);
   model.description = fmt::format(
-      "GPT, {} layers of width {} in {} stages, {} heads, vocabulary {}, {:.2f} M parameters, two meshes of one device, {} "
+      "GPT, {} layers of width {} in {} stages, {} heads, vocabulary {}, {:.2f} M parameters, two "
+      "meshes of one device, {} "
       "microbatches of {} sequences of {} tokens; computed in fp32",
-      shape.layers, shape.width, model.layout.stages.size(), shape.heads, shape.vocabulary, millions(gpt.graph), microbatches,
-      shape.batch, shape.sequence);
+      shape.layers, shape.width, model.layout.stages.size(), shape.heads, shape.vocabulary,
+      millions(gpt.graph), microbatches, shape.batch, shape.sequence);
   return model;
 }
 
@@ -64,15 +72,17 @@ PipelineModel real_u_transformer(const PipelineModelRequest& request) {
   // Three levels down and the bottom; three levels up.
   const std::vector<int> layers{static_cast<int>(shape.levels) + 1, static_cast<int>(shape.levels)};
   model.layout = layout_of(request, kTwoDevices, layers, microbatches);
-  const double pixels = static_cast<double>(microbatches * shape.batch * shape.height * shape.width);
+  const double pixels =
+      static_cast<double>(microbatches * shape.batch * shape.height * shape.width);
   const UTransformerGraph unet = u_transformer_graph(shape, 1.0 / pixels);
   complete(model, unet.graph, unet.loss, shape.batch, shape.classes);
   model.description = fmt::format(
-      "U-Transformer, {} levels from {} channels, {} x {} pixels, {} classes, {} of {} skips attended, {:.2f} M parameters, {} + "
+      "U-Transformer, {} levels from {} channels, {} x {} pixels, {} classes, {} of {} skips "
+      "attended, {:.2f} M parameters, {} + "
       "{} "
       "blocks on two meshes of one device, {} microbatches of {} pictures; computed in fp32",
-      shape.levels, shape.channels, shape.height, shape.width, shape.classes, shape.attended_skips, shape.levels,
-      millions(unet.graph), layers[0], layers[1], microbatches, shape.batch);
+      shape.levels, shape.channels, shape.height, shape.width, shape.classes, shape.attended_skips,
+      shape.levels, millions(unet.graph), layers[0], layers[1], microbatches, shape.batch);
   return model;
 }
 

@@ -16,7 +16,9 @@
 namespace weft::apps {
 namespace fs = std::filesystem;
 
-std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{:08}", kCheckpointPrefix, step); }
+std::string checkpoint_name(std::int64_t step) {
+  return fmt::format("{}{:08}", kCheckpointPrefix, step);
+}
 
 bool is_complete(const fs::path& checkpoint) {
   std::error_code ignored;
@@ -38,7 +40,9 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(kCheckpointPrefix) || !is_complete(entry.path())) continue;
     // Counts only while the new one is not there.
-    if (name.ends_with(kReplacedSuffix) && is_complete(folder / name.substr(0, name.size() - kReplacedSuffix.size()))) continue;
+    if (name.ends_with(kReplacedSuffix) &&
+        is_complete(folder / name.substr(0, name.size() - kReplacedSuffix.size())))
+      continue;
     found.push_back(entry.path());
   }
   std::ranges::sort(found);
@@ -50,7 +54,9 @@ void flush_to_disk(const fs::path& path) {
   const bool flushed = fd >= 0 && ::fsync(fd) == 0;
   const int reason = errno;
   if (fd >= 0) ::close(fd);
-  if (!flushed) throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(), std::strerror(reason));
+  if (!flushed)
+    throw_error(ErrorCode::kUnavailable, "cannot flush {} to the disk: {}", path.string(),
+                std::strerror(reason));
 }
 
 void replace_file(const fs::path& path, const std::string& content) {
@@ -59,11 +65,14 @@ void replace_file(const fs::path& path, const std::string& content) {
   std::ofstream out(temporary, std::ios::binary);
   out << content;
   out.close();
-  if (!out) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(), std::strerror(errno));
+  if (!out)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", temporary.string(),
+                std::strerror(errno));
   flush_to_disk(temporary);
   std::error_code failed;
   fs::rename(temporary, path, failed);
-  if (failed) throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), failed.message());
+  if (failed)
+    throw_error(ErrorCode::kUnavailable, "cannot write {}: {}", path.string(), failed.message());
   flush_to_disk(path.parent_path());
 }
 

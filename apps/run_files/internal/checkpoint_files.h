@@ -9,8 +9,10 @@
 namespace weft::apps {
 
 inline constexpr std::string_view kCheckpointPrefix = "step-";
-inline constexpr std::string_view kUnfinishedPrefix = ".unfinished-";  ///< Removed when the next store opens the folder.
-/// An older checkpoint of the same step, while the new one takes its place where two names cannot be exchanged at once.
+/// Removed when the next store opens the folder.
+inline constexpr std::string_view kUnfinishedPrefix = ".unfinished-";
+/// An older checkpoint of the same step, while the new one takes its place where two names cannot
+/// be exchanged at once.
 inline constexpr std::string_view kReplacedSuffix = ".replaced";
 inline constexpr const char* kLatestLink = "latest";
 inline constexpr const char* kDescriptionFile = "checkpoint.json";
@@ -29,8 +31,8 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& f
 /// Flushes a folder's entries, or a file, to the disk. Throws Error(kUnavailable).
 void flush_to_disk(const std::filesystem::path& path);
 
-/// Writes a small file so that a crash leaves the old content or the new, and it is on the disk on return. Throws
-/// Error(kUnavailable).
+/// Writes a small file so that a crash leaves the old content or the new, and it is on the disk on
+/// return. Throws Error(kUnavailable).
 void replace_file(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace weft::apps

@@ -27,17 +27,20 @@ void ConfigTree::note_unread(const ConfigValue& value) {
     if (member.handed_on) continue;
     if (member.asked) {
       const auto& path = member.value->path;
-      const bool refused = std::any_of(problems.begin(), problems.end(), [&](const auto& p) { return p.path == path; });
+      const bool refused = std::any_of(problems.begin(), problems.end(),
+                                       [&](const auto& p) { return p.path == path; });
       if (!refused) note_unread(*member.value);
       continue;
     }
     std::vector<std::string> free_keys;
     for (const std::string& key : value.known_keys)
-      if (!std::any_of(value.members.begin(), value.members.end(), [&](const auto& m) { return m.key == key; }))
+      if (!std::any_of(value.members.begin(), value.members.end(),
+                       [&](const auto& m) { return m.key == key; }))
         free_keys.push_back(key);
     std::string hint = did_you_mean(member.key, free_keys);
     if (hint.empty()) hint = did_you_mean(member.key, value.known_keys);
-    if (hint.empty() && !value.known_keys.empty()) hint = fmt::format("; known here: {}", fmt::join(value.known_keys, ", "));
+    if (hint.empty() && !value.known_keys.empty())
+      hint = fmt::format("; known here: {}", fmt::join(value.known_keys, ", "));
     const std::string place = value.path.empty() ? "" : fmt::format(" in {}", value.path);
     note({member.order, child_path(value.path, member.key),
           fmt::format("{}: unknown key '{}'{}{}", member.where, member.key, place, hint)});
@@ -48,11 +51,13 @@ void ConfigTree::throw_problems(std::string_view path) {
   std::vector<NotedProblem> found;
   for (const NotedProblem& problem : problems) {
     const bool below = path.empty() || problem.path == path ||
-                       (problem.path.starts_with(path) && (problem.path[path.size()] == '.' || problem.path[path.size()] == '['));
+                       (problem.path.starts_with(path) &&
+                        (problem.path[path.size()] == '.' || problem.path[path.size()] == '['));
     if (below) found.push_back(problem);
   }
   if (found.empty()) return;
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.order < b.order; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.order < b.order; });
   std::vector<std::string> lines;
   lines.reserve(found.size());
   for (const NotedProblem& problem : found) lines.push_back(problem.message);
@@ -65,8 +70,10 @@ std::string child_path(const std::string& parent, std::string_view key) {
 
 void assign_paths(ConfigValue& value, const std::string& path) {
   value.path = path;
-  for (ConfigValue::Member& member : value.members) assign_paths(*member.value, child_path(path, member.key));
-  for (std::size_t i = 0; i < value.elements.size(); ++i) assign_paths(*value.elements[i], fmt::format("{}[{}]", path, i));
+  for (ConfigValue::Member& member : value.members)
+    assign_paths(*member.value, child_path(path, member.key));
+  for (std::size_t i = 0; i < value.elements.size(); ++i)
+    assign_paths(*value.elements[i], fmt::format("{}[{}]", path, i));
 }
 
 }  // namespace weft::internal

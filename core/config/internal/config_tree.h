@@ -30,7 +30,8 @@ struct ConfigValue {
   };
   std::vector<Member> members;                         ///< of a map, in the order of the file
   std::vector<std::unique_ptr<ConfigValue>> elements;  ///< of a list
-  std::vector<std::string> known_keys;                 ///< every key that was asked for, present or not
+  /// every key that was asked for, present or not
+  std::vector<std::string> known_keys;
 
   Member* member(std::string_view key);
 };
@@ -56,9 +57,10 @@ struct ConfigTree {
   void throw_problems(std::string_view path);
 };
 
-/// Parses one YAML document. `where_prefix` empty: positions are "name:line:column"; otherwise every position
-/// is that prefix.
-std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_where);
+/// Parses one YAML document. `where_prefix` empty: positions are "name:line:column"; otherwise
+/// every position is that prefix.
+std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name,
+                                        const std::string& fixed_where);
 
 /// Sets the paths of `value` and all below it.
 void assign_paths(ConfigValue& value, const std::string& path);

@@ -19,9 +19,12 @@ std::optional<std::size_t> as_index(const std::string& text) {
 
 void apply_override(ConfigTree& tree, const std::string& assignment) {
   const std::string where = "command line: --set " + assignment;
-  const auto fail = [&](const std::string& text) { throw Error(ErrorCode::kInvalidConfig, where + ": " + text); };
+  const auto fail = [&](const std::string& text) {
+    throw Error(ErrorCode::kInvalidConfig, where + ": " + text);
+  };
   const auto equals = assignment.find('=');
-  if (equals == std::string::npos || equals == 0) fail("expected key.path=value, for example training.steps=10");
+  if (equals == std::string::npos || equals == 0)
+    fail("expected key.path=value, for example training.steps=10");
   auto replacement = parse_yaml(assignment.substr(equals + 1), "", where);
   if (!replacement) {
     replacement = std::make_unique<ConfigValue>();
@@ -35,12 +38,14 @@ void apply_override(ConfigTree& tree, const std::string& assignment) {
     const std::string key = path.substr(begin, end - begin);
     if (key.empty()) fail("a part of the path is empty");
     ConfigValue& here = **slot;
-    const std::string here_name = begin == 0 ? "the document" : "'" + path.substr(0, begin - 1) + "'";
+    const std::string here_name =
+        begin == 0 ? "the document" : "'" + path.substr(0, begin - 1) + "'";
     if (here.kind == ConfigNode::Kind::kNull) here.kind = ConfigNode::Kind::kMap;
     if (here.kind == ConfigNode::Kind::kList) {
       const auto index = as_index(key);
       if (!index || *index >= here.elements.size())
-        fail(fmt::format("{} is a list of {}; '{}' is none of its indices", here_name, here.elements.size(), key));
+        fail(fmt::format("{} is a list of {}; '{}' is none of its indices", here_name,
+                         here.elements.size(), key));
       slot = &here.elements[*index];
     } else if (here.kind == ConfigNode::Kind::kMap) {
       auto* member = here.member(key);
@@ -52,7 +57,8 @@ void apply_override(ConfigTree& tree, const std::string& assignment) {
       }
       slot = &member->value;
     } else {
-      fail(fmt::format("{} is a single value ({}), so it has no key '{}'", here_name, here.where, key));
+      fail(fmt::format("{} is a single value ({}), so it has no key '{}'", here_name, here.where,
+                       key));
     }
     begin = end + 1;
   }

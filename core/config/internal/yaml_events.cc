@@ -16,11 +16,12 @@ namespace {
 /// A document of that many values is a mistake or an attack (aliases of aliases).
 constexpr int kMostValues = 100'000;
 
-/// Builds the tree from the parser's events: only there do duplicate keys and aliases to an unfinished value
-/// show.
+/// Builds the tree from the parser's events: only there do duplicate keys and aliases to an
+/// unfinished value show.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  TreeBuilder(std::string name, std::string fixed_where) : name_(std::move(name)), fixed_where_(std::move(fixed_where)) {}
+  TreeBuilder(std::string name, std::string fixed_where)
+      : name_(std::move(name)), fixed_where_(std::move(fixed_where)) {}
 
   std::unique_ptr<ConfigValue> take_root() { return std::move(root_); }
 
@@ -31,10 +32,12 @@ class TreeBuilder final : public YAML::EventHandler {
     place(mark, scalar(mark, ConfigNode::Kind::kNull, ""), anchor);
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
     refuse_tag(mark, tag);
     const bool quoted = tag == "!";
-    const bool null = !quoted && (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL");
+    const bool null = !quoted && (text.empty() || text == "~" || text == "null" || text == "Null" ||
+                                  text == "NULL");
     auto value = scalar(mark, null ? ConfigNode::Kind::kNull : ConfigNode::Kind::kScalar, text);
     value->quoted = quoted;
     place(mark, std::move(value), anchor);
@@ -43,7 +46,8 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto finished = anchors_.find(anchor);
     if (finished == anchors_.end())
-      fail(mark, "this alias stands inside the value that it refers to; write the value out instead");
+      fail(mark,
+           "this alias stands inside the value that it refers to; write the value out instead");
     place(mark, copy(mark, *finished->second), YAML::NullAnchor);
   }
 
@@ -52,7 +56,8 @@ class TreeBuilder final : public YAML::EventHandler {
     refuse_tag(mark, tag);
     open_.push_back({scalar(mark, ConfigNode::Kind::kList, ""), anchor, mark, std::nullopt});
   }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     refuse_tag(mark, tag);
     open_.push_back({scalar(mark, ConfigNode::Kind::kMap, ""), anchor, mark, std::nullopt});
   }
@@ -73,17 +78,21 @@ class TreeBuilder final : public YAML::EventHandler {
   };
 
   std::string where(const YAML::Mark& mark) const {
-    return fixed_where_.empty() ? fmt::format("{}:{}:{}", name_, mark.line + 1, mark.column + 1) : fixed_where_;
+    return fixed_where_.empty() ? fmt::format("{}:{}:{}", name_, mark.line + 1, mark.column + 1)
+                                : fixed_where_;
   }
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& text) const {
     throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: {}", where(mark), text));
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
-    if (!tag.empty() && tag != "?" && tag != "!") fail(mark, fmt::format("tag '{}' is not supported; remove it", tag));
+    if (!tag.empty() && tag != "?" && tag != "!")
+      fail(mark, fmt::format("tag '{}' is not supported; remove it", tag));
   }
 
-  std::unique_ptr<ConfigValue> scalar(const YAML::Mark& mark, ConfigNode::Kind kind, const std::string& text) {
-    if (++count_ > kMostValues) fail(mark, fmt::format("more than {} values in one document", kMostValues));
+  std::unique_ptr<ConfigValue> scalar(const YAML::Mark& mark, ConfigNode::Kind kind,
+                                      const std::string& text) {
+    if (++count_ > kMostValues)
+      fail(mark, fmt::format("more than {} values in one document", kMostValues));
     auto value = std::make_unique<ConfigValue>();
     value->kind = kind;
     value->text = text;
@@ -98,7 +107,8 @@ class TreeBuilder final : public YAML::EventHandler {
     value->where = from.where;
     value->order = from.order;
     for (const auto& member : from.members)
-      value->members.push_back({member.key, member.where, member.order, false, false, copy(mark, *member.value)});
+      value->members.push_back(
+          {member.key, member.where, member.order, false, false, copy(mark, *member.value)});
     for (const auto& element : from.elements) value->elements.push_back(copy(mark, *element));
     return value;
   }
@@ -119,12 +129,14 @@ class TreeBuilder final : public YAML::EventHandler {
     if (parent.value->kind == ConfigNode::Kind::kList) {
       parent.value->elements.push_back(std::move(value));
     } else if (parent.key) {
-      parent.value->members.push_back({parent.key->text, parent.key->where, parent.key->order, false, false, std::move(value)});
+      parent.value->members.push_back(
+          {parent.key->text, parent.key->where, parent.key->order, false, false, std::move(value)});
       parent.key.reset();
     } else {
       if (value->kind != ConfigNode::Kind::kScalar) fail(mark, "a key must be a plain word");
       if (const auto* first = parent.value->member(value->text))
-        fail(mark, fmt::format("duplicate key '{}'; it stands already at {}", value->text, first->where));
+        fail(mark,
+             fmt::format("duplicate key '{}'; it stands already at {}", value->text, first->where));
       parent.key = Key{value->text, value->where, value->order};
     }
   }
@@ -139,7 +151,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
 }  // namespace
 
-std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name, const std::string& fixed_where) {
+std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::string& name,
+                                        const std::string& fixed_where) {
   std::istringstream stream(text);
   try {
     YAML::Parser parser(stream);
@@ -149,11 +162,14 @@ std::unique_ptr<ConfigValue> parse_yaml(const std::string& text, const std::stri
     TreeBuilder rest(name, fixed_where);
     if (parser.HandleNextDocument(rest))
       throw Error(ErrorCode::kInvalidConfig,
-                  fmt::format("{}: a second document ('---'); only one is allowed", fixed_where.empty() ? name : fixed_where));
+                  fmt::format("{}: a second document ('---'); only one is allowed",
+                              fixed_where.empty() ? name : fixed_where));
     return root;
   } catch (const YAML::Exception& error) {
     const std::string place =
-        fixed_where.empty() ? fmt::format("{}:{}:{}", name, error.mark.line + 1, error.mark.column + 1) : fixed_where;
+        fixed_where.empty()
+            ? fmt::format("{}:{}:{}", name, error.mark.line + 1, error.mark.column + 1)
+            : fixed_where;
     throw Error(ErrorCode::kInvalidConfig, fmt::format("{}: not valid YAML: {}", place, error.msg));
   }
 }

@@ -1,5 +1,5 @@
-// attention, cross_attention and their gradients, one (batch entry, head) at a time; see vector_attention.h for how,
-// core/ops/attention.cc and cross_attention.cc for what.
+// attention, cross_attention and their gradients, one (batch entry, head) at a time; see
+// vector_attention.h for how, core/ops/attention.cc and cross_attention.cc for what.
 #include <cmath>
 
 #include "core/cpu/internal/op_kernels.h"
@@ -7,12 +7,13 @@
 namespace weft {
 namespace {
 
-/// Calls body(offset in qkv of the head's q, offset in y, offset in the statistics) for every batch entry and head; k and v
-/// follow q at 1 and 2 widths.
+/// Calls body(offset in qkv of the head's q, offset in y, offset in the statistics) for every batch
+/// entry and head; k and v follow q at 1 and 2 widths.
 template <typename Body>
 void for_heads(const OpRun& run, Body body) {
   const Shape& qkv = run.shape(0);
-  const std::int64_t batch = qkv[0], sequence = qkv[1], width = qkv[3], head_dim = run.op.integer("head_dim");
+  const std::int64_t batch = qkv[0], sequence = qkv[1], width = qkv[3],
+                     head_dim = run.op.integer("head_dim");
   std::int64_t statistics = 0;
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t column = 0; column < width; column += head_dim) {
@@ -25,7 +26,8 @@ void for_heads(const OpRun& run, Body body) {
 void set_scale_and_workspace(CpuKernels::Context& context, const OpRun& run, AttentionHead& head) {
   head.head_dim = run.op.integer("head_dim");
   head.scale = 1.0f / std::sqrt(static_cast<float>(head.head_dim));
-  const std::int64_t floats = context.vector.attention_workspace(head.queries, head.keys, head.head_dim);
+  const std::int64_t floats =
+      context.vector.attention_workspace(head.queries, head.keys, head.head_dim);
   head.workspace = context.workspace.floats(static_cast<std::size_t>(floats));
 }
 
@@ -59,13 +61,15 @@ AttentionHead cross_head_sizes(CpuKernels::Context& context, const OpRun& run) {
   return head;
 }
 
-/// Calls body(offset in q and y, offset in k and v, offset in the statistics) for every batch entry and head.
+/// Calls body(offset in q and y, offset in k and v, offset in the statistics) for every batch entry
+/// and head.
 template <typename Body>
 void for_cross_heads(const AttentionHead& head, std::int64_t batch, Body body) {
   std::int64_t statistics = 0;
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t column = 0; column < head.q_row; column += head.head_dim) {
-      body(b * head.queries * head.q_row + column, b * head.keys * head.kv_row + column, statistics);
+      body(b * head.queries * head.q_row + column, b * head.keys * head.kv_row + column,
+           statistics);
       statistics += head.queries;
     }
   }
@@ -89,31 +93,35 @@ void run_attention_grad(CpuKernels::Context& context, const OpRun& run) {
     set_qkv(head, run.in(0) + qkv_offset);
     float* dq = run.out() + qkv_offset;
     context.vector.attention_head_grad(
-        head, {run.in(1) + y_offset, run.in(2) + statistics, run.in(3) + y_offset, dq, dq + head.y_row, dq + 2 * head.y_row});
+        head, {run.in(1) + y_offset, run.in(2) + statistics, run.in(3) + y_offset, dq,
+               dq + head.y_row, dq + 2 * head.y_row});
   });
 }
 
 void run_cross_attention(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = cross_head_sizes(context, run);
-  for_cross_heads(head, run.shape(0).front(), [&](std::int64_t queries, std::int64_t keys, std::int64_t statistics) {
-    head.q = run.in(0) + queries;
-    head.k = run.in(1) + keys;
-    head.v = run.in(2) + keys;
-    head.y = run.out() + queries;
-    head.statistics = run.out(1) + statistics;
-    context.vector.attention_head(head);
-  });
+  for_cross_heads(head, run.shape(0).front(),
+                  [&](std::int64_t queries, std::int64_t keys, std::int64_t statistics) {
+                    head.q = run.in(0) + queries;
+                    head.k = run.in(1) + keys;
+                    head.v = run.in(2) + keys;
+                    head.y = run.out() + queries;
+                    head.statistics = run.out(1) + statistics;
+                    context.vector.attention_head(head);
+                  });
 }
 
 void run_cross_attention_grad(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = cross_head_sizes(context, run);
-  for_cross_heads(head, run.shape(0).front(), [&](std::int64_t queries, std::int64_t keys, std::int64_t statistics) {
-    head.q = run.in(0) + queries;
-    head.k = run.in(1) + keys;
-    head.v = run.in(2) + keys;
-    context.vector.attention_head_grad(head, {run.in(3) + queries, run.in(4) + statistics, run.in(5) + queries,
-                                              run.out(0) + queries, run.out(1) + keys, run.out(2) + keys});
-  });
+  for_cross_heads(head, run.shape(0).front(),
+                  [&](std::int64_t queries, std::int64_t keys, std::int64_t statistics) {
+                    head.q = run.in(0) + queries;
+                    head.k = run.in(1) + keys;
+                    head.v = run.in(2) + keys;
+                    context.vector.attention_head_grad(
+                        head, {run.in(3) + queries, run.in(4) + statistics, run.in(5) + queries,
+                               run.out(0) + queries, run.out(1) + keys, run.out(2) + keys});
+                  });
 }
 
 }  // namespace weft

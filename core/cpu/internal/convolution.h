@@ -9,7 +9,8 @@
 
 namespace weft {
 
-/// The sizes of a convolution; channels last, weights [kernel_height, kernel_width, in, out]. See core/ops/convolution.cc.
+/// The sizes of a convolution; channels last, weights [kernel_height, kernel_width, in, out]. See
+/// core/ops/convolution.cc.
 struct ConvolutionSizes {
   std::int64_t batch, height, width, in;
   std::int64_t out_height, out_width, out;
@@ -20,14 +21,16 @@ struct ConvolutionSizes {
 
 /// Convolutions and their gradients by oneDNN.
 ///
-/// Pictures stay in plain channels-last layout; weights are brought into the layout that the primitive wants, and back, in every
-/// call (they are small). Keeps one compiled primitive, with its working memory, per size and direction. One thread at a time.
+/// Pictures stay in plain channels-last layout; weights are brought into the layout that the
+/// primitive wants, and back, in every call (they are small). Keeps one compiled primitive, with
+/// its working memory, per size and direction. One thread at a time.
 class Convolutions final {
  public:
   Convolutions();
   ~Convolutions();
   /// y = convolution of x with w, + bias unless null.
-  void forward(const ConvolutionSizes& sizes, const float* x, const float* w, const float* bias, float* y);
+  void forward(const ConvolutionSizes& sizes, const float* x, const float* w, const float* bias,
+               float* y);
   void input_grad(const ConvolutionSizes& sizes, const float* dy, const float* w, float* dx);
   void weight_grad(const ConvolutionSizes& sizes, const float* x, const float* dy, float* dw);
 
@@ -36,7 +39,8 @@ class Convolutions final {
   struct Engine;
   struct Compiled;
   Compiled& compiled(Direction direction, const ConvolutionSizes& sizes);
-  void run(Direction direction, const ConvolutionSizes& sizes, std::initializer_list<const float*> inputs, float* output);
+  void run(Direction direction, const ConvolutionSizes& sizes,
+           std::initializer_list<const float*> inputs, float* output);
 
   std::unique_ptr<Engine> engine_;
   std::map<std::pair<Direction, ConvolutionSizes>, std::unique_ptr<Compiled>> compiled_;

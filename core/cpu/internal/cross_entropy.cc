@@ -1,5 +1,5 @@
-// Cross entropy and its gradient, row by row: a row of logits is in the first-level cache for all of its
-// passes.
+// Cross entropy and its gradient, row by row: a row of logits is in the first-level cache for all
+// of its passes.
 #include "core/base/error.h"
 #include "core/cpu/internal/op_kernels.h"
 
@@ -10,7 +10,8 @@ void check_targets(const OpRun& run, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int32_t target = run.ids(1)[r];
     if (target >= 0 && target < columns) continue;
-    throw_error(ErrorCode::kInvalidArgument, "{}: the target {} at position {} is outside the {} logits", to_string(run.op),
+    throw_error(ErrorCode::kInvalidArgument,
+                "{}: the target {} at position {} is outside the {} logits", to_string(run.op),
                 target, r, columns);
   }
 }
@@ -23,7 +24,8 @@ const float* weights(const OpRun& run) { return run.inputs.size() == 3 ? run.in(
 void run_cross_entropy(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t rows = run.rows(0), columns = run.shape(0).back();
   check_targets(run, rows, columns);
-  const double sum = context.vector.cross_entropy(run.in(0), run.ids(1), weights(run), rows, columns);
+  const double sum =
+      context.vector.cross_entropy(run.in(0), run.ids(1), weights(run), rows, columns);
   const double loss = run.op.real("scale") * sum;
   *run.out() = static_cast<float>(loss) + (run.accumulate[0] ? *run.out() : 0.0f);
 }
@@ -32,7 +34,8 @@ void run_cross_entropy_grad(CpuKernels::Context& context, const OpRun& run) {
   const std::int64_t rows = run.rows(0), columns = run.shape(0).back();
   check_targets(run, rows, columns);
   const float scale = static_cast<float>(run.op.real("scale"));
-  context.vector.cross_entropy_grad(run.in(0), run.ids(1), weights(run), run.out(), rows, columns, scale);
+  context.vector.cross_entropy_grad(run.in(0), run.ids(1), weights(run), run.out(), rows, columns,
+                                    scale);
 }
 
 }  // namespace weft

@@ -9,25 +9,30 @@ namespace {
 
 void check_id(const Op& op, std::int32_t id, std::int64_t index, std::int64_t rows) {
   if (id >= 0 && id < rows) return;
-  throw_error(ErrorCode::kInvalidArgument, "{}: the id {} at position {} is outside the table of {} rows", to_string(op), id,
+  throw_error(ErrorCode::kInvalidArgument,
+              "{}: the id {} at position {} is outside the table of {} rows", to_string(op), id,
               index, rows);
 }
 
 }  // namespace
 
 void run_embedding(CpuKernels::Context&, const OpRun& run) {
-  const std::int64_t rows = run.shape(0)[0], width = run.shape(0)[1], tokens = run.inputs[1].type.elements();
+  const std::int64_t rows = run.shape(0)[0], width = run.shape(0)[1],
+                     tokens = run.inputs[1].type.elements();
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int32_t id = run.ids(1)[t];
     check_id(run.op, id, t, rows);
-    std::memcpy(run.out() + t * width, run.in(0) + id * width, static_cast<std::size_t>(width) * sizeof(float));
+    std::memcpy(run.out() + t * width, run.in(0) + id * width,
+                static_cast<std::size_t>(width) * sizeof(float));
   }
 }
 
 void run_embedding_grad(CpuKernels::Context& context, const OpRun& run) {
-  const std::int64_t rows = run.op.integer("rows"), tokens = run.inputs[0].type.elements(), width = run.shape(1).back();
+  const std::int64_t rows = run.op.integer("rows"), tokens = run.inputs[0].type.elements(),
+                     width = run.shape(1).back();
   float* table = run.out();
-  if (!run.accumulate[0]) std::memset(table, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
+  if (!run.accumulate[0])
+    std::memset(table, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int32_t id = run.ids(0)[t];
     check_id(run.op, id, t, rows);

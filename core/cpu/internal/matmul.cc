@@ -9,13 +9,15 @@ extern "C" void omp_set_num_threads(int threads);
 
 namespace weft {
 
-void gemm(Transpose transpose_a, Transpose transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
-          std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+void gemm(Transpose transpose_a, Transpose transpose_b, std::int64_t m, std::int64_t n,
+          std::int64_t k, const float* a, std::int64_t lda, const float* b, std::int64_t ldb,
+          float beta, float* c, std::int64_t ldc) {
   const auto letter = [](Transpose transpose) { return transpose == Transpose::kYes ? 'T' : 'N'; };
-  const dnnl_status_t status = dnnl_sgemm(letter(transpose_a), letter(transpose_b), m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc);
+  const dnnl_status_t status = dnnl_sgemm(letter(transpose_a), letter(transpose_b), m, n, k, 1.0f,
+                                          a, lda, b, ldb, beta, c, ldc);
   if (status != dnnl_success) {
-    throw_error(ErrorCode::kInternal, "oneDNN refused a matrix product of {}x{}x{} (status {})", m, n, k,
-                static_cast<int>(status));
+    throw_error(ErrorCode::kInternal, "oneDNN refused a matrix product of {}x{}x{} (status {})", m,
+                n, k, static_cast<int>(status));
   }
 }
 
@@ -32,18 +34,24 @@ struct BiasedMatmul::Compiled {
 BiasedMatmul::BiasedMatmul() : engine_(std::make_unique<Engine>()) {}
 BiasedMatmul::~BiasedMatmul() = default;
 
-void BiasedMatmul::run(std::int64_t m, std::int64_t n, std::int64_t k, const float* x, const float* w, const float* bias,
-                       float* y) {
+void BiasedMatmul::run(std::int64_t m, std::int64_t n, std::int64_t k, const float* x,
+                       const float* w, const float* bias, float* y) {
   std::unique_ptr<Compiled>& compiled = compiled_[{m, n, k}];
   try {
     if (!compiled) {
       const auto row_major = [](std::int64_t rows, std::int64_t columns) {
-        return dnnl::memory::desc({rows, columns}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab);
+        return dnnl::memory::desc({rows, columns}, dnnl::memory::data_type::f32,
+                                  dnnl::memory::format_tag::ab);
       };
-      const dnnl::memory::desc xd = row_major(m, k), wd = row_major(k, n), bd = row_major(1, n), yd = row_major(m, n);
-      const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(xd, wd, bd, yd), engine_->engine);
-      const auto memory = [&](const dnnl::memory::desc& desc) { return dnnl::memory(desc, engine_->engine, DNNL_MEMORY_NONE); };
-      compiled = std::make_unique<Compiled>(Compiled{dnnl::matmul(description), memory(xd), memory(wd), memory(bd), memory(yd)});
+      const dnnl::memory::desc xd = row_major(m, k), wd = row_major(k, n), bd = row_major(1, n),
+                               yd = row_major(m, n);
+      const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(xd, wd, bd, yd),
+                                                     engine_->engine);
+      const auto memory = [&](const dnnl::memory::desc& desc) {
+        return dnnl::memory(desc, engine_->engine, DNNL_MEMORY_NONE);
+      };
+      compiled = std::make_unique<Compiled>(
+          Compiled{dnnl::matmul(description), memory(xd), memory(wd), memory(bd), memory(yd)});
     }
     compiled->x.set_data_handle(const_cast<float*>(x));
     compiled->w.set_data_handle(const_cast<float*>(w));
@@ -55,7 +63,8 @@ void BiasedMatmul::run(std::int64_t m, std::int64_t n, std::int64_t k, const flo
                                                {DNNL_ARG_DST, compiled->y}});
     engine_->stream.wait();
   } catch (const dnnl::error& error) {
-    throw_error(ErrorCode::kInternal, "oneDNN failed in a matrix product of {}x{}x{}: {}", m, n, k, error.what());
+    throw_error(ErrorCode::kInternal, "oneDNN failed in a matrix product of {}x{}x{}: {}", m, n, k,
+                error.what());
   }
 }
 

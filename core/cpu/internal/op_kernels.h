@@ -3,13 +3,13 @@
 #include <array>
 #include <span>
 
-#include "core/device/tensor_ref.h"
-#include "core/graph/op.h"
 #include "core/cpu/cpu_kernels.h"
 #include "core/cpu/internal/convolution.h"
 #include "core/cpu/internal/matmul.h"
 #include "core/cpu/internal/vector_kernels.h"
 #include "core/cpu/internal/workspace.h"
+#include "core/device/tensor_ref.h"
+#include "core/graph/op.h"
 
 namespace weft {
 
@@ -24,7 +24,8 @@ struct CpuKernels::Context {
   Workspace float32_copies;     ///< of bf16 tensors
 };
 
-/// One execution of an op, its types checked, all floats f32. Outputs beyond those of the op are absent.
+/// One execution of an op, its types checked, all floats f32. Outputs beyond those of the op are
+/// absent.
 struct OpRun {
   const Op& op;
   std::span<const ConstTensorRef> inputs;
@@ -32,11 +33,15 @@ struct OpRun {
   std::array<bool, 3> accumulate;  ///< By output; only ever true where accumulates_itself(op.kind).
 
   const float* in(std::size_t i) const { return reinterpret_cast<const float*>(inputs[i].data); }
-  const std::int32_t* ids(std::size_t i) const { return reinterpret_cast<const std::int32_t*>(inputs[i].data); }
+  const std::int32_t* ids(std::size_t i) const {
+    return reinterpret_cast<const std::int32_t*>(inputs[i].data);
+  }
   float* out(std::size_t i = 0) const { return reinterpret_cast<float*>(outputs[i].data); }
   const Shape& shape(std::size_t input) const { return inputs[input].type.shape; }
   /// Elements of an input divided by its last dimension.
-  std::int64_t rows(std::size_t input) const { return inputs[input].type.elements() / shape(input).back(); }
+  std::int64_t rows(std::size_t input) const {
+    return inputs[input].type.elements() / shape(input).back();
+  }
 };
 
 using OpKernel = void(CpuKernels::Context& context, const OpRun& run);

@@ -1,8 +1,8 @@
 #pragma once
 
-// Vectors of floats by GCC's vector extension, as wide as the including source asks for, and the functions of
-// them that kernels need. Everything is static and forced inline: code compiled for one instruction set must
-// never be linked into another's.
+// Vectors of floats by GCC's vector extension, as wide as the including source asks for, and the
+// functions of them that kernels need. Everything is static and forced inline: code compiled for
+// one instruction set must never be linked into another's.
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -47,7 +47,9 @@ WEFT_INLINE IntVector lane_numbers(std::index_sequence<Lane...>) {
 }
 /// v in the lanes below n, which may be negative or more than there are; `fill` in the others.
 WEFT_INLINE Vector first_lanes(Vector v, std::int64_t n, float fill) {
-  return lane_numbers(std::make_index_sequence<kLanes>()) < static_cast<std::int32_t>(n) ? v : broadcast(fill);
+  return lane_numbers(std::make_index_sequence<kLanes>()) < static_cast<std::int32_t>(n)
+             ? v
+             : broadcast(fill);
 }
 
 WEFT_INLINE Vector max(Vector a, Vector b) { return a > b ? a : b; }
@@ -77,7 +79,8 @@ WEFT_INLINE float max_lanes(Vector v) {
 }
 
 /// e^x to 2 units in the last place; x below -87.3 gives about 1e-38, x above 88 gives about 2e38.
-/// x = n ln 2 + r with |r| <= ln 2 / 2, and a polynomial for e^r (minimax; coefficients as in Cephes' expf).
+/// x = n ln 2 + r with |r| <= ln 2 / 2, and a polynomial for e^r (minimax; coefficients as in
+/// Cephes' expf).
 WEFT_INLINE Vector exp(Vector x) {
   const Vector low = broadcast(-87.3f), high = broadcast(88.0f);
   x = x < low ? low : x;

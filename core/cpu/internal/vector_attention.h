@@ -1,17 +1,19 @@
 #pragma once
 
-// Attention of one head, in groups of kTileRows rows (vector_matmul.h). Where it is causal, a group of queries sees the keys up
-// to its own end, so that of the square of scores little more than the lower half is computed; else all of it is:
+// Attention of one head, in groups of kTileRows rows (vector_matmul.h). Where it is causal, a group
+// of queries sees the keys up to its own end, so that of the square of scores little more than the
+// lower half is computed; else all of it is:
 //
 //             keys
 //          +--+--+--+--+       forward:  P = softmax(scale Q K^T); Y = P V
-//  queries |x |  |  |  |       backward: P = exp(scale Q K^T - statistics); dP = dY V^T; dS = scale P (dP - rowsum(Y dY));
-//          |x |x |  |  |                 dQ = dS K, by group of queries; then by group of keys, over all queries that see it:
-//          |x |x |x |  |                 dK = dS^T Q, dV = P^T dY
-//          |x |x |x |x |
-//          +--+--+--+--+
+//  queries |x |  |  |  |       backward: P = exp(scale Q K^T - statistics); dP = dY V^T; dS = scale
+//  P (dP - rowsum(Y dY));
+//          |x |x |  |  |                 dQ = dS K, by group of queries; then by group of keys,
+//          over all queries that see it: |x |x |x |  |                 dK = dS^T Q, dV = P^T dY |x
+//          |x |x |x | +--+--+--+--+
 //
-// Many queries go in blocks of kQueryBlock, the last block first: it sees all keys, writes dK and dV, and the others add.
+// Many queries go in blocks of kQueryBlock, the last block first: it sees all keys, writes dK and
+// dV, and the others add.
 #include "core/cpu/internal/vector_kernels.h"
 #include "core/cpu/internal/vector_matmul.h"
 #include "core/cpu/internal/vector_softmax.h"
@@ -22,20 +24,24 @@ namespace {
 
 constexpr std::int64_t kQueryBlock = std::int64_t{64} * kTileRows;
 
-/// Distance between rows of scores: all keys rounded up to vectors, and a bit more so that rows do not fall on the same cache
-/// sets.
+/// Distance between rows of scores: all keys rounded up to vectors, and a bit more so that rows do
+/// not fall on the same cache sets.
 WEFT_INLINE std::int64_t score_row(std::int64_t keys) { return (keys + 15) / 16 * 16 + 16; }
 
-WEFT_INLINE std::int64_t round_up_to_lanes(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+WEFT_INLINE std::int64_t round_up_to_lanes(std::int64_t n) {
+  return (n + kLanes - 1) / kLanes * kLanes;
+}
 
-/// Row r of `rows` has `first` + r * step valid scores of `columns`, whole vectors. Those become exp(scale * (x - max)), the rest
+/// Row r of `rows` has `first` + r * step valid scores of `columns`, whole vectors. Those become
+/// exp(scale * (x - max)), the rest
 /// 0. inverse_sums[r] = 1 / their sum, statistics[r] = log sum exp(scale * x).
-void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first, std::int64_t step, float scale,
-                float* inverse_sums, float* statistics) {
+void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first,
+                std::int64_t step, float scale, float* inverse_sums, float* statistics) {
   for (int r = 0; r < rows; ++r, x += row) {
     const std::int64_t valid = first + r * step;
     Vector top = broadcast(kLowest);
-    for (std::int64_t c = 0; c < columns; c += kLanes) top = max(top, first_lanes(load(x + c), valid - c, kLowest));
+    for (std::int64_t c = 0; c < columns; c += kLanes)
+      top = max(top, first_lanes(load(x + c), valid - c, kLowest));
     const float maximum = max_lanes(top);
     Vector sum{};
     for (std::int64_t c = 0; c < columns; c += kLanes) {
@@ -50,8 +56,9 @@ void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std:
 }
 
 /// The same with the statistics known: x = exp(scale * x - statistics[r]), which are probabilities.
-void masked_probabilities(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first, std::int64_t step,
-                          float scale, const float* statistics) {
+void masked_probabilities(float* x, std::int64_t row, int rows, std::int64_t columns,
+                          std::int64_t first, std::int64_t step, float scale,
+                          const float* statistics) {
   for (int r = 0; r < rows; ++r, x += row) {
     const std::int64_t valid = first + r * step;
     for (std::int64_t c = 0; c < columns; c += kLanes) {
@@ -61,28 +68,35 @@ void masked_probabilities(float* x, std::int64_t row, int rows, std::int64_t col
 }
 
 /// q . k of `rows` queries from `first` on and of the first `columns` keys.
-WEFT_INLINE void scores(const AttentionHead& h, const float* keys, std::int64_t row, std::int64_t first, int rows,
-                        std::int64_t columns, float* p) {
-  matmul_rows(rows, columns, h.head_dim, {h.q + first * h.q_row, h.q_row, 1}, keys, row, p, row, false);
+WEFT_INLINE void scores(const AttentionHead& h, const float* keys, std::int64_t row,
+                        std::int64_t first, int rows, std::int64_t columns, float* p) {
+  matmul_rows(rows, columns, h.head_dim, {h.q + first * h.q_row, h.q_row, 1}, keys, row, p, row,
+              false);
 }
 
 float dot(const float* a, const float* b, std::int64_t size) {
   Vector sum{};
-  for_vectors(size, [&](std::int64_t c, std::int64_t n) { sum += load_up_to(a + c, n) * load_up_to(b + c, n); });
+  for_vectors(size, [&](std::int64_t c, std::int64_t n) {
+    sum += load_up_to(a + c, n) * load_up_to(b + c, n);
+  });
   return sum_lanes(sum);
 }
 
 void scale_rows(float* x, std::int64_t row, int rows, std::int64_t columns, const float* factors) {
   for (int r = 0; r < rows; ++r) {
     float* xr = x + r * row;
-    for_vectors(columns, [&](std::int64_t c, std::int64_t n) { store_up_to(xr + c, load_up_to(xr + c, n) * factors[r], n); });
+    for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
+      store_up_to(xr + c, load_up_to(xr + c, n) * factors[r], n);
+    });
   }
 }
 
 /// dp = scale * p * (dp - the row's delta). `columns` are whole vectors.
-void softmax_grad(const float* p, float* dp, std::int64_t row, int rows, std::int64_t columns, const float* deltas, float scale) {
+void softmax_grad(const float* p, float* dp, std::int64_t row, int rows, std::int64_t columns,
+                  const float* deltas, float scale) {
   for (int r = 0; r < rows; ++r, p += row, dp += row) {
-    for (std::int64_t c = 0; c < columns; c += kLanes) store(dp + c, load(p + c) * scale * (load(dp + c) - deltas[r]));
+    for (std::int64_t c = 0; c < columns; c += kLanes)
+      store(dp + c, load(p + c) * scale * (load(dp + c) - deltas[r]));
   }
 }
 
@@ -97,9 +111,10 @@ void attention_head(const AttentionHead& h) {
     const std::int64_t columns = round_up_to_lanes(end);
     float inverse_sums[kTileRows];
     scores(h, keys, row, first, rows, columns, p);
-    masked_exp(p, row, rows, columns, h.causal ? first + 1 : h.keys, h.causal ? 1 : 0, h.scale, inverse_sums,
-               h.statistics + first);
-    matmul_rows(rows, h.head_dim, end, {p, row, 1}, h.v, h.kv_row, h.y + first * h.y_row, h.y_row, false);
+    masked_exp(p, row, rows, columns, h.causal ? first + 1 : h.keys, h.causal ? 1 : 0, h.scale,
+               inverse_sums, h.statistics + first);
+    matmul_rows(rows, h.head_dim, end, {p, row, 1}, h.v, h.kv_row, h.y + first * h.y_row, h.y_row,
+                false);
     scale_rows(h.y + first * h.y_row, h.y_row, rows, h.head_dim, inverse_sums);
   }
 }
@@ -116,19 +131,23 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
   for (std::int64_t block = last_block; block >= 0; block -= kQueryBlock) {
     const std::int64_t block_end = smaller(block + kQueryBlock, h.queries);
     for (std::int64_t first = block; first < block_end; first += kTileRows) {
-      const std::int64_t last = smaller(first + kTileRows, block_end), end = h.causal ? last : h.keys;
+      const std::int64_t last = smaller(first + kTileRows, block_end),
+                         end = h.causal ? last : h.keys;
       const std::int64_t columns = round_up_to_lanes(end);
       const int rows = static_cast<int>(last - first);
       float* p_rows = p + (first - block) * row;
       float* ds_rows = ds + (first - block) * row;
       float deltas[kTileRows];
-      for (int r = 0; r < rows; ++r) deltas[r] = dot(d.y + (first + r) * h.y_row, d.dy + (first + r) * h.y_row, h.head_dim);
+      for (int r = 0; r < rows; ++r)
+        deltas[r] = dot(d.y + (first + r) * h.y_row, d.dy + (first + r) * h.y_row, h.head_dim);
       scores(h, keys, row, first, rows, columns, p_rows);
-      masked_probabilities(p_rows, row, rows, columns, h.causal ? first + 1 : h.keys, h.causal ? 1 : 0, h.scale,
-                           d.statistics + first);
-      matmul_rows(rows, columns, h.head_dim, {d.dy + first * h.y_row, h.y_row, 1}, values, row, ds_rows, row, false);
+      masked_probabilities(p_rows, row, rows, columns, h.causal ? first + 1 : h.keys,
+                           h.causal ? 1 : 0, h.scale, d.statistics + first);
+      matmul_rows(rows, columns, h.head_dim, {d.dy + first * h.y_row, h.y_row, 1}, values, row,
+                  ds_rows, row, false);
       softmax_grad(p_rows, ds_rows, row, rows, columns, deltas, h.scale);
-      matmul_rows(rows, h.head_dim, end, {ds_rows, row, 1}, h.k, h.kv_row, d.dq + first * h.q_row, h.q_row, false);
+      matmul_rows(rows, h.head_dim, end, {ds_rows, row, 1}, h.k, h.kv_row, d.dq + first * h.q_row,
+                  h.q_row, false);
     }
     const bool accumulate = block != last_block;
     const std::int64_t seen = h.causal ? block_end : h.keys;
@@ -137,10 +156,10 @@ void attention_head_grad(const AttentionHead& h, const AttentionHeadGrad& d) {
       // The first query that sees this group, or a masked one of its group.
       const std::int64_t from = h.causal && key > block ? key : block;
       const std::int64_t depth = block_end - from, at = (from - block) * row + key;
-      matmul_rows(rows, h.head_dim, depth, {p + at, 1, row}, d.dy + from * h.y_row, h.y_row, d.dv + key * h.kv_row, h.kv_row,
-                  accumulate);
-      matmul_rows(rows, h.head_dim, depth, {ds + at, 1, row}, h.q + from * h.q_row, h.q_row, d.dk + key * h.kv_row, h.kv_row,
-                  accumulate);
+      matmul_rows(rows, h.head_dim, depth, {p + at, 1, row}, d.dy + from * h.y_row, h.y_row,
+                  d.dv + key * h.kv_row, h.kv_row, accumulate);
+      matmul_rows(rows, h.head_dim, depth, {ds + at, 1, row}, h.q + from * h.q_row, h.q_row,
+                  d.dk + key * h.kv_row, h.kv_row, accumulate);
     }
   }
 }

@@ -1,7 +1,8 @@
 #pragma once
 
-// Group norm of one sample x[positions, channels], forward and both gradients. Channels lie side by side, so sums over positions
-// are taken per channel, in vectors of channels, and then added up over the channels of a group:
+// Group norm of one sample x[positions, channels], forward and both gradients. Channels lie side by
+// side, so sums over positions are taken per channel, in vectors of channels, and then added up
+// over the channels of a group:
 //
 //              channels                     workspace rows of `channels` floats: per channel
 //             +---------------+               0  mean of its group
@@ -21,7 +22,8 @@ constexpr std::int64_t kPositionBlock = 128;
 /// sums[c] = sum over positions p of f(p * channels + c, c, count): a vector of channels from c on.
 template <typename F>
 WEFT_INLINE void sum_positions_of(std::int64_t positions, std::int64_t channels, float* sums, F f) {
-  for_vectors(channels, [&](std::int64_t c, std::int64_t n) { store_up_to(sums + c, Vector{}, n); });
+  for_vectors(channels,
+              [&](std::int64_t c, std::int64_t n) { store_up_to(sums + c, Vector{}, n); });
   for (std::int64_t first = 0; first < positions; first += kPositionBlock) {
     const std::int64_t last = smaller(first + kPositionBlock, positions);
     for_vectors(channels, [&](std::int64_t c, std::int64_t n) {
@@ -39,7 +41,8 @@ WEFT_INLINE void sum_positions_of(std::int64_t positions, std::int64_t channels,
 
 /// For each group: of[c] = finish(sum over its channels of in[c]).
 template <typename Finish>
-WEFT_INLINE void spread_over_groups(const GroupNormSample& s, const float* in, float* of, Finish finish) {
+WEFT_INLINE void spread_over_groups(const GroupNormSample& s, const float* in, float* of,
+                                    Finish finish) {
   for (std::int64_t begin = 0; begin < s.channels; begin += s.group_size) {
     float sum = 0;
     for (std::int64_t c = begin; c < begin + s.group_size; ++c) sum += in[c];
@@ -56,24 +59,30 @@ WEFT_INLINE float inverse_count(const GroupNormSample& s) {
 void group_statistics(const GroupNormSample& s) {
   float *mean = s.workspace, *inverse = mean + s.channels, *sums = inverse + s.channels;
   const float inverse_n = inverse_count(s);
-  sum_positions_of(s.positions, s.channels, sums,
-                   [&](std::int64_t at, std::int64_t, std::int64_t n) { return load_up_to(s.x + at, n); });
+  sum_positions_of(
+      s.positions, s.channels, sums,
+      [&](std::int64_t at, std::int64_t, std::int64_t n) { return load_up_to(s.x + at, n); });
   spread_over_groups(s, sums, mean, [&](float sum) { return sum * inverse_n; });
-  sum_positions_of(s.positions, s.channels, sums, [&](std::int64_t at, std::int64_t c, std::int64_t n) {
-    const Vector centred = load_up_to(s.x + at, n) - load_up_to(mean + c, n);
-    return centred * centred;
+  sum_positions_of(s.positions, s.channels, sums,
+                   [&](std::int64_t at, std::int64_t c, std::int64_t n) {
+                     const Vector centred = load_up_to(s.x + at, n) - load_up_to(mean + c, n);
+                     return centred * centred;
+                   });
+  spread_over_groups(s, sums, inverse, [&](float sum) {
+    return 1.0f / __builtin_sqrtf(sum * inverse_n + s.epsilon);
   });
-  spread_over_groups(s, sums, inverse, [&](float sum) { return 1.0f / __builtin_sqrtf(sum * inverse_n + s.epsilon); });
 }
 
 /// Rows 2 and 3 of the workspace: sums over positions of dy, and of dy * (x - mean).
 void gradient_sums(const GroupNormSample& s, const float* dy) {
   float *mean = s.workspace, *sum_dy = mean + 2 * s.channels, *sum_product = sum_dy + s.channels;
-  sum_positions_of(s.positions, s.channels, sum_dy,
-                   [&](std::int64_t at, std::int64_t, std::int64_t n) { return load_up_to(dy + at, n); });
-  sum_positions_of(s.positions, s.channels, sum_product, [&](std::int64_t at, std::int64_t c, std::int64_t n) {
-    return load_up_to(dy + at, n) * (load_up_to(s.x + at, n) - load_up_to(mean + c, n));
-  });
+  sum_positions_of(
+      s.positions, s.channels, sum_dy,
+      [&](std::int64_t at, std::int64_t, std::int64_t n) { return load_up_to(dy + at, n); });
+  sum_positions_of(
+      s.positions, s.channels, sum_product, [&](std::int64_t at, std::int64_t c, std::int64_t n) {
+        return load_up_to(dy + at, n) * (load_up_to(s.x + at, n) - load_up_to(mean + c, n));
+      });
 }
 
 void group_norm(const GroupNormSample& s, const float* gamma, const float* beta, float* y) {
@@ -83,17 +92,20 @@ void group_norm(const GroupNormSample& s, const float* gamma, const float* beta,
   for (std::int64_t p = 0; p < s.positions; ++p) {
     for_vectors(s.channels, [&](std::int64_t c, std::int64_t n) {
       const Vector centred = load_up_to(s.x + p * s.channels + c, n) - load_up_to(mean + c, n);
-      store_up_to(y + p * s.channels + c, centred * load_up_to(factor + c, n) + load_up_to(beta + c, n), n);
+      store_up_to(y + p * s.channels + c,
+                  centred * load_up_to(factor + c, n) + load_up_to(beta + c, n), n);
     });
   }
 }
 
-/// With h = (x - mean) / deviation and g = dy * gamma: dx = (g - mean(g) - h * mean(g * h)) / deviation.
-void group_norm_input_grad(const GroupNormSample& s, const float* gamma, const float* dy, float* dx) {
+/// With h = (x - mean) / deviation and g = dy * gamma: dx = (g - mean(g) - h * mean(g * h)) /
+/// deviation.
+void group_norm_input_grad(const GroupNormSample& s, const float* gamma, const float* dy,
+                           float* dx) {
   group_statistics(s);
   gradient_sums(s, dy);
-  float *mean = s.workspace, *inverse = mean + s.channels, *sum_g = inverse + s.channels, *sum_gh = sum_g + s.channels,
-        *factor = sum_gh + s.channels;
+  float *mean = s.workspace, *inverse = mean + s.channels, *sum_g = inverse + s.channels,
+        *sum_gh = sum_g + s.channels, *factor = sum_gh + s.channels;
   const float inverse_n = inverse_count(s);
   for (std::int64_t c = 0; c < s.channels; ++c) {
     sum_g[c] *= gamma[c];
@@ -111,17 +123,19 @@ void group_norm_input_grad(const GroupNormSample& s, const float* gamma, const f
     for_vectors(s.channels, [&](std::int64_t c, std::int64_t n) {
       const std::int64_t at = p * s.channels + c;
       const Vector centred = load_up_to(s.x + at, n) - load_up_to(mean + c, n);
-      const Vector value =
-          load_up_to(dy + at, n) * load_up_to(factor + c, n) - load_up_to(sum_g + c, n) - centred * load_up_to(sum_gh + c, n);
+      const Vector value = load_up_to(dy + at, n) * load_up_to(factor + c, n) -
+                           load_up_to(sum_g + c, n) - centred * load_up_to(sum_gh + c, n);
       store_up_to(dx + at, value, n);
     });
   }
 }
 
-void group_norm_weight_grad(const GroupNormSample& s, const float* dy, float* dgamma, float* dbeta) {
+void group_norm_weight_grad(const GroupNormSample& s, const float* dy, float* dgamma,
+                            float* dbeta) {
   group_statistics(s);
   gradient_sums(s, dy);
-  const float *inverse = s.workspace + s.channels, *sum_dy = inverse + s.channels, *sum_product = sum_dy + s.channels;
+  const float *inverse = s.workspace + s.channels, *sum_dy = inverse + s.channels,
+              *sum_product = sum_dy + s.channels;
   for (std::int64_t c = 0; c < s.channels; ++c) {
     dgamma[c] += sum_product[c] * inverse[c];
     dbeta[c] += sum_dy[c];

@@ -14,7 +14,8 @@ struct AdamWConstants {
   float epsilon, decay;           ///< decay = learning_rate * weight_decay
 };
 
-/// One head of one batch entry: where its q, k, v and y lie. Rows are head_dim floats long and so many floats apart.
+/// One head of one batch entry: where its q, k, v and y lie. Rows are head_dim floats long and so
+/// many floats apart.
 struct AttentionHead {
   const float *q, *k, *v;
   float* y;           ///< Written, as
@@ -41,13 +42,15 @@ struct GroupNormSample {
 };
 constexpr std::int64_t kGroupNormRows = 5;
 
-/// Kernels over dense rows of floats, one set per instruction set. Where `accumulate` is given, results are
-/// added to what is there. Sums run in a fixed order that depends on sizes alone.
+/// Kernels over dense rows of floats, one set per instruction set. Where `accumulate` is given,
+/// results are added to what is there. Sums run in a fixed order that depends on sizes alone.
 struct VectorKernels {
   /// y[r,c] = a[r,c] + b[c]
-  void (*add_row)(const float* a, const float* b, float* y, std::int64_t rows, std::int64_t columns);
+  void (*add_row)(const float* a, const float* b, float* y, std::int64_t rows,
+                  std::int64_t columns);
   /// y[c] = sum over r of x[r,c]
-  void (*sum_rows)(const float* x, std::int64_t rows, std::int64_t columns, float* y, bool accumulate);
+  void (*sum_rows)(const float* x, std::int64_t rows, std::int64_t columns, float* y,
+                   bool accumulate);
   void (*gelu)(const float* x, float* y, std::int64_t size);
   void (*gelu_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
   /// silu(x) = x * sigmoid(x)
@@ -56,38 +59,44 @@ struct VectorKernels {
   void (*sigmoid)(const float* x, float* y, std::int64_t size);
   void (*sigmoid_grad)(const float* x, const float* dy, float* dx, std::int64_t size);
   void (*multiply)(const float* a, const float* b, float* y, std::int64_t size);
-  /// Group norm of one sample x[positions, channels], and its gradients; dgamma and dbeta are added to. The workspace has
-  /// kGroupNormRows * channels floats.
-  void (*group_norm)(const GroupNormSample& sample, const float* gamma, const float* beta, float* y);
-  void (*group_norm_input_grad)(const GroupNormSample& sample, const float* gamma, const float* dy, float* dx);
-  void (*group_norm_weight_grad)(const GroupNormSample& sample, const float* dy, float* dgamma, float* dbeta);
-  /// One row of pixels of the small side: dx[j,c] = sum of the factor by factor pixels of dy, whose rows are `dy_row` floats
-  /// apart.
-  void (*sum_squares_of_pixels)(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width, std::int64_t channels,
-                                std::int64_t factor);
-  void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* y, std::int64_t rows, std::int64_t columns,
-                     float epsilon);
-  void (*layer_norm_input_grad)(const float* x, const float* gamma, const float* dy, float* dx, std::int64_t rows,
-                                std::int64_t columns, float epsilon);
-  void (*layer_norm_weight_grad)(const float* x, const float* dy, float* dgamma, float* dbeta, std::int64_t rows,
-                                 std::int64_t columns, float epsilon);
+  /// Group norm of one sample x[positions, channels], and its gradients; dgamma and dbeta are added
+  /// to. The workspace has kGroupNormRows * channels floats.
+  void (*group_norm)(const GroupNormSample& sample, const float* gamma, const float* beta,
+                     float* y);
+  void (*group_norm_input_grad)(const GroupNormSample& sample, const float* gamma, const float* dy,
+                                float* dx);
+  void (*group_norm_weight_grad)(const GroupNormSample& sample, const float* dy, float* dgamma,
+                                 float* dbeta);
+  /// One row of pixels of the small side: dx[j,c] = sum of the factor by factor pixels of dy, whose
+  /// rows are `dy_row` floats apart.
+  void (*sum_squares_of_pixels)(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width,
+                                std::int64_t channels, std::int64_t factor);
+  void (*layer_norm)(const float* x, const float* gamma, const float* beta, float* y,
+                     std::int64_t rows, std::int64_t columns, float epsilon);
+  void (*layer_norm_input_grad)(const float* x, const float* gamma, const float* dy, float* dx,
+                                std::int64_t rows, std::int64_t columns, float epsilon);
+  void (*layer_norm_weight_grad)(const float* x, const float* dy, float* dgamma, float* dbeta,
+                                 std::int64_t rows, std::int64_t columns, float epsilon);
   /// Attention of one head, and its gradient.
   void (*attention_head)(const AttentionHead& head);
   void (*attention_head_grad)(const AttentionHead& head, const AttentionHeadGrad& gradient);
   /// Floats that either needs as workspace.
-  std::int64_t (*attention_workspace)(std::int64_t queries, std::int64_t keys, std::int64_t head_dim);
-  /// Sum over rows, in order, of weights[r] * (logsumexp(x[r]) - x[r, targets[r]]); null weights are all 1.
-  double (*cross_entropy)(const float* x, const std::int32_t* targets, const float* weights, std::int64_t rows,
-                          std::int64_t columns);
+  std::int64_t (*attention_workspace)(std::int64_t queries, std::int64_t keys,
+                                      std::int64_t head_dim);
+  /// Sum over rows, in order, of weights[r] * (logsumexp(x[r]) - x[r, targets[r]]); null weights
+  /// are all 1.
+  double (*cross_entropy)(const float* x, const std::int32_t* targets, const float* weights,
+                          std::int64_t rows, std::int64_t columns);
   /// dx[r] = scale * weights[r] * (softmax(x[r]) - onehot(targets[r])); dx may be x.
-  void (*cross_entropy_grad)(const float* x, const std::int32_t* targets, const float* weights, float* dx, std::int64_t rows,
-                             std::int64_t columns, float scale);
+  void (*cross_entropy_grad)(const float* x, const std::int32_t* targets, const float* weights,
+                             float* dx, std::int64_t rows, std::int64_t columns, float scale);
   /// Sum of (a[i] - b[i])^2, in double in a fixed order.
   double (*squared_error)(const float* a, const float* b, std::int64_t size);
   /// y[i] = scale * (a[i] - b[i]); y may be a.
-  void (*scaled_difference)(const float* a, const float* b, float* y, std::int64_t size, float scale);
-  void (*adamw)(const AdamWConstants& constants, const float* gradients, float* parameters, float* first_moment,
-                float* second_moment, std::int64_t size);
+  void (*scaled_difference)(const float* a, const float* b, float* y, std::int64_t size,
+                            float scale);
+  void (*adamw)(const AdamWConstants& constants, const float* gradients, float* parameters,
+                float* first_moment, float* second_moment, std::int64_t size);
   double (*sum_of_squares)(const float* x, std::int64_t size);
 };
 

@@ -15,12 +15,14 @@ void add_row(const float* a, const float* b, float* y, std::int64_t rows, std::i
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* ar = a + r * columns;
     float* yr = y + r * columns;
-    for_vectors(columns,
-                [&](std::int64_t c, std::int64_t n) { store_up_to(yr + c, load_up_to(ar + c, n) + load_up_to(b + c, n), n); });
+    for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
+      store_up_to(yr + c, load_up_to(ar + c, n) + load_up_to(b + c, n), n);
+    });
   }
 }
 
-/// Eight rows at a time, so that y is read and written once per eight rows; y stays in the first-level cache.
+/// Eight rows at a time, so that y is read and written once per eight rows; y stays in the
+/// first-level cache.
 void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* y, bool accumulate) {
   constexpr std::int64_t kUnroll = 8;
   if (!accumulate) std::memset(y, 0, static_cast<std::size_t>(columns) * sizeof(float));
@@ -36,13 +38,14 @@ void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* y,
   }
   for (; r < rows; ++r) {
     const float* xr = x + r * columns;
-    for_vectors(columns,
-                [&](std::int64_t c, std::int64_t n) { store_up_to(y + c, load_up_to(y + c, n) + load_up_to(xr + c, n), n); });
+    for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
+      store_up_to(y + c, load_up_to(y + c, n) + load_up_to(xr + c, n), n);
+    });
   }
 }
 
-// 2 sqrt(2/pi) and the cubic's coefficient: gelu(x) = x * sigmoid(kTwoC (x + kCubic x^3)), which equals the
-// tanh form.
+// 2 sqrt(2/pi) and the cubic's coefficient: gelu(x) = x * sigmoid(kTwoC (x + kCubic x^3)), which
+// equals the tanh form.
 constexpr float kTwoC = 1.5957691216057308f;
 constexpr float kCubic = 0.044715f;
 
@@ -85,7 +88,9 @@ void silu_grad(const float* x, const float* dy, float* dx, std::int64_t size) {
 }
 
 void sigmoid(const float* x, float* y, std::int64_t size) {
-  for_vectors(size, [&](std::int64_t i, std::int64_t n) { store_up_to(y + i, logistic(load_up_to(x + i, n)), n); });
+  for_vectors(size, [&](std::int64_t i, std::int64_t n) {
+    store_up_to(y + i, logistic(load_up_to(x + i, n)), n);
+  });
 }
 
 void sigmoid_grad(const float* x, const float* dy, float* dx, std::int64_t size) {
@@ -96,16 +101,19 @@ void sigmoid_grad(const float* x, const float* dy, float* dx, std::int64_t size)
 }
 
 void multiply(const float* a, const float* b, float* y, std::int64_t size) {
-  for_vectors(size, [&](std::int64_t i, std::int64_t n) { store_up_to(y + i, load_up_to(a + i, n) * load_up_to(b + i, n), n); });
+  for_vectors(size, [&](std::int64_t i, std::int64_t n) {
+    store_up_to(y + i, load_up_to(a + i, n) * load_up_to(b + i, n), n);
+  });
 }
 
-void sum_squares_of_pixels(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width, std::int64_t channels,
-                           std::int64_t factor) {
+void sum_squares_of_pixels(const float* dy, std::int64_t dy_row, float* dx, std::int64_t width,
+                           std::int64_t channels, std::int64_t factor) {
   for (std::int64_t j = 0; j < width; ++j) {
     for_vectors(channels, [&](std::int64_t c, std::int64_t n) {
       Vector sum{};
       for (std::int64_t p = 0; p < factor; ++p) {
-        for (std::int64_t q = 0; q < factor; ++q) sum += load_up_to(dy + p * dy_row + (j * factor + q) * channels + c, n);
+        for (std::int64_t q = 0; q < factor; ++q)
+          sum += load_up_to(dy + p * dy_row + (j * factor + q) * channels + c, n);
       }
       store_up_to(dx + j * channels + c, sum, n);
     });
@@ -134,8 +142,8 @@ WEFT_INLINE Vector square_root(Vector v) {
   return result;
 }
 
-void adamw(const AdamWConstants& k, const float* gradients, float* parameters, float* first_moment, float* second_moment,
-           std::int64_t size) {
+void adamw(const AdamWConstants& k, const float* gradients, float* parameters, float* first_moment,
+           float* second_moment, std::int64_t size) {
   for_vectors(size, [&](std::int64_t i, std::int64_t n) {
     const Vector g = load_up_to(gradients + i, n) * k.gradient_scale;
     const Vector p = load_up_to(parameters + i, n);

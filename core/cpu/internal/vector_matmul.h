@@ -1,8 +1,8 @@
 #pragma once
 
-// Products of small matrices that lie in cache, for attention: c[m,n] (+)= sum_k a(m,k) * b[k,n]. Rows of b and c are contiguous;
-// a may have any strides, so that it may be transposed. Each element of c is one chain of multiply-adds in the order of k,
-// whatever the tile.
+// Products of small matrices that lie in cache, for attention: c[m,n] (+)= sum_k a(m,k) * b[k,n].
+// Rows of b and c are contiguous; a may have any strides, so that it may be transposed. Each
+// element of c is one chain of multiply-adds in the order of k, whatever the tile.
 #include "core/cpu/internal/vector.h"
 
 namespace weft::WEFT_VECTOR_NAMESPACE {
@@ -16,17 +16,19 @@ struct Strided {
 };
 
 constexpr int kTileRows = 6;
-constexpr int kTileVectors = kLanes == 16 ? 4 : 2;  // 24 sums in AVX-512's 32 registers; 12 in the 16 of AVX2 and SSE
+// 24 sums in AVX-512's 32 registers; 12 in the 16 of AVX2 and SSE
+constexpr int kTileVectors = kLanes == 16 ? 4 : 2;
 
 /// c[Rows, Vectors * kLanes] in registers.
 template <int Rows, int Vectors>
-void matmul_tile(std::int64_t depth, Strided a, const float* b, std::int64_t b_row, float* c, std::int64_t c_row,
-                 bool accumulate) {
+void matmul_tile(std::int64_t depth, Strided a, const float* b, std::int64_t b_row, float* c,
+                 std::int64_t c_row, bool accumulate) {
   Vector sum[Rows][Vectors];
 #pragma GCC unroll 8
   for (int m = 0; m < Rows; ++m) {
 #pragma GCC unroll 8
-    for (int n = 0; n < Vectors; ++n) sum[m][n] = accumulate ? load(c + m * c_row + n * kLanes) : Vector{};
+    for (int n = 0; n < Vectors; ++n)
+      sum[m][n] = accumulate ? load(c + m * c_row + n * kLanes) : Vector{};
   }
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector row[Vectors];
@@ -46,7 +48,8 @@ void matmul_tile(std::int64_t depth, Strided a, const float* b, std::int64_t b_r
   }
 }
 
-using MatmulTile = void (*)(std::int64_t, Strided, const float*, std::int64_t, float*, std::int64_t, bool);
+using MatmulTile = void (*)(std::int64_t, Strided, const float*, std::int64_t, float*, std::int64_t,
+                            bool);
 
 template <int Rows>
 MatmulTile tile_of_vectors(int vectors) {
@@ -69,18 +72,19 @@ MatmulTile tile_of(int rows, int vectors) {
 }
 
 /// The last columns of c, fewer than a vector.
-void matmul_rest(int rows, std::int64_t columns, std::int64_t depth, Strided a, const float* b, std::int64_t b_row, float* c,
-                 std::int64_t c_row, bool accumulate) {
+void matmul_rest(int rows, std::int64_t columns, std::int64_t depth, Strided a, const float* b,
+                 std::int64_t b_row, float* c, std::int64_t c_row, bool accumulate) {
   for (int m = 0; m < rows; ++m) {
     Vector sum = accumulate ? load_part(c + m * c_row, columns) : Vector{};
-    for (std::int64_t k = 0; k < depth; ++k) sum += a.data[m * a.row + k * a.column] * load_part(b + k * b_row, columns);
+    for (std::int64_t k = 0; k < depth; ++k)
+      sum += a.data[m * a.row + k * a.column] * load_part(b + k * b_row, columns);
     store_part(c + m * c_row, sum, columns);
   }
 }
 
 /// At most kTileRows rows of c, any number of columns.
-void matmul_rows(int rows, std::int64_t columns, std::int64_t depth, Strided a, const float* b, std::int64_t b_row, float* c,
-                 std::int64_t c_row, bool accumulate) {
+void matmul_rows(int rows, std::int64_t columns, std::int64_t depth, Strided a, const float* b,
+                 std::int64_t b_row, float* c, std::int64_t c_row, bool accumulate) {
   std::int64_t n = 0;
   while (n + kLanes <= columns) {
     const std::int64_t left = (columns - n) / kLanes;

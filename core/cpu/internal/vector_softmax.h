@@ -11,11 +11,14 @@ constexpr float kLowest = -3.0e38f;
 
 WEFT_INLINE float max_row(const float* x, std::int64_t columns) {
   Vector top = broadcast(kLowest);
-  for_vectors(columns, [&](std::int64_t c, std::int64_t n) { top = max(top, load_up_to(x + c, n, kLowest)); });
+  for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
+    top = max(top, load_up_to(x + c, n, kLowest));
+  });
   return max_lanes(top);
 }
 
-/// y = exp(scale * (x - top)); returns the sum. Lanes beyond the row count as 0: their x is kLowest.
+/// y = exp(scale * (x - top)); returns the sum. Lanes beyond the row count as 0: their x is
+/// kLowest.
 WEFT_INLINE float exp_row(const float* x, float* y, std::int64_t columns, float top, float scale) {
   return sum_row(columns, [&](std::int64_t c, std::int64_t n) {
     const Vector e = exp((load_up_to(x + c, n, kLowest) - top) * scale);
@@ -24,7 +27,8 @@ WEFT_INLINE float exp_row(const float* x, float* y, std::int64_t columns, float 
   });
 }
 
-double cross_entropy(const float* x, const std::int32_t* targets, const float* weights, std::int64_t rows, std::int64_t columns) {
+double cross_entropy(const float* x, const std::int32_t* targets, const float* weights,
+                     std::int64_t rows, std::int64_t columns) {
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r, x += columns) {
     const float top = max_row(x, columns);
@@ -32,18 +36,21 @@ double cross_entropy(const float* x, const std::int32_t* targets, const float* w
       const Vector e = exp(load_up_to(x + c, n, kLowest) - top);
       return n == kLanes ? e : first_lanes(e, n, 0);
     });
-    const double loss = static_cast<double>(top) - x[targets[r]] + __builtin_log(static_cast<double>(sum));
+    const double loss =
+        static_cast<double>(top) - x[targets[r]] + __builtin_log(static_cast<double>(sum));
     total += weights == nullptr ? loss : weights[r] * loss;
   }
   return total;
 }
 
-void cross_entropy_grad(const float* x, const std::int32_t* targets, const float* weights, float* dx, std::int64_t rows,
-                        std::int64_t columns, float scale) {
+void cross_entropy_grad(const float* x, const std::int32_t* targets, const float* weights,
+                        float* dx, std::int64_t rows, std::int64_t columns, float scale) {
   for (std::int64_t r = 0; r < rows; ++r, x += columns, dx += columns) {
     const float row_scale = weights == nullptr ? scale : scale * weights[r];
     const float factor = row_scale / exp_row(x, dx, columns, max_row(x, columns), 1.0f);
-    for_vectors(columns, [&](std::int64_t c, std::int64_t n) { store_up_to(dx + c, load_up_to(dx + c, n) * factor, n); });
+    for_vectors(columns, [&](std::int64_t c, std::int64_t n) {
+      store_up_to(dx + c, load_up_to(dx + c, n) * factor, n);
+    });
     dx[targets[r]] -= row_scale;
   }
 }

@@ -6,19 +6,23 @@
 namespace weft::WEFT_VECTOR_NAMESPACE {
 namespace {
 
-/// Exchanges, in every square of 2 Width by 2 Width lanes, its upper right with its lower left square.
+/// Exchanges, in every square of 2 Width by 2 Width lanes, its upper right with its lower left
+/// square.
 template <int Width, std::size_t... Lane>
 WEFT_INLINE void exchange_squares(Vector* rows, std::index_sequence<Lane...>) {
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) {
     if ((i & Width) != 0) continue;
     const Vector a = rows[i], b = rows[i + Width];
-    rows[i] = __builtin_shufflevector(a, b, ((Lane & Width) == 0 ? Lane : kLanes + Lane - Width)...);
-    rows[i + Width] = __builtin_shufflevector(a, b, ((Lane & Width) == 0 ? Lane + Width : kLanes + Lane)...);
+    rows[i] =
+        __builtin_shufflevector(a, b, ((Lane & Width) == 0 ? Lane : kLanes + Lane - Width)...);
+    rows[i + Width] =
+        __builtin_shufflevector(a, b, ((Lane & Width) == 0 ? Lane + Width : kLanes + Lane)...);
   }
 }
 
-WEFT_INLINE void transpose_square(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
+WEFT_INLINE void transpose_square(const float* from, std::int64_t from_row, float* to,
+                                  std::int64_t to_row) {
   constexpr auto kAll = std::make_index_sequence<kLanes>();
   Vector rows[kLanes];
 #pragma GCC unroll 16
@@ -32,8 +36,8 @@ WEFT_INLINE void transpose_square(const float* from, std::int64_t from_row, floa
 }
 
 /// to[c, r] = from[r, c], with zeros for r from `rows` to the next whole vector.
-void transpose(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns, float* to,
-               std::int64_t to_row) {
+void transpose(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
+               float* to, std::int64_t to_row) {
   for (std::int64_t r = 0; r < rows; r += kLanes) {
     for (std::int64_t c = 0; c < columns; c += kLanes) {
       if (r + kLanes <= rows && c + kLanes <= columns) {
@@ -41,7 +45,8 @@ void transpose(const float* from, std::int64_t from_row, std::int64_t rows, std:
         continue;
       }
       for (std::int64_t i = c; i < smaller(c + kLanes, columns); ++i) {
-        for (std::int64_t k = r; k < r + kLanes; ++k) to[i * to_row + k] = k < rows ? from[k * from_row + i] : 0;
+        for (std::int64_t k = r; k < r + kLanes; ++k)
+          to[i * to_row + k] = k < rows ? from[k * from_row + i] : 0;
       }
     }
   }

@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Memory that an op needs while it runs. Grows to the largest size asked for and is kept. One thread at a
-/// time.
+/// Memory that an op needs while it runs. Grows to the largest size asked for and is kept. One
+/// thread at a time.
 class Workspace final {
  public:
   /// At least `count` floats, aligned to 64 bytes; valid until the next call.

@@ -1,15 +1,17 @@
 #pragma once
 
-// Attention for every element type and size, in float on the ordinary cores: f32 models, and bf16 where cuDNN cannot. Tiles of R
-// queries by R keys pass through shared memory; probabilities exist for one tile at a time (Dao et al., "FlashAttention", 2022).
-// A block has (R/2)^2 threads, each makes 2 x 2 scores of a tile.
+// Attention for every element type and size, in float on the ordinary cores: f32 models, and bf16
+// where cuDNN cannot. Tiles of R queries by R keys pass through shared memory; probabilities exist
+// for one tile at a time (Dao et al., "FlashAttention", 2022). A block has (R/2)^2 threads, each
+// makes 2 x 2 scores of a tile.
 //
-//   forward    a block per R queries and head: over all tiles of keys, running maximum and sum per query, y in shared memory.
-//   backward   1. delta = dy . y per query, into the work space
-//              2. dq: as forward, over tiles of keys.   3. dk, dv: a block per R keys, over tiles of queries. No atomic
-//              additions.
+//   forward    a block per R queries and head: over all tiles of keys, running maximum and sum per
+//   query, y in shared memory. backward   1. delta = dy . y per query, into the work space
+//              2. dq: as forward, over tiles of keys.   3. dk, dv: a block per R keys, over tiles
+//                 of queries. No atomic additions.
 //
-// A row of a tile is head_dim + 1 floats, so that threads that read one column of several rows hit different banks.
+// A row of a tile is head_dim + 1 floats, so that threads that read one column of several rows hit
+// different banks.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -23,8 +25,10 @@ struct AttentionTile {
 
   static __host__ __device__ int row(int head_dim) { return head_dim + 1; }
   /// Bytes of shared memory for `tiles` tiles, `scores` score tiles and `vectors` numbers per row.
-  static __host__ __device__ std::size_t bytes(std::int64_t head_dim, int tiles, int scores, int vectors) {
-    return sizeof(float) * static_cast<std::size_t>(tiles * R * (head_dim + 1) + scores * kScores + vectors * R);
+  static __host__ __device__ std::size_t bytes(std::int64_t head_dim, int tiles, int scores,
+                                               int vectors) {
+    return sizeof(float) *
+           static_cast<std::size_t>(tiles * R * (head_dim + 1) + scores * kScores + vectors * R);
   }
 };
 
@@ -35,38 +39,46 @@ struct Head {
   std::int64_t stride, rows;
 };
 template <typename T>
-__device__ __forceinline__ Head<T> head_of(T* tensor, const Attention& shape, std::int64_t batch_stride, std::int64_t row_stride,
+__device__ __forceinline__ Head<T> head_of(T* tensor, const Attention& shape,
+                                           std::int64_t batch_stride, std::int64_t row_stride,
                                            std::int64_t rows) {
   return {tensor + blockIdx.z * batch_stride + blockIdx.y * shape.head_dim, row_stride, rows};
 }
 
 /// Fills a tile with rows `first`, `first` + 1, ...; zeros beyond the end.
 template <int R, typename T>
-__device__ __forceinline__ void load_tile(const Head<const T>& head, std::int64_t first, int head_dim, float* tile) {
+__device__ __forceinline__ void load_tile(const Head<const T>& head, std::int64_t first,
+                                          int head_dim, float* tile) {
   for (int e = static_cast<int>(threadIdx.x); e < R * head_dim; e += AttentionTile<R>::kThreads) {
     const int row = e / head_dim, d = e % head_dim;
     const bool inside = first + row < head.rows;
-    tile[row * AttentionTile<R>::row(head_dim) + d] = inside ? to_float(head.base[(first + row) * head.stride + d]) : 0.0f;
+    tile[row * AttentionTile<R>::row(head_dim) + d] =
+        inside ? to_float(head.base[(first + row) * head.stride + d]) : 0.0f;
   }
 }
 
 template <int R, typename T>
-__device__ __forceinline__ void store_tile(const float* tile, const Head<T>& head, std::int64_t first, int head_dim,
-                                           float factor) {
+__device__ __forceinline__ void store_tile(const float* tile, const Head<T>& head,
+                                           std::int64_t first, int head_dim, float factor) {
   for (int e = static_cast<int>(threadIdx.x); e < R * head_dim; e += AttentionTile<R>::kThreads) {
     const int row = e / head_dim, d = e % head_dim;
     if (first + row >= head.rows) continue;
-    head.base[(first + row) * head.stride + d] = from_float<T>(tile[row * AttentionTile<R>::row(head_dim) + d] * factor);
+    head.base[(first + row) * head.stride + d] =
+        from_float<T>(tile[row * AttentionTile<R>::row(head_dim) + d] * factor);
   }
 }
 
-/// products[i][j] = a[row] . b[column] of this thread's 2 x 2 rows and columns: (ty or ty + R/2, tx or tx + R/2).
+/// products[i][j] = a[row] . b[column] of this thread's 2 x 2 rows and columns: (ty or ty + R/2, tx
+/// or tx + R/2).
 template <int R>
-__device__ __forceinline__ void multiply_tiles(const float* a, const float* b, int head_dim, float (&products)[2][2]) {
+__device__ __forceinline__ void multiply_tiles(const float* a, const float* b, int head_dim,
+                                               float (&products)[2][2]) {
   using Tile = AttentionTile<R>;
-  const int tx = static_cast<int>(threadIdx.x) % Tile::kSide, ty = static_cast<int>(threadIdx.x) / Tile::kSide;
+  const int tx = static_cast<int>(threadIdx.x) % Tile::kSide,
+            ty = static_cast<int>(threadIdx.x) / Tile::kSide;
   const int row = Tile::row(head_dim);
-  const float *a0 = a + ty * row, *a1 = a0 + Tile::kSide * row, *b0 = b + tx * row, *b1 = b0 + Tile::kSide * row;
+  const float *a0 = a + ty * row, *a1 = a0 + Tile::kSide * row, *b0 = b + tx * row,
+              *b1 = b0 + Tile::kSide * row;
   products[0][0] = products[0][1] = products[1][0] = products[1][1] = 0;
 #pragma unroll 4
   for (int d = 0; d < head_dim; ++d) {
@@ -81,7 +93,8 @@ __device__ __forceinline__ void multiply_tiles(const float* a, const float* b, i
 template <int R, typename F>
 __device__ __forceinline__ void for_scores(F f) {
   using Tile = AttentionTile<R>;
-  const int tx = static_cast<int>(threadIdx.x) % Tile::kSide, ty = static_cast<int>(threadIdx.x) / Tile::kSide;
+  const int tx = static_cast<int>(threadIdx.x) % Tile::kSide,
+            ty = static_cast<int>(threadIdx.x) / Tile::kSide;
   for (int i = 0; i < 2; ++i) {
     for (int j = 0; j < 2; ++j) f(i, j, ty + i * Tile::kSide, tx + j * Tile::kSide);
   }
@@ -89,8 +102,8 @@ __device__ __forceinline__ void for_scores(F f) {
 
 /// sums[row][d] = sums[row][d] * factors[row] + sum over j of weights(row, j) * values[j][d].
 template <int R, typename Weights, typename Factors>
-__device__ __forceinline__ void add_weighted_rows(float* sums, const float* values, int head_dim, Weights weights,
-                                                  Factors factors) {
+__device__ __forceinline__ void add_weighted_rows(float* sums, const float* values, int head_dim,
+                                                  Weights weights, Factors factors) {
   const int stride = AttentionTile<R>::row(head_dim);
   for (int e = static_cast<int>(threadIdx.x); e < R * head_dim; e += AttentionTile<R>::kThreads) {
     const int row = e / head_dim, d = e % head_dim;
@@ -103,7 +116,8 @@ __device__ __forceinline__ void add_weighted_rows(float* sums, const float* valu
 
 template <int R>
 __device__ __forceinline__ void zero_tile(float* tile, int head_dim) {
-  for (int e = static_cast<int>(threadIdx.x); e < R * AttentionTile<R>::row(head_dim); e += AttentionTile<R>::kThreads)
+  for (int e = static_cast<int>(threadIdx.x); e < R * AttentionTile<R>::row(head_dim);
+       e += AttentionTile<R>::kThreads)
     tile[e] = 0;
 }
 
@@ -123,11 +137,13 @@ __device__ __forceinline__ std::int64_t statistics_begin(const Attention& shape)
 
 template <typename T, int R>
 __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
-    attention_kernel(Attention shape, float scale, const T* q, const T* k, const T* v, T* y, float* log_sums) {
+    attention_kernel(Attention shape, float scale, const T* q, const T* k, const T* v, T* y,
+                     float* log_sums) {
   using Tile = AttentionTile<R>;
   const int head_dim = static_cast<int>(shape.head_dim), stride = Tile::row(head_dim);
   float* const qs = dynamic_shared<float>();
-  float *const ks = qs + R * stride, *const vs = ks + R * stride, *const ys = vs + R * stride, *const scores = ys + R * stride;
+  float *const ks = qs + R * stride, *const vs = ks + R * stride, *const ys = vs + R * stride,
+               *const scores = ys + R * stride;
   float *const maxima = scores + Tile::kScores, *const sums = maxima + R, *const factors = sums + R;
   const auto q_head = head_of(q, shape, shape.q_batch, shape.q_row, shape.queries);
   const auto k_head = head_of(k, shape, shape.k_batch, shape.k_row, shape.keys);
@@ -151,7 +167,8 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
     float products[2][2];
     multiply_tiles<R>(qs, ks, head_dim, products);
     for_scores<R>([&](int i, int j, int row, int column) {
-      scores[row * Tile::kScoreRow + column] = visible(shape, first + row, key + column) ? products[i][j] * scale : -INFINITY;
+      scores[row * Tile::kScoreRow + column] =
+          visible(shape, first + row, key + column) ? products[i][j] * scale : -INFINITY;
     });
     __syncthreads();
     for (int row = warp; row < R; row += Tile::kThreads / static_cast<int>(kWarp)) {
@@ -180,7 +197,8 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
     if (sums[row] > 0) ys[row * stride + e % head_dim] /= sums[row];
   }
   __syncthreads();
-  store_tile<R>(ys, head_of(y, shape, shape.y_batch, shape.y_row, shape.queries), first, head_dim, 1.0f);
+  store_tile<R>(ys, head_of(y, shape, shape.y_batch, shape.y_row, shape.queries), first, head_dim,
+                1.0f);
   if (thread < R && first + thread < shape.queries)
     log_sums[statistics_begin(shape) + first + thread] = maxima[thread] + logf(sums[thread]);
 }
@@ -189,28 +207,32 @@ constexpr int kDeltaThreads = 128;
 
 /// A warp per query.
 template <typename T>
-__global__ void __launch_bounds__(kDeltaThreads) attention_delta_kernel(Attention shape, const T* y, const T* dy, float* deltas) {
+__global__ void __launch_bounds__(kDeltaThreads)
+    attention_delta_kernel(Attention shape, const T* y, const T* dy, float* deltas) {
   const int lane = static_cast<int>(threadIdx.x) % static_cast<int>(kWarp),
             warp = static_cast<int>(threadIdx.x) / static_cast<int>(kWarp);
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (kDeltaThreads / static_cast<int>(kWarp)) + warp;
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (kDeltaThreads / static_cast<int>(kWarp)) + warp;
   if (row >= shape.queries) return;
   const auto y_head = head_of(y, shape, shape.y_batch, shape.y_row, shape.queries);
   const auto dy_head = head_of(dy, shape, shape.y_batch, shape.y_row, shape.queries);
   float delta = 0;
   for (std::int64_t d = lane; d < shape.head_dim; d += kWarp) {
-    delta += to_float(y_head.base[row * y_head.stride + d]) * to_float(dy_head.base[row * dy_head.stride + d]);
+    delta += to_float(y_head.base[row * y_head.stride + d]) *
+             to_float(dy_head.base[row * dy_head.stride + d]);
   }
   delta = sum_lanes(delta);
   if (lane == 0) deltas[statistics_begin(shape) + row] = delta;
 }
 
-/// Of the tile of `first_query` by `first_key`: probabilities p and ds = p * (dy . v - delta), into shared tiles. Either may be
-/// left out.
+/// Of the tile of `first_query` by `first_key`: probabilities p and ds = p * (dy . v - delta), into
+/// shared tiles. Either may be left out.
 template <int R>
-__device__ __forceinline__ void score_gradients(const Attention& shape, float scale, std::int64_t first_query,
-                                                std::int64_t first_key, const float* qs, const float* ks, const float* vs,
-                                                const float* dys, const float* log_sums, const float* deltas, float* ps,
-                                                float* dss) {
+__device__ __forceinline__ void score_gradients(const Attention& shape, float scale,
+                                                std::int64_t first_query, std::int64_t first_key,
+                                                const float* qs, const float* ks, const float* vs,
+                                                const float* dys, const float* log_sums,
+                                                const float* deltas, float* ps, float* dss) {
   using Tile = AttentionTile<R>;
   float products[2][2], dps[2][2];
   multiply_tiles<R>(qs, ks, static_cast<int>(shape.head_dim), products);
@@ -225,8 +247,9 @@ __device__ __forceinline__ void score_gradients(const Attention& shape, float sc
 
 /// Log-sum-exp and delta of the tile's queries.
 template <int R>
-__device__ __forceinline__ void load_statistics(const Attention& shape, std::int64_t first, const float* log_sums,
-                                                const float* deltas, float* tile_log_sums, float* tile_deltas) {
+__device__ __forceinline__ void load_statistics(const Attention& shape, std::int64_t first,
+                                                const float* log_sums, const float* deltas,
+                                                float* tile_log_sums, float* tile_deltas) {
   const int row = static_cast<int>(threadIdx.x);
   if (row >= R) return;
   const bool inside = first + row < shape.queries;
@@ -236,13 +259,15 @@ __device__ __forceinline__ void load_statistics(const Attention& shape, std::int
 
 template <typename T, int R>
 __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
-    attention_query_grad_kernel(Attention shape, float scale, const T* q, const T* k, const T* v, const T* dy,
-                                const float* log_sums, const float* deltas, T* dq) {
+    attention_query_grad_kernel(Attention shape, float scale, const T* q, const T* k, const T* v,
+                                const T* dy, const float* log_sums, const float* deltas, T* dq) {
   using Tile = AttentionTile<R>;
   const int head_dim = static_cast<int>(shape.head_dim), stride = Tile::row(head_dim);
   float* const qs = dynamic_shared<float>();
-  float *const dys = qs + R * stride, *const ks = dys + R * stride, *const vs = ks + R * stride, *const dqs = vs + R * stride;
-  float *const dss = dqs + R * stride, *const tile_log_sums = dss + Tile::kScores, *const tile_deltas = tile_log_sums + R;
+  float *const dys = qs + R * stride, *const ks = dys + R * stride, *const vs = ks + R * stride,
+               *const dqs = vs + R * stride;
+  float *const dss = dqs + R * stride, *const tile_log_sums = dss + Tile::kScores,
+               *const tile_deltas = tile_log_sums + R;
   const auto k_head = head_of(k, shape, shape.k_batch, shape.k_row, shape.keys);
   const auto v_head = head_of(v, shape, shape.k_batch, shape.k_row, shape.keys);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * R;
@@ -257,26 +282,30 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
     load_tile<R>(k_head, key, head_dim, ks);
     load_tile<R>(v_head, key, head_dim, vs);
     __syncthreads();
-    score_gradients<R>(shape, scale, first, key, qs, ks, vs, dys, tile_log_sums, tile_deltas, nullptr, dss);
+    score_gradients<R>(shape, scale, first, key, qs, ks, vs, dys, tile_log_sums, tile_deltas,
+                       nullptr, dss);
     __syncthreads();
     add_weighted_rows<R>(
-        dqs, ks, head_dim, [&](int row, int j) { return dss[row * Tile::kScoreRow + j]; }, [](int) { return 1.0f; });
+        dqs, ks, head_dim, [&](int row, int j) { return dss[row * Tile::kScoreRow + j]; },
+        [](int) { return 1.0f; });
   }
   __syncthreads();
-  store_tile<R>(dqs, head_of(dq, shape, shape.q_batch, shape.q_row, shape.queries), first, head_dim, scale);
+  store_tile<R>(dqs, head_of(dq, shape, shape.q_batch, shape.q_row, shape.queries), first, head_dim,
+                scale);
 }
 
 template <typename T, int R>
 __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
-    attention_key_grad_kernel(Attention shape, float scale, const T* q, const T* k, const T* v, const T* dy,
-                              const float* log_sums, const float* deltas, T* dk, T* dv) {
+    attention_key_grad_kernel(Attention shape, float scale, const T* q, const T* k, const T* v,
+                              const T* dy, const float* log_sums, const float* deltas, T* dk,
+                              T* dv) {
   using Tile = AttentionTile<R>;
   const int head_dim = static_cast<int>(shape.head_dim), stride = Tile::row(head_dim);
   float* const ks = dynamic_shared<float>();
-  float *const vs = ks + R * stride, *const qs = vs + R * stride, *const dys = qs + R * stride, *const dks = dys + R * stride,
-               *const dvs = dks + R * stride;
-  float *const ps = dvs + R * stride, *const dss = ps + Tile::kScores, *const tile_log_sums = dss + Tile::kScores,
-               *const tile_deltas = tile_log_sums + R;
+  float *const vs = ks + R * stride, *const qs = vs + R * stride, *const dys = qs + R * stride,
+               *const dks = dys + R * stride, *const dvs = dks + R * stride;
+  float *const ps = dvs + R * stride, *const dss = ps + Tile::kScores,
+               *const tile_log_sums = dss + Tile::kScores, *const tile_deltas = tile_log_sums + R;
   const auto q_head = head_of(q, shape, shape.q_batch, shape.q_row, shape.queries);
   const auto dy_head = head_of(dy, shape, shape.y_batch, shape.y_row, shape.queries);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * R;
@@ -291,16 +320,21 @@ __global__ void __launch_bounds__(AttentionTile<R>::kThreads)
     load_tile<R>(dy_head, query, head_dim, dys);
     load_statistics<R>(shape, query, log_sums, deltas, tile_log_sums, tile_deltas);
     __syncthreads();
-    score_gradients<R>(shape, scale, query, first, qs, ks, vs, dys, tile_log_sums, tile_deltas, ps, dss);
+    score_gradients<R>(shape, scale, query, first, qs, ks, vs, dys, tile_log_sums, tile_deltas, ps,
+                       dss);
     __syncthreads();
     add_weighted_rows<R>(
-        dvs, dys, head_dim, [&](int row, int j) { return ps[j * Tile::kScoreRow + row]; }, [](int) { return 1.0f; });
+        dvs, dys, head_dim, [&](int row, int j) { return ps[j * Tile::kScoreRow + row]; },
+        [](int) { return 1.0f; });
     add_weighted_rows<R>(
-        dks, qs, head_dim, [&](int row, int j) { return dss[j * Tile::kScoreRow + row]; }, [](int) { return 1.0f; });
+        dks, qs, head_dim, [&](int row, int j) { return dss[j * Tile::kScoreRow + row]; },
+        [](int) { return 1.0f; });
   }
   __syncthreads();
-  store_tile<R>(dks, head_of(dk, shape, shape.k_batch, shape.k_row, shape.keys), first, head_dim, scale);
-  store_tile<R>(dvs, head_of(dv, shape, shape.k_batch, shape.k_row, shape.keys), first, head_dim, 1.0f);
+  store_tile<R>(dks, head_of(dk, shape, shape.k_batch, shape.k_row, shape.keys), first, head_dim,
+                scale);
+  store_tile<R>(dvs, head_of(dv, shape, shape.k_batch, shape.k_row, shape.keys), first, head_dim,
+                1.0f);
 }
 
 /// The largest number of tiles at once is that of the key gradient.
@@ -328,42 +362,52 @@ void with_attention_tile(DType type, std::int64_t head_dim, std::size_t shared_b
 }
 
 template <int R>
-LaunchShape attention_launch(const Attention& shape, std::int64_t rows, int tiles, int scores, int vectors) {
-  return {dim3(blocks_for(rows, R), static_cast<unsigned>(shape.heads), static_cast<unsigned>(shape.batch)),
-          AttentionTile<R>::kThreads, AttentionTile<R>::bytes(shape.head_dim, tiles, scores, vectors)};
+LaunchShape attention_launch(const Attention& shape, std::int64_t rows, int tiles, int scores,
+                             int vectors) {
+  return {dim3(blocks_for(rows, R), static_cast<unsigned>(shape.heads),
+               static_cast<unsigned>(shape.batch)),
+          AttentionTile<R>::kThreads,
+          AttentionTile<R>::bytes(shape.head_dim, tiles, scores, vectors)};
 }
 
-inline float attention_scale(const Attention& shape) { return 1.0f / sqrtf(static_cast<float>(shape.head_dim)); }
+inline float attention_scale(const Attention& shape) {
+  return 1.0f / sqrtf(static_cast<float>(shape.head_dim));
+}
 
-void attention(StreamHandle stream, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
-               float* statistics, std::size_t shared_bytes) {
+void attention(StreamHandle stream, DType type, const Attention& shape, const void* q,
+               const void* k, const void* v, void* y, float* statistics, std::size_t shared_bytes) {
   with_attention_tile(type, shape.head_dim, shared_bytes, [&](auto t, auto r) {
     using T = decltype(t);
     constexpr int kR = decltype(r)::value;
-    launch(stream, "attention", attention_launch<kR>(shape, shape.queries, 4, 1, 3), attention_kernel<T, kR>, shape,
-           attention_scale(shape), static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v),
-           static_cast<T*>(y), statistics);
+    launch(stream, "attention", attention_launch<kR>(shape, shape.queries, 4, 1, 3),
+           attention_kernel<T, kR>, shape, attention_scale(shape), static_cast<const T*>(q),
+           static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(y), statistics);
   });
 }
 
-void attention_grad(StreamHandle stream, DType type, const Attention& shape, const AttentionGradTensors& tensors,
-                    float* workspace, std::size_t shared_bytes) {
+void attention_grad(StreamHandle stream, DType type, const Attention& shape,
+                    const AttentionGradTensors& tensors, float* workspace,
+                    std::size_t shared_bytes) {
   const float* const log_sums = tensors.statistics;
   float* const deltas = workspace;
   const float scale = attention_scale(shape);
   with_attention_tile(type, shape.head_dim, shared_bytes, [&](auto t, auto r) {
     using T = decltype(t);
     constexpr int kR = decltype(r)::value;
-    const auto *const q = static_cast<const T*>(tensors.q), *const k = static_cast<const T*>(tensors.k),
-                      *const v = static_cast<const T*>(tensors.v), *const dy = static_cast<const T*>(tensors.dy);
+    const auto *const q = static_cast<const T*>(tensors.q),
+                      *const k = static_cast<const T*>(tensors.k),
+                      *const v = static_cast<const T*>(tensors.v),
+                      *const dy = static_cast<const T*>(tensors.dy);
     const dim3 delta_blocks(blocks_for(shape.queries, kDeltaThreads / static_cast<int>(kWarp)),
                             static_cast<unsigned>(shape.heads), static_cast<unsigned>(shape.batch));
-    launch(stream, "attention_grad: deltas", LaunchShape{delta_blocks, kDeltaThreads, 0}, attention_delta_kernel<T>, shape,
-           static_cast<const T*>(tensors.y), dy, deltas);
+    launch(stream, "attention_grad: deltas", LaunchShape{delta_blocks, kDeltaThreads, 0},
+           attention_delta_kernel<T>, shape, static_cast<const T*>(tensors.y), dy, deltas);
     launch(stream, "attention_grad: queries", attention_launch<kR>(shape, shape.queries, 5, 1, 2),
-           attention_query_grad_kernel<T, kR>, shape, scale, q, k, v, dy, log_sums, deltas, static_cast<T*>(tensors.dq));
-    launch(stream, "attention_grad: keys", attention_launch<kR>(shape, shape.keys, 6, 2, 2), attention_key_grad_kernel<T, kR>,
-           shape, scale, q, k, v, dy, log_sums, deltas, static_cast<T*>(tensors.dk), static_cast<T*>(tensors.dv));
+           attention_query_grad_kernel<T, kR>, shape, scale, q, k, v, dy, log_sums, deltas,
+           static_cast<T*>(tensors.dq));
+    launch(stream, "attention_grad: keys", attention_launch<kR>(shape, shape.keys, 6, 2, 2),
+           attention_key_grad_kernel<T, kR>, shape, scale, q, k, v, dy, log_sums, deltas,
+           static_cast<T*>(tensors.dk), static_cast<T*>(tensors.dv));
   });
 }
 

@@ -1,4 +1,5 @@
-// The attention ops: cuDNN's fused kernels where they exist for the type and sizes, Weft's own elsewhere.
+// The attention ops: cuDNN's fused kernels where they exist for the type and sizes, Weft's own
+// elsewhere.
 #include "core/base/error.h"
 #include "core/cuda/internal/op_run.h"
 
@@ -6,9 +7,11 @@ namespace weft::cuda {
 namespace {
 
 void check_head_dim(const Backend& backend, const OpRun& run) {
-  const std::int64_t most = attention_max_head_dim(backend.shared_memory()), head_dim = run.op.integer("head_dim");
+  const std::int64_t most = attention_max_head_dim(backend.shared_memory()),
+                     head_dim = run.op.integer("head_dim");
   if (head_dim <= most) return;
-  throw_error(ErrorCode::kInvalidArgument, "{}: heads wider than {} do not fit this GPU's shared memory; use more heads",
+  throw_error(ErrorCode::kInvalidArgument,
+              "{}: heads wider than {} do not fit this GPU's shared memory; use more heads",
               to_string(run.op), most);
 }
 
@@ -33,7 +36,8 @@ Attention packed_shape(const OpRun& run) {
 
 /// Of q[B, Q..., D] and k[B, K..., D].
 Attention separate_shape(const OpRun& run) {
-  const std::int64_t batch = run.shape(0).front(), width = run.columns(0), head_dim = run.op.integer("head_dim");
+  const std::int64_t batch = run.shape(0).front(), width = run.columns(0),
+                     head_dim = run.op.integer("head_dim");
   const std::int64_t queries = run.rows(0) / batch, keys = run.rows(1) / batch;
   return {.batch = batch,
           .heads = width / head_dim,
@@ -49,13 +53,16 @@ Attention separate_shape(const OpRun& run) {
           .y_row = width};
 }
 
-void attend(Backend& backend, const OpRun& run, const Attention& shape, const void* q, const void* k, const void* v) {
+void attend(Backend& backend, const OpRun& run, const Attention& shape, const void* q,
+            const void* k, const void* v) {
   if (backend.attend(run.type(0), shape, q, k, v, run.out(), run.out_floats(1))) return;
   check_head_dim(backend, run);
-  attention(backend.stream(), run.type(0), shape, q, k, v, run.out(), run.out_floats(1), backend.shared_memory());
+  attention(backend.stream(), run.type(0), shape, q, k, v, run.out(), run.out_floats(1),
+            backend.shared_memory());
 }
 
-void attend_grad(Backend& backend, const OpRun& run, const Attention& shape, const AttentionGradTensors& tensors) {
+void attend_grad(Backend& backend, const OpRun& run, const Attention& shape,
+                 const AttentionGradTensors& tensors) {
   if (backend.attend_grad(run.type(0), shape, tensors)) return;
   check_head_dim(backend, run);
   auto* const workspace = backend.allocate_of<float>(shape.batch * shape.heads * shape.queries);

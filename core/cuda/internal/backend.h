@@ -9,8 +9,9 @@ namespace weft::cuda {
 
 enum class ConvolutionPass : std::uint8_t { kForward, kInputGrad, kWeightGrad };
 
-/// One of the three products of a convolution. x and dx are window.x, y and dy [batch, out_height, out_width, out_channels],
-/// w [kernel_height, kernel_width, channels, out_channels] in `type`, dw alike in f32.
+/// One of the three products of a convolution. x and dx are window.x, y and dy [batch, out_height,
+/// out_width, out_channels], w [kernel_height, kernel_width, channels, out_channels] in `type`, dw
+/// alike in f32.
 struct Convolution {
   ConvolutionPass pass = ConvolutionPass::kForward;
   DType type = DType::kF32;
@@ -21,8 +22,9 @@ struct Convolution {
   bool accumulate = false;
 };
 
-/// What the ops need of the GPU and of the vendor's libraries, for one op at a time: CudaKernels has the real one; the contract
-/// suite has one that runs on the CPU. Everything is queued on the stream.
+/// What the ops need of the GPU and of the vendor's libraries, for one op at a time: CudaKernels
+/// has the real one; the contract suite has one that runs on the CPU. Everything is queued on the
+/// stream.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -35,13 +37,14 @@ class Backend {
   virtual void fill_zero(void* memory, std::size_t bytes) = 0;
 
   virtual void multiply(const MatrixProduct& product) = 0;
-  /// A product with what belongs to fused ones. These compute nothing and return false where the library cannot: then Weft's own
-  /// kernels do it.
+  /// A product with what belongs to fused ones. These compute nothing and return false where the
+  /// library cannot: then Weft's own kernels do it.
   virtual bool multiply_fused(const MatrixProduct& product) = 0;
   virtual bool convolve(const Convolution& convolution) = 0;
-  virtual bool attend(DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
-                      float* statistics) = 0;
-  virtual bool attend_grad(DType type, const Attention& shape, const AttentionGradTensors& tensors) = 0;
+  virtual bool attend(DType type, const Attention& shape, const void* q, const void* k,
+                      const void* v, void* y, float* statistics) = 0;
+  virtual bool attend_grad(DType type, const Attention& shape,
+                           const AttentionGradTensors& tensors) = 0;
 
   template <typename T>
   T* allocate_of(std::int64_t count) {

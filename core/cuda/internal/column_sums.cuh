@@ -1,11 +1,12 @@
 #pragma once
 
-// Sums over rows, column by column, of a[batch, rows, columns]: bias gradients, weight gradients of norms, statistics of group
-// norm. Two stages, so that the order of additions depends on the sizes alone:
+// Sums over rows, column by column, of a[batch, rows, columns]: bias gradients, weight gradients of
+// norms, statistics of group norm. Two stages, so that the order of additions depends on the sizes
+// alone:
 //
-//   1. The rows are cut into splits. A block of 8 warps has one split of 32 packs of columns; warp w takes rows w, w + 8, ...;
-//   the 8
-//      sums are added in order. partial[batch][split][sum][column].
+//   1. The rows are cut into splits. A block of 8 warps has one split of 32 packs of columns; warp
+//      w takes rows w, w + 8, ...; the 8 sums are added in order.
+//      partial[batch][split][sum][column].
 //   2. The same over splits instead of rows: adds up partial sums and writes the result.
 #include "core/cuda/internal/pack.cuh"
 
@@ -13,7 +14,8 @@ namespace weft::cuda {
 
 inline constexpr int kSumWarps = 8;
 inline constexpr std::int64_t kBlocksWanted =
-    528;  ///< Four per multiprocessor of an H100. A constant, so that results do not depend on the GPU.
+    /// Four per multiprocessor of an H100. A constant, so that results do not depend on the GPU.
+    528;
 inline constexpr std::int64_t kRowsPerSplitAtLeast = 32;
 inline constexpr std::int64_t kPackForPlanning = 8;
 
@@ -22,7 +24,8 @@ struct Splits {
   std::int64_t count, rows;
 
   Splits(std::int64_t batch, std::int64_t all_rows, std::int64_t columns) {
-    const std::int64_t tiles = batch * ((columns + kWarp * kPackForPlanning - 1) / (kWarp * kPackForPlanning));
+    const std::int64_t tiles =
+        batch * ((columns + kWarp * kPackForPlanning - 1) / (kWarp * kPackForPlanning));
     const std::int64_t wanted = tiles < kBlocksWanted ? kBlocksWanted / (tiles > 0 ? tiles : 1) : 1;
     const std::int64_t most = (all_rows + kRowsPerSplitAtLeast - 1) / kRowsPerSplitAtLeast;
     count = wanted < most ? wanted : most;
@@ -32,7 +35,8 @@ struct Splits {
   }
 };
 
-std::int64_t column_sums_workspace(std::int64_t batch, std::int64_t rows, std::int64_t columns, int sums) {
+std::int64_t column_sums_workspace(std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                                   int sums) {
   return batch * Splits(batch, rows, columns).count * sums * columns;
 }
 
@@ -55,8 +59,9 @@ __device__ __forceinline__ void add_warps(float (&sums)[Sums][N], float* shared)
 
 /// Stage 1. Terms::add(batch, row, column, sums) adds the terms of N columns from `column` on.
 template <typename Terms, int N>
-__global__ void column_sums_kernel(Terms terms, std::int64_t batches, std::int64_t rows, std::int64_t columns,
-                                   std::int64_t rows_per_split, float* partial) {
+__global__ void column_sums_kernel(Terms terms, std::int64_t batches, std::int64_t rows,
+                                   std::int64_t columns, std::int64_t rows_per_split,
+                                   float* partial) {
   __shared__ float shared[kSumWarps * kWarp];
   constexpr int kSums = Terms::kSums;
   const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * kWarp + threadIdx.x) * N;
@@ -67,7 +72,8 @@ __global__ void column_sums_kernel(Terms terms, std::int64_t batches, std::int64
     float sums[kSums][N] = {};
     if (column < columns) {
 #pragma unroll 4
-      for (std::int64_t row = begin + threadIdx.y; row < end; row += kSumWarps) terms.add(batch, row, column, sums);
+      for (std::int64_t row = begin + threadIdx.y; row < end; row += kSumWarps)
+        terms.add(batch, row, column, sums);
     }
     add_warps(sums, shared);
     if (threadIdx.y != 0 || column >= columns) continue;
@@ -88,8 +94,8 @@ struct SumOutputs {
 
 /// Stage 2. A block has 32 columns of one sum of one batch entry.
 template <typename Out, int Sums>
-__global__ void finish_sums_kernel(const float* partial, std::int64_t batches, std::int64_t splits, std::int64_t columns,
-                                   SumOutputs<Out, Sums> outputs) {
+__global__ void finish_sums_kernel(const float* partial, std::int64_t batches, std::int64_t splits,
+                                   std::int64_t columns, SumOutputs<Out, Sums> outputs) {
   __shared__ float shared[kSumWarps * kWarp];
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarp + threadIdx.x;
   const int sum = static_cast<int>(blockIdx.y);
@@ -112,14 +118,18 @@ __global__ void finish_sums_kernel(const float* partial, std::int64_t batches, s
 
 /// Both stages. N must suit the terms' addresses.
 template <int N, typename Terms, typename Out>
-void column_sums(StreamHandle stream, const char* name, const Terms& terms, std::int64_t batch, std::int64_t rows,
-                 std::int64_t columns, const SumOutputs<Out, Terms::kSums>& outputs, float* workspace) {
+void column_sums(StreamHandle stream, const char* name, const Terms& terms, std::int64_t batch,
+                 std::int64_t rows, std::int64_t columns,
+                 const SumOutputs<Out, Terms::kSums>& outputs, float* workspace) {
   const Splits splits(batch, rows, columns);
-  const auto layers = static_cast<unsigned>(batch < 65535 ? batch : 65535);  // The most blocks along z.
+  // The most blocks along z.
+  const auto layers = static_cast<unsigned>(batch < 65535 ? batch : 65535);
   launch(stream, name,
-         {dim3(blocks_for(columns, kWarp * N), static_cast<unsigned>(splits.count), layers), dim3(kWarp, kSumWarps)},
+         {dim3(blocks_for(columns, kWarp * N), static_cast<unsigned>(splits.count), layers),
+          dim3(kWarp, kSumWarps)},
          column_sums_kernel<Terms, N>, terms, batch, rows, columns, splits.rows, workspace);
-  launch(stream, name, {dim3(blocks_for(columns, kWarp), Terms::kSums, layers), dim3(kWarp, kSumWarps)},
+  launch(stream, name,
+         {dim3(blocks_for(columns, kWarp), Terms::kSums, layers), dim3(kWarp, kSumWarps)},
          finish_sums_kernel<Out, Terms::kSums>, workspace, batch, splits.count, columns, outputs);
 }
 
@@ -130,21 +140,23 @@ struct PlainTerms {
   std::int64_t rows, columns;
 
   template <int N>
-  __device__ __forceinline__ void add(std::int64_t batch, std::int64_t row, std::int64_t column, float (&sums)[1][N]) const {
+  __device__ __forceinline__ void add(std::int64_t batch, std::int64_t row, std::int64_t column,
+                                      float (&sums)[1][N]) const {
     const Pack<T, N> values = load<N>(x + (batch * rows + row) * columns + column);
     for (int n = 0; n < N; ++n) sums[0][n] += values[n];
   }
 };
 
-void sum_rows(StreamHandle stream, DType in, DType out, const void* x, void* y, std::int64_t batch, std::int64_t rows,
-              std::int64_t columns, bool accumulate, float* workspace) {
+void sum_rows(StreamHandle stream, DType in, DType out, const void* x, void* y, std::int64_t batch,
+              std::int64_t rows, std::int64_t columns, bool accumulate, float* workspace) {
   with_type(in, [&](auto t) {
     using T = decltype(t);
     with_type(out, [&](auto o) {
       using Out = decltype(o);
       with_pack<T>(aligned(x) && columns % kWide<T> == 0, [&](auto n) {
-        column_sums<decltype(n)::value>(stream, "sum_rows", PlainTerms<T>{static_cast<const T*>(x), rows, columns}, batch, rows,
-                                        columns, SumOutputs<Out, 1>{{static_cast<Out*>(y)}, {accumulate}}, workspace);
+        column_sums<decltype(n)::value>(
+            stream, "sum_rows", PlainTerms<T>{static_cast<const T*>(x), rows, columns}, batch, rows,
+            columns, SumOutputs<Out, 1>{{static_cast<Out*>(y)}, {accumulate}}, workspace);
       });
     });
   });

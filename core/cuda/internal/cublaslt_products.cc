@@ -1,12 +1,14 @@
-// cuBLASLt's matrices lie column by column, so it is given the transposes: c^T[n, m] = b^T[n, k] a^T[k, m]. A row-major [r, s] is
-// a column-major s x r with s as its leading dimension.
+// cuBLASLt's matrices lie column by column, so it is given the transposes: c^T[n, m] = b^T[n, k]
+// a^T[k, m]. A row-major [r, s] is a column-major s x r with s as its leading dimension.
 //
-//   our b [k, n]               -> its A, n x k, not transposed        our b [n, k] (transpose_b) -> its A, k x n, transposed
-//   our a [m, k]               -> its B, k x m, not transposed        our a [k, m] (transpose_a) -> its B, m x k, transposed
-//   our c [m, n]               -> its C and D, n x m; the bias has an element per row of D
+//   our b [k, n]               -> its A, n x k, not transposed        our b [n, k] (transpose_b) ->
+//   its A, k x n, transposed our a [m, k]               -> its B, k x m, not transposed        our
+//   a [k, m] (transpose_a) -> its B, m x k, transposed our c [m, n]               -> its C and D, n
+//   x m; the bias has an element per row of D
 //
-// Fused products are its epilogues: GELU (the tanh form) and its gradient with the auxiliary matrix, what is added as its C
-// beside another D, the sums of b's rows as the bias gradient of its A (BGRADA). What it refuses, Weft's own kernels do.
+// Fused products are its epilogues: GELU (the tanh form) and its gradient with the auxiliary
+// matrix, what is added as its C beside another D, the sums of b's rows as the bias gradient of its
+// A (BGRADA). What it refuses, Weft's own kernels do.
 #include "core/cuda/internal/cublaslt_products.h"
 
 #include <cublasLt.h>
@@ -62,14 +64,16 @@ void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, c
                "cublasLtMatmulDescSetAttribute");
 }
 template <typename T>
-void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
-  check_cublas(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
-               "cublasLtMatmulPreferenceSetAttribute");
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const T& value) {
+  check_cublas(
+      cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value),
+      "cublasLtMatmulPreferenceSetAttribute");
 }
 
 /// All that the choice of an algorithm depends on.
-using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, DType, bool, bool, cublasLtEpilogue_t, bool,
-                       std::array<std::uint32_t, 6>>;
+using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, DType, bool, bool,
+                       cublasLtEpilogue_t, bool, std::array<std::uint32_t, 6>>;
 
 /// The library has no epilogue for other combinations than these; nothing asks for others.
 std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
@@ -82,25 +86,32 @@ std::optional<cublasLtEpilogue_t> epilogue_of(const MatrixProduct& p) {
   switch (p.epilogue) {
     case Epilogue::kNone: return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     case Epilogue::kGelu:
-      if (p.gelu_input == nullptr) return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+      if (p.gelu_input == nullptr)
+        return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
       return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     case Epilogue::kGeluGrad: return bias ? std::nullopt : std::optional(CUBLASLT_EPILOGUE_DGELU);
   }
   return std::nullopt;
 }
 
-/// What the library demands of the auxiliary matrix: rows of a multiple of 8 elements, at a multiple of 16 bytes.
-bool suits_auxiliary(const MatrixProduct& p) { return p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0; }
+/// What the library demands of the auxiliary matrix: rows of a multiple of 8 elements, at a
+/// multiple of 16 bytes.
+bool suits_auxiliary(const MatrixProduct& p) {
+  return p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0;
+}
 
 /// The matrix that is added to the product: c itself where it accumulates.
 const void* added(const MatrixProduct& p) { return p.addend != nullptr ? p.addend : p.c; }
 
 /// The vector with an element per row of D. None has both.
-const void* bias_or_sums(const MatrixProduct& p) { return p.bias != nullptr ? p.bias : p.b_row_sums; }
+const void* bias_or_sums(const MatrixProduct& p) {
+  return p.bias != nullptr ? p.bias : p.b_row_sums;
+}
 
 /// The library's ways to say that it cannot, where the call is right.
 bool is_refusal(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE || status == CUBLAS_STATUS_ARCH_MISMATCH;
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
 struct Plan {
@@ -114,7 +125,8 @@ struct Plan {
 class CublasLtProducts::Impl {
  public:
   Impl(bool tf32, std::function<void(const std::string&)> note)
-      : f32_compute_(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F), note_(std::move(note)) {
+      : f32_compute_(tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F),
+        note_(std::move(note)) {
     check_cublas(cublasLtCreate(&handle_), "cublasLtCreate");
     check_cuda(cudaMalloc(&work_space_, kWorkSpaceBytes), "the work space of matrix products");
   }
@@ -131,9 +143,9 @@ class CublasLtProducts::Impl {
     if (!plan.algorithm) return false;
     set_pointers(plan.operation, p);
     const float one = 1, beta = p.accumulate || p.addend != nullptr ? 1 : 0;
-    const cublasStatus_t status =
-        cublasLtMatmul(handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p), plan.c.get(),
-                       p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
+    const cublasStatus_t status = cublasLtMatmul(
+        handle_, plan.operation.get(), &one, p.b, plan.a.get(), p.a, plan.b.get(), &beta, added(p),
+        plan.c.get(), p.c, plan.c.get(), &*plan.algorithm, work_space_, kWorkSpaceBytes, stream);
     if (is_refusal(status)) {
       plan.algorithm.reset();  // It was offered all the same.
       refuse(p, *epilogue, "cublasLtMatmul", status);
@@ -144,24 +156,32 @@ class CublasLtProducts::Impl {
   }
 
  private:
-  void refuse(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* call, cublasStatus_t status) {
-    note_(fmt::format("cuBLASLt refuses a product of {} x {} x {}{}{} of {} to {} with epilogue {}{}: {}: {}", p.m, p.n, p.k,
-                      p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "", to_string(p.in),
-                      to_string(p.out), static_cast<int>(epilogue), p.addend != nullptr ? ", added to another" : "", call,
-                      status == CUBLAS_STATUS_SUCCESS ? "no algorithm" : cublasLtGetStatusName(status)));
+  void refuse(const MatrixProduct& p, cublasLtEpilogue_t epilogue, const char* call,
+              cublasStatus_t status) {
+    note_(fmt::format(
+        "cuBLASLt refuses a product of {} x {} x {}{}{} of {} to {} with epilogue {}{}: {}: {}",
+        p.m, p.n, p.k, p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "",
+        to_string(p.in), to_string(p.out), static_cast<int>(epilogue),
+        p.addend != nullptr ? ", added to another" : "", call,
+        status == CUBLAS_STATUS_SUCCESS ? "no algorithm" : cublasLtGetStatusName(status)));
   }
 
   static void set_pointers(const Operation& operation, const MatrixProduct& p) {
-    if (const void* const vector = bias_or_sums(p); vector != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
-    if (p.gelu_input != nullptr) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.gelu_input);
+    if (const void* const vector = bias_or_sums(p); vector != nullptr)
+      set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+    if (p.gelu_input != nullptr)
+      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.gelu_input);
   }
 
   Plan& plan_for(const MatrixProduct& p, cublasLtEpilogue_t epilogue) {
     // Of the last two the library learns from the pointers themselves.
-    const std::array<std::uint32_t, 6> alignments{alignment_of(p.a),          alignment_of(p.b),
-                                                  alignment_of(p.c),          alignment_of(added(p)),
-                                                  alignment_of(p.gelu_input), alignment_of(bias_or_sums(p))};
-    const Key key{p.m, p.n, p.k, p.in, p.out, p.transpose_a, p.transpose_b, epilogue, p.addend != nullptr, alignments};
+    const std::array<std::uint32_t, 6> alignments{
+        alignment_of(p.a),      alignment_of(p.b),          alignment_of(p.c),
+        alignment_of(added(p)), alignment_of(p.gelu_input), alignment_of(bias_or_sums(p))};
+    const Key key{p.m,           p.n,      p.k,
+                  p.in,          p.out,    p.transpose_a,
+                  p.transpose_b, epilogue, p.addend != nullptr,
+                  alignments};
     const auto [at, is_new] = plans_.try_emplace(key);
     if (!is_new) return *at->second;
     try {
@@ -177,7 +197,8 @@ class CublasLtProducts::Impl {
                                   const std::array<std::uint32_t, 6>& alignments) {
     auto plan = std::make_unique<Plan>();
     const cublasComputeType_t compute = p.in == DType::kF32 ? f32_compute_ : CUBLAS_COMPUTE_32F;
-    check_cublas(cublasLtMatmulDescCreate(plan->operation.address(), compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    check_cublas(cublasLtMatmulDescCreate(plan->operation.address(), compute, CUDA_R_32F),
+                 "cublasLtMatmulDescCreate");
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
@@ -185,7 +206,8 @@ class CublasLtProducts::Impl {
     if (p.gelu_input != nullptr) set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
     set_pointers(plan->operation, p);
     const auto layout = [](Layout& to, DType type, std::int64_t rows, std::int64_t columns) {
-      check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type), static_cast<std::uint64_t>(rows),
+      check_cublas(cublasLtMatrixLayoutCreate(to.address(), cuda_type(type),
+                                              static_cast<std::uint64_t>(rows),
                                               static_cast<std::uint64_t>(columns), rows),
                    "cublasLtMatrixLayoutCreate");
     };
@@ -194,7 +216,8 @@ class CublasLtProducts::Impl {
     layout(plan->c, p.out, p.n, p.m);
 
     Preference preference;
-    check_cublas(cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate");
+    check_cublas(cublasLtMatmulPreferenceCreate(preference.address()),
+                 "cublasLtMatmulPreferenceCreate");
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkSpaceBytes);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignments[1]);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignments[0]);
@@ -205,11 +228,12 @@ class CublasLtProducts::Impl {
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle_, plan->operation.get(), plan->a.get(), plan->b.get(), plan->c.get(), plan->c.get(),
-                                       preference.get(), 1, &best, &count);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_, plan->operation.get(), plan->a.get(), plan->b.get(), plan->c.get(), plan->c.get(),
+        preference.get(), 1, &best, &count);
     if (!is_refusal(status)) check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS) plan->algorithm = best.algo;
+    if (status == CUBLAS_STATUS_SUCCESS && count > 0 && best.state == CUBLAS_STATUS_SUCCESS)
+      plan->algorithm = best.algo;
     if (!plan->algorithm) refuse(p, epilogue, "cublasLtMatmulAlgoGetHeuristic", status);
     return plan;
   }
@@ -224,6 +248,8 @@ class CublasLtProducts::Impl {
 CublasLtProducts::CublasLtProducts(bool tf32, std::function<void(const std::string&)> note)
     : impl_(std::make_unique<Impl>(tf32, std::move(note))) {}
 CublasLtProducts::~CublasLtProducts() = default;
-bool CublasLtProducts::multiply(const MatrixProduct& product, StreamHandle stream) { return impl_->multiply(product, stream); }
+bool CublasLtProducts::multiply(const MatrixProduct& product, StreamHandle stream) {
+  return impl_->multiply(product, stream);
+}
 
 }  // namespace weft::cuda

@@ -8,9 +8,10 @@
 
 namespace weft::cuda {
 
-/// Matrix products by cuBLASLt. Of each size and alignment the library is asked once which of its algorithms is best; what it
-/// answers depends on these and the GPU alone, so results do too. The only place that calls cuBLASLt. One thread at a time;
-/// serves one stream, whose products share the work space.
+/// Matrix products by cuBLASLt. Of each size and alignment the library is asked once which of its
+/// algorithms is best; what it answers depends on these and the GPU alone, so results do too. The
+/// only place that calls cuBLASLt. One thread at a time; serves one stream, whose products share
+/// the work space.
 class CublasLtProducts final {
  public:
   /// With `tf32`, factors of f32 products may be rounded to 10 bits of mantissa.

@@ -24,7 +24,8 @@ bool is_sticky(cudaError_t status) {
 
 Error cuda_error(cudaError_t status, std::string_view what) {
   cudaGetLastError();
-  const std::string text = fmt::format("{}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+  const std::string text =
+      fmt::format("{}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
   switch (status) {
     case cudaErrorMemoryAllocation: return {ErrorCode::kResourceExhausted, text};
     case cudaErrorNoDevice:
@@ -34,7 +35,9 @@ Error cuda_error(cudaError_t status, std::string_view what) {
     case cudaErrorNoKernelImageForDevice: return {ErrorCode::kFailedPrecondition, text};
     default: break;
   }
-  if (is_sticky(status)) return {ErrorCode::kInternal, text + "; this process has lost its GPU and must be started anew"};
+  if (is_sticky(status))
+    return {ErrorCode::kInternal,
+            text + "; this process has lost its GPU and must be started anew"};
   return {ErrorCode::kInternal, text};
 }
 

@@ -11,15 +11,17 @@ void check_cuda(int cuda_error, const char* what) {
   const auto error = static_cast<cudaError_t>(cuda_error);
   if (error == cudaSuccess) return;
   cudaGetLastError();  // An error that is not sticky is forgotten: it is told here.
-  throw_error(error == cudaErrorMemoryAllocation ? ErrorCode::kResourceExhausted : ErrorCode::kInternal, "{}: {} ({})", what,
-              cudaGetErrorString(error), cudaGetErrorName(error));
+  throw_error(
+      error == cudaErrorMemoryAllocation ? ErrorCode::kResourceExhausted : ErrorCode::kInternal,
+      "{}: {} ({})", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 void check_cublas(int cublas_status, const char* what) {
   const auto status = static_cast<cublasStatus_t>(cublas_status);
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw_error(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kResourceExhausted : ErrorCode::kInternal, "{}: {} ({})", what,
-              cublasLtGetStatusString(status), cublasLtGetStatusName(status));
+  throw_error(
+      status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kResourceExhausted : ErrorCode::kInternal,
+      "{}: {} ({})", what, cublasLtGetStatusString(status), cublasLtGetStatusName(status));
 }
 
 }  // namespace weft::cuda

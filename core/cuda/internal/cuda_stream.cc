@@ -42,7 +42,8 @@ bool is_gpu_visible(const void* address) {
 }  // namespace
 
 CudaStream::CudaStream(CudaDevice& device) : device_(device) {
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream on " + device.name());
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+             "making a stream on " + device.name());
 }
 
 CudaStream::~CudaStream() {
@@ -55,10 +56,10 @@ CudaStream::~CudaStream() {
 
 CudaKernels& CudaStream::kernels() {
   if (kernels_ == nullptr) {
-    kernels_ = std::make_unique<CudaKernels>(
-        CudaKernelsOptions{.tf32 = device_.options().tf32,
-                           .deterministic = device_.options().deterministic,
-                           .note = [&device = device_](const std::string& text) { device.note(text); }});
+    kernels_ = std::make_unique<CudaKernels>(CudaKernelsOptions{
+        .tf32 = device_.options().tf32,
+        .deterministic = device_.options().deterministic,
+        .note = [&device = device_](const std::string& text) { device.note(text); }});
   }
   return *kernels_;
 }
@@ -70,7 +71,8 @@ void CudaStream::queue(std::string_view name, const Work& work) {
   work();
   if (!device_.options().check_every_op || recording_) return;
   const cudaError_t status = cudaStreamSynchronize(stream_);
-  if (status != cudaSuccess) throw cuda_error(status, fmt::format("{} on {}", name, device_.name()));
+  if (status != cudaSuccess)
+    throw cuda_error(status, fmt::format("{} on {}", name, device_.name()));
 }
 
 Error CudaStream::failure(cudaError_t status, std::string_view what) const {
@@ -78,13 +80,16 @@ Error CudaStream::failure(cudaError_t status, std::string_view what) const {
   for (std::size_t i = queued_ - std::min(queued_, last_work_.size()); i < queued_; ++i) {
     names += (names.empty() ? "" : ", ") + std::string(last_work_[i % last_work_.size()]);
   }
-  const std::string advice = is_sticky(status) && !device_.options().check_every_op ? "; WEFT_CUDA_CHECK=1 tells which" : "";
-  return cuda_error(status, fmt::format("{} on {}, where {} pieces of work were queued, the last of them {}{}", what,
-                                        device_.name(), queued_, names.empty() ? "none" : names, advice));
+  const std::string advice = is_sticky(status) && !device_.options().check_every_op
+                                 ? "; WEFT_CUDA_CHECK=1 tells which"
+                                 : "";
+  return cuda_error(
+      status, fmt::format("{} on {}, where {} pieces of work were queued, the last of them {}{}",
+                          what, device_.name(), queued_, names.empty() ? "none" : names, advice));
 }
 
-void CudaStream::run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
-                     std::span<const OutputMode> modes) {
+void CudaStream::run(const Op& op, std::span<const ConstTensorRef> inputs,
+                     std::span<const TensorRef> outputs, std::span<const OutputMode> modes) {
   queue(to_string(op.kind), [&] { kernels().run(op, inputs, outputs, modes, stream_); });
 }
 
@@ -97,8 +102,10 @@ void CudaStream::copy(std::span<const std::byte> from, std::span<std::byte> to) 
   WEFT_CHECK(from.size() == to.size(), "{} and {} bytes", from.size(), to.size());
   if (from.empty()) return;
   queue("a copy", [&] {
-    const cudaError_t status = cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDefault, stream_);
-    if (status != cudaSuccess) throw failure(status, fmt::format("copying {}", format_bytes(from.size())));
+    const cudaError_t status =
+        cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDefault, stream_);
+    if (status != cudaSuccess)
+      throw failure(status, fmt::format("copying {}", format_bytes(from.size())));
   });
 }
 
@@ -106,7 +113,8 @@ void CudaStream::fill_zero(std::span<std::byte> memory) {
   if (memory.empty()) return;
   queue("zeros", [&] {
     const cudaError_t status = cudaMemsetAsync(memory.data(), 0, memory.size(), stream_);
-    if (status != cudaSuccess) throw failure(status, fmt::format("zeroing {}", format_bytes(memory.size())));
+    if (status != cudaSuccess)
+      throw failure(status, fmt::format("zeroing {}", format_bytes(memory.size())));
   });
 }
 
@@ -114,8 +122,10 @@ void CudaStream::adamw(const AdamW& step, std::span<const OptimizedParameter> pa
   queue("adamw", [&] { kernels().adamw(step, parameters, stream_); });
 }
 
-void CudaStream::sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) {
-  WEFT_CHECK(tensors.size() == results.size(), "{} tensors, {} results", tensors.size(), results.size());
+void CudaStream::sums_of_squares(std::span<const std::span<const float>> tensors,
+                                 std::span<double> results) {
+  WEFT_CHECK(tensors.size() == results.size(), "{} tensors, {} results", tensors.size(),
+             results.size());
   if (tensors.empty()) return;
   queue("sums of squares", [&] {
     if (is_gpu_visible(results.data())) {
@@ -128,7 +138,8 @@ void CudaStream::sums_of_squares(std::span<const std::span<const float>> tensors
     }
     const std::span<double> sums(reinterpret_cast<double*>(sums_.data()), results.size());
     kernels().sums_of_squares(tensors, sums, stream_);
-    check_cuda(cudaMemcpyAsync(results.data(), sums.data(), results.size_bytes(), cudaMemcpyDefault, stream_),
+    check_cuda(cudaMemcpyAsync(results.data(), sums.data(), results.size_bytes(), cudaMemcpyDefault,
+                               stream_),
                "copying sums of squares");
   });
 }
@@ -141,9 +152,11 @@ std::unique_ptr<Event> CudaStream::record() {
 void CudaStream::wait(const Event& event) {
   const auto* const of_gpu = dynamic_cast<const CudaEvent*>(&event);
   if (of_gpu == nullptr)
-    throw_error(ErrorCode::kInvalidArgument, "a stream of {} can only wait for events of a GPU", device_.name());
+    throw_error(ErrorCode::kInvalidArgument, "a stream of {} can only wait for events of a GPU",
+                device_.name());
   device_.make_current();
-  check_cuda(cudaStreamWaitEvent(stream_, of_gpu->handle(), 0), "waiting for an event on " + device_.name());
+  check_cuda(cudaStreamWaitEvent(stream_, of_gpu->handle(), 0),
+             "waiting for an event on " + device_.name());
 }
 
 void CudaStream::synchronize() {
@@ -156,7 +169,8 @@ void CudaStream::synchronize() {
 
 CUgraph_st* CudaStream::capture(const std::function<void()>& work) {
   // Calls of other threads do not disturb a recording, nor it them.
-  check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording on " + device_.name());
+  check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+             "recording on " + device_.name());
   cudaGraph_t graph = nullptr;
   recording_ = true;
   try {

@@ -15,10 +15,11 @@
 
 namespace weft {
 
-/// A CUDA stream that does not wait for the default stream, with the kernels' work space that goes with it (made when an op is
-/// run first, so that streams for copies have none).
+/// A CUDA stream that does not wait for the default stream, with the kernels' work space that goes
+/// with it (made when an op is run first, so that streams for copies have none).
 ///
-/// Ops are only queued here. When the GPU reports an error, the ops queued last are named; with `check_every_op` the very op.
+/// Ops are only queued here. When the GPU reports an error, the ops queued last are named; with
+/// `check_every_op` the very op.
 class CudaStream final : public Stream {
  public:
   explicit CudaStream(CudaDevice& device);
@@ -32,7 +33,8 @@ class CudaStream final : public Stream {
   void copy(std::span<const std::byte> from, std::span<std::byte> to) override;
   void fill_zero(std::span<std::byte> memory) override;
   void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override;
-  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override;
+  void sums_of_squares(std::span<const std::span<const float>> tensors,
+                       std::span<double> results) override;
   std::unique_ptr<Event> record() override;
   void wait(const Event& event) override;
   void synchronize() override;

@@ -24,18 +24,37 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Pointers = std::unordered_map<fe::graph::Tensor_attributes::uid_t, void*>;
 
 /// The names of tensors in graphs.
-enum Uid : std::int64_t { kQ = 1, kK, kV, kY, kStatistics, kDy, kDq, kDk, kDv, kX, kW, kDx, kDw, kQueryLengths, kKeyLengths };
+enum Uid : std::int64_t {
+  kQ = 1,
+  kK,
+  kV,
+  kY,
+  kStatistics,
+  kDy,
+  kDq,
+  kDk,
+  kDv,
+  kX,
+  kW,
+  kDx,
+  kDw,
+  kQueryLengths,
+  kKeyLengths
+};
 
-/// Deterministic gradients of attention keep a bf16 number per query and key; the batch is taken in parts that need no more than
-/// this.
+/// Deterministic gradients of attention keep a bf16 number per query and key; the batch is taken in
+/// parts that need no more than this.
 constexpr std::int64_t kScoreBytes = std::int64_t{256} << 20;
 
-/// The last version whose gradients of attention need a padding mask where the number of keys is no multiple of 128, although
-/// nothing is padded. cudnn-frontend adds one by itself where none is given, and copies the lengths to the GPU in every call from
-/// host memory that it then frees: that cannot be recorded.
+/// The last version whose gradients of attention need a padding mask where the number of keys is no
+/// multiple of 128, although nothing is padded. cudnn-frontend adds one by itself where none is
+/// given, and copies the lengths to the GPU in every call from host memory that it then frees: that
+/// cannot be recorded.
 constexpr std::size_t kLastWithLengths = 91500;
 
-bool needs_lengths(const Attention& s) { return s.keys % 128 != 0 && cudnnGetVersion() <= kLastWithLengths; }
+bool needs_lengths(const Attention& s) {
+  return s.keys % 128 != 0 && cudnnGetVersion() <= kLastWithLengths;
+}
 
 struct FreeOnDevice {
   void operator()(std::int32_t* memory) const { cudaFree(memory); }
@@ -46,13 +65,15 @@ class Lengths {
  public:
   Lengths() = default;
   Lengths(const Attention& s, StreamHandle stream) : stride_((s.batch + 63) / 64 * 64) {
-    std::vector<std::int32_t> values(static_cast<std::size_t>(2 * stride_), static_cast<std::int32_t>(s.keys));
+    std::vector<std::int32_t> values(static_cast<std::size_t>(2 * stride_),
+                                     static_cast<std::int32_t>(s.keys));
     std::fill_n(values.begin(), stride_, static_cast<std::int32_t>(s.queries));
     const std::size_t bytes = values.size() * sizeof(std::int32_t);
     void* memory = nullptr;
     check_cuda(cudaMalloc(&memory, bytes), "memory for the lengths of an attention");
     memory_.reset(static_cast<std::int32_t*>(memory));
-    check_cuda(cudaMemcpyAsync(memory, values.data(), bytes, cudaMemcpyHostToDevice, stream), "copying lengths");
+    check_cuda(cudaMemcpyAsync(memory, values.data(), bytes, cudaMemcpyHostToDevice, stream),
+               "copying lengths");
     check_cuda(cudaStreamSynchronize(stream), "copying lengths");
   }
   bool there() const { return memory_ != nullptr; }
@@ -84,7 +105,8 @@ std::unique_ptr<Graph> new_graph() {
 using Sizes = std::vector<std::int64_t>;
 
 Tensor input(Graph& graph, Uid uid, const Sizes& sizes, const Sizes& strides) {
-  return graph.tensor(fe::graph::Tensor_attributes().set_uid(uid).set_dim(sizes).set_stride(strides));
+  return graph.tensor(
+      fe::graph::Tensor_attributes().set_uid(uid).set_dim(sizes).set_stride(strides));
 }
 void output(const Tensor& tensor, Uid uid, const Sizes& sizes, const Sizes& strides,
             fe::DataType_t type = fe::DataType_t::BFLOAT16) {
@@ -106,20 +128,27 @@ struct AttentionTensors {
 };
 
 std::string describe(const char* what, const Attention& s) {
-  return fmt::format("{} of {} x {} heads of {}, {} queries, {} keys{}, strides {} {} {} {} {} {}", what, s.batch, s.heads,
-                     s.head_dim, s.queries, s.keys, s.causal ? ", causal" : "", s.q_batch, s.q_row, s.k_batch, s.k_row, s.y_batch,
+  return fmt::format("{} of {} x {} heads of {}, {} queries, {} keys{}, strides {} {} {} {} {} {}",
+                     what, s.batch, s.heads, s.head_dim, s.queries, s.keys,
+                     s.causal ? ", causal" : "", s.q_batch, s.q_row, s.k_batch, s.k_row, s.y_batch,
                      s.y_row);
 }
 
-float scale_of(const Attention& shape) { return 1.0f / std::sqrt(static_cast<float>(shape.head_dim)); }
+float scale_of(const Attention& shape) {
+  return 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+}
 
 std::unique_ptr<Graph> forward_graph(const Attention& shape) {
   auto graph = new_graph();
   const AttentionTensors t(shape);
-  auto options = fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(true).set_attn_scale(scale_of(shape));
+  auto options = fe::graph::SDPA_attributes()
+                     .set_name("attention")
+                     .set_generate_stats(true)
+                     .set_attn_scale(scale_of(shape));
   options.set_causal_mask(shape.causal);
-  const auto [y, statistics] = graph->sdpa(input(*graph, kQ, t.q, t.q_strides), input(*graph, kK, t.k, t.k_strides),
-                                           input(*graph, kV, t.k, t.k_strides), options);
+  const auto [y, statistics] =
+      graph->sdpa(input(*graph, kQ, t.q, t.q_strides), input(*graph, kK, t.k, t.k_strides),
+                  input(*graph, kV, t.k, t.k_strides), options);
   output(y, kY, t.q, t.y_strides);
   output(statistics, kStatistics, t.statistics, t.statistics_strides, fe::DataType_t::FLOAT);
   return graph;
@@ -128,7 +157,9 @@ std::unique_ptr<Graph> forward_graph(const Attention& shape) {
 std::unique_ptr<Graph> backward_graph(const Attention& shape, bool deterministic) {
   auto graph = new_graph();
   const AttentionTensors t(shape);
-  auto options = fe::graph::SDPA_backward_attributes().set_name("attention_grad").set_attn_scale(scale_of(shape));
+  auto options = fe::graph::SDPA_backward_attributes()
+                     .set_name("attention_grad")
+                     .set_attn_scale(scale_of(shape));
   options.set_causal_mask(shape.causal);
   options.set_deterministic_algorithm(deterministic);
   if (needs_lengths(shape)) {
@@ -137,21 +168,24 @@ std::unique_ptr<Graph> backward_graph(const Attention& shape, bool deterministic
       tensor->set_data_type(fe::DataType_t::INT32);
       return tensor;
     };
-    options.set_padding_mask(true).set_seq_len_q(lengths(kQueryLengths)).set_seq_len_kv(lengths(kKeyLengths));
+    options.set_padding_mask(true)
+        .set_seq_len_q(lengths(kQueryLengths))
+        .set_seq_len_kv(lengths(kKeyLengths));
   }
   const Tensor statistics = input(*graph, kStatistics, t.statistics, t.statistics_strides);
   statistics->set_data_type(fe::DataType_t::FLOAT);
-  const auto [dq, dk, dv] = graph->sdpa_backward(input(*graph, kQ, t.q, t.q_strides), input(*graph, kK, t.k, t.k_strides),
-                                                 input(*graph, kV, t.k, t.k_strides), input(*graph, kY, t.q, t.y_strides),
-                                                 input(*graph, kDy, t.q, t.y_strides), statistics, options);
+  const auto [dq, dk, dv] =
+      graph->sdpa_backward(input(*graph, kQ, t.q, t.q_strides), input(*graph, kK, t.k, t.k_strides),
+                           input(*graph, kV, t.k, t.k_strides), input(*graph, kY, t.q, t.y_strides),
+                           input(*graph, kDy, t.q, t.y_strides), statistics, options);
   output(dq, kDq, t.q, t.q_strides);
   output(dk, kDk, t.k, t.k_strides);
   output(dv, kDv, t.k, t.k_strides);
   return graph;
 }
 
-/// cuDNN's names are [batch, channels, height, width] and, of the weights, [out, in, height, width]; in memory channels lie
-/// innermost.
+/// cuDNN's names are [batch, channels, height, width] and, of the weights, [out, in, height,
+/// width]; in memory channels lie innermost.
 struct ConvolutionTensors {
   Sizes x, w, y;
 
@@ -167,8 +201,9 @@ std::string describe(const Convolution& c) {
   const char* const pass = c.pass == ConvolutionPass::kForward     ? "convolution"
                            : c.pass == ConvolutionPass::kInputGrad ? "convolution_input_grad"
                                                                    : "convolution_weight_grad";
-  return fmt::format("{} of [{}, {}, {}, {}] by {} x {} to {} channels, stride {}, padding {}", pass, w.x.batch, w.x.height,
-                     w.x.width, w.x.channels, w.kernel_height, w.kernel_width, c.out_channels, w.stride, w.padding);
+  return fmt::format("{} of [{}, {}, {}, {}] by {} x {} to {} channels, stride {}, padding {}",
+                     pass, w.x.batch, w.x.height, w.x.width, w.x.channels, w.kernel_height,
+                     w.kernel_width, c.out_channels, w.stride, w.padding);
 }
 
 std::unique_ptr<Graph> convolution_graph(const Convolution& c) {
@@ -180,19 +215,23 @@ std::unique_ptr<Graph> convolution_graph(const Convolution& c) {
     options.set_dilation({1, 1});
     return options;
   };
-  const auto in = [&](Uid uid, const Sizes& sizes) { return input(*graph, uid, sizes, ConvolutionTensors::strides(sizes)); };
+  const auto in = [&](Uid uid, const Sizes& sizes) {
+    return input(*graph, uid, sizes, ConvolutionTensors::strides(sizes));
+  };
   switch (c.pass) {
     case ConvolutionPass::kForward:
-      output(graph->conv_fprop(in(kX, t.x), in(kW, t.w), place(fe::graph::Conv_fprop_attributes())), kY, t.y,
-             ConvolutionTensors::strides(t.y));
+      output(graph->conv_fprop(in(kX, t.x), in(kW, t.w), place(fe::graph::Conv_fprop_attributes())),
+             kY, t.y, ConvolutionTensors::strides(t.y));
       break;
     case ConvolutionPass::kInputGrad:
-      output(graph->conv_dgrad(in(kDy, t.y), in(kW, t.w), place(fe::graph::Conv_dgrad_attributes())), kDx, t.x,
-             ConvolutionTensors::strides(t.x));
+      output(
+          graph->conv_dgrad(in(kDy, t.y), in(kW, t.w), place(fe::graph::Conv_dgrad_attributes())),
+          kDx, t.x, ConvolutionTensors::strides(t.x));
       break;
     case ConvolutionPass::kWeightGrad:
-      output(graph->conv_wgrad(in(kDy, t.y), in(kX, t.x), place(fe::graph::Conv_wgrad_attributes())), kDw, t.w,
-             ConvolutionTensors::strides(t.w));
+      output(
+          graph->conv_wgrad(in(kDy, t.y), in(kX, t.x), place(fe::graph::Conv_wgrad_attributes())),
+          kDw, t.w, ConvolutionTensors::strides(t.w));
       break;
   }
   return graph;
@@ -202,7 +241,8 @@ std::unique_ptr<Graph> convolution_graph(const Convolution& c) {
 
 class CudnnGraphs::Impl {
  public:
-  Impl(bool deterministic, std::function<void(const std::string&)> note) : deterministic_(deterministic), note_(std::move(note)) {
+  Impl(bool deterministic, std::function<void(const std::string&)> note)
+      : deterministic_(deterministic), note_(std::move(note)) {
     if (const cudnnStatus_t status = cudnnCreate(&handle_); status != CUDNN_STATUS_SUCCESS) {
       throw_error(ErrorCode::kInternal, "cudnnCreate: {}", cudnnGetErrorString(status));
     }
@@ -212,19 +252,29 @@ class CudnnGraphs::Impl {
     cudnnDestroy(handle_);
   }
 
-  bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
-              float* statistics) {
+  bool attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k,
+              const void* v, void* y, float* statistics) {
     if (!suits(type, shape, {q, k, v, y, statistics})) return false;
     const Plan& plan = plan_for(describe("attention", shape), [&] { return forward_graph(shape); });
     if (plan.graph == nullptr) return false;
-    execute(backend, plan, {{kQ, as_mutable(q)}, {kK, as_mutable(k)}, {kV, as_mutable(v)}, {kY, y}, {kStatistics, statistics}});
+    execute(backend, plan,
+            {{kQ, as_mutable(q)},
+             {kK, as_mutable(k)},
+             {kV, as_mutable(v)},
+             {kY, y},
+             {kStatistics, statistics}});
     return true;
   }
 
-  bool attend_grad(Backend& backend, DType type, const Attention& shape, const AttentionGradTensors& t) {
-    if (!suits(type, shape, {t.q, t.k, t.v, t.y, t.dy, t.dq, t.dk, t.dv, t.statistics})) return false;
-    const std::int64_t score_bytes = shape.heads * round_up(shape.queries, 64) * round_up(shape.keys, 128) * 2;
-    const std::int64_t part = deterministic_ ? std::clamp<std::int64_t>(kScoreBytes / score_bytes, 1, shape.batch) : shape.batch;
+  bool attend_grad(Backend& backend, DType type, const Attention& shape,
+                   const AttentionGradTensors& t) {
+    if (!suits(type, shape, {t.q, t.k, t.v, t.y, t.dy, t.dq, t.dk, t.dv, t.statistics}))
+      return false;
+    const std::int64_t score_bytes =
+        shape.heads * round_up(shape.queries, 64) * round_up(shape.keys, 128) * 2;
+    const std::int64_t part =
+        deterministic_ ? std::clamp<std::int64_t>(kScoreBytes / score_bytes, 1, shape.batch)
+                       : shape.batch;
     const std::int64_t parts[2] = {part, shape.batch % part};
     for (const std::int64_t size : parts) {  // All graphs, before anything is queued.
       if (size == 0) continue;
@@ -239,7 +289,8 @@ class CudnnGraphs::Impl {
       Attention s = shape;
       s.batch = std::min(part, shape.batch - begin);
       const auto at = [&](const void* base, std::int64_t stride) {
-        return static_cast<void*>(const_cast<char*>(static_cast<const char*>(base)) + begin * stride * 2);
+        return static_cast<void*>(const_cast<char*>(static_cast<const char*>(base)) +
+                                  begin * stride * 2);
       };
       const Plan& plan = backward_plan(backend, s);
       Pointers pointers{{kQ, at(t.q, s.q_batch)},
@@ -251,7 +302,9 @@ class CudnnGraphs::Impl {
                         {kDq, at(t.dq, s.q_batch)},
                         {kDk, at(t.dk, s.k_batch)},
                         {kDv, at(t.dv, s.k_batch)}};
-      if (plan.lengths.there()) pointers.insert({{kQueryLengths, plan.lengths.queries()}, {kKeyLengths, plan.lengths.keys()}});
+      if (plan.lengths.there())
+        pointers.insert(
+            {{kQueryLengths, plan.lengths.queries()}, {kKeyLengths, plan.lengths.keys()}});
       execute(backend, plan, std::move(pointers));
     }
     return true;
@@ -264,13 +317,15 @@ class CudnnGraphs::Impl {
     for (const void* const pointer : {c.x, c.dy, static_cast<const void*>(c.result)}) {
       if (!aligned(pointer)) return false;
     }
-    const std::int64_t taps = w.kernel_height * w.kernel_width * w.x.channels, weights = taps * c.out_channels;
+    const std::int64_t taps = w.kernel_height * w.kernel_width * w.x.channels,
+                       weights = taps * c.out_channels;
     if (c.pass == ConvolutionPass::kWeightGrad) return convolve_weight_grad(backend, c, taps);
     const Plan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
     if (plan.graph == nullptr) return false;
     // cuDNN wants the channels of x innermost, Weft has those of y there.
     void* const turned = backend.allocate(static_cast<std::size_t>(weights) * 2);
-    transpose(backend.stream(), DType::kBF16, DType::kBF16, c.w, turned, taps, c.out_channels, false);
+    transpose(backend.stream(), DType::kBF16, DType::kBF16, c.w, turned, taps, c.out_channels,
+              false);
     if (c.pass == ConvolutionPass::kInputGrad) {
       execute(backend, plan, {{kDy, as_mutable(c.dy)}, {kW, turned}, {kDx, c.result}});
       return true;
@@ -278,14 +333,17 @@ class CudnnGraphs::Impl {
     execute(backend, plan, {{kX, as_mutable(c.x)}, {kW, turned}, {kY, c.result}});
     if (c.bias != nullptr) {
       const std::int64_t size = w.x.batch * w.out_height * w.out_width * c.out_channels;
-      add_broadcast(backend.stream(), DType::kBF16, c.result, c.bias, c.result, size, size, c.out_channels, false);
+      add_broadcast(backend.stream(), DType::kBF16, c.result, c.bias, c.result, size, size,
+                    c.out_channels, false);
     }
     return true;
   }
 
  private:
   static void* as_mutable(const void* pointer) { return const_cast<void*>(pointer); }
-  static std::int64_t round_up(std::int64_t size, std::int64_t to) { return (size + to - 1) / to * to; }
+  static std::int64_t round_up(std::int64_t size, std::int64_t to) {
+    return (size + to - 1) / to * to;
+  }
 
   static bool suits(DType type, const Attention& s, std::initializer_list<const void*> pointers) {
     return type == DType::kBF16 && s.head_dim % 8 == 0 && (s.heads * s.head_dim) % 8 == 0 &&
@@ -293,18 +351,22 @@ class CudnnGraphs::Impl {
   }
 
   const Plan& backward_plan(Backend& backend, const Attention& s) {
-    Plan& plan = plan_for(describe("attention_grad", s), [&] { return backward_graph(s, deterministic_); });
-    if (plan.graph != nullptr && needs_lengths(s) && !plan.lengths.there()) plan.lengths = Lengths(s, backend.stream());
+    Plan& plan =
+        plan_for(describe("attention_grad", s), [&] { return backward_graph(s, deterministic_); });
+    if (plan.graph != nullptr && needs_lengths(s) && !plan.lengths.there())
+      plan.lengths = Lengths(s, backend.stream());
     return plan;
   }
 
-  /// cuDNN has gradients of bf16 weights in bf16 alone, summed in float; they are converted as they are turned.
+  /// cuDNN has gradients of bf16 weights in bf16 alone, summed in float; they are converted as they
+  /// are turned.
   bool convolve_weight_grad(Backend& backend, const Convolution& c, std::int64_t taps) {
     const Plan& plan = plan_for(describe(c), [&] { return convolution_graph(c); });
     if (plan.graph == nullptr) return false;
     void* const turned = backend.allocate(static_cast<std::size_t>(taps * c.out_channels) * 2);
     execute(backend, plan, {{kDy, as_mutable(c.dy)}, {kX, as_mutable(c.x)}, {kDw, turned}});
-    transpose(backend.stream(), DType::kBF16, DType::kF32, turned, c.result, c.out_channels, taps, c.accumulate);
+    transpose(backend.stream(), DType::kBF16, DType::kF32, turned, c.result, c.out_channels, taps,
+              c.accumulate);
     return true;
   }
 
@@ -320,16 +382,19 @@ class CudnnGraphs::Impl {
     const auto step = [&](fe::error_t status, const char* what) {
       if (status.is_good()) return true;
       const std::string reason = status.get_message();
-      note_(fmt::format("cuDNN refuses {}: {}: {}", name, what, reason.substr(0, std::min<std::size_t>(reason.find('\n'), 300))));
+      note_(fmt::format("cuDNN refuses {}: {}: {}", name, what,
+                        reason.substr(0, std::min<std::size_t>(reason.find('\n'), 300))));
       return false;
     };
-    if (!step(graph->validate(), "validate") || !step(graph->build_operation_graph(handle_), "build_operation_graph") ||
+    if (!step(graph->validate(), "validate") ||
+        !step(graph->build_operation_graph(handle_), "build_operation_graph") ||
         !step(graph->create_execution_plans({fe::HeurMode_t::A}), "create_execution_plans")) {
       return {};
     }
     if (deterministic_) graph->deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
     Plan plan;
-    if (!step(graph->check_support(), "check_support") || !step(graph->build_plans(), "build_plans") ||
+    if (!step(graph->check_support(), "check_support") ||
+        !step(graph->build_plans(), "build_plans") ||
         !step(graph->get_workspace_size(plan.workspace), "get_workspace_size")) {
       return {};
     }
@@ -338,10 +403,12 @@ class CudnnGraphs::Impl {
   }
 
   void execute(Backend& backend, const Plan& plan, Pointers pointers) {
-    if (const cudnnStatus_t status = cudnnSetStream(handle_, backend.stream()); status != CUDNN_STATUS_SUCCESS) {
+    if (const cudnnStatus_t status = cudnnSetStream(handle_, backend.stream());
+        status != CUDNN_STATUS_SUCCESS) {
       throw_error(ErrorCode::kInternal, "cudnnSetStream: {}", cudnnGetErrorString(status));
     }
-    void* const workspace = plan.workspace > 0 ? backend.allocate(static_cast<std::size_t>(plan.workspace)) : nullptr;
+    void* const workspace =
+        plan.workspace > 0 ? backend.allocate(static_cast<std::size_t>(plan.workspace)) : nullptr;
     if (fe::error_t status = plan.graph->execute(handle_, pointers, workspace); !status.is_good()) {
       throw_error(ErrorCode::kInternal, "cuDNN: {}", status.get_message());
     }
@@ -356,13 +423,16 @@ class CudnnGraphs::Impl {
 CudnnGraphs::CudnnGraphs(bool deterministic, const std::function<void(const std::string&)>& note)
     : impl_(std::make_unique<Impl>(deterministic, note)) {}
 CudnnGraphs::~CudnnGraphs() = default;
-bool CudnnGraphs::attend(Backend& backend, DType type, const Attention& shape, const void* q, const void* k, const void* v,
-                         void* y, float* statistics) {
+bool CudnnGraphs::attend(Backend& backend, DType type, const Attention& shape, const void* q,
+                         const void* k, const void* v, void* y, float* statistics) {
   return impl_->attend(backend, type, shape, q, k, v, y, statistics);
 }
-bool CudnnGraphs::attend_grad(Backend& backend, DType type, const Attention& shape, const AttentionGradTensors& tensors) {
+bool CudnnGraphs::attend_grad(Backend& backend, DType type, const Attention& shape,
+                              const AttentionGradTensors& tensors) {
   return impl_->attend_grad(backend, type, shape, tensors);
 }
-bool CudnnGraphs::convolve(Backend& backend, const Convolution& convolution) { return impl_->convolve(backend, convolution); }
+bool CudnnGraphs::convolve(Backend& backend, const Convolution& convolution) {
+  return impl_->convolve(backend, convolution);
+}
 
 }  // namespace weft::cuda

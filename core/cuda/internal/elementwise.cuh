@@ -1,7 +1,8 @@
 #pragma once
 
-// One number in, one out: activations and their gradients, sums, products, conversions. A thread per pack of 16 bytes; the last,
-// partial pack is done element by element. Formulas stand in core/ops/activation.cc.
+// One number in, one out: activations and their gradients, sums, products, conversions. A thread
+// per pack of 16 bytes; the last, partial pack is done element by element. Formulas stand in
+// core/ops/activation.cc.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -13,7 +14,9 @@ __device__ __forceinline__ float logistic(float x) { return __fdividef(1.0f, 1.0
 // gelu(x) = x * logistic(kTwoC (x + kCubic x^3)) equals the tanh form.
 inline constexpr float kTwoC = 1.5957691216057308f;
 inline constexpr float kCubic = 0.044715f;
-__device__ __forceinline__ float gelu_logistic(float x) { return logistic(x * (kTwoC + kTwoC * kCubic * (x * x))); }
+__device__ __forceinline__ float gelu_logistic(float x) {
+  return logistic(x * (kTwoC + kTwoC * kCubic * (x * x)));
+}
 
 template <Map F>
 __device__ __forceinline__ float apply(float a, float b, float parameter) {
@@ -39,11 +42,13 @@ __device__ __forceinline__ float apply(float a, float b, float parameter) {
 }
 
 template <Map F>
-inline constexpr bool kHasSecondInput = F == Map::kAdd || F == Map::kMultiply || F == Map::kGeluGrad || F == Map::kSiluGrad ||
-                                        F == Map::kSigmoidGrad || F == Map::kScaledDifference;
+inline constexpr bool kHasSecondInput =
+    F == Map::kAdd || F == Map::kMultiply || F == Map::kGeluGrad || F == Map::kSiluGrad ||
+    F == Map::kSigmoidGrad || F == Map::kScaledDifference;
 
 template <Map F, typename In, typename Second, typename Out, int N>
-__device__ __forceinline__ void map_at(const In* a, const Second* b, Out* y, std::int64_t i, float parameter, bool accumulate) {
+__device__ __forceinline__ void map_at(const In* a, const Second* b, Out* y, std::int64_t i,
+                                       float parameter, bool accumulate) {
   const Pack<In, N> as = load<N>(a + i);
   Pack<Second, N> bs{};
   if constexpr (kHasSecondInput<F>) bs = load<N>(b + i);
@@ -57,39 +62,47 @@ __device__ __forceinline__ void map_at(const In* a, const Second* b, Out* y, std
 }
 
 template <Map F, typename In, typename Second, typename Out, int N>
-__global__ void map_kernel(const In* a, const Second* b, Out* y, std::int64_t size, float parameter, bool accumulate) {
-  const std::int64_t first = (static_cast<std::int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * N;
+__global__ void map_kernel(const In* a, const Second* b, Out* y, std::int64_t size, float parameter,
+                           bool accumulate) {
+  const std::int64_t first =
+      (static_cast<std::int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * N;
   if (first + N <= size) {
     map_at<F, In, Second, Out, N>(a, b, y, first, parameter, accumulate);
   } else {
-    for (std::int64_t i = first; i < size; ++i) map_at<F, In, Second, Out, 1>(a, b, y, i, parameter, accumulate);
+    for (std::int64_t i = first; i < size; ++i)
+      map_at<F, In, Second, Out, 1>(a, b, y, i, parameter, accumulate);
   }
 }
 
 template <Map F, typename In, typename Second, typename Out>
-void launch_map(StreamHandle stream, const char* name, const void* a, const void* b, void* y, std::int64_t size, float parameter,
-                bool accumulate) {
+void launch_map(StreamHandle stream, const char* name, const void* a, const void* b, void* y,
+                std::int64_t size, float parameter, bool accumulate) {
   const bool wide = aligned(a) && aligned(b) && aligned(y);
   with_pack<In>(wide, [&](auto n) {
     constexpr int kN = decltype(n)::value;
-    launch(stream, name, {blocks_for(size, kMapThreads * kN), kMapThreads}, map_kernel<F, In, Second, Out, kN>,
-           static_cast<const In*>(a), static_cast<const Second*>(b), static_cast<Out*>(y), size, parameter, accumulate);
+    launch(stream, name, {blocks_for(size, kMapThreads * kN), kMapThreads},
+           map_kernel<F, In, Second, Out, kN>, static_cast<const In*>(a),
+           static_cast<const Second*>(b), static_cast<Out*>(y), size, parameter, accumulate);
   });
 }
 
-void map(StreamHandle stream, Map f, DType in, DType out, const void* a, const void* b, void* y, std::int64_t size,
-         float parameter, bool accumulate) {
+void map(StreamHandle stream, Map f, DType in, DType out, const void* a, const void* b, void* y,
+         std::int64_t size, float parameter, bool accumulate) {
   if (f == Map::kCopy && in != out) {
     if (in == DType::kF32) {
-      launch_map<Map::kCopy, float, float, Bf16>(stream, "convert", a, nullptr, y, size, 0, accumulate);
+      launch_map<Map::kCopy, float, float, Bf16>(stream, "convert", a, nullptr, y, size, 0,
+                                                 accumulate);
     } else {
-      launch_map<Map::kCopy, Bf16, Bf16, float>(stream, "convert", a, nullptr, y, size, 0, accumulate);
+      launch_map<Map::kCopy, Bf16, Bf16, float>(stream, "convert", a, nullptr, y, size, 0,
+                                                accumulate);
     }
     return;
   }
   with_type(in, [&](auto type) {
     using T = decltype(type);
-    const auto run = [&]<Map F>(const char* name) { launch_map<F, T, T, T>(stream, name, a, b, y, size, parameter, accumulate); };
+    const auto run = [&]<Map F>(const char* name) {
+      launch_map<F, T, T, T>(stream, name, a, b, y, size, parameter, accumulate);
+    };
     switch (f) {
       case Map::kCopy: return run.template operator()<Map::kCopy>("copy");
       case Map::kAdd: return run.template operator()<Map::kAdd>("add");
@@ -101,32 +114,35 @@ void map(StreamHandle stream, Map f, DType in, DType out, const void* a, const v
       case Map::kSigmoid: return run.template operator()<Map::kSigmoid>("sigmoid");
       case Map::kSigmoidGrad: return run.template operator()<Map::kSigmoidGrad>("sigmoid_grad");
       case Map::kScaledDifference:  // The target is f32 beside an x of either type.
-        return launch_map<Map::kScaledDifference, T, float, T>(stream, "scaled_difference", a, b, y, size, parameter, accumulate);
+        return launch_map<Map::kScaledDifference, T, float, T>(stream, "scaled_difference", a, b, y,
+                                                               size, parameter, accumulate);
     }
   });
 }
 
 template <typename T, int N>
-__global__ void add_broadcast_kernel(const T* a, const T* b, T* y, std::int64_t size, std::int64_t sample, std::int64_t columns,
-                                     bool accumulate) {
+__global__ void add_broadcast_kernel(const T* a, const T* b, T* y, std::int64_t size,
+                                     std::int64_t sample, std::int64_t columns, bool accumulate) {
   const std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * N;
   if (i >= size) return;
-  const Pack<T, N> as = load<N>(a + i), bs = load<N>(b + divide(i, sample).quotient * columns + divide(i, columns).remainder);
+  const Pack<T, N> as = load<N>(a + i), bs = load<N>(b + divide(i, sample).quotient * columns +
+                                                     divide(i, columns).remainder);
   Pack<T, N> ys{};
   if (accumulate) ys = load<N>(y + i);
   for (int n = 0; n < N; ++n) ys.set(n, (accumulate ? ys[n] : 0.0f) + (as[n] + bs[n]));
   store<N>(y + i, ys);
 }
 
-void add_broadcast(StreamHandle stream, DType type, const void* a, const void* b, void* y, std::int64_t size, std::int64_t sample,
-                   std::int64_t columns, bool accumulate) {
+void add_broadcast(StreamHandle stream, DType type, const void* a, const void* b, void* y,
+                   std::int64_t size, std::int64_t sample, std::int64_t columns, bool accumulate) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
     const bool wide = columns % kWide<T> == 0 && aligned(a) && aligned(b) && aligned(y);
     with_pack<T>(wide, [&](auto n) {
       constexpr int kN = decltype(n)::value;
-      launch(stream, "add_broadcast", {blocks_for(size, kMapThreads * kN), kMapThreads}, add_broadcast_kernel<T, kN>,
-             static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y), size, sample, columns, accumulate);
+      launch(stream, "add_broadcast", {blocks_for(size, kMapThreads * kN), kMapThreads},
+             add_broadcast_kernel<T, kN>, static_cast<const T*>(a), static_cast<const T*>(b),
+             static_cast<T*>(y), size, sample, columns, accumulate);
     });
   });
 }

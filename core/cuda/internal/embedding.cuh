@@ -1,11 +1,12 @@
 #pragma once
 
-// Rows of a table, and the sum of rows back into it. The gradient must not depend on the order in which threads happen to run, so
-// no atomic additions: tokens are sorted by (id, position), by a bitonic network on 64-bit keys, and each run of equal ids is
-// added up in the order of positions by one block.
+// Rows of a table, and the sum of rows back into it. The gradient must not depend on the order in
+// which threads happen to run, so no atomic additions: tokens are sorted by (id, position), by a
+// bitonic network on 64-bit keys, and each run of equal ids is added up in the order of positions
+// by one block.
 //
-//   keys  id << 32 | position, padded with ~0 to a power of two      sorted by blocks of 1024 in shared memory, larger steps in
-//   memory
+//   keys  id << 32 | position, padded with ~0 to a power of two      sorted by blocks of 1024 in
+//   shared memory, larger steps in memory
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -17,8 +18,9 @@ inline constexpr int kRowThreads = 128;
 inline constexpr std::uint64_t kNoToken = ~std::uint64_t{0};
 
 template <typename T, int N>
-__global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, std::int64_t tokens, std::int64_t rows,
-                                 std::int64_t columns, std::uint64_t fault_word, Fault* fault) {
+__global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, std::int64_t tokens,
+                                 std::int64_t rows, std::int64_t columns, std::uint64_t fault_word,
+                                 Fault* fault) {
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kTokensPerBlock + threadIdx.y;
   if (token >= tokens) return;
   const std::int32_t id = ids[token];
@@ -33,8 +35,9 @@ __global__ void embedding_kernel(const T* table, const std::int32_t* ids, T* y, 
 
 /// Templates, as all kernels here, so that every source may include this file.
 template <typename Id>
-__global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_t tokens, std::int64_t padded, std::int64_t rows,
-                                 std::uint64_t fault_word, Fault* fault) {
+__global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_t tokens,
+                                 std::int64_t padded, std::int64_t rows, std::uint64_t fault_word,
+                                 Fault* fault) {
   const std::int64_t token = static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
   if (token >= padded) return;
   std::uint64_t key = kNoToken;
@@ -49,7 +52,8 @@ __global__ void make_keys_kernel(const Id* ids, std::uint64_t* keys, std::int64_
   keys[token] = key;
 }
 
-/// Exchanges a and b, which lie `distance` apart in a run of `length` that is to be ascending if `ascending`.
+/// Exchanges a and b, which lie `distance` apart in a run of `length` that is to be ascending if
+/// `ascending`.
 template <typename Key>
 __device__ __forceinline__ void order(Key& a, Key& b, bool ascending) {
   if ((a > b) != ascending) return;
@@ -63,7 +67,8 @@ __device__ __forceinline__ std::int64_t first_of_pair(std::int64_t pair, std::in
   return pair / distance * (2 * distance) + pair % distance;
 }
 
-/// Steps of runs of `first_length` to `last_length`, from distances of half a block on, within blocks of kSortBlock keys.
+/// Steps of runs of `first_length` to `last_length`, from distances of half a block on, within
+/// blocks of kSortBlock keys.
 template <typename Key>
 __global__ void __launch_bounds__(kSortThreads)
     sort_in_block_kernel(Key* keys, std::int64_t first_length, std::int64_t last_length) {
@@ -88,15 +93,18 @@ __global__ void __launch_bounds__(kSortThreads)
 /// One step of runs of `length` with a distance of at least a block.
 template <typename Key>
 __global__ void sort_step_kernel(Key* keys, std::int64_t length, std::int64_t distance) {
-  const std::int64_t at = first_of_pair(static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x, distance);
+  const std::int64_t at =
+      first_of_pair(static_cast<std::int64_t>(blockIdx.x) * kSortThreads + threadIdx.x, distance);
   order(keys[at], keys[at + distance], (at & length) == 0);
 }
 
 /// The end of the run of equal ids that begins at `begin`.
 template <typename Key>
-__device__ __forceinline__ std::int64_t end_of_run(const Key* keys, std::int64_t begin, std::int64_t size) {
+__device__ __forceinline__ std::int64_t end_of_run(const Key* keys, std::int64_t begin,
+                                                   std::int64_t size) {
   const Key id = keys[begin] >> 32;
-  std::int64_t inside = begin, outside = size;  // The last known to be of the run, the first known to be beyond it.
+  // The last known to be of the run, the first known to be beyond it.
+  std::int64_t inside = begin, outside = size;
   std::int64_t step = 1;
   while (inside + step < outside && keys[inside + step] >> 32 == id) {
     inside += step;
@@ -112,15 +120,16 @@ __device__ __forceinline__ std::int64_t end_of_run(const Key* keys, std::int64_t
 
 /// A block per key; those that begin a run work.
 template <typename T, int N>
-__global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, float* dtable, std::int64_t tokens,
-                                      std::int64_t columns) {
+__global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, float* dtable,
+                                      std::int64_t tokens, std::int64_t columns) {
   const std::int64_t begin = blockIdx.x;
   const std::uint64_t key = keys[begin];
   if (key == kNoToken) return;
   const auto id = static_cast<std::int64_t>(key >> 32);
   if (begin > 0 && static_cast<std::int64_t>(keys[begin - 1] >> 32) == id) return;
   const std::int64_t end = end_of_run(keys, begin, tokens);
-  for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < columns; c += std::int64_t{kRowThreads} * N) {
+  for (std::int64_t c = static_cast<std::int64_t>(threadIdx.x) * N; c < columns;
+       c += std::int64_t{kRowThreads} * N) {
     float sums[N] = {};
 #pragma unroll 8
     for (std::int64_t i = begin; i < end; ++i) {
@@ -134,14 +143,16 @@ __global__ void embedding_grad_kernel(const std::uint64_t* keys, const T* dy, fl
   }
 }
 
-void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y, std::int64_t tokens,
-               std::int64_t rows, std::int64_t columns, std::uint64_t fault_word, Fault* fault) {
+void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y,
+               std::int64_t tokens, std::int64_t rows, std::int64_t columns,
+               std::uint64_t fault_word, Fault* fault) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
     with_pack<T>(columns % kWide<T> == 0 && aligned(table) && aligned(y), [&](auto n) {
-      launch(stream, "embedding", {blocks_for(tokens, kTokensPerBlock), dim3(kWarp, kTokensPerBlock)},
-             embedding_kernel<T, decltype(n)::value>, static_cast<const T*>(table), ids, static_cast<T*>(y), tokens, rows,
-             columns, fault_word, fault);
+      launch(stream, "embedding",
+             {blocks_for(tokens, kTokensPerBlock), dim3(kWarp, kTokensPerBlock)},
+             embedding_kernel<T, decltype(n)::value>, static_cast<const T*>(table), ids,
+             static_cast<T*>(y), tokens, rows, columns, fault_word, fault);
     });
   });
 }
@@ -152,15 +163,17 @@ std::int64_t embedding_grad_workspace(std::int64_t tokens) {
   return padded;
 }
 
-void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy, float* dtable, std::int64_t tokens,
-                    std::int64_t rows, std::int64_t columns, std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault) {
+void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy,
+                    float* dtable, std::int64_t tokens, std::int64_t rows, std::int64_t columns,
+                    std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault) {
   const char* const name = "embedding_grad";
   const std::int64_t padded = embedding_grad_workspace(tokens);
   std::uint64_t* const keys = workspace;
   const LaunchShape sort_blocks{static_cast<unsigned>(padded / kSortBlock), kSortThreads};
-  launch(stream, name, {blocks_for(padded, kSortThreads), kSortThreads}, make_keys_kernel<std::int32_t>, ids, keys, tokens,
-         padded, rows, fault_word, fault);
-  launch(stream, name, sort_blocks, sort_in_block_kernel<std::uint64_t>, keys, std::int64_t{2}, kSortBlock);
+  launch(stream, name, {blocks_for(padded, kSortThreads), kSortThreads},
+         make_keys_kernel<std::int32_t>, ids, keys, tokens, padded, rows, fault_word, fault);
+  launch(stream, name, sort_blocks, sort_in_block_kernel<std::uint64_t>, keys, std::int64_t{2},
+         kSortBlock);
   for (std::int64_t length = 2 * kSortBlock; length <= padded; length *= 2) {
     for (std::int64_t distance = length / 2; distance >= kSortBlock; distance /= 2) {
       launch(stream, name, sort_blocks, sort_step_kernel<std::uint64_t>, keys, length, distance);
@@ -170,8 +183,9 @@ void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, co
   with_type(type, [&](auto t) {
     using T = decltype(t);
     with_pack<T>(columns % kWide<T> == 0 && aligned(dy) && aligned(dtable), [&](auto n) {
-      launch(stream, name, {static_cast<unsigned>(tokens), kRowThreads}, embedding_grad_kernel<T, decltype(n)::value>, keys,
-             static_cast<const T*>(dy), dtable, tokens, columns);
+      launch(stream, name, {static_cast<unsigned>(tokens), kRowThreads},
+             embedding_grad_kernel<T, decltype(n)::value>, keys, static_cast<const T*>(dy), dtable,
+             tokens, columns);
     });
   });
 }

@@ -29,14 +29,17 @@ CUevent_st* EventPool::take() {
   return event;
 }
 
-void EventPool::make_current() const { check_cuda(cudaSetDevice(gpu_), "making a GPU the thread's"); }
+void EventPool::make_current() const {
+  check_cuda(cudaSetDevice(gpu_), "making a GPU the thread's");
+}
 
 void EventPool::give_back(CUevent_st* event) noexcept {
   const std::lock_guard lock(mutex_);
   idle_.push_back(event);
 }
 
-CudaEvent::CudaEvent(std::shared_ptr<EventPool> pool, CUstream_st* stream) : pool_(std::move(pool)), event_(pool_->take()) {
+CudaEvent::CudaEvent(std::shared_ptr<EventPool> pool, CUstream_st* stream)
+    : pool_(std::move(pool)), event_(pool_->take()) {
   if (const cudaError_t status = cudaEventRecord(event_, stream); status != cudaSuccess) {
     pool_->give_back(event_);
     throw cuda_error(status, "recording an event");

@@ -21,7 +21,8 @@ class EventPool final {
 
   CUevent_st* take();
   void give_back(CUevent_st* event) noexcept;
-  /// Makes the events' GPU the calling thread's, which may be any thread: CUDA would start another GPU for it.
+  /// Makes the events' GPU the calling thread's, which may be any thread: CUDA would start another
+  /// GPU for it.
   void make_current() const;
 
  private:

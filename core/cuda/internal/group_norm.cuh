@@ -1,14 +1,14 @@
 #pragma once
 
-// Group norm of x[batch, positions, channels]. Channels lie side by side, so sums over positions are taken per channel
-// (column_sums.cuh), and one warp per sample and group makes the group's numbers of them. Work space, rows of batch * channels
-// floats:
+// Group norm of x[batch, positions, channels]. Channels lie side by side, so sums over positions
+// are taken per channel (column_sums.cuh), and one warp per sample and group makes the group's
+// numbers of them. Work space, rows of batch * channels floats:
 //
-//   0 mean of the group    2, 3  sums over positions      4 factor   5 constant   6 slope of the gradient
-//   1 1 / deviation        7 on  partial sums
+//   0 mean of the group    2, 3  sums over positions      4 factor   5 constant   6 slope of the
+//   gradient 1 1 / deviation        7 on  partial sums
 //
-// Squares are summed of differences from the channel's first element, so that a large mean costs no digits. Formulas:
-// core/ops/group_norm.cc.
+// Squares are summed of differences from the channel's first element, so that a large mean costs no
+// digits. Formulas: core/ops/group_norm.cc.
 #include "core/cuda/internal/column_sums.cuh"
 #include "core/cuda/internal/pack.cuh"
 
@@ -40,8 +40,8 @@ struct CentredTerms {
   std::int64_t positions, channels;
 
   template <int N>
-  __device__ __forceinline__ void add(std::int64_t batch, std::int64_t position, std::int64_t channel,
-                                      float (&sums)[2][N]) const {
+  __device__ __forceinline__ void add(std::int64_t batch, std::int64_t position,
+                                      std::int64_t channel, float (&sums)[2][N]) const {
     const T* const sample = x + batch * positions * channels + channel;
     const Pack<T, N> first = load<N>(sample), v = load<N>(sample + position * channels);
     for (int n = 0; n < N; ++n) {
@@ -61,8 +61,8 @@ struct GroupGradientTerms {
   std::int64_t positions, channels;
 
   template <int N>
-  __device__ __forceinline__ void add(std::int64_t batch, std::int64_t position, std::int64_t channel,
-                                      float (&sums)[2][N]) const {
+  __device__ __forceinline__ void add(std::int64_t batch, std::int64_t position,
+                                      std::int64_t channel, float (&sums)[2][N]) const {
     const std::int64_t at = (batch * positions + position) * channels + channel;
     const Pack<T, N> v = load<N>(x + at), d = load<N>(dy + at);
     for (int n = 0; n < N; ++n) {
@@ -72,9 +72,11 @@ struct GroupGradientTerms {
   }
 };
 
-/// The sample and group of this warp as the index of its first channel in rows of batch * channels; -1 if there is none.
+/// The sample and group of this warp as the index of its first channel in rows of batch * channels;
+/// -1 if there is none.
 __device__ __forceinline__ std::int64_t first_channel_of_warp(const GroupNorm& shape) {
-  const std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * (kGroupThreads / kWarp) + threadIdx.y;
+  const std::int64_t group =
+      static_cast<std::int64_t>(blockIdx.x) * (kGroupThreads / kWarp) + threadIdx.y;
   return group < shape.batch * (shape.channels / shape.group_size) ? group * shape.group_size : -1;
 }
 
@@ -92,19 +94,22 @@ __global__ void group_statistics_kernel(const T* x, GroupNorm shape, GroupRows r
   const double mean = sum_lanes(sum) / static_cast<double>(shape.group_size);
   double squares = 0;  // Within channels, and between them.
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp) {
-    const double of_differences = rows.sum0[begin + c], channel_mean = to_float(first[c]) + of_differences / positions;
+    const double of_differences = rows.sum0[begin + c],
+                 channel_mean = to_float(first[c]) + of_differences / positions;
     squares += rows.sum1[begin + c] - of_differences * of_differences / positions +
                positions * (channel_mean - mean) * (channel_mean - mean);
   }
   const double variance = sum_lanes(squares) / (positions * static_cast<double>(shape.group_size));
-  const auto inverse = static_cast<float>(1.0 / sqrt((variance > 0 ? variance : 0) + static_cast<double>(shape.epsilon)));
+  const auto inverse = static_cast<float>(
+      1.0 / sqrt((variance > 0 ? variance : 0) + static_cast<double>(shape.epsilon)));
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp) {
     rows.mean[begin + c] = static_cast<float>(mean);
     rows.inverse[begin + c] = inverse;
   }
 }
 
-/// dx = dy * factor - constant - (x - mean) * slope: the three, from the sums per channel that GroupGradientTerms gave.
+/// dx = dy * factor - constant - (x - mean) * slope: the three, from the sums per channel that
+/// GroupGradientTerms gave.
 template <typename T>
 __global__ void group_coefficients_kernel(const T* gamma, GroupNorm shape, GroupRows rows) {
   const std::int64_t begin = first_channel_of_warp(shape);
@@ -117,7 +122,8 @@ __global__ void group_coefficients_kernel(const T* gamma, GroupNorm shape, Group
     sum_g += g * rows.sum0[begin + c];
     sum_gh += g * inverse * rows.sum1[begin + c];
   }
-  const float inverse_count = 1.0f / (static_cast<float>(shape.positions) * static_cast<float>(shape.group_size));
+  const float inverse_count =
+      1.0f / (static_cast<float>(shape.positions) * static_cast<float>(shape.group_size));
   const float constant = sum_lanes(sum_g) * inverse_count * inverse;
   const float slope = sum_lanes(sum_gh) * inverse_count * inverse * inverse;
   for (std::int64_t c = threadIdx.x; c < shape.group_size; c += kWarp) {
@@ -129,8 +135,8 @@ __global__ void group_coefficients_kernel(const T* gamma, GroupNorm shape, Group
 
 /// This thread's pack: its index, and that of its sample's channel in rows of batch * channels.
 template <int N>
-__device__ __forceinline__ bool group_pack(const GroupNorm& shape, std::int64_t& at, std::int64_t& channel,
-                                           std::int64_t& in_rows) {
+__device__ __forceinline__ bool group_pack(const GroupNorm& shape, std::int64_t& at,
+                                           std::int64_t& channel, std::int64_t& in_rows) {
   at = (static_cast<std::int64_t>(blockIdx.x) * kGroupThreads + threadIdx.x) * N;
   const std::int64_t sample = shape.positions * shape.channels;
   if (at >= shape.batch * sample) return false;
@@ -140,35 +146,46 @@ __device__ __forceinline__ bool group_pack(const GroupNorm& shape, std::int64_t&
 }
 
 template <typename T, int N>
-__global__ void group_norm_kernel(const T* x, const T* gamma, const T* beta, T* y, GroupNorm shape, GroupRows rows) {
+__global__ void group_norm_kernel(const T* x, const T* gamma, const T* beta, T* y, GroupNorm shape,
+                                  GroupRows rows) {
   std::int64_t at, channel, in_rows;
   if (!group_pack<N>(shape, at, channel, in_rows)) return;
-  const Pack<T, N> v = load<N>(x + at), gammas = load<N>(gamma + channel), betas = load<N>(beta + channel);
-  const Pack<float, N> means = load<N>(rows.mean + in_rows), inverses = load<N>(rows.inverse + in_rows);
+  const Pack<T, N> v = load<N>(x + at), gammas = load<N>(gamma + channel),
+                   betas = load<N>(beta + channel);
+  const Pack<float, N> means = load<N>(rows.mean + in_rows),
+                       inverses = load<N>(rows.inverse + in_rows);
   Pack<T, N> result;
-  for (int n = 0; n < N; ++n) result.set(n, (v[n] - means[n]) * (inverses[n] * gammas[n]) + betas[n]);
+  for (int n = 0; n < N; ++n)
+    result.set(n, (v[n] - means[n]) * (inverses[n] * gammas[n]) + betas[n]);
   store<N>(y + at, result);
 }
 
 template <typename T, int N>
-__global__ void group_norm_input_grad_kernel(const T* x, const T* dy, T* dx, GroupNorm shape, GroupRows rows) {
+__global__ void group_norm_input_grad_kernel(const T* x, const T* dy, T* dx, GroupNorm shape,
+                                             GroupRows rows) {
   std::int64_t at, channel, in_rows;
   if (!group_pack<N>(shape, at, channel, in_rows)) return;
   const Pack<T, N> v = load<N>(x + at), d = load<N>(dy + at);
-  const Pack<float, N> means = load<N>(rows.mean + in_rows), factors = load<N>(rows.factor + in_rows),
-                       constants = load<N>(rows.constant + in_rows), slopes = load<N>(rows.slope + in_rows);
+  const Pack<float, N> means = load<N>(rows.mean + in_rows),
+                       factors = load<N>(rows.factor + in_rows),
+                       constants = load<N>(rows.constant + in_rows),
+                       slopes = load<N>(rows.slope + in_rows);
   Pack<T, N> result;
-  for (int n = 0; n < N; ++n) result.set(n, d[n] * factors[n] - constants[n] - (v[n] - means[n]) * slopes[n]);
+  for (int n = 0; n < N; ++n)
+    result.set(n, d[n] * factors[n] - constants[n] - (v[n] - means[n]) * slopes[n]);
   store<N>(dx + at, result);
 }
 
-/// Sums the samples, in order. A thread per channel. Templates, as all kernels here, so that every source may include this file.
+/// Sums the samples, in order. A thread per channel. Templates, as all kernels here, so that every
+/// source may include this file.
 template <typename Row>
-__global__ void group_norm_weight_grad_kernel(GroupNorm shape, GroupRows rows, Row* dgamma, Row* dbeta, bool accumulate_gamma,
+__global__ void group_norm_weight_grad_kernel(GroupNorm shape, GroupRows rows, Row* dgamma,
+                                              Row* dbeta, bool accumulate_gamma,
                                               bool accumulate_beta) {
   const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * kGroupThreads + threadIdx.x;
   if (channel >= shape.channels) return;
-  float gamma_sum = accumulate_gamma ? dgamma[channel] : 0.0f, beta_sum = accumulate_beta ? dbeta[channel] : 0.0f;
+  float gamma_sum = accumulate_gamma ? dgamma[channel] : 0.0f,
+        beta_sum = accumulate_beta ? dbeta[channel] : 0.0f;
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     const std::int64_t at = b * shape.channels + channel;
     gamma_sum += rows.sum1[at] * rows.inverse[at];
@@ -180,27 +197,33 @@ __global__ void group_norm_weight_grad_kernel(GroupNorm shape, GroupRows rows, R
 
 inline LaunchShape warp_per_group(const GroupNorm& shape) {
   constexpr unsigned kGroups = kGroupThreads / kWarp;
-  return {blocks_for(shape.batch * (shape.channels / shape.group_size), kGroups), dim3(kWarp, kGroups)};
+  return {blocks_for(shape.batch * (shape.channels / shape.group_size), kGroups),
+          dim3(kWarp, kGroups)};
 }
 
 template <int N>
 LaunchShape thread_per_pack(const GroupNorm& shape) {
-  return {blocks_for(shape.batch * shape.positions * shape.channels, kGroupThreads * N), kGroupThreads};
+  return {blocks_for(shape.batch * shape.positions * shape.channels, kGroupThreads * N),
+          kGroupThreads};
 }
 
 template <int N, typename T>
-void group_statistics(StreamHandle stream, const char* name, const GroupNorm& shape, const T* x, const GroupRows& rows) {
-  column_sums<N>(stream, name, CentredTerms<T>{x, shape.positions, shape.channels}, shape.batch, shape.positions, shape.channels,
+void group_statistics(StreamHandle stream, const char* name, const GroupNorm& shape, const T* x,
+                      const GroupRows& rows) {
+  column_sums<N>(stream, name, CentredTerms<T>{x, shape.positions, shape.channels}, shape.batch,
+                 shape.positions, shape.channels,
                  SumOutputs<float, 2>{{rows.sum0, rows.sum1}, {false, false}}, rows.partial);
   launch(stream, name, warp_per_group(shape), group_statistics_kernel<T>, x, shape, rows);
 }
 
 template <int N, typename T>
-void group_gradient_sums(StreamHandle stream, const char* name, const GroupNorm& shape, const T* x, const T* dy,
-                         const GroupRows& rows) {
+void group_gradient_sums(StreamHandle stream, const char* name, const GroupNorm& shape, const T* x,
+                         const T* dy, const GroupRows& rows) {
   group_statistics<N>(stream, name, shape, x, rows);
-  column_sums<N>(stream, name, GroupGradientTerms<T>{x, dy, rows.mean, shape.positions, shape.channels}, shape.batch,
-                 shape.positions, shape.channels, SumOutputs<float, 2>{{rows.sum0, rows.sum1}, {false, false}}, rows.partial);
+  column_sums<N>(stream, name,
+                 GroupGradientTerms<T>{x, dy, rows.mean, shape.positions, shape.channels},
+                 shape.batch, shape.positions, shape.channels,
+                 SumOutputs<float, 2>{{rows.sum0, rows.sum1}, {false, false}}, rows.partial);
 }
 
 /// f(T(), PackSize<N>()) for tensors at these addresses.
@@ -212,41 +235,49 @@ void with_group_pack(DType type, const GroupNorm& shape, bool is_aligned, F f) {
   });
 }
 
-void group_norm(StreamHandle stream, DType type, const GroupNorm& shape, const void* x, const void* gamma, const void* beta,
-                void* y, float* workspace) {
+void group_norm(StreamHandle stream, DType type, const GroupNorm& shape, const void* x,
+                const void* gamma, const void* beta, void* y, float* workspace) {
   const GroupRows rows(shape, workspace);
-  with_group_pack(type, shape, aligned(x) && aligned(gamma) && aligned(beta) && aligned(y), [&](auto t, auto n) {
-    using T = decltype(t);
-    constexpr int kN = decltype(n)::value;
-    group_statistics<kN>(stream, "group_norm", shape, static_cast<const T*>(x), rows);
-    launch(stream, "group_norm", thread_per_pack<kN>(shape), group_norm_kernel<T, kN>, static_cast<const T*>(x),
-           static_cast<const T*>(gamma), static_cast<const T*>(beta), static_cast<T*>(y), shape, rows);
-  });
+  with_group_pack(
+      type, shape, aligned(x) && aligned(gamma) && aligned(beta) && aligned(y),
+      [&](auto t, auto n) {
+        using T = decltype(t);
+        constexpr int kN = decltype(n)::value;
+        group_statistics<kN>(stream, "group_norm", shape, static_cast<const T*>(x), rows);
+        launch(stream, "group_norm", thread_per_pack<kN>(shape), group_norm_kernel<T, kN>,
+               static_cast<const T*>(x), static_cast<const T*>(gamma), static_cast<const T*>(beta),
+               static_cast<T*>(y), shape, rows);
+      });
 }
 
-void group_norm_input_grad(StreamHandle stream, DType type, const GroupNorm& shape, const void* x, const void* gamma,
-                           const void* dy, void* dx, float* workspace) {
+void group_norm_input_grad(StreamHandle stream, DType type, const GroupNorm& shape, const void* x,
+                           const void* gamma, const void* dy, void* dx, float* workspace) {
   const GroupRows rows(shape, workspace);
   with_group_pack(type, shape, aligned(x) && aligned(dy) && aligned(dx), [&](auto t, auto n) {
     using T = decltype(t);
     constexpr int kN = decltype(n)::value;
     const char* const name = "group_norm_input_grad";
-    group_gradient_sums<kN>(stream, name, shape, static_cast<const T*>(x), static_cast<const T*>(dy), rows);
-    launch(stream, name, warp_per_group(shape), group_coefficients_kernel<T>, static_cast<const T*>(gamma), shape, rows);
-    launch(stream, name, thread_per_pack<kN>(shape), group_norm_input_grad_kernel<T, kN>, static_cast<const T*>(x),
-           static_cast<const T*>(dy), static_cast<T*>(dx), shape, rows);
+    group_gradient_sums<kN>(stream, name, shape, static_cast<const T*>(x),
+                            static_cast<const T*>(dy), rows);
+    launch(stream, name, warp_per_group(shape), group_coefficients_kernel<T>,
+           static_cast<const T*>(gamma), shape, rows);
+    launch(stream, name, thread_per_pack<kN>(shape), group_norm_input_grad_kernel<T, kN>,
+           static_cast<const T*>(x), static_cast<const T*>(dy), static_cast<T*>(dx), shape, rows);
   });
 }
 
-void group_norm_weight_grad(StreamHandle stream, DType type, const GroupNorm& shape, const void* x, const void* dy, float* dgamma,
-                            float* dbeta, bool accumulate_gamma, bool accumulate_beta, float* workspace) {
+void group_norm_weight_grad(StreamHandle stream, DType type, const GroupNorm& shape, const void* x,
+                            const void* dy, float* dgamma, float* dbeta, bool accumulate_gamma,
+                            bool accumulate_beta, float* workspace) {
   const GroupRows rows(shape, workspace);
   with_group_pack(type, shape, aligned(x) && aligned(dy), [&](auto t, auto n) {
     using T = decltype(t);
     const char* const name = "group_norm_weight_grad";
-    group_gradient_sums<decltype(n)::value>(stream, name, shape, static_cast<const T*>(x), static_cast<const T*>(dy), rows);
-    launch(stream, name, {blocks_for(shape.channels, kGroupThreads), kGroupThreads}, group_norm_weight_grad_kernel<float>, shape,
-           rows, dgamma, dbeta, accumulate_gamma, accumulate_beta);
+    group_gradient_sums<decltype(n)::value>(stream, name, shape, static_cast<const T*>(x),
+                                            static_cast<const T*>(dy), rows);
+    launch(stream, name, {blocks_for(shape.channels, kGroupThreads), kGroupThreads},
+           group_norm_weight_grad_kernel<float>, shape, rows, dgamma, dbeta, accumulate_gamma,
+           accumulate_beta);
   });
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What the kernel files (.cuh) ask of the compiler and the run time, for nvcc: launches, shared memory, bf16. A .cu file includes
-// this and then kernel files. The contract suite has a twin of this file that runs the same kernels on the CPU
-// (tests/contract/kernels/host_language.h).
+// What the kernel files (.cuh) ask of the compiler and the run time, for nvcc: launches, shared
+// memory, bf16. A .cu file includes this and then kernel files. The contract suite has a twin of
+// this file that runs the same kernels on the CPU (tests/contract/kernels/host_language.h).
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -15,13 +15,14 @@ namespace weft::cuda {
 
 /// Queues kernel(arguments...). Nothing, if the grid is empty.
 template <typename... Parameters, typename... Arguments>
-void launch(StreamHandle stream, const char* name, const LaunchShape& shape, void (*kernel)(Parameters...),
-            Arguments... arguments) {
+void launch(StreamHandle stream, const char* name, const LaunchShape& shape,
+            void (*kernel)(Parameters...), Arguments... arguments) {
   if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
   constexpr std::size_t kWithoutAsking = 48 * 1024;
   cudaError_t error = cudaSuccess;
   if (shape.shared_bytes > kWithoutAsking) {
-    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(shape.shared_bytes));
   }
   if (error == cudaSuccess) {
@@ -42,6 +43,8 @@ __device__ __forceinline__ T* dynamic_shared() {
 }
 
 /// To nearest, ties to even.
-__device__ __forceinline__ std::uint16_t round_to_bf16(float value) { return __bfloat16_as_ushort(__float2bfloat16_rn(value)); }
+__device__ __forceinline__ std::uint16_t round_to_bf16(float value) {
+  return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+}
 
 }  // namespace weft::cuda

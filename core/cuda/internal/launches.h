@@ -9,16 +9,17 @@
 
 struct CUstream_st;
 
-/// The launchers of Weft's own kernels. Each queues one or a few launches on the stream and returns. Pointers are the GPU's.
-/// Element types are f32 or bf16 unless it says otherwise; arithmetic is float. `accumulate` adds to what the output holds. The
-/// .cuh file of the same name has the kernels; .cu files compile them for the GPU, and the contract suite compiles them for the
-/// CPU.
+/// The launchers of Weft's own kernels. Each queues one or a few launches on the stream and
+/// returns. Pointers are the GPU's. Element types are f32 or bf16 unless it says otherwise;
+/// arithmetic is float. `accumulate` adds to what the output holds. The .cuh file of the same name
+/// has the kernels; .cu files compile them for the GPU, and the contract suite compiles them for
+/// the CPU.
 namespace weft::cuda {
 
 using StreamHandle = CUstream_st*;
 
-/// Where kernels say that data is wrong: host memory that the GPU writes. 0, or in one store the caller's `fault_word` (its lower
-/// half is 0) with the wrong number in the lower half.
+/// Where kernels say that data is wrong: host memory that the GPU writes. 0, or in one store the
+/// caller's `fault_word` (its lower half is 0) with the wrong number in the lower half.
 using Fault = volatile std::uint64_t;
 
 // --- elementwise ---
@@ -37,12 +38,12 @@ enum class Map : std::uint8_t {
 };
 
 /// y[i] = f(a[i], b[i]). Input and output types differ only in kCopy and kAdd of f32 to f32.
-void map(StreamHandle stream, Map f, DType in, DType out, const void* a, const void* b, void* y, std::int64_t size,
-         float parameter, bool accumulate);
-/// y[i] = a[i] + b[i / sample * columns + i % columns]: a row added to all rows (sample = size), or one per sample to its
-/// positions.
-void add_broadcast(StreamHandle stream, DType type, const void* a, const void* b, void* y, std::int64_t size, std::int64_t sample,
-                   std::int64_t columns, bool accumulate);
+void map(StreamHandle stream, Map f, DType in, DType out, const void* a, const void* b, void* y,
+         std::int64_t size, float parameter, bool accumulate);
+/// y[i] = a[i] + b[i / sample * columns + i % columns]: a row added to all rows (sample = size), or
+/// one per sample to its positions.
+void add_broadcast(StreamHandle stream, DType type, const void* a, const void* b, void* y,
+                   std::int64_t size, std::int64_t sample, std::int64_t columns, bool accumulate);
 
 // --- pictures: [batch, height, width, channels] ---
 
@@ -52,84 +53,102 @@ struct Picture {
 };
 
 /// y[b, i, j] = x[b, i / factor, j / factor]; `x` is the small picture.
-void upsample(StreamHandle stream, DType type, const void* small, void* large, Picture x, std::int64_t factor);
+void upsample(StreamHandle stream, DType type, const void* small, void* large, Picture x,
+              std::int64_t factor);
 /// dx[b, i, j] = sum of the square of dy.
-void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, Picture x, std::int64_t factor);
+void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, Picture x,
+                   std::int64_t factor);
 /// to[r, to_begin + c] = from[r, from_begin + c] for c < count.
-void copy_columns(StreamHandle stream, DType type, const void* from, std::int64_t from_columns, std::int64_t from_begin, void* to,
-                  std::int64_t to_columns, std::int64_t to_begin, std::int64_t rows, std::int64_t count);
+void copy_columns(StreamHandle stream, DType type, const void* from, std::int64_t from_columns,
+                  std::int64_t from_begin, void* to, std::int64_t to_columns, std::int64_t to_begin,
+                  std::int64_t rows, std::int64_t count);
 
 /// to[c, r] = from[r, c] (+ to[c, r]); from f32 or bf16 to the same or to f32.
-void transpose(StreamHandle stream, DType in, DType out, const void* from, void* to, std::int64_t rows, std::int64_t columns,
-               bool accumulate);
+void transpose(StreamHandle stream, DType in, DType out, const void* from, void* to,
+               std::int64_t rows, std::int64_t columns, bool accumulate);
 
 /// A convolution's sizes; y is [batch, out_height, out_width, ...].
 struct Window {
   Picture x;
-  std::int64_t kernel_height = 0, kernel_width = 0, stride = 1, padding = 0, out_height = 0, out_width = 0;
+  std::int64_t kernel_height = 0, kernel_width = 0, stride = 1, padding = 0, out_height = 0,
+               out_width = 0;
 };
-/// columns[b, i, j, p, q, c] = x[b, i*stride + p - padding, j*stride + q - padding, c], zero outside.
-void picture_to_columns(StreamHandle stream, DType type, const void* x, void* columns, const Window& window);
-/// dx = the sum over all places of `columns` that an element of x went to; they are f32, so that it is rounded once.
-void columns_to_picture(StreamHandle stream, DType type, const float* columns, void* dx, const Window& window);
+/// columns[b, i, j, p, q, c] = x[b, i*stride + p - padding, j*stride + q - padding, c], zero
+/// outside.
+void picture_to_columns(StreamHandle stream, DType type, const void* x, void* columns,
+                        const Window& window);
+/// dx = the sum over all places of `columns` that an element of x went to; they are f32, so that it
+/// is rounded once.
+void columns_to_picture(StreamHandle stream, DType type, const float* columns, void* dx,
+                        const Window& window);
 
 // --- sums of rows (column_sums.cuh) ---
 
 /// Floats of work space that sums of x[batch, rows, columns] over the rows take, for `sums` sums.
-std::int64_t column_sums_workspace(std::int64_t batch, std::int64_t rows, std::int64_t columns, int sums);
+std::int64_t column_sums_workspace(std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                                   int sums);
 /// y[b, c] = sum over r of x[b, r, c].
-void sum_rows(StreamHandle stream, DType in, DType out, const void* x, void* y, std::int64_t batch, std::int64_t rows,
-              std::int64_t columns, bool accumulate, float* workspace);
+void sum_rows(StreamHandle stream, DType in, DType out, const void* x, void* y, std::int64_t batch,
+              std::int64_t rows, std::int64_t columns, bool accumulate, float* workspace);
 
 // --- norms ---
 
-void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamma, const void* beta, void* y, std::int64_t rows,
-                std::int64_t columns, float epsilon);
-void layer_norm_input_grad(StreamHandle stream, DType type, const void* x, const void* gamma, const void* dy, void* dx,
-                           std::int64_t rows, std::int64_t columns, float epsilon);
+void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamma, const void* beta,
+                void* y, std::int64_t rows, std::int64_t columns, float epsilon);
+void layer_norm_input_grad(StreamHandle stream, DType type, const void* x, const void* gamma,
+                           const void* dy, void* dx, std::int64_t rows, std::int64_t columns,
+                           float epsilon);
 /// Work space: 2 * rows + column_sums_workspace(1, rows, columns, 2) floats.
-void layer_norm_weight_grad(StreamHandle stream, DType type, const void* x, const void* dy, float* dgamma, float* dbeta,
-                            std::int64_t rows, std::int64_t columns, float epsilon, bool accumulate_gamma, bool accumulate_beta,
+void layer_norm_weight_grad(StreamHandle stream, DType type, const void* x, const void* dy,
+                            float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns,
+                            float epsilon, bool accumulate_gamma, bool accumulate_beta,
                             float* workspace);
 
 struct GroupNorm {
   std::int64_t batch = 0, positions = 0, channels = 0, group_size = 1;
   float epsilon = 1e-5f;
   /// Floats of work space that each of the three takes.
-  std::int64_t workspace() const { return 8 * batch * channels + column_sums_workspace(batch, positions, channels, 2); }
+  std::int64_t workspace() const {
+    return 8 * batch * channels + column_sums_workspace(batch, positions, channels, 2);
+  }
 };
-void group_norm(StreamHandle stream, DType type, const GroupNorm& shape, const void* x, const void* gamma, const void* beta,
-                void* y, float* workspace);
-void group_norm_input_grad(StreamHandle stream, DType type, const GroupNorm& shape, const void* x, const void* gamma,
-                           const void* dy, void* dx, float* workspace);
-void group_norm_weight_grad(StreamHandle stream, DType type, const GroupNorm& shape, const void* x, const void* dy, float* dgamma,
-                            float* dbeta, bool accumulate_gamma, bool accumulate_beta, float* workspace);
+void group_norm(StreamHandle stream, DType type, const GroupNorm& shape, const void* x,
+                const void* gamma, const void* beta, void* y, float* workspace);
+void group_norm_input_grad(StreamHandle stream, DType type, const GroupNorm& shape, const void* x,
+                           const void* gamma, const void* dy, void* dx, float* workspace);
+void group_norm_weight_grad(StreamHandle stream, DType type, const GroupNorm& shape, const void* x,
+                            const void* dy, float* dgamma, float* dbeta, bool accumulate_gamma,
+                            bool accumulate_beta, float* workspace);
 
 // --- losses ---
 
-/// *loss = scale * sum of weights[r] * (logsumexp(logits[r]) - logits[r, targets[r]]). Null weights are 1. Work space: `rows`
-/// floats.
-void cross_entropy(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets, const float* weights,
-                   float* loss, std::int64_t rows, std::int64_t columns, double scale, bool accumulate, float* workspace,
-                   std::uint64_t fault_word, Fault* fault);
-void cross_entropy_grad(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets, const float* weights,
-                        void* dlogits, std::int64_t rows, std::int64_t columns, float scale, std::uint64_t fault_word,
-                        Fault* fault);
+/// *loss = scale * sum of weights[r] * (logsumexp(logits[r]) - logits[r, targets[r]]). Null weights
+/// are 1. Work space: `rows` floats.
+void cross_entropy(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets,
+                   const float* weights, float* loss, std::int64_t rows, std::int64_t columns,
+                   double scale, bool accumulate, float* workspace, std::uint64_t fault_word,
+                   Fault* fault);
+void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
+                        const std::int32_t* targets, const float* weights, void* dlogits,
+                        std::int64_t rows, std::int64_t columns, float scale,
+                        std::uint64_t fault_word, Fault* fault);
 /// Doubles of work space that squared_error takes.
 std::int64_t squared_error_workspace(std::int64_t size);
-void squared_error(StreamHandle stream, DType type, const void* x, const float* target, float* loss, std::int64_t size,
-                   double scale, bool accumulate, double* workspace);
+void squared_error(StreamHandle stream, DType type, const void* x, const float* target, float* loss,
+                   std::int64_t size, double scale, bool accumulate, double* workspace);
 
 // --- embedding ---
 
-void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y, std::int64_t tokens,
-               std::int64_t rows, std::int64_t columns, std::uint64_t fault_word, Fault* fault);
+void embedding(StreamHandle stream, DType type, const void* table, const std::int32_t* ids, void* y,
+               std::int64_t tokens, std::int64_t rows, std::int64_t columns,
+               std::uint64_t fault_word, Fault* fault);
 /// 64-bit words of work space.
 std::int64_t embedding_grad_workspace(std::int64_t tokens);
-/// Adds every row of dy[tokens, columns] to the row of its id, in the order of the tokens. The table holds zeros, or what to add
-/// to.
-void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy, float* dtable, std::int64_t tokens,
-                    std::int64_t rows, std::int64_t columns, std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault);
+/// Adds every row of dy[tokens, columns] to the row of its id, in the order of the tokens. The
+/// table holds zeros, or what to add to.
+void embedding_grad(StreamHandle stream, DType type, const std::int32_t* ids, const void* dy,
+                    float* dtable, std::int64_t tokens, std::int64_t rows, std::int64_t columns,
+                    std::uint64_t* workspace, std::uint64_t fault_word, Fault* fault);
 
 // --- products ---
 
@@ -140,8 +159,9 @@ enum class Epilogue : std::uint8_t {
   kGeluGrad,  ///< c = gelu'(gelu_input) * sum
 };
 
-/// c[m, n] = a * b (+ bias[n]) (+ c). Matrices are dense and row-major: a is [m, k], or [k, m] where it is transposed; b is [k,
-/// n], or [n, k]. a, b and bias have one element type, c that or f32. Sums are float.
+/// c[m, n] = a * b (+ bias[n]) (+ c). Matrices are dense and row-major: a is [m, k], or [k, m]
+/// where it is transposed; b is [k, n], or [n, k]. a, b and bias have one element type, c that or
+/// f32. Sums are float.
 struct MatrixProduct {
   DType in = DType::kF32, out = DType::kF32;
   const void *a = nullptr, *b = nullptr, *bias = nullptr;
@@ -161,9 +181,10 @@ void matrix_product(StreamHandle stream, const MatrixProduct& product);
 
 // --- attention ---
 
-/// y = softmax(scale * q k^T) v per batch entry and head. Element (b, row, head, d) of a tensor lies at b * batch_stride + row *
-/// row_stride + head * head_dim + d; k and v lie alike, and gradients lie as what they are the gradients of; dy lies as y. The
-/// statistics, log sum exp(scale * q k^T) of each row, are dense floats [batch, heads, queries].
+/// y = softmax(scale * q k^T) v per batch entry and head. Element (b, row, head, d) of a tensor
+/// lies at b * batch_stride + row * row_stride + head * head_dim + d; k and v lie alike, and
+/// gradients lie as what they are the gradients of; dy lies as y. The statistics, log sum exp(scale
+/// * q k^T) of each row, are dense floats [batch, heads, queries].
 struct Attention {
   std::int64_t batch = 0, heads = 0, queries = 0, keys = 0, head_dim = 0;
   bool causal = false;  ///< Query i sees keys up to i.
@@ -176,11 +197,12 @@ struct AttentionGradTensors {
 };
 /// The widest head that fits into `shared_bytes` of a block's shared memory.
 std::int64_t attention_max_head_dim(std::size_t shared_bytes);
-void attention(StreamHandle stream, DType type, const Attention& shape, const void* q, const void* k, const void* v, void* y,
-               float* statistics, std::size_t shared_bytes);
+void attention(StreamHandle stream, DType type, const Attention& shape, const void* q,
+               const void* k, const void* v, void* y, float* statistics, std::size_t shared_bytes);
 /// Work space: batch * heads * queries floats.
-void attention_grad(StreamHandle stream, DType type, const Attention& shape, const AttentionGradTensors& tensors,
-                    float* workspace, std::size_t shared_bytes);
+void attention_grad(StreamHandle stream, DType type, const Attention& shape,
+                    const AttentionGradTensors& tensors, float* workspace,
+                    std::size_t shared_bytes);
 
 // --- optimizer ---
 
@@ -188,6 +210,7 @@ void adamw(StreamHandle stream, const AdamW& step, std::span<const OptimizedPara
 /// Doubles of work space.
 std::int64_t sums_of_squares_workspace(std::span<const std::span<const float>> tensors);
 /// results[i] = sum of squares of tensors[i].
-void sums_of_squares(StreamHandle stream, std::span<const std::span<const float>> tensors, double* results, double* workspace);
+void sums_of_squares(StreamHandle stream, std::span<const std::span<const float>> tensors,
+                     double* results, double* workspace);
 
 }  // namespace weft::cuda

@@ -1,7 +1,8 @@
 #pragma once
 
-// Layer norm, forward and both gradients. A warp per row: a lane holds up to kHeldPacks packs of the row in registers, so that
-// memory is read once; what a longer row has beyond is read again, from the first-level cache. Formulas: core/ops/layer_norm.cc.
+// Layer norm, forward and both gradients. A warp per row: a lane holds up to kHeldPacks packs of
+// the row in registers, so that memory is read once; what a longer row has beyond is read again,
+// from the first-level cache. Formulas: core/ops/layer_norm.cc.
 #include "core/cuda/internal/column_sums.cuh"
 #include "core/cuda/internal/pack.cuh"
 
@@ -17,7 +18,8 @@ struct RowPacks {
   std::int64_t columns;
   Pack<T, N> held[kHeldPacks];
 
-  __device__ __forceinline__ RowPacks(const T* row_begin, std::int64_t column_count) : row(row_begin), columns(column_count) {
+  __device__ __forceinline__ RowPacks(const T* row_begin, std::int64_t column_count)
+      : row(row_begin), columns(column_count) {
 #pragma unroll
     for (int p = 0; p < kHeldPacks; ++p) {
       const std::int64_t c = (static_cast<std::int64_t>(p) * kWarp + threadIdx.x) * N;
@@ -26,7 +28,8 @@ struct RowPacks {
   }
 };
 
-/// f(column, pack of a, pack of b) for all packs of two rows that this lane has. Rows may be written pack by pack in f.
+/// f(column, pack of a, pack of b) for all packs of two rows that this lane has. Rows may be
+/// written pack by pack in f.
 template <typename T, int N, typename F>
 __device__ __forceinline__ void for_packs(const RowPacks<T, N>& a, const RowPacks<T, N>& b, F f) {
 #pragma unroll
@@ -34,7 +37,8 @@ __device__ __forceinline__ void for_packs(const RowPacks<T, N>& a, const RowPack
     const std::int64_t c = (static_cast<std::int64_t>(p) * kWarp + threadIdx.x) * N;
     if (c < a.columns) f(c, a.held[p], b.held[p]);
   }
-  for (std::int64_t c = (static_cast<std::int64_t>(kHeldPacks) * kWarp + threadIdx.x) * N; c < a.columns; c += kWarp * N) {
+  for (std::int64_t c = (static_cast<std::int64_t>(kHeldPacks) * kWarp + threadIdx.x) * N;
+       c < a.columns; c += kWarp * N) {
     f(c, load<N>(a.row + c), load<N>(b.row + c));
   }
 }
@@ -66,7 +70,8 @@ __device__ __forceinline__ std::int64_t row_of_warp() {
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
-    layer_norm_kernel(const T* x, const T* gamma, const T* beta, T* y, std::int64_t rows, std::int64_t columns, float epsilon) {
+    layer_norm_kernel(const T* x, const T* gamma, const T* beta, T* y, std::int64_t rows,
+                      std::int64_t columns, float epsilon) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
   const RowPacks<T, N> xs(x + row * columns, columns);
@@ -79,11 +84,12 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
   });
 }
 
-/// With h = (x - mean) / deviation and g = dy * gamma: dx = (g - mean(g) - h * mean(g * h)) / deviation.
+/// With h = (x - mean) / deviation and g = dy * gamma: dx = (g - mean(g) - h * mean(g * h)) /
+/// deviation.
 template <typename T, int N>
 __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
-    layer_norm_input_grad_kernel(const T* x, const T* gamma, const T* dy, T* dx, std::int64_t rows, std::int64_t columns,
-                                 float epsilon) {
+    layer_norm_input_grad_kernel(const T* x, const T* gamma, const T* dy, T* dx, std::int64_t rows,
+                                 std::int64_t columns, float epsilon) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
   const RowPacks<T, N> xs(x + row * columns, columns), dys(dy + row * columns, columns);
@@ -113,8 +119,8 @@ __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kWarp* kRowsPerBlock)
-    row_statistics_kernel(const T* x, std::int64_t rows, std::int64_t columns, float epsilon, float* means,
-                          float* inverse_deviations) {
+    row_statistics_kernel(const T* x, std::int64_t rows, std::int64_t columns, float epsilon,
+                          float* means, float* inverse_deviations) {
   const std::int64_t row = row_of_warp();
   if (row >= rows) return;
   const RowStatistics s = row_statistics(RowPacks<T, N>(x + row * columns, columns), epsilon);
@@ -132,8 +138,10 @@ struct LayerNormTerms {
   std::int64_t columns;
 
   template <int N>
-  __device__ __forceinline__ void add(std::int64_t, std::int64_t row, std::int64_t column, float (&sums)[2][N]) const {
-    const Pack<T, N> v = load<N>(x + row * columns + column), d = load<N>(dy + row * columns + column);
+  __device__ __forceinline__ void add(std::int64_t, std::int64_t row, std::int64_t column,
+                                      float (&sums)[2][N]) const {
+    const Pack<T, N> v = load<N>(x + row * columns + column),
+                     d = load<N>(dy + row * columns + column);
     const float mean = means[row], inverse_deviation = inverse_deviations[row];
     for (int n = 0; n < N; ++n) {
       sums[0][n] += d[n] * ((v[n] - mean) * inverse_deviation);
@@ -142,46 +150,58 @@ struct LayerNormTerms {
   }
 };
 
-inline LaunchShape warp_per_row(std::int64_t rows) { return {blocks_for(rows, kRowsPerBlock), dim3(kWarp, kRowsPerBlock)}; }
+inline LaunchShape warp_per_row(std::int64_t rows) {
+  return {blocks_for(rows, kRowsPerBlock), dim3(kWarp, kRowsPerBlock)};
+}
 
-void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamma, const void* beta, void* y, std::int64_t rows,
-                std::int64_t columns, float epsilon) {
+void layer_norm(StreamHandle stream, DType type, const void* x, const void* gamma, const void* beta,
+                void* y, std::int64_t rows, std::int64_t columns, float epsilon) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    const bool wide = columns % kWide<T> == 0 && aligned(x) && aligned(gamma) && aligned(beta) && aligned(y);
+    const bool wide =
+        columns % kWide<T> == 0 && aligned(x) && aligned(gamma) && aligned(beta) && aligned(y);
     with_pack<T>(wide, [&](auto n) {
-      launch(stream, "layer_norm", warp_per_row(rows), layer_norm_kernel<T, decltype(n)::value>, static_cast<const T*>(x),
-             static_cast<const T*>(gamma), static_cast<const T*>(beta), static_cast<T*>(y), rows, columns, epsilon);
+      launch(stream, "layer_norm", warp_per_row(rows), layer_norm_kernel<T, decltype(n)::value>,
+             static_cast<const T*>(x), static_cast<const T*>(gamma), static_cast<const T*>(beta),
+             static_cast<T*>(y), rows, columns, epsilon);
     });
   });
 }
 
-void layer_norm_input_grad(StreamHandle stream, DType type, const void* x, const void* gamma, const void* dy, void* dx,
-                           std::int64_t rows, std::int64_t columns, float epsilon) {
+void layer_norm_input_grad(StreamHandle stream, DType type, const void* x, const void* gamma,
+                           const void* dy, void* dx, std::int64_t rows, std::int64_t columns,
+                           float epsilon) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    const bool wide = columns % kWide<T> == 0 && aligned(x) && aligned(gamma) && aligned(dy) && aligned(dx);
+    const bool wide =
+        columns % kWide<T> == 0 && aligned(x) && aligned(gamma) && aligned(dy) && aligned(dx);
     with_pack<T>(wide, [&](auto n) {
-      launch(stream, "layer_norm_input_grad", warp_per_row(rows), layer_norm_input_grad_kernel<T, decltype(n)::value>,
-             static_cast<const T*>(x), static_cast<const T*>(gamma), static_cast<const T*>(dy), static_cast<T*>(dx), rows,
+      launch(stream, "layer_norm_input_grad", warp_per_row(rows),
+             layer_norm_input_grad_kernel<T, decltype(n)::value>, static_cast<const T*>(x),
+             static_cast<const T*>(gamma), static_cast<const T*>(dy), static_cast<T*>(dx), rows,
              columns, epsilon);
     });
   });
 }
 
-void layer_norm_weight_grad(StreamHandle stream, DType type, const void* x, const void* dy, float* dgamma, float* dbeta,
-                            std::int64_t rows, std::int64_t columns, float epsilon, bool accumulate_gamma, bool accumulate_beta,
+void layer_norm_weight_grad(StreamHandle stream, DType type, const void* x, const void* dy,
+                            float* dgamma, float* dbeta, std::int64_t rows, std::int64_t columns,
+                            float epsilon, bool accumulate_gamma, bool accumulate_beta,
                             float* workspace) {
-  float *const means = workspace, *const inverse_deviations = means + rows, *const partial = inverse_deviations + rows;
+  float *const means = workspace, *const inverse_deviations = means + rows,
+               *const partial = inverse_deviations + rows;
   with_type(type, [&](auto t) {
     using T = decltype(t);
     with_pack<T>(columns % kWide<T> == 0 && aligned(x) && aligned(dy), [&](auto n) {
       constexpr int kN = decltype(n)::value;
-      launch(stream, "layer_norm_weight_grad", warp_per_row(rows), row_statistics_kernel<T, kN>, static_cast<const T*>(x), rows,
-             columns, epsilon, means, inverse_deviations);
+      launch(stream, "layer_norm_weight_grad", warp_per_row(rows), row_statistics_kernel<T, kN>,
+             static_cast<const T*>(x), rows, columns, epsilon, means, inverse_deviations);
       column_sums<kN>(stream, "layer_norm_weight_grad",
-                      LayerNormTerms<T>{static_cast<const T*>(x), static_cast<const T*>(dy), means, inverse_deviations, columns},
-                      1, rows, columns, SumOutputs<float, 2>{{dgamma, dbeta}, {accumulate_gamma, accumulate_beta}}, partial);
+                      LayerNormTerms<T>{static_cast<const T*>(x), static_cast<const T*>(dy), means,
+                                        inverse_deviations, columns},
+                      1, rows, columns,
+                      SumOutputs<float, 2>{{dgamma, dbeta}, {accumulate_gamma, accumulate_beta}},
+                      partial);
     });
   });
 }

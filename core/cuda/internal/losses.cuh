@@ -1,10 +1,11 @@
 #pragma once
 
-// Cross entropy and squared error with their gradients. A block per row of logits: each thread keeps a running maximum and the
-// sum of exponentials below it (online softmax, Milakov and Gimelshein 2018), so that a row is read once forward and twice
-// backward and no probabilities are stored. Rows of an odd number of logits do not begin at multiples of 16 bytes: the elements
-// before the first such address and after the last are done one by one. Sums over rows are in double, in a fixed order. Formulas:
-// core/ops/cross_entropy.cc.
+// Cross entropy and squared error with their gradients. A block per row of logits: each thread
+// keeps a running maximum and the sum of exponentials below it (online softmax, Milakov and
+// Gimelshein 2018), so that a row is read once forward and twice backward and no probabilities are
+// stored. Rows of an odd number of logits do not begin at multiples of 16 bytes: the elements
+// before the first such address and after the last are done one by one. Sums over rows are in
+// double, in a fixed order. Formulas: core/ops/cross_entropy.cc.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -12,7 +13,8 @@ namespace weft::cuda {
 inline constexpr int kLossThreads = 512;
 inline constexpr int kLossWarps = kLossThreads / static_cast<int>(kWarp);
 
-/// Adds up `value` over the block in a fixed order; the result is in all threads. `shared` has kLossWarps elements.
+/// Adds up `value` over the block in a fixed order; the result is in all threads. `shared` has
+/// kLossWarps elements.
 template <typename T>
 __device__ __forceinline__ T sum_block(T value, T* shared) {
   value = sum_lanes(value);
@@ -36,9 +38,11 @@ struct ExponentialSum {
   }
 };
 
-__device__ __forceinline__ ExponentialSum add_over_block(ExponentialSum own, ExponentialSum* shared) {
+__device__ __forceinline__ ExponentialSum add_over_block(ExponentialSum own,
+                                                         ExponentialSum* shared) {
   for (int distance = 16; distance > 0; distance /= 2) {
-    const float maximum = __shfl_xor_sync(kAllLanes, own.maximum, distance), sum = __shfl_xor_sync(kAllLanes, own.sum, distance);
+    const float maximum = __shfl_xor_sync(kAllLanes, own.maximum, distance),
+                sum = __shfl_xor_sync(kAllLanes, own.sum, distance);
     own.add(maximum, sum);
   }
   __syncthreads();
@@ -49,12 +53,14 @@ __device__ __forceinline__ ExponentialSum add_over_block(ExponentialSum own, Exp
   return total;
 }
 
-/// The elements of a row that come before the first whole pack: all, where rows of two tensors that are walked together cannot
-/// be.
+/// The elements of a row that come before the first whole pack: all, where rows of two tensors that
+/// are walked together cannot be.
 template <typename T>
-__device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std::int64_t columns, bool wide) {
+__device__ __forceinline__ std::int64_t elements_before_packs(const T* row, std::int64_t columns,
+                                                              bool wide) {
   if (!wide) return columns;
-  const auto misaligned = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
+  const auto misaligned =
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) % 16 / sizeof(T));
   const std::int64_t before = misaligned == 0 ? 0 : kWide<T> - misaligned;
   return before < columns ? before : columns;
 }
@@ -70,11 +76,13 @@ __device__ __forceinline__ void for_row(const T* row, std::int64_t columns, bool
        c += std::int64_t{kLossThreads} * kWide<T>) {
     f(PackSize<kWide<T>>(), c);
   }
-  for (std::int64_t c = packs_end + threadIdx.x; c < columns; c += kLossThreads) f(PackSize<1>(), c);
+  for (std::int64_t c = packs_end + threadIdx.x; c < columns; c += kLossThreads)
+    f(PackSize<1>(), c);
 }
 
 template <typename T>
-__device__ __forceinline__ ExponentialSum exponential_sum_of_row(const T* row, std::int64_t columns, bool wide,
+__device__ __forceinline__ ExponentialSum exponential_sum_of_row(const T* row, std::int64_t columns,
+                                                                 bool wide,
                                                                  ExponentialSum* shared) {
   ExponentialSum own{-INFINITY, 0};
   for_row(row, columns, wide, [&](auto n, std::int64_t c) {
@@ -91,7 +99,8 @@ __device__ __forceinline__ ExponentialSum exponential_sum_of_row(const T* row, s
 }
 
 /// Whether the target lies in the row; if not, says so in `fault`.
-__device__ __forceinline__ bool target_fits(std::int32_t target, std::int64_t columns, std::uint64_t fault_word, Fault* fault) {
+__device__ __forceinline__ bool target_fits(std::int32_t target, std::int64_t columns,
+                                            std::uint64_t fault_word, Fault* fault) {
   if (target >= 0 && target < columns) return true;
   if (threadIdx.x == 0) *fault = fault_word | static_cast<std::uint32_t>(target);
   return false;
@@ -99,8 +108,9 @@ __device__ __forceinline__ bool target_fits(std::int32_t target, std::int64_t co
 
 template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
-    cross_entropy_kernel(const T* logits, const std::int32_t* targets, const float* weights, float* row_losses,
-                         std::int64_t columns, bool wide, std::uint64_t fault_word, Fault* fault) {
+    cross_entropy_kernel(const T* logits, const std::int32_t* targets, const float* weights,
+                         float* row_losses, std::int64_t columns, bool wide,
+                         std::uint64_t fault_word, Fault* fault) {
   __shared__ ExponentialSum shared[kLossWarps];
   const std::int64_t row = blockIdx.x;
   const T* const x = logits + row * columns;
@@ -108,26 +118,30 @@ __global__ void __launch_bounds__(kLossThreads)
   if (threadIdx.x != 0) return;
   const std::int32_t target = targets[row];
   float loss = 0;
-  if (target_fits(target, columns, fault_word, fault)) loss = total.maximum - to_float(x[target]) + logf(total.sum);
+  if (target_fits(target, columns, fault_word, fault))
+    loss = total.maximum - to_float(x[target]) + logf(total.sum);
   row_losses[row] = weights != nullptr ? weights[row] * loss : loss;
 }
 
 /// *to = scale * sum of the values (+ *to). One block.
 template <typename Value>
 __global__ void __launch_bounds__(kLossThreads)
-    scaled_sum_kernel(const Value* values, std::int64_t size, double scale, float* to, bool accumulate) {
+    scaled_sum_kernel(const Value* values, std::int64_t size, double scale, float* to,
+                      bool accumulate) {
   __shared__ double shared[kLossWarps];
   double sum = 0;
 #pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < size; i += kLossThreads) sum += static_cast<double>(values[i]);
+  for (std::int64_t i = threadIdx.x; i < size; i += kLossThreads)
+    sum += static_cast<double>(values[i]);
   const double total = sum_block(sum, shared);
   if (threadIdx.x == 0) *to = static_cast<float>(scale * total) + (accumulate ? *to : 0.0f);
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kLossThreads)
-    cross_entropy_grad_kernel(const T* logits, const std::int32_t* targets, const float* weights, T* dlogits,
-                              std::int64_t columns, bool wide, float scale, std::uint64_t fault_word, Fault* fault) {
+    cross_entropy_grad_kernel(const T* logits, const std::int32_t* targets, const float* weights,
+                              T* dlogits, std::int64_t columns, bool wide, float scale,
+                              std::uint64_t fault_word, Fault* fault) {
   __shared__ ExponentialSum shared[kLossWarps];
   const std::int64_t row = blockIdx.x;
   const T* const x = logits + row * columns;
@@ -149,25 +163,31 @@ __global__ void __launch_bounds__(kLossThreads)
   });
 }
 
-void cross_entropy(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets, const float* weights,
-                   float* loss, std::int64_t rows, std::int64_t columns, double scale, bool accumulate, float* workspace,
-                   std::uint64_t fault_word, Fault* fault) {
+void cross_entropy(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets,
+                   const float* weights, float* loss, std::int64_t rows, std::int64_t columns,
+                   double scale, bool accumulate, float* workspace, std::uint64_t fault_word,
+                   Fault* fault) {
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    launch(stream, "cross_entropy", {static_cast<unsigned>(rows), kLossThreads}, cross_entropy_kernel<T>,
-           static_cast<const T*>(logits), targets, weights, workspace, columns, true, fault_word, fault);
+    launch(stream, "cross_entropy", {static_cast<unsigned>(rows), kLossThreads},
+           cross_entropy_kernel<T>, static_cast<const T*>(logits), targets, weights, workspace,
+           columns, true, fault_word, fault);
   });
-  launch(stream, "cross_entropy", {1, kLossThreads}, scaled_sum_kernel<float>, workspace, rows, scale, loss, accumulate);
+  launch(stream, "cross_entropy", {1, kLossThreads}, scaled_sum_kernel<float>, workspace, rows,
+         scale, loss, accumulate);
 }
 
-void cross_entropy_grad(StreamHandle stream, DType type, const void* logits, const std::int32_t* targets, const float* weights,
-                        void* dlogits, std::int64_t rows, std::int64_t columns, float scale, std::uint64_t fault_word,
-                        Fault* fault) {
-  const bool wide = reinterpret_cast<std::uintptr_t>(logits) % 16 == reinterpret_cast<std::uintptr_t>(dlogits) % 16;
+void cross_entropy_grad(StreamHandle stream, DType type, const void* logits,
+                        const std::int32_t* targets, const float* weights, void* dlogits,
+                        std::int64_t rows, std::int64_t columns, float scale,
+                        std::uint64_t fault_word, Fault* fault) {
+  const bool wide = reinterpret_cast<std::uintptr_t>(logits) % 16 ==
+                    reinterpret_cast<std::uintptr_t>(dlogits) % 16;
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    launch(stream, "cross_entropy_grad", {static_cast<unsigned>(rows), kLossThreads}, cross_entropy_grad_kernel<T>,
-           static_cast<const T*>(logits), targets, weights, static_cast<T*>(dlogits), columns, wide, scale, fault_word, fault);
+    launch(stream, "cross_entropy_grad", {static_cast<unsigned>(rows), kLossThreads},
+           cross_entropy_grad_kernel<T>, static_cast<const T*>(logits), targets, weights,
+           static_cast<T*>(dlogits), columns, wide, scale, fault_word, fault);
   });
 }
 
@@ -188,17 +208,20 @@ __global__ void __launch_bounds__(kLossThreads)
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-std::int64_t squared_error_workspace(std::int64_t size) { return (size + kErrorsPerBlock - 1) / kErrorsPerBlock; }
+std::int64_t squared_error_workspace(std::int64_t size) {
+  return (size + kErrorsPerBlock - 1) / kErrorsPerBlock;
+}
 
-void squared_error(StreamHandle stream, DType type, const void* x, const float* target, float* loss, std::int64_t size,
-                   double scale, bool accumulate, double* workspace) {
+void squared_error(StreamHandle stream, DType type, const void* x, const float* target, float* loss,
+                   std::int64_t size, double scale, bool accumulate, double* workspace) {
   const std::int64_t blocks = squared_error_workspace(size);
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    launch(stream, "squared_error", {static_cast<unsigned>(blocks), kLossThreads}, squared_error_kernel<T>,
-           static_cast<const T*>(x), target, size, workspace);
+    launch(stream, "squared_error", {static_cast<unsigned>(blocks), kLossThreads},
+           squared_error_kernel<T>, static_cast<const T*>(x), target, size, workspace);
   });
-  launch(stream, "squared_error", {1, kLossThreads}, scaled_sum_kernel<double>, workspace, blocks, scale, loss, accumulate);
+  launch(stream, "squared_error", {1, kLossThreads}, scaled_sum_kernel<double>, workspace, blocks,
+         scale, loss, accumulate);
 }
 
 }  // namespace weft::cuda

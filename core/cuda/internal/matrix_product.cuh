@@ -1,7 +1,8 @@
 #pragma once
 
-// Products of matrices that cuBLASLt refuses (sizes or addresses of odd numbers of bf16): correct, not fast. A block of 16 x 16
-// threads has a tile of 32 x 32 of c, each thread 2 x 2 of it; tiles of a and b of 32 along k pass through shared memory.
+// Products of matrices that cuBLASLt refuses (sizes or addresses of odd numbers of bf16): correct,
+// not fast. A block of 16 x 16 threads has a tile of 32 x 32 of c, each thread 2 x 2 of it; tiles
+// of a and b of 32 along k pass through shared memory.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -11,22 +12,25 @@ inline constexpr int kProductSide = 16;
 
 /// matrix[row][column], or matrix[column][row] of a transposed one with `stride` rows; 0 outside.
 template <typename T>
-__device__ __forceinline__ float element_or_zero(const T* matrix, bool transposed, std::int64_t row, std::int64_t column,
-                                                 std::int64_t rows, std::int64_t columns) {
+__device__ __forceinline__ float element_or_zero(const T* matrix, bool transposed, std::int64_t row,
+                                                 std::int64_t column, std::int64_t rows,
+                                                 std::int64_t columns) {
   if (row >= rows || column >= columns) return 0.0f;
   return to_float(transposed ? matrix[column * rows + row] : matrix[row * columns + column]);
 }
 
 template <typename In, typename Out>
 __global__ void __launch_bounds__(kProductSide* kProductSide)
-    matrix_product_kernel(const In* a, const In* b, const In* bias, Out* c, std::int64_t m, std::int64_t n, std::int64_t k,
-                          bool transpose_a, bool transpose_b, bool accumulate) {
+    matrix_product_kernel(const In* a, const In* b, const In* bias, Out* c, std::int64_t m,
+                          std::int64_t n, std::int64_t k, bool transpose_a, bool transpose_b,
+                          bool accumulate) {
   __shared__ float as[kProductTile][kProductTile + 1];
   __shared__ float bs[kProductTile][kProductTile + 1];
   const int tx = static_cast<int>(threadIdx.x), ty = static_cast<int>(threadIdx.y);
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kProductTile,
                      column_step = std::int64_t{gridDim.y} * kProductTile;
-  for (std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * kProductTile; column < n; column += column_step) {
+  for (std::int64_t column = static_cast<std::int64_t>(blockIdx.y) * kProductTile; column < n;
+       column += column_step) {
     float sums[2][2] = {};
     for (std::int64_t begin = 0; begin < k; begin += kProductTile) {
       __syncthreads();
@@ -39,7 +43,8 @@ __global__ void __launch_bounds__(kProductSide* kProductSide)
       __syncthreads();
       for (int l = 0; l < kProductTile; ++l) {
         for (int i = 0; i < 2; ++i) {
-          for (int j = 0; j < 2; ++j) sums[i][j] += as[ty + i * kProductSide][l] * bs[l][tx + j * kProductSide];
+          for (int j = 0; j < 2; ++j)
+            sums[i][j] += as[ty + i * kProductSide][l] * bs[l][tx + j * kProductSide];
         }
       }
     }
@@ -57,15 +62,17 @@ __global__ void __launch_bounds__(kProductSide* kProductSide)
 
 void matrix_product(StreamHandle stream, const MatrixProduct& p) {
   const std::int64_t tiles = (p.n + kProductTile - 1) / kProductTile;
-  const LaunchShape shape{dim3(blocks_for(p.m, kProductTile), static_cast<unsigned>(tiles < 65535 ? tiles : 65535)),
-                          dim3(kProductSide, kProductSide)};
+  const LaunchShape shape{
+      dim3(blocks_for(p.m, kProductTile), static_cast<unsigned>(tiles < 65535 ? tiles : 65535)),
+      dim3(kProductSide, kProductSide)};
   with_type(p.in, [&](auto in) {
     with_type(p.out, [&](auto out) {
       using In = decltype(in);
       using Out = decltype(out);
       if constexpr (sizeof(Out) >= sizeof(In)) {  // No product of f32 has a bf16 result.
-        launch(stream, "matrix_product", shape, matrix_product_kernel<In, Out>, static_cast<const In*>(p.a),
-               static_cast<const In*>(p.b), static_cast<const In*>(p.bias), static_cast<Out*>(p.c), p.m, p.n, p.k, p.transpose_a,
+        launch(stream, "matrix_product", shape, matrix_product_kernel<In, Out>,
+               static_cast<const In*>(p.a), static_cast<const In*>(p.b),
+               static_cast<const In*>(p.bias), static_cast<Out*>(p.c), p.m, p.n, p.k, p.transpose_a,
                p.transpose_b, p.accumulate);
       }
     });

@@ -1,7 +1,8 @@
 #pragma once
 
-// AdamW and sums of squares over many tensors in one launch (256 of them; more tensors, more launches). The list of tensors is a
-// parameter of the kernel, so nothing has to be copied to the GPU first: block b looks its tensor up by the first block of each.
+// AdamW and sums of squares over many tensors in one launch (256 of them; more tensors, more
+// launches). The list of tensors is a parameter of the kernel, so nothing has to be copied to the
+// GPU first: block b looks its tensor up by the first block of each.
 #include <cmath>
 
 #include "core/cuda/internal/pack.cuh"
@@ -30,7 +31,8 @@ struct TensorTable {
     ++count;
   }
 
-  /// The tensor of a block: the last whose first block is not beyond it. Tensors without elements have no block.
+  /// The tensor of a block: the last whose first block is not beyond it. Tensors without elements
+  /// have no block.
   __device__ __forceinline__ int tensor_of(std::uint32_t block) const {
     int low = 0, high = count;
     while (high - low > 1) {
@@ -51,19 +53,23 @@ struct AdamWTensor {
 };
 
 struct AdamWConstants {
-  float gradient_scale, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, inverse_root_correction, epsilon;
+  float gradient_scale, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size,
+      inverse_root_correction, epsilon;
 };
 
 template <int N>
-__device__ __forceinline__ void adamw_pack(const AdamWTensor& t, const AdamWConstants& k, std::int64_t i) {
+__device__ __forceinline__ void adamw_pack(const AdamWTensor& t, const AdamWConstants& k,
+                                           std::int64_t i) {
   const Pack<float, N> gradients = load<N>(t.gradient + i);
-  Pack<float, N> values = load<N>(t.value + i), first = load<N>(t.first_moment + i), second = load<N>(t.second_moment + i);
+  Pack<float, N> values = load<N>(t.value + i), first = load<N>(t.first_moment + i),
+                 second = load<N>(t.second_moment + i);
   Pack<Bf16, N> working;
   for (int n = 0; n < N; ++n) {
     const float g = gradients[n] * k.gradient_scale, p = values[n];
     const float m = k.beta1 * first[n] + k.one_minus_beta1 * g;
     const float v = k.beta2 * second[n] + k.one_minus_beta2 * (g * g);
-    const float updated = p - t.decay * p - k.step_size * (m / (sqrtf(v) * k.inverse_root_correction + k.epsilon));
+    const float updated =
+        p - t.decay * p - k.step_size * (m / (sqrtf(v) * k.inverse_root_correction + k.epsilon));
     first.set(n, m);
     second.set(n, v);
     values.set(n, updated);
@@ -76,35 +82,42 @@ __device__ __forceinline__ void adamw_pack(const AdamWTensor& t, const AdamWCons
 }
 
 template <typename Table>
-__global__ void __launch_bounds__(kOptimizerThreads) adamw_kernel(const __grid_constant__ Table table, AdamWConstants constants) {
+__global__ void __launch_bounds__(kOptimizerThreads)
+    adamw_kernel(const __grid_constant__ Table table, AdamWConstants constants) {
   const int index = table.tensor_of(blockIdx.x);
   const AdamWTensor tensor = table.tensors[index];
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x - table.first_block[index]) * kElementsPerBlock;
-  const std::int64_t end = begin + kElementsPerBlock < tensor.size ? begin + kElementsPerBlock : tensor.size;
+  const std::int64_t begin =
+      static_cast<std::int64_t>(blockIdx.x - table.first_block[index]) * kElementsPerBlock;
+  const std::int64_t end =
+      begin + kElementsPerBlock < tensor.size ? begin + kElementsPerBlock : tensor.size;
   std::int64_t packs_end = begin;
   if (tensor.wide) {
     packs_end = begin + (end - begin) / 4 * 4;
 #pragma unroll 2
-    for (std::int64_t i = begin + threadIdx.x * 4; i < packs_end; i += kOptimizerThreads * 4) adamw_pack<4>(tensor, constants, i);
+    for (std::int64_t i = begin + threadIdx.x * 4; i < packs_end; i += kOptimizerThreads * 4)
+      adamw_pack<4>(tensor, constants, i);
   }
-  for (std::int64_t i = packs_end + threadIdx.x; i < end; i += kOptimizerThreads) adamw_pack<1>(tensor, constants, i);
+  for (std::int64_t i = packs_end + threadIdx.x; i < end; i += kOptimizerThreads)
+    adamw_pack<1>(tensor, constants, i);
 }
 
 void adamw(StreamHandle stream, const AdamW& step, std::span<const OptimizedParameter> parameters) {
   const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
   const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
-  const AdamWConstants constants{.gradient_scale = static_cast<float>(step.gradient_scale),
-                                 .beta1 = static_cast<float>(step.beta1),
-                                 .beta2 = static_cast<float>(step.beta2),
-                                 .one_minus_beta1 = static_cast<float>(1 - step.beta1),
-                                 .one_minus_beta2 = static_cast<float>(1 - step.beta2),
-                                 .step_size = static_cast<float>(step.learning_rate / correction1),
-                                 .inverse_root_correction = static_cast<float>(1 / std::sqrt(correction2)),
-                                 .epsilon = static_cast<float>(step.epsilon)};
+  const AdamWConstants constants{
+      .gradient_scale = static_cast<float>(step.gradient_scale),
+      .beta1 = static_cast<float>(step.beta1),
+      .beta2 = static_cast<float>(step.beta2),
+      .one_minus_beta1 = static_cast<float>(1 - step.beta1),
+      .one_minus_beta2 = static_cast<float>(1 - step.beta2),
+      .step_size = static_cast<float>(step.learning_rate / correction1),
+      .inverse_root_correction = static_cast<float>(1 / std::sqrt(correction2)),
+      .epsilon = static_cast<float>(step.epsilon)};
   using Table = TensorTable<AdamWTensor>;
   Table table;
   const auto queue = [&] {
-    launch(stream, "adamw", {table.blocks(), kOptimizerThreads}, adamw_kernel<Table>, table, constants);
+    launch(stream, "adamw", {table.blocks(), kOptimizerThreads}, adamw_kernel<Table>, table,
+           constants);
     table.count = 0;
   };
   for (const OptimizedParameter& p : parameters) {
@@ -116,8 +129,9 @@ void adamw(StreamHandle stream, const AdamW& step, std::span<const OptimizedPara
                        static_cast<std::int64_t>(p.value.size()),
                        static_cast<float>(p.decay ? step.learning_rate * step.weight_decay : 0),
                        false};
-    tensor.wide = aligned(tensor.gradient) && aligned(tensor.value) && aligned(tensor.first_moment) &&
-                  aligned(tensor.second_moment) && aligned(tensor.working);
+    tensor.wide = aligned(tensor.gradient) && aligned(tensor.value) &&
+                  aligned(tensor.first_moment) && aligned(tensor.second_moment) &&
+                  aligned(tensor.working);
     table.append(tensor, kElementsPerBlock);
     if (table.full()) queue();
   }
@@ -129,7 +143,8 @@ struct SquaresTensor {
   std::int64_t size;
 };
 
-/// The sum over a block of a double per thread, in a fixed order; thread 0's result. `shared` has a double per warp.
+/// The sum over a block of a double per thread, in a fixed order; thread 0's result. `shared` has a
+/// double per warp.
 template <typename Number>
 __device__ __forceinline__ Number sum_optimizer_block(Number value, Number* shared) {
   value = sum_lanes(value);
@@ -141,19 +156,23 @@ __device__ __forceinline__ Number sum_optimizer_block(Number value, Number* shar
 }
 
 template <typename Table>
-__global__ void __launch_bounds__(kOptimizerThreads) squares_kernel(const __grid_constant__ Table table, double* partial) {
+__global__ void __launch_bounds__(kOptimizerThreads)
+    squares_kernel(const __grid_constant__ Table table, double* partial) {
   __shared__ double shared[kOptimizerThreads / kWarp];
   const int index = table.tensor_of(blockIdx.x);
   const SquaresTensor tensor = table.tensors[index];
-  const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x - table.first_block[index]) * kSquaresPerBlock;
-  const std::int64_t end = begin + kSquaresPerBlock < tensor.size ? begin + kSquaresPerBlock : tensor.size;
+  const std::int64_t begin =
+      static_cast<std::int64_t>(blockIdx.x - table.first_block[index]) * kSquaresPerBlock;
+  const std::int64_t end =
+      begin + kSquaresPerBlock < tensor.size ? begin + kSquaresPerBlock : tensor.size;
   const bool wide = reinterpret_cast<std::uintptr_t>(tensor.values) % 16 == 0;
   const std::int64_t packs_end = wide ? begin + (end - begin) / 4 * 4 : begin;
   double sum = 0;
 #pragma unroll 4
   for (std::int64_t i = begin + threadIdx.x * 4; i < packs_end; i += kOptimizerThreads * 4) {
     const Pack<float, 4> values = load<4>(tensor.values + i);
-    for (int n = 0; n < 4; ++n) sum += static_cast<double>(values[n]) * static_cast<double>(values[n]);
+    for (int n = 0; n < 4; ++n)
+      sum += static_cast<double>(values[n]) * static_cast<double>(values[n]);
   }
   for (std::int64_t i = packs_end + threadIdx.x; i < end; i += kOptimizerThreads) {
     sum += static_cast<double>(tensor.values[i]) * static_cast<double>(tensor.values[i]);
@@ -165,11 +184,12 @@ __global__ void __launch_bounds__(kOptimizerThreads) squares_kernel(const __grid
 /// A block per tensor adds up the partial sums of its blocks.
 template <typename Table>
 __global__ void __launch_bounds__(kOptimizerThreads)
-    finish_squares_kernel(const __grid_constant__ Table table, const double* partial, double* results) {
+    finish_squares_kernel(const __grid_constant__ Table table, const double* partial,
+                          double* results) {
   __shared__ double shared[kOptimizerThreads / kWarp];
   double sum = 0;
-  for (std::uint32_t b = table.first_block[blockIdx.x] + threadIdx.x; b < table.first_block[blockIdx.x + 1];
-       b += kOptimizerThreads) {
+  for (std::uint32_t b = table.first_block[blockIdx.x] + threadIdx.x;
+       b < table.first_block[blockIdx.x + 1]; b += kOptimizerThreads) {
     sum += partial[b];
   }
   const double total = sum_optimizer_block(sum, shared);
@@ -183,13 +203,15 @@ std::int64_t sums_of_squares_workspace(std::span<const std::span<const float>> t
   return blocks;
 }
 
-void sums_of_squares(StreamHandle stream, std::span<const std::span<const float>> tensors, double* results, double* workspace) {
+void sums_of_squares(StreamHandle stream, std::span<const std::span<const float>> tensors,
+                     double* results, double* workspace) {
   using Table = TensorTable<SquaresTensor>;
   Table table;
   const auto queue = [&] {
-    launch(stream, "sums_of_squares", {table.blocks(), kOptimizerThreads}, squares_kernel<Table>, table, workspace);
-    launch(stream, "sums_of_squares", {static_cast<unsigned>(table.count), kOptimizerThreads}, finish_squares_kernel<Table>,
-           table, workspace, results);
+    launch(stream, "sums_of_squares", {table.blocks(), kOptimizerThreads}, squares_kernel<Table>,
+           table, workspace);
+    launch(stream, "sums_of_squares", {static_cast<unsigned>(table.count), kOptimizerThreads},
+           finish_squares_kernel<Table>, table, workspace, results);
     workspace += table.blocks();
     results += table.count;
     table.count = 0;

@@ -1,8 +1,10 @@
 #pragma once
 
-// Elements in memory and in registers: kernels load packs of up to 16 bytes, compute in float, and store packs.
+// Elements in memory and in registers: kernels load packs of up to 16 bytes, compute in float, and
+// store packs.
 //
-// The N of a kernel is the number of elements of its packs: 16 bytes' worth where addresses allow it, else 1.
+// The N of a kernel is the number of elements of its packs: 16 bytes' worth where addresses allow
+// it, else 1.
 #include <cstdint>
 
 namespace weft::cuda {
@@ -12,7 +14,9 @@ struct Bf16 {
 };
 
 __device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(Bf16 value) { return __uint_as_float(static_cast<std::uint32_t>(value.bits) << 16); }
+__device__ __forceinline__ float to_float(Bf16 value) {
+  return __uint_as_float(static_cast<std::uint32_t>(value.bits) << 16);
+}
 
 template <typename T>
 __device__ __forceinline__ T from_float(float value);
@@ -47,7 +51,9 @@ __device__ __forceinline__ void store(T* to, const Pack<T, N>& pack) {
 template <typename T>
 inline constexpr int kWide = 16 / sizeof(T);
 
-inline bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
+inline bool aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+}
 
 inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
   return static_cast<unsigned>((work + per_block - 1) / per_block);
@@ -95,7 +101,8 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 /// The sum over the lanes of a warp, in all of them.
 template <typename T>
 __device__ __forceinline__ T sum_lanes(T value) {
-  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(kAllLanes, value, distance);
   return value;
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// Pictures [batch, height, width, channels]: copies and sums of whole pixels. A thread per pack of channels of the output;
-// channels that are no multiple of a pack, or addresses that are not aligned, go element by element.
+// Pictures [batch, height, width, channels]: copies and sums of whole pixels. A thread per pack of
+// channels of the output; channels that are no multiple of a pack, or addresses that are not
+// aligned, go element by element.
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -25,13 +26,17 @@ __device__ __forceinline__ Place place_of(std::int64_t index, const Picture& pic
   return {image.quotient, image.remainder, line.remainder, pixel.remainder};
 }
 __device__ __forceinline__ std::int64_t index_of(const Place& at, const Picture& picture) {
-  return ((at.batch * picture.height + at.row) * picture.width + at.column) * picture.channels + at.channel;
+  return ((at.batch * picture.height + at.row) * picture.width + at.column) * picture.channels +
+         at.channel;
 }
 
-__device__ __forceinline__ std::int64_t size_of_picture(const Picture& p) { return p.batch * p.height * p.width * p.channels; }
+__device__ __forceinline__ std::int64_t size_of_picture(const Picture& p) {
+  return p.batch * p.height * p.width * p.channels;
+}
 
 template <typename T, int N>
-__global__ void upsample_kernel(const T* x, T* y, Picture small, Picture large, std::int64_t factor) {
+__global__ void upsample_kernel(const T* x, T* y, Picture small, Picture large,
+                                std::int64_t factor) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(large)) return;
   Place at = place_of(i, large);
@@ -41,7 +46,8 @@ __global__ void upsample_kernel(const T* x, T* y, Picture small, Picture large, 
 }
 
 template <typename T, int N>
-__global__ void upsample_grad_kernel(const T* dy, T* dx, Picture small, Picture large, std::int64_t factor) {
+__global__ void upsample_grad_kernel(const T* dy, T* dx, Picture small, Picture large,
+                                     std::int64_t factor) {
   const std::int64_t i = pack_begin<N>();
   if (i >= size_of_picture(small)) return;
   const Place at = place_of(i, small);
@@ -59,12 +65,14 @@ __global__ void upsample_grad_kernel(const T* dy, T* dx, Picture small, Picture 
 }
 
 template <typename T, int N>
-__global__ void copy_columns_kernel(const T* from, std::int64_t from_columns, T* to, std::int64_t to_columns, std::int64_t rows,
+__global__ void copy_columns_kernel(const T* from, std::int64_t from_columns, T* to,
+                                    std::int64_t to_columns, std::int64_t rows,
                                     std::int64_t count) {
   const std::int64_t i = pack_begin<N>();
   if (i >= rows * count) return;
   const Quotient row = divide(i, count);
-  store<N>(to + row.quotient * to_columns + row.remainder, load<N>(from + row.quotient * from_columns + row.remainder));
+  store<N>(to + row.quotient * to_columns + row.remainder,
+           load<N>(from + row.quotient * from_columns + row.remainder));
 }
 
 template <typename T, int N>
@@ -74,19 +82,22 @@ __global__ void picture_to_columns_kernel(const T* x, T* columns, Window w) {
   if (i >= w.x.batch * w.out_height * w.out_width * kernel * w.x.channels) return;
   const Quotient channel = divide(i, w.x.channels);
   const Quotient tap =
-      divide(channel.quotient, kernel);  // Its quotient counts pixels of y, its remainder is p * kernel_width + q.
+      // Its quotient counts pixels of y, its remainder is p * kernel_width + q.
+      divide(channel.quotient, kernel);
   const Quotient kernel_at = divide(tap.remainder, w.kernel_width);
   const Quotient column = divide(tap.quotient, w.out_width);
   const Quotient row = divide(column.quotient, w.out_height);
   const Place at{row.quotient, row.remainder * w.stride + kernel_at.quotient - w.padding,
                  column.remainder * w.stride + kernel_at.remainder - w.padding, channel.remainder};
   Pack<T, N> values{};
-  if (at.row >= 0 && at.row < w.x.height && at.column >= 0 && at.column < w.x.width) values = load<N>(x + index_of(at, w.x));
+  if (at.row >= 0 && at.row < w.x.height && at.column >= 0 && at.column < w.x.width)
+    values = load<N>(x + index_of(at, w.x));
   store<N>(columns + i, values);
 }
 
 /// The place of y whose window has `at` under its tap, along one dimension; or -1.
-__device__ __forceinline__ std::int64_t output_under(std::int64_t at, std::int64_t tap, std::int64_t stride, std::int64_t padding,
+__device__ __forceinline__ std::int64_t output_under(std::int64_t at, std::int64_t tap,
+                                                     std::int64_t stride, std::int64_t padding,
                                                      std::int64_t out_size) {
   const std::int64_t reach = at + padding - tap;
   if (reach < 0) return -1;
@@ -120,9 +131,11 @@ __global__ void columns_to_picture_kernel(const float* columns, T* dx, Window w)
 inline constexpr int kTransposeTile = 32;
 inline constexpr int kTransposeWarps = 8;
 
-/// A block turns a tile of 32 x 32 in shared memory, so that both sides are read and written in rows.
+/// A block turns a tile of 32 x 32 in shared memory, so that both sides are read and written in
+/// rows.
 template <typename In, typename Out>
-__global__ void transpose_kernel(const In* from, Out* to, std::int64_t rows, std::int64_t columns, bool accumulate) {
+__global__ void transpose_kernel(const In* from, Out* to, std::int64_t rows, std::int64_t columns,
+                                 bool accumulate) {
   __shared__ float tile[kTransposeTile][kTransposeTile + 1];
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   const std::int64_t first_row = static_cast<std::int64_t>(blockIdx.x) * kTransposeTile;
@@ -130,7 +143,8 @@ __global__ void transpose_kernel(const In* from, Out* to, std::int64_t rows, std
        first += std::int64_t{gridDim.y} * kTransposeTile) {
     __syncthreads();
     for (int i = y; i < kTransposeTile; i += kTransposeWarps) {
-      if (first_row + i < rows && first + x < columns) tile[i][x] = to_float(from[(first_row + i) * columns + first + x]);
+      if (first_row + i < rows && first + x < columns)
+        tile[i][x] = to_float(from[(first_row + i) * columns + first + x]);
     }
     __syncthreads();
     for (int i = y; i < kTransposeTile; i += kTransposeWarps) {
@@ -141,18 +155,19 @@ __global__ void transpose_kernel(const In* from, Out* to, std::int64_t rows, std
   }
 }
 
-void transpose(StreamHandle stream, DType in, DType out, const void* from, void* to, std::int64_t rows, std::int64_t columns,
-               bool accumulate) {
+void transpose(StreamHandle stream, DType in, DType out, const void* from, void* to,
+               std::int64_t rows, std::int64_t columns, bool accumulate) {
   const std::int64_t tiles = (columns + kTransposeTile - 1) / kTransposeTile;
-  const LaunchShape shape{dim3(blocks_for(rows, kTransposeTile), static_cast<unsigned>(tiles < 65535 ? tiles : 65535)),
-                          dim3(kTransposeTile, kTransposeWarps)};
+  const LaunchShape shape{
+      dim3(blocks_for(rows, kTransposeTile), static_cast<unsigned>(tiles < 65535 ? tiles : 65535)),
+      dim3(kTransposeTile, kTransposeWarps)};
   with_type(in, [&](auto from_type) {
     with_type(out, [&](auto to_type) {
       using In = decltype(from_type);
       using Out = decltype(to_type);
       if constexpr (sizeof(Out) >= sizeof(In)) {
-        launch(stream, "transpose", shape, transpose_kernel<In, Out>, static_cast<const In*>(from), static_cast<Out*>(to), rows,
-               columns, accumulate);
+        launch(stream, "transpose", shape, transpose_kernel<In, Out>, static_cast<const In*>(from),
+               static_cast<Out*>(to), rows, columns, accumulate);
       }
     });
   });
@@ -164,32 +179,41 @@ void with_pixels(DType type, std::int64_t size, bool is_aligned, std::int64_t ch
   with_type(type, [&](auto t) {
     using T = decltype(t);
     with_pack<T>(is_aligned && channels % kWide<T> == 0, [&](auto n) {
-      run(t, n, LaunchShape{blocks_for(size, std::int64_t{kPictureThreads} * decltype(n)::value), kPictureThreads});
+      run(t, n,
+          LaunchShape{blocks_for(size, std::int64_t{kPictureThreads} * decltype(n)::value),
+                      kPictureThreads});
     });
   });
 }
 
-void upsample(StreamHandle stream, DType type, const void* small, void* large, Picture x, std::int64_t factor) {
+void upsample(StreamHandle stream, DType type, const void* small, void* large, Picture x,
+              std::int64_t factor) {
   const Picture y{x.batch, x.height * factor, x.width * factor, x.channels};
-  with_pixels(type, y.elements(), aligned(small) && aligned(large), x.channels, [&](auto t, auto n, const LaunchShape& shape) {
-    using T = decltype(t);
-    launch(stream, "upsample", shape, upsample_kernel<T, decltype(n)::value>, static_cast<const T*>(small),
-           static_cast<T*>(large), x, y, factor);
-  });
+  with_pixels(type, y.elements(), aligned(small) && aligned(large), x.channels,
+              [&](auto t, auto n, const LaunchShape& shape) {
+                using T = decltype(t);
+                launch(stream, "upsample", shape, upsample_kernel<T, decltype(n)::value>,
+                       static_cast<const T*>(small), static_cast<T*>(large), x, y, factor);
+              });
 }
 
-void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, Picture x, std::int64_t factor) {
+void upsample_grad(StreamHandle stream, DType type, const void* large, void* small, Picture x,
+                   std::int64_t factor) {
   const Picture y{x.batch, x.height * factor, x.width * factor, x.channels};
-  with_pixels(type, x.elements(), aligned(small) && aligned(large), x.channels, [&](auto t, auto n, const LaunchShape& shape) {
-    using T = decltype(t);
-    launch(stream, "upsample_grad", shape, upsample_grad_kernel<T, decltype(n)::value>, static_cast<const T*>(large),
-           static_cast<T*>(small), x, y, factor);
-  });
+  with_pixels(type, x.elements(), aligned(small) && aligned(large), x.channels,
+              [&](auto t, auto n, const LaunchShape& shape) {
+                using T = decltype(t);
+                launch(stream, "upsample_grad", shape, upsample_grad_kernel<T, decltype(n)::value>,
+                       static_cast<const T*>(large), static_cast<T*>(small), x, y, factor);
+              });
 }
 
-void copy_columns(StreamHandle stream, DType type, const void* from, std::int64_t from_columns, std::int64_t from_begin, void* to,
-                  std::int64_t to_columns, std::int64_t to_begin, std::int64_t rows, std::int64_t count) {
-  const auto at = [&](auto* base, std::int64_t begin) { return base + begin * static_cast<std::int64_t>(size_of(type)); };
+void copy_columns(StreamHandle stream, DType type, const void* from, std::int64_t from_columns,
+                  std::int64_t from_begin, void* to, std::int64_t to_columns, std::int64_t to_begin,
+                  std::int64_t rows, std::int64_t count) {
+  const auto at = [&](auto* base, std::int64_t begin) {
+    return base + begin * static_cast<std::int64_t>(size_of(type));
+  };
   const char* const first = at(static_cast<const char*>(from), from_begin);
   char* const to_first = at(static_cast<char*>(to), to_begin);
   const std::int64_t wide = type == DType::kBF16 ? kWide<Bf16> : kWide<float>;
@@ -198,25 +222,31 @@ void copy_columns(StreamHandle stream, DType type, const void* from, std::int64_
               [&](auto t, auto n, const LaunchShape& shape) {
                 using T = decltype(t);
                 launch(stream, "copy_columns", shape, copy_columns_kernel<T, decltype(n)::value>,
-                       reinterpret_cast<const T*>(first), from_columns, reinterpret_cast<T*>(to_first), to_columns, rows, count);
+                       reinterpret_cast<const T*>(first), from_columns,
+                       reinterpret_cast<T*>(to_first), to_columns, rows, count);
               });
 }
 
-void picture_to_columns(StreamHandle stream, DType type, const void* x, void* columns, const Window& window) {
-  const std::int64_t size =
-      window.x.batch * window.out_height * window.out_width * window.kernel_height * window.kernel_width * window.x.channels;
-  with_pixels(type, size, aligned(x) && aligned(columns), window.x.channels, [&](auto t, auto n, const LaunchShape& shape) {
-    using T = decltype(t);
-    launch(stream, "picture_to_columns", shape, picture_to_columns_kernel<T, decltype(n)::value>, static_cast<const T*>(x),
-           static_cast<T*>(columns), window);
-  });
+void picture_to_columns(StreamHandle stream, DType type, const void* x, void* columns,
+                        const Window& window) {
+  const std::int64_t size = window.x.batch * window.out_height * window.out_width *
+                            window.kernel_height * window.kernel_width * window.x.channels;
+  with_pixels(type, size, aligned(x) && aligned(columns), window.x.channels,
+              [&](auto t, auto n, const LaunchShape& shape) {
+                using T = decltype(t);
+                launch(stream, "picture_to_columns", shape,
+                       picture_to_columns_kernel<T, decltype(n)::value>, static_cast<const T*>(x),
+                       static_cast<T*>(columns), window);
+              });
 }
 
-void columns_to_picture(StreamHandle stream, DType type, const float* columns, void* dx, const Window& window) {
+void columns_to_picture(StreamHandle stream, DType type, const float* columns, void* dx,
+                        const Window& window) {
   with_pixels(type, window.x.elements(), aligned(dx) && aligned(columns), window.x.channels,
               [&](auto t, auto n, const LaunchShape& shape) {
                 using T = decltype(t);
-                launch(stream, "columns_to_picture", shape, columns_to_picture_kernel<T, decltype(n)::value>, columns,
+                launch(stream, "columns_to_picture", shape,
+                       columns_to_picture_kernel<T, decltype(n)::value>, columns,
                        static_cast<T*>(dx), window);
               });
 }

@@ -1,4 +1,5 @@
-// The ops that are matrix products: linear with its gradients, and convolutions where cuDNN has none for the sizes.
+// The ops that are matrix products: linear with its gradients, and convolutions where cuDNN has
+// none for the sizes.
 #include <algorithm>
 
 #include "core/cuda/internal/op_run.h"
@@ -18,7 +19,8 @@ Window window_of(const OpRun& run, ConvolutionPass pass) {
                    : pass == ConvolutionPass::kInputGrad ? run.shape(0)
                                                          : run.shape(1);
   const Shape& w = pass == ConvolutionPass::kWeightGrad ? run.outputs[0].type.shape : run.shape(1);
-  window.x = picture(pass == ConvolutionPass::kInputGrad ? run.outputs[0].type.shape : run.shape(0));
+  window.x =
+      picture(pass == ConvolutionPass::kInputGrad ? run.outputs[0].type.shape : run.shape(0));
   window.kernel_height = w[0];
   window.kernel_width = w[1];
   window.out_height = y[1];
@@ -26,18 +28,23 @@ Window window_of(const OpRun& run, ConvolutionPass pass) {
   return window;
 }
 
-/// A convolution as a product of matrices: the pixels under the kernel at each place of y are a row. The batch is taken in parts,
-/// so that the rows need bounded work space.
+/// A convolution as a product of matrices: the pixels under the kernel at each place of y are a
+/// row. The batch is taken in parts, so that the rows need bounded work space.
 void convolve_by_product(Backend& backend, const Convolution& c) {
   const Window& whole = c.window;
   const std::int64_t row = whole.kernel_height * whole.kernel_width * whole.x.channels;
-  const std::int64_t places = whole.out_height * whole.out_width, picture = whole.x.height * whole.x.width * whole.x.channels;
-  const bool pointwise = whole.kernel_height == 1 && whole.kernel_width == 1 && whole.stride == 1 && whole.padding == 0;
-  const std::int64_t part = std::clamp<std::int64_t>(kColumnElements / std::max<std::int64_t>(1, places * row), 1, whole.x.batch);
+  const std::int64_t places = whole.out_height * whole.out_width,
+                     picture = whole.x.height * whole.x.width * whole.x.channels;
+  const bool pointwise = whole.kernel_height == 1 && whole.kernel_width == 1 && whole.stride == 1 &&
+                         whole.padding == 0;
+  const std::int64_t part = std::clamp<std::int64_t>(
+      kColumnElements / std::max<std::int64_t>(1, places * row), 1, whole.x.batch);
   // Columns of gradients are f32: several are added up for an element of dx.
   const DType column_type = c.pass == ConvolutionPass::kInputGrad ? DType::kF32 : c.type;
   void* const columns =
-      pointwise ? nullptr : backend.allocate(static_cast<std::size_t>(part * places * row) * size_of(column_type));
+      pointwise
+          ? nullptr
+          : backend.allocate(static_cast<std::size_t>(part * places * row) * size_of(column_type));
   for (std::int64_t begin = 0; begin < whole.x.batch; begin += part) {
     Window window = whole;
     window.x.batch = std::min(part, whole.x.batch - begin);
@@ -54,7 +61,9 @@ void convolve_by_product(Backend& backend, const Convolution& c) {
                         .n = row,
                         .k = c.out_channels,
                         .transpose_b = true});
-      if (!pointwise) columns_to_picture(backend.stream(), c.type, static_cast<const float*>(columns), dx, window);
+      if (!pointwise)
+        columns_to_picture(backend.stream(), c.type, static_cast<const float*>(columns), dx,
+                           window);
       continue;
     }
     const void* const x = advance(c.x, begin * picture, c.type);
@@ -129,7 +138,8 @@ MatrixProduct linear_weight_grad_product(const OpRun& run) {
           .accumulate = run.accumulate[0]};
 }
 
-/// Of f32 tensors GELU is Weft's own: its tanh is exact to a few roundings, which nobody promises of the library's.
+/// Of f32 tensors GELU is Weft's own: its tanh is exact to a few roundings, which nobody promises
+/// of the library's.
 bool library_has_gelu(const OpRun& run) { return run.type(0) == DType::kBF16; }
 
 }  // namespace
@@ -138,9 +148,13 @@ void run_linear(Backend& backend, const OpRun& run) {
   backend.multiply(linear_product(run, run.inputs.size() == 3 ? run.in(2) : nullptr));
 }
 
-void run_linear_input_grad(Backend& backend, const OpRun& run) { backend.multiply(linear_input_grad_product(run)); }
+void run_linear_input_grad(Backend& backend, const OpRun& run) {
+  backend.multiply(linear_input_grad_product(run));
+}
 
-void run_linear_weight_grad(Backend& backend, const OpRun& run) { backend.multiply(linear_weight_grad_product(run)); }
+void run_linear_weight_grad(Backend& backend, const OpRun& run) {
+  backend.multiply(linear_weight_grad_product(run));
+}
 
 void run_linear_gelu(Backend& backend, const OpRun& run) {
   const DType type = run.type(0);
@@ -150,7 +164,8 @@ void run_linear_gelu(Backend& backend, const OpRun& run) {
   if (run.outputs.size() == 2) fused.gelu_input = product.c = run.out(1);
   if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
   backend.multiply(product);
-  map(backend.stream(), Map::kGelu, type, type, product.c, nullptr, run.out(), product.m * product.n, 0, false);
+  map(backend.stream(), Map::kGelu, type, type, product.c, nullptr, run.out(),
+      product.m * product.n, 0, false);
 }
 
 void run_linear_add(Backend& backend, const OpRun& run) {
@@ -160,7 +175,8 @@ void run_linear_add(Backend& backend, const OpRun& run) {
   if (backend.multiply_fused(product)) return;
   product.addend = nullptr;
   backend.multiply(product);
-  map(backend.stream(), Map::kAdd, type, type, run.in(2), run.out(), run.out(), product.m * product.n, 0, false);
+  map(backend.stream(), Map::kAdd, type, type, run.in(2), run.out(), run.out(),
+      product.m * product.n, 0, false);
 }
 
 void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
@@ -171,7 +187,8 @@ void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
   fused.gelu_input = const_cast<void*>(run.in(2));  // Read.
   if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
   backend.multiply(product);
-  map(backend.stream(), Map::kGeluGrad, type, type, run.in(2), run.out(), run.out(), product.m * product.n, 0, false);
+  map(backend.stream(), Map::kGeluGrad, type, type, run.in(2), run.out(), run.out(),
+      product.m * product.n, 0, false);
 }
 
 void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
@@ -181,18 +198,23 @@ void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
   fused.b_row_sums = run.accumulate[1] ? backend.allocate_of<float>(product.n) : run.out_floats(1);
   if (backend.multiply_fused(fused)) {
     if (!run.accumulate[1]) return;
-    map(backend.stream(), Map::kAdd, DType::kF32, DType::kF32, run.out(1), fused.b_row_sums, run.out(1), product.n, 0, false);
+    map(backend.stream(), Map::kAdd, DType::kF32, DType::kF32, run.out(1), fused.b_row_sums,
+        run.out(1), product.n, 0, false);
     return;
   }
   backend.multiply(product);
-  auto* const workspace = backend.allocate_of<float>(column_sums_workspace(1, product.k, product.n, 1));
-  sum_rows(backend.stream(), run.type(1), DType::kF32, run.in(1), run.out(1), 1, product.k, product.n, run.accumulate[1],
-           workspace);
+  auto* const workspace =
+      backend.allocate_of<float>(column_sums_workspace(1, product.k, product.n, 1));
+  sum_rows(backend.stream(), run.type(1), DType::kF32, run.in(1), run.out(1), 1, product.k,
+           product.n, run.accumulate[1], workspace);
 }
 
 void run_convolution(Backend& backend, const OpRun& run, ConvolutionPass pass) {
-  Convolution convolution{
-      .pass = pass, .type = run.type(0), .window = window_of(run, pass), .result = run.out(), .accumulate = run.accumulate[0]};
+  Convolution convolution{.pass = pass,
+                          .type = run.type(0),
+                          .window = window_of(run, pass),
+                          .result = run.out(),
+                          .accumulate = run.accumulate[0]};
   switch (pass) {
     case ConvolutionPass::kForward:
       convolution.x = run.in(0);

@@ -1,4 +1,5 @@
-// ELF: System V ABI, chapters 4 and 5. Offsets are checked against the file's size before anything is read there.
+// ELF: System V ABI, chapters 4 and 5. Offsets are checked against the file's size before anything
+// is read there.
 #include "core/cuda_support/internal/needed_libraries.h"
 
 #include <elf.h>
@@ -21,8 +22,8 @@ class ElfFile {
     if (!file) throw_error(ErrorCode::kNotFound, "{} cannot be read", path.string());
     bytes_.assign(std::istreambuf_iterator<char>(file), {});
     header_ = read<Elf64_Ehdr>(0);
-    if (std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 || header_.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header_.e_ident[EI_DATA] != ELFDATA2LSB) {
+    if (std::memcmp(header_.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header_.e_ident[EI_CLASS] != ELFCLASS64 || header_.e_ident[EI_DATA] != ELFDATA2LSB) {
       refuse();
     }
   }
@@ -47,7 +48,8 @@ class ElfFile {
     return bytes_.substr(offset, end - offset);
   }
   [[noreturn]] void refuse() const {
-    throw_error(ErrorCode::kIncompatible, "{} is no shared library of this machine", path_.string());
+    throw_error(ErrorCode::kIncompatible, "{} is no shared library of this machine",
+                path_.string());
   }
 
  private:
@@ -65,7 +67,8 @@ std::vector<std::string> needed_libraries(const std::filesystem::path& library) 
   std::optional<std::uint64_t> strings;
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type != PT_DYNAMIC) continue;
-    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= segment.p_filesz; at += sizeof(Elf64_Dyn)) {
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Dyn) <= segment.p_filesz;
+         at += sizeof(Elf64_Dyn)) {
       const auto entry = file.read<Elf64_Dyn>(segment.p_offset + at);
       if (entry.d_tag == DT_NULL) break;
       if (entry.d_tag == DT_NEEDED) names.push_back(entry.d_un.d_val);
@@ -75,10 +78,12 @@ std::vector<std::string> needed_libraries(const std::filesystem::path& library) 
   if (names.empty()) return {};
   // The string table is given by its address in memory.
   for (const Elf64_Phdr& segment : segments) {
-    if (segment.p_type != PT_LOAD || !strings || *strings < segment.p_vaddr || *strings - segment.p_vaddr >= segment.p_filesz)
+    if (segment.p_type != PT_LOAD || !strings || *strings < segment.p_vaddr ||
+        *strings - segment.p_vaddr >= segment.p_filesz)
       continue;
     std::vector<std::string> needed;
-    for (const std::uint64_t name : names) needed.push_back(file.text(segment.p_offset + (*strings - segment.p_vaddr) + name));
+    for (const std::uint64_t name : names)
+      needed.push_back(file.text(segment.p_offset + (*strings - segment.p_vaddr) + name));
     return needed;
   }
   file.refuse();

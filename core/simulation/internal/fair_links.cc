@@ -42,7 +42,8 @@ void FairLinks::share_out() {
       shares_.use(i, crossing.link, one.granted * crossing.times);
     }
   }
-  shares_.share_out([&](std::uint32_t i, double share) { all_[i].rate = share * all_[i].granted; }, kRounding);
+  shares_.share_out([&](std::uint32_t i, double share) { all_[i].rate = share * all_[i].granted; },
+                    kRounding);
 }
 
 std::optional<double> FairLinks::next_end() {
@@ -61,8 +62,8 @@ void FairLinks::advance(double time) {
 }
 
 FairLinks::Ended FairLinks::take_ended() {
-  const auto first =
-      std::ranges::min_element(all_, {}, [](const Moving& one) { return one.rate > 0 ? one.left / one.rate : kNever; });
+  const auto first = std::ranges::min_element(
+      all_, {}, [](const Moving& one) { return one.rate > 0 ? one.left / one.rate : kNever; });
   WEFT_CHECK(first != all_.end() && first->rate > 0, "nothing is under way");
   const Ended ended{first->task, *first->moved_at, first->after};
   last_ended_ = ended.task;

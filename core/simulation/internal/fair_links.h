@@ -9,13 +9,15 @@
 
 namespace weft::internal {
 
-/// Movements under way (SharedLinks::Sharing::kFair). In each queue the first to come have the places; who has one gets its
-/// max-min fair share, by weights, of the links that it crosses. The caller moves the time on. Borrows the links and movements.
+/// Movements under way (SharedLinks::Sharing::kFair). In each queue the first to come have the
+/// places; who has one gets its max-min fair share, by weights, of the links that it crosses. The
+/// caller moves the time on. Borrows the links and movements.
 class FairLinks {
  public:
   explicit FairLinks(const SharedLinks& links) : links_(links) {}
 
-  /// So much of `movement` can move from now on. `order`: lower ones get the places of a queue first.
+  /// So much of `movement` can move from now on. `order`: lower ones get the places of a queue
+  /// first.
   void add(TaskId task, const Movement& movement, std::uint64_t order, double amount);
   /// When the first one is over if none comes before; nothing while there is none.
   std::optional<double> next_end();

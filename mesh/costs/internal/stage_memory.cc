@@ -12,7 +12,9 @@ double bytes_on(const Partition& partition, int mesh, LocalId local, int rank) {
   const auto m = static_cast<std::size_t>(mesh);
   const LocalValue& value = partition.per_mesh[m].locals[local.value()];
   const TensorType& type = partition.graph.value(value.value).type;
-  return static_cast<double>(TensorType{type.dtype, local_shape(type.shape, value.spec, partition.meshes[m], rank)}.bytes());
+  return static_cast<double>(
+      TensorType{type.dtype, local_shape(type.shape, value.spec, partition.meshes[m], rank)}
+          .bytes());
 }
 
 }  // namespace
@@ -50,7 +52,8 @@ StageMemory stage_memory(const Partition& partition, int stage) {
       const Pass pass = made_by(local);
       if (pass == Pass::kForward) own.activations += bytes;
       if (pass == Pass::kForward && !dropped.contains(local)) own.kept_for_recompute += bytes;
-      if (pass != Pass::kWeightGrad && read_by_weights.contains(local)) own.for_weight_grad += bytes;
+      if (pass != Pass::kWeightGrad && read_by_weights.contains(local))
+        own.for_weight_grad += bytes;
     }
     if (rank == 0 || own.activations > most.activations) most = own;
   }

@@ -4,8 +4,8 @@
 
 #include "mesh/costs/internal/step_order.h"
 #include "mesh/sharding/axis_groups.h"
-#include "transfer/reshard/collective.h"
 #include "transfer/flow/simulate.h"
+#include "transfer/reshard/collective.h"
 
 namespace weft::mesh {
 namespace {
@@ -19,7 +19,8 @@ class StepTimer {
         seconds_(seconds) {}
 
   double operator()(const Step& step) const {
-    if (const auto* compute = std::get_if<ComputeStep>(&step.what)) return compute_seconds(*compute);
+    if (const auto* compute = std::get_if<ComputeStep>(&step.what))
+      return compute_seconds(*compute);
     if (const auto* reduce = std::get_if<AllReduceStep>(&step.what)) {
       return all_reduce_seconds(plan_, mesh_, reduce->axes, local_type(reduce->input, 0));
     }
@@ -27,7 +28,8 @@ class StepTimer {
     const TensorType& type = plan_.partition.graph.value(local(reshard.input).value).type;
     const transfer::ReshardTask task{type, shard_map(type.shape, local(reshard.input).spec, mesh_),
                                      shard_map(type.shape, local(reshard.output).spec, mesh_)};
-    return transfer::plan_reshard(task, plan_.topology, plan_.network, transfer::Strategy::kWeft).predicted_seconds;
+    return transfer::plan_reshard(task, plan_.topology, plan_.network, transfer::Strategy::kWeft)
+        .predicted_seconds;
   }
 
  private:
@@ -59,12 +61,12 @@ class StepTimer {
 
 }  // namespace
 
-double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh, const std::vector<int>& axes,
-                          const TensorType& type) {
+double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
+                          const std::vector<int>& axes, const TensorType& type) {
   std::vector<transfer::Flow> flows;
   for (const std::vector<int>& group : groups_over(mesh, axes)) {
-    const transfer::CollectivePlan collective =
-        transfer::plan_all_reduce(type.dtype, Region::whole(type.shape), devices_at(mesh, group), plan.topology);
+    const transfer::CollectivePlan collective = transfer::plan_all_reduce(
+        type.dtype, Region::whole(type.shape), devices_at(mesh, group), plan.topology);
     for (transfer::Flow flow : collective.flows) {
       flow.id = transfer::FlowId(static_cast<std::uint32_t>(flows.size()));
       flows.push_back(std::move(flow));
@@ -76,16 +78,19 @@ double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh, cons
 std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const OpSeconds& seconds) {
   const StepTimer timer(plan, mesh, seconds);
   std::vector<double> result;
-  for (const Step& step : plan.partition.per_mesh[static_cast<std::size_t>(mesh)].steps) result.push_back(timer(step));
+  for (const Step& step : plan.partition.per_mesh[static_cast<std::size_t>(mesh)].steps)
+    result.push_back(timer(step));
   return result;
 }
 
-StageTimeline stage_timeline(const Partition& partition, int stage, bool forward, const std::vector<double>& seconds) {
+StageTimeline stage_timeline(const Partition& partition, int stage, bool forward,
+                             const std::vector<double>& seconds) {
   const int mesh = partition.mesh_of_stage[static_cast<std::size_t>(stage)];
   const MeshPartition& part = partition.per_mesh[static_cast<std::size_t>(mesh)];
   StageTimeline line;
   int happened = 0;
-  for (const std::size_t i : steps_of(part, stage, forward ? ActionKind::kForward : ActionKind::kBackward)) {
+  for (const std::size_t i :
+       steps_of(part, stage, forward ? ActionKind::kForward : ActionKind::kBackward)) {
     const Step& step = part.steps[i];
     const bool weights = step.pass == Pass::kWeightGrad;
     ++happened;

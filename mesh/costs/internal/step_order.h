@@ -8,8 +8,8 @@
 
 namespace weft::mesh {
 
-/// Which of a mesh's steps an action of a stage runs, in the order in which programs run them (MeshCompiler::emit_steps). What is
-/// computed again comes before these.
+/// Which of a mesh's steps an action of a stage runs, in the order in which programs run them
+/// (MeshCompiler::emit_steps). What is computed again comes before these.
 std::vector<std::size_t> steps_of(const MeshPartition& part, int stage, ActionKind kind);
 
 /// What a stage that recomputes runs again, in that order.

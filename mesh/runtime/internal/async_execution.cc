@@ -16,28 +16,34 @@ std::span<T> as(const StagingPool::Block& block) {
 
 }  // namespace
 
-AsyncExecution::AsyncExecution(CopyEngine& copies, Stream& compute, std::size_t handles, std::shared_ptr<Inbox> inbox,
-                               std::function<void()> wake)
-    : copies_(copies), compute_(compute), inbox_(std::move(inbox)), wake_(std::move(wake)), staged_(handles) {}
+AsyncExecution::AsyncExecution(CopyEngine& copies, Stream& compute, std::size_t handles,
+                               std::shared_ptr<Inbox> inbox, std::function<void()> wake)
+    : copies_(copies),
+      compute_(compute),
+      inbox_(std::move(inbox)),
+      wake_(std::move(wake)),
+      staged_(handles) {}
 
-void AsyncExecution::watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind, std::uint32_t index) {
+void AsyncExecution::watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind,
+                           std::uint32_t index) {
   {
     const std::lock_guard lock(inbox_->mutex);
     ++inbox_->under_way;
   }
   ++under_way_;
-  watch.watch(std::move(event), [inbox = inbox_, wake = wake_, kind, index](const Outcome<TimePoint>& at) {
-    {
-      const std::lock_guard lock(inbox->mutex);
-      inbox->notices.push_back({kind, index, at});
-      if (--inbox->under_way == 0) inbox->idle.notify_all();
-    }
-    wake();
-  });
+  watch.watch(std::move(event),
+              [inbox = inbox_, wake = wake_, kind, index](const Outcome<TimePoint>& at) {
+                {
+                  const std::lock_guard lock(inbox->mutex);
+                  inbox->notices.push_back({kind, index, at});
+                  if (--inbox->under_way == 0) inbox->idle.notify_all();
+                }
+                wake();
+              });
 }
 
-std::shared_ptr<const Event> AsyncExecution::watch(Stream& stream, EventWatch& watch_of_it, Notice::Kind kind,
-                                                   std::uint32_t index) {
+std::shared_ptr<const Event> AsyncExecution::watch(Stream& stream, EventWatch& watch_of_it,
+                                                   Notice::Kind kind, std::uint32_t index) {
   std::shared_ptr<const Event> event = stream.record();
   watch(event, watch_of_it, kind, index);
   return event;
@@ -49,9 +55,11 @@ void AsyncExecution::mark(const Mark& mark) {
   watch(compute_, copies_.computed, Notice::Kind::kMark, 0);
 }
 
-void AsyncExecution::stage(std::uint32_t handle, std::span<const std::byte> source, std::span<std::byte> destination) {
+void AsyncExecution::stage(std::uint32_t handle, std::span<const std::byte> source,
+                           std::span<std::byte> destination) {
   Staged& staged = staged_[handle];
-  // What was queued before may still write the source, and read or write where the destination will lie.
+  // What was queued before may still write the source, and read or write where the destination will
+  // lie.
   const std::shared_ptr<const Event> computed = compute_.record();
   if (!destination.empty()) {
     staged.destination = copies_.staging.take(destination.size());
@@ -60,7 +68,8 @@ void AsyncExecution::stage(std::uint32_t handle, std::span<const std::byte> sour
     staged.host.destination = staged.destination.span();
   }
   if (!source.empty()) {
-    const bool in_place = source.data() == destination.data() && source.size() == destination.size();
+    const bool in_place =
+        source.data() == destination.data() && source.size() == destination.size();
     if (!in_place) staged.source = copies_.staging.take(source.size());
     const std::span<std::byte> copy = in_place ? staged.destination.span() : staged.source.span();
     staged.host.source = copy;
@@ -81,20 +90,25 @@ bool AsyncExecution::land(std::uint32_t handle, const transfer::TransferReport& 
   return true;
 }
 
-bool AsyncExecution::landed(std::uint32_t handle) const { return !staged_[handle].landed || staged_[handle].landed->done(); }
+bool AsyncExecution::landed(std::uint32_t handle) const {
+  return !staged_[handle].landed || staged_[handle].landed->done();
+}
 
 void AsyncExecution::await_landing(std::uint32_t handle) {
   if (staged_[handle].landed) compute_.wait(*staged_[handle].landed);
 }
 
 void AsyncExecution::upload(StagingPool::Block block, std::span<std::byte> to) {
-  // On the compute stream: it would have to wait for the copy anyway, and large tensors may be in the way on the other.
+  // On the compute stream: it would have to wait for the copy anyway, and large tensors may be in
+  // the way on the other.
   compute_.copy(block.span(), to);
   batches_.push_back(std::move(block));
-  watch(compute_, copies_.computed, Notice::Kind::kUploaded, static_cast<std::uint32_t>(batches_.size() - 1));
+  watch(compute_, copies_.computed, Notice::Kind::kUploaded,
+        static_cast<std::uint32_t>(batches_.size() - 1));
 }
 
-std::optional<std::span<const double>> AsyncExecution::sums_of_squares(std::span<const std::span<const float>> tensors) {
+std::optional<std::span<const double>> AsyncExecution::sums_of_squares(
+    std::span<const std::span<const float>> tensors) {
   if (squares_state_ == Squares::kNone) {
     squares_ = copies_.staging.take(tensors.size() * sizeof(double));
     compute_.sums_of_squares(tensors, as<double>(squares_));
@@ -112,7 +126,8 @@ void AsyncExecution::download_losses(std::span<const std::byte> from) {
 
 std::span<const float> AsyncExecution::losses() const { return as<const float>(losses_); }
 
-std::optional<transfer::TransferReport> AsyncExecution::take(const Notice& notice, StepTimeline& timeline) {
+std::optional<transfer::TransferReport> AsyncExecution::take(const Notice& notice,
+                                                             StepTimeline& timeline) {
   --under_way_;
   if (!notice.at.ok()) return std::nullopt;
   switch (notice.kind) {

@@ -26,27 +26,32 @@ struct HostBuffers {
 ///   receive:  engine ──report──▶ copy in from a staging block ──event──▶ compute
 ///   times:    an event on the compute stream at each mark ──notice──▶ timeline
 ///
-/// Streams wait for each other's events; the host waits for none. Notices say when one is done. Owner's thread only.
+/// Streams wait for each other's events; the host waits for none. Notices say when one is done.
+/// Owner's thread only.
 class AsyncExecution final {
  public:
-  /// `compute` and `copies` must outlive it, and what the notices stand for must have ended before it does.
-  AsyncExecution(CopyEngine& copies, Stream& compute, std::size_t handles, std::shared_ptr<Inbox> inbox,
-                 std::function<void()> wake);
+  /// `compute` and `copies` must outlive it, and what the notices stand for must have ended before
+  /// it does.
+  AsyncExecution(CopyEngine& copies, Stream& compute, std::size_t handles,
+                 std::shared_ptr<Inbox> inbox, std::function<void()> wake);
 
   /// A notice will come when the event is done; `watch` watches the events of its stream.
-  void watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind, std::uint32_t index);
+  void watch(std::shared_ptr<const Event> event, EventWatch& watch, Notice::Kind kind,
+             std::uint32_t index);
 
   /// Marks the point that the compute stream's queue has come to.
   void mark(const Mark& mark);
   /// How many actions have been queued that the device has not begun.
   std::size_t actions_ahead() const { return actions_ahead_; }
 
-  /// Takes host memory for what a transfer reads and writes in the device's memory (empty where it does not), and begins to copy
-  /// the source out; a kCopiedOut says when it is there. One memory for both if they are the same.
-  void stage(std::uint32_t handle, std::span<const std::byte> source, std::span<std::byte> destination);
+  /// Takes host memory for what a transfer reads and writes in the device's memory (empty where it
+  /// does not), and begins to copy the source out; a kCopiedOut says when it is there. One memory
+  /// for both if they are the same.
+  void stage(std::uint32_t handle, std::span<const std::byte> source,
+             std::span<std::byte> destination);
   const HostBuffers& host_buffers(std::uint32_t handle) const { return staged_[handle].host; }
-  /// The engine has done its part of a staged transfer. True if its destination is now on its way to the device: a kLanded
-  /// follows.
+  /// The engine has done its part of a staged transfer. True if its destination is now on its way
+  /// to the device: a kLanded follows.
   bool land(std::uint32_t handle, const transfer::TransferReport& report);
   /// Whether compute may use the destination without waiting.
   bool landed(std::uint32_t handle) const;
@@ -57,13 +62,16 @@ class AsyncExecution final {
   StagingPool::Block batch_block(std::size_t bytes) { return copies_.staging.take(bytes); }
   void upload(StagingPool::Block block, std::span<std::byte> to);
   bool squares_queued() const { return squares_state_ != Squares::kNone; }
-  /// The sums of squares, or nothing while the device is at it. Call it again after a kSquares, with the same.
-  std::optional<std::span<const double>> sums_of_squares(std::span<const std::span<const float>> tensors);
+  /// The sums of squares, or nothing while the device is at it. Call it again after a kSquares,
+  /// with the same.
+  std::optional<std::span<const double>> sums_of_squares(
+      std::span<const std::span<const float>> tensors);
   /// Copies the losses to the host; losses() are true when a later mark is reached.
   void download_losses(std::span<const std::byte> from);
   std::span<const float> losses() const;
 
-  /// Takes up what a notice says; gives the report of the transfer that has ended by it, if one has.
+  /// Takes up what a notice says; gives the report of the transfer that has ended by it, if one
+  /// has.
   std::optional<transfer::TransferReport> take(const Notice& notice, StepTimeline& timeline);
 
   /// Checkpoints move everything that a device holds: not all of it through host memory at once.
@@ -88,7 +96,8 @@ class AsyncExecution final {
   };
 
   /// A notice will come when what is now in the stream is done.
-  std::shared_ptr<const Event> watch(Stream& stream, EventWatch& watch, Notice::Kind kind, std::uint32_t index);
+  std::shared_ptr<const Event> watch(Stream& stream, EventWatch& watch, Notice::Kind kind,
+                                     std::uint32_t index);
 
   CopyEngine& copies_;
   Stream& compute_;

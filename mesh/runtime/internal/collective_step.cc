@@ -6,7 +6,8 @@
 
 namespace weft::mesh {
 
-CollectiveStep::CollectiveStep(CollectiveEngine& engine, const Program& program, AsyncExecution& device)
+CollectiveStep::CollectiveStep(CollectiveEngine& engine, const Program& program,
+                               AsyncExecution& device)
     : engine_(engine),
       program_(program),
       device_(device),
@@ -23,12 +24,13 @@ CollectiveStep::CollectiveStep(CollectiveEngine& engine, const Program& program,
   engine.queue.begin(program.collective_order);
 }
 
-void CollectiveStep::start(const Start& start, std::span<const std::byte> source, std::span<std::byte> destination,
-                           Stream& compute) {
+void CollectiveStep::start(const Start& start, std::span<const std::byte> source,
+                           std::span<std::byte> destination, Stream& compute) {
   try {
-    // What was queued before may still write the source, and read or write where the destination lies.
-    engine_.queue.start(key_of_handle_[start.handle], program_.transfers[start.transfer].operations, {&source, 1},
-                        {&destination, 1}, compute.record());
+    // What was queued before may still write the source, and read or write where the destination
+    // lies.
+    engine_.queue.start(key_of_handle_[start.handle], program_.transfers[start.transfer].operations,
+                        {&source, 1}, {&destination, 1}, compute.record());
   } catch (const Error& error) {
     throw named(error, fmt::format("begins '{}'", program_.transfers[start.transfer].name));
   }
@@ -54,10 +56,12 @@ transfer::TransferReport CollectiveStep::report(const Start& start, TimePoint en
 std::string CollectiveStep::under_way() const {
   const auto at = current();
   if (!at) return "";
-  std::string text = fmt::format("'{}'", program_.transfers[transfer_of_handle_[handle_of_key_.at(*at)]].name);
+  std::string text =
+      fmt::format("'{}'", program_.transfers[transfer_of_handle_[handle_of_key_.at(*at)]].name);
   if (at->microbatch >= 0) text += fmt::format(" of microbatch {}", at->microbatch);
   std::size_t behind = 0;
-  for (const auto& key : engine_.queue.on_stream()) behind += key != *at && !engine_.queue.done(key) ? 1 : 0;
+  for (const auto& key : engine_.queue.on_stream())
+    behind += key != *at && !engine_.queue.done(key) ? 1 : 0;
   if (behind > 0) text += fmt::format(", then {} more", behind);
   return text;
 }
@@ -66,7 +70,8 @@ Error CollectiveStep::named(const Error& error, const std::string& otherwise) co
   const std::string what = under_way();
   const std::string where = what.empty() ? otherwise : "stands at " + what;
   if (where.empty()) return error;
-  return Error(error.code(), fmt::format("{} (the device {})", error.message(), where)).at(error.where());
+  return Error(error.code(), fmt::format("{} (the device {})", error.message(), where))
+      .at(error.where());
 }
 
 void CollectiveStep::poll() {

@@ -17,7 +17,7 @@ namespace weft::mesh {
 
 /// What one execution has under way by device collectives.
 ///
-///   start: compute ──event──▶ queue, which begins it in its turn ──notices──▶ when it began and ended
+///   start: compute ──event──▶ queue, which begins it in its turn ──notices──▶ its begin and end
 ///   wait:  queue ──event──▶ compute; the host goes on
 ///
 /// Owner's thread only.
@@ -27,11 +27,14 @@ class CollectiveStep final {
   CollectiveStep(CollectiveEngine& engine, const Program& program, AsyncExecution& device);
 
   /// The transfer may go ahead when `compute` has come here. Buffers as Start names them.
-  void start(const Start& start, std::span<const std::byte> source, std::span<std::byte> destination, Stream& compute);
+  void start(const Start& start, std::span<const std::byte> source,
+             std::span<std::byte> destination, Stream& compute);
   /// Whether compute may use the buffers without waiting.
   bool done(std::uint32_t handle) const { return engine_.queue.done(key_of_handle_[handle]); }
   /// Lets compute wait for the transfer.
-  void await(std::uint32_t handle, Stream& compute) { engine_.queue.wait(key_of_handle_[handle], compute); }
+  void await(std::uint32_t handle, Stream& compute) {
+    engine_.queue.wait(key_of_handle_[handle], compute);
+  }
 
   void began(std::uint32_t handle, TimePoint at) { began_[handle] = at; }
   transfer::TransferReport report(const Start& start, TimePoint ended) const;
@@ -46,7 +49,8 @@ class CollectiveStep final {
   std::string under_way() const;
 
  private:
-  /// The error of the queue, which knows no names, with what the device is at; `otherwise` where nothing is under way.
+  /// The error of the queue, which knows no names, with what the device is at; `otherwise` where
+  /// nothing is under way.
   Error named(const Error& error, const std::string& otherwise) const;
 
   CollectiveEngine& engine_;

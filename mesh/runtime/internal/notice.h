@@ -29,13 +29,17 @@ struct Notice {
   Outcome<TimePoint> at = TimePoint();
 };
 
-/// What other threads tell an execution. Filled on the transfer thread and by event watches, emptied on the owner's.
+/// What other threads tell an execution. Filled on the transfer thread and by event watches,
+/// emptied on the owner's.
 struct Inbox {
   std::mutex mutex;
-  std::condition_variable idle;                                             // under_way has become 0
-  std::vector<std::pair<std::uint32_t, transfer::TransferReport>> reports;  // by handle; guarded by mutex
-  std::vector<Notice> notices;                                              // guarded by mutex
-  std::uint64_t under_way = 0;                                              // transfers and events; guarded by mutex
+  // under_way has become 0
+  std::condition_variable idle;
+  // by handle; guarded by mutex
+  std::vector<std::pair<std::uint32_t, transfer::TransferReport>> reports;
+  std::vector<Notice> notices;  // guarded by mutex
+  // transfers and events; guarded by mutex
+  std::uint64_t under_way = 0;
 };
 
 }  // namespace weft::mesh

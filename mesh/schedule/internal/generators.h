@@ -4,7 +4,8 @@
 
 namespace weft::mesh {
 
-// One function per name. They get a request whose counts are at least 1 and whose chunks are filled in.
+// One function per name. They get a request whose counts are at least 1 and whose chunks are filled
+// in.
 
 Schedule make_gpipe(const ScheduleRequest& request);
 Schedule make_1f1b(const ScheduleRequest& request);
@@ -21,7 +22,8 @@ Schedule make_dualpipe_v(const ScheduleRequest& request);
 /// Stages placed, no actions yet.
 Schedule empty_schedule(const ScheduleRequest& request, StagePlacement placement);
 
-/// The schedule of the first `microbatches` alone. What is left of a valid schedule is valid: every action keeps what it needs.
+/// The schedule of the first `microbatches` alone. What is left of a valid schedule is valid: every
+/// action keeps what it needs.
 Schedule without_late_microbatches(Schedule schedule, int microbatches);
 
 }  // namespace weft::mesh

@@ -21,9 +21,10 @@ struct MemoryTimes {
   std::vector<Transfer> transfers;
 };
 
-/// Sweeps every actor: activations from F to the gradients, a sent tensor from its making to its arrival, a received one from the
-/// start of its transfer to the end of its use. Sets each actor's peak, and its levels if `levels`.
-void record_memory(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times, bool levels,
-                   ScheduleSimulation& simulation);
+/// Sweeps every actor: activations from F to the gradients, a sent tensor from its making to its
+/// arrival, a received one from the start of its transfer to the end of its use. Sets each actor's
+/// peak, and its levels if `levels`.
+void record_memory(const ScheduleCosts& costs, const ActionGraph& graph, const MemoryTimes& times,
+                   bool levels, ScheduleSimulation& simulation);
 
 }  // namespace weft::mesh

@@ -16,8 +16,8 @@ bool is_whole(const TensorTiming& when) {
 
 }  // namespace
 
-StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& options, const Schedule& schedule,
-                     const ActionGraph& actions)
+StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& options,
+                     const Schedule& schedule, const ActionGraph& actions)
     : costs_(costs), options_(options), actions_(actions) {
   find_transfers();
   cut_actions();
@@ -27,8 +27,11 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
   }
   if (costs.pair_time > 0) join_pairs();
   if (options.blocking) order_everything(schedule);
-  const auto skips_input_grad = [](const EdgeCosts& edge) { return edge.backward_timing.for_weights_only; };
-  if (!options.blocking && std::ranges::any_of(costs.edges, skips_input_grad)) find_releases(schedule);
+  const auto skips_input_grad = [](const EdgeCosts& edge) {
+    return edge.backward_timing.for_weights_only;
+  };
+  if (!options.blocking && std::ranges::any_of(costs.edges, skips_input_grad))
+    find_releases(schedule);
   add_tasks();
   add_arcs();
 }
@@ -37,24 +40,29 @@ void StepGraph::find_transfers() {
   for (int node = 0; node < actions_.size(); ++node) {
     for (const ActionGraph::Need& need : actions_.needs(node)) {
       if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(node)) continue;
-      Transfer one{need.edge, actions_.action(node).kind != ActionKind::kForward, need.node, node, 0, 0};
+      Transfer one{
+          need.edge, actions_.action(node).kind != ActionKind::kForward, need.node, node, 0, 0};
       if (!timing(one).exists) continue;
       const Action& user = actions_.action(node);
       if (timing(one).for_weights_only && user.kind == ActionKind::kInputGrad) {
-        one.consumer = actions_.find(ActionKind::kWeightGrad, user.stage, user.microbatch).value_or(node);
+        one.consumer =
+            actions_.find(ActionKind::kWeightGrad, user.stage, user.microbatch).value_or(node);
       }
       transfers_.push_back(one);
     }
   }
   // Per edge and direction in the order in which they are produced.
-  std::ranges::sort(transfers_, {}, [](const Transfer& one) { return std::tuple(one.edge, one.backward, one.producer); });
+  std::ranges::sort(transfers_, {}, [](const Transfer& one) {
+    return std::tuple(one.edge, one.backward, one.producer);
+  });
 }
 
 /// Not part of a compound that runs as one.
 bool StepGraph::stands_alone(int action) const {
   if (costs_.pair_time == 0) return true;
   const bool last = action + 1 == actions_.first(actions_.actor(action) + 1);
-  return !actions_.action(action).joins_previous && (last || !actions_.action(action + 1).joins_previous);
+  return !actions_.action(action).joins_previous &&
+         (last || !actions_.action(action + 1).joins_previous);
 }
 
 /// Seconds of the action when these parts of its F or I, and of its W, are done.
@@ -65,7 +73,8 @@ double StepGraph::position(int action, double work, double weights) const {
   switch (one.kind) {
     case ActionKind::kForward: return work * stage.forward;
     case ActionKind::kInputGrad: return again + work * stage.input_grad;
-    case ActionKind::kBackward: return again + work * stage.input_grad + weights * stage.weight_grad;
+    case ActionKind::kBackward:
+      return again + work * stage.input_grad + weights * stage.weight_grad;
     default: return weights * stage.weight_grad;
   }
 }
@@ -83,15 +92,17 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
     const TensorTiming& when = timing(one);
     const double made = position(one.producer, when.made, when.made_weights);
     const double needed = position(one.consumer, when.needed, when.needed_weights);
-    events.push_back({one.producer, made, when.made_step, true, t, made < position(one.producer, 1, 1)});
+    events.push_back(
+        {one.producer, made, when.made_step, true, t, made < position(one.producer, 1, 1)});
     events.push_back({one.consumer, needed, when.needed_step, false, t, needed > 0});
   }
   for (const Event& event : events) {
     const auto action = static_cast<std::size_t>(event.action);
     is_cut[action] = is_cut[action] || event.cuts;
   }
-  std::erase_if(
-      events, [&](const Event& event) { return !is_cut[static_cast<std::size_t>(event.action)] || !stands_alone(event.action); });
+  std::erase_if(events, [&](const Event& event) {
+    return !is_cut[static_cast<std::size_t>(event.action)] || !stands_alone(event.action);
+  });
   std::ranges::sort(events, {}, [](const Event& event) {
     return std::tuple(event.action, event.position, event.step, event.makes, event.transfer);
   });
@@ -124,7 +135,8 @@ void StepGraph::cut_actions() {
   }
 }
 
-void StepGraph::cut(int action, std::vector<Event>::const_iterator begin, std::vector<Event>::const_iterator end) {
+void StepGraph::cut(int action, std::vector<Event>::const_iterator begin,
+                    std::vector<Event>::const_iterator end) {
   const std::size_t first = duration_.size();
   duration_.push_back(costs_.per_action);
   double at = 0;
@@ -172,26 +184,31 @@ void StepGraph::join_pairs() {
     duration_[first_piece(node)] = 0;
   }
   for (std::size_t action = 1; action < actions; ++action) {
-    if (head_[action] == static_cast<int>(action) - 1) duration_[first_piece(head_[action])] *= costs_.pair_time;
+    if (head_[action] == static_cast<int>(action) - 1)
+      duration_[first_piece(head_[action])] *= costs_.pair_time;
   }
   for (Transfer& one : transfers_) {
-    if (!stands_alone(one.consumer)) one.needed_by = static_cast<int>(first_piece(head(one.consumer)));
+    if (!stands_alone(one.consumer))
+      one.needed_by = static_cast<int>(first_piece(head(one.consumer)));
   }
 }
 
 /// As Lowering::kSafe does.
 void StepGraph::order_everything(const Schedule& schedule) {
   std::vector<std::vector<std::size_t>> made(static_cast<std::size_t>(actions_.size()));
-  for (std::size_t t = 0; t < transfers_.size(); ++t) made[static_cast<std::size_t>(transfers_[t].producer)].push_back(t);
+  for (std::size_t t = 0; t < transfers_.size(); ++t)
+    made[static_cast<std::size_t>(transfers_[t].producer)].push_back(t);
   for (std::vector<std::size_t>& tensors : made) {
     std::ranges::sort(tensors, {}, [&](std::size_t t) {
       const TensorTiming& when = timing(transfers_[t]);
-      return std::tuple(position(transfers_[t].producer, when.made, when.made_weights), when.made_step, t);
+      return std::tuple(position(transfers_[t].producer, when.made, when.made_weights),
+                        when.made_step, t);
     });
   }
   lists_.resize(static_cast<std::size_t>(actions_.num_actors()));
   const auto run = [&](const ActionPlace& place) {
-    const int action = actions_.first(static_cast<int>(place.actor)) + static_cast<int>(place.index);
+    const int action =
+        actions_.first(static_cast<int>(place.actor)) + static_cast<int>(place.index);
     lists_[place.actor].push_back(first_piece(action));
     return made[static_cast<std::size_t>(action)];
   };
@@ -203,24 +220,28 @@ void StepGraph::order_everything(const Schedule& schedule) {
   walk_total_order(order_actions(schedule, costs_.stage_edges()), run, move);
 }
 
-/// A sender waits for a tensor's arrival at the end of the action that cannot begin, as the schedule has it, before the tensor is
-/// used (Lane::arrived_before). So that costs nothing, unless that action is an I which does without its gradient.
+/// A sender waits for a tensor's arrival at the end of the action that cannot begin, as the
+/// schedule has it, before the tensor is used (Lane::arrived_before). So that costs nothing, unless
+/// that action is an I which does without its gradient.
 void StepGraph::find_releases(const Schedule& schedule) {
   const std::vector<StageEdge> edges = costs_.stage_edges();
   const ActionHistory history(schedule, edges, order_actions(schedule, edges));
   for (const Transfer& one : transfers_) {
     const int from = actions_.actor(one.producer), to = actions_.actor(one.consumer);
     const auto index = static_cast<std::size_t>(one.consumer - actions_.first(to));
-    const std::size_t action = history.first_after({static_cast<std::size_t>(to), index}, static_cast<std::size_t>(from));
+    const std::size_t action =
+        history.first_after({static_cast<std::size_t>(to), index}, static_cast<std::size_t>(from));
     const int next = actions_.first(from) + static_cast<int>(action) + 1;
     releases_.push_back(next < actions_.first(from + 1) ? next : -1);
   }
 }
 
 void StepGraph::add_tasks() {
-  tasks_.links.sharing = costs_.sharing == InterfaceSharing::kFair ? SharedLinks::Sharing::kFair : SharedLinks::Sharing::kInTurn;
+  tasks_.links.sharing = costs_.sharing == InterfaceSharing::kFair ? SharedLinks::Sharing::kFair
+                                                                   : SharedLinks::Sharing::kInTurn;
   if (!costs_.nic_of_actor.empty()) {
-    const auto interfaces = static_cast<std::size_t>(*std::ranges::max_element(costs_.nic_of_actor)) + 1;
+    const auto interfaces =
+        static_cast<std::size_t>(*std::ranges::max_element(costs_.nic_of_actor)) + 1;
     tasks_.links.rates.assign(2 * interfaces, 1);  // Out of interface i: 2i, into it: 2i + 1.
     tasks_.links.queues = interfaces;
   }
@@ -233,7 +254,8 @@ void StepGraph::add_tasks() {
 TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
   if (costs_.nic_of_actor.empty()) return tasks_.add(seconds);
   const auto interface_of = [&](int action) {
-    return static_cast<std::uint32_t>(costs_.nic_of_actor[static_cast<std::size_t>(actions_.actor(action))]);
+    return static_cast<std::uint32_t>(
+        costs_.nic_of_actor[static_cast<std::size_t>(actions_.actor(action))]);
   };
   const std::uint32_t from = interface_of(transfer.producer), to = interface_of(transfer.consumer);
   const bool fair = costs_.sharing == InterfaceSharing::kFair;
@@ -254,7 +276,8 @@ TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
 
 void StepGraph::add_arcs() {
   const auto wait = [&](std::size_t first, std::size_t then) {
-    tasks_.wait(TaskId(static_cast<std::uint32_t>(then)), TaskId(static_cast<std::uint32_t>(first)));
+    tasks_.wait(TaskId(static_cast<std::uint32_t>(then)),
+                TaskId(static_cast<std::uint32_t>(first)));
   };
   for (int action = 0; action < actions_.size(); ++action) {
     const std::size_t first = first_piece(action);
@@ -278,7 +301,8 @@ void StepGraph::add_arcs() {
     wait(node_of(t), static_cast<std::size_t>(transfers_[t].needed_by));
     if (!releases_.empty() && releases_[t] >= 0) wait(node_of(t), first_piece(releases_[t]));
     if (in_turn && t > 0 && same_lane(t - 1, t)) wait(node_of(t - 1), node_of(t));
-    if (credits > 0 && t >= credits && same_lane(t - credits, t)) wait(last_piece(transfers_[t - credits].consumer), node_of(t));
+    if (credits > 0 && t >= credits && same_lane(t - credits, t))
+      wait(last_piece(transfers_[t - credits].consumer), node_of(t));
   }
 }
 

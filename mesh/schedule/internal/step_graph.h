@@ -9,9 +9,11 @@
 
 namespace weft::mesh {
 
-/// One step as tasks: first the pieces of all actions, then the transfers. A node is the number of a task.
+/// One step as tasks: first the pieces of all actions, then the transfers. A node is the number of
+/// a task.
 ///
-/// An action is cut where a tensor leaves before its end or is needed after its beginning, so that it can be held up there:
+/// An action is cut where a tensor leaves before its end or is needed after its beginning, so that
+/// it can be held up there:
 ///
 ///   1F0   [ piece 0 | piece 1 | piece 2 ]
 ///         ^         ^         |
@@ -29,7 +31,8 @@ class StepGraph {
     int needed_by = 0;  ///< ... and the one that waits for it.
   };
 
-  StepGraph(const ScheduleCosts& costs, const SimulationOptions& options, const Schedule& schedule, const ActionGraph& actions);
+  StepGraph(const ScheduleCosts& costs, const SimulationOptions& options, const Schedule& schedule,
+            const ActionGraph& actions);
 
   const TaskGraph& tasks() const { return tasks_; }
   std::size_t size() const { return duration_.size(); }
@@ -46,10 +49,16 @@ class StepGraph {
   /// The action of a piece.
   int action_of(std::size_t piece) const { return action_of_[piece]; }
   /// The pieces of an action.
-  std::size_t first_piece(int action) const { return first_piece_[static_cast<std::size_t>(action)]; }
-  std::size_t last_piece(int action) const { return first_piece_[static_cast<std::size_t>(action) + 1] - 1; }
+  std::size_t first_piece(int action) const {
+    return first_piece_[static_cast<std::size_t>(action)];
+  }
+  std::size_t last_piece(int action) const {
+    return first_piece_[static_cast<std::size_t>(action) + 1] - 1;
+  }
   /// The first action of its compound, where compounds run as one; else itself.
-  int head(int action) const { return head_.empty() ? action : head_[static_cast<std::size_t>(action)]; }
+  int head(int action) const {
+    return head_.empty() ? action : head_[static_cast<std::size_t>(action)];
+  }
 
  private:
   /// At `position` within an action a tensor is made, or needed.
@@ -63,7 +72,8 @@ class StepGraph {
   };
 
   bool same_lane(std::size_t a, std::size_t b) const {
-    return transfers_[a].edge == transfers_[b].edge && transfers_[a].backward == transfers_[b].backward;
+    return transfers_[a].edge == transfers_[b].edge &&
+           transfers_[a].backward == transfers_[b].backward;
   }
   std::size_t node_of(std::size_t transfer) const { return num_pieces() + transfer; }
 
@@ -72,7 +82,8 @@ class StepGraph {
   double position(int action, double work, double weights) const;
   std::vector<Event> find_events() const;
   void cut_actions();
-  void cut(int action, std::vector<Event>::const_iterator begin, std::vector<Event>::const_iterator end);
+  void cut(int action, std::vector<Event>::const_iterator begin,
+           std::vector<Event>::const_iterator end);
   void join_pairs();
   void order_everything(const Schedule& schedule);
   void find_releases(const Schedule& schedule);
@@ -86,10 +97,13 @@ class StepGraph {
   std::vector<Transfer> transfers_;
   std::vector<std::size_t> first_piece_;  ///< By action, and one more.
   std::vector<int> action_of_;
-  std::vector<int> head_;                        ///< Empty if compounds are not one.
-  std::vector<std::vector<std::size_t>> lists_;  ///< Blocking: per actor its pieces and transfers in order.
+  std::vector<int> head_;  ///< Empty if compounds are not one.
+  /// Blocking: per actor its pieces and transfers in order.
+  std::vector<std::vector<std::size_t>> lists_;
   std::vector<int>
-      releases_;  ///< By transfer: the action that waits for its end, or -1. Empty where such waits are over at once.
+      /// By transfer: the action that waits for its end, or -1. Empty where such waits are over at
+      /// once.
+      releases_;
   std::vector<double> duration_;
   TaskGraph tasks_;
 };

@@ -11,7 +11,8 @@
 
 namespace weft::mesh {
 
-/// How good a schedule is: how long a step takes, then how early the work gets done. Less is better.
+/// How good a schedule is: how long a step takes, then how early the work gets done. Less is
+/// better.
 struct ScheduleScore {
   double step = 0;  ///< The makespan, where the costs say nothing of what a step ends with.
   double mean_end = 0;
@@ -34,13 +35,16 @@ class Judge {
     bool fits = false;
   };
   /// One whose step takes longer than `longest_step` may be called one that does not finish.
-  Verdict judge(const Schedule& schedule, double longest_step = std::numeric_limits<double>::infinity());
+  Verdict judge(const Schedule& schedule,
+                double longest_step = std::numeric_limits<double>::infinity());
   Verdict judge_fully(const Schedule& schedule);
 
   /// When everything ran, of a schedule that finishes.
   struct Look {
-    std::vector<std::vector<std::pair<double, double>>> spans;  ///< By actor, by action: start and end.
-    /// Actor and index of actions of the critical path that begin when the one before them on their actor ends.
+    /// By actor, by action: start and end.
+    std::vector<std::vector<std::pair<double, double>>> spans;
+    /// Actor and index of actions of the critical path that begin when the one before them on their
+    /// actor ends.
     std::vector<std::pair<int, int>> held_up_by_order;
   };
   Look look(const Schedule& schedule);
@@ -58,13 +62,13 @@ class Judge {
   std::int64_t simulated_ = 0;
 };
 
-/// Moves one action at a time along the critical path, as long as that makes the schedule better and the judge is not exhausted.
-/// `schedule` must finish and fit.
+/// Moves one action at a time along the critical path, as long as that makes the schedule better
+/// and the judge is not exhausted. `schedule` must finish and fit.
 Schedule improve(Schedule schedule, Judge& judge);
 
-/// Threshold accepting (Dueck and Scheuer, 1990): random moves of single actions, of which those that make it a little worse are
-/// kept at first, and ever fewer of them later. Goes on for `actions` more simulated actions; gives the best on the way.
-/// Deterministic.
+/// Threshold accepting (Dueck and Scheuer, 1990): random moves of single actions, of which those
+/// that make it a little worse are kept at first, and ever fewer of them later. Goes on for
+/// `actions` more simulated actions; gives the best on the way. Deterministic.
 Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions);
 
 }  // namespace weft::mesh

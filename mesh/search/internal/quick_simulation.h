@@ -10,18 +10,19 @@
 
 namespace weft::mesh {
 
-/// What simulate() says of a schedule's time and memory, for many orders of the same actions: all that does not depend on the
-/// order is worked out once, and nothing is allocated while playing. Made for F, I, W and B whose microbatches are in order on
-/// every stage. One thread at a time.
+/// What simulate() says of a schedule's time and memory, for many orders of the same actions: all
+/// that does not depend on the order is worked out once, and nothing is allocated while playing.
+/// Made for F, I, W and B whose microbatches are in order on every stage. One thread at a time.
 ///
-/// An action is a list of events with time between them: it waits for a tensor, or makes one. A transfer is worked out when its
-/// tensor is waited for: the tensors of an edge are waited for in the order in which they are made, so what it depends on is
-/// known by then. Where interfaces serve in turn, transfers are worked out in the order of time instead, and whoever waits goes
-/// on then: all that it makes comes later.
+/// An action is a list of events with time between them: it waits for a tensor, or makes one. A
+/// transfer is worked out when its tensor is waited for: the tensors of an edge are waited for in
+/// the order in which they are made, so what it depends on is known by then. Where interfaces serve
+/// in turn, transfers are worked out in the order of time instead, and whoever waits goes on then:
+/// all that it makes comes later.
 class QuickSimulation {
  public:
-  /// False where interfaces are shared fairly, compounds run as one, or an action can be held up by its sends: these need
-  /// simulate().
+  /// False where interfaces are shared fairly, compounds run as one, or an action can be held up by
+  /// its sends: these need simulate().
   static bool knows(const SearchRequest& request);
 
   /// Borrows the request; knows() it.
@@ -34,14 +35,17 @@ class QuickSimulation {
     double step = 0, makespan = 0, mean_end = 0;
     double peak = 0;  ///< 0 if no memory cap was given and `with_peak` not asked for.
   };
-  Outcome play(const Schedule& schedule, double longest_step = std::numeric_limits<double>::infinity(), bool with_peak = false);
+  Outcome play(const Schedule& schedule,
+               double longest_step = std::numeric_limits<double>::infinity(),
+               bool with_peak = false);
 
   /// Of the schedule that play() has just finished: start and end of an actor's action, ...
   std::pair<double, double> span(std::size_t actor, std::size_t index) const {
     const Played& one = played_[first_[actor] + index];
     return {one.start, one.end};
   }
-  /// ... and the actions on the longest chain that begin when the one before them on their actor ends.
+  /// ... and the actions on the longest chain that begin when the one before them on their actor
+  /// ends.
   std::vector<std::pair<int, int>> held_up_by_order(const Schedule& schedule) const;
 
  private:
@@ -52,9 +56,11 @@ class QuickSimulation {
   };
   /// Of a stage and a kind.
   struct Program {
-    std::size_t first = 0, start = 0, past = 0;  ///< Events; those before `start` are over before the action begins.
-    double rest = 0;                             ///< After the last event.
-    std::vector<int> stages_before;              ///< On the same actor: these must have made what it needs.
+    /// Events; those before `start` are over before the action begins.
+    std::size_t first = 0, start = 0, past = 0;
+    double rest = 0;  ///< After the last event.
+    /// On the same actor: these must have made what it needs.
+    std::vector<int> stages_before;
   };
   struct Lane {
     bool exists = false;

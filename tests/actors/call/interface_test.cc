@@ -26,7 +26,8 @@ class Worker final {
   int count() const { return 3; }
   static double plan_value(const P&) { return 1.0; }
   static constexpr auto endpoints =
-      interface<Name, Version>(on<&Worker::install>("install"), on<&Worker::step>("step"), on<&Worker::count>("count", urgent));
+      interface<Name, Version>(on<&Worker::install>("install"), on<&Worker::step>("step"),
+                               on<&Worker::count>("count", urgent));
 };
 using A = Worker<Plan, "worker", 1>;
 
@@ -40,7 +41,8 @@ TEST(Interface, IndexesFollowTheListAndResultsSeeThroughTasks) {
 }
 
 TEST(Interface, FingerprintsCoverNameVersionAndFields) {
-  static_assert(interface_fingerprint<A>() != interface_fingerprint<Worker<RenamedPlan, "worker", 1>>());
+  static_assert(interface_fingerprint<A>() !=
+                interface_fingerprint<Worker<RenamedPlan, "worker", 1>>());
   static_assert(interface_fingerprint<A>() != interface_fingerprint<Worker<Plan, "worker", 2>>());
   static_assert(interface_fingerprint<A>() != interface_fingerprint<Worker<Plan, "other", 1>>());
 }

@@ -16,7 +16,8 @@ const MeshShape kShape{{"data", 2}, {"pipe", 3}, {"tensor", 4}};
 TEST(MeshShape, RanksCountInRowMajorOrder) {
   EXPECT_EQ(kShape.size(), 24);
   EXPECT_EQ(kShape.coordinates(23), (std::vector<std::int64_t>{1, 2, 3}));
-  for (std::int64_t rank = 0; rank < kShape.size(); ++rank) EXPECT_EQ(kShape.rank(kShape.coordinates(rank)), rank);
+  for (std::int64_t rank = 0; rank < kShape.size(); ++rank)
+    EXPECT_EQ(kShape.rank(kShape.coordinates(rank)), rank);
   EXPECT_EQ(MeshShape().size(), 1);
   EXPECT_THROW((void)kShape.coordinates(24), Error);
   EXPECT_THROW((void)kShape.rank(std::vector<std::int64_t>{0, 3, 0}), Error);
@@ -43,15 +44,17 @@ TEST(MeshShape, WrongSlicesAndShapesAreErrors) {
 TEST(MeshShape, MoreRanksThanCanBeCountedAreRefusedAlsoInAMessage) {
   static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ((MeshShape{{"data", kMost}, {"pipe", 1}}).size(), kMost);
-  EXPECT_EQ(
-      test::error_of([] {
-        (void)MeshShape{{"data", kMost}, {"tensor", 2}};
-      }).message(),
-      "the axes of a mesh of shape [data=9223372036854775807,tensor=2] multiply to more ranks than can be counted, from axis "
-      "'tensor' on");
+  EXPECT_EQ(test::error_of([] {
+              (void)MeshShape{{"data", kMost}, {"tensor", 2}};
+            }).message(),
+            "the axes of a mesh of shape [data=9223372036854775807,tensor=2] multiply to more "
+            "ranks than can be counted, from axis "
+            "'tensor' on");
   // As bytes: {"data", 2^62}, {"tensor", 2^62}, which multiply to 0.
-  const auto bytes = encode(std::vector<MeshShape::Axis>{{"data", std::int64_t{1} << 62}, {"tensor", std::int64_t{1} << 62}});
-  EXPECT_EQ(test::error_of([&] { decode<MeshShape>(bytes).check(); }).code(), ErrorCode::kInvalidArgument);
+  const auto bytes = encode(std::vector<MeshShape::Axis>{{"data", std::int64_t{1} << 62},
+                                                         {"tensor", std::int64_t{1} << 62}});
+  EXPECT_EQ(test::error_of([&] { decode<MeshShape>(bytes).check(); }).code(),
+            ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

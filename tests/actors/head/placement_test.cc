@@ -12,7 +12,8 @@ namespace {
 using test::error_of;
 using ::testing::ElementsAre;
 
-MeshRequest request(const std::string& mesh, std::int64_t data, std::int64_t tensor, std::vector<std::string> hosts = {}) {
+MeshRequest request(const std::string& mesh, std::int64_t data, std::int64_t tensor,
+                    std::vector<std::string> hosts = {}) {
   return {mesh, MeshShape{{"data", data}, {"tensor", tensor}}, std::move(hosts), "", "", {}};
 }
 
@@ -32,12 +33,13 @@ TEST(Placement, MeshThatDoesNotFitLeavesEverythingAsItWasAndSaysWhy) {
   placement.take(request("back", 1, 1, {"worker0"}), {"back", 1});
   const Error error = error_of([&] { placement.take(request("front", 2, 2), {"front", 1}); });
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-  EXPECT_EQ(error.message(),
-            "mesh 'front' [data=2,tensor=2] (4 devices) does not fit on worker0, w1, where 3 are free:\n"
-            "  host     devices  free  in use by\n"
-            "  worker0  2        1     mesh back (1)\n"
-            "  w1       2        2     -\n"
-            "Give it more hosts, a smaller shape, or end what uses the devices.");
+  EXPECT_EQ(
+      error.message(),
+      "mesh 'front' [data=2,tensor=2] (4 devices) does not fit on worker0, w1, where 3 are free:\n"
+      "  host     devices  free  in use by\n"
+      "  worker0  2        1     mesh back (1)\n"
+      "  w1       2        2     -\n"
+      "Give it more hosts, a smaller shape, or end what uses the devices.");
   EXPECT_EQ(placement.take(request("other", 3, 1), {"other", 1}).size(), 3u);
 }
 
@@ -52,10 +54,13 @@ TEST(Placement, DevicesComeBack) {
 TEST(Placement, UnknownHostNamesTheOnesThatJoined) {
   Placement placement;
   placement.add_host("worker0", 1);
-  const Error error = error_of([&] { placement.take(request("front", 1, 1, {"worker1"}), {"front", 1}); });
+  const Error error = error_of([&] {
+    placement.take(request("front", 1, 1, {"worker1"}), {"front", 1});
+  });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_EQ(error.message(),
-            "mesh 'front' needs host 'worker1', which has not joined; joined: worker0. Start it with: weft "
+            "mesh 'front' needs host 'worker1', which has not joined; joined: worker0. Start it "
+            "with: weft "
             "join HOST:PORT --name worker1");
 }
 

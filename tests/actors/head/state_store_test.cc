@@ -82,7 +82,8 @@ TEST_F(StateStoreTest, AFullDiskStopsNothingAndIsMadeUpForLater) {
     }
     EXPECT_EQ(store.last_events(2).at(1).text, "while it is full");
     EXPECT_EQ(store.incidents().size(), 1u);
-    EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr("the cluster goes on"))) << "one line, not one per write";
+    EXPECT_THAT(warnings, ::testing::ElementsAre(::testing::HasSubstr("the cluster goes on")))
+        << "one line, not one per write";
     store.add_event({3, "there is space again"});
     EXPECT_THAT(warnings.back(), ::testing::HasSubstr("is written again"));
   }
@@ -127,8 +128,10 @@ TEST_F(StateStoreTest, ADiskThatIsFullAtTheVeryStartStopsNothingEither) {
 TEST_F(StateStoreTest, KeepsTheLastEventsAndIncidents) {
   {
     StateStore store(directory_);
-    for (std::size_t i = 0; i < StateStore::kEvents + 20; ++i) store.add_event({static_cast<std::int64_t>(i), "event"});
-    for (std::uint64_t i = 0; i < StateStore::kIncidents + 5; ++i) store.add_incident(Incident{"front", i, {Casualty{}}, 0});
+    for (std::size_t i = 0; i < StateStore::kEvents + 20; ++i)
+      store.add_event({static_cast<std::int64_t>(i), "event"});
+    for (std::uint64_t i = 0; i < StateStore::kIncidents + 5; ++i)
+      store.add_incident(Incident{"front", i, {Casualty{}}, 0});
     EXPECT_EQ(store.last_events(StateStore::kEvents * 2).size(), StateStore::kEvents);
     EXPECT_EQ(store.incidents().size(), StateStore::kIncidents);
   }

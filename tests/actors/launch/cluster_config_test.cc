@@ -23,7 +23,8 @@ std::string error_of(F&& action) {
 }
 
 TEST(ClusterConfig, ReadsHostsInOrder) {
-  const auto document = ConfigDocument::parse("launcher: manual\nhosts: [{name: a, devices: 2}, {name: b}]\n", "f", {});
+  const auto document = ConfigDocument::parse(
+      "launcher: manual\nhosts: [{name: a, devices: 2}, {name: b}]\n", "f", {});
   const ClusterConfig config = parse_cluster(document.root());
   EXPECT_EQ(config.launcher, LauncherKind::kManual);
   ASSERT_EQ(config.hosts.size(), 2u);
@@ -39,43 +40,54 @@ TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
   EXPECT_EQ(parse_cluster(gpus.root().at("cluster")).device, DeviceChoice::kAuto);
   EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).share_gpu);
   EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).deterministic);
-  const auto any_order = ConfigDocument::parse("cluster: {device: cuda, deterministic: false}\n", "f", {});
+  const auto any_order =
+      ConfigDocument::parse("cluster: {device: cuda, deterministic: false}\n", "f", {});
   EXPECT_FALSE(parse_cluster(any_order.root().at("cluster")).deterministic);
   const auto of_the_cpu = ConfigDocument::parse("cluster: {deterministic: false}\n", "f", {});
   EXPECT_THAT(error_of([&] { parse_cluster(of_the_cpu.root().at("cluster")); }),
               HasSubstr("with `device: cpu` there is nothing"));
   const auto wrong = ConfigDocument::parse("cluster: {device: gpu}\n", "f", {});
-  EXPECT_EQ(error_of([&] { parse_cluster(wrong.root().at("cluster")); }),
-            "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cpu'?");
+  EXPECT_EQ(
+      error_of([&] { parse_cluster(wrong.root().at("cluster")); }),
+      "f:1:19: cluster.device: expected one of cpu, cuda, auto, found 'gpu'; did you mean 'cpu'?");
 }
 
 TEST(ClusterConfig, ReportsAllProblemsAtOnce) {
   const auto document = ConfigDocument::parse(
-      "cluster:\n  launcher: locl\n  hosts: [{name: a, devices: 0}, {name: a}, {nmae: c}]\n  threads_per_devise: 1\n", "f", {});
-  EXPECT_EQ(error_of([&] { parse_cluster(document.root().at("cluster")); }),
-            "f:2:13: cluster.launcher: expected one of local, manual, found 'locl'; did you mean 'local'?\n"
-            "f:3:30: cluster.hosts[0].devices: expected a whole number from 1 to 1024, found '0'\n"
-            "f:3:41: host 'a' is listed twice\n"
-            "f:3:46: unknown key 'nmae' in cluster.hosts[2]; did you mean 'name'?\n"
-            "f:4:3: unknown key 'threads_per_devise' in cluster; did you mean 'threads_per_device'?");
+      "cluster:\n  launcher: locl\n  hosts: [{name: a, devices: 0}, {name: a}, {nmae: c}]\n  "
+      "threads_per_devise: 1\n",
+      "f", {});
+  EXPECT_EQ(
+      error_of([&] { parse_cluster(document.root().at("cluster")); }),
+      "f:2:13: cluster.launcher: expected one of local, manual, found 'locl'; did you mean "
+      "'local'?\n"
+      "f:3:30: cluster.hosts[0].devices: expected a whole number from 1 to 1024, found '0'\n"
+      "f:3:41: host 'a' is listed twice\n"
+      "f:3:46: unknown key 'nmae' in cluster.hosts[2]; did you mean 'name'?\n"
+      "f:4:3: unknown key 'threads_per_devise' in cluster; did you mean 'threads_per_device'?");
 }
 
 TEST(RunHeader, FindsTheAppBesideTheProgramAndSaysWhenItIsMissing) {
-  const auto document = ConfigDocument::parse("name: x\napp: test_actors_lunch\nmodel: {}\n", "f", {});
+  const auto document =
+      ConfigDocument::parse("name: x\napp: test_actors_lunch\nmodel: {}\n", "f", {});
   EXPECT_THAT(error_of([&] { parse_run_header(document, program_directory()); }),
-              ::testing::AllOf(HasSubstr("f:2:6: app: there is no executable"), HasSubstr("did you mean 'test_actors_launch'?")));
+              ::testing::AllOf(HasSubstr("f:2:6: app: there is no executable"),
+                               HasSubstr("did you mean 'test_actors_launch'?")));
   const auto good = ConfigDocument::parse("name: x\napp: test_actors_launch\nmodel: {}\n", "f", {});
-  EXPECT_EQ(parse_run_header(good, program_directory()).app, program_directory() / "test_actors_launch");
+  EXPECT_EQ(parse_run_header(good, program_directory()).app,
+            program_directory() / "test_actors_launch");
 }
 
 TEST(RunHeader, NameBecomesAFolderSoItMustBePlain) {
   const auto document = ConfigDocument::parse("name: ../x\napp: nothing_there\n", "f", {});
   EXPECT_THAT(error_of([&] { parse_run_header(document, program_directory()); }),
-              ::testing::AllOf(HasSubstr("f:1:7: name: expected a name of at most 100 letters"), HasSubstr("f:2:6: app:")));
+              ::testing::AllOf(HasSubstr("f:1:7: name: expected a name of at most 100 letters"),
+                               HasSubstr("f:2:6: app:")));
 }
 
 TEST(RoleArguments, ReadsBothSpellings) {
-  const RoleArguments arguments({"--weft-role=driver", "--set", "a=1", "--set=b=2", "--json", "--slot", "7"}, {"json"});
+  const RoleArguments arguments(
+      {"--weft-role=driver", "--set", "a=1", "--set=b=2", "--json", "--slot", "7"}, {"json"});
   EXPECT_EQ(arguments.get("weft-role"), "driver");
   EXPECT_THAT(arguments.all("set"), ElementsAre("a=1", "b=2"));
   EXPECT_TRUE(arguments.has("json"));

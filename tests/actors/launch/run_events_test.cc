@@ -10,19 +10,24 @@ namespace weft::actors {
 namespace {
 
 TEST(RunEvents, ALineHasTheTimeInUtcAndWhatIsKnown) {
-  EXPECT_EQ(to_json_line({"incident", "died: SIGKILL\n  | last", "worker0", "front", 1, 4121}, 1'763'834'531'045),
-            "{\"time\":\"2025-11-22T18:02:11.045Z\",\"kind\":\"incident\",\"host\":\"worker0\",\"mesh\":\"front\",\"rank\":1,"
+  EXPECT_EQ(to_json_line({"incident", "died: SIGKILL\n  | last", "worker0", "front", 1, 4121},
+                         1'763'834'531'045),
+            "{\"time\":\"2025-11-22T18:02:11.045Z\",\"kind\":\"incident\",\"host\":\"worker0\","
+            "\"mesh\":\"front\",\"rank\":1,"
             "\"pid\":4121,\"cause\":\"died: SIGKILL\\n  | last\"}\n");
-  EXPECT_EQ(to_json_line({"interruption", "SIGINT"}, 0),
-            "{\"time\":\"1970-01-01T00:00:00.000Z\",\"kind\":\"interruption\",\"cause\":\"SIGINT\"}\n");
+  EXPECT_EQ(
+      to_json_line({"interruption", "SIGINT"}, 0),
+      "{\"time\":\"1970-01-01T00:00:00.000Z\",\"kind\":\"interruption\",\"cause\":\"SIGINT\"}\n");
 }
 
 TEST(RunEvents, WhatIsNotUtf8IsReplaced) {
-  EXPECT_THAT(to_json_line({"failed", "log: \xff\xfe"}, 0), ::testing::HasSubstr("log: \xef\xbf\xbd"));
+  EXPECT_THAT(to_json_line({"failed", "log: \xff\xfe"}, 0),
+              ::testing::HasSubstr("log: \xef\xbf\xbd"));
 }
 
 TEST(RunEvents, AreAppendedAndAFolderThatCannotBeWrittenIsNoError) {
-  const auto folder = std::filesystem::temp_directory_path() / ("weft_events_" + std::to_string(::getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("weft_events_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   RunEvents(folder).add({"interruption", "SIGINT"});
   RunEvents(folder).add({"failed", "no"});

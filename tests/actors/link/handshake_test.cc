@@ -41,7 +41,9 @@ TEST(Handshake, ARefusalNamesBothSidesTheDifferenceAndTheRemedy) {
   EXPECT_NE(reject->hint.find("copy the same executable"), std::string::npos);
 }
 
-TEST(Handshake, AProcessRefusesItself) { EXPECT_TRUE(find_incompatibility(side("a", 1), side("a", 1))); }
+TEST(Handshake, AProcessRefusesItself) {
+  EXPECT_TRUE(find_incompatibility(side("a", 1), side("a", 1)));
+}
 
 }  // namespace
 }  // namespace weft::actors

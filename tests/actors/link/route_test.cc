@@ -44,8 +44,9 @@ struct RouteTest : testing::Test {
   std::vector<std::shared_ptr<CallState>> states;
 
   void send(std::uint64_t id, bool urgent = false) {
-    auto state = std::make_shared<CallState>(owner, std::make_shared<const ActorAddress>(), "method",
-                                             SteadyClock().now() + std::chrono::seconds(20));
+    auto state =
+        std::make_shared<CallState>(owner, std::make_shared<const ActorAddress>(), "method",
+                                    SteadyClock().now() + std::chrono::seconds(20));
     {
       const std::lock_guard lock(mutex);
       states.push_back(state);
@@ -87,7 +88,9 @@ TEST_F(RouteTest, ClosingEndsWhatIsHeldWithTheReasonAndTheOutcome) {
   route.close(Error(ErrorCode::kPeerDied, "worker0 died: SIGKILL"));
   ASSERT_TRUE(states[0]->done());
   EXPECT_EQ(states[0]->error()->code(), ErrorCode::kPeerDied);
-  EXPECT_NE(states[0]->error()->message().find("worker0 died: SIGKILL; your call 'method' had not been sent"), std::string::npos)
+  EXPECT_NE(states[0]->error()->message().find(
+                "worker0 died: SIGKILL; your call 'method' had not been sent"),
+            std::string::npos)
       << states[0]->error()->message();
   send(2);
   EXPECT_TRUE(states[1]->done());

@@ -17,7 +17,8 @@ class FakeRoute final : public ReturnRoute {
   ProcessRef peer_;
 };
 
-Envelope envelope(const std::shared_ptr<ReturnRoute>& route, std::uint64_t id, bool urgent = false, std::size_t bytes = 8) {
+Envelope envelope(const std::shared_ptr<ReturnRoute>& route, std::uint64_t id, bool urgent = false,
+                  std::size_t bytes = 8) {
   Envelope made;
   made.call.id = id;
   made.call.urgent = urgent;
@@ -27,12 +28,15 @@ Envelope envelope(const std::shared_ptr<ReturnRoute>& route, std::uint64_t id, b
 }
 
 Mailbox::Refusal push(Mailbox& mailbox, Envelope made) { return mailbox.push(made); }
-std::uint64_t next_id(Mailbox& mailbox, bool ordinary = true) { return std::get<Envelope>(mailbox.next(ordinary)).call.id; }
+std::uint64_t next_id(Mailbox& mailbox, bool ordinary = true) {
+  return std::get<Envelope>(mailbox.next(ordinary)).call.id;
+}
 
 TEST(Mailbox, OrdinaryCallsComeInOrderAndUrgentOnesFirst) {
   const auto route = std::make_shared<FakeRoute>();
   Mailbox mailbox(ActorId(1), {});
-  for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_EQ(push(mailbox, envelope(route, id)), Mailbox::Refusal::kNone);
+  for (std::uint64_t id = 1; id <= 3; ++id)
+    ASSERT_EQ(push(mailbox, envelope(route, id)), Mailbox::Refusal::kNone);
   ASSERT_EQ(push(mailbox, envelope(route, 9, true)), Mailbox::Refusal::kNone);
   EXPECT_EQ(next_id(mailbox), 9u);
   for (std::uint64_t id = 1; id <= 3; ++id) EXPECT_EQ(next_id(mailbox), id);
@@ -52,7 +56,8 @@ TEST(Mailbox, WhileAHandlerIsSuspendedOnlyWakeUpsAndUrgentCallsAreTaken) {
 TEST(Mailbox, ASenderBeyondItsWindowIsRefused) {
   const auto route = std::make_shared<FakeRoute>();
   Mailbox mailbox(ActorId(1), {128, 1 << 20});
-  for (std::uint64_t id = 0; id < 128; ++id) ASSERT_EQ(push(mailbox, envelope(route, id)), Mailbox::Refusal::kNone);
+  for (std::uint64_t id = 0; id < 128; ++id)
+    ASSERT_EQ(push(mailbox, envelope(route, id)), Mailbox::Refusal::kNone);
   EXPECT_EQ(push(mailbox, envelope(route, 128)), Mailbox::Refusal::kOverrun);
   (void)next_id(mailbox);
   EXPECT_EQ(push(mailbox, envelope(route, 129)), Mailbox::Refusal::kNone);

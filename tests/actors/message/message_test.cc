@@ -13,10 +13,13 @@ namespace {
 /// Bytes that start at a multiple of 8, as a connection hands them over.
 class Aligned final {
  public:
-  explicit Aligned(std::span<const std::byte> bytes) : words_((bytes.size() + 7) / 8), size_(bytes.size()) {
+  explicit Aligned(std::span<const std::byte> bytes)
+      : words_((bytes.size() + 7) / 8), size_(bytes.size()) {
     if (size_ != 0) std::memcpy(words_.data(), bytes.data(), size_);
   }
-  std::span<const std::byte> bytes() const { return {reinterpret_cast<const std::byte*>(words_.data()), size_}; }
+  std::span<const std::byte> bytes() const {
+    return {reinterpret_cast<const std::byte*>(words_.data()), size_};
+  }
 
  private:
   std::vector<std::uint64_t> words_;
@@ -26,7 +29,9 @@ class Aligned final {
 template <typename Encode>
 std::vector<std::byte> collect(Encode encode) {
   std::vector<std::byte> bytes;
-  encode([&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); });
+  encode([&](std::span<const std::byte> part) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  });
   return bytes;
 }
 
@@ -44,27 +49,52 @@ Introduction introduction() {
           {{"mesh.device", 1, 123}, {"head", 2, 456}}};
 }
 
-Call call_of(std::size_t bytes) { return {9, ActorId(3), 0xfeedface, 2, true, 5'000'000, payload(bytes)}; }
+Call call_of(std::size_t bytes) {
+  return {9, ActorId(3), 0xfeedface, 2, true, 5'000'000, payload(bytes)};
+}
 
 TEST(Message, EveryKindComesBackEqual) {
-  EXPECT_EQ(decode_hello(Aligned(collect([](const ByteSink& sink) { encode_hello(introduction(), sink); })).bytes()),
+  EXPECT_EQ(decode_hello(Aligned(collect([](const ByteSink& sink) {
+                           encode_hello(introduction(), sink);
+                         })).bytes()),
             introduction());
-  EXPECT_EQ(decode_challenge(Aligned(collect([](const ByteSink& sink) { encode_challenge(introduction(), sink); })).bytes()),
+  EXPECT_EQ(decode_challenge(Aligned(collect([](const ByteSink& sink) {
+                               encode_challenge(introduction(), sink);
+                             })).bytes()),
             introduction());
   const Reject reject{ErrorCode::kIncompatible, "text", "hint", true, ProcessId(5)};
-  EXPECT_EQ(decode_reject(Aligned(collect([&](const ByteSink& sink) { encode_reject(reject, sink); })).bytes()), reject);
+  EXPECT_EQ(decode_reject(Aligned(collect([&](const ByteSink& sink) {
+                            encode_reject(reject, sink);
+                          })).bytes()),
+            reject);
   for (const std::size_t size : {0u, 1u, 64u, 1000u, 100000u}) {
-    EXPECT_EQ(decode_call(Aligned(collect([&](const ByteSink& sink) { encode_call(call_of(size), sink); })).bytes()),
+    EXPECT_EQ(decode_call(Aligned(collect([&](const ByteSink& sink) {
+                            encode_call(call_of(size), sink);
+                          })).bytes()),
               call_of(size));
     const Reply reply{5, payload(size)};
-    EXPECT_EQ(decode_reply(Aligned(collect([&](const ByteSink& sink) { encode_reply(reply, sink); })).bytes()), reply);
+    EXPECT_EQ(decode_reply(Aligned(collect([&](const ByteSink& sink) {
+                             encode_reply(reply, sink);
+                           })).bytes()),
+              reply);
   }
   const Reply failed{6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor")};
-  EXPECT_EQ(decode_reply(Aligned(collect([&](const ByteSink& sink) { encode_reply(failed, sink); })).bytes()), failed);
+  EXPECT_EQ(decode_reply(Aligned(collect([&](const ByteSink& sink) {
+                           encode_reply(failed, sink);
+                         })).bytes()),
+            failed);
   const Credit credit{ActorId(4), 10, 1000, 64, 1 << 20};
-  EXPECT_EQ(decode_credit(Aligned(collect([&](const ByteSink& sink) { encode_credit(credit, sink); })).bytes()), credit);
-  EXPECT_EQ(decode_cancel(Aligned(collect([](const ByteSink& sink) { encode_cancel(12, sink); })).bytes()), 12u);
-  EXPECT_EQ(decode_goodbye(Aligned(collect([](const ByteSink& sink) { encode_goodbye("done", sink); })).bytes()), "done");
+  EXPECT_EQ(decode_credit(Aligned(collect([&](const ByteSink& sink) {
+                            encode_credit(credit, sink);
+                          })).bytes()),
+            credit);
+  EXPECT_EQ(decode_cancel(
+                Aligned(collect([](const ByteSink& sink) { encode_cancel(12, sink); })).bytes()),
+            12u);
+  EXPECT_EQ(decode_goodbye(Aligned(collect([](const ByteSink& sink) {
+                             encode_goodbye("done", sink);
+                           })).bytes()),
+            "done");
 }
 
 TEST(Message, DamagedBytesGiveAMessageOrAnErrorAndNothingElse) {
@@ -75,7 +105,8 @@ TEST(Message, DamagedBytesGiveAMessageOrAnErrorAndNothingElse) {
       collect([](const ByteSink& sink) { encode_hello(introduction(), sink); }),
       collect([](const ByteSink& sink) { encode_call(call_of(40), sink); }),
       collect([](const ByteSink& sink) {
-        encode_reply({6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor")}, sink);
+        encode_reply({6, Error(ErrorCode::kPeerDied, "gone").at("here").from("node", "actor")},
+                     sink);
       }),
   };
   const std::vector<void (*)(std::span<const std::byte>)> decoders{

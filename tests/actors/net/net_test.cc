@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "core/base/philox.h"
 #include "actors/net/connection.h"
+#include "core/base/philox.h"
 #include "tests/support/eventually.h"
 
 namespace weft::actors {
@@ -101,7 +101,8 @@ int raw_connect(const Address& address) {
 
 std::vector<std::byte> pattern(std::size_t size, int seed) {
   std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>((i * 31 + static_cast<std::size_t>(seed)) & 255);
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::byte>((i * 31 + static_cast<std::size_t>(seed)) & 255);
   return bytes;
 }
 
@@ -205,9 +206,11 @@ TEST(Connection, DamagedFramesCloseItWithAnError) {
     const int fd = raw_connect(pair.listener->address());
     auto bytes = pack(FrameHeader{kProtocolMajor, kProtocolMinor, 1, 0, 8, 0});
     bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1 + random.below(255));
-    ASSERT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
     const Error error = pair.server_inbox.wait_closed();
-    EXPECT_TRUE(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kIncompatible) << error.what();
+    EXPECT_TRUE(error.code() == ErrorCode::kDataLoss || error.code() == ErrorCode::kIncompatible)
+        << error.what();
     ::close(fd);
   }
 }
@@ -216,7 +219,8 @@ TEST(Connection, AnAnnouncedLengthAboveTheLimitIsRefused) {
   Pair pair(4096);
   const int fd = raw_connect(pair.listener->address());
   const auto bytes = pack(FrameHeader{kProtocolMajor, kProtocolMinor, 1, 0, 4097, 0});
-  ASSERT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(bytes.size()));
   EXPECT_EQ(pair.server_inbox.wait_closed().code(), ErrorCode::kDataLoss);
   ::close(fd);
 }
@@ -248,14 +252,17 @@ TEST(Dial, AnErrorNamesTheAddressAndTheReason) {
   loop.run_and_wait([] {});
   std::promise<Error> failed;
   dial(loop, address, in(test::kPatience), Retry::kNever,
-       {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& error) { failed.set_value(error); }});
+       {[](std::shared_ptr<Connection>) { ADD_FAILURE(); },
+        [&](const Error& error) { failed.set_value(error); }});
   const Error error = failed.get_future().get();
   EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
   EXPECT_NE(error.message().find(to_string(address)), std::string::npos) << error.message();
   std::promise<Error> late;
   dial(loop, address, in(milliseconds(100)), Retry::kUntilDeadline,
-       {[](std::shared_ptr<Connection>) { ADD_FAILURE(); }, [&](const Error& e) { late.set_value(e); }});
-  EXPECT_NE(late.get_future().get().message().find("no answer in the time allowed"), std::string::npos);
+       {[](std::shared_ptr<Connection>) { ADD_FAILURE(); },
+        [&](const Error& e) { late.set_value(e); }});
+  EXPECT_NE(late.get_future().get().message().find("no answer in the time allowed"),
+            std::string::npos);
   loop.stop();
 }
 

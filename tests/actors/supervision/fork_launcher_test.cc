@@ -24,17 +24,19 @@ struct Started {
   std::promise<ExitEvidence> reaped;
   pid_t pid = 0;
 
-  Started(ForkLauncher& launcher, const std::string& script, const std::filesystem::path& log = "/dev/null") {
-    pid = launcher.launch(
-        {"test child", {"/bin/sh", "-c", script}, {"WEFT_TEST_WORD=hello"}, log},
-        {[this](const ExitEvidence& e) { death.set_value(e); }, [this](const ExitEvidence& e) { reaped.set_value(e); }});
+  Started(ForkLauncher& launcher, const std::string& script,
+          const std::filesystem::path& log = "/dev/null") {
+    pid = launcher.launch({"test child", {"/bin/sh", "-c", script}, {"WEFT_TEST_WORD=hello"}, log},
+                          {[this](const ExitEvidence& e) { death.set_value(e); },
+                           [this](const ExitEvidence& e) { reaped.set_value(e); }});
   }
 };
 
 template <typename T>
 T get(std::promise<T>& promise) {
   auto future = promise.get_future();
-  if (future.wait_for(test::kPatience) != std::future_status::ready) throw std::runtime_error("nothing within a minute");
+  if (future.wait_for(test::kPatience) != std::future_status::ready)
+    throw std::runtime_error("nothing within a minute");
   return future.get();
 }
 
@@ -52,7 +54,8 @@ TEST(ForkLauncher, ReportsTheExitStatusAndTheLastLinesOfTheLog) {
   EXPECT_EQ(evidence.pid, child.pid);
   EXPECT_THAT(evidence.last_lines, ElementsAre("one", "hello"));
   EXPECT_THAT(evidence.cause(), HasSubstr("exit status 3"));
-  EXPECT_THAT(evidence.log_note(), HasSubstr(log.string() + ", which ends with:\n  | one\n  | hello"));
+  EXPECT_THAT(evidence.log_note(),
+              HasSubstr(log.string() + ", which ends with:\n  | one\n  | hello"));
   get(child.reaped);
   std::filesystem::remove(log);
 }
@@ -63,10 +66,14 @@ TEST(ForkLauncher, AChildReadsItsSecretFromADescriptorAndNothingElseOfItsParent)
   const Secret secret = Secret::random();
   std::promise<ExitEvidence> reaped;
   ProcessSpec spec{
-      "test child", {"/bin/sh", "-c", "od -An -v -tx1 <&3 | tr -d ' \\n'; echo; ls /proc/self/fd | tr '\\n' ' '"}, {}, log};
+      "test child",
+      {"/bin/sh", "-c", "od -An -v -tx1 <&3 | tr -d ' \\n'; echo; ls /proc/self/fd | tr '\\n' ' '"},
+      {},
+      log};
   spec.secret = secret;
   launcher.launch(spec, {{}, [&](const ExitEvidence& evidence) { reaped.set_value(evidence); }});
-  EXPECT_THAT(get(reaped).last_lines, ElementsAre(secret.hexadecimal(), HasSubstr("0 1 2 3 4")))  // 4: what ls reads
+  // 4: what ls reads
+  EXPECT_THAT(get(reaped).last_lines, ElementsAre(secret.hexadecimal(), HasSubstr("0 1 2 3 4")))
       << "and no more";
   std::filesystem::remove(log);
 }
@@ -89,7 +96,8 @@ TEST(ForkLauncher, SuccessIsOrderly) {
 TEST(ForkLauncher, StopTakesTheWholeGroupAndKillsWhatIgnoresIt) {
   const auto file = temporary("launcher_group");
   ForkLauncher launcher;
-  Started child(launcher, "trap '' TERM; (trap '' TERM; sleep 60) & echo $! > " + file.string() + "; wait; wait");
+  Started child(launcher, "trap '' TERM; (trap '' TERM; sleep 60) & echo $! > " + file.string() +
+                              "; wait; wait");
   pid_t grandchild = 0;
   for (int i = 0; i < 1000 && grandchild == 0; ++i) {
     std::ifstream(file) >> grandchild;
@@ -125,7 +133,8 @@ TEST(ForkLauncher, ExecutableThatDoesNotExistIsAnError) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-    EXPECT_EQ(error.message(), "cannot run /nowhere/weft as agent worker0: No such file or directory");
+    EXPECT_EQ(error.message(),
+              "cannot run /nowhere/weft as agent worker0: No such file or directory");
   }
 }
 
@@ -153,7 +162,9 @@ TEST(ForkLauncher, ChildrenDieWithTheirParent) {
 
 TEST(ProcStat, FindsItsFieldsBehindAnyName) {
   std::string line = "12 (a) b (c)) S";
-  for (int field = 4; field <= 52; ++field) line += fmt::format(" {}", field == 9 ? 0x400004 : field);  // as numbered in proc(5)
+  // as numbered in proc(5)
+  for (int field = 4; field <= 52; ++field)
+    line += fmt::format(" {}", field == 9 ? 0x400004 : field);
   const auto stat = parse_proc_stat(line + "\n");
   ASSERT_TRUE(stat.has_value());
   EXPECT_EQ(stat->state, 'S');

@@ -14,17 +14,26 @@ Casualty casualty(std::uint32_t rank, bool known, int signal, int status) {
   evidence.status = status;
   evidence.log_file = "logs/front.0.log";
   evidence.last_lines = {"step 3", "step 4"};
-  return {fmt::format("front[tensor={}]", rank), "front", 3, rank, "worker0", rank, 4121 + rank, evidence, ""};
+  return {fmt::format("front[tensor={}]", rank),
+          "front",
+          3,
+          rank,
+          "worker0",
+          rank,
+          4121 + rank,
+          evidence,
+          ""};
 }
 
 TEST(Incident, NamesEverythingThatIsKnown) {
   Casualty dead = casualty(1, true, 9, 0);
   dead.evidence.oom_kills = 1;
   dead.evidence.rss_bytes = 62ull << 30;
-  EXPECT_EQ(dead.describe(),
-            "front[tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4122, epoch 3) died: SIGKILL, "
-            "kernel OOM counter +1, rss 62 GiB"
-            "; log: logs/front.0.log, which ends with:\n  | step 3\n  | step 4");
+  EXPECT_EQ(
+      dead.describe(),
+      "front[tensor=1] (mesh front, rank 1) on worker0 device 1 (pid 4122, epoch 3) died: SIGKILL, "
+      "kernel OOM counter +1, rss 62 GiB"
+      "; log: logs/front.0.log, which ends with:\n  | step 3\n  | step 4");
 }
 
 TEST(Incident, WithoutAParentItSaysConnectionLost) {
@@ -34,16 +43,20 @@ TEST(Incident, WithoutAParentItSaysConnectionLost) {
 TEST(Incident, OfAStoppedProcessSaysThatItLivesAndDoesNotRun) {
   Casualty stopped = casualty(0, true, 0, 0);
   stopped.evidence.silence = "has been stopped (state T) for 10.2 s";
-  EXPECT_THAT(stopped.describe(), ::testing::HasSubstr("(pid 4121, epoch 3) has been stopped (state T) for 10.2 s; log: "));
+  EXPECT_THAT(
+      stopped.describe(),
+      ::testing::HasSubstr("(pid 4121, epoch 3) has been stopped (state T) for 10.2 s; log: "));
   EXPECT_FALSE(stopped.evidence.orderly());
 }
 
 TEST(Incident, ALogThatNobodyHasReadIsNotCalledEmpty) {
   ExitEvidence evidence;
   evidence.log_file = "/tmp/there/is/no/such/folder/front.0.log";
-  EXPECT_EQ(evidence.log_note(), "; log: /tmp/there/is/no/such/folder/front.0.log (on that host; not read)");
+  EXPECT_EQ(evidence.log_note(),
+            "; log: /tmp/there/is/no/such/folder/front.0.log (on that host; not read)");
   evidence.read_log();
-  EXPECT_EQ(evidence.log_note(), "; log: /tmp/there/is/no/such/folder/front.0.log (on that host; not read)");
+  EXPECT_EQ(evidence.log_note(),
+            "; log: /tmp/there/is/no/such/folder/front.0.log (on that host; not read)");
   evidence.log_file = "/dev/null";
   evidence.read_log();
   EXPECT_EQ(evidence.log_note(), "; log: /dev/null (empty)");
@@ -55,9 +68,12 @@ TEST(ExitEvidence, NamesWhatDoesNotSpeakUcxWhereUcxEndedTheProcess) {
   evidence.signal = SIGABRT;
   EXPECT_EQ(evidence.cause(), "SIGABRT");
   evidence.last_lines = {
-      "[vm:5058 :0:5071]      tcp_ep.c:1404 Assertion `hdr->length <= (iface->config.rx_seg_size - sizeof(*hdr))' failed",
+      "[vm:5058 :0:5071]      tcp_ep.c:1404 Assertion `hdr->length <= (iface->config.rx_seg_size - "
+      "sizeof(*hdr))' failed",
       "==== backtrace (tid:   5071) ===="};
-  EXPECT_NE(evidence.cause().find("SIGABRT in UCX (something that does not speak UCX"), std::string::npos) << evidence.cause();
+  EXPECT_NE(evidence.cause().find("SIGABRT in UCX (something that does not speak UCX"),
+            std::string::npos)
+      << evidence.cause();
   evidence.signal = SIGKILL;
   EXPECT_EQ(evidence.cause(), "SIGKILL");
 }
@@ -71,7 +87,8 @@ TEST(IncidentBook, OneIncidentPerMeshAndEpoch) {
   later.epoch = 4;
   EXPECT_TRUE(book.record(later).is_new);
   ASSERT_EQ(book.incidents().size(), 2u);
-  EXPECT_THAT(book.incidents()[0].describe(), ::testing::HasSubstr("(1 more of mesh front fell with it)"));
+  EXPECT_THAT(book.incidents()[0].describe(),
+              ::testing::HasSubstr("(1 more of mesh front fell with it)"));
 }
 
 TEST(IncidentBook, ASignalInTheWindowIsTheFirstCauseAndNotOneAfterIt) {

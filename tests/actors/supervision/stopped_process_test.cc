@@ -22,7 +22,8 @@ TEST(StoppedTimer, TellsOnceWhenEveryLookOfTheWholeLimitHasSeenItStopped) {
     EXPECT_FALSE(timer.look(kStopped, clock.now())) << in_seconds(passed);
   for (int i = 0; i < 10; ++i, clock.advance(kLook)) {
     const auto text = timer.look(kStopped, clock.now());
-    EXPECT_EQ(text.value_or("has been stopped (state T) for 10.0 s"), "has been stopped (state T) for 10.0 s");
+    EXPECT_EQ(text.value_or("has been stopped (state T) for 10.0 s"),
+              "has been stopped (state T) for 10.0 s");
     told += text ? 1 : 0;
   }
   EXPECT_EQ(told, 1);
@@ -32,7 +33,8 @@ TEST(StoppedTimer, OneThatWentOnMeanwhileBeginsAnew) {
   ManualClock clock;
   StoppedTimer timer;
   for (int i = 0; i < 100; ++i, clock.advance(kLook))
-    EXPECT_FALSE(timer.look(i % 15 == 14 ? std::nullopt : std::optional(kStopped), clock.now())) << i;
+    EXPECT_FALSE(timer.look(i % 15 == 14 ? std::nullopt : std::optional(kStopped), clock.now()))
+        << i;
 }
 
 TEST(StoppedTimer, AnObserverThatWasItselfHeldUpHasSeenNothing) {
@@ -46,17 +48,23 @@ TEST(StoppedTimer, AnObserverThatWasItselfHeldUpHasSeenNothing) {
 TEST(StoppedTimer, NamesTheThreadAndItsTracer) {
   ManualClock clock;
   StoppedTimer timer;
-  const StoppedThread traced{.thread = 9, .state = 't', .whole = false, .name = "front[data=0", .tracer = 4};
+  const StoppedThread traced{
+      .thread = 9, .state = 't', .whole = false, .name = "front[data=0", .tracer = 4};
   std::optional<std::string> text;
-  for (int i = 0; !text && i < 100; ++i, clock.advance(kLook)) text = timer.look(traced, clock.now());
-  EXPECT_EQ(text.value_or(""), "has had its thread 9 (front[data=0) stopped (state t) by its tracer, pid 4 for 10.0 s");
+  for (int i = 0; !text && i < 100; ++i, clock.advance(kLook))
+    text = timer.look(traced, clock.now());
+  EXPECT_EQ(
+      text.value_or(""),
+      "has had its thread 9 (front[data=0) stopped (state t) by its tracer, pid 4 for 10.0 s");
 }
 
 TEST(StoppedProcess, ThisOneRuns) { EXPECT_FALSE(find_stopped_thread(::getpid())); }
 
 TEST(Silence, SaysWhatCanBeSeenOfTheProcess) {
-  EXPECT_EQ(describe_silence(std::chrono::milliseconds(10'300), 0), "has been silent for 10.3 s: stopped, overloaded or cut off");
-  EXPECT_THAT(describe_silence(std::chrono::seconds(10), ::getpid()), HasSubstr("although it lives (state "));
+  EXPECT_EQ(describe_silence(std::chrono::milliseconds(10'300), 0),
+            "has been silent for 10.3 s: stopped, overloaded or cut off");
+  EXPECT_THAT(describe_silence(std::chrono::seconds(10), ::getpid()),
+              HasSubstr("although it lives (state "));
 }
 
 }  // namespace

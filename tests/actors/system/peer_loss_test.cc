@@ -12,8 +12,8 @@
 
 #include "actors/link/greeting.h"
 #include "actors/message/chunks.h"
-#include "actors/system/system.h"
 #include "actors/net/connection.h"
+#include "actors/system/system.h"
 #include "tests/support/cluster_token.h"
 #include "tests/support/eventually.h"
 #include "tests/support/thrown_error.h"
@@ -44,7 +44,8 @@ class Oracle final {
     co_return 0;
   }
   static inline std::atomic<int> pondering{0};
-  static constexpr auto endpoints = interface<"test.oracle", 1>(on<&Oracle::answer>("answer"), on<&Oracle::ponder>("ponder"));
+  static constexpr auto endpoints =
+      interface<"test.oracle", 1>(on<&Oracle::answer>("answer"), on<&Oracle::ponder>("ponder"));
 
  private:
   Wakeup never_;
@@ -130,7 +131,8 @@ struct PeerLoss : testing::Test {
   ProcessRef worker_ref;
   ActorRef<Oracle> oracle;
 
-  void start(SystemOptions driver_options = of_gpt("driver"), SystemOptions worker_options = of_gpt("worker0")) {
+  void start(SystemOptions driver_options = of_gpt("driver"),
+             SystemOptions worker_options = of_gpt("worker0")) {
     Oracle::pondering = 0;
     worker.emplace(std::move(worker_options));
     proxy.emplace(worker->listen({"127.0.0.1", 0}));
@@ -172,7 +174,8 @@ TEST_F(PeerLoss, ALostConnectionFailsTheCallsAfterTheGraceAndSaysWhatIsKnown) {
   const Error error = error_of([&] { (void)pondering.get(); });
   EXPECT_GE(std::chrono::steady_clock::now() - cut_at, 200ms);
   EXPECT_EQ(error.code(), ErrorCode::kPeerDied);
-  for (const char* part : {"worker0", "gpt, pid", "lost", "your call 'ponder' had been sent; whether it ran is unknown"})
+  for (const char* part : {"worker0", "gpt, pid", "lost",
+                           "your call 'ponder' had been sent; whether it ran is unknown"})
     EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
   EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
   EXPECT_EQ(suspected_count(), 1u);
@@ -186,10 +189,12 @@ TEST_F(PeerLoss, BetterEvidenceWithinTheGraceReplacesConnectionLost) {
   EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
   proxy->cut();
   EXPECT_TRUE(eventually([&] { return suspected_count() == 1; }));
-  const Error evidence = Error(ErrorCode::kPeerDied, "worker0 died: SIGKILL").from("head", "supervisor");
+  const Error evidence =
+      Error(ErrorCode::kPeerDied, "worker0 died: SIGKILL").from("head", "supervisor");
   driver->fail_peer(worker_ref.id, evidence);
   const Error error = error_of([&] { (void)pondering.get(); });
-  EXPECT_EQ(error.message(), "worker0 died: SIGKILL; your call 'ponder' had been sent; whether it ran is unknown");
+  EXPECT_EQ(error.message(),
+            "worker0 died: SIGKILL; your call 'ponder' had been sent; whether it ran is unknown");
   EXPECT_EQ(error.node(), "head");
   EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
   EXPECT_EQ(lost[0], "worker0: worker0 died: SIGKILL");
@@ -204,7 +209,8 @@ TEST_F(PeerLoss, FailPeerEndsCallsOverAHealthyConnectionAtOnce) {
   std::vector<Future<int>> calls;
   for (int i = 0; i < 3; ++i) calls.push_back(oracle.call<&Oracle::ponder>());
   driver->fail_peer(worker_ref.id, Error(ErrorCode::kPeerDied, "fenced"));
-  for (auto& call : calls) EXPECT_EQ(error_of([&] { (void)call.get(); }).code(), ErrorCode::kPeerDied);
+  for (auto& call : calls)
+    EXPECT_EQ(error_of([&] { (void)call.get(); }).code(), ErrorCode::kPeerDied);
 }
 
 TEST_F(PeerLoss, AGoodbyeFailsCallsWithoutGrace) {
@@ -215,10 +221,12 @@ TEST_F(PeerLoss, AGoodbyeFailsCallsWithoutGrace) {
   EXPECT_TRUE(eventually([] { return Oracle::pondering == 1; }));
   worker.reset();
   const Error error = error_of([&] { (void)pondering.get(); });
-  EXPECT_TRUE(error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kPeerDied) << error.describe();
+  EXPECT_TRUE(error.code() == ErrorCode::kCancelled || error.code() == ErrorCode::kPeerDied)
+      << error.describe();
   EXPECT_TRUE(eventually([&] { return lost_count() == 1; }));
   EXPECT_NE(lost[0].find("worker0 (gpt, pid"), std::string::npos) << lost[0];
-  EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).code(), ErrorCode::kPeerDied);
+  EXPECT_EQ(error_of([&] { (void)oracle.call<&Oracle::answer>(1).get(); }).code(),
+            ErrorCode::kPeerDied);
 }
 
 TEST_F(PeerLoss, ASilentProcessIsDeadAfterTheTimeAllowedButAnIdleOneIsNot) {
@@ -265,7 +273,8 @@ TEST(Connecting, OtherBuildsOfAnInterfaceAreRefusedByNameOnBothSides) {
   const Address at = worker.listen({"127.0.0.1", 0});
   const Error error = error_of([&] { (void)driver.connect(at); });
   EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
-  for (const char* part : {"'test.oracle'", "worker0 (gpt, pid", "driver (gpt, pid", "build both from the same source"})
+  for (const char* part : {"'test.oracle'", "worker0 (gpt, pid", "driver (gpt, pid",
+                           "build both from the same source"})
     EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
 }
 
@@ -284,8 +293,9 @@ TEST(Connecting, ACallThroughAnotherBuildOfTheInterfaceIsRefusedToo) {
   System worker(of_gpt("worker0")), driver(of_gpt("driver"));
   const auto process = driver.connect(worker.listen({"127.0.0.1", 0}));
   (void)worker.host<Oracle>("oracle");
-  const Error error =
-      error_of([&] { (void)driver.named<OtherOracle>(process, "oracle").call<&OtherOracle::answer>("why").get(); });
+  const Error error = error_of([&] {
+    (void)driver.named<OtherOracle>(process, "oracle").call<&OtherOracle::answer>("why").get();
+  });
   EXPECT_EQ(error.code(), ErrorCode::kIncompatible);
 }
 
@@ -329,10 +339,12 @@ TEST(Connecting, StrangersAndDamagedFramesDoNotDisturbTheSystem) {
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ASSERT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
     // A frame of each kind with a body of nonsense, before any greeting.
-    auto bytes = pack(FrameHeader{kProtocolMajor, kProtocolMinor, static_cast<std::uint8_t>(kind), 0, 64, 0});
+    auto bytes = pack(
+        FrameHeader{kProtocolMajor, kProtocolMinor, static_cast<std::uint8_t>(kind), 0, 64, 0});
     std::vector<std::byte> message(bytes.begin(), bytes.end());
     message.resize(message.size() + 64, static_cast<std::byte>(0x5a + kind));
-    ASSERT_EQ(::send(fd, message.data(), message.size(), MSG_NOSIGNAL), static_cast<ssize_t>(message.size()));
+    ASSERT_EQ(::send(fd, message.data(), message.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(message.size()));
     char answer[256];
     while (::recv(fd, answer, sizeof(answer), 0) > 0) {
     }
@@ -356,9 +368,10 @@ class Stranger final {
   Stranger(const Stranger&) = delete;
 
   bool connected() const { return connected_; }
-  void send(MessageKind kind, std::span<const std::byte> body, std::uint8_t major = kProtocolMajor) {
-    const auto header = pack(
-        FrameHeader{major, kProtocolMinor, static_cast<std::uint8_t>(kind), 0, static_cast<std::uint32_t>(body.size()), next_++});
+  void send(MessageKind kind, std::span<const std::byte> body,
+            std::uint8_t major = kProtocolMajor) {
+    const auto header = pack(FrameHeader{major, kProtocolMinor, static_cast<std::uint8_t>(kind), 0,
+                                         static_cast<std::uint32_t>(body.size()), next_++});
     std::vector<std::byte> bytes(header.begin(), header.end());
     bytes.insert(bytes.end(), body.begin(), body.end());
     bytes.resize(kFrameHeaderBytes + padded(body.size()));
@@ -377,7 +390,8 @@ class Stranger final {
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     std::vector<std::byte> all;
     std::byte part[4096];
-    for (ssize_t got = 0; (got = ::recv(fd_, part, sizeof part, 0)) > 0;) all.insert(all.end(), part, part + got);
+    for (ssize_t got = 0; (got = ::recv(fd_, part, sizeof part, 0)) > 0;)
+      all.insert(all.end(), part, part + got);
     return all;
   }
   /// The kinds of the frames in it.
@@ -400,7 +414,8 @@ class Stranger final {
 std::vector<std::byte> hello_of(const std::string& name) {
   Introduction stranger{{ProcessId(99), name, {}}, 1, "gpt", "", {}};
   std::vector<std::byte> bytes;
-  encode_hello(stranger, [&](std::span<const std::byte> part) { bytes.assign(part.begin(), part.end()); });
+  encode_hello(stranger,
+               [&](std::span<const std::byte> part) { bytes.assign(part.begin(), part.end()); });
   return bytes;
 }
 
@@ -445,8 +460,14 @@ TEST(Token, AnotherTokenIsRefusedAndBothSidesSayWhy) {
 
 TEST(Token, WithoutOneNobodyIsCalledAndNobodyIsHeard) {
   System nobody{SystemOptions{}};
-  EXPECT_EQ(error_of([&] { (void)nobody.listen({"127.0.0.1", 0}); }).code(), ErrorCode::kFailedPrecondition);
-  EXPECT_EQ(error_of([&] { (void)nobody.connect({"127.0.0.1", 1}); }).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(error_of([&] {
+              (void)nobody.listen({"127.0.0.1", 0});
+            }).code(),
+            ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(error_of([&] {
+              (void)nobody.connect({"127.0.0.1", 1});
+            }).code(),
+            ErrorCode::kFailedPrecondition);
 }
 
 TEST(Token, NothingIsReadOfWhoHasNotProvenIt) {
@@ -463,16 +484,19 @@ TEST(Token, NothingIsReadOfWhoHasNotProvenIt) {
     Stranger stranger(at);  // a call in place of a proof
     stranger.send(MessageKind::kHello, hello_of("stranger"));
     stranger.send(MessageKind::kCall, std::vector<std::byte>(64));
-    EXPECT_EQ(Stranger::kinds(stranger.read_all()), (std::vector{MessageKind::kChallenge, MessageKind::kProof}));
+    EXPECT_EQ(Stranger::kinds(stranger.read_all()),
+              (std::vector{MessageKind::kChallenge, MessageKind::kProof}));
   }
   {
     Stranger stranger(at);
-    stranger.send(MessageKind::kHello, hello_of(std::string(5000, 'x')));  // longer than anybody unknown may be
+    // longer than anybody unknown may be
+    stranger.send(MessageKind::kHello, hello_of(std::string(5000, 'x')));
     EXPECT_TRUE(stranger.read_all().empty());
   }
   {
     Stranger stranger(at);
-    stranger.send(MessageKind::kHello, std::vector<std::byte>(64));  // 64 zeros once were a process with the id 0
+    // 64 zeros once were a process with the id 0
+    stranger.send(MessageKind::kHello, std::vector<std::byte>(64));
     EXPECT_TRUE(stranger.read_all().empty());
   }
   EXPECT_TRUE(worker.peers().empty());
@@ -501,8 +525,10 @@ TEST(Versions, AnotherMajorGetsARefusalThatItsSideCanRead) {
   newer.send(MessageKind::kHello, hello_of("newer"), kProtocolMajor + 1);
   const auto answer = newer.read_all();
   EXPECT_EQ(Stranger::kinds(answer), std::vector{MessageKind::kReject});
-  EXPECT_EQ(std::to_integer<int>(answer[4]), kProtocolMajor) << "the header alone says which version this side speaks";
-  EXPECT_TRUE(lines.has("the other side speaks protocol 3.0, this one 2.0; install the same Weft on both"));
+  EXPECT_EQ(std::to_integer<int>(answer[4]), kProtocolMajor)
+      << "the header alone says which version this side speaks";
+  EXPECT_TRUE(
+      lines.has("the other side speaks protocol 3.0, this one 2.0; install the same Weft on both"));
 }
 
 TEST(HalfOpen, WhoProvesItselfGetsInBesideThousandsWhoDoNot) {
@@ -523,8 +549,10 @@ TEST(HalfOpen, WhoProvesItselfGetsInBesideThousandsWhoDoNot) {
   for (std::size_t i = 0; i < count; ++i) idle.push_back(std::make_unique<Stranger>(at));
   System late(of_gpt("late"));
   EXPECT_EQ(late.named<Oracle>(late.connect(at), "oracle").call<&Oracle::answer>(1).get(), 2);
-  EXPECT_EQ(early.named<Oracle>(known, "oracle").call<&Oracle::answer>(1).get(), 2) << "proven ones do not count";
-  EXPECT_TRUE(lines.has("it had not proven that it knows the token when 256 others had not either"));
+  EXPECT_EQ(early.named<Oracle>(known, "oracle").call<&Oracle::answer>(1).get(), 2)
+      << "proven ones do not count";
+  EXPECT_TRUE(
+      lines.has("it had not proven that it knows the token when 256 others had not either"));
   idle.clear();
   ::setrlimit(RLIMIT_NOFILE, &files);
 }

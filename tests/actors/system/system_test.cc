@@ -44,7 +44,9 @@ class Clerk final {
   void write(Note note) { notes_.push_back(std::move(note)); }
   std::vector<Note> read() const { return notes_; }
   std::int64_t rank() const { return context_.place().rank; }
-  void fail(std::string message) const { throw Error(ErrorCode::kNotFound, std::move(message)).at("shelf 3"); }
+  void fail(std::string message) const {
+    throw Error(ErrorCode::kNotFound, std::move(message)).at("shelf 3");
+  }
   task<int> wait_at_gate() {
     waiting_ = true;
     co_await gate_.wait();
@@ -78,13 +80,16 @@ class Clerk final {
     co_await context_.system().ref<Clerk>(colleague).call<&Clerk::fail>("not here");
   }
   std::uint64_t measure(std::vector<std::byte> bytes) const { return bytes.size(); }
-  std::vector<std::byte> produce(std::uint64_t size) const { return std::vector<std::byte>(size, std::byte{7}); }
+  std::vector<std::byte> produce(std::uint64_t size) const {
+    return std::vector<std::byte>(size, std::byte{7});
+  }
 
   static constexpr auto endpoints = interface<"test.clerk", 1>(
-      on<&Clerk::greet>("greet"), on<&Clerk::write>("write"), on<&Clerk::read>("read"), on<&Clerk::rank>("rank"),
-      on<&Clerk::fail>("fail"), on<&Clerk::wait_at_gate>("wait_at_gate"), on<&Clerk::open_gate>("open_gate", urgent),
-      on<&Clerk::is_waiting>("is_waiting", urgent), on<&Clerk::nap>("nap"), on<&Clerk::caller>("caller"),
-      on<&Clerk::measure>("measure"), on<&Clerk::produce>("produce"), on<&Clerk::hold>("hold"), on<&Clerk::ask>("ask"),
+      on<&Clerk::greet>("greet"), on<&Clerk::write>("write"), on<&Clerk::read>("read"),
+      on<&Clerk::rank>("rank"), on<&Clerk::fail>("fail"), on<&Clerk::wait_at_gate>("wait_at_gate"),
+      on<&Clerk::open_gate>("open_gate", urgent), on<&Clerk::is_waiting>("is_waiting", urgent),
+      on<&Clerk::nap>("nap"), on<&Clerk::caller>("caller"), on<&Clerk::measure>("measure"),
+      on<&Clerk::produce>("produce"), on<&Clerk::hold>("hold"), on<&Clerk::ask>("ask"),
       on<&Clerk::ask_for_trouble>("ask_for_trouble"));
 
  private:
@@ -127,16 +132,20 @@ TEST(System, AnActorIsCalledByNameFromAnotherProcess) {
 
 TEST(System, AMeshOfActorsIsCalledAsOneAndInSlices) {
   Cluster cluster;
-  const auto mesh =
-      cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}, {"tensor", 2}},
-                                       {cluster.first_ref, cluster.first_ref, cluster.second_ref, cluster.second_ref}, "hi");
+  const auto mesh = cluster.driver.spawn_mesh<Clerk>(
+      "front", MeshShape{{"data", 2}, {"tensor", 2}},
+      {cluster.first_ref, cluster.first_ref, cluster.second_ref, cluster.second_ref}, "hi");
   EXPECT_EQ(mesh.call<&Clerk::rank>().get(), (std::vector<std::int64_t>{0, 1, 2, 3}));
-  EXPECT_EQ(mesh.slice({{"tensor", 1}}).call<&Clerk::rank>().get(), (std::vector<std::int64_t>{1, 3}));
-  EXPECT_EQ(mesh.slice({{"data", -1, 2}}).call<&Clerk::rank>().get(), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(mesh.slice({{"tensor", 1}}).call<&Clerk::rank>().get(),
+            (std::vector<std::int64_t>{1, 3}));
+  EXPECT_EQ(mesh.slice({{"data", -1, 2}}).call<&Clerk::rank>().get(),
+            (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(mesh.slice({{"data", 1}, {"tensor", 0}}).call_one<&Clerk::rank>().get(), 2);
   EXPECT_EQ(mesh.at({0, 1}).call<&Clerk::rank>().get(), 1);
-  EXPECT_EQ(error_of([&] { (void)mesh.call_one<&Clerk::rank>(); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(mesh.scatter<&Clerk::greet>(std::vector<std::string>{"a", "b", "c", "d"}).get()[2], "hi c");
+  EXPECT_EQ(error_of([&] { (void)mesh.call_one<&Clerk::rank>(); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(mesh.scatter<&Clerk::greet>(std::vector<std::string>{"a", "b", "c", "d"}).get()[2],
+            "hi c");
   mesh.call<&Clerk::write>(Note{1, "all"}).get();
   EXPECT_EQ(mesh.at({1, 1}).call<&Clerk::read>().get(), (std::vector<Note>{{1, "all"}}));
 }
@@ -146,7 +155,8 @@ TEST(System, CallsOfOneSenderArriveInOrderWhetherHeldSmallOrLarge) {
   (void)cluster.first.host<Clerk>("clerk", "x");
   const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
   constexpr int kNotes = 5000;
-  for (int i = 0; i < kNotes; ++i) clerk.tell<&Clerk::write>(Note{i, std::string(i % 100 == 0 ? 20000 : 3, 'x')});
+  for (int i = 0; i < kNotes; ++i)
+    clerk.tell<&Clerk::write>(Note{i, std::string(i % 100 == 0 ? 20000 : 3, 'x')});
   const auto notes = clerk.call<&Clerk::read>().get();
   ASSERT_EQ(notes.size(), static_cast<std::size_t>(kNotes));
   for (int i = 0; i < kNotes; ++i) ASSERT_EQ(notes[static_cast<std::size_t>(i)].number, i);
@@ -166,16 +176,19 @@ TEST(System, ManyThreadsCallAtOnceEachInItsOwnOrder) {
       });
   }
   std::map<std::string, int> next;
-  for (const Note& note : clerk.call<&Clerk::read>().get()) EXPECT_EQ(note.number, next[note.text]++);
+  for (const Note& note : clerk.call<&Clerk::read>().get())
+    EXPECT_EQ(note.number, next[note.text]++);
   EXPECT_EQ(next.size(), 4u);
 }
 
 TEST(System, ExceptionsArriveAsTheSameErrorWithTheirOrigin) {
   Cluster cluster;
-  const auto mesh =
-      cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}},
+                                                     {cluster.first_ref, cluster.second_ref}, "hi");
   const Error error = error_of([&] { mesh.at({1}).call<&Clerk::fail>("no such book").get(); });
-  EXPECT_EQ(error, Error(ErrorCode::kNotFound, "no such book").at("shelf 3").from("worker1", "front[data=1]"));
+  EXPECT_EQ(
+      error,
+      Error(ErrorCode::kNotFound, "no such book").at("shelf 3").from("worker1", "front[data=1]"));
   EXPECT_EQ(error_of([&] { mesh.call<&Clerk::fail>("all fail").get(); }).message(), "all fail");
   const auto outcomes = mesh.call_collect<&Clerk::fail>("each fails").get();
   ASSERT_EQ(outcomes.size(), 2u);
@@ -185,11 +198,12 @@ TEST(System, ExceptionsArriveAsTheSameErrorWithTheirOrigin) {
 
 TEST(System, HandlersAwaitOtherActorsAndTheirErrorsPassThrough) {
   Cluster cluster;
-  const auto mesh =
-      cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}},
+                                                     {cluster.first_ref, cluster.second_ref}, "hi");
   const ActorAddress other = mesh.at({1}).address();
   EXPECT_EQ(mesh.at({0}).call<&Clerk::ask>(other, "you").get(), "hi hi you");
-  EXPECT_EQ(error_of([&] { mesh.at({0}).call<&Clerk::ask_for_trouble>(other).get(); }).actor(), "front[data=1]");
+  EXPECT_EQ(error_of([&] { mesh.at({0}).call<&Clerk::ask_for_trouble>(other).get(); }).actor(),
+            "front[data=1]");
 }
 
 TEST(System, UrgentCallsGetThroughWhileAHandlerIsSuspendedAndOthersWait) {
@@ -219,12 +233,15 @@ TEST(System, ACallEndsByItsDeadlineAndTheHandlerSeesItsStopToken) {
   const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
   const Error error = error_of([&] { clerk.within(50ms).call<&Clerk::hold>().get(); });
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
-  for (const char* part : {"'hold'", "clerk", "worker0", "had been sent; whether it ran is unknown"})
+  for (const char* part :
+       {"'hold'", "clerk", "worker0", "had been sent; whether it ran is unknown"})
     EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // the held handler has given up
-  EXPECT_EQ(error_of([&] { clerk.within(50ms).call<&Clerk::wait_at_gate>().get(); }).code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(error_of([&] { clerk.within(50ms).call<&Clerk::wait_at_gate>().get(); }).code(),
+            ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");  // so has the suspended one
-  EXPECT_EQ(error_of([&] { clerk.call<&Clerk::wait_at_gate>().get(20ms); }).code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(error_of([&] { clerk.call<&Clerk::wait_at_gate>().get(20ms); }).code(),
+            ErrorCode::kDeadlineExceeded);
 }
 
 TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
@@ -245,13 +262,14 @@ TEST(System, ACancelledCallEndsAtOnceAndItsHandlerStops) {
 TEST(System, ACallThatNobodyAnswersCancelsTheCallsItsHandlerAwaits) {
   Cluster cluster;
   Clerk::released = false;
-  const auto mesh =
-      cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "hi");
+  const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}},
+                                                     {cluster.first_ref, cluster.second_ref}, "hi");
   auto held = mesh.at({1}).call<&Clerk::hold>();
   auto asking = mesh.at({0}).call<&Clerk::ask>(mesh.at({1}).address(), "you");
   EXPECT_TRUE(eventually([] { return Clerk::holding.load(); }));
   asking.cancel();
-  EXPECT_EQ(mesh.at({0}).call<&Clerk::greet>("you").get(), "hi you");  // free again although data=1 is held
+  // free again although data=1 is held
+  EXPECT_EQ(mesh.at({0}).call<&Clerk::greet>("you").get(), "hi you");
   held.cancel();
 }
 
@@ -271,7 +289,8 @@ TEST(System, AStuckHandlerBoundsTheMemoryOfItsCallers) {
       }
     });
     // What the window admits and what is held back, and not one more.
-    EXPECT_TRUE(eventually([&] { return sent == static_cast<int>(MailboxLimits().messages + kMaxHeld); }));
+    EXPECT_TRUE(
+        eventually([&] { return sent == static_cast<int>(MailboxLimits().messages + kMaxHeld); }));
     std::this_thread::sleep_for(50ms);
     EXPECT_LE(sent, static_cast<int>(MailboxLimits().messages + 1 + kMaxHeld));
     Clerk::released = true;
@@ -284,15 +303,18 @@ TEST(System, MessagesAboveOneMebibyteTravelInChunksAndAboveTheLimitAreRefused) {
   Cluster cluster;
   (void)cluster.first.host<Clerk>("clerk", "hi");
   const auto clerk = cluster.driver.named<Clerk>(cluster.first_ref, "clerk");
-  for (const std::size_t size : {std::size_t{1} << 20, (std::size_t{3} << 20) + 5, std::size_t{40} << 20}) {
+  for (const std::size_t size :
+       {std::size_t{1} << 20, (std::size_t{3} << 20) + 5, std::size_t{40} << 20}) {
     EXPECT_EQ(clerk.call<&Clerk::measure>(std::vector<std::byte>(size)).get(), size);
     EXPECT_EQ(clerk.call<&Clerk::produce>(size).get().size(), size);
   }
-  const Error error = error_of([&] { (void)clerk.call<&Clerk::measure>(std::vector<std::byte>(std::size_t{65} << 20)); });
+  const Error error = error_of(
+      [&] { (void)clerk.call<&Clerk::measure>(std::vector<std::byte>(std::size_t{65} << 20)); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(error.message().find("64 MiB"), std::string::npos) << error.message();
-  EXPECT_EQ(error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); }).code(),
-            ErrorCode::kResourceExhausted);
+  EXPECT_EQ(
+      error_of([&] { (void)clerk.call<&Clerk::produce>(std::size_t{65} << 20).get(); }).code(),
+      ErrorCode::kResourceExhausted);
   EXPECT_EQ(clerk.call<&Clerk::greet>("you").get(), "hi you");
 }
 
@@ -301,8 +323,9 @@ TEST(System, ADestroyedMeshStopsItsActors) {
   Clerk::destroyed = 0;
   std::optional<MeshRef<Clerk>> left;
   {
-    const auto mesh = cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 3}},
-                                                       {cluster.first_ref, cluster.first_ref, cluster.second_ref}, "hi");
+    const auto mesh = cluster.driver.spawn_mesh<Clerk>(
+        "front", MeshShape{{"data", 3}}, {cluster.first_ref, cluster.first_ref, cluster.second_ref},
+        "hi");
     left = mesh.ref();
     (void)mesh.at({0}).call<&Clerk::wait_at_gate>();
   }
@@ -318,8 +341,12 @@ TEST(System, TheActorsOfALostOwnerAreStopped) {
   Clerk::destroyed = 0;
   {
     System driver(named("driver"));
-    (void)driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, std::vector<ProcessRef>(2, driver.connect(at)), "hi").ref();
-    auto mesh = driver.spawn_mesh<Clerk>("back", MeshShape{{"data", 2}}, std::vector<ProcessRef>(2, driver.connect(at)), "hi");
+    (void)driver
+        .spawn_mesh<Clerk>("front", MeshShape{{"data", 2}},
+                           std::vector<ProcessRef>(2, driver.connect(at)), "hi")
+        .ref();
+    auto mesh = driver.spawn_mesh<Clerk>("back", MeshShape{{"data", 2}},
+                                         std::vector<ProcessRef>(2, driver.connect(at)), "hi");
     (void)std::move(mesh).detach();
     EXPECT_EQ(Clerk::destroyed, 2);
   }
@@ -330,19 +357,23 @@ TEST(System, AFailingConstructorFailsTheSpawnNamingTheRankAndLeavesNothing) {
   Cluster cluster;
   Clerk::destroyed = 0;
   const Error error = error_of([&] {
-    (void)cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}}, {cluster.first_ref, cluster.second_ref}, "refuse");
+    (void)cluster.driver.spawn_mesh<Clerk>("front", MeshShape{{"data", 2}},
+                                           {cluster.first_ref, cluster.second_ref}, "refuse");
   });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_NE(error.message().find("front[data=0]: no such greeting"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("front[data=0]: no such greeting"), std::string::npos)
+      << error.message();
   EXPECT_EQ(error.node(), "worker0");
 }
 
 TEST(System, ProcessesThatDoNotProvideTheClassSaySo) {
   System driver(named("driver")), worker(named("worker0"));
   const auto process = driver.connect(worker.listen({"127.0.0.1", 0}));
-  const Error error = error_of([&] { (void)driver.spawn_mesh<Clerk>("front", MeshShape{}, {process}, "hi"); });
+  const Error error =
+      error_of([&] { (void)driver.spawn_mesh<Clerk>("front", MeshShape{}, {process}, "hi"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_NE(error.message().find("worker0 does not provide actors with interface 'test.clerk'"), std::string::npos)
+  EXPECT_NE(error.message().find("worker0 does not provide actors with interface 'test.clerk'"),
+            std::string::npos)
       << error.message();
 }
 

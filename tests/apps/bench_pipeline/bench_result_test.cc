@@ -45,8 +45,10 @@ WorkloadResult example() {
                  measured({"eager-1f1b", Strategy::kWeft, Lowering::kLanes}, {1.1, 1.0, 1.05}, 1.0),
                  measured({"zb-h1", Strategy::kWeft, Lowering::kLanes}, {1.0, 1.02, 1.01}),
                  measured({"eager-1f1b", Strategy::kBroadcast, Lowering::kLanes}, {0.9, 0.9, 0.9}),
-                 measured({"zb-h1", Strategy::kWeft, Lowering::kLanes, Payload::kSignals}, {0.95, 0.96, 0.94})};
-  result.peers = {{"PyTorch GPipe", 2.02}, {"PyTorch 1F1B", 2.5}, {"PyTorch, compute alone", 0.9, false}};
+                 measured({"zb-h1", Strategy::kWeft, Lowering::kLanes, Payload::kSignals},
+                          {0.95, 0.96, 0.94})};
+  result.peers = {
+      {"PyTorch GPipe", 2.02}, {"PyTorch 1F1B", 2.5}, {"PyTorch, compute alone", 0.9, false}};
   return result;
 }
 
@@ -63,10 +65,13 @@ TEST(WorkloadResult, ComparesWeftsBestWithBaselineAndReference) {
 
 TEST(WorkloadResult, TableSaysWhatCameOut) {
   const std::string table = to_table(example());
-  for (const char* part : {"example (emulated devices): two stages", "links of 400 Mbit/s", "1 s stands for 20 s", "300 MiB",
-                           "Send/Recv", "AlpaComm", "+5.0 %", "1.58 times as fast as send_recv, blocking, 1f1b",
-                           "0.990 of the reference 1.0 s", "0.743 of the bound 750.0 ms", "3.168 rows/s",
-                           "PyTorch GPipe: 2.0 s, Weft 2.00 times as fast as the best of them", "compute alone: 900.0 ms\n"})
+  for (const char* part :
+       {"example (emulated devices): two stages", "links of 400 Mbit/s", "1 s stands for 20 s",
+        "300 MiB", "Send/Recv", "AlpaComm", "+5.0 %",
+        "1.58 times as fast as send_recv, blocking, 1f1b", "0.990 of the reference 1.0 s",
+        "0.743 of the bound 750.0 ms", "3.168 rows/s",
+        "PyTorch GPipe: 2.0 s, Weft 2.00 times as fast as the best of them",
+        "compute alone: 900.0 ms\n"})
     EXPECT_NE(table.find(part), std::string::npos) << part << " is not in\n" << table;
 }
 
@@ -77,7 +82,8 @@ TEST(WorkloadResult, PeersAreAlsoJudgedAtEqualMemory) {
   result.arms.push_back(measured(frugal, {1.25}));
   EXPECT_EQ(result.best()->arm.schedule, "zb-h1");
   const std::string table = to_table(result);
-  for (const char* part : {"auto in eager-1f1b's memory", "Weft 2.00 times as fast (1.62 in eager-1f1b's memory)"})
+  for (const char* part :
+       {"auto in eager-1f1b's memory", "Weft 2.00 times as fast (1.62 in eager-1f1b's memory)"})
     EXPECT_NE(table.find(part), std::string::npos) << part << " is not in\n" << table;
 }
 
@@ -121,7 +127,8 @@ TEST(Arms, GridHasEveryCombinationOnce) {
   EXPECT_NE(std::find(grid.begin(), grid.end(), baseline_arm()), grid.end());
   const std::vector<Arm> bundles = bundled_arms(schedules);
   EXPECT_EQ(bundles.size(), 5u + 4 + 4);
-  for (const Arm& arm : bundles) EXPECT_NE(std::find(grid.begin(), grid.end(), arm), grid.end()) << to_string(arm);
+  for (const Arm& arm : bundles)
+    EXPECT_NE(std::find(grid.begin(), grid.end(), arm), grid.end()) << to_string(arm);
 }
 
 TEST(PipelineCases, AreFoundByNameAndGroup) {
@@ -133,7 +140,8 @@ TEST(PipelineCases, AreFoundByNameAndGroup) {
   EXPECT_EQ(cases[0].model.name, "gpt-real");
   EXPECT_EQ(*cases[0].transfer_ratio, 0.5);
   EXPECT_TRUE(cases[0].with_peer);
-  EXPECT_TRUE(std::ranges::any_of(cases[0].arms, [](const Arm& arm) { return arm.memory_of == "eager-1f1b"; }));
+  EXPECT_TRUE(std::ranges::any_of(cases[0].arms,
+                                  [](const Arm& arm) { return arm.memory_of == "eager-1f1b"; }));
   EXPECT_LT(all, all_pipeline_cases(options).size()) << "some are only run when asked for";
   options.cases = {"gpt-9b"};
   try {
@@ -154,7 +162,9 @@ TEST(SweepPlot, DrawsALinePerSchedule) {
   }
   const std::string svg = draw_sweep(sweep, "title").str();
   std::size_t lines = 0;
-  for (std::size_t at = svg.find("<polyline"); at != std::string::npos; at = svg.find("<polyline", at + 1)) ++lines;
+  for (std::size_t at = svg.find("<polyline"); at != std::string::npos;
+       at = svg.find("<polyline", at + 1))
+    ++lines;
   EXPECT_EQ(lines, 3u) << svg;
   // No element may say an attribute twice: viewers then show nothing.
   for (std::size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {

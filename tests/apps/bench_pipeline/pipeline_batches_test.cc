@@ -9,17 +9,20 @@ namespace weft::apps {
 namespace {
 
 template <typename T>
-std::vector<T> read(PipelineBatches& batches, const std::string& input, const Region& region, std::uint64_t step = 3,
-                    int microbatch = 1, mesh::Split split = mesh::Split::kTrain) {
+std::vector<T> read(PipelineBatches& batches, const std::string& input, const Region& region,
+                    std::uint64_t step = 3, int microbatch = 1,
+                    mesh::Split split = mesh::Split::kTrain) {
   std::vector<T> values(static_cast<std::size_t>(region.num_elements()));
-  batches.read(input, split, step, microbatch, 4, region, std::as_writable_bytes(std::span(values)));
+  batches.read(input, split, step, microbatch, 4, region,
+               std::as_writable_bytes(std::span(values)));
   return values;
 }
 
 Region box(std::vector<Interval> intervals) { return Region(std::move(intervals)); }
 
 PipelineBatches gpt_batches() {
-  const GptGraph gpt = gpt_graph({.layers = 1, .width = 8, .heads = 1, .sequence = 10, .batch = 4, .vocabulary = 50}, 1.0);
+  const GptGraph gpt = gpt_graph(
+      {.layers = 1, .width = 8, .heads = 1, .sequence = 10, .batch = 4, .vocabulary = 50}, 1.0);
   return PipelineBatches(decode<PipelineBatchesConfig>(encode(pipeline_batches(gpt.graph, 50))));
 }
 
@@ -35,12 +38,16 @@ TEST(PipelineBatches, TargetsAreTheNextTokens) {
 }
 
 TEST(PipelineBatches, ARegionHoldsWhatTheWholeHoldsThere) {
-  const UTransformerGraph unet = u_transformer_graph({.height = 8, .width = 16, .classes = 5, .batch = 3}, 1.0);
+  const UTransformerGraph unet =
+      u_transformer_graph({.height = 8, .width = 16, .classes = 5, .batch = 3}, 1.0);
   PipelineBatches batches(pipeline_batches(unet.graph, 5));
-  const Region all = box({{0, 3}, {0, 8}, {0, 16}, {0, 1}}), part = box({{1, 3}, {2, 5}, {3, 16}, {0, 1}});
-  const auto whole = read<float>(batches, "pixels", all), some = read<float>(batches, "pixels", part);
+  const Region all = box({{0, 3}, {0, 8}, {0, 16}, {0, 1}}),
+               part = box({{1, 3}, {2, 5}, {3, 16}, {0, 1}});
+  const auto whole = read<float>(batches, "pixels", all),
+             some = read<float>(batches, "pixels", part);
   std::vector<float> expected(some.size());
-  copy_region(part, sizeof(float), all, std::as_bytes(std::span(whole)), part, std::as_writable_bytes(std::span(expected)));
+  copy_region(part, sizeof(float), all, std::as_bytes(std::span(whole)), part,
+              std::as_writable_bytes(std::span(expected)));
   EXPECT_EQ(some, expected);
   for (const float value : whole) {
     EXPECT_GE(value, 0);

@@ -23,7 +23,8 @@ PipelineModel model_of(const std::string& name, const std::string& schedule = ""
 }
 
 mesh::TrainingPlan plan_of(const PipelineModel& model) {
-  return mesh::make_training_plan(model.layout, model.graphs, mesh::plan_places(model.layout, hosts_of(model)));
+  return mesh::make_training_plan(model.layout, model.graphs,
+                                  mesh::plan_places(model.layout, hosts_of(model)));
 }
 
 /// Of `flops`, rounded to a tenth.
@@ -47,7 +48,8 @@ double crossing_bytes(const PipelineModel& model, Pass pass) {
   double bytes = 0;
   for (const mesh::PlannedEdge& planned : plan_of(model).train.edges) {
     if (planned.edge.pass != pass) continue;
-    bytes += static_cast<double>(model.graphs.train.graph.value(planned.edge.value).type.bytes()) * model.byte_scale;
+    bytes += static_cast<double>(model.graphs.train.graph.value(planned.edge.value).type.bytes()) *
+             model.byte_scale;
   }
   return bytes;
 }
@@ -56,7 +58,8 @@ double crossing_bytes(const PipelineModel& model, Pass pass) {
 PassSeconds stage_seconds(const PipelineModel& model, std::size_t stage) {
   int first = 0;
   for (std::size_t s = 0; s < stage; ++s) first += model.layout.stages[s].layers;
-  PassSeconds seconds = pass_seconds(model.graphs.train.graph, first, first + model.layout.stages[stage].layers);
+  PassSeconds seconds =
+      pass_seconds(model.graphs.train.graph, first, first + model.layout.stages[stage].layers);
   seconds.forward *= model.time_scale;
   seconds.input_grad *= model.time_scale;
   seconds.weight_grad *= model.time_scale;
@@ -83,10 +86,13 @@ TEST(ForwardPieces, EndWhereASkipLeaves) {
 TEST(PipelineModel, CarriesThePapersBytesOverAStageBoundary) {
   constexpr double kFloat = 4, kRows = 64;
   for (const std::string suffix : {"", "-batch"}) {
-    const PipelineModel large = model_of("u-transformer-2b" + suffix), small = model_of("u-transformer-1b" + suffix);
-    EXPECT_DOUBLE_EQ(crossing_bytes(large, Pass::kForward), 1856 * 672 * kFloat * kRows);  // 319.3 MB
+    const PipelineModel large = model_of("u-transformer-2b" + suffix),
+                        small = model_of("u-transformer-1b" + suffix);
+    // 319.3 MB
+    EXPECT_DOUBLE_EQ(crossing_bytes(large, Pass::kForward), 1856 * 672 * kFloat * kRows);
     EXPECT_DOUBLE_EQ(crossing_bytes(large, Pass::kInputGrad), 1856 * 672 * kFloat * kRows);
-    EXPECT_DOUBLE_EQ(crossing_bytes(small, Pass::kForward), 1920 * 480 * kFloat * kRows);  // 235.9 MB
+    // 235.9 MB
+    EXPECT_DOUBLE_EQ(crossing_bytes(small, Pass::kForward), 1920 * 480 * kFloat * kRows);
   }
   constexpr double kMiB = 1 << 20;
   EXPECT_DOUBLE_EQ(crossing_bytes(model_of("gpt-2.6b"), Pass::kForward), 80 * kMiB);
@@ -96,13 +102,15 @@ TEST(PipelineModel, CarriesThePapersBytesOverAStageBoundary) {
 }
 
 TEST(PipelineModel, OtherScalesRoundFeaturesToWholeFloats) {
-  const PipelineModel model = make_pipeline_model({.name = "u-transformer-2b", .time_scale = 20, .byte_scale = 500});
+  const PipelineModel model =
+      make_pipeline_model({.name = "u-transformer-2b", .time_scale = 20, .byte_scale = 500});
   EXPECT_NEAR(crossing_bytes(model, Pass::kForward), 319.3e6, 0.001 * 319.3e6);
   EXPECT_DOUBLE_EQ(model.link_rate_bits, 400e6);
 }
 
 TEST(PipelineModel, KeepsTheRatioOfTransferToCompute) {
-  for (const std::string name : {"u-transformer-2b", "u-transformer-1b", "gpt-2.6b", "gpt-2.6b-4", "gpt-1.3b"}) {
+  for (const std::string name :
+       {"u-transformer-2b", "u-transformer-1b", "gpt-2.6b", "gpt-2.6b-4", "gpt-1.3b"}) {
     const PipelineModel model = model_of(name);
     EXPECT_DOUBLE_EQ(model.link_rate_bits * model.byte_scale / model.time_scale, 10e9) << name;
     EXPECT_DOUBLE_EQ(model.link_rate_bits, name.starts_with("gpt") ? 600e6 : 500e6) << name;
@@ -110,7 +118,8 @@ TEST(PipelineModel, KeepsTheRatioOfTransferToCompute) {
 }
 
 TEST(PipelineModel, StagesTakeTheTimeOfTheirFlops) {
-  // 64 samples over four devices of 9 TFLOP/s; half of the backward and the repeated forward are in I.
+  // 64 samples over four devices of 9 TFLOP/s; half of the backward and the repeated forward are in
+  // I.
   const PipelineModel unet = model_of("u-transformer-2b");
   EXPECT_NEAR(stage_seconds(unet, 0).forward, 64 * 139.4e9 / 36e12, 1e-3 * 0.248);
   const PassSeconds slower = stage_seconds(unet, 1);
@@ -138,8 +147,10 @@ TEST(PipelineModel, FlopsOfAStepAreThePapers) {
     EXPECT_NEAR(model.flops_per_step, formula, 1e-9 * formula);
     // What all devices do in the emulated time is what the formula counts.
     double seconds = 0;
-    for (std::size_t stage = 0; stage < model.layout.stages.size(); ++stage) seconds += stage_seconds(model, stage).all();
-    EXPECT_NEAR(seconds * model.layout.microbatches * 50e12 * model.devices_per_host, formula, 1e-9 * formula);
+    for (std::size_t stage = 0; stage < model.layout.stages.size(); ++stage)
+      seconds += stage_seconds(model, stage).all();
+    EXPECT_NEAR(seconds * model.layout.microbatches * 50e12 * model.devices_per_host, formula,
+                1e-9 * formula);
   }
 }
 
@@ -162,7 +173,9 @@ TEST(PipelineModel, DevicesThatSplitWeightsRunInStep) {
     }
     const bool splits = model.layout.meshes[0].axes[1].size > 1;
     // One for each piece; what enters the first one has a gradient too.
-    const int pieces = name == "gpt-2.6b" ? 33 : name == "gpt-1.3b" ? 25 : collectives[Pass::kForward];
+    const int pieces = name == "gpt-2.6b"   ? 33
+                       : name == "gpt-1.3b" ? 25
+                                            : collectives[Pass::kForward];
     EXPECT_EQ(collectives[Pass::kForward], splits ? pieces : 0) << name;
     EXPECT_EQ(collectives[Pass::kInputGrad], splits ? pieces : 0) << name;
     EXPECT_GE(pieces, splits ? 13 : 0) << name;
@@ -175,16 +188,19 @@ TEST(PipelineModel, DescriptionsSayWhatIsEmulated) {
     EXPECT_THAT(model.description, HasSubstr(model.emulated ? "emulated" : "computed")) << name;
     EXPECT_EQ(static_cast<std::size_t>(model.hosts), model.layout.meshes.size()) << name;
   }
-  EXPECT_THAT(model_of("u-transformer-2b").description, HasSubstr("2.133 B parameters, 372.9 GFLOP a sample"));
+  EXPECT_THAT(model_of("u-transformer-2b").description,
+              HasSubstr("2.133 B parameters, 372.9 GFLOP a sample"));
 }
 
 TEST(PipelineModel, SkipsAndBatchesLieAsTheirNamesSay) {
   const auto split = [](const std::string& name) {
     const mesh::TrainingPlan plan = plan_of(model_of(name));
     const mesh::MeshEdge& edge = plan.train.edges.front().edge;
-    return to_string(plan.partition.per_mesh[0].locals[edge.source.value()].spec, plan.partition.meshes[0]);
+    return to_string(plan.partition.per_mesh[0].locals[edge.source.value()].spec,
+                     plan.partition.meshes[0]);
   };
-  EXPECT_EQ(plan_of(model_of("u-transformer-2b")).train.edges.size(), 8u);  // the hidden tensor and three skips, there and back
+  // the hidden tensor and three skips, there and back
+  EXPECT_EQ(plan_of(model_of("u-transformer-2b")).train.edges.size(), 8u);
   EXPECT_EQ(split("u-transformer-2b"), "[-,-]");
   EXPECT_EQ(split("u-transformer-2b-batch"), "[data,-]");
   EXPECT_EQ(split("gpt-2.6b"), "[data,-]");
@@ -195,7 +211,8 @@ TEST(PipelineModel, CompilesForEveryNamedSchedule) {
     for (const std::string name : {"chain-4", "gpt-2.6b", "gpt-real"}) {
       PipelineModelRequest request{.name = name, .schedule = schedule, .microbatches = 8};
       const PipelineModel model = make_pipeline_model(request);
-      EXPECT_EQ(plan_of(model).train.programs.size(), static_cast<std::size_t>(model.hosts * model.devices_per_host))
+      EXPECT_EQ(plan_of(model).train.programs.size(),
+                static_cast<std::size_t>(model.hosts * model.devices_per_host))
           << name << " " << schedule;
     }
   }
@@ -208,7 +225,8 @@ TEST(PipelineModel, CompilesForEveryNamedSchedule) {
 }
 
 TEST(PipelineModel, RealOnesAreAsGoodAsGuessingBeforeTheyLearn) {
-  const std::vector<std::pair<std::string, double>> classes{{"gpt-real", 1024}, {"u-transformer-real", 8}};
+  const std::vector<std::pair<std::string, double>> classes{{"gpt-real", 1024},
+                                                            {"u-transformer-real", 8}};
   for (const auto& [name, count] : classes) {
     const PipelineModel model = make_pipeline_model({.name = name, .microbatches = 1});
     const mesh::TrainingPlan plan = plan_of(model);
@@ -224,9 +242,10 @@ TEST(PipelineModel, RealOnesAreAsGoodAsGuessingBeforeTheyLearn) {
 }
 
 TEST(PipelineModel, AChainsTransfersTakeTheirShareOfItsCompute) {
-  const PipelineModel model =
-      make_pipeline_model({.name = "chain-4", .pass_seconds = 0.02, .transfer_ratio = 0.5, .link_rate_bits = 400e6});
-  const double seconds = crossing_bytes(model, Pass::kForward) / 3 / (model.link_rate_bits / 8 * kLinkGoodput);
+  const PipelineModel model = make_pipeline_model(
+      {.name = "chain-4", .pass_seconds = 0.02, .transfer_ratio = 0.5, .link_rate_bits = 400e6});
+  const double seconds =
+      crossing_bytes(model, Pass::kForward) / 3 / (model.link_rate_bits / 8 * kLinkGoodput);
   EXPECT_NEAR(seconds, 0.5 * 0.06, 1e-6);
   EXPECT_DOUBLE_EQ(stage_seconds(model, 2).all(), 0.06);
   EXPECT_DOUBLE_EQ(crossing_bytes(model_of("chain-4"), Pass::kForward), 3 * 4);
@@ -250,7 +269,8 @@ TEST(PipelineModel, AChainsReplicasLieOnHostsOfTheirOwnAndHaveGradientsToSum) {
   const mesh::TrainingPlan plan = plan_of(model);
   double sent = 0;
   for (const mesh::Transfer& transfer : plan.train.programs[0].transfers) {
-    if (transfer.kind == mesh::TransferKind::kAllReduce) sent += static_cast<double>(transfer.part.bytes_sent());
+    if (transfer.kind == mesh::TransferKind::kAllReduce)
+      sent += static_cast<double>(transfer.part.bytes_sent());
   }
   EXPECT_NEAR(sent / (model.link_rate_bits / 8 * kLinkGoodput), 1.5 * 0.06, 1e-3);
 }
@@ -266,9 +286,11 @@ TEST(PipelineModel, RefusesWhatDoesNotFit) {
   };
   EXPECT_THAT(refused({.name = "gpt-2.7b"}), HasSubstr("did you mean 'gpt-2.6b'"));
   EXPECT_THAT(refused({.name = "chain-0"}), HasSubstr("1 to 64"));
-  EXPECT_THAT(refused({.name = "u-transformer-2b", .schedule = "zb-v"}), HasSubstr("one stage on each"));
+  EXPECT_THAT(refused({.name = "u-transformer-2b", .schedule = "zb-v"}),
+              HasSubstr("one stage on each"));
   EXPECT_THAT(refused({.name = "chain-4", .chunks = 2}), HasSubstr("need a schedule"));
-  EXPECT_THAT(refused({.name = "gpt-real", .schedule = "interleaved-1f1b", .chunks = 3}), HasSubstr("cannot be cut"));
+  EXPECT_THAT(refused({.name = "gpt-real", .schedule = "interleaved-1f1b", .chunks = 3}),
+              HasSubstr("cannot be cut"));
   EXPECT_THAT(refused({.name = "chain-2", .reduction_ratio = 1}), HasSubstr("from two on"));
   EXPECT_THAT(refused({.name = "gpt-2.6b", .time_scale = -1}), HasSubstr("cannot be negative"));
 }

@@ -21,7 +21,8 @@ TEST(BenchCases, AMistypedNameGetsTheNearest) {
     return test::error_of([&] { bench_cases(options); }).message();
   };
   EXPECT_THAT(refusal("paper3"),
-              AllOf(StartsWith("there is no case 'paper3'; the cases: device-to-1x1, "), EndsWith("; did you mean 'paper-3'?")));
+              AllOf(StartsWith("there is no case 'paper3'; the cases: device-to-1x1, "),
+                    EndsWith("; did you mean 'paper-3'?")));
   EXPECT_THAT(refusal("nothing-like-it"), EndsWith(", killed-relay"));
 }
 

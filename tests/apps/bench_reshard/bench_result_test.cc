@@ -32,7 +32,8 @@ BenchResult result_of(const std::string& strategy, std::vector<double> seconds) 
 }
 
 TEST(BenchResult, JsonHasTheKeysThatScriptsReadFor) {
-  const auto json = nlohmann::json::parse(to_json({result_of("fast", {2.2, 2.0, 1.9}), result_of("slow", {8, 4})}));
+  const auto json = nlohmann::json::parse(
+      to_json({result_of("fast", {2.2, 2.0, 1.9}), result_of("slow", {8, 4})}));
   ASSERT_EQ(json.size(), 1u);
   const auto& fast = json["cases"][0];
   EXPECT_EQ(fast["case"], "one");
@@ -50,8 +51,11 @@ TEST(BenchResult, JsonHasTheKeysThatScriptsReadFor) {
 
 TEST(BenchResult, TableAndPictureNameEveryStrategy) {
   const std::vector<BenchResult> results = {result_of("fast", {2.0}), result_of("slow", {8})};
-  EXPECT_THAT(to_table(results), HasSubstr("  slow        8000.0   8000.0   8000.0   0.237     1.000    1.010    0.50"));
-  EXPECT_THAT(draw_ratios(results, "Title").str(), ::testing::AllOf(HasSubstr("Title"), HasSubstr("one, slow: 0.237")));
+  EXPECT_THAT(
+      to_table(results),
+      HasSubstr("  slow        8000.0   8000.0   8000.0   0.237     1.000    1.010    0.50"));
+  EXPECT_THAT(draw_ratios(results, "Title").str(),
+              ::testing::AllOf(HasSubstr("Title"), HasSubstr("one, slow: 0.237")));
 }
 
 TEST(BenchResult, WhatWasPlannedOnlyHasAForecastAndNoTimes) {
@@ -67,7 +71,8 @@ TEST(BenchResult, WhatWasPlannedOnlyHasAForecastAndNoTimes) {
 }
 
 TEST(BenchResult, SummaryHasARowPerCaseWithTheBestOther) {
-  const std::string summary = to_summary({result_of("fast", {2.0}), result_of("slow", {8}), result_of("middle", {4})}, "fast");
+  const std::string summary = to_summary(
+      {result_of("fast", {2.0}), result_of("slow", {8}), result_of("middle", {4})}, "fast");
   EXPECT_THAT(summary, HasSubstr("| one |  | 2 | 1.900 | 1.000 | 0.950 | middle 0.475 | 2.000 |"));
 }
 
@@ -92,7 +97,8 @@ TEST(BenchCases, ATaskOfTheUserIsOneMoreCase) {
   EXPECT_EQ(cases[0].link_bits(2, 0), 1'000'000'000u);
   EXPECT_EQ(cases[0].link_bits(6, 0), 100'000'000u);
   EXPECT_EQ(cases[0].reshard.description,
-            "--rate 250mbit --shape 331x31x30 --from 4x1:R,S0,R --to 3x2:R,R,S0 --link 2=1gbit --link 6=100mbit");
+            "--rate 250mbit --shape 331x31x30 --from 4x1:R,S0,R --to 3x2:R,R,S0 --link 2=1gbit "
+            "--link 6=100mbit");
   options.rate_bits = 50'000'000;
   EXPECT_EQ(bench_cases(options)[0].link_bits(2, 0), 1'000'000'000u);
   EXPECT_EQ(bench_cases(options)[0].link_bits(1, 0), 50'000'000u);
@@ -109,7 +115,9 @@ TEST(BenchCases, ATaskThatCannotBeMadeIsRefusedWithWhatThereCanBe) {
   };
   ReshardRequest task = own_task();
   task.to = "99x1:S0,R,R";
-  EXPECT_THAT(refusal(task), HasSubstr("needs 103 hosts with 103 devices in all; the benchmark makes at most 64 hosts"));
+  EXPECT_THAT(
+      refusal(task),
+      HasSubstr("needs 103 hosts with 103 devices in all; the benchmark makes at most 64 hosts"));
   task = own_task();
   task.shape = "4096x131072x1024";
   EXPECT_THAT(refusal(task), HasSubstr("take a smaller --shape"));
@@ -136,7 +144,8 @@ TEST(BenchCases, RandomTasksAreTheSameInOneRangeAndInPieces) {
 TEST(BenchCases, FitTheHostsThatThereAre) {
   BenchOptions options;
   options.hosts = 5;
-  for (const BenchCase& bench : bench_cases(options)) EXPECT_LE(bench.num_hosts(), 5u) << bench.reshard.name;
+  for (const BenchCase& bench : bench_cases(options))
+    EXPECT_LE(bench.num_hosts(), 5u) << bench.reshard.name;
   options.cases = {"paper-3", "small-64K"};
   EXPECT_EQ(bench_cases(options).at(1).reshard.bytes(), 64u << 10);
   options.cases = {"nothing"};

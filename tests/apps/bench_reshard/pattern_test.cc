@@ -21,7 +21,8 @@ std::vector<std::byte> filled(const Pattern& pattern, const TensorType& type = k
 TEST(Pattern, ABoxHasTheWordsOfItsPlacesInTheWholeTensor) {
   const Pattern pattern{2, 9};
   const auto box = filled(pattern);
-  // Element [3, 1, 4] is word ((3 * 3) + 1) * 7 + 4 of the tensor, and word ((2 * 2) + 1) * 5 + 2 of the box.
+  // Element [3, 1, 4] is word ((3 * 3) + 1) * 7 + 4 of the tensor, and word ((2 * 2) + 1) * 5 + 2
+  // of the box.
   std::uint32_t word = 0;
   std::memcpy(&word, box.data() + 4 * (5 * 5 + 2), 4);
   EXPECT_EQ(word, pattern.word<std::uint32_t>(10 * 7 + 4));
@@ -37,7 +38,8 @@ TEST(Pattern, OneWrongByteIsFoundWhateverTheElement) {
     for (std::size_t wrong = 0; wrong < right.size(); ++wrong) {
       auto box = right;
       box[wrong] ^= std::byte{0x10};
-      EXPECT_TRUE(find_difference(pattern, type, kBox, box).has_value()) << to_string(dtype) << " byte " << wrong;
+      EXPECT_TRUE(find_difference(pattern, type, kBox, box).has_value())
+          << to_string(dtype) << " byte " << wrong;
     }
   }
 }

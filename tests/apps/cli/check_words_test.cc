@@ -20,7 +20,8 @@ TEST(CheckWords, AMistypedOptionOfAProgramGetsTheNearest) {
   std::string cases;
   app.add_option("--cases", cases);
   EXPECT_EQ(refusal(app, {"--case", "p1"}), "there is no option --case; did you mean '--cases'?");
-  EXPECT_EQ(refusal(app, {"--frobnicate"}), "there is no option --frobnicate; there are --help, --cases");
+  EXPECT_EQ(refusal(app, {"--frobnicate"}),
+            "there is no option --frobnicate; there are --help, --cases");
   check_words(app, {"--cases=p1", "--help"});
 }
 
@@ -29,7 +30,8 @@ TEST(CheckWords, WhatFollowsAPrefixCommandIsItsOwn) {
   app.add_subcommand("bench")->prefix_command();
   app.add_subcommand("run")->add_option("--out");
   check_words(app, {"bench", "reshard", "--frobnicate"});
-  EXPECT_EQ(refusal(app, {"rnu"}), "there is no command 'rnu', only bench, run; did you mean 'run'?");
+  EXPECT_EQ(refusal(app, {"rnu"}),
+            "there is no command 'rnu', only bench, run; did you mean 'run'?");
   EXPECT_EQ(refusal(app, {"run", "--ot"}), "run has no option --ot; did you mean '--out'?");
 }
 

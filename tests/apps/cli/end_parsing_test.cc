@@ -17,11 +17,13 @@ namespace {
 
 TEST(EndParsing, HelpKeepsToTheWidthOfTheTerminal) {
   const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
-  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) GTEST_SKIP() << "no terminals here";
+  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0)
+    GTEST_SKIP() << "no terminals here";
   const int slave = ::open(::ptsname(master), O_RDWR | O_NOCTTY);
   const winsize size{20, 60, 0, 0};
   ::ioctl(master, TIOCSWINSZ, &size);
-  CLI::App app("What it is for, in more words than a line of this terminal has room for.", "weft bench reshard");
+  CLI::App app("What it is for, in more words than a line of this terminal has room for.",
+               "weft bench reshard");
   app.get_formatter()->column_width(34);
   std::string cases;
   app.add_option("--cases", cases, "An explanation that is too long for the rest of its line");

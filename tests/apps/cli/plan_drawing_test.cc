@@ -27,9 +27,11 @@ struct Planned {
 
 /// One device to replicas on two hosts of two devices; the second host's link is slow.
 Planned planned() {
-  Planned planned{parse_reshard_request({"1024x256", "f32", "1x1:R,R", "2x2:R,R", {}, "1gbit", {"2=100mbit"}}), {}};
-  planned.plan =
-      transfer::plan_reshard(planned.problem.task, planned.problem.topology, planned.problem.network, transfer::Strategy::kWeft);
+  Planned planned{
+      parse_reshard_request({"1024x256", "f32", "1x1:R,R", "2x2:R,R", {}, "1gbit", {"2=100mbit"}}),
+      {}};
+  planned.plan = transfer::plan_reshard(planned.problem.task, planned.problem.topology,
+                                        planned.problem.network, transfer::Strategy::kWeft);
   return planned;
 }
 
@@ -49,7 +51,9 @@ TEST(PlanText, SaysLimitLoadsAndTrees) {
   const std::string text = describe_plan(case_.problem, case_.plan, 0.001);
   EXPECT_THAT(text, HasSubstr("1 MiB  [0:1024,0:256]  held by 0, wanted by 2-5"));
   EXPECT_THAT(text, HasSubstr("host   2  out        0 B"));
-  EXPECT_THAT(text, HasSubstr("2 MiB between hosts (no plan can do with less than 2 MiB), 2 MiB inside hosts"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("2 MiB between hosts (no plan can do with less than 2 MiB), 2 MiB inside hosts"));
 }
 
 TEST(PlanText, JsonHasEveryFlow) {
@@ -64,27 +68,34 @@ TEST(PlanText, JsonHasEveryFlow) {
 TEST(PlanDrawing, ShowsEveryHostAndItsLinks) {
   const Planned case_ = planned();
   const std::string svg = draw_plan(case_.plan, case_.problem.network).str();
-  for (const char* part : {"host 0", "host 1", "host 2", "predicted", "device 0: holds", "device 5: wants"})
+  for (const char* part :
+       {"host 0", "host 1", "host 2", "predicted", "device 0: holds", "device 5: wants"})
     EXPECT_THAT(svg, HasSubstr(part));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
 TEST(PlanDrawing, LabelsLieApartAndNothingIsLeftOut) {
-  const ReshardProblem problem = parse_reshard_request({"331x331x300", "f32", "4x1:R,S0,R", "3x1:R,R,S0", {}, "10gbit", {}});
-  const transfer::ReshardPlan plan =
-      transfer::plan_reshard(problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+  const ReshardProblem problem =
+      parse_reshard_request({"331x331x300", "f32", "4x1:R,S0,R", "3x1:R,R,S0", {}, "10gbit", {}});
+  const transfer::ReshardPlan plan = transfer::plan_reshard(
+      problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
   const std::string svg = draw_plan(plan, problem.network).str();
   // Labels: a white plate each.
   std::vector<std::array<double, 4>> plates;
-  const std::regex plate(R"(<rect x='([-0-9.]+)' y='([-0-9.]+)' width='([0-9.]+)' height='([0-9.]+)' fill='#fff' fill-opacity)");
-  for (auto at = std::sregex_iterator(svg.begin(), svg.end(), plate); at != std::sregex_iterator(); ++at)
-    plates.push_back({std::stod((*at)[1]), std::stod((*at)[2]), std::stod((*at)[3]), std::stod((*at)[4])});
+  const std::regex plate(
+      R"(<rect x='([-0-9.]+)' y='([-0-9.]+)' width='([0-9.]+)' height='([0-9.]+)' fill='#fff' )"
+      R"(fill-opacity)");
+  for (auto at = std::sregex_iterator(svg.begin(), svg.end(), plate); at != std::sregex_iterator();
+       ++at)
+    plates.push_back(
+        {std::stod((*at)[1]), std::stod((*at)[2]), std::stod((*at)[3]), std::stod((*at)[4])});
   EXPECT_GT(plates.size(), 6u);
   for (std::size_t i = 0; i < plates.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       const auto [ax, ay, aw, ah] = plates[i];
       const auto [bx, by, bw, bh] = plates[j];
-      EXPECT_FALSE(ax < bx + bw && bx < ax + aw && ay < by + bh && by < ay + ah) << i << " and " << j;
+      EXPECT_FALSE(ax < bx + bw && bx < ax + aw && ay < by + bh && by < ay + ah)
+          << i << " and " << j;
     }
   }
 }
@@ -95,7 +106,8 @@ TEST(PlanDrawing, ShowsWhatDevicesOfAHostPassOnToEachOther) {
   std::set<std::tuple<std::uint32_t, transfer::HostId, transfer::HostId>> hosts;
   for (const transfer::Flow& flow : case_.plan.flows) {
     for (const transfer::FlowEdge& edge : flow.edges) {
-      const auto from = case_.plan.topology.host_of(edge.parent), to = case_.plan.topology.host_of(edge.child);
+      const auto from = case_.plan.topology.host_of(edge.parent),
+                 to = case_.plan.topology.host_of(edge.child);
       if (from == to) ++inside;
       else between += hosts.insert({flow.id.value(), from, to}).second ? 1 : 0;
     }
@@ -104,7 +116,9 @@ TEST(PlanDrawing, ShowsWhatDevicesOfAHostPassOnToEachOther) {
   const std::string svg = draw_plan(case_.plan, case_.problem.network).str();
   // A line and a head each.
   std::size_t lines = 0;
-  for (std::size_t at = svg.find("<polyline"); at != std::string::npos; at = svg.find("<polyline", at + 1)) ++lines;
+  for (std::size_t at = svg.find("<polyline"); at != std::string::npos;
+       at = svg.find("<polyline", at + 1))
+    ++lines;
   EXPECT_EQ(lines, 2 * (inside + between));
 }
 

@@ -1,4 +1,5 @@
-// What planning promises of any resharding, not only of those that are measured: see apps/cli/random_request.h.
+// What planning promises of any resharding, not only of those that are measured: see
+// apps/cli/random_request.h.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +22,8 @@ constexpr std::uint64_t kRateBits = 1'000'000'000;
 
 double forecast(const ReshardRequest& request) {
   const ReshardProblem problem = parse_reshard_request(request);
-  const transfer::ReshardPlan plan =
-      transfer::plan_reshard(problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+  const transfer::ReshardPlan plan = transfer::plan_reshard(
+      problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
   const transfer::PlanStats stats = plan_stats(plan);
   EXPECT_EQ(stats.bytes_between_hosts, stats.minimum_between_hosts);
   return plan.predicted_seconds > 0 ? plan.limit.seconds / plan.predicted_seconds : 1;
@@ -37,8 +38,8 @@ TEST(RandomForecast, WeftComesNearTheLimitWhateverTheMeshesSpecsAndLinks) {
     const ReshardRequest request = random_reshard_request(random, 64 << 20, kRateBits);
     ratios.push_back(forecast(request));
     if (ratios.back() < 0.97)
-      below +=
-          fmt::format("\n{:.4f} round {}: weft plan --reshard --rate 1gbit {}", ratios.back(), round, command_words(request));
+      below += fmt::format("\n{:.4f} round {}: weft plan --reshard --rate 1gbit {}", ratios.back(),
+                           round, command_words(request));
   }
   std::sort(ratios.begin(), ratios.end());
   const auto few = std::lower_bound(ratios.begin(), ratios.end(), 0.97) - ratios.begin();
@@ -60,10 +61,11 @@ TEST(RandomForecast, UnlikeNumbersOfHostsAndUnlikeLinksLeaveNoEndIdle) {
     request.rate = "1gbit";
     return request;
   };
-  std::vector<ReshardRequest> requests = {
-      request_of("331x331x300", "4x1:R,S0,R", "3x1:R,R,S0"), request_of("256x256x331", "8x1:S0,S1,R", "5x3:R,S0,R"),
-      request_of("6000x8192", "1x1:R,R", "4x3:R,S10"), request_of("300x384x384", "8x4:R,R,S10", "5x4:S0,S1,R"),
-      request_of("8192x6000", "3x4:S1,R", "8x2:S01,R")};
+  std::vector<ReshardRequest> requests = {request_of("331x331x300", "4x1:R,S0,R", "3x1:R,R,S0"),
+                                          request_of("256x256x331", "8x1:S0,S1,R", "5x3:R,S0,R"),
+                                          request_of("6000x8192", "1x1:R,R", "4x3:R,S10"),
+                                          request_of("300x384x384", "8x4:R,R,S10", "5x4:S0,S1,R"),
+                                          request_of("8192x6000", "3x4:S1,R", "8x2:S01,R")};
   requests[1].to_first_host = 2;
   requests[2].to_first_host = 1;
   requests[2].link_rates = {"0=2gbit"};
@@ -86,14 +88,15 @@ ReshardRequest busy_host_request() {
 // TCP gives less of a receiver's link to a sender whose own link is full with what comes in.
 TEST(UrgentHosts, AHostThatSendsWhileItReceivesHasALongerWindowThanThoseWithTimeToSpare) {
   const ReshardProblem problem = parse_reshard_request(busy_host_request());
-  const transfer::ReshardPlan plan =
-      transfer::plan_reshard(problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+  const transfer::ReshardPlan plan = transfer::plan_reshard(
+      problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
   const transfer::HostId both(4);
   for (const transfer::Flow& flow : plan.flows)
     EXPECT_EQ(flow.window, problem.topology.host_of(flow.root) == both ? 4 : 2) << to_string(flow);
 }
 
-// Its window of congestion is too small for the round trip through a receiver's full queue; the fluid knows no queues.
+// Its window of congestion is too small for the round trip through a receiver's full queue; the
+// fluid knows no queues.
 TEST(UrgentHosts, ASlowHostThatSendsAllTheTimeHasMorePlacesThanThoseWithTimeToSpareInAnyOrder) {
   ReshardRequest request;
   request.shape = "6000x8192";
@@ -102,12 +105,14 @@ TEST(UrgentHosts, ASlowHostThatSendsAllTheTimeHasMorePlacesThanThoseWithTimeToSp
   request.rate = "242mbit";
   request.link_rates = {"4=60mbit"};
   const ReshardProblem problem = parse_reshard_request(request);
-  const transfer::ReshardPlan plan =
-      transfer::plan_reshard(problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+  const transfer::ReshardPlan plan = transfer::plan_reshard(
+      problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
   const transfer::HostId slow(4);
   ASSERT_FALSE(plan.egress_places.empty());
   for (const transfer::Flow& flow : plan.flows)
-    EXPECT_EQ(plan.egress_places.at(flow.root.value()), problem.topology.host_of(flow.root) == slow ? 4 : 1) << to_string(flow);
+    EXPECT_EQ(plan.egress_places.at(flow.root.value()),
+              problem.topology.host_of(flow.root) == slow ? 4 : 1)
+        << to_string(flow);
   EXPECT_LT(plan.predicted_seconds, 1.015 * plan.limit.seconds);
 }
 

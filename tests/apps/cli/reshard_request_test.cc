@@ -40,8 +40,10 @@ TEST(ReshardRequest, PlacesTheDestinationAfterTheSource) {
   EXPECT_EQ(to_string(problem.task.type), "f32[8,6]");
   // Three hosts of three devices; the source uses the first two of its hosts' devices.
   EXPECT_EQ(problem.topology.num_devices(), 9u);
-  EXPECT_EQ(problem.source.devices(), (std::vector<DeviceId>{DeviceId(0), DeviceId(1), DeviceId(3), DeviceId(4)}));
-  EXPECT_EQ(problem.destination.devices(), (std::vector<DeviceId>{DeviceId(6), DeviceId(7), DeviceId(8)}));
+  EXPECT_EQ(problem.source.devices(),
+            (std::vector<DeviceId>{DeviceId(0), DeviceId(1), DeviceId(3), DeviceId(4)}));
+  EXPECT_EQ(problem.destination.devices(),
+            (std::vector<DeviceId>{DeviceId(6), DeviceId(7), DeviceId(8)}));
   EXPECT_EQ(to_string(*problem.task.source.region_of(DeviceId(4))), "[4:8,0:6]");
   EXPECT_EQ(to_string(*problem.task.destination.region_of(DeviceId(7))), "[0:8,2:4]");
   EXPECT_DOUBLE_EQ(problem.network.host(transfer::HostId(2)).egress(), 125e6);
@@ -65,10 +67,12 @@ TEST(ReshardRequest, SaysWhichOptionIsWrong) {
     return refusal(changed);
   };
   EXPECT_THAT(with([](auto& r) { r.shape = "8x0"; }), HasSubstr("--shape 8x0"));
-  EXPECT_THAT(with([](auto& r) { r.dtype = "f16"; }), HasSubstr("expected f32, i32, f64, u8 or bf16"));
+  EXPECT_THAT(with([](auto& r) { r.dtype = "f16"; }),
+              HasSubstr("expected f32, i32, f64, u8 or bf16"));
   EXPECT_THAT(with([](auto& r) { r.from = "2x2"; }), HasSubstr("expected HOSTSxDEVICES:SPEC"));
   EXPECT_THAT(with([](auto& r) { r.from = "2x2:S0"; }), HasSubstr("2 dimensions and the spec 1"));
-  EXPECT_THAT(with([](auto& r) { r.from = "2x2:S0,S0"; }), HasSubstr("axis 0 splits more than once"));
+  EXPECT_THAT(with([](auto& r) { r.from = "2x2:S0,S0"; }),
+              HasSubstr("axis 0 splits more than once"));
   EXPECT_THAT(with([](auto& r) { r.to = "1x3:R,S2"; }), HasSubstr("'S2' is not one of"));
   EXPECT_THAT(with([](auto& r) { r.to = "4x4:S01,R"; }), HasSubstr("--to"));
   EXPECT_THAT(with([](auto& r) { r.rate = "fast"; }), HasSubstr("--rate fast: expected a rate"));
@@ -77,10 +81,13 @@ TEST(ReshardRequest, SaysWhichOptionIsWrong) {
 
 TEST(ReshardRequest, SizesAtTheEdgesOfIntegersAreRefusedByTheirOptionOrPlannedInFull) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  constexpr std::int64_t k31 = std::int64_t{1} << 31, k32 = std::int64_t{1} << 32, k62 = std::int64_t{1} << 62;
-  const std::vector<std::int64_t> sizes = {1, 4, k31 - 1, k31, k31 + 1, k32 - 1, k32, k32 + 1, k62 - 1, k62, kMost - 1, kMost};
-  const char* specs[][2] = {{"1x2:S0", "1x2:R"},      {"1x2:R", "1x2:S1"},     {"2x2:S01", "1x3:S1"},
-                            {"1x2:R,S1", "2x1:S0,R"}, {"1x2:S1,R", "1x2:R,R"}, {"1x1:R,R,R", "2x2:R,S1,S0"}};
+  constexpr std::int64_t k31 = std::int64_t{1} << 31, k32 = std::int64_t{1} << 32,
+                         k62 = std::int64_t{1} << 62;
+  const std::vector<std::int64_t> sizes = {1,   4,       k31 - 1, k31, k31 + 1,   k32 - 1,
+                                           k32, k32 + 1, k62 - 1, k62, kMost - 1, kMost};
+  const char* specs[][2] = {{"1x2:S0", "1x2:R"},     {"1x2:R", "1x2:S1"},
+                            {"2x2:S01", "1x3:S1"},   {"1x2:R,S1", "2x1:S0,R"},
+                            {"1x2:S1,R", "1x2:R,R"}, {"1x1:R,R,R", "2x2:R,S1,S0"}};
   PhiloxStream random(20261122);
   int planned = 0;
   for (int round = 0; round < 400; ++round) {
@@ -92,12 +99,13 @@ TEST(ReshardRequest, SizesAtTheEdgesOfIntegersAreRefusedByTheirOptionOrPlannedIn
     SCOPED_TRACE(fmt::format("{} {} {} -> {}", fuzzed.shape, fuzzed.dtype, from, to));
     try {
       const ReshardProblem problem = parse_reshard_request(fuzzed);
-      const transfer::ReshardPlan plan =
-          transfer::plan_reshard(problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
+      const transfer::ReshardPlan plan = transfer::plan_reshard(
+          problem.task, problem.topology, problem.network, transfer::Strategy::kWeft);
       const transfer::PlanStats stats = transfer::plan_stats(plan);
       std::uint64_t wanted = 0, received = stats.bytes_copied;
       for (const transfer::Shard& shard : problem.task.destination.shards)
-        wanted += static_cast<std::uint64_t>(shard.region.num_elements()) * size_of(problem.task.type.dtype);
+        wanted += static_cast<std::uint64_t>(shard.region.num_elements()) *
+                  size_of(problem.task.type.dtype);
       for (const std::uint64_t bytes : stats.received_by_device) received += bytes;
       EXPECT_GE(received, wanted);  // what passes through a device that does not want it counts too
       EXPECT_LE(received, problem.task.type.bytes() * problem.topology.num_devices());
@@ -116,8 +124,10 @@ TEST(ReshardRequest, MoreDevicesThanAPlanCanBeMadeForAreRefused) {
     change(changed);
     return refusal(changed);
   };
-  EXPECT_THAT(with([](auto& r) { r.to_first_host = std::numeric_limits<std::size_t>::max(); }), HasSubstr("--to-first-host"));
-  EXPECT_THAT(with([](auto& r) { r.from = "4096x1048576:R,R"; }), HasSubstr("too many to plan for one task"));
+  EXPECT_THAT(with([](auto& r) { r.to_first_host = std::numeric_limits<std::size_t>::max(); }),
+              HasSubstr("--to-first-host"));
+  EXPECT_THAT(with([](auto& r) { r.from = "4096x1048576:R,R"; }),
+              HasSubstr("too many to plan for one task"));
   EXPECT_THAT(with([](auto& r) { r.from = "4294967296x4294967296:R,R"; }), HasSubstr("--from"));
 }
 

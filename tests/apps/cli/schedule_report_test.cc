@@ -29,7 +29,8 @@ Played played(std::vector<std::string> schedules, const std::string& memory = ""
   request.transfer = "0.5";
   Played result;
   result.cases = parse_schedule_request(request);
-  for (const ScheduleCase& one : result.cases) result.simulations.push_back(mesh::simulate(one.schedule, one.costs, one.options));
+  for (const ScheduleCase& one : result.cases)
+    result.simulations.push_back(mesh::simulate(one.schedule, one.costs, one.options));
   return result;
 }
 
@@ -68,7 +69,8 @@ TEST(ScheduleReport, JsonHasEveryActionAndTransfer) {
 
 TEST(ScheduleReport, CheckShowsEachPropertyAndChannel) {
   const Played one = played({"1f1b"}, "1");
-  const auto report = mesh::check_schedule(one.cases[0].schedule, one.cases[0].costs, one.cases[0].limits);
+  const auto report =
+      mesh::check_schedule(one.cases[0].schedule, one.cases[0].costs, one.cases[0].limits);
   const std::string text = describe_check(one.cases[0], report);
   EXPECT_THAT(text, HasSubstr("ok  no cycle"));
   EXPECT_THAT(text, HasSubstr("NO  memory               actor 0 holds 2 at 0F1, of 1 that it has"));
@@ -83,7 +85,8 @@ TEST(TimelineText, ShowsActionsInTimeAndMemoryUnderThem) {
   request.stages = 2;
   request.microbatches = 2;
   const ScheduleCase one = parse_schedule_request(request).front();
-  const std::string text = draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 40, .colour = false});
+  const std::string text =
+      draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 40, .colour = false});
   EXPECT_EQ(text,
             "0  F0--F1--        B0======    B1======\n"
             "1      F0--B0======F1--B1======        \n"
@@ -98,12 +101,14 @@ TEST(TimelineText, WhereBlocksAreNarrowLettersOrALegendTellTheKinds) {
   request.stages = 8;
   request.microbatches = 16;
   const ScheduleCase one = parse_schedule_request(request).front();
-  const std::string text = draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
+  const std::string text =
+      draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
   EXPECT_THAT(text, HasSubstr("7         FIFIFIFI"));
   EXPECT_THAT(text, HasSubstr("F-- forward, I~~ input gradient, W.. weight gradient\n"));
-  EXPECT_THAT(draw_schedules({one}, {mesh::simulate(one.schedule, one.costs)}).str(),
-              testing::AllOf(HasSubstr("8 stages on 8 actors, 16 microbatches, F,I,W 1,1,1, transfer 0"),
-                             HasSubstr("time, in the unit of")));
+  EXPECT_THAT(
+      draw_schedules({one}, {mesh::simulate(one.schedule, one.costs)}).str(),
+      testing::AllOf(HasSubstr("8 stages on 8 actors, 16 microbatches, F,I,W 1,1,1, transfer 0"),
+                     HasSubstr("time, in the unit of")));
 }
 
 TEST(TimelineText, FitsTheScreen) {
@@ -111,7 +116,8 @@ TEST(TimelineText, FitsTheScreen) {
   request.schedules = {"zb-v"};
   request.microbatches = 40;
   const ScheduleCase one = parse_schedule_request(request).front();
-  const std::string text = draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
+  const std::string text =
+      draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
   EXPECT_LE(text.find('\n'), 80u);
 }
 

@@ -54,7 +54,8 @@ TEST(ScheduleRequest, CostsComePerStageAndPerEdge) {
 }
 
 TEST(ScheduleRequest, FilesAreReadWithTheirEdges) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "request_test_schedule.csv";
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / "request_test_schedule.csv";
   std::ofstream(path) << "# edge: 0 1 64 bytes\n0F0,0SEND_F0,,0B0\n,1RECV_F0,1F0,1B0\n";
   ScheduleRequest request = request_of({path.string()});
   request.transfer = "0.5";
@@ -77,8 +78,10 @@ TEST(ScheduleRequest, AutoKeepsWithinTheMemory) {
 }
 
 TEST(ScheduleRequest, MistakesNameTheOption) {
-  EXPECT_THAT(error_of(request_of({"zbv"})), HasSubstr("there is neither a schedule nor a file 'zbv'; did you mean 'zb-v'?"));
-  EXPECT_THAT(error_of(request_of({"./none.csv"})), HasSubstr("cannot read the schedule file ./none.csv"));
+  EXPECT_THAT(error_of(request_of({"zbv"})),
+              HasSubstr("there is neither a schedule nor a file 'zbv'; did you mean 'zb-v'?"));
+  EXPECT_THAT(error_of(request_of({"./none.csv"})),
+              HasSubstr("cannot read the schedule file ./none.csv"));
   ScheduleRequest request = request_of({"1f1b"});
   request.times = "1,2";
   EXPECT_THAT(error_of(request), HasSubstr("--times 1,2: expected F,I,W"));
@@ -91,7 +94,8 @@ TEST(ScheduleRequest, MistakesNameTheOption) {
   EXPECT_THAT(error_of(request), HasSubstr("2 times for 3 edges"));
   request = request_of({"1f1b"});
   request.skips = {"3-1"};
-  EXPECT_THAT(error_of(request), HasSubstr("--skip 3-1: a skip connection leads from a stage to a later one"));
+  EXPECT_THAT(error_of(request),
+              HasSubstr("--skip 3-1: a skip connection leads from a stage to a later one"));
   request = request_of({"1f1b"});
   request.memory = "1,2,3";
   EXPECT_THAT(error_of(request), HasSubstr("3 caps for 4 actors"));

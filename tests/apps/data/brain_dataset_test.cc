@@ -15,7 +15,8 @@ namespace weft::apps {
 namespace {
 using ::testing::HasSubstr;
 
-/// A made-up head: a box of brain of 30 x 40 x 50 voxels in the middle of 40 x 50 x 60, brighter the higher, with labels 1 and 2.
+/// A made-up head: a box of brain of 30 x 40 x 50 voxels in the middle of 40 x 50 x 60, brighter
+/// the higher, with labels 1 and 2.
 struct MadeUp {
   Volume head{{40, 50, 60}, {1, 1, 1}, {}}, brain = head, labels = head;
   const std::vector<std::uint8_t> regions{0, 2, 9};
@@ -32,7 +33,8 @@ struct MadeUp {
       }
     }
   }
-  BrainDataset dataset(const BrainDataConfig& config = {.slabs = 2, .slab = 6, .gap = 3}, int height = 24, int width = 24) const {
+  BrainDataset dataset(const BrainDataConfig& config = {.slabs = 2, .slab = 6, .gap = 3},
+                       int height = 24, int width = 24) const {
     return BrainDataset::from_volumes(config, head, brain, labels, regions, height, width);
   }
 };
@@ -48,12 +50,14 @@ TEST(BrainDataset, HoldsOutSlabsWithGapsAroundThem) {
 }
 
 TEST(BrainDataset, PicturesShowTheFrontOfTheHeadAboveAndRegionsWhereTheLabelsAre) {
-  const BrainDataset data = MadeUp().dataset({.reduce = 2, .slabs = 2, .slab = 6, .gap = 3}, 24, 24);
+  const BrainDataset data =
+      MadeUp().dataset({.reduce = 2, .slabs = 2, .slab = 6, .gap = 3}, 24, 24);
   const BrainSlice& slice = data.train.front();
   const auto region = [&](int row, int column) {
     return static_cast<int>(slice.regions[static_cast<std::size_t>(row * 24 + column)]);
   };
-  // Rows of pixels, from the front: y = 48, 47 | 46, 45 | ...; 9 (label 2) lies in front of 2 (label 1).
+  // Rows of pixels, from the front: y = 48, 47 | 46, 45 | ...; 9 (label 2) lies in front of 2
+  // (label 1).
   EXPECT_EQ(region(0, 12), 0);
   EXPECT_EQ(region(5, 12), 9);
   EXPECT_EQ(region(15, 12), 2);
@@ -73,7 +77,8 @@ TEST(BrainDataset, PicturesShowTheFrontOfTheHeadAboveAndRegionsWhereTheLabelsAre
 
 TEST(BrainDataset, WeightsMakeATrainingPixelCountOneOnAverage) {
   for (const double balance : {0.0, 0.5, 1.0}) {
-    const BrainDataset data = MadeUp().dataset({.slabs = 2, .slab = 6, .gap = 3, .class_balance = balance});
+    const BrainDataset data =
+        MadeUp().dataset({.slabs = 2, .slab = 6, .gap = 3, .class_balance = balance});
     const auto frequencies = BrainDataset::frequencies(data.train);
     double mean = 0, entropy = 0;
     for (std::size_t c = 0; c < frequencies.size(); ++c) {
@@ -112,7 +117,8 @@ TEST(BrainDataset, TheInstalledHeadHasAllRegionsInBothParts) {
     ASSERT_EQ(error.code(), ErrorCode::kFailedPrecondition);
     GTEST_SKIP() << error.message();
   }
-  EXPECT_EQ(data.train.size() + data.held_out.size() + 24, 142U);  // reference: 142 axial slices with more than 500 brain voxels
+  // reference: 142 axial slices with more than 500 brain voxels
+  EXPECT_EQ(data.train.size() + data.held_out.size() + 24, 142U);
   for (const auto& slices : {data.train, data.held_out}) {
     for (const double frequency : BrainDataset::frequencies(slices)) EXPECT_GT(frequency, 0.001);
   }
@@ -121,26 +127,33 @@ TEST(BrainDataset, TheInstalledHeadHasAllRegionsInBothParts) {
 class BrainBatchesTest : public ::testing::Test {
  protected:
   template <typename T>
-  std::vector<T> read(BrainBatches& batches, const char* input, mesh::Split split, std::uint64_t step, int microbatch,
-                      const Region& region) {
+  std::vector<T> read(BrainBatches& batches, const char* input, mesh::Split split,
+                      std::uint64_t step, int microbatch, const Region& region) {
     std::vector<T> values(static_cast<std::size_t>(region.num_elements()));
-    batches.read(input, split, step, microbatch, 2, region, std::as_writable_bytes(std::span(values)));
+    batches.read(input, split, step, microbatch, 2, region,
+                 std::as_writable_bytes(std::span(values)));
     return values;
   }
   const BrainDataset dataset_ = MadeUp().dataset();
-  const BrainBatchesRecipe recipe_{.data = {}, .height = 24, .width = 24, .rows_per_microbatch = 3, .seed = 5, .digest = {}};
+  const BrainBatchesRecipe recipe_{
+      .data = {}, .height = 24, .width = 24, .rows_per_microbatch = 3, .seed = 5, .digest = {}};
   BrainBatches batches_{recipe_, dataset_};
 };
 
 TEST_F(BrainBatchesTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
-  const auto whole = read<float>(batches_, "pixels", mesh::Split::kTrain, 7, 1, Region({{0, 3}, {0, 24}, {0, 24}, {0, 1}}));
+  const auto whole = read<float>(batches_, "pixels", mesh::Split::kTrain, 7, 1,
+                                 Region({{0, 3}, {0, 24}, {0, 24}, {0, 1}}));
   BrainBatches other(recipe_, dataset_);
-  const auto part = read<float>(other, "pixels", mesh::Split::kTrain, 7, 1, Region({{2, 3}, {4, 8}, {10, 24}, {0, 1}}));
+  const auto part = read<float>(other, "pixels", mesh::Split::kTrain, 7, 1,
+                                Region({{2, 3}, {4, 8}, {10, 24}, {0, 1}}));
   for (std::size_t i = 0; i < 4; ++i) {
-    for (std::size_t j = 0; j < 14; ++j) EXPECT_EQ(part[i * 14 + j], whole[(2 * 24 + 4 + i) * 24 + 10 + j]);
+    for (std::size_t j = 0; j < 14; ++j)
+      EXPECT_EQ(part[i * 14 + j], whole[(2 * 24 + 4 + i) * 24 + 10 + j]);
   }
-  EXPECT_NE(whole, read<float>(other, "pixels", mesh::Split::kTrain, 8, 1, Region({{0, 3}, {0, 24}, {0, 24}, {0, 1}})));
-  EXPECT_NE(whole, read<float>(other, "pixels", mesh::Split::kTrain, 7, 0, Region({{0, 3}, {0, 24}, {0, 24}, {0, 1}})));
+  EXPECT_NE(whole, read<float>(other, "pixels", mesh::Split::kTrain, 8, 1,
+                               Region({{0, 3}, {0, 24}, {0, 24}, {0, 1}})));
+  EXPECT_NE(whole, read<float>(other, "pixels", mesh::Split::kTrain, 7, 0,
+                               Region({{0, 3}, {0, 24}, {0, 24}, {0, 1}})));
 }
 
 TEST_F(BrainBatchesTest, WeightsAreThoseOfTheTargets) {

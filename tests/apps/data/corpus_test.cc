@@ -10,8 +10,9 @@ namespace weft::apps {
 namespace {
 
 TEST(CleanVerses, DropsReferencesAndPutsABlankLineBetweenChapters) {
-  EXPECT_EQ(clean_verses("Ge1:1 In the beginning.\nGe1:2 And: the 3:4 earth.\nGe2:1 Thus.\n1Sm1:1 Now\n"),
-            "In the beginning.\nAnd: the 3:4 earth.\n\nThus.\n\nNow\n");
+  EXPECT_EQ(
+      clean_verses("Ge1:1 In the beginning.\nGe1:2 And: the 3:4 earth.\nGe2:1 Thus.\n1Sm1:1 Now\n"),
+      "In the beginning.\nAnd: the 3:4 earth.\n\nThus.\n\nNow\n");
   EXPECT_EQ(clean_verses(""), "");
   EXPECT_EQ(clean_verses("\n\nno reference here\nGe1:1 Yes"), "Yes\n");
 }
@@ -34,7 +35,8 @@ TEST(SplitText, NothingIsLostOrSharedAndTheFractionIsNear) {
   for (int line = 0; line < 1000; ++line) text += "line " + std::to_string(line) + "\n";
   const TextSplit split = split_text(text, 0.1, 8);
   EXPECT_EQ(split.train.size() + split.validation.size(), text.size());
-  EXPECT_NEAR(static_cast<double>(split.validation.size()) / static_cast<double>(text.size()), 0.1, 0.01);
+  EXPECT_NEAR(static_cast<double>(split.validation.size()) / static_cast<double>(text.size()), 0.1,
+              0.01);
   int jumps = 0;
   int last = -1;
   for (std::size_t at = 0; at < split.validation.size();) {

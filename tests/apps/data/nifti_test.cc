@@ -46,7 +46,8 @@ TEST(Nifti, ReadsSizeSpacingAndVoxelsWithXRunningFastest) {
 
 TEST(Nifti, ScalesBySlopeAndInterceptAndReadsOtherTypes) {
   const std::vector<std::uint8_t> bytes{0, 200};
-  EXPECT_EQ(parse_nifti(test::nifti_bytes<std::uint8_t>({2, 1, 1}, 2, bytes, 0.5f, 3), "v").voxels, (std::vector<float>{3, 103}));
+  EXPECT_EQ(parse_nifti(test::nifti_bytes<std::uint8_t>({2, 1, 1}, 2, bytes, 0.5f, 3), "v").voxels,
+            (std::vector<float>{3, 103}));
   const std::vector<float> floats{0.25f, -7};
   EXPECT_EQ(parse_nifti(test::nifti_bytes<float>({1, 2, 1}, 16, floats), "v").voxels, floats);
 }
@@ -54,7 +55,8 @@ TEST(Nifti, ScalesBySlopeAndInterceptAndReadsOtherTypes) {
 TEST(Nifti, ReadsTheOtherByteOrder) {
   std::vector<std::byte> bytes = sound();
   const auto swap = [&](std::size_t offset, std::size_t size) {
-    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(offset), bytes.begin() + static_cast<std::ptrdiff_t>(offset + size));
+    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(offset),
+                 bytes.begin() + static_cast<std::ptrdiff_t>(offset + size));
   };
   swap(0, 4);
   for (const std::size_t at : {40, 42, 44, 46, 70, 72}) swap(at, 2);
@@ -67,14 +69,19 @@ TEST(Nifti, SaysWhatIsWrongWithAFile) {
   std::vector<std::byte> bytes = sound();
   EXPECT_THAT(message(ErrorCode::kDataLoss, [&] { parse_nifti(std::span(bytes).first(100), "v"); }),
               HasSubstr("v is not a NIfTI-1 file"));
-  EXPECT_THAT(message(ErrorCode::kDataLoss, [&] { parse_nifti(std::span(bytes).first(390), "v"); }),
-              HasSubstr("v is cut off: it has 390 bytes, but 2 x 3 x 4 voxels of 2 bytes from byte 352 on"));
+  EXPECT_THAT(
+      message(ErrorCode::kDataLoss, [&] { parse_nifti(std::span(bytes).first(390), "v"); }),
+      HasSubstr(
+          "v is cut off: it has 390 bytes, but 2 x 3 x 4 voxels of 2 bytes from byte 352 on"));
   bytes[70] = std::byte{32};  // complex numbers
-  EXPECT_THAT(message(ErrorCode::kInvalidArgument, [&] { parse_nifti(bytes, "v"); }), HasSubstr("data type 32"));
+  EXPECT_THAT(message(ErrorCode::kInvalidArgument, [&] { parse_nifti(bytes, "v"); }),
+              HasSubstr("data type 32"));
   bytes = sound();
   bytes[344] = std::byte{'x'};
-  EXPECT_THAT(message(ErrorCode::kDataLoss, [&] { parse_nifti(bytes, "v"); }), HasSubstr("does not say so"));
-  EXPECT_THAT(message(ErrorCode::kNotFound, [&] { read_nifti("/nowhere.nii.gz"); }), HasSubstr("/nowhere.nii.gz"));
+  EXPECT_THAT(message(ErrorCode::kDataLoss, [&] { parse_nifti(bytes, "v"); }),
+              HasSubstr("does not say so"));
+  EXPECT_THAT(message(ErrorCode::kNotFound, [&] { read_nifti("/nowhere.nii.gz"); }),
+              HasSubstr("/nowhere.nii.gz"));
 }
 
 TEST(Nifti, ReadsFilesCompressedOrNotAndRefusesCutOffOnes) {
@@ -82,7 +89,8 @@ TEST(Nifti, ReadsFilesCompressedOrNotAndRefusesCutOffOnes) {
   const std::vector<std::byte> bytes = sound();
   const fs::path plain = folder.path() / "v.nii", packed = folder.path() / "v.nii.gz";
   std::ofstream(plain, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
   gzFile file = gzopen(packed.c_str(), "wb");
   gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
   gzclose(file);

@@ -10,7 +10,8 @@ namespace {
 
 std::uint32_t big_endian(const std::string& bytes, std::size_t at) {
   std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  for (std::size_t i = 0; i < 4; ++i)
+    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
   return value;
 }
 
@@ -36,8 +37,8 @@ TEST(Picture, APngIsSignatureAndChunksWithChecksumsAndTheRowsComeBack) {
   for (std::size_t at = 8; at < png.size();) {
     const std::uint32_t size = big_endian(png, at);
     const std::string body = png.substr(at + 4, 4 + size);
-    EXPECT_EQ(big_endian(png, at + 8 + size),
-              crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size())));
+    EXPECT_EQ(big_endian(png, at + 8 + size), crc32(0, reinterpret_cast<const Bytef*>(body.data()),
+                                                    static_cast<uInt>(body.size())));
     kinds.push_back(body.substr(0, 4));
     if (kinds.back() == "IDAT") data = body.substr(4);
     if (kinds.back() == "IHDR") {
@@ -49,7 +50,8 @@ TEST(Picture, APngIsSignatureAndChunksWithChecksumsAndTheRowsComeBack) {
   EXPECT_EQ(kinds, (std::vector<std::string>{"IHDR", "IDAT", "IEND"}));
   std::string rows(2 * 10, '\0');
   uLongf size = rows.size();
-  ASSERT_EQ(uncompress(reinterpret_cast<Bytef*>(rows.data()), &size, reinterpret_cast<const Bytef*>(data.data()), data.size()),
+  ASSERT_EQ(uncompress(reinterpret_cast<Bytef*>(rows.data()), &size,
+                       reinterpret_cast<const Bytef*>(data.data()), data.size()),
             Z_OK);
   EXPECT_EQ(rows, std::string("\0\1\2\3\1\2\3\1\2\3\0\1\2\3\1\2\3\7\x08\x09", 20));
 }

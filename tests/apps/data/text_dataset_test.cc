@@ -37,7 +37,10 @@ class DatasetTest : public ::testing::Test {
     return root_ / "text.txt";
   }
   TextDataConfig config(const fs::path& text) {
-    return {.text = text.string(), .vocabulary = 70, .validation_fraction = 0.1, .cache = root_ / "cache"};
+    return {.text = text.string(),
+            .vocabulary = 70,
+            .validation_fraction = 0.1,
+            .cache = root_ / "cache"};
   }
   static std::vector<std::int32_t> all(const TokenFile& file) {
     std::vector<std::int32_t> ids(file.size());
@@ -58,7 +61,8 @@ TEST(Tokenizer, BytesGiveAnyTextBack) {
 
 TEST(Tokenizer, PiecesGiveTheTextBackWithItsSpacesAndLineEnds) {
   std::string text;
-  for (int i = 0; i < 300; ++i) text += "the lord said unto him, " + std::to_string(i % 10) + "\n\n  and he went  up\n";
+  for (int i = 0; i < 300; ++i)
+    text += "the lord said unto him, " + std::to_string(i % 10) + "\n\n  and he went  up\n";
   const auto tokenizer = train_bpe_tokenizer(text, 80);
   EXPECT_EQ(tokenizer->vocabulary_size(), 80);
   const std::string line = "  and the  lord went\n\nup, 7 ";
@@ -201,7 +205,8 @@ TEST_F(DatasetTest, TheDataSectionIsReadStrictly) {
   };
   EXPECT_EQ(parse("{}"), TextDataConfig{});
   const fs::path text = some_text();
-  const TextDataConfig config = parse("{text: " + text.string() + ", tokenizer: bytes, validation_fraction: 0.2}");
+  const TextDataConfig config =
+      parse("{text: " + text.string() + ", tokenizer: bytes, validation_fraction: 0.2}");
   EXPECT_EQ(config.text, text.string());
   EXPECT_EQ(config.vocabulary, 256);
   const auto message = [&](const std::string& yaml) -> std::string {
@@ -214,7 +219,8 @@ TEST_F(DatasetTest, TheDataSectionIsReadStrictly) {
   };
   EXPECT_THAT(message("vocabluary: 500"), ::testing::HasSubstr("vocabulary"));
   EXPECT_THAT(message("text: no/such.txt"), ::testing::HasSubstr("c.yaml:1:"));
-  EXPECT_THAT(message("{tokenizer: bytes, vocabulary: 300}"), ::testing::HasSubstr("leave `vocabulary` out"));
+  EXPECT_THAT(message("{tokenizer: bytes, vocabulary: 300}"),
+              ::testing::HasSubstr("leave `vocabulary` out"));
 }
 
 TEST_F(DatasetTest, HeldOutTokensAreNotTrainedOn) {

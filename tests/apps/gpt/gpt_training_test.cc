@@ -26,9 +26,11 @@ class GptTrainingTest : public ::testing::Test {
     for (int i = 0; i < 2000; ++i) out << "line " << i * 7919 % 2000 << "\n";
   }
 
-  std::string yaml(const std::string& model = "{layers: 2, width: 16, heads: 2, sequence: 8}") const {
+  std::string yaml(
+      const std::string& model = "{layers: 2, width: 16, heads: 2, sequence: 8}") const {
     return "model: " + model + "\ndata: {text: " + (root_ / "text.txt").string() +
-           ", tokenizer: bytes, cache: " + (root_ / "cache").string() + "}\nsample: {prompt: line, tokens: 5}\n";
+           ", tokenizer: bytes, cache: " + (root_ / "cache").string() +
+           "}\nsample: {prompt: line, tokens: 5}\n";
   }
   const test::ScratchFolder scratch_;
   const fs::path& root_ = scratch_.path();
@@ -37,11 +39,13 @@ class GptTrainingTest : public ::testing::Test {
 TEST_F(GptTrainingTest, TheAppReadsItsSectionsAndMakesItsModel) {
   const auto document = ConfigDocument::parse(yaml(), "c.yaml");
   GptApp app;
-  const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+  const ModelDescription model =
+      app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
   document.finish();
   EXPECT_EQ(model.graphs.train.graph.num_blocks(), 2);
   EXPECT_EQ(model.units_per_row, 8);
-  EXPECT_EQ(model.graphs.train.graph.value(model.graphs.train.graph.inputs()[0].value).type.shape, (Shape{3, 8}));
+  EXPECT_EQ(model.graphs.train.graph.value(model.graphs.train.graph.inputs()[0].value).type.shape,
+            (Shape{3, 8}));
   EXPECT_THAT(model.text, HasSubstr("2 layers"));
   EXPECT_THAT(model.text, HasSubstr("f32"));
 }
@@ -49,10 +53,12 @@ TEST_F(GptTrainingTest, TheAppReadsItsSectionsAndMakesItsModel) {
 TEST_F(GptTrainingTest, PrecisionIsF32OrBf16AndACheckpointFitsBoth) {
   std::vector<std::string> digests;
   for (const std::string precision : {"f32", "bf16"}) {
-    const auto document =
-        ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: " + precision + "}"), "c.yaml");
+    const auto document = ConfigDocument::parse(
+        yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: " + precision + "}"),
+        "c.yaml");
     GptApp app;
-    const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+    const ModelDescription model =
+        app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
     document.finish();
     EXPECT_THAT(model.text, HasSubstr(precision));
     for (const Parameter& parameter : model.graphs.train.graph.parameters())
@@ -60,18 +66,21 @@ TEST_F(GptTrainingTest, PrecisionIsF32OrBf16AndACheckpointFitsBoth) {
     digests.push_back(app.prepare().digest);
   }
   EXPECT_EQ(digests[0], digests[1]);
-  const auto document = ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: fp16}"), "c.yaml");
+  const auto document = ConfigDocument::parse(
+      yaml("{layers: 2, width: 16, heads: 2, sequence: 8, precision: fp16}"), "c.yaml");
   GptApp app;
   try {
     app.read(document.root(), {}, 1);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("c.yaml:1:65: model.precision: expected one of f32, bf16, found 'fp16'"));
+    EXPECT_THAT(error.message(),
+                HasSubstr("c.yaml:1:65: model.precision: expected one of f32, bf16, found 'fp16'"));
   }
 }
 
 TEST_F(GptTrainingTest, HeadsThatDoNotDivideTheWidthAreRefusedWithTheirPlace) {
-  const auto document = ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 3, sequence: 8}"), "c.yaml");
+  const auto document =
+      ConfigDocument::parse(yaml("{layers: 2, width: 16, heads: 3, sequence: 8}"), "c.yaml");
   GptApp app;
   try {
     app.read(document.root(), {}, 1);
@@ -84,7 +93,9 @@ TEST_F(GptTrainingTest, HeadsThatDoNotDivideTheWidthAreRefusedWithTheirPlace) {
 
 TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalledUnknown) {
   const auto document = ConfigDocument::parse(
-      "model: {layers: 2, width: 16, heads: 2, sequence: 8, widht: 3}\ndata: {text: /nope}\nsample: {}\n", "c.yaml");
+      "model: {layers: 2, width: 16, heads: 2, sequence: 8, widht: 3}\ndata: {text: "
+      "/nope}\nsample: {}\n",
+      "c.yaml");
   GptApp app;
   document.attempt([&] { app.read(document.root(), {}, 1); });
   try {
@@ -93,7 +104,8 @@ TEST_F(GptTrainingTest, MistakesInTwoSectionsAreToldTogetherAndNoSectionIsCalled
   } catch (const Error& error) {
     EXPECT_THAT(error.message(), HasSubstr("did you mean 'width'"));
     EXPECT_THAT(error.message(), HasSubstr("there is no text file /nope"));
-    EXPECT_EQ(std::count(error.message().begin(), error.message().end(), '\n'), 1) << error.message();
+    EXPECT_EQ(std::count(error.message().begin(), error.message().end(), '\n'), 1)
+        << error.message();
   }
 }
 
@@ -105,9 +117,11 @@ TEST_F(GptTrainingTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
   EXPECT_GT(data.baseline.loss, 1.0);
   const auto whole = app.open_batches(data.batches);
   const auto part = app.open_batches(data.batches);
-  const auto read = [](mesh::BatchSource& source, const char* input, mesh::Split split, int step, int microbatch, Region region) {
+  const auto read = [](mesh::BatchSource& source, const char* input, mesh::Split split, int step,
+                       int microbatch, Region region) {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(region.num_elements()));
-    source.read(input, split, static_cast<std::uint64_t>(step), microbatch, 3, region, std::as_writable_bytes(std::span(ids)));
+    source.read(input, split, static_cast<std::uint64_t>(step), microbatch, 3, region,
+                std::as_writable_bytes(std::span(ids)));
     return ids;
   };
   std::set<std::vector<std::int32_t>> distinct;
@@ -118,10 +132,12 @@ TEST_F(GptTrainingTest, EveryDeviceReadsJustItsRegionOfTheSameBatch) {
         const auto targets = read(*whole, "targets", split, step, m, Region::whole(Shape{4, 8}));
         distinct.insert(tokens);
         for (std::size_t row = 0; row < 4; ++row)
-          for (std::size_t i = 0; i + 1 < 8; ++i) EXPECT_EQ(targets[row * 8 + i], tokens[row * 8 + i + 1]);
+          for (std::size_t i = 0; i + 1 < 8; ++i)
+            EXPECT_EQ(targets[row * 8 + i], tokens[row * 8 + i + 1]);
         const auto piece = read(*part, "targets", split, step, m, Region({{1, 3}, {2, 7}}));
         for (std::size_t row = 0; row < 2; ++row)
-          for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(piece[row * 5 + i], targets[(row + 1) * 8 + 2 + i]);
+          for (std::size_t i = 0; i < 5; ++i)
+            EXPECT_EQ(piece[row * 5 + i], targets[(row + 1) * 8 + 2 + i]);
       }
   EXPECT_EQ(distinct.size(), 18u);
 }
@@ -158,13 +174,15 @@ TEST(Draw, FollowsTheProbabilities) {
 }
 
 TEST(Generate, ContinuesThePromptDeterministicallyBeyondTheWindow) {
-  const GptShape shape{.layers = 1, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};
+  const GptShape shape{
+      .layers = 1, .width = 16, .heads = 2, .sequence = 8, .batch = 4, .vocabulary = 256};
   const Graph graph = gpt_graph(shape, 1.0).graph;
   std::vector<ParameterState> parameters;
   for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
     const Value& value = graph.value(graph.parameters()[i].value);
     std::vector<float> values(static_cast<std::size_t>(value.type.elements()));
-    for (std::size_t k = 0; k < values.size(); ++k) values[k] = 0.3f * std::sin(static_cast<float>(k * (i + 1)));
+    for (std::size_t k = 0; k < values.size(); ++k)
+      values[k] = 0.3f * std::sin(static_cast<float>(k * (i + 1)));
     parameters.push_back({.name = value.name, .shape = value.type.shape, .values = values});
   }
   CpuDevice device;

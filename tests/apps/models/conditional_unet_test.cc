@@ -14,7 +14,9 @@ namespace weft::apps {
 namespace {
 using ::testing::HasSubstr;
 
-Graph graph_of(std::int64_t channels) { return conditional_unet_graph({.channels = channels}, 1.0).graph; }
+Graph graph_of(std::int64_t channels) {
+  return conditional_unet_graph({.channels = channels}, 1.0).graph;
+}
 
 /// Parameters by the block that first uses them, in blocks [0, split) and from `split` on.
 std::pair<std::int64_t, std::int64_t> split_parameters(const Graph& graph, int split) {
@@ -51,7 +53,8 @@ double gigaflops(const Graph& graph, int from, int to) {
 }
 
 TEST(ConditionalUnet, InBf16OnlyItsInputsAreConverted) {
-  const ConditionalUnetGraph model = conditional_unet_graph({.channels = 32, .precision = DType::kBF16}, 1.0);
+  const ConditionalUnetGraph model =
+      conditional_unet_graph({.channels = 32, .precision = DType::kBF16}, 1.0);
   const TrainingGraph training = differentiate(model.graph, model.loss);
   std::set<ValueId> converted;
   for (const Node& node : training.graph.nodes()) {
@@ -102,11 +105,13 @@ TEST(ConditionalUnet, TakesThePapersTime) {
 }
 
 TEST(ConditionalUnet, CanBeDifferentiated) {
-  EXPECT_TRUE(test::trains_every_parameter(conditional_unet_graph({.channels = 32, .batch = 2}, 1.0)));
+  EXPECT_TRUE(
+      test::trains_every_parameter(conditional_unet_graph({.channels = 32, .batch = 2}, 1.0)));
 }
 
 TEST(ConditionalUnet, RefusesSizesThatDoNotFit) {
-  EXPECT_THAT(test::refusal([] { conditional_unet_graph({.channels = 100}, 1.0); }), HasSubstr("100"));
+  EXPECT_THAT(test::refusal([] { conditional_unet_graph({.channels = 100}, 1.0); }),
+              HasSubstr("100"));
   EXPECT_THAT(test::refusal([] { conditional_unet_graph({.size = 20}, 1.0); }), HasSubstr("20"));
 }
 

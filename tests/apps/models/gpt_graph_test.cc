@@ -11,7 +11,8 @@ namespace weft::apps {
 namespace {
 
 TEST(GptGraph, HasAsManyParametersAsTheFormulaSays) {
-  const GptShape shape{.layers = 3, .width = 32, .heads = 4, .sequence = 16, .batch = 2, .vocabulary = 100};
+  const GptShape shape{
+      .layers = 3, .width = 32, .heads = 4, .sequence = 16, .batch = 2, .vocabulary = 100};
   const GptGraph gpt = gpt_graph(shape, 1.0);
   const std::int64_t per_layer = 12 * 32 * 32 + 13 * 32;
   EXPECT_EQ(gpt.graph.num_parameter_elements(), 3 * per_layer + 2 * 100 * 32 + 16 * 32 + 2 * 32);
@@ -20,7 +21,8 @@ TEST(GptGraph, HasAsManyParametersAsTheFormulaSays) {
 }
 
 TEST(GptGraph, TiedEmbeddingsSaveTheOutputLayersTableAndHaveTwoGradientTerms) {
-  GptShape shape{.layers = 3, .width = 32, .heads = 4, .sequence = 16, .batch = 2, .vocabulary = 100};
+  GptShape shape{
+      .layers = 3, .width = 32, .heads = 4, .sequence = 16, .batch = 2, .vocabulary = 100};
   const std::int64_t untied = gpt_graph(shape, 1.0).graph.num_parameter_elements();
   shape.tied_embeddings = true;
   const GptGraph gpt = gpt_graph(shape, 1.0);
@@ -44,11 +46,14 @@ TEST(GptGraph, InBf16OnlyTheLossStatisticsAndGradientsOfParametersAreF32AndNothi
     if (node.op.kind == OpKind::kAttention) f32.insert(node.outputs[1]);
     EXPECT_TRUE(node.op.kind != OpKind::kToF32 && node.op.kind != OpKind::kToBF16);
     for (const ValueId output : node.outputs)
-      EXPECT_EQ(training.graph.value(output).type.dtype == DType::kF32, f32.contains(output)) << to_string(node.op);
+      EXPECT_EQ(training.graph.value(output).type.dtype == DType::kF32, f32.contains(output))
+          << to_string(node.op);
   }
 }
 
-TEST(GptGraph, RefusesHeadsThatDoNotDivideTheWidth) { EXPECT_THROW(gpt_graph({.width = 100, .heads = 3}, 1.0), Error); }
+TEST(GptGraph, RefusesHeadsThatDoNotDivideTheWidth) {
+  EXPECT_THROW(gpt_graph({.width = 100, .heads = 3}, 1.0), Error);
+}
 
 }  // namespace
 }  // namespace weft::apps

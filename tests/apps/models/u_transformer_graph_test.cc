@@ -20,13 +20,14 @@ constexpr std::int64_t twice(std::int64_t in, std::int64_t out) {
   return convolution(3, in, out) + convolution(3, out, out) + 2 * norm(out);
 }
 constexpr std::int64_t gate(std::int64_t deep, std::int64_t skip, std::int64_t positions) {
-  return norm(deep) + positions * deep + convolution(2, skip, skip) + norm(skip) + 2 * linear(deep, skip) +
-         2 * linear(skip, skip);
+  return norm(deep) + positions * deep + convolution(2, skip, skip) + norm(skip) +
+         2 * linear(deep, skip) + 2 * linear(skip, skip);
 }
 
 TEST(UTransformerGraph, HasAsManyParametersAsItsPartsHave) {
   const UTransformerGraph model = u_transformer_graph(kSmallUTransformer, 1.0);
-  const std::int64_t down = twice(1, 8) + convolution(3, 8, 16) + twice(16, 16) + convolution(3, 16, 32);
+  const std::int64_t down =
+      twice(1, 8) + convolution(3, 8, 16) + twice(16, 16) + convolution(3, 16, 32);
   const std::int64_t bottom = twice(32, 32) + norm(32) + 2 * 3 * 32 + 4 * linear(32, 32);
   const std::int64_t up1 = gate(32, 16, 2 * 3) + convolution(3, 32, 16) + twice(32, 16);
   const std::int64_t up0 = gate(16, 8, 4 * 6) + convolution(3, 16, 8) + twice(16, 8);
@@ -37,7 +38,8 @@ TEST(UTransformerGraph, HasAsManyParametersAsItsPartsHave) {
 
 TEST(UTransformerGraph, ASkipGoesFromEveryLevelDownToTheSameLevelUp) {
   std::vector<std::pair<int, int>> skips;
-  for (const test::BlockEdge& edge : test::block_edges(u_transformer_graph(kSmallUTransformer, 1.0).graph)) {
+  for (const test::BlockEdge& edge :
+       test::block_edges(u_transformer_graph(kSmallUTransformer, 1.0).graph)) {
     if (edge.to > edge.from + 1) skips.emplace_back(edge.from, edge.to);
   }
   // Each is read twice: by the gate's values, and to be multiplied.
@@ -49,7 +51,8 @@ TEST(UTransformerGraph, SkipsWithoutAttentionHaveNoGate) {
   shape.attended_skips = 1;
   const Graph graph = u_transformer_graph(shape, 1.0).graph;
   EXPECT_EQ(graph.num_parameter_elements(),
-            u_transformer_graph(kSmallUTransformer, 1.0).graph.num_parameter_elements() - gate(16, 8, 4 * 6));
+            u_transformer_graph(kSmallUTransformer, 1.0).graph.num_parameter_elements() -
+                gate(16, 8, 4 * 6));
 }
 
 TEST(UTransformerGraph, CanBeDifferentiated) {

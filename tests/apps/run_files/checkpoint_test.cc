@@ -29,13 +29,18 @@ class CheckpointTest : public ::testing::Test {
     return {.step = step,
             .seed = ~std::uint64_t{0},
             .model_digest = "d1",
-            .parameters = {{"wte", {2, 3}, {x, 1, 2, 3, 4, 5.0000001f}, {x, 0, 0, 0, 0, 1e-38f}, {x, 1, 1, 1, 1, 1}},
+            .parameters = {{"wte",
+                            {2, 3},
+                            {x, 1, 2, 3, 4, 5.0000001f},
+                            {x, 0, 0, 0, 0, 1e-38f},
+                            {x, 1, 1, 1, 1, 1}},
                            {"h0/\"bias\"", {2}, {x, -0.0f}, {x, 2}, {x, 3}},
                            {"scale", {}, {x}, {x}, {x}}}};
   }
   std::vector<std::string> entries() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(root_)) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(root_))
+      names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -89,7 +94,8 @@ TEST_F(CheckpointTest, IsFoundByAnyPathThatMeansIt) {
 TEST_F(CheckpointTest, AFlippedBitIsNoticed) {
   const fs::path written = CheckpointStore(root_, 1).write(at_step(3));
   {
-    std::fstream file(written / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(written / "model.safetensors",
+                      std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(-3, std::ios::end);
     file.put('\x55');
   }
@@ -99,7 +105,8 @@ TEST_F(CheckpointTest, AFlippedBitIsNoticed) {
 TEST_F(CheckpointTest, PiecesOfAnySizeAndOrderMakeTheSameFiles) {
   const Checkpoint whole = at_step(7);
   const fs::path expected = CheckpointStore(root_ / "whole", 1).write(whole);
-  const CheckpointHeading heading{7, whole.seed, whole.model_digest, {{"wte", {2, 3}}, {"h0/\"bias\"", {2}}, {"scale", {}}}};
+  const CheckpointHeading heading{
+      7, whole.seed, whole.model_digest, {{"wte", {2, 3}}, {"h0/\"bias\"", {2}}, {"scale", {}}}};
   const auto fill = [&](const TakePiece& take) {
     for (std::size_t p = 3; p-- > 0;) {
       const ParameterState& state = whole.parameters[p];
@@ -129,7 +136,8 @@ TEST_F(CheckpointTest, OneThatIsNotFiniteIsNeitherWrittenNorRead) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-    EXPECT_THAT(error.message(), HasSubstr("the second moment of 'h0/\"bias\"' is not finite after step 10"));
+    EXPECT_THAT(error.message(),
+                HasSubstr("the second moment of 'h0/\"bias\"' is not finite after step 10"));
   }
   EXPECT_EQ(entries(), (std::vector<std::string>{"latest", "step-00000005"}));
 }
@@ -158,7 +166,8 @@ TEST_F(CheckpointTest, MomentsOfAnotherShapeAreRefusedEvenIfTheHashesFit) {
 
 /// Runs a child that ends, as if killed, at the n-th point of writing step 10 over steps 5 and
 /// (optionally) 10. False when the writing has fewer points.
-bool write_and_die(const fs::path& root, int n, const Checkpoint& checkpoint, ReplaceBy replace_by = ReplaceBy::kExchange) {
+bool write_and_die(const fs::path& root, int n, const Checkpoint& checkpoint,
+                   ReplaceBy replace_by = ReplaceBy::kExchange) {
   const pid_t child = ::fork();
   if (child == 0) {
     int points = 0;
@@ -189,7 +198,8 @@ TEST_F(CheckpointTest, ACrashAtAnyPointLeavesACompleteCheckpointAndARunCanGoOn) 
     CheckpointStore(folder, 1).write(at_step(15));
     EXPECT_EQ(read_checkpoint(find_checkpoint(folder)), at_step(15));
     std::vector<std::string> left;
-    for (const auto& entry : fs::directory_iterator(folder)) left.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder))
+      left.push_back(entry.path().filename());
     EXPECT_EQ(left.size(), 2u) << "crash at point " << n;
     if (!died) break;
   }
@@ -249,21 +259,24 @@ class BranchTest : public CheckpointTest {
                                        std::function<void(std::string_view)> progress = {}) {
     fs::path aside = run / "abandoned.1";
     if (fs::exists(aside)) aside = run / "abandoned.2";
-    return begin_branch({.folder = run / "checkpoints",
-                         .from = from,
-                         .aside = aside,
-                         .metrics_differ = text(run / "metrics") == kOldMetrics,
-                         .keep_metrics =
-                             [&](const fs::path& kept) {
-                               fs::copy_file(run / "metrics", kept / "metrics", fs::copy_options::overwrite_existing);
-                             },
-                         .take_over_metrics = [&] { std::ofstream(run / "metrics") << kNewMetrics; },
-                         .progress = std::move(progress)});
+    return begin_branch(
+        {.folder = run / "checkpoints",
+         .from = from,
+         .aside = aside,
+         .metrics_differ = text(run / "metrics") == kOldMetrics,
+         .keep_metrics =
+             [&](const fs::path& kept) {
+               fs::copy_file(run / "metrics", kept / "metrics",
+                             fs::copy_options::overwrite_existing);
+             },
+         .take_over_metrics = [&] { std::ofstream(run / "metrics") << kNewMetrics; },
+         .progress = std::move(progress)});
   }
   static std::vector<std::string> steps(const fs::path& folder) {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.path().filename().string().starts_with("step-")) names.push_back(entry.path().filename());
+      if (entry.path().filename().string().starts_with("step-"))
+        names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -297,7 +310,8 @@ TEST_F(BranchTest, WhatCameLaterMovesAsideAndTheNextResumeIsFromTheNewBranch) {
   store.follow(folder / "step-00000004");
   store.write(at_step(6));
   EXPECT_EQ(find_checkpoint(root_).filename(), "step-00000006");
-  EXPECT_EQ(steps(folder), (Names{"step-00000006"})) << "the one that was resumed from goes when a newer one is there";
+  EXPECT_EQ(steps(folder), (Names{"step-00000006"}))
+      << "the one that was resumed from goes when a newer one is there";
   EXPECT_FALSE(leave(root_, folder / "step-00000006")) << "nothing came later: nothing moves";
 }
 
@@ -338,12 +352,15 @@ TEST_F(BranchTest, AKillInTheMiddleOfMovingAsideLosesNothingAndTheNextResumeEnds
     EXPECT_EQ(find_checkpoint(run).filename(), "step-00000004") << "kill at point " << n;
     leave(run, find_checkpoint(run));
     EXPECT_EQ(steps(run / "checkpoints"), (Names{"step-00000004"})) << "kill at point " << n;
-    EXPECT_EQ(steps(run / "abandoned.1" / "checkpoints"), (Names{"step-00000008", "step-00000012"})) << "kill at point " << n;
+    EXPECT_EQ(steps(run / "abandoned.1" / "checkpoints"), (Names{"step-00000008", "step-00000012"}))
+        << "kill at point " << n;
     EXPECT_EQ(text(run / "abandoned.1" / "metrics"), kOldMetrics) << "kill at point " << n;
     EXPECT_EQ(text(run / "metrics"), kNewMetrics) << "kill at point " << n;
     EXPECT_FALSE(fs::exists(run / "abandoned.2")) << "kill at point " << n;
     for (int step : {8, 12})
-      EXPECT_EQ(read_checkpoint(run / "abandoned.1" / "checkpoints" / fmt::format("step-{:08}", step)), at_step(step));
+      EXPECT_EQ(
+          read_checkpoint(run / "abandoned.1" / "checkpoints" / fmt::format("step-{:08}", step)),
+          at_step(step));
     if (WIFEXITED(status)) break;
     EXPECT_LT(n, 20);
   }
@@ -388,7 +405,8 @@ TEST_F(CheckpointTest, DamagedSafetensorsAreRefusedWithAReason) {
 }
 
 TEST_F(CheckpointTest, SafetensorsOfOthersAreReadAsF32) {
-  // Half types, a type that is not read, an f32 tensor off its alignment behind it, and offsets that do not ascend.
+  // Half types, a type that is not read, an f32 tensor off its alignment behind it, and offsets
+  // that do not ascend.
   std::string header = R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[11,19]},)"
                        R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},)"
                        R"("mask":{"dtype":"BOOL","shape":[3],"data_offsets":[4,7]},)"
@@ -398,10 +416,11 @@ TEST_F(CheckpointTest, SafetensorsOfOthersAreReadAsF32) {
   bytes[0] = static_cast<char>(header.size() & 0xff);
   bytes[1] = static_cast<char>(header.size() >> 8);
   bytes += header;
-  bytes += std::string("\x80\x3f\x20\xc0", 4);                  // 1, -2.5 in bf16
-  bytes += std::string("\1\0\1", 3);                            // the mask
-  bytes += std::string("\0\0\x40\x40", 4);                      // 3
-  bytes += std::string("\x00\x3c\x01\x80\xff\x7b\x00\xfc", 8);  // 1, -2^-24, 65504, -infinity in f16
+  bytes += std::string("\x80\x3f\x20\xc0", 4);  // 1, -2.5 in bf16
+  bytes += std::string("\1\0\1", 3);            // the mask
+  bytes += std::string("\0\0\x40\x40", 4);      // 3
+  // 1, -2^-24, 65504, -infinity in f16
+  bytes += std::string("\x00\x3c\x01\x80\xff\x7b\x00\xfc", 8);
   const fs::path path = root_ / "other.safetensors";
   std::ofstream(path, std::ios::binary) << bytes;
   const SafetensorsFile file(path);
@@ -411,7 +430,8 @@ TEST_F(CheckpointTest, SafetensorsOfOthersAreReadAsF32) {
   };
   EXPECT_EQ(values("b"), (std::vector<float>{1.0f, -2.5f}));
   EXPECT_EQ(values("f"), (std::vector<float>{3.0f}));
-  EXPECT_EQ(values("h"), (std::vector<float>{1.0f, -0x1p-24f, 65504.0f, -std::numeric_limits<float>::infinity()}));
+  EXPECT_EQ(values("h"), (std::vector<float>{1.0f, -0x1p-24f, 65504.0f,
+                                             -std::numeric_limits<float>::infinity()}));
   EXPECT_EQ(file.tensors().size(), 3u);
   try {
     file.tensor("mask");

@@ -59,8 +59,8 @@ TEST_F(ReportTest, MetricsComeBackExactly) {
 
 TEST_F(ReportTest, EveryLineIsAnObjectWithThePromisedKeys) {
   const auto json = nlohmann::json::parse(to_json_line(metrics(10)));
-  for (const char* key :
-       {"step", "loss", "tokens_per_second", "grad_norm", "learning_rate", "exposed_transfer_seconds", "validation_loss"})
+  for (const char* key : {"step", "loss", "tokens_per_second", "grad_norm", "learning_rate",
+                          "exposed_transfer_seconds", "validation_loss"})
     EXPECT_TRUE(json.contains(key)) << key;
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(metrics(11))).contains("validation_loss"));
 }
@@ -92,7 +92,8 @@ TEST_F(ReportTest, ResumingDropsTheStepsThatComeAgain) {
 
 TEST_F(ReportTest, ADamagedLineInTheMiddleIsNamed) {
   const fs::path path = root_ / "metrics.jsonl";
-  std::ofstream(path) << to_json_line(metrics(1)) << "\nnonsense\n" << to_json_line(metrics(2)) << "\n";
+  std::ofstream(path) << to_json_line(metrics(1)) << "\nnonsense\n"
+                      << to_json_line(metrics(2)) << "\n";
   try {
     read_metrics(path);
     FAIL();
@@ -106,7 +107,8 @@ std::string shown(bool terminal, int steps, int columns = 100) {
   std::FILE* out = std::tmpfile();
   ManualClock clock;
   {
-    ProgressDisplay display({.out = out, .terminal = terminal, .columns = columns}, clock, 0, steps);
+    ProgressDisplay display({.out = out, .terminal = terminal, .columns = columns}, clock, 0,
+                            steps);
     for (int step = 1; step <= steps; ++step) {
       clock.advance(500ms);
       display.step(metrics(step));
@@ -124,7 +126,9 @@ TEST(ProgressDisplay, APipeGetsFewPlainLines) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, Not(HasSubstr("\r")));
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 100 / 10 + 2);
-  EXPECT_THAT(text, HasSubstr("  step  10/100  loss 6.900  validation 7.000  12,346 tokens/s  0:45 left\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("  step  10/100  loss 6.900  validation 7.000  12,346 tokens/s  0:45 left\n"));
   EXPECT_TRUE(text.ends_with("done\n"));
 }
 
@@ -156,8 +160,11 @@ TEST(ProgressDisplay, TimesAndNumbersReadWell) {
 RunSummary summary_of(int steps) {
   std::vector<StepMetrics> all;
   for (int step = 1; step <= steps; ++step) all.push_back(metrics(step));
-  RunSummary summary{
-      .name = "quickstart", .app = "gpt", .outcome = "done", .total_steps = steps, .baseline = {9.0, "a unigram model"}};
+  RunSummary summary{.name = "quickstart",
+                     .app = "gpt",
+                     .outcome = "done",
+                     .total_steps = steps,
+                     .baseline = {9.0, "a unigram model"}};
   summarize(all, summary);
   return summary;
 }
@@ -196,7 +203,8 @@ TEST_F(ReportTest, TheLastScreenSaysWhetherTheUnigramModelIsBeaten) {
   EXPECT_THAT(summary_screen(s, directory, false), HasSubstr("interrupted: 20 of 50 steps"));
   s.checkpoint_step = 20;
   EXPECT_THAT(summary_screen(s, directory, false),
-              HasSubstr("the last one after step 20; go on with --set checkpoint.resume=" + directory.path().string()));
+              HasSubstr("the last one after step 20; go on with --set checkpoint.resume=" +
+                        directory.path().string()));
 }
 
 TEST_F(ReportTest, NoLineOfTheLastScreenIsWiderThanTheTerminalUnlessAWordIs) {
@@ -242,18 +250,28 @@ TEST(LossPlot, ShowsTrainingValidationAndTheBaseline) {
 }
 
 std::vector<DeviceTrace> two_devices() {
-  const auto event = [](TraceLane lane, TraceKind kind, int start, int end, int microbatch, int step) {
-    return TraceEvent{.lane = lane, .kind = kind, .start_ns = start, .end_ns = end, .microbatch = microbatch, .step = step};
+  const auto event = [](TraceLane lane, TraceKind kind, int start, int end, int microbatch,
+                        int step) {
+    return TraceEvent{.lane = lane,
+                      .kind = kind,
+                      .start_ns = start,
+                      .end_ns = end,
+                      .microbatch = microbatch,
+                      .step = step};
   };
   std::vector<DeviceTrace> devices(2);
   devices[0] = {.name = "front[0,0] on worker0"};
   devices[1] = {.name = "back[0,0] on worker1", .clock_offset_ns = -1000};
   for (int step : {1, 2, 3}) {
     const int at = step * 10000;
-    devices[0].events.push_back(event(TraceLane::kCompute, TraceKind::kForward, at, at + 1000 * step, 0, step));
-    devices[0].events.push_back(event(TraceLane::kSend, TraceKind::kReshard, at + 500, at + 1500, 0, step));
-    devices[1].events.push_back(event(TraceLane::kReceive, TraceKind::kReshard, at + 1600, at + 2600, 0, step));
-    devices[1].events.push_back(event(TraceLane::kCompute, TraceKind::kWait, at + 1000, at + 2600, 0, step));
+    devices[0].events.push_back(
+        event(TraceLane::kCompute, TraceKind::kForward, at, at + 1000 * step, 0, step));
+    devices[0].events.push_back(
+        event(TraceLane::kSend, TraceKind::kReshard, at + 500, at + 1500, 0, step));
+    devices[1].events.push_back(
+        event(TraceLane::kReceive, TraceKind::kReshard, at + 1600, at + 2600, 0, step));
+    devices[1].events.push_back(
+        event(TraceLane::kCompute, TraceKind::kWait, at + 1000, at + 2600, 0, step));
   }
   return devices;
 }
@@ -263,7 +281,8 @@ TEST(Timeline, HasARowForComputeAndEachDirectionOfEveryDevice) {
   const std::string svg = draw_timeline(devices, 2, "step 2").str();
   const auto count = [&](const std::string& what) {
     int found = 0;
-    for (std::size_t at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) ++found;
+    for (std::size_t at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1))
+      ++found;
     return found;
   };
   EXPECT_EQ(count(">compute<"), 2);

@@ -54,7 +54,8 @@ TEST_F(RunDirectoryTest, AnOlderRunIsMovedAsideAndKept) {
 
 TEST_F(RunDirectoryTest, ResumingFromACheckpointInsideContinuesInPlace) {
   { write(RunDirectory::prepare(root_ / "a").metrics(), "kept"); }
-  const RunDirectory run = RunDirectory::prepare(root_ / "a", root_ / "a" / "checkpoints" / "latest");
+  const RunDirectory run =
+      RunDirectory::prepare(root_ / "a", root_ / "a" / "checkpoints" / "latest");
   EXPECT_FALSE(run.moved_aside());
   EXPECT_TRUE(fs::exists(run.metrics()));
 }

@@ -25,7 +25,8 @@ std::string refusal(const std::string& yaml) {
 }
 
 TEST(TrainingConfig, ReadsItsSectionAndKeepsDefaults) {
-  const TrainingConfig config = parse("{steps: 10, batch: 8, learning_rate: 3e-4, clip_norm: 0, max_skipped_updates: 3}");
+  const TrainingConfig config =
+      parse("{steps: 10, batch: 8, learning_rate: 3e-4, clip_norm: 0, max_skipped_updates: 3}");
   EXPECT_EQ(config.steps, 10);
   EXPECT_DOUBLE_EQ(config.learning_rate, 3e-4);
   EXPECT_EQ(config.clip_norm, 0.0);
@@ -34,11 +35,13 @@ TEST(TrainingConfig, ReadsItsSectionAndKeepsDefaults) {
 }
 
 TEST(TrainingConfig, SaysWhatIsWrongWithPosition) {
-  EXPECT_THAT(refusal("{steps: 10, batch: 8, learning_rate: 1e-3, wheight_decay: 0}"), ::testing::HasSubstr("weight_decay"));
+  EXPECT_THAT(refusal("{steps: 10, batch: 8, learning_rate: 1e-3, wheight_decay: 0}"),
+              ::testing::HasSubstr("weight_decay"));
   EXPECT_THAT(refusal("{batch: 8, learning_rate: 1e-3}"), ::testing::HasSubstr("steps"));
   EXPECT_THAT(refusal("{steps: 10, batch: 8,\n learning_rate: 1e-3, min_learning_rate: 2e-3}"),
               ::testing::HasSubstr("c.yaml:2:"));
-  EXPECT_THAT(refusal("{steps: 0, batch: many, learning_rate: 1e-3}"), ::testing::HasSubstr("batch"));
+  EXPECT_THAT(refusal("{steps: 0, batch: many, learning_rate: 1e-3}"),
+              ::testing::HasSubstr("batch"));
 }
 
 TEST(TrainingConfig, ASmallLearningRateNeedsNoMinimum) {
@@ -46,7 +49,8 @@ TEST(TrainingConfig, ASmallLearningRateNeedsNoMinimum) {
 }
 
 TEST(CheckpointConfig, ReadsItsSection) {
-  const auto document = ConfigDocument::parse("{every: 5, keep: 3, resume: runs/a}", "/somewhere/c.yaml");
+  const auto document =
+      ConfigDocument::parse("{every: 5, keep: 3, resume: runs/a}", "/somewhere/c.yaml");
   const CheckpointConfig config = parse_checkpoint(document.root());
   EXPECT_EQ(config.every, 5);
   EXPECT_EQ(config.resume, "/somewhere/runs/a") << "a path counts from the file that it stands in";
@@ -63,7 +67,8 @@ TEST(LearningRate, WarmsUpLinearlyThenFallsToTheLeast) {
   EXPECT_NEAR(learning_rate(config, 70), 5.5e-4, 1e-12);
   EXPECT_NEAR(learning_rate(config, 120), 1e-4, 1e-12);
   EXPECT_NEAR(learning_rate(config, 500), 1e-4, 1e-12);
-  for (int step = 21; step <= 120; ++step) EXPECT_LT(learning_rate(config, step), learning_rate(config, step - 1));
+  for (int step = 21; step <= 120; ++step)
+    EXPECT_LT(learning_rate(config, step), learning_rate(config, step - 1));
   config.warmup_steps = 0;
   EXPECT_LE(learning_rate(config, 1), 1e-3);
   EXPECT_GT(learning_rate(config, 1), 9.9e-4);

@@ -14,7 +14,8 @@ namespace weft::apps {
 namespace {
 using ::testing::HasSubstr;
 
-constexpr const char* kModel = "model: {height: 16, width: 24, levels: 2, channels: 8, head_dim: 4}\n";
+constexpr const char* kModel =
+    "model: {height: 16, width: 24, levels: 2, channels: 8, head_dim: 4}\n";
 
 std::string refusal(const std::string& yaml) {
   const auto document = ConfigDocument::parse(yaml, "c.yaml");
@@ -24,13 +25,16 @@ std::string refusal(const std::string& yaml) {
 }
 
 TEST(UTransformerApp, ReadsItsSectionsAndMakesItsModel) {
-  const auto document = ConfigDocument::parse(std::string(kModel) + "data: {plane: coronal}\n", "c.yaml");
+  const auto document =
+      ConfigDocument::parse(std::string(kModel) + "data: {plane: coronal}\n", "c.yaml");
   UTransformerApp app;
-  const ModelDescription model = app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
+  const ModelDescription model =
+      app.read(document.root(), {.rows_per_microbatch = 3, .microbatches = 2}, 1);
   document.finish();
   EXPECT_EQ(model.unit, "slices");
   EXPECT_EQ(model.graphs.train.graph.num_blocks(), 5);
-  EXPECT_EQ(model.graphs.train.graph.value(model.graphs.train.graph.inputs()[0].value).type.shape, (Shape{3, 16, 24, 1}));
+  EXPECT_EQ(model.graphs.train.graph.value(model.graphs.train.graph.inputs()[0].value).type.shape,
+            (Shape{3, 16, 24, 1}));
   EXPECT_THAT(model.text, HasSubstr("2 of 2 skips attended"));
 }
 
@@ -38,12 +42,19 @@ TEST(UTransformerApp, MistakesAreToldWithTheirPlace) {
   EXPECT_EQ(refusal(kModel), "accepted");
   EXPECT_THAT(refusal("model: {height: 16, width: 22, levels: 2, channels: 8, head_dim: 4}\n"),
               HasSubstr("c.yaml:1:8: a picture of 16 x 22 cannot be halved 2 times"));
-  EXPECT_EQ(refusal("model: {height: 16, width: 24, levels: 2, channels: 8, head_dim: 4, precision: bf16}\n"), "accepted");
-  EXPECT_THAT(refusal("model: {height: 16, width: 24, levels: 2, channels: 8, head_dim: 4, precision: half}\n"),
-              HasSubstr("model.precision: expected one of f32, bf16"));
+  EXPECT_EQ(
+      refusal(
+          "model: {height: 16, width: 24, levels: 2, channels: 8, head_dim: 4, precision: bf16}\n"),
+      "accepted");
+  EXPECT_THAT(
+      refusal(
+          "model: {height: 16, width: 24, levels: 2, channels: 8, head_dim: 4, precision: half}\n"),
+      HasSubstr("model.precision: expected one of f32, bf16"));
   EXPECT_THAT(refusal(std::string(kModel) + "data: {plane: diagonal}\n"), HasSubstr("axial"));
-  EXPECT_THAT(refusal(std::string(kModel) + "data: {templates: /nowhere}\n"), HasSubstr("there is no folder /nowhere"));
-  const std::string two = refusal("model: {height: 16, width: 24, levles: 2, channels: 8}\ndata: {slab: 0}\n");
+  EXPECT_THAT(refusal(std::string(kModel) + "data: {templates: /nowhere}\n"),
+              HasSubstr("there is no folder /nowhere"));
+  const std::string two =
+      refusal("model: {height: 16, width: 24, levles: 2, channels: 8}\ndata: {slab: 0}\n");
   EXPECT_THAT(two, HasSubstr("levels"));
   EXPECT_THAT(two, HasSubstr("slab"));
 }
@@ -63,7 +74,9 @@ TEST(Segmentation, APictureHasThreePartsSideBySide) {
   const BrainSlice slice{.number = 1, .pixels = {0, 1, 2, 3}, .regions = {0, 0, 0, 2}};
   const Picture picture = side_by_side(slice, {0, 2, 0, 0}, 2, 2);
   EXPECT_EQ(picture.height(), 6);
-  const auto colour = [&](int column, int row, int part) { return picture.at(part * (2 + 6) * 3 + column * 3, row * 3); };
+  const auto colour = [&](int column, int row, int part) {
+    return picture.at(part * (2 + 6) * 3 + column * 3, row * 3);
+  };
   EXPECT_EQ(colour(1, 1, 0).red, colour(1, 1, 0).green);  // grey in the slice,
   EXPECT_GT(colour(1, 1, 1).red, colour(1, 1, 1).green);  // coloured in the truth,
   EXPECT_EQ(colour(1, 1, 2).red, colour(1, 1, 2).green);  // not in the prediction
@@ -92,7 +105,8 @@ TEST(Segmentation, AModelLearnsWhatBrightnessMeans) {
       evaluation.data<float>(model.weights)[i] = 1;
     }
   };
-  for (int step = 0; step < 40; ++step) trainer.step(1, feed, {.learning_rate = 1e-2, .weight_decay = 0}, 1.0);
+  for (int step = 0; step < 40; ++step)
+    trainer.step(1, feed, {.learning_rate = 1e-2, .weight_decay = 0}, 1.0);
   std::vector<ParameterState> parameters;
   for (const Parameter& parameter : training.graph.parameters()) {
     const Value& value = training.graph.value(parameter.value);

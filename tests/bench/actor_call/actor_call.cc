@@ -1,5 +1,6 @@
-// A 64-byte actor call between two processes beside the floor of the same run: a raw TCP ping-pong, with and without a
-// hand-over between threads. And how many calls a second go through when they are pipelined.
+// A 64-byte actor call between two processes beside the floor of the same run: a raw TCP ping-pong,
+// with and without a hand-over between threads. And how many calls a second go through when they
+// are pipelined.
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -30,7 +31,8 @@ class Echo final {
  public:
   explicit Echo(actors::Context&) {}
   Payload echo(const Payload& payload) const { return payload; }
-  static constexpr auto endpoints = actors::interface<"bench.echo", 1>(actors::on<&Echo::echo>("echo"));
+  static constexpr auto endpoints =
+      actors::interface<"bench.echo", 1>(actors::on<&Echo::echo>("echo"));
 };
 
 struct Options {
@@ -53,7 +55,9 @@ class Server final {
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::close(ends[0]);
-      serve([&](std::uint16_t port) { WEFT_CHECK(::write(ends[1], &port, sizeof(port)) == sizeof(port)); });
+      serve([&](std::uint16_t port) {
+        WEFT_CHECK(::write(ends[1], &port, sizeof(port)) == sizeof(port));
+      });
       ::_exit(0);
     }
     ::close(ends[1]);
@@ -137,12 +141,14 @@ int run(const Options& options) {
   actors::System system(client_options);
   const auto echo = system.named<Echo>(system.connect({"127.0.0.1", actor_server.port()}), "echo");
 
-  // In turns, so that what else runs on the machine meets all of them; the ratio is taken round by round.
+  // In turns, so that what else runs on the machine meets all of them; the ratio is taken round by
+  // round.
   std::vector<double> raw_us, hand_over_us, call_us, call_p99, ratio, ratio_hand_over, per_second;
   for (int round = 0; round < options.rounds; ++round) {
     const Latency floor = time_calls(options.calls, [&] { raw_client.round_trip(); });
     const Latency with_threads = time_calls(options.calls, [&] { hand_over_client.round_trip(); });
-    const Latency call = time_calls(options.calls, [&] { (void)echo.call<&Echo::echo>(Payload{}).get(); });
+    const Latency call =
+        time_calls(options.calls, [&] { (void)echo.call<&Echo::echo>(Payload{}).get(); });
     raw_us.push_back(floor.median_us);
     hand_over_us.push_back(with_threads.median_us);
     call_us.push_back(call.median_us);
@@ -160,21 +166,24 @@ int run(const Options& options) {
                                    {"ratio_to_raw", median(ratio)},
                                    {"ratio_to_raw_hand_over", median(ratio_hand_over)},
                                    {"pipelined_calls_per_second", median(per_second)},
-                                   {"best_pipelined_calls_per_second", *std::max_element(per_second.begin(), per_second.end())},
+                                   {"best_pipelined_calls_per_second",
+                                    *std::max_element(per_second.begin(), per_second.end())},
                                    {"rounds", options.rounds},
                                    {"calls_per_round", options.calls},
                                    {"window", options.window}};
     fmt::print("{}\n", result.dump(2));
     return 0;
   }
-  fmt::print("64 bytes between two processes, unpinned; medians of {} rounds of {} calls\n", options.rounds, options.calls);
+  fmt::print("64 bytes between two processes, unpinned; medians of {} rounds of {} calls\n",
+             options.rounds, options.calls);
   fmt::print("  raw TCP ping-pong                      {:8.1f} us\n", median(raw_us));
   fmt::print("  raw TCP ping-pong, threads hand over   {:8.1f} us\n", median(hand_over_us));
-  fmt::print("  actor call                             {:8.1f} us   (99 % within {:.1f} us)\n", median(call_us),
-             median(call_p99));
+  fmt::print("  actor call                             {:8.1f} us   (99 % within {:.1f} us)\n",
+             median(call_us), median(call_p99));
   fmt::print("  ratio to raw                           {:8.2f}\n", median(ratio));
   fmt::print("  ratio to raw with hand-over            {:8.2f}\n", median(ratio_hand_over));
-  fmt::print("  pipelined, {} outstanding            {:8.0f} calls/s   (best round {:.0f})\n", options.window, median(per_second),
+  fmt::print("  pipelined, {} outstanding            {:8.0f} calls/s   (best round {:.0f})\n",
+             options.window, median(per_second),
              *std::max_element(per_second.begin(), per_second.end()));
   return 0;
 }
@@ -186,8 +195,10 @@ int main(int argc, char** argv) {
   weft::Options options;
   CLI::App app{"Times actor calls between two processes, beside raw TCP"};
   app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 1000));
-  app.add_option("--calls", options.calls, "round trips per round")->check(CLI::Range(10, 10000000));
-  app.add_option("--pipelined", options.pipelined, "pipelined calls per round")->check(CLI::Range(10, 100000000));
+  app.add_option("--calls", options.calls, "round trips per round")
+      ->check(CLI::Range(10, 10000000));
+  app.add_option("--pipelined", options.pipelined, "pipelined calls per round")
+      ->check(CLI::Range(10, 100000000));
   app.add_option("--window", options.window, "calls outstanding")->check(CLI::Range(1, 100000));
   app.add_flag("--json", options.json);
   CLI11_PARSE(app, argc, argv);

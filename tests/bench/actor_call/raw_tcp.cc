@@ -31,7 +31,8 @@ bool read_message(int socket, Message& message) {
 }
 
 void write_message(int socket, const Message& message) {
-  WEFT_CHECK(::send(socket, message.data(), message.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(message.size()));
+  WEFT_CHECK(::send(socket, message.data(), message.size(), MSG_NOSIGNAL) ==
+             static_cast<ssize_t>(message.size()));
 }
 
 void no_delay(int socket) {
@@ -120,7 +121,8 @@ struct RawClient::Reader {
   std::thread thread;
 };
 
-RawClient::RawClient(std::uint16_t port, HandOver hand_over) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+RawClient::RawClient(std::uint16_t port, HandOver hand_over)
+    : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
   const sockaddr_in address = loopback(port);
   WEFT_CHECK(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
   no_delay(socket_);

@@ -9,8 +9,10 @@ inline constexpr int kMessageBytes = 64;
 
 /// What stands between the socket and the code that uses a message.
 enum class HandOver {
-  kNone,     ///< One thread reads and answers.
-  kThreads,  ///< A thread reads and hands over to another, which answers: on both sides, as an actor system does.
+  kNone,  ///< One thread reads and answers.
+  /// A thread reads and hands over to another, which answers: on both sides, as an actor system
+  /// does.
+  kThreads,
 };
 
 /// A socket that listens on loopback, and its port.

@@ -1,6 +1,7 @@
-// From SIGKILL of a process to the error at the caller that waits for it: real processes under `weft run`, beside the end of file
-// that a plain socket shows. And from SIGSTOP of a device of either mesh of a training, or of an agent, to its line in
-// events.jsonl and to the end of the run: a process counts as dead after 10 s of silence, which is the baseline.
+// From SIGKILL of a process to the error at the caller that waits for it: real processes under
+// `weft run`, beside the end of file that a plain socket shows. And from SIGSTOP of a device of
+// either mesh of a training, or of an agent, to its line in events.jsonl and to the end of the run:
+// a process counts as dead after 10 s of silence, which is the baseline.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -27,11 +28,13 @@ struct Times {
 /// Kills a child with that much resident memory: until its socket says end of file.
 std::int64_t time_bare_eof(std::size_t bytes) {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw std::runtime_error("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::runtime_error("socketpair");
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
-    void* memory = ::mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void* memory = ::mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     [[maybe_unused]] const auto sent = ::write(ends[1], memory, 1);
     while (true) ::pause();
   }
@@ -77,32 +80,39 @@ int run(int argc, char** argv) {
     fmt::print("end of file of a plain socket, {:5} MiB resident  {}\n", mib, eof.summary());
     Times told = measure(mib, [](KillableRun& run) { return run.device(0); });
     if (told.ms.empty()) continue;
-    fmt::print("device process killed,         {:5} MiB resident  {}  ({:.2f}x of end of file)\n", mib, told.summary(),
-               told.median() / eof.median());
+    fmt::print("device process killed,         {:5} MiB resident  {}  ({:.2f}x of end of file)\n",
+               mib, told.summary(), told.median() / eof.median());
   }
   Times agent = measure(0, [](KillableRun& run) { return run.agent(0); });
-  if (!agent.ms.empty()) fmt::print("agent killed                                       {}\n", agent.summary());
+  if (!agent.ms.empty())
+    fmt::print("agent killed                                       {}\n", agent.summary());
   Times head = measure(0, [](KillableRun& run) { return run.head(); });
-  if (!head.ms.empty()) fmt::print("head killed                                        {}\n", head.summary());
-  const auto stop = [&](const std::string& what, KillableRun::Order order, const std::function<pid_t(KillableRun&)>& victim) {
+  if (!head.ms.empty())
+    fmt::print("head killed                                        {}\n", head.summary());
+  const auto stop = [&](const std::string& what, KillableRun::Order order,
+                        const std::function<pid_t(KillableRun&)>& victim) {
     Times told, ended;
     for (int i = 0; i < stops; ++i) {
       KillableRun run("bench_stop", order);
       const std::int64_t stopped = monotonic_ns();
       ::kill(victim(run), SIGSTOP);
-      const bool heard = eventually([&] { return !run.events().empty(); }, std::chrono::seconds(30));
+      const bool heard =
+          eventually([&] { return !run.events().empty(); }, std::chrono::seconds(30));
       if (heard) told.add(monotonic_ns() - stopped);
       const bool over = run.run().wait() == 1;
       if (over) ended.add(monotonic_ns() - stopped);
       if (!heard || !over || !run.processes().none_left()) ++failures;
     }
     if (told.ms.empty() || ended.ms.empty()) return;
-    fmt::print("{:<40} told   {}  ({:.2f}x of the 10 s of silence)\n", what, told.summary(), told.median() / 10'000);
+    fmt::print("{:<40} told   {}  ({:.2f}x of the 10 s of silence)\n", what, told.summary(),
+               told.median() / 10'000);
     fmt::print("{:<40} ended  {}\n", "", ended.summary());
   };
   using Order = KillableRun::Order;
-  stop("device of the first mesh stopped", Order::kFrontFirst, [](KillableRun& run) { return run.device_on(0); });
-  stop("device of the second mesh stopped", Order::kFrontFirst, [](KillableRun& run) { return run.device_on(1); });
+  stop("device of the first mesh stopped", Order::kFrontFirst,
+       [](KillableRun& run) { return run.device_on(0); });
+  stop("device of the second mesh stopped", Order::kFrontFirst,
+       [](KillableRun& run) { return run.device_on(1); });
   stop("agent stopped", Order::kFrontFirst, [](KillableRun& run) { return run.agent(1); });
   if (failures != 0) fmt::print("{} runs did not tell, or did not end as they should\n", failures);
   return failures == 0 ? 0 : 1;

@@ -14,7 +14,9 @@ namespace weft::bench {
 void write_all(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-    if (put <= 0) throw_error(ErrorCode::kUnavailable, "the other side does not listen any more: {}", std::strerror(errno));
+    if (put <= 0)
+      throw_error(ErrorCode::kUnavailable, "the other side does not listen any more: {}",
+                  std::strerror(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
 }
@@ -22,7 +24,8 @@ void write_all(int fd, std::span<const std::byte> bytes) {
 void read_all(int fd, std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t got = ::read(fd, bytes.data(), bytes.size());
-    if (got <= 0) throw_error(ErrorCode::kUnavailable, "the other side has ended; see what it wrote to stderr");
+    if (got <= 0)
+      throw_error(ErrorCode::kUnavailable, "the other side has ended; see what it wrote to stderr");
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }
 }

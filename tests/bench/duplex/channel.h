@@ -6,7 +6,8 @@
 
 namespace weft::bench {
 
-/// Both sides' way to agree: a socket that is not on the measured link. Blocking. Owner's thread only.
+/// Both sides' way to agree: a socket that is not on the measured link. Blocking. Owner's thread
+/// only.
 class Channel final {
  public:
   explicit Channel(int fd) : fd_(fd) {}
@@ -16,7 +17,8 @@ class Channel final {
   /// What the other side gives in exchange for `own`.
   std::vector<std::byte> exchange(std::span<const std::byte> own) const;
   std::vector<std::int64_t> exchange(const std::vector<std::int64_t>& own) const;
-  /// The same instant on both sides, a moment from now: nanoseconds of the steady clock, which the hosts of one machine share.
+  /// The same instant on both sides, a moment from now: nanoseconds of the steady clock, which the
+  /// hosts of one machine share.
   std::int64_t common_start() const;
 
  private:

@@ -18,19 +18,29 @@ using namespace transfer;
 constexpr auto kDeadline = std::chrono::seconds(120);
 
 /// The part of `self` in moving a tensor from device `from` to the other.
-DevicePart part_of(std::uint32_t self, std::uint32_t from, std::uint64_t bytes, double bytes_per_second) {
+DevicePart part_of(std::uint32_t self, std::uint32_t from, std::uint64_t bytes,
+                   double bytes_per_second) {
   const Shape shape = {static_cast<std::int64_t>(bytes)};
   const Region whole = Region::whole(shape);
-  const ReshardTask task{{DType::kU8, shape}, {shape, {{DeviceId(from), whole}}}, {shape, {{DeviceId(1 - from), whole}}}};
-  return plan_reshard(task, Topology::dense({1, 1}), Network::uniform(2, bytes_per_second), Strategy::kWeft)
+  const ReshardTask task{{DType::kU8, shape},
+                         {shape, {{DeviceId(from), whole}}},
+                         {shape, {{DeviceId(1 - from), whole}}}};
+  return plan_reshard(task, Topology::dense({1, 1}), Network::uniform(2, bytes_per_second),
+                      Strategy::kWeft)
       .device_part(DeviceId(self));
 }
 
 /// One direction on one side: begins tensor i + in_flight when tensor i has ended.
 class Flow {
  public:
-  Flow(TransferEngine& engine, std::uint64_t epoch, std::uint32_t op, const Stream& stream, DevicePart part)
-      : engine_(engine), epoch_(epoch), op_(op), stream_(stream), part_(std::move(part)), memory_(stream.bytes) {
+  Flow(TransferEngine& engine, std::uint64_t epoch, std::uint32_t op, const Stream& stream,
+       DevicePart part)
+      : engine_(engine),
+        epoch_(epoch),
+        op_(op),
+        stream_(stream),
+        part_(std::move(part)),
+        memory_(stream.bytes) {
     if (stream_.count == 0) done_.set_value();
   }
 
@@ -44,7 +54,8 @@ class Flow {
   /// Throws the first error.
   void wait() { done_.get_future().get(); }
 
-  std::vector<std::int64_t> started, ended;  // of the tensors, in the order they were begun and ended
+  // of the tensors, in the order they were begun and ended
+  std::vector<std::int64_t> started, ended;
 
  private:
   void start(std::uint32_t index) {
@@ -76,7 +87,8 @@ class Flow {
   const std::uint32_t op_;
   const Stream stream_;
   const DevicePart part_;
-  std::vector<std::byte> memory_;  // every tensor of this direction: what is in it does not matter here
+  // every tensor of this direction: what is in it does not matter here
+  std::vector<std::byte> memory_;
   bool sends_ = false, failed_ = false;
   std::uint32_t ahead_ = 0, next_ = 0;
   std::mutex mutex_;
@@ -88,7 +100,9 @@ class Flow {
 EngineCarrier::EngineCarrier(std::uint32_t self, double bytes_per_second, const Channel& channel)
     : self_(self),
       bytes_per_second_(bytes_per_second),
-      engine_(make_ucx_wire(DeviceId(self), HostId(self), {.secret = test::cluster_token(), .interfaces = "eth0"}), clock_) {
+      engine_(make_ucx_wire(DeviceId(self), HostId(self),
+                            {.secret = test::cluster_token(), .interfaces = "eth0"}),
+              clock_) {
   engine_.connect(DeviceId(1 - self), HostId(1 - self), channel.exchange(engine_.address()));
 }
 
@@ -98,9 +112,11 @@ Times EngineCarrier::run(const Stream& out, const Stream& in, std::int64_t start
     return part_of(self_, from, std::max<std::uint64_t>(stream.bytes, 1), bytes_per_second_);
   };
   // The operation's number is the sender's.
-  Flow sending(engine_, runs_, self_, out, part(self_, out)), receiving(engine_, runs_, 1 - self_, in, part(1 - self_, in));
+  Flow sending(engine_, runs_, self_, out, part(self_, out)),
+      receiving(engine_, runs_, 1 - self_, in, part(1 - self_, in));
   receiving.begin(false);
-  std::this_thread::sleep_until(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(start)));
+  std::this_thread::sleep_until(
+      std::chrono::steady_clock::time_point(std::chrono::nanoseconds(start)));
   sending.begin(true);
   sending.wait();
   receiving.wait();

@@ -1,11 +1,11 @@
-// What the two directions of a link do to each other: streams of tensors between two hosts with shaped links, one way and both
-// ways at once, by Weft's transfer engine and by plain TCP sockets.
+// What the two directions of a link do to each other: streams of tensors between two hosts with
+// shaped links, one way and both ways at once, by Weft's transfer engine and by plain TCP sockets.
 //
-// duplex [--rates 27.5mbit,100mbit,500mbit] [--tensors-kib 1536,4096] [--seconds 2] [--repeat 3] [--congestion cubic] [--json]
-// [--small]
+// duplex [--rates 27.5mbit,100mbit,500mbit] [--tensors-kib 1536,4096] [--seconds 2] [--repeat 3]
+// [--congestion cubic] [--json] [--small]
 //
-// Utilisation is payload over what the link can carry in the time: 1448 of 1514 bytes of its rate. Needs root for the hosts;
-// status 77 without.
+// Utilisation is payload over what the link can carry in the time: 1448 of 1514 bytes of its rate.
+// Needs root for the hosts; status 77 without.
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -44,8 +44,10 @@ constexpr double kPayloadShare = 1448.0 / 1514;
 void set_congestion_control(const std::string& name) {
   std::ofstream file("/proc/sys/net/ipv4/tcp_congestion_control");
   if (!(file << name << std::flush))
-    throw_error(ErrorCode::kInvalidArgument,
-                "the kernel has no congestion control '{}'; see net.ipv4.tcp_available_congestion_control", name);
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "the kernel has no congestion control '{}'; see net.ipv4.tcp_available_congestion_control",
+        name);
 }
 
 int as_side(const Options& options) {
@@ -63,8 +65,8 @@ int as_side(const Options& options) {
   return 0;
 }
 
-std::vector<std::string> command_of_side(const Options& options, int side, int channel, const apps::TestHosts& hosts,
-                                         double rate) {
+std::vector<std::string> command_of_side(const Options& options, int side, int channel,
+                                         const apps::TestHosts& hosts, double rate) {
   std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe").string(),
                                     "--side",
                                     std::to_string(side),
@@ -105,18 +107,22 @@ int as_parent(const Options& options) {
   }
   apps::TestHosts hosts({tool, fmt::format("duplex-{}", ::getpid()), 2, 1});
   if (!options.json)
-    fmt::print("{:14} {:>9}  {:22} {:20} {:^13}  {:^13}\n", "payload", "tensor", "by", "what", "utilisation", "time/ideal");
+    fmt::print("{:14} {:>9}  {:22} {:20} {:^13}  {:^13}\n", "payload", "tensor", "by", "what",
+               "utilisation", "time/ideal");
   std::fflush(stdout);
   int failed = 0;
   for (const std::string& text : options.rates) {
     const auto rate = parse_rate(text);
     if (!rate) throw_error(ErrorCode::kInvalidArgument, "'{}' is no rate; write 100mbit", text);
-    for (int host = 0; host < 2; ++host) hosts.limit(host, 0, static_cast<std::uint64_t>(*rate * 8));
+    for (int host = 0; host < 2; ++host)
+      hosts.limit(host, 0, static_cast<std::uint64_t>(*rate * 8));
     int channel[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, channel) != 0) throw_error(ErrorCode::kResourceExhausted, "no socket pair");
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, channel) != 0)
+      throw_error(ErrorCode::kResourceExhausted, "no socket pair");
     pid_t children[2];
     for (int side = 0; side < 2; ++side)
-      children[side] = launch(hosts.command_on(side, command_of_side(options, side, channel[side], hosts, *rate)));
+      children[side] = launch(
+          hosts.command_on(side, command_of_side(options, side, channel[side], hosts, *rate)));
     for (const int fd : channel) ::close(fd);
     for (const pid_t child : children) {
       int status = 0;
@@ -136,7 +142,8 @@ int run(int argc, char** argv) {
   app.add_option("--tensors-kib", options.tensors_kib, "sizes of tensors")->delimiter(',');
   app.add_option("--seconds", options.seconds, "of a full link, for each figure");
   app.add_option("--repeat", options.repeat, "medians of so many");
-  app.add_option("--congestion", options.congestion, "TCP's congestion control on the hosts; by default this machine's");
+  app.add_option("--congestion", options.congestion,
+                 "TCP's congestion control on the hosts; by default this machine's");
   app.add_flag("--json", options.json, "a line for each figure");
   app.add_flag("--small", small, "only to see that it works");
   app.add_option("--side", options.side)->group("");

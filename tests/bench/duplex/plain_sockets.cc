@@ -18,7 +18,9 @@
 namespace weft::bench {
 namespace {
 
-[[noreturn]] void fail(const char* what) { throw_error(ErrorCode::kUnavailable, "{}: {}", what, std::strerror(errno)); }
+[[noreturn]] void fail(const char* what) {
+  throw_error(ErrorCode::kUnavailable, "{}: {}", what, std::strerror(errno));
+}
 
 sockaddr_in socket_address(const std::string& host) {
   sockaddr_in address = {};
@@ -34,7 +36,8 @@ int join(bool listens, const std::string& host, const Channel& channel) {
   socklen_t size = sizeof(address);
   int connection = socket;
   if (listens) {
-    if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(socket, 1) != 0 ||
+    if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+        ::listen(socket, 1) != 0 ||
         ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0)
       fail("cannot listen");
     channel.send(std::as_bytes(std::span(&address, 1)));
@@ -55,11 +58,12 @@ std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().
 
 }  // namespace
 
-PlainSockets::PlainSockets(std::uint32_t self, const std::vector<std::string>& addresses, const Channel& channel,
-                           Connections connections) {
+PlainSockets::PlainSockets(std::uint32_t self, const std::vector<std::string>& addresses,
+                           const Channel& channel, Connections connections) {
   // The receiver listens.
   const int first = join(self == 1, addresses.at(1), channel);
-  const int second = connections == Connections::kOne ? first : join(self == 0, addresses.at(0), channel);
+  const int second =
+      connections == Connections::kOne ? first : join(self == 0, addresses.at(0), channel);
   out_ = self == 0 ? first : second;
   in_ = self == 0 ? second : first;
 }
@@ -72,7 +76,8 @@ PlainSockets::~PlainSockets() {
 Times PlainSockets::run(const Stream& out, const Stream& in, std::int64_t start) {
   Times times;
   WEFT_CHECK(out_ != in_ || (out.in_flight > 1 && in.in_flight > 1));
-  std::this_thread::sleep_until(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(start)));
+  std::this_thread::sleep_until(
+      std::chrono::steady_clock::time_point(std::chrono::nanoseconds(start)));
   {
     std::jthread writer([&] {
       const std::vector<std::byte> tensor(out.bytes);

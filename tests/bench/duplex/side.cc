@@ -17,8 +17,11 @@ namespace {
 
 /// What the link did in one direction. A value.
 struct Direction {
-  double utilisation = 0;  ///< Bytes over what the link could have carried from the first start to the last end.
-  double slowness = 0;     ///< A tensor's mean time, from its start to its being there, over what its bytes need at full rate.
+  /// Bytes over what the link could have carried from the first start to the last end.
+  double utilisation = 0;
+  /// A tensor's mean time, from its start to its being there, over what its bytes need at full
+  /// rate.
+  double slowness = 0;
 };
 
 double median(std::vector<double> values) {
@@ -51,8 +54,10 @@ class Side final {
   /// `single`: also one tensor at a time.
   void all_cases(const char* carrier_name, Carrier& carrier, std::uint64_t bytes, bool single) {
     const double wire_seconds = static_cast<double>(bytes) / options_.bytes_per_second;
-    const auto count = static_cast<std::uint32_t>(std::max(2.0, std::ceil(options_.seconds / wire_seconds)));
-    const Stream none{bytes, 0, 2}, full{bytes, count, 2}, singly{bytes, std::max(2u, count / 2), 1};
+    const auto count =
+        static_cast<std::uint32_t>(std::max(2.0, std::ceil(options_.seconds / wire_seconds)));
+    const Stream none{bytes, 0, 2}, full{bytes, count, 2},
+        singly{bytes, std::max(2u, count / 2), 1};
     measure(carrier, full, full);  // warms up: connections are slow at first
     report(carrier_name, "one way", bytes, measure(carrier, full, none));
     report(carrier_name, "both ways", bytes, measure(carrier, full, full));
@@ -76,30 +81,39 @@ class Side final {
         const auto& started = (way == 0 ? zero : one).started;
         const auto& ended = (way == 0 ? one : zero).ended;
         const double wire_seconds = static_cast<double>(stream.bytes) / options_.bytes_per_second;
-        utilisations[way].push_back(wire_seconds * stream.count / (1e-9 * static_cast<double>(ended.back() - started.front())));
+        utilisations[way].push_back(wire_seconds * stream.count /
+                                    (1e-9 * static_cast<double>(ended.back() - started.front())));
         double sum = 0;
-        for (std::size_t k = 0; k < ended.size(); ++k) sum += 1e-9 * static_cast<double>(ended[k] - started[k]);
+        for (std::size_t k = 0; k < ended.size(); ++k)
+          sum += 1e-9 * static_cast<double>(ended[k] - started[k]);
         slownesses[way].push_back(sum / stream.count / wire_seconds);
       }
     }
     std::array<Direction, 2> result;
     for (int way = 0; way < 2; ++way)
-      if (!utilisations[way].empty()) result[way] = {median(utilisations[way]), median(slownesses[way])};
+      if (!utilisations[way].empty())
+        result[way] = {median(utilisations[way]), median(slownesses[way])};
     return result;
   }
 
-  void report(const char* carrier, const char* what, std::uint64_t bytes, const std::array<Direction, 2>& ways) const {
+  void report(const char* carrier, const char* what, std::uint64_t bytes,
+              const std::array<Direction, 2>& ways) const {
     if (options_.self != 0) return;
     const double mbits = options_.bytes_per_second * 8e-6;
     if (options_.json) {
       fmt::print(
-          "{{\"payload_mbits\":{:.1f},\"tensor_bytes\":{},\"carrier\":\"{}\",\"case\":\"{}\",\"utilisation\":[{:.4f},{:.4f}],"
+          "{{\"payload_mbits\":{:.1f},\"tensor_bytes\":{},\"carrier\":\"{}\",\"case\":\"{}\","
+          "\"utilisation\":[{:.4f},{:.4f}],"
           "\"slowness\":[{:.3f},{:.3f}]}}\n",
-          mbits, bytes, carrier, what, ways[0].utilisation, ways[1].utilisation, ways[0].slowness, ways[1].slowness);
+          mbits, bytes, carrier, what, ways[0].utilisation, ways[1].utilisation, ways[0].slowness,
+          ways[1].slowness);
     } else {
-      const auto text = [](double value) { return value == 0 ? std::string("-") : fmt::format("{:.3f}", value); };
-      fmt::print("{:7.1f} Mbit/s {:>9}  {:22} {:20} {:>6} {:>6}  {:>6} {:>6}\n", mbits, format_bytes(bytes), carrier, what,
-                 text(ways[0].utilisation), text(ways[1].utilisation), text(ways[0].slowness), text(ways[1].slowness));
+      const auto text = [](double value) {
+        return value == 0 ? std::string("-") : fmt::format("{:.3f}", value);
+      };
+      fmt::print("{:7.1f} Mbit/s {:>9}  {:22} {:20} {:>6} {:>6}  {:>6} {:>6}\n", mbits,
+                 format_bytes(bytes), carrier, what, text(ways[0].utilisation),
+                 text(ways[1].utilisation), text(ways[0].slowness), text(ways[1].slowness));
     }
     std::fflush(stdout);
   }

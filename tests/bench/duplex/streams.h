@@ -14,12 +14,14 @@ struct Stream {
 
 /// Nanoseconds of the steady clock.
 struct Times {
-  std::vector<std::int64_t> started;  ///< When a tensor was handed over, by tensor of the stream that goes out.
-  std::vector<std::int64_t> ended;    ///< When a tensor was here whole, by tensor of the stream that comes in.
+  /// When a tensor was handed over, by tensor of the stream that goes out.
+  std::vector<std::int64_t> started;
+  /// When a tensor was here whole, by tensor of the stream that comes in.
+  std::vector<std::int64_t> ended;
 };
 
-/// What carries streams: Weft's transfer engine, or plain sockets. Both sides call run() with each other's streams and the same
-/// start. Throws Error.
+/// What carries streams: Weft's transfer engine, or plain sockets. Both sides call run() with each
+/// other's streams and the same start. Throws Error.
 class Carrier {
  public:
   virtual ~Carrier() = default;

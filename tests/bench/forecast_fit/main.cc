@@ -1,12 +1,13 @@
-// How well forecasts of training steps hold on arms that had no say in the model: fits the one constant of
-// mesh/program that is not measured (TrafficOptions::next_device) on half of the arms of a `weft bench pipeline
-// --all-arms` and reports the other half.
+// How well forecasts of training steps hold on arms that had no say in the model: fits the one
+// constant of mesh/program that is not measured (TrafficOptions::next_device) on half of the arms
+// of a `weft bench pipeline --all-arms` and reports the other half.
 //
 //   forecast_fit RESULTS.json [--microbatches N]
 //
-// RESULTS.json: what the benchmark's --json writes; of it the name of each workload, its microbatches, and the schedule,
-// resharding, transfers and median step of each arm. `auto` is left out: which schedule it found is not in there. Nothing is run:
-// forecasts need the models alone, which are emulated.
+// RESULTS.json: what the benchmark's --json writes; of it the name of each workload, its
+// microbatches, and the schedule, resharding, transfers and median step of each arm. `auto` is left
+// out: which schedule it found is not in there. Nothing is run: forecasts need the models alone,
+// which are emulated.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -19,12 +20,12 @@
 #include <vector>
 
 #include "apps/bench_pipeline/pipeline_model.h"
+#include "mesh/costs/op_seconds.h"
+#include "mesh/costs/program_seconds.h"
 #include "mesh/plan/training_plan.h"
 #include "mesh/program/simulate_programs.h"
 #include "mesh/program/traffic.h"
 #include "mesh/schedule/named_schedules.h"
-#include "mesh/costs/op_seconds.h"
-#include "mesh/costs/program_seconds.h"
 #include "transfer/reshard/strategy.h"
 
 namespace weft {
@@ -47,10 +48,12 @@ mesh::TrainingPlan plan_of(const apps::PipelineModel& model, const nlohmann::jso
   layout.lowering = transfers == "blocking" ? mesh::Lowering::kSafe : mesh::Lowering::kLanes;
   layout.payload = transfers == "signals only" ? mesh::Payload::kSignals : mesh::Payload::kTensors;
   layout.resharding = transfer::parse_strategy(arm.at("resharding").get<std::string>());
-  for (const auto& [host, devices] : hosts_of(model)) layout.links[host] = model.link_rate_bits / 8 * apps::kLinkGoodput;
+  for (const auto& [host, devices] : hosts_of(model))
+    layout.links[host] = model.link_rate_bits / 8 * apps::kLinkGoodput;
   const int meshes = static_cast<int>(layout.meshes.size());
   const int chunks = static_cast<int>(layout.mesh_of_stage().size()) / meshes;
-  layout.own_schedule = mesh::make_schedule({arm.at("schedule").get<std::string>(), meshes, layout.microbatches, chunks, 0});
+  layout.own_schedule = mesh::make_schedule(
+      {arm.at("schedule").get<std::string>(), meshes, layout.microbatches, chunks, 0});
   return mesh::make_training_plan(layout, model.graphs, mesh::plan_places(layout, hosts_of(model)));
 }
 
@@ -65,11 +68,13 @@ std::vector<MeasuredArm> arms_of(const nlohmann::json& workload) {
     const mesh::TrainingPlan plan = plan_of(model, arm);
     const mesh::InstructionSeconds seconds = program_seconds(plan, mesh::cost_model_seconds(0));
     MeasuredArm& measured = arms.emplace_back();
-    measured.name = fmt::format("{}, {}, {}, {}", request.name, arm.at("resharding").get<std::string>(),
-                                arm.at("transfers").get<std::string>(), arm.at("schedule").get<std::string>());
+    measured.name =
+        fmt::format("{}, {}, {}, {}", request.name, arm.at("resharding").get<std::string>(),
+                    arm.at("transfers").get<std::string>(), arm.at("schedule").get<std::string>());
     measured.seconds = arm.at("step_seconds").at("median").get<double>();
     for (const double share : kShares) {
-      const mesh::Traffic traffic = traffic_of(plan.train.programs, plan.topology, plan.network, {share});
+      const mesh::Traffic traffic =
+          traffic_of(plan.train.programs, plan.topology, plan.network, {share});
       measured.forecasts.push_back(simulate_programs(plan.train.programs, seconds, traffic).step);
     }
   }
@@ -96,19 +101,22 @@ Errors errors_of(const std::vector<const MeasuredArm*>& arms, std::size_t share)
 void report(const std::vector<MeasuredArm>& arms) {
   // Every second one: each model, schedule and strategy is in both halves.
   std::vector<const MeasuredArm*> fitted, held_out;
-  for (std::size_t i = 0; i < arms.size(); ++i) (i % 2 == 0 ? fitted : held_out).push_back(&arms[i]);
-  fmt::print("{} arms to fit, {} held out; sizes of errors: mean, worst, arms beyond 5 %\n\n", fitted.size(), held_out.size());
+  for (std::size_t i = 0; i < arms.size(); ++i)
+    (i % 2 == 0 ? fitted : held_out).push_back(&arms[i]);
+  fmt::print("{} arms to fit, {} held out; sizes of errors: mean, worst, arms beyond 5 %\n\n",
+             fitted.size(), held_out.size());
   fmt::print("  share of the next device   fitted on              held out\n");
   std::size_t best = 0;
   for (std::size_t s = 0; s < std::size(kShares); ++s) {
     const Errors a = errors_of(fitted, s), b = errors_of(held_out, s);
     if (a.mean < errors_of(fitted, best).mean) best = s;
-    fmt::print("  {:<25}  {:.2f} %, {:4.1f} %, {:2}    {:.2f} %, {:4.1f} %, {:2}\n", kShares[s], 100 * a.mean, 100 * a.worst,
-               a.beyond, 100 * b.mean, 100 * b.worst, b.beyond);
+    fmt::print("  {:<25}  {:.2f} %, {:4.1f} %, {:2}    {:.2f} %, {:4.1f} %, {:2}\n", kShares[s],
+               100 * a.mean, 100 * a.worst, a.beyond, 100 * b.mean, 100 * b.worst, b.beyond);
   }
   fmt::print("\nthe fit is {}; held-out arms beyond 5 % with it:\n", kShares[best]);
   for (const MeasuredArm* arm : held_out) {
-    if (std::abs(arm->error(best)) > 0.05) fmt::print("  {}: {:+.1f} %\n", arm->name, 100 * arm->error(best));
+    if (std::abs(arm->error(best)) > 0.05)
+      fmt::print("  {}: {:+.1f} %\n", arm->name, 100 * arm->error(best));
   }
 }
 
@@ -116,11 +124,15 @@ void report(const std::vector<MeasuredArm>& arms) {
 }  // namespace weft
 
 int main(int argc, char** argv) {
-  CLI::App app("Fits the simulation's one free constant on half of the measured arms, and reports the other half.",
-               "forecast_fit");
+  CLI::App app(
+      "Fits the simulation's one free constant on half of the measured arms, and reports the other "
+      "half.",
+      "forecast_fit");
   std::string path;
   std::size_t most = 0;
-  app.add_option("results", path, "What `weft bench pipeline --all-arms --json` wrote")->required()->check(CLI::ExistingFile);
+  app.add_option("results", path, "What `weft bench pipeline --all-arms --json` wrote")
+      ->required()
+      ->check(CLI::ExistingFile);
   app.add_option("--arms", most, "Only the first so many; 0: all");
   CLI11_PARSE(app, argc, argv);
   std::ifstream file(path);

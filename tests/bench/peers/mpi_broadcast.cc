@@ -1,7 +1,9 @@
-// MPI_Bcast of N MiB from rank 0, as tests/bench/peers/broadcast times it: mpi_broadcast MIB REPETITIONS
+// MPI_Bcast of N MiB from rank 0, as tests/bench/peers/broadcast times it: mpi_broadcast MIB
+// REPETITIONS
 //
-// Prints, per repetition, the seconds from the first rank's start to the last rank's end (the ranks share one machine's clock).
-// Content is verified. One broadcast of the whole size comes first and is not timed, as in `weft bench reshard`.
+// Prints, per repetition, the seconds from the first rank's start to the last rank's end (the ranks
+// share one machine's clock). Content is verified. One broadcast of the whole size comes first and
+// is not timed, as in `weft bench reshard`.
 #include <mpi.h>
 #include <time.h>
 
@@ -26,13 +28,15 @@ int main(int argc, char** argv) {
   MPI_Bcast(data.data(), words, MPI_UINT32_T, 0, MPI_COMM_WORLD);
   for (int repetition = 1; repetition <= repetitions; ++repetition) {
     for (int i = 0; i < words; ++i)
-      data[static_cast<std::size_t>(i)] = rank == 0 ? static_cast<std::uint32_t>(i * 2654435761u + repetition) : 0;
+      data[static_cast<std::size_t>(i)] =
+          rank == 0 ? static_cast<std::uint32_t>(i * 2654435761u + repetition) : 0;
     MPI_Barrier(MPI_COMM_WORLD);
     const double start = now();
     MPI_Bcast(data.data(), words, MPI_UINT32_T, 0, MPI_COMM_WORLD);
     const double end = now();
     for (int i = 0; i < words; ++i)
-      if (data[static_cast<std::size_t>(i)] != static_cast<std::uint32_t>(i * 2654435761u + repetition))
+      if (data[static_cast<std::size_t>(i)] !=
+          static_cast<std::uint32_t>(i * 2654435761u + repetition))
         MPI_Abort(MPI_COMM_WORLD, 1);
     double first = 0, last = 0;
     MPI_Reduce(&start, &first, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);

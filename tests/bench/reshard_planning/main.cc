@@ -1,5 +1,6 @@
-// How long planning takes, and how near to the physical limit the simulator expects each strategy's plans to come: for every
-// benchmark case, for the layouts from 2 to 1,024 hosts, and for the planning times that the planner must keep.
+// How long planning takes, and how near to the physical limit the simulator expects each strategy's
+// plans to come: for every benchmark case, for the layouts from 2 to 1,024 hosts, and for the
+// planning times that the planner must keep.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -36,9 +37,11 @@ Outcome measure(const ReshardCase& c, Strategy strategy) {
   return outcome;
 }
 
-nlohmann::json table(const std::string& title, const std::vector<ReshardCase>& cases, const std::vector<Strategy>& strategies) {
+nlohmann::json table(const std::string& title, const std::vector<ReshardCase>& cases,
+                     const std::vector<Strategy>& strategies) {
   nlohmann::json rows = nlohmann::json::array();
-  fmt::print("\n{}: limit over predicted time (planning time)\n{:<22}{:>6}{:>10}", title, "case", "hosts", "limit");
+  fmt::print("\n{}: limit over predicted time (planning time)\n{:<22}{:>6}{:>10}", title, "case",
+             "hosts", "limit");
   for (const Strategy strategy : strategies) fmt::print("{:>19}", to_string(strategy));
   fmt::print("\n");
   for (const ReshardCase& c : cases) {
@@ -46,10 +49,13 @@ nlohmann::json table(const std::string& title, const std::vector<ReshardCase>& c
     for (std::size_t i = 0; i < strategies.size(); ++i) {
       const Outcome outcome = measure(c, strategies[i]);
       if (i == 0) {
-        const double limit = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kBroadcastNaive).limit.seconds;
+        const double limit =
+            plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kBroadcastNaive)
+                .limit.seconds;
         fmt::print("{:<22}{:>6}{:>10}", c.name, c.topology.num_hosts(), format_seconds(limit));
       }
-      fmt::print("{:>8.3f}{:>11}", outcome.ratio, fmt::format("({})", format_seconds(outcome.plan_seconds)));
+      fmt::print("{:>8.3f}{:>11}", outcome.ratio,
+                 fmt::format("({})", format_seconds(outcome.plan_seconds)));
       if (!outcome.note.empty()) notes.push_back(outcome.note);
       rows.push_back({{"case", c.name},
                       {"hosts", c.topology.num_hosts()},
@@ -66,14 +72,16 @@ nlohmann::json table(const std::string& title, const std::vector<ReshardCase>& c
   return rows;
 }
 
-/// `count` tensors sharded over all devices of `hosts` x 8 to 8-way tensor parallel replicas on as many others.
+/// `count` tensors sharded over all devices of `hosts` x 8 to 8-way tensor parallel replicas on as
+/// many others.
 std::vector<ReshardTask> model(int count, int hosts) {
   std::vector<ReshardTask> tasks;
   for (int i = 0; i < count; ++i) {
     const Shape shape = {8192 + 1024 * (i % 7), 64 + i % 3};
     const std::uint32_t devices = static_cast<std::uint32_t>(hosts) * 8;
-    tasks.push_back(
-        {{DType::kF32, shape}, cut_map(shape, {0, {hosts, 8}, {{0, 1}, {}}}), cut_map(shape, {devices, {hosts, 8}, {{1}, {}}})});
+    tasks.push_back({{DType::kF32, shape},
+                     cut_map(shape, {0, {hosts, 8}, {{0, 1}, {}}}),
+                     cut_map(shape, {devices, {hosts, 8}, {{1}, {}}})});
   }
   return tasks;
 }
@@ -81,21 +89,23 @@ std::vector<ReshardTask> model(int count, int hosts) {
 nlohmann::json planning_times(bool small) {
   const int hosts = small ? 4 : 128, tensors = small ? 20 : 1000;
   const std::vector<ReshardTask> tasks = model(tensors, hosts);
-  const Topology topology = Topology::dense(std::vector<int>(static_cast<std::size_t>(2 * hosts), 8));
+  const Topology topology =
+      Topology::dense(std::vector<int>(static_cast<std::size_t>(2 * hosts), 8));
   const Network network = Network::uniform(topology.num_hosts(), kRate);
   auto start = std::chrono::steady_clock::now();
   const ReshardPlan plan = plan_reshard(tasks, topology, network, Strategy::kWeft);
   const double many = seconds_since(start);
-  fmt::print("\n{} tensors, {} -> {} devices: {} ({} flows)\n", tensors, 8 * hosts, 8 * hosts, format_seconds(many),
-             plan.flows.size());
+  fmt::print("\n{} tensors, {} -> {} devices: {} ({} flows)\n", tensors, 8 * hosts, 8 * hosts,
+             format_seconds(many), plan.flows.size());
   nlohmann::json result = {{"many_tensors_seconds", many}};
   for (int number = 1; number <= 8; ++number) {
-    const ReshardCase c = reshard_case(fmt::format("layout-{}", number), {std::uint64_t{256} << 20, small ? 8 : 64});
+    const ReshardCase c =
+        reshard_case(fmt::format("layout-{}", number), {std::uint64_t{256} << 20, small ? 8 : 64});
     start = std::chrono::steady_clock::now();
     const ReshardPlan one = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
     const double seconds = seconds_since(start);
-    fmt::print("one task on {} hosts, {}: {} ({} flows)\n", c.topology.num_hosts(), c.name, format_seconds(seconds),
-               one.flows.size());
+    fmt::print("one task on {} hosts, {}: {} ({} flows)\n", c.topology.num_hosts(), c.name,
+               format_seconds(seconds), one.flows.size());
     result[c.name + "_seconds"] = seconds;
   }
   return result;
@@ -117,7 +127,8 @@ int run(int argc, char** argv) {
   nlohmann::json report;
   if (!only.empty()) {
     const ReshardCase c = reshard_case(only, {bytes, 0});
-    fmt::print("{}\n", to_string(plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft)));
+    fmt::print("{}\n",
+               to_string(plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft)));
     table(only, {c}, all);
     return 0;
   }
@@ -126,18 +137,22 @@ int run(int argc, char** argv) {
     return 0;
   }
   std::vector<ReshardCase> cases;
-  for (const std::string& name : small ? std::vector<std::string>{"paper-6", "layout-5", "slow-relay"} : reshard_case_names())
+  for (const std::string& name :
+       small ? std::vector<std::string>{"paper-6", "layout-5", "slow-relay"} : reshard_case_names())
     cases.push_back(reshard_case(name, {bytes, 0}));
   report["cases"] = table(fmt::format("{} MiB at 1 Gbit/s", mebibytes), cases, all);
   report["planning"] = planning_times(small);
-  const std::vector<Strategy> curve = {Strategy::kWeft, Strategy::kBroadcast, Strategy::kBroadcastNaive,
-                                       Strategy::kLocalAllgather, Strategy::kSendRecv};
+  const std::vector<Strategy> curve = {Strategy::kWeft, Strategy::kBroadcast,
+                                       Strategy::kBroadcastNaive, Strategy::kLocalAllgather,
+                                       Strategy::kSendRecv};
   report["curve"] = nlohmann::json::array();
   for (int number = 1; number <= 8; ++number) {
     std::vector<ReshardCase> sizes;
     for (int hosts = 2; hosts <= (small ? 8 : 1024); hosts *= 2)
-      sizes.push_back(reshard_case(fmt::format("layout-{}", number), {std::uint64_t{1} << 30, hosts}));
-    for (const nlohmann::json& row : table(fmt::format("{}, 1 GiB", sizes.back().description), sizes, curve))
+      sizes.push_back(
+          reshard_case(fmt::format("layout-{}", number), {std::uint64_t{1} << 30, hosts}));
+    for (const nlohmann::json& row :
+         table(fmt::format("{}, 1 GiB", sizes.back().description), sizes, curve))
       report["curve"].push_back(row);
   }
   if (!json_path.empty()) {

@@ -1,6 +1,6 @@
-// run_matrix [steps [rounds]]: the shipped run file with every schedule and every resharding strategy, on real processes; in
-// turns, the best of the rounds, as ratios to gpipe with send_recv. Also the time from `weft run` to the first step, and the
-// memory of each kind of process.
+// run_matrix [steps [rounds]]: the shipped run file with every schedule and every resharding
+// strategy, on real processes; in turns, the best of the rounds, as ratios to gpipe with send_recv.
+// Also the time from `weft run` to the first step, and the memory of each kind of process.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,12 +25,14 @@ struct Measured {
 };
 
 double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
 /// Adds the peak memory of every process of the run, by its role.
-void look_at_memory(const RealProcesses& processes, std::map<std::string, std::uint64_t>& peak_bytes) {
+void look_at_memory(const RealProcesses& processes,
+                    std::map<std::string, std::uint64_t>& peak_bytes) {
   for (const pid_t pid : processes.left()) {
     const std::string command = read_file(fmt::format("/proc/{}/cmdline", pid));
     const std::string status = read_file(fmt::format("/proc/{}/status", pid));
@@ -40,25 +42,28 @@ void look_at_memory(const RealProcesses& processes, std::map<std::string, std::u
     for (const char* name : {"device", "driver", "agent", "head"})
       if (command.find(std::string("--weft-role=") + name) != std::string::npos) role = name;
     auto& bytes = peak_bytes[role];
-    bytes = std::max<std::uint64_t>(bytes, std::strtoull(status.c_str() + at + 6, nullptr, 10) * 1024);
+    bytes =
+        std::max<std::uint64_t>(bytes, std::strtoull(status.c_str() + at + 6, nullptr, 10) * 1024);
   }
 }
 
-void measure(const std::string& schedule, const std::string& strategy, int steps, Measured& measured,
-             std::map<std::string, std::uint64_t>& peak_bytes) {
+void measure(const std::string& schedule, const std::string& strategy, int steps,
+             Measured& measured, std::map<std::string, std::uint64_t>& peak_bytes) {
   RealProcesses processes("bench_quickstart");
   const std::filesystem::path metrics = processes.directory() / "out" / "metrics.jsonl";
   const std::int64_t begun = monotonic_ns();
   auto& run = processes.start(
-      "weft", {"run", std::string(WEFT_SOURCE_DIR) + "/cluster.yaml", "--out", "out", "--set", "pipeline.schedule=" + schedule,
-               "--set", "pipeline.resharding=" + strategy, "--set", fmt::format("training.steps={}", steps), "--set",
-               "training.validate_every=0", "--set", "checkpoint.every=0", "--set", "sample.tokens=0"});
+      "weft", {"run", std::string(WEFT_SOURCE_DIR) + "/cluster.yaml", "--out", "out", "--set",
+               "pipeline.schedule=" + schedule, "--set", "pipeline.resharding=" + strategy, "--set",
+               fmt::format("training.steps={}", steps), "--set", "training.validate_every=0",
+               "--set", "checkpoint.every=0", "--set", "sample.tokens=0"});
   const auto lines = [&] {
     const std::string text = read_file(metrics);
     return std::count(text.begin(), text.end(), '\n');
   };
   const bool begins = eventually([&] { return lines() > 0; }, std::chrono::minutes(2));
-  measured.first_step_seconds = std::min(measured.first_step_seconds, static_cast<double>(monotonic_ns() - begun) * 1e-9);
+  measured.first_step_seconds =
+      std::min(measured.first_step_seconds, static_cast<double>(monotonic_ns() - begun) * 1e-9);
   eventually([&] { return lines() > steps / 2; }, std::chrono::minutes(5));
   look_at_memory(processes, peak_bytes);
   if (!begins || run.wait(std::chrono::minutes(5)) != 0) {
@@ -91,21 +96,26 @@ int main(int argc, char** argv) {
   std::map<std::string, std::uint64_t> peak_bytes;
   for (int round = 0; round < rounds; ++round)
     for (const auto& schedule : schedules)
-      for (const auto& strategy : strategies) measure(schedule, strategy, steps, all[{schedule, strategy}], peak_bytes);
+      for (const auto& strategy : strategies)
+        measure(schedule, strategy, steps, all[{schedule, strategy}], peak_bytes);
 
   const double baseline = all[{"gpipe", "send_recv"}].step_seconds;
-  fmt::print("| schedule | resharding | step | speed | transfers a step and device | of these exposed | first step after |\n");
+  fmt::print(
+      "| schedule | resharding | step | speed | transfers a step and device | of these exposed | "
+      "first step after |\n");
   fmt::print("| --- | --- | --- | --- | --- | --- | --- |\n");
   for (const auto& schedule : schedules)
     for (const auto& strategy : strategies) {
       const Measured& m = all[{schedule, strategy}];
-      fmt::print("| {} | {} | {} | {:.2f}x | {} | {:.0f} % | {} |\n", schedule, strategy, weft::format_seconds(m.step_seconds),
-                 baseline / m.step_seconds, weft::format_seconds(m.transfer_seconds),
+      fmt::print("| {} | {} | {} | {:.2f}x | {} | {:.0f} % | {} |\n", schedule, strategy,
+                 weft::format_seconds(m.step_seconds), baseline / m.step_seconds,
+                 weft::format_seconds(m.transfer_seconds),
                  m.transfer_seconds > 0 ? 100 * m.exposed_seconds / m.transfer_seconds : 0.0,
                  weft::format_seconds(m.first_step_seconds));
     }
   fmt::print("\nPeak memory of a process:");
-  for (const auto& [role, bytes] : peak_bytes) fmt::print(" {} {};", role, weft::format_bytes(bytes));
+  for (const auto& [role, bytes] : peak_bytes)
+    fmt::print(" {} {};", role, weft::format_bytes(bytes));
   fmt::print("\n");
   return 0;
 }

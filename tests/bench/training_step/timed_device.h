@@ -20,7 +20,9 @@ class TimedDevice final : public Device {
 
   std::string description() const override { return device_.description(); }
   DeviceMemory allocate(std::size_t bytes) override { return device_.allocate(bytes); }
-  std::unique_ptr<Stream> create_stream() override { return std::make_unique<TimedStream>(*this, device_.create_stream()); }
+  std::unique_ptr<Stream> create_stream() override {
+    return std::make_unique<TimedStream>(*this, device_.create_stream());
+  }
   bool is_host_memory() const override { return device_.is_host_memory(); }
   std::vector<std::string> notes() const override { return device_.notes(); }
 
@@ -36,8 +38,9 @@ class TimedDevice final : public Device {
     std::ranges::sort(order);
     for (const auto& [negative, name] : order) {
       const Entry& entry = entries_.at(name);
-      fmt::print("{:52} {:8.2f} ms {:5.1f} % {:7.1f} GFLOP/s {:6.1f} GB/s {:4} runs\n", name, entry.seconds * 1e3 / steps,
-                 100 * entry.seconds / total, entry.flops / entry.seconds * 1e-9, entry.bytes / entry.seconds * 1e-9,
+      fmt::print("{:52} {:8.2f} ms {:5.1f} % {:7.1f} GFLOP/s {:6.1f} GB/s {:4} runs\n", name,
+                 entry.seconds * 1e3 / steps, 100 * entry.seconds / total,
+                 entry.flops / entry.seconds * 1e-9, entry.bytes / entry.seconds * 1e-9,
                  entry.runs / steps);
     }
     fmt::print("{:52} {:8.2f} ms\n", "all", total * 1e3 / steps);
@@ -51,10 +54,11 @@ class TimedDevice final : public Device {
 
   class TimedStream final : public Stream {
    public:
-    TimedStream(TimedDevice& device, std::unique_ptr<Stream> stream) : device_(device), stream_(std::move(stream)) {}
+    TimedStream(TimedDevice& device, std::unique_ptr<Stream> stream)
+        : device_(device), stream_(std::move(stream)) {}
 
-    void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
-             std::span<const OutputMode> modes) override {
+    void run(const Op& op, std::span<const ConstTensorRef> inputs,
+             std::span<const TensorRef> outputs, std::span<const OutputMode> modes) override {
       std::vector<TensorType> types;
       std::string name{to_string(op.kind)};
       for (const ConstTensorRef& input : inputs) {
@@ -72,13 +76,16 @@ class TimedDevice final : public Device {
     void fill_zero(std::span<std::byte> memory) override { stream_->fill_zero(memory); }
     void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
       double elements = 0;
-      for (const OptimizedParameter& parameter : parameters) elements += static_cast<double>(parameter.value.size());
+      for (const OptimizedParameter& parameter : parameters)
+        elements += static_cast<double>(parameter.value.size());
       timed("adamw", {0, 28 * elements}, [&] { stream_->adamw(step, parameters); });
     }
-    void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+    void sums_of_squares(std::span<const std::span<const float>> tensors,
+                         std::span<double> results) override {
       double elements = 0;
       for (const auto& tensor : tensors) elements += static_cast<double>(tensor.size());
-      timed("sum of squares", {0, 4 * elements}, [&] { stream_->sums_of_squares(tensors, results); });
+      timed("sum of squares", {0, 4 * elements},
+            [&] { stream_->sums_of_squares(tensors, results); });
     }
     std::unique_ptr<Event> record() override { return stream_->record(); }
     void wait(const Event& event) override { stream_->wait(event); }

@@ -1,9 +1,10 @@
-// training_step: how long one training step of a model takes on one device: forward, backward, clipping to a global norm, AdamW.
-//   training_step [--model large|small|tiny|124m|u-small|...] [--device cpu|cuda] [--bf16] [--steps N] [--threads
-//   N] [--ops]
+// training_step: how long one training step of a model takes on one device: forward, backward,
+//   clipping to a global norm, AdamW. training_step [--model large|small|tiny|124m|u-small|...]
+//   [--device cpu|cuda] [--bf16] [--steps N] [--threads N] [--ops]
 //     [--json]
-//   training_step --dump DIR writes initial values and the inputs of --steps steps; --losses prints the losses of those steps,
-//   which are what tests/bench/peers/pytorch_step.py --weights DIR has, too.
+//   training_step --dump DIR writes initial values and the inputs of --steps steps; --losses prints
+//   the losses of those steps, which are what tests/bench/peers/pytorch_step.py --weights DIR has,
+//   too.
 #include <fmt/format.h>
 
 #include <time.h>
@@ -18,8 +19,8 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/base/statistics.h"
-#include "core/cuda_support/cuda_support.h"
 #include "core/cpu/cpu_device.h"
+#include "core/cuda_support/cuda_support.h"
 #include "core/evaluate/one_device_trainer.h"
 #include "core/ops/op_definition.h"
 #include "tests/bench/training_step/fixed_data.h"
@@ -46,8 +47,8 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// The rate of the device's own product of two square matrices: the best of several. Their numbers are random, since a GPU
-/// multiplies zeros faster.
+/// The rate of the device's own product of two square matrices: the best of several. Their numbers
+/// are random, since a GPU multiplies zeros faster.
 double matmul_rate(const Clock& clock, Device& device, DType precision) {
   const std::int64_t size = device.is_host_memory() ? 1024 : 8192;
   const TensorType type{precision, {size, size}};
@@ -58,7 +59,8 @@ double matmul_rate(const Clock& clock, Device& device, DType precision) {
   PhiloxStream random(kSeed);
   // Small positive numbers in both types: the exponent's upper bits are fixed.
   for (std::size_t i = 0; i < content.size(); ++i)
-    content[i] = static_cast<std::byte>(i % size_of(precision) == size_of(precision) - 1 ? 0x3d : random.below(256));
+    content[i] = static_cast<std::byte>(
+        i % size_of(precision) == size_of(precision) - 1 ? 0x3d : random.below(256));
   stream->copy(content, {memory.data(), memory.size()});
   stream->synchronize();
   const Op linear{OpKind::kLinear, {}};
@@ -74,13 +76,14 @@ double matmul_rate(const Clock& clock, Device& device, DType precision) {
   return 2.0 * std::pow(static_cast<double>(size), 3) / best;
 }
 
-/// Floating-point operations of the matrix products, convolutions and attention of a step, its causal half included; what others
-/// count too.
+/// Floating-point operations of the matrix products, convolutions and attention of a step, its
+/// causal half included; what others count too.
 double matmul_flops(const Graph& graph) {
   double sum = 0;
   for (const Node& node : graph.nodes()) {
     const auto name = to_string(node.op.kind);
-    if (name.starts_with("linear") || name.starts_with("convolution") || name.find("attention") != name.npos)
+    if (name.starts_with("linear") || name.starts_with("convolution") ||
+        name.find("attention") != name.npos)
       sum += cost(graph, node).flops;
   }
   return sum;
@@ -99,13 +102,15 @@ struct Options {
   bool json = false;
 };
 
-void feed(Evaluation& evaluation, const test::StepModel& model, const std::vector<std::vector<std::byte>>& contents) {
+void feed(Evaluation& evaluation, const test::StepModel& model,
+          const std::vector<std::vector<std::byte>>& contents) {
   for (std::size_t i = 0; i < contents.size(); ++i) evaluation.write(model.inputs[i], contents[i]);
 }
 
 std::unique_ptr<Device> make_device(const Options& options) {
   if (options.device == "cuda") return make_cuda_device({}, plugin_search(plugin_places()));
-  return std::make_unique<CpuDevice>(CpuDeviceOptions{.threads = options.threads, .instruction_set = {}});
+  return std::make_unique<CpuDevice>(
+      CpuDeviceOptions{.threads = options.threads, .instruction_set = {}});
 }
 
 int print_losses(const test::StepModel& model, const Options& options) {
@@ -150,28 +155,32 @@ int time_steps(const test::StepModel& model, const Options& options) {
     cpu.push_back(cpu_seconds() - cpu_before);
   }
   const double rate = std::max(rate_before, matmul_rate(clock, *device, options.precision));
-  if (!(loss > 0 && loss < model.largest_loss)) throw_error(ErrorCode::kInternal, "the loss {} makes no sense", loss);
+  if (!(loss > 0 && loss < model.largest_loss))
+    throw_error(ErrorCode::kInternal, "the loss {} makes no sense", loss);
 
   const double time = median(seconds), achieved = flops / time;
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"benchmark", "training_step"},
-                                      {"model", model.name},
-                                      {"device", device->description()},
-                                      {"precision", to_string(options.precision)},
-                                      {"ms_per_step", time * 1e3},
-                                      {"ms_per_step_best", *std::ranges::min_element(seconds) * 1e3},
-                                      {"cpu_ms_per_step", median(cpu) * 1e3},
-                                      {"device_bytes", trainer.device_bytes()},
-                                      {"items_per_second", model.items / time},
-                                      {"gflops", achieved * 1e-9},
-                                      {"matmul_gflops", rate * 1e-9},
-                                      {"share_of_matmul_rate", achieved / rate},
-                                      {"notes", device->notes()}}
-                           .dump());
+    fmt::print("{}\n",
+               nlohmann::json{{"benchmark", "training_step"},
+                              {"model", model.name},
+                              {"device", device->description()},
+                              {"precision", to_string(options.precision)},
+                              {"ms_per_step", time * 1e3},
+                              {"ms_per_step_best", *std::ranges::min_element(seconds) * 1e3},
+                              {"cpu_ms_per_step", median(cpu) * 1e3},
+                              {"device_bytes", trainer.device_bytes()},
+                              {"items_per_second", model.items / time},
+                              {"gflops", achieved * 1e-9},
+                              {"matmul_gflops", rate * 1e-9},
+                              {"share_of_matmul_rate", achieved / rate},
+                              {"notes", device->notes()}}
+                   .dump());
   } else {
-    fmt::print("{}, {}, on {}: {:.1f} ms/step (median of {}), {:.0f} {}/s, {:.1f} GFLOP/s = {:.2f} of the matmul rate {:.1f}\n",
-               model.name, to_string(options.precision), device->description(), time * 1e3, options.steps, model.items / time,
-               model.item, achieved * 1e-9, achieved / rate, rate * 1e-9);
+    fmt::print(
+        "{}, {}, on {}: {:.1f} ms/step (median of {}), {:.0f} {}/s, {:.1f} GFLOP/s = {:.2f} of the "
+        "matmul rate {:.1f}\n",
+        model.name, to_string(options.precision), device->description(), time * 1e3, options.steps,
+        model.items / time, model.item, achieved * 1e-9, achieved / rate, rate * 1e-9);
     fmt::print("memory: {:.1f} MiB persistent, {:.1f} MiB temporary\n",
                static_cast<double>(trainer.evaluation().persistent_bytes()) / 0x1p20,
                static_cast<double>(trainer.evaluation().temporary_bytes()) / 0x1p20);
@@ -189,14 +198,20 @@ int main(int argc, char** argv) {
   Options options;
   bool bf16 = false;
   CLI::App app{"Times a training step on one device"};
-  app.add_option("--model", options.model)->check(CLI::IsMember(test::step_model_names()))->capture_default_str();
-  app.add_option("--device", options.device)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  app.add_option("--model", options.model)
+      ->check(CLI::IsMember(test::step_model_names()))
+      ->capture_default_str();
+  app.add_option("--device", options.device)
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   app.add_flag("--bf16", bf16, "bf16 with float32 master values, instead of float32");
-  app.add_option("--batch", options.batch, "sequences or pictures a step, instead of the model's own")
+  app.add_option("--batch", options.batch,
+                 "sequences or pictures a step, instead of the model's own")
       ->check(CLI::Range(1, 4096));
   app.add_option("--steps", options.steps)->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_option("--threads", options.threads)->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--dump", options.dump, "write initial values, and inputs for --steps steps, into this folder")
+  app.add_option("--dump", options.dump,
+                 "write initial values, and inputs for --steps steps, into this folder")
       ->type_name("DIR");
   app.add_flag("--losses", options.losses, "train on those, and print the losses");
   app.add_flag("--ops", options.per_op, "time per op");
@@ -204,7 +219,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (bf16) options.precision = DType::kBF16;
   try {
-    const test::StepModel model = test::make_step_model(options.model, options.batch, options.precision);
+    const test::StepModel model =
+        test::make_step_model(options.model, options.batch, options.precision);
     if (!options.dump.empty()) test::write_fixed_data(options.dump, model, kSeed, options.steps);
     if (options.losses) return print_losses(model, options);
     return options.dump.empty() ? time_steps(model, options) : 0;

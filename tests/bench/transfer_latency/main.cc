@@ -1,7 +1,8 @@
-// How long the transfer engine takes between two processes, over tcp and over shared memory, beside a plain socket and memcpy.
+// How long the transfer engine takes between two processes, over tcp and over shared memory, beside
+// a plain socket and memcpy.
 //
-// transfer_latency [--small] [--json]: one process is device 0, a child is device 1. Each round starts from the callback of the
-// one before, so a figure has no hand-over to another thread in it.
+// transfer_latency [--small] [--json]: one process is device 0, a child is device 1. Each round
+// starts from the callback of the one before, so a figure has no hand-over to another thread in it.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,8 +22,8 @@
 #include "core/base/check.h"
 #include "core/base/units.h"
 #include "tests/support/cluster_token.h"
-#include "transfer/reshard/collective.h"
 #include "transfer/execute/transfer_engine.h"
+#include "transfer/reshard/collective.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
@@ -70,19 +71,23 @@ double best_of(bool small, const std::function<double()>& trial) {
 /// One side of rounds of transfers: begins round i + 1 when all of round i has ended.
 class Rounds {
  public:
-  Rounds(TransferEngine& engine, std::uint64_t epoch, std::size_t count, std::function<void(Rounds&, std::uint64_t)> begin)
+  Rounds(TransferEngine& engine, std::uint64_t epoch, std::size_t count,
+         std::function<void(Rounds&, std::uint64_t)> begin)
       : engine_(engine), epoch_(epoch), count_(count), begin_(std::move(begin)) {}
 
   double run() {
     const auto started = std::chrono::steady_clock::now();
     begin_(*this, 0);
     done_.get_future().wait();
-    return Seconds(std::chrono::steady_clock::now() - started).count() / static_cast<double>(count_);
+    return Seconds(std::chrono::steady_clock::now() - started).count() /
+           static_cast<double>(count_);
   }
   /// Part of round `round`; `last`: its end is the round's end.
-  void start(const DevicePart& part, std::uint32_t op, std::uint64_t round, std::span<const std::byte> source,
-             std::span<std::byte> destination, std::function<void()> then) {
-    engine_.start(part, {epoch_, round, op, 0}, {&source, 1}, {&destination, 1}, {std::chrono::seconds(60)},
+  void start(const DevicePart& part, std::uint32_t op, std::uint64_t round,
+             std::span<const std::byte> source, std::span<std::byte> destination,
+             std::function<void()> then) {
+    engine_.start(part, {epoch_, round, op, 0}, {&source, 1}, {&destination, 1},
+                  {std::chrono::seconds(60)},
                   [then = std::move(then)](const TransferReport& report) {
                     WEFT_CHECK(report.outcome.ok(), "{}", report.outcome.error().describe());
                     then();
@@ -106,7 +111,9 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
   const Topology topology = path == Path::kTcp ? Topology::dense({1, 1}) : Topology::dense({2});
   const DeviceId own(self), other(1 - self);
   SteadyClock clock;
-  TransferEngine engine(make_ucx_wire(own, topology.host_of(own), {.secret = test::cluster_token(), .interfaces = "lo"}), clock);
+  TransferEngine engine(make_ucx_wire(own, topology.host_of(own),
+                                      {.secret = test::cluster_token(), .interfaces = "lo"}),
+                        clock);
   const auto address = engine.address();
   std::uint64_t size = address.size();
   write_all(socket, &size, sizeof(size));
@@ -118,42 +125,52 @@ std::vector<Figure> measure(std::uint32_t self, Path path, int socket, bool smal
 
   std::vector<Figure> figures;
   std::uint64_t epoch = 1;
-  const std::vector<std::size_t> sizes = small ? std::vector<std::size_t>{8, 100 << 10}
-                                               : std::vector<std::size_t>{8, 4 << 10, 100 << 10, 1 << 20, 16 << 20, 64 << 20};
+  const std::vector<std::size_t> sizes =
+      small ? std::vector<std::size_t>{8, 100 << 10}
+            : std::vector<std::size_t>{8, 4 << 10, 100 << 10, 1 << 20, 16 << 20, 64 << 20};
   for (const std::size_t bytes : sizes) {
     const Shape shape = {static_cast<std::int64_t>(bytes)};
     const Region whole = Region::whole(shape);
     const auto part = [&](std::uint32_t from) {
-      return plan_reshard({{DType::kU8, shape}, {shape, {{DeviceId(from), whole}}}, {shape, {{DeviceId(1 - from), whole}}}},
+      return plan_reshard({{DType::kU8, shape},
+                           {shape, {{DeviceId(from), whole}}},
+                           {shape, {{DeviceId(1 - from), whole}}}},
                           topology, Strategy::kBroadcast)
           .device_part(own);
     };
     const DevicePart ping = part(0), pong = part(1);
     std::vector<std::byte> out(bytes), in(bytes);
-    // Device 0 sends and waits for the answer; device 1 answers. The receive of the next round stands before it is needed.
+    // Device 0 sends and waits for the answer; device 1 answers. The receive of the next round
+    // stands before it is needed.
     const auto begin = [&](Rounds& rounds, std::uint64_t round) {
       if (self == 0) {
         rounds.start(pong, 2, round, {}, in, [&rounds, round] { rounds.end(round); });
         rounds.start(ping, 1, round, out, {}, [] {});
       } else {
-        rounds.start(ping, 1, round, {}, in,
-                     [&, round] { rounds.start(pong, 2, round, out, {}, [&rounds, round] { rounds.end(round); }); });
+        rounds.start(ping, 1, round, {}, in, [&, round] {
+          rounds.start(pong, 2, round, out, {}, [&rounds, round] { rounds.end(round); });
+        });
       }
     };
     Rounds(engine, epoch++, small ? 2 : 10, begin).run();
-    const auto trial = [&] { return Rounds(engine, epoch++, rounds_for(bytes, small), begin).run() / 2; };
+    const auto trial = [&] {
+      return Rounds(engine, epoch++, rounds_for(bytes, small), begin).run() / 2;
+    };
     figures.push_back({"ping", std::string(to_string(path)), bytes, best_of(small, trial)});
   }
   for (const std::size_t bytes : sizes) {
     const auto plan =
-        plan_all_reduce(DType::kF32, Region({{0, static_cast<std::int64_t>(bytes / 4)}}), {DeviceId(0), DeviceId(1)}, topology);
+        plan_all_reduce(DType::kF32, Region({{0, static_cast<std::int64_t>(bytes / 4)}}),
+                        {DeviceId(0), DeviceId(1)}, topology);
     const DevicePart part = plan.device_part(own);
     std::vector<std::byte> buffer(bytes);
     const auto begin = [&](Rounds& rounds, std::uint64_t round) {
       rounds.start(part, 1, round, buffer, buffer, [&rounds, round] { rounds.end(round); });
     };
     Rounds(engine, epoch++, small ? 2 : 10, begin).run();
-    const auto trial = [&] { return Rounds(engine, epoch++, rounds_for(bytes, small), begin).run(); };
+    const auto trial = [&] {
+      return Rounds(engine, epoch++, rounds_for(bytes, small), begin).run();
+    };
     figures.push_back({"all_reduce", std::string(to_string(path)), bytes, best_of(small, trial)});
   }
   // Both sides have everything before either goes away.
@@ -173,7 +190,8 @@ int tcp_pair(int port_channel, bool listens) {
     socklen_t size = sizeof(address);
     const timeval within{20, 0};  // of accept(): the other side may have failed
     WEFT_CHECK(::setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof(within)) == 0);
-    WEFT_CHECK(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 && ::listen(listener, 1) == 0);
+    WEFT_CHECK(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+               ::listen(listener, 1) == 0);
     ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
     write_all(port_channel, &address, sizeof(address));
     const int connection = ::accept(listener, nullptr, nullptr);
@@ -193,8 +211,9 @@ std::vector<Figure> measure_socket(std::uint32_t self, int socket, bool small) {
   const int one = 1;
   ::setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   std::vector<Figure> figures;
-  for (const std::size_t bytes : {std::size_t{8}, std::size_t{4} << 10, std::size_t{100} << 10, std::size_t{1} << 20,
-                                  std::size_t{16} << 20, std::size_t{64} << 20}) {
+  for (const std::size_t bytes :
+       {std::size_t{8}, std::size_t{4} << 10, std::size_t{100} << 10, std::size_t{1} << 20,
+        std::size_t{16} << 20, std::size_t{64} << 20}) {
     std::vector<std::byte> buffer(bytes);
     const std::size_t rounds = rounds_for(bytes, small);
     const auto trial = [&] {
@@ -204,7 +223,8 @@ std::vector<Figure> measure_socket(std::uint32_t self, int socket, bool small) {
         read_all(connection, buffer.data(), bytes);
         if (self == 1) write_all(connection, buffer.data(), bytes);
       }
-      return Seconds(std::chrono::steady_clock::now() - started).count() / static_cast<double>(rounds) / 2;
+      return Seconds(std::chrono::steady_clock::now() - started).count() /
+             static_cast<double>(rounds) / 2;
     };
     figures.push_back({"ping", "plain socket", bytes, best_of(small, trial)});
   }
@@ -214,7 +234,8 @@ std::vector<Figure> measure_socket(std::uint32_t self, int socket, bool small) {
 
 std::vector<Figure> measure_memcpy(bool small) {
   std::vector<Figure> figures;
-  for (const std::size_t bytes : {std::size_t{100} << 10, std::size_t{1} << 20, std::size_t{16} << 20, std::size_t{64} << 20}) {
+  for (const std::size_t bytes : {std::size_t{100} << 10, std::size_t{1} << 20,
+                                  std::size_t{16} << 20, std::size_t{64} << 20}) {
     std::vector<std::byte> from(bytes), to(bytes);
     const std::size_t rounds = rounds_for(bytes, small);
     const auto trial = [&] {
@@ -223,7 +244,8 @@ std::vector<Figure> measure_memcpy(bool small) {
         std::memcpy(to.data(), from.data(), bytes);
         asm volatile("" : : "r"(to.data()) : "memory");
       }
-      return Seconds(std::chrono::steady_clock::now() - started).count() / static_cast<double>(rounds);
+      return Seconds(std::chrono::steady_clock::now() - started).count() /
+             static_cast<double>(rounds);
     };
     figures.push_back({"copy", "memcpy", bytes, best_of(small, trial)});
   }
@@ -239,7 +261,9 @@ int run(bool small, bool json) {
   const int socket = sockets[self];
   ::close(sockets[1 - self]);
   std::vector<Figure> figures;
-  const auto add = [&](std::vector<Figure> more) { figures.insert(figures.end(), more.begin(), more.end()); };
+  const auto add = [&](std::vector<Figure> more) {
+    figures.insert(figures.end(), more.begin(), more.end());
+  };
   add(measure_socket(self, socket, small));
   add(measure(self, Path::kTcp, socket, small));
   add(measure(self, Path::kSharedMemory, socket, small));
@@ -250,11 +274,13 @@ int run(bool small, bool json) {
   for (const Figure& figure : figures) {
     const double mib_per_second = static_cast<double>(figure.bytes) / figure.seconds / (1 << 20);
     if (json) {
-      fmt::print("{{\"what\":\"{}\",\"path\":\"{}\",\"bytes\":{},\"seconds\":{:.9f},\"mib_per_second\":{:.1f}}}\n", figure.what,
-                 figure.path, figure.bytes, figure.seconds, mib_per_second);
+      fmt::print(
+          "{{\"what\":\"{}\",\"path\":\"{}\",\"bytes\":{},\"seconds\":{:.9f},\"mib_per_second\":{:."
+          "1f}}}\n",
+          figure.what, figure.path, figure.bytes, figure.seconds, mib_per_second);
     } else {
-      fmt::print("{:10} {:12} {:>8}  {:>10}  {:9.1f} MiB/s\n", figure.what, figure.path, format_bytes(figure.bytes),
-                 format_seconds(figure.seconds), mib_per_second);
+      fmt::print("{:10} {:12} {:>8}  {:>10}  {:9.1f} MiB/s\n", figure.what, figure.path,
+                 format_bytes(figure.bytes), format_seconds(figure.seconds), mib_per_second);
     }
   }
   return status == 0 ? 0 : 1;

@@ -20,7 +20,9 @@ class Worker final {
   explicit Worker(actors::Context& context) : context_(context) {}
   std::int64_t pid() const { return ::getpid(); }
   std::int64_t sum(std::int64_t a, std::int64_t b) const { return a + b; }
-  actors::task<void> work(std::int64_t seconds) { co_await context_.sleep(std::chrono::seconds(seconds)); }
+  actors::task<void> work(std::int64_t seconds) {
+    co_await context_.sleep(std::chrono::seconds(seconds));
+  }
   /// As a kernel does: keeps the actor's thread.
   void compute(std::int64_t seconds) { ::poll(nullptr, 0, static_cast<int>(seconds * 1000)); }
   /// Holds that much memory, touched.
@@ -28,8 +30,9 @@ class Worker final {
   void fail(std::string text) { throw Error(ErrorCode::kInvalidArgument, std::move(text)); }
 
   static constexpr auto endpoints = actors::interface<"test.worker", 1>(
-      actors::on<&Worker::pid>("pid"), actors::on<&Worker::sum>("sum"), actors::on<&Worker::work>("work"),
-      actors::on<&Worker::compute>("compute"), actors::on<&Worker::hold>("hold"), actors::on<&Worker::fail>("fail"));
+      actors::on<&Worker::pid>("pid"), actors::on<&Worker::sum>("sum"),
+      actors::on<&Worker::work>("work"), actors::on<&Worker::compute>("compute"),
+      actors::on<&Worker::hold>("hold"), actors::on<&Worker::fail>("fail"));
 
  private:
   actors::Context& context_;
@@ -50,7 +53,8 @@ Work read_work(const actors::AppRun& run) {
   const auto document = ConfigDocument::load(run.config, run.overrides);
   Work work;
   document.attempt([&] {
-    for (const auto& host : actors::parse_run_header(document, actors::program_directory()).cluster.hosts)
+    for (const auto& host :
+         actors::parse_run_header(document, actors::program_directory()).cluster.hosts)
       work.hosts.push_back(host.name);
   });
   document.attempt([&] {
@@ -81,7 +85,8 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   if (work.crash) where.environment.push_back("WEFT_TEST_CRASH=1");
   const auto mesh = cluster.spawn<Worker>("front", actors::MeshShape{{"x", work.actors}}, where);
   const auto pids = mesh.call<&Worker::pid>().get();
-  for (std::size_t rank = 0; rank < pids.size(); ++rank) say(fmt::format("device {} pid {}", rank, pids[rank]));
+  for (std::size_t rank = 0; rank < pids.size(); ++rank)
+    say(fmt::format("device {} pid {}", rank, pids[rank]));
   if (!work.fail.empty()) mesh.rank(0).call<&Worker::fail>(work.fail).get();
   if (work.resident != 0) mesh.call<&Worker::hold>(work.resident).get();
   std::int64_t total = 0;
@@ -89,10 +94,15 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   say(fmt::format("total {}", total));
   if (work.seconds == 0) return 0;
   const auto patient = mesh.within(actors::kNoDeadline);
-  auto waiting = work.computes ? patient.call<&Worker::compute>(work.seconds) : patient.call<&Worker::work>(work.seconds);
+  auto waiting = work.computes ? patient.call<&Worker::compute>(work.seconds)
+                               : patient.call<&Worker::work>(work.seconds);
   const std::stop_callback on_stop(run.stop, [&waiting] { waiting.cancel(); });
-  cluster.report_progress(
-      {.step = 3, .total_steps = 10, .loss = 1.5, .units_per_second = 100, .unit = "tokens", .seconds_left = 7});
+  cluster.report_progress({.step = 3,
+                           .total_steps = 10,
+                           .loss = 1.5,
+                           .units_per_second = 100,
+                           .unit = "tokens",
+                           .seconds_left = 7});
   say("working");
   try {
     waiting.get();
@@ -107,7 +117,9 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
 }  // namespace weft::test
 
 int main(int argc, char** argv) {
-  if (std::getenv("WEFT_TEST_CRASH") != nullptr && argc > 1 && std::string(argv[1]) == "--weft-role=device") std::abort();
+  if (std::getenv("WEFT_TEST_CRASH") != nullptr && argc > 1 &&
+      std::string(argv[1]) == "--weft-role=device")
+    std::abort();
   weft::actors::AppMain app(argc, argv);
   app.provide<weft::test::Worker>();
   app.on_check([](const weft::actors::AppRun& run) {

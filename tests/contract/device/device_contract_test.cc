@@ -29,9 +29,14 @@ std::vector<float> counting(std::size_t count, float from = 0) {
 /// Floats on a device.
 struct Floats {
   Floats(Device& device, std::size_t count) : memory(device.allocate(count * sizeof(float))) {}
-  std::span<float> span() const { return {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)}; }
+  std::span<float> span() const {
+    return {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
+  }
   std::span<std::byte> bytes() const { return {memory.data(), memory.size()}; }
-  TensorRef tensor() const { return {{DType::kF32, {static_cast<std::int64_t>(memory.size() / sizeof(float))}}, memory.data()}; }
+  TensorRef tensor() const {
+    return {{DType::kF32, {static_cast<std::int64_t>(memory.size() / sizeof(float))}},
+            memory.data()};
+  }
 
   DeviceMemory memory;
 };
@@ -87,11 +92,13 @@ class DeviceContract : public testing::TestWithParam<KindOfDevice> {
 
 TEST_P(DeviceContract, MemoryIsAlignedAndAsLargeAsAskedFor) {
   std::vector<DeviceMemory> blocks;
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{65}, std::size_t{5000000}}) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{65}, std::size_t{5000000}}) {
     blocks.push_back(device->allocate(bytes));
     blocks.push_back(device->allocate_staging(bytes));
   }
-  for (const DeviceMemory& block : blocks) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.data()) % 64, 0u);
+  for (const DeviceMemory& block : blocks)
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.data()) % 64, 0u);
   EXPECT_EQ(blocks[4].size(), 65u);
   EXPECT_FALSE(device->description().empty());
 }
@@ -162,7 +169,8 @@ TEST_P(DeviceContract, AStreamWaitsForAnEventOfAnother) {
     stream->wait(*copied);  // the next round writes what is being copied
     copied->synchronize();
     EXPECT_TRUE(copied->done());
-    EXPECT_EQ(reinterpret_cast<const float*>(staging.data())[512], 513.0F * 5 * static_cast<float>(round));
+    EXPECT_EQ(reinterpret_cast<const float*>(staging.data())[512],
+              513.0F * 5 * static_cast<float>(round));
   }
 }
 
@@ -233,7 +241,11 @@ TEST_P(DeviceContract, AdamWFollowsItsFormulaForAllParametersOfACall) {
   constexpr std::size_t kCount = 67;
   struct Parameter {
     Parameter(Device& device, DeviceMemory copy)
-        : g(device, kCount), p(device, kCount), m(device, kCount), v(device, kCount), working(std::move(copy)) {}
+        : g(device, kCount),
+          p(device, kCount),
+          m(device, kCount),
+          v(device, kCount),
+          working(std::move(copy)) {}
     Floats g, p, m, v;
     DeviceMemory working;
   };
@@ -246,19 +258,23 @@ TEST_P(DeviceContract, AdamWFollowsItsFormulaForAllParametersOfACall) {
   }
   const AdamW step{.learning_rate = 0.1, .weight_decay = 0.3, .step = 3, .gradient_scale = 0.5};
   {
-    const TensorRef working{{DType::kBF16, {static_cast<std::int64_t>(kCount)}}, first.working.data()};
+    const TensorRef working{{DType::kBF16, {static_cast<std::int64_t>(kCount)}},
+                            first.working.data()};
     const std::vector<OptimizedParameter> parameters{
         {first.g.span(), first.p.span(), first.m.span(), first.v.span(), true, working},
         {second.g.span(), second.p.span(), second.m.span(), second.v.span(), false, {}}};
     stream->adamw(step, parameters);
   }
   std::vector<BFloat16> working(kCount);
-  stream->copy({first.working.data(), first.working.size()}, std::as_writable_bytes(std::span(working)));
-  const std::vector<float> with_decay = download(first.p), without = download(second.p), m = download(first.m);
+  stream->copy({first.working.data(), first.working.size()},
+               std::as_writable_bytes(std::span(working)));
+  const std::vector<float> with_decay = download(first.p), without = download(second.p),
+                           m = download(first.m);
   for (std::size_t i = 0; i < kCount; ++i) {
     const double g = 0.5 * (static_cast<double>(i) - 30), p = static_cast<double>(i) + 1;
     const double expected_m = 0.9 * 0.5 + 0.1 * g, expected_v = 0.95 * 2 + 0.05 * g * g;
-    const double change = expected_m / (1 - std::pow(0.9, 3)) / (std::sqrt(expected_v / (1 - std::pow(0.95, 3))) + 1e-8);
+    const double change = expected_m / (1 - std::pow(0.9, 3)) /
+                          (std::sqrt(expected_v / (1 - std::pow(0.95, 3))) + 1e-8);
     EXPECT_NEAR(m[i], expected_m, 1e-5);
     EXPECT_NEAR(with_decay[i], p - 0.1 * (change + 0.3 * p), 1e-4);
     EXPECT_NEAR(without[i], p - 0.1 * change, 1e-4);
@@ -332,7 +348,8 @@ TEST_P(DeviceContract, WorkThatCannotBeRecordedToItsEndLeavesTheStreamAsItWas) {
   stream->fill_zero(a.bytes());
   stream->add(b.span(), a.span());
   stream->synchronize();
-  if (device->is_host_memory()) return;  // What is queued is done at once there, and no part of it is left out.
+  // What is queued is done at once there, and no part of it is left out.
+  if (device->is_host_memory()) return;
   EXPECT_THROW(stream->record_work([&] {
     stream->add(b.span(), a.span());
     throw Error(ErrorCode::kInternal, "on purpose");

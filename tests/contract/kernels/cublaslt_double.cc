@@ -42,7 +42,8 @@ struct Layout {
 struct Preference {
   std::uint64_t workspace = 0;
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
-  std::uint32_t alignment[4] = {kMostAlignment, kMostAlignment, kMostAlignment, kMostAlignment};  ///< Of A, B, C, D.
+  /// Of A, B, C, D.
+  std::uint32_t alignment[4] = {kMostAlignment, kMostAlignment, kMostAlignment, kMostAlignment};
 };
 
 /// What a cublasLtMatmulAlgo_t holds.
@@ -66,7 +67,8 @@ cublasStatus_t destroy(auto handle) {
   --cublaslt_double.objects;
   return CUBLAS_STATUS_SUCCESS;
 }
-/// "CUBLAS_STATUS_INVALID_VALUE if buf is NULL or sizeInBytes doesn't match the size of the internal storage for the attribute"
+/// "CUBLAS_STATUS_INVALID_VALUE if buf is NULL or sizeInBytes doesn't match the size of the
+/// internal storage for the attribute"
 template <typename T>
 cublasStatus_t assign(T& attribute, const void* value, std::size_t size) {
   if (value == nullptr || size != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -82,7 +84,8 @@ std::uint32_t alignment_of(const void* pointer) {
 std::uint32_t size_of(cudaDataType_t type) { return type == CUDA_R_16BF ? 2 : 4; }
 
 float load(const void* matrix, cudaDataType_t type, std::int64_t i) {
-  return type == CUDA_R_16BF ? static_cast<float>(static_cast<const BFloat16*>(matrix)[i]) : static_cast<const float*>(matrix)[i];
+  return type == CUDA_R_16BF ? static_cast<float>(static_cast<const BFloat16*>(matrix)[i])
+                             : static_cast<const float*>(matrix)[i];
 }
 void store(void* matrix, cudaDataType_t type, std::int64_t i, float value) {
   if (type == CUDA_R_16BF) {
@@ -92,10 +95,14 @@ void store(void* matrix, cudaDataType_t type, std::int64_t i, float value) {
   }
 }
 /// TF32 has 10 bits of mantissa.
-float round_to_tf32(float value) { return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000u) & ~0x1fffu); }
+float round_to_tf32(float value) {
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000u) & ~0x1fffu);
+}
 
 constexpr float kGeluFactor = 0.7978845608028654f, kGeluCubic = 0.044715f;
-float gelu(float x) { return 0.5f * x * (1 + std::tanh(kGeluFactor * (x + kGeluCubic * x * x * x))); }
+float gelu(float x) {
+  return 0.5f * x * (1 + std::tanh(kGeluFactor * (x + kGeluCubic * x * x * x)));
+}
 float gelu_slope(float x) {
   const float t = std::tanh(kGeluFactor * (x + kGeluCubic * x * x * x));
   return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * kGeluFactor * (1 + 3 * kGeluCubic * x * x);
@@ -107,17 +114,21 @@ bool adds_bias(std::uint32_t epilogue) {
 }
 bool applies_gelu(std::uint32_t epilogue) { return (epilogue & CUBLASLT_EPILOGUE_GELU) != 0; }
 bool has_aux(std::uint32_t epilogue) { return (epilogue & 128) != 0; }
-bool has_vector(std::uint32_t epilogue) { return adds_bias(epilogue) || epilogue == CUBLASLT_EPILOGUE_BGRADA; }
+bool has_vector(std::uint32_t epilogue) {
+  return adds_bias(epilogue) || epilogue == CUBLASLT_EPILOGUE_BGRADA;
+}
 
 bool is_known(std::uint32_t epilogue) {
-  constexpr std::uint32_t kKnown[] = {CUBLASLT_EPILOGUE_DEFAULT,       CUBLASLT_EPILOGUE_BIAS,  CUBLASLT_EPILOGUE_GELU,
-                                      CUBLASLT_EPILOGUE_GELU_BIAS,     CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_GELU_AUX,
+  constexpr std::uint32_t kKnown[] = {CUBLASLT_EPILOGUE_DEFAULT,       CUBLASLT_EPILOGUE_BIAS,
+                                      CUBLASLT_EPILOGUE_GELU,          CUBLASLT_EPILOGUE_GELU_BIAS,
+                                      CUBLASLT_EPILOGUE_DGELU,         CUBLASLT_EPILOGUE_GELU_AUX,
                                       CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_BGRADA};
   return std::ranges::find(kKnown, epilogue) != std::end(kKnown);
 }
 
 /// The table of supported types of cublasLtMatmul().
-bool supports_types(const Operation& op, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
+bool supports_types(const Operation& op, const Layout& a, const Layout& b, const Layout& c,
+                    const Layout& d) {
   if (op.scale != CUDA_R_32F || a.type != b.type || c.type != d.type) return false;
   const bool f32 = a.type == CUDA_R_32F && d.type == CUDA_R_32F;
   const bool bf16 = a.type == CUDA_R_16BF && (d.type == CUDA_R_16BF || d.type == CUDA_R_32F);
@@ -134,7 +145,9 @@ struct Problem {
   bool b_is_transposed() const { return op.transpose_b != CUBLAS_OP_N; }
   std::int64_t m() const { return static_cast<std::int64_t>(d.rows); }
   std::int64_t n() const { return static_cast<std::int64_t>(d.columns); }
-  std::int64_t k() const { return static_cast<std::int64_t>(a_is_transposed() ? a.rows : a.columns); }
+  std::int64_t k() const {
+    return static_cast<std::int64_t>(a_is_transposed() ? a.rows : a.columns);
+  }
   float op_a(const void* matrix, std::int64_t i, std::int64_t l) const {
     return factor(matrix, a.type, a_is_transposed() ? l + i * a.ld : i + l * a.ld);
   }
@@ -143,26 +156,35 @@ struct Problem {
   }
 
   cublasStatus_t check() const {
-    const std::uint64_t a_rows = a_is_transposed() ? a.columns : a.rows, a_columns = a_is_transposed() ? a.rows : a.columns;
-    const std::uint64_t b_rows = b_is_transposed() ? b.columns : b.rows, b_columns = b_is_transposed() ? b.rows : b.columns;
-    if (a_rows != d.rows || a_columns != b_rows || b_columns != d.columns) return CUBLAS_STATUS_INVALID_VALUE;
+    const std::uint64_t a_rows = a_is_transposed() ? a.columns : a.rows,
+                        a_columns = a_is_transposed() ? a.rows : a.columns;
+    const std::uint64_t b_rows = b_is_transposed() ? b.columns : b.rows,
+                        b_columns = b_is_transposed() ? b.rows : b.columns;
+    if (a_rows != d.rows || a_columns != b_rows || b_columns != d.columns)
+      return CUBLAS_STATUS_INVALID_VALUE;
     if (c.rows != d.rows || c.columns != d.columns) return CUBLAS_STATUS_INVALID_VALUE;
     for (const Layout* const layout : {&a, &b, &c, &d}) {
-      if (layout->rows == 0 || layout->columns == 0 || layout->ld < static_cast<std::int64_t>(layout->rows))
+      if (layout->rows == 0 || layout->columns == 0 ||
+          layout->ld < static_cast<std::int64_t>(layout->rows))
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    if (!supports_types(op, a, b, c, d) || !is_known(op.epilogue)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!supports_types(op, a, b, c, d) || !is_known(op.epilogue))
+      return CUBLAS_STATUS_NOT_SUPPORTED;
     // Of D's type, in the table and in the description of the attributes.
-    if (has_vector(op.epilogue) && op.bias_type != -1 && op.bias_type != d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (has_vector(op.epilogue) && op.bias_type != -1 && op.bias_type != d.type)
+      return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!has_aux(op.epilogue)) return CUBLAS_STATUS_SUCCESS;
     if (op.aux_type != -1 && op.aux_type != d.type) return CUBLAS_STATUS_INVALID_VALUE;
     // "Must be divisible by 8 and be no less than the number of rows in the output matrix."
-    return op.aux_ld % 8 == 0 && op.aux_ld >= m() ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    return op.aux_ld % 8 == 0 && op.aux_ld >= m() ? CUBLAS_STATUS_SUCCESS
+                                                  : CUBLAS_STATUS_INVALID_VALUE;
   }
 
   std::uint64_t fingerprint() const {
     std::uint64_t hash = 14695981039346656037u;
-    const auto mix = [&](auto value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 1099511628211u; };
+    const auto mix = [&](auto value) {
+      hash = (hash ^ static_cast<std::uint64_t>(value)) * 1099511628211u;
+    };
     mix(op.compute), mix(op.transpose_a), mix(op.transpose_b), mix(op.epilogue), mix(op.aux_ld);
     for (const Layout* const layout : {&a, &b, &c, &d})
       mix(layout->type), mix(layout->rows), mix(layout->columns), mix(layout->ld);
@@ -176,9 +198,11 @@ struct Problem {
   }
 };
 
-Problem problem_of(cublasLtMatmulDesc_t op, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
-                   cublasLtMatrixLayout_t d) {
-  const auto layout = [](cublasLtMatrixLayout_t l) -> const Layout& { return *reinterpret_cast<const Layout*>(l); };
+Problem problem_of(cublasLtMatmulDesc_t op, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                   cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d) {
+  const auto layout = [](cublasLtMatrixLayout_t l) -> const Layout& {
+    return *reinterpret_cast<const Layout*>(l);
+  };
   return {*reinterpret_cast<const Operation*>(op), layout(a), layout(b), layout(c), layout(d)};
 }
 
@@ -193,7 +217,8 @@ bool suits(const Algorithm& algorithm, const Problem& p) {
   return true;
 }
 
-void compute(const Problem& p, float alpha, const void* a, const void* b, float beta, const void* c, void* d) {
+void compute(const Problem& p, float alpha, const void* a, const void* b, float beta, const void* c,
+             void* d) {
   const std::uint32_t epilogue = p.op.epilogue;
   for (std::int64_t j = 0; j < p.n(); ++j) {
     for (std::int64_t i = 0; i < p.m(); ++i) {
@@ -231,21 +256,26 @@ extern "C" {
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return create(handle, 0); }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return destroy<int>(handle); }
 const char* cublasLtGetStatusName(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_INVALID_VALUE";
+  return status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                                               : "CUBLAS_STATUS_INVALID_VALUE";
 }
 const char* cublasLtGetStatusString(cublasStatus_t) { return "a status of the double"; }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type, uint64_t rows, uint64_t columns,
-                                          int64_t ld) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t ld) {
   return create(layout, Layout{type, rows, columns, ld});
 }
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) { return destroy<Layout>(layout); }
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  return destroy<Layout>(layout);
+}
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* op, cublasComputeType_t compute, cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* op, cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
   return create(op, Operation{compute, scale});
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t op) { return destroy<Operation>(op); }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute,
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, size_t size) {
   auto& op = *reinterpret_cast<Operation*>(description);
   switch (attribute) {
@@ -261,11 +291,15 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, 
   }
 }
 
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) { return create(preference, Preference{}); }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) { return destroy<Preference>(preference); }
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  return create(preference, Preference{});
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  return destroy<Preference>(preference);
+}
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
-                                                    size_t size) {
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t size) {
   auto& to = *reinterpret_cast<Preference*>(preference);
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return assign(to.workspace, value, size);
@@ -278,12 +312,15 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   }
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t op,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int requested,
-                                              cublasLtMatmulHeuristicResult_t* results, int* count) {
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* count) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (op == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr || preference == nullptr || requested <= 0)
+  if (op == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr ||
+      preference == nullptr || requested <= 0)
     return CUBLAS_STATUS_INVALID_VALUE;
   ++cublaslt_double.queries;
   *count = 0;
@@ -296,7 +333,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   algorithm.alignment[5] = alignment_of(problem.op.aux);
   if (!suits(algorithm, problem)) return CUBLAS_STATUS_NOT_SUPPORTED;
   // Long sums are split among blocks, where there is work space for the parts.
-  const bool splits = problem.k() >= 32 && (wish.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
+  const bool splits =
+      problem.k() >= 32 && (wish.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
   if (splits && wish.workspace >= kSplitWorkSpace) algorithm.workspace = kSplitWorkSpace;
   results[0] = {};
   std::memcpy(&results[0].algo, &algorithm, sizeof algorithm);
@@ -306,12 +344,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, const void* alpha, const void* a,
-                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
-                              const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t* algo, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  for (const void* const pointer : {alpha, a, b, beta, static_cast<const void*>(d), static_cast<const void*>(algo)}) {
+  for (const void* const pointer :
+       {alpha, a, b, beta, static_cast<const void*>(d), static_cast<const void*>(algo)}) {
     if (pointer == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   }
   const Problem problem = problem_of(op, a_layout, b_layout, c_layout, d_layout);
@@ -319,19 +360,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, 
   Algorithm algorithm;
   std::memcpy(static_cast<void*>(&algorithm), algo, sizeof algorithm);
   if (algorithm.problem != problem.fingerprint()) return CUBLAS_STATUS_INVALID_VALUE;
-  const float host_alpha = *static_cast<const float*>(alpha), host_beta = *static_cast<const float*>(beta);
+  const float host_alpha = *static_cast<const float*>(alpha),
+              host_beta = *static_cast<const float*>(beta);
   // C is not read where beta is 0.
   if (host_beta != 0 && c == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   if (c == d && problem.c != problem.d) return CUBLAS_STATUS_INVALID_VALUE;
   const void* const vector = has_vector(problem.op.epilogue) ? problem.op.bias : nullptr;
   const void* const aux = has_aux(problem.op.epilogue) ? problem.op.aux : nullptr;
-  if ((vector == nullptr && has_vector(problem.op.epilogue)) || (aux == nullptr && has_aux(problem.op.epilogue)))
+  if ((vector == nullptr && has_vector(problem.op.epilogue)) ||
+      (aux == nullptr && has_aux(problem.op.epilogue)))
     return CUBLAS_STATUS_INVALID_VALUE;
   const void* const pointers[6] = {a, b, c, d, vector, aux};
   for (int i = 0; i < 6; ++i) {
-    if (pointers[i] != nullptr && alignment_of(pointers[i]) < algorithm.alignment[i]) return CUBLAS_STATUS_INVALID_VALUE;
+    if (pointers[i] != nullptr && alignment_of(pointers[i]) < algorithm.alignment[i])
+      return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (workspace_bytes < algorithm.workspace || alignment_of(workspace) < kMostAlignment) return CUBLAS_STATUS_INVALID_VALUE;
+  if (workspace_bytes < algorithm.workspace || alignment_of(workspace) < kMostAlignment)
+    return CUBLAS_STATUS_INVALID_VALUE;
   std::memset(workspace, 0xff, algorithm.workspace);
   compute(problem, host_alpha, a, b, host_beta, c, d);
   ++cublaslt_double.products;

@@ -4,7 +4,8 @@
 namespace weft::test {
 namespace {
 
-/// CudaKernels as it is, on doubles of CUDA's run time and cuBLASLt, with Weft's own kernels in host_grid.
+/// CudaKernels as it is, on doubles of CUDA's run time and cuBLASLt, with Weft's own kernels in
+/// host_grid.
 class CublasLtRunner final : public KernelRunner {
  public:
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
@@ -13,11 +14,14 @@ class CublasLtRunner final : public KernelRunner {
     kernels_.run(op, inputs, outputs, modes, nullptr);
     kernels_.check_faults();
   }
-  void add(std::span<const float> from, std::span<float> to) override { kernels_.add(from, to, nullptr); }
+  void add(std::span<const float> from, std::span<float> to) override {
+    kernels_.add(from, to, nullptr);
+  }
   void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {
     kernels_.adamw(step, parameters, nullptr);
   }
-  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+  void sums_of_squares(std::span<const std::span<const float>> tensors,
+                       std::span<double> results) override {
     kernels_.sums_of_squares(tensors, results, nullptr);
   }
 

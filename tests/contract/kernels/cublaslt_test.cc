@@ -1,5 +1,5 @@
-// Products as the GPU does them, with a cuBLASLt that runs on the CPU: what Weft asks of the library, against the definition in
-// launches.h. And the double itself, on examples by hand.
+// Products as the GPU does them, with a cuBLASLt that runs on the CPU: what Weft asks of the
+// library, against the definition in launches.h. And the double itself, on examples by hand.
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,8 @@ struct LtProduct {
     cublasLtCreate(&handle);
     cublasLtMatmulDescCreate(&op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-      EXPECT_EQ(cublasLtMatmulDescSetAttribute(op, attribute, &value, sizeof value), CUBLAS_STATUS_SUCCESS);
+      EXPECT_EQ(cublasLtMatmulDescSetAttribute(op, attribute, &value, sizeof value),
+                CUBLAS_STATUS_SUCCESS);
     };
     set(CUBLASLT_MATMUL_DESC_TRANSA, transpose_a);
     set(CUBLASLT_MATMUL_DESC_TRANSB, transpose_b);
@@ -57,20 +58,23 @@ struct LtProduct {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, aux_ld);
     const LtMatrix* const matrices[3] = {&a, &b, &d};
     for (int i = 0; i < 3; ++i)
-      cublasLtMatrixLayoutCreate(&layouts[i], matrices[i]->type, matrices[i]->rows, matrices[i]->columns, matrices[i]->ld);
+      cublasLtMatrixLayoutCreate(&layouts[i], matrices[i]->type, matrices[i]->rows,
+                                 matrices[i]->columns, matrices[i]->ld);
     cublasLtMatmulPreferenceCreate(&preference);
     const std::uint32_t alignment = 4;
-    for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                                 CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       cublasLtMatmulPreferenceSetAttribute(preference, attribute, &alignment, sizeof alignment);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle, op, layouts[0], layouts[1], layouts[2], layouts[2], preference, 1, &found, &count);
+    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle, op, layouts[0], layouts[1], layouts[2], layouts[2], preference, 1, &found, &count);
     const float alpha = 1;
     if (status == CUBLAS_STATUS_SUCCESS) {
-      status = cublasLtMatmul(handle, op, &alpha, a_data, layouts[0], b_data, layouts[1], &beta, d_data, layouts[2], d_data,
-                              layouts[2], &found.algo, nullptr, 0, some_stream());
+      status =
+          cublasLtMatmul(handle, op, &alpha, a_data, layouts[0], b_data, layouts[1], &beta, d_data,
+                         layouts[2], d_data, layouts[2], &found.algo, nullptr, 0, some_stream());
     }
     cublasLtMatmulPreferenceDestroy(preference);
     for (const cublasLtMatrixLayout_t layout : layouts) cublasLtMatrixLayoutDestroy(layout);
@@ -81,10 +85,15 @@ struct LtProduct {
 };
 
 constexpr float kPad = -1;
-// [[1, 2, 3], [4, 5, 6]] with two numbers between columns, and the transpose of [[7, 8], [9, 10], [11, 12]].
-const std::vector<float> kA{1, 4, kPad, kPad, 2, 5, kPad, kPad, 3, 6, kPad, kPad}, kB{7, 8, 9, 10, 11, 12};
+// [[1, 2, 3], [4, 5, 6]] with two numbers between columns, and the transpose of [[7, 8], [9, 10],
+// [11, 12]].
+const std::vector<float> kA{1, 4, kPad, kPad, 2, 5, kPad, kPad, 3, 6, kPad, kPad},
+    kB{7, 8, 9, 10, 11, 12};
 LtProduct example() {
-  return {.a = {CUDA_R_32F, 2, 3, 4}, .b = {CUDA_R_32F, 2, 3, 2}, .d = {CUDA_R_32F, 2, 2, 3}, .transpose_b = CUBLAS_OP_T};
+  return {.a = {CUDA_R_32F, 2, 3, 4},
+          .b = {CUDA_R_32F, 2, 3, 2},
+          .d = {CUDA_R_32F, 2, 2, 3},
+          .transpose_b = CUBLAS_OP_T};
 }
 
 TEST(CublasLtDouble, MatricesLieColumnByColumn) {
@@ -145,10 +154,12 @@ TEST(CublasLtDouble, RefusesWhatTheDocumentationDoes) {
 
 // --- Weft's products ---
 
-/// Elements of one type behind an address of 256 bytes and an offset, between numbers that nobody may change.
+/// Elements of one type behind an address of 256 bytes and an offset, between numbers that nobody
+/// may change.
 class Buffer {
  public:
-  Buffer(DType type, std::int64_t size, std::size_t offset) : type_(type), size_(size), memory_(2 * kGap + bytes(size) + offset) {
+  Buffer(DType type, std::int64_t size, std::size_t offset)
+      : type_(type), size_(size), memory_(2 * kGap + bytes(size) + offset) {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
     begin_ = kGap + (256 - address % 256) % 256 + offset;
     for (std::byte& b : memory_) b = std::byte{kMark};
@@ -158,7 +169,8 @@ class Buffer {
 
   void* data() { return memory_.data() + begin_; }
   float get(std::int64_t i) {
-    return type_ == DType::kBF16 ? static_cast<float>(static_cast<BFloat16*>(data())[i]) : static_cast<float*>(data())[i];
+    return type_ == DType::kBF16 ? static_cast<float>(static_cast<BFloat16*>(data())[i])
+                                 : static_cast<float*>(data())[i];
   }
   void set(std::int64_t i, float value) {
     if (type_ == DType::kBF16) {
@@ -174,7 +186,8 @@ class Buffer {
   }
   bool surroundings_are_whole() const {
     for (std::size_t i = 0; i < memory_.size(); ++i) {
-      if ((i < begin_ || i >= begin_ + bytes(size_)) && memory_[i] != std::byte{kMark}) return false;
+      if ((i < begin_ || i >= begin_ + bytes(size_)) && memory_[i] != std::byte{kMark})
+        return false;
     }
     return true;
   }
@@ -182,7 +195,9 @@ class Buffer {
  private:
   static constexpr std::size_t kGap = 512;
   static constexpr unsigned char kMark = 0xa5;
-  std::size_t bytes(std::int64_t elements) const { return static_cast<std::size_t>(elements) * size_of(type_); }
+  std::size_t bytes(std::int64_t elements) const {
+    return static_cast<std::size_t>(elements) * size_of(type_);
+  }
 
   DType type_;
   std::int64_t size_;
@@ -190,7 +205,9 @@ class Buffer {
   std::size_t begin_ = 0;
 };
 
-double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
 double gelu_slope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
 class CublasLtProducts : public testing::Test {
@@ -211,7 +228,8 @@ class CublasLtProducts : public testing::Test {
 };
 
 TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
-  cuda::CublasLtProducts products(false, [](const std::string& refusal) { ADD_FAILURE() << refusal; });
+  cuda::CublasLtProducts products(false,
+                                  [](const std::string& refusal) { ADD_FAILURE() << refusal; });
   int done = 0;
   for (int round = 0; round < 600; ++round) {
     MatrixProduct p;
@@ -222,9 +240,10 @@ TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
     p.k = between(1, 40);
     p.transpose_a = one_of(2);
     p.transpose_b = one_of(2);
-    const auto a = numbers(p.in, p.m * p.k), b = numbers(p.in, p.k * p.n), bias = numbers(p.in, p.n),
-               sums = numbers(DType::kF32, p.n);
-    const auto c = numbers(p.out, p.m * p.n), addend = numbers(p.out, p.m * p.n), aux = numbers(p.out, p.m * p.n);
+    const auto a = numbers(p.in, p.m * p.k), b = numbers(p.in, p.k * p.n),
+               bias = numbers(p.in, p.n), sums = numbers(DType::kF32, p.n);
+    const auto c = numbers(p.out, p.m * p.n), addend = numbers(p.out, p.m * p.n),
+               aux = numbers(p.out, p.m * p.n);
     p.a = a->data();
     p.b = b->data();
     p.c = c->data();
@@ -250,13 +269,15 @@ TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
         p.bias = nullptr;
         p.accumulate = one_of(2);
     }
-    SCOPED_TRACE(std::to_string(p.m) + " x " + std::to_string(p.n) + " x " + std::to_string(p.k) + ", epilogue " +
-                 std::to_string(static_cast<int>(p.epilogue)) + (p.transpose_a ? ", a transposed" : "") +
-                 (p.transpose_b ? ", b transposed" : "") + (p.bias != nullptr ? ", bias" : "") + ", round " +
-                 std::to_string(round));
+    SCOPED_TRACE(std::to_string(p.m) + " x " + std::to_string(p.n) + " x " + std::to_string(p.k) +
+                 ", epilogue " + std::to_string(static_cast<int>(p.epilogue)) +
+                 (p.transpose_a ? ", a transposed" : "") + (p.transpose_b ? ", b transposed" : "") +
+                 (p.bias != nullptr ? ", bias" : "") + ", round " + std::to_string(round));
     const std::vector<float> old = c->values(), old_aux = aux->values();
 
-    const bool suits_aux = p.gelu_input == nullptr || (p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0);
+    const bool suits_aux =
+        p.gelu_input == nullptr ||
+        (p.n % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.gelu_input) % 16 == 0);
     ASSERT_EQ(products.multiply(p, some_stream()), suits_aux);
     if (!suits_aux) {
       EXPECT_EQ(c->values(), old);
@@ -265,13 +286,16 @@ TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
     ++done;
     EXPECT_EQ(cublaslt_double.stream, some_stream());
     const double relative = p.out == DType::kBF16 ? 1.0 / 200 : 1e-4;
-    const auto near = [&](double is, double should) { return std::abs(is - should) <= relative * std::abs(should) + 1e-4; };
+    const auto near = [&](double is, double should) {
+      return std::abs(is - should) <= relative * std::abs(should) + 1e-4;
+    };
     for (std::int64_t i = 0; i < p.m; ++i) {
       for (std::int64_t j = 0; j < p.n; ++j) {
         const std::int64_t at = i * p.n + j;
         double sum = p.bias != nullptr ? bias->get(j) : 0;
         for (std::int64_t l = 0; l < p.k; ++l)
-          sum += double{a->get(p.transpose_a ? l * p.m + i : i * p.k + l)} * b->get(p.transpose_b ? j * p.k + l : l * p.n + j);
+          sum += double{a->get(p.transpose_a ? l * p.m + i : i * p.k + l)} *
+                 b->get(p.transpose_b ? j * p.k + l : l * p.n + j);
         if (p.accumulate) sum += old[static_cast<std::size_t>(at)];
         if (p.addend != nullptr) sum += addend->get(at);
         double should = sum;
@@ -283,30 +307,41 @@ TEST_F(CublasLtProducts, AreWhatTheyAreDefinedToBe) {
         } else if (p.epilogue == Epilogue::kGeluGrad) {
           should = sum * gelu_slope(aux->get(at));
         }
-        ASSERT_TRUE(near(c->get(at), should)) << "[" << i << "][" << j << "] is " << c->get(at) << ", should be " << should;
+        ASSERT_TRUE(near(c->get(at), should))
+            << "[" << i << "][" << j << "] is " << c->get(at) << ", should be " << should;
       }
     }
     if (p.b_row_sums != nullptr) {
       for (std::int64_t j = 0; j < p.n; ++j) {
         double sum = 0;
-        for (std::int64_t l = 0; l < p.k; ++l) sum += b->get(p.transpose_b ? j * p.k + l : l * p.n + j);
+        for (std::int64_t l = 0; l < p.k; ++l)
+          sum += b->get(p.transpose_b ? j * p.k + l : l * p.n + j);
         ASSERT_TRUE(near(sums->get(j), sum)) << "sum " << j;
       }
     }
     if (p.epilogue != Epilogue::kGelu) {
       EXPECT_EQ(aux->values(), old_aux);
     }
-    for (const auto& buffer : {&a, &b, &c, &bias, &sums, &addend, &aux}) EXPECT_TRUE((*buffer)->surroundings_are_whole());
+    for (const auto& buffer : {&a, &b, &c, &bias, &sums, &addend, &aux})
+      EXPECT_TRUE((*buffer)->surroundings_are_whole());
   }
   EXPECT_GT(done, 400);
 }
 
 TEST_F(CublasLtProducts, AnAlgorithmServesOnlyTheAlignmentsThatItWasFoundFor) {
   cuda::CublasLtProducts products(false);
-  const auto a = std::make_unique<Buffer>(DType::kBF16, 64, 0), b = std::make_unique<Buffer>(DType::kBF16, 64, 0),
-             c = std::make_unique<Buffer>(DType::kBF16, 64, 0), bias = std::make_unique<Buffer>(DType::kBF16, 16, 0);
-  MatrixProduct p{
-      .in = DType::kBF16, .out = DType::kBF16, .a = a->data(), .b = b->data(), .c = c->data(), .m = 8, .n = 8, .k = 8};
+  const auto a = std::make_unique<Buffer>(DType::kBF16, 64, 0),
+             b = std::make_unique<Buffer>(DType::kBF16, 64, 0),
+             c = std::make_unique<Buffer>(DType::kBF16, 64, 0),
+             bias = std::make_unique<Buffer>(DType::kBF16, 16, 0);
+  MatrixProduct p{.in = DType::kBF16,
+                  .out = DType::kBF16,
+                  .a = a->data(),
+                  .b = b->data(),
+                  .c = c->data(),
+                  .m = 8,
+                  .n = 8,
+                  .k = 8};
   const int before = cublaslt_double.queries;
   for (const std::size_t offset : {0, 2, 16, 2, 0}) {
     p.bias = static_cast<std::byte*>(bias->data()) + offset;
@@ -317,13 +352,22 @@ TEST_F(CublasLtProducts, AnAlgorithmServesOnlyTheAlignmentsThatItWasFoundFor) {
 
 TEST_F(CublasLtProducts, TellWhatTheLibraryRefusesWhenTheyFindOut) {
   std::vector<std::string> told;
-  cuda::CublasLtProducts products(false, [&](const std::string& refusal) { told.push_back(refusal); });
-  const auto a = numbers(DType::kF32, 64), b = numbers(DType::kF32, 64), c = numbers(DType::kBF16, 64);
-  const MatrixProduct p{
-      .in = DType::kF32, .out = DType::kBF16, .a = a->data(), .b = b->data(), .c = c->data(), .m = 8, .n = 8, .k = 8};
+  cuda::CublasLtProducts products(false,
+                                  [&](const std::string& refusal) { told.push_back(refusal); });
+  const auto a = numbers(DType::kF32, 64), b = numbers(DType::kF32, 64),
+             c = numbers(DType::kBF16, 64);
+  const MatrixProduct p{.in = DType::kF32,
+                        .out = DType::kBF16,
+                        .a = a->data(),
+                        .b = b->data(),
+                        .c = c->data(),
+                        .m = 8,
+                        .n = 8,
+                        .k = 8};
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(products.multiply(p, some_stream()));
-  EXPECT_EQ(told, (std::vector<std::string>{"cuBLASLt refuses a product of 8 x 8 x 8 of f32 to bf16 with epilogue 1: "
-                                            "cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_NOT_SUPPORTED"}));
+  EXPECT_EQ(told, (std::vector<std::string>{
+                      "cuBLASLt refuses a product of 8 x 8 x 8 of f32 to bf16 with epilogue 1: "
+                      "cublasLtMatmulAlgoGetHeuristic: CUBLAS_STATUS_NOT_SUPPORTED"}));
 }
 
 TEST_F(CublasLtProducts, LeaveNothingBehind) {
@@ -331,7 +375,8 @@ TEST_F(CublasLtProducts, LeaveNothingBehind) {
   const std::size_t blocks = cuda_runtime_double.blocks.size();
   {
     cuda::CublasLtProducts products(false);
-    const auto a = numbers(DType::kF32, 64), b = numbers(DType::kF32, 64), c = numbers(DType::kF32, 64);
+    const auto a = numbers(DType::kF32, 64), b = numbers(DType::kF32, 64),
+               c = numbers(DType::kF32, 64);
     const MatrixProduct p{.a = a->data(), .b = b->data(), .c = c->data(), .m = 8, .n = 8, .k = 8};
     EXPECT_TRUE(products.multiply(p, some_stream()));
     EXPECT_GT(cublaslt_double.objects, before);
@@ -341,7 +386,8 @@ TEST_F(CublasLtProducts, LeaveNothingBehind) {
 }
 
 TEST_F(CublasLtProducts, MayRoundFactorsToTf32WhereTheyAreAskedTo) {
-  const auto a = std::make_unique<Buffer>(DType::kF32, 1, 0), b = std::make_unique<Buffer>(DType::kF32, 1, 0),
+  const auto a = std::make_unique<Buffer>(DType::kF32, 1, 0),
+             b = std::make_unique<Buffer>(DType::kF32, 1, 0),
              c = std::make_unique<Buffer>(DType::kF32, 1, 0);
   a->set(0, 1 + 1.0f / 4096);
   b->set(0, 1);

@@ -1,4 +1,5 @@
-// CudaKernels whole, on doubles of CUDA's run time and cuBLASLt: its work space, while work is recorded as a graph and after.
+// CudaKernels whole, on doubles of CUDA's run time and cuBLASLt: its work space, while work is
+// recorded as a graph and after.
 #include "core/cuda/cuda_kernels.h"
 
 #include <gtest/gtest.h>
@@ -18,10 +19,13 @@ class CudaKernelsOnHost : public testing::Test {
   void run(std::int64_t rows) {
     const TensorType x{DType::kF32, {rows, 8}}, sum{DType::kF32, {8}};
     std::vector<float> in(static_cast<std::size_t>(rows) * 8, 1), dgamma(8), dbeta(8);
-    const auto bytes = [](std::vector<float>& floats) { return reinterpret_cast<std::byte*>(floats.data()); };
+    const auto bytes = [](std::vector<float>& floats) {
+      return reinterpret_cast<std::byte*>(floats.data());
+    };
     const ConstTensorRef inputs[] = {{x, bytes(in)}, {x, bytes(in)}};
     const TensorRef outputs[] = {{sum, bytes(dgamma)}, {sum, bytes(dbeta)}};
-    kernels_->run({OpKind::kLayerNormWeightGrad, {{"epsilon", 1e-5}}}, inputs, outputs, {}, nullptr);
+    kernels_->run({OpKind::kLayerNormWeightGrad, {{"epsilon", 1e-5}}}, inputs, outputs, {},
+                  nullptr);
     EXPECT_EQ(dbeta, std::vector<float>(8, static_cast<float>(rows)));
   }
   void record(std::int64_t rows) {
@@ -60,19 +64,26 @@ TEST_F(CudaKernelsOnHost, TheWorkSpaceThatAGraphKnowsStays) {
   run(1000);  // Another program on the same stream.
   record(1000);
   run(2000);
-  for (const auto& [memory, block] : known) EXPECT_TRUE(cuda_runtime_double.blocks.contains(memory));
+  for (const auto& [memory, block] : known)
+    EXPECT_TRUE(cuda_runtime_double.blocks.contains(memory));
 }
 
 TEST_F(CudaKernelsOnHost, AnOpThatFailsWhileItIsRecordedLeavesNothing) {
   constexpr std::int64_t kTooWide = 100'000;
   std::vector<float> qkv(3 * kTooWide), y(kTooWide), statistics(1);
-  const auto bytes = [](std::vector<float>& floats) { return reinterpret_cast<std::byte*>(floats.data()); };
+  const auto bytes = [](std::vector<float>& floats) {
+    return reinterpret_cast<std::byte*>(floats.data());
+  };
   const ConstTensorRef inputs[] = {{{DType::kF32, {1, 1, 3, kTooWide}}, bytes(qkv)}};
-  const TensorRef outputs[] = {{{DType::kF32, {1, 1, kTooWide}}, bytes(y)}, {{DType::kF32, {1, 1, 1}}, bytes(statistics)}};
-  const OutputMode modes[] = {OutputMode::kAccumulate, OutputMode::kWrite};  // To be added: computed in work space first.
+  const TensorRef outputs[] = {{{DType::kF32, {1, 1, kTooWide}}, bytes(y)},
+                               {{DType::kF32, {1, 1, 1}}, bytes(statistics)}};
+  // To be added: computed in work space first.
+  const OutputMode modes[] = {OutputMode::kAccumulate, OutputMode::kWrite};
   run(10);
   cuda_runtime_double.begin_recording();
-  EXPECT_THROW(kernels_->run({OpKind::kAttention, {{"head_dim", kTooWide}}}, inputs, outputs, modes, nullptr), Error);
+  EXPECT_THROW(kernels_->run({OpKind::kAttention, {{"head_dim", kTooWide}}}, inputs, outputs, modes,
+                             nullptr),
+               Error);
   EXPECT_TRUE(cuda_runtime_double.abandon_recording());
   run(10);
 }

@@ -21,7 +21,8 @@ bool CudaRuntimeDouble::end_recording() {
 
 bool CudaRuntimeDouble::abandon_recording() {
   recording = false;
-  return std::ranges::none_of(blocks, [](const auto& entry) { return entry.second.origin == Origin::kGraph; });
+  return std::ranges::none_of(
+      blocks, [](const auto& entry) { return entry.second.origin == Origin::kGraph; });
 }
 
 namespace {
@@ -41,13 +42,15 @@ cudaError_t release(void* memory) {
 
 /// Calls that a stream cannot record.
 cudaError_t allocate_now(void** memory, std::size_t bytes, Origin origin) {
-  return cuda_runtime_double.recording ? cudaErrorStreamCaptureUnsupported : allocate(memory, bytes, origin);
+  return cuda_runtime_double.recording ? cudaErrorStreamCaptureUnsupported
+                                       : allocate(memory, bytes, origin);
 }
 cudaError_t release_now(void* memory, bool host) {
   if (cuda_runtime_double.recording) return cudaErrorStreamCaptureUnsupported;
   if (memory == nullptr) return cudaSuccess;
   const auto at = cuda_runtime_double.blocks.find(memory);
-  if (at == cuda_runtime_double.blocks.end() || (at->second.origin == Origin::kHost) != host) return cudaErrorInvalidValue;
+  if (at == cuda_runtime_double.blocks.end() || (at->second.origin == Origin::kHost) != host)
+    return cudaErrorInvalidValue;
   return release(memory);
 }
 
@@ -58,19 +61,25 @@ using namespace weft::test;
 
 extern "C" {
 
-cudaError_t cudaMalloc(void** memory, size_t bytes) { return allocate_now(memory, bytes, Origin::kDriver); }
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  return allocate_now(memory, bytes, Origin::kDriver);
+}
 cudaError_t cudaFree(void* memory) { return release_now(memory, false); }
-cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) { return allocate_now(memory, bytes, Origin::kHost); }
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
+  return allocate_now(memory, bytes, Origin::kHost);
+}
 cudaError_t cudaFreeHost(void* memory) { return release_now(memory, true); }
 
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t) {
   return allocate(memory, bytes, cuda_runtime_double.recording ? Origin::kGraph : Origin::kStream);
 }
-/// A graph frees what it allocates itself. Memory whose address a graph has must not be given to others.
+/// A graph frees what it allocates itself. Memory whose address a graph has must not be given to
+/// others.
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
   const auto at = cuda_runtime_double.blocks.find(memory);
   const Origin freed_here = cuda_runtime_double.recording ? Origin::kGraph : Origin::kStream;
-  if (at == cuda_runtime_double.blocks.end() || at->second.origin != freed_here || at->second.recorded)
+  if (at == cuda_runtime_double.blocks.end() || at->second.origin != freed_here ||
+      at->second.recorded)
     return cudaErrorInvalidValue;
   return release(memory);
 }
@@ -79,7 +88,8 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t)
   return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cuda_runtime_double.recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *status =
+      cuda_runtime_double.recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
@@ -94,10 +104,12 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorStreamCaptureUnsupported ? "not while a stream is recorded" : "invalid argument";
+  return error == cudaErrorStreamCaptureUnsupported ? "not while a stream is recorded"
+                                                    : "invalid argument";
 }
 const char* cudaGetErrorName(cudaError_t error) {
-  return error == cudaErrorStreamCaptureUnsupported ? "cudaErrorStreamCaptureUnsupported" : "cudaErrorInvalidValue";
+  return error == cudaErrorStreamCaptureUnsupported ? "cudaErrorStreamCaptureUnsupported"
+                                                    : "cudaErrorInvalidValue";
 }
 
 }  // extern "C"

@@ -24,8 +24,9 @@ struct Fiber {
   std::unique_ptr<std::byte[]> stack;
   HostThread thread;
   State state = State::kDone;
-  std::size_t shuffles = 0;                 ///< How many it has taken part in.
-  std::byte passed[2][kShuffleBytes] = {};  ///< Of the last two: a lane may read the last one when another is at the next.
+  std::size_t shuffles = 0;  ///< How many it has taken part in.
+  /// Of the last two: a lane may read the last one when another is at the next.
+  std::byte passed[2][kShuffleBytes] = {};
 };
 
 /// The block that runs.
@@ -92,9 +93,10 @@ void run_warp(std::size_t first, std::size_t count) {
     }
     if (at_shuffle == 0) return;
     WEFT_CHECK(at_shuffle == count && count == kLanes,
-               "kernel {}: of warp {} of block ({}, {}, {}) {} lanes are at a shuffle, {} at a barrier, {} are done",
-               block.kernel, first / kLanes, host_thread.block.x, host_thread.block.y, host_thread.block.z, at_shuffle, waiting,
-               count - at_shuffle - waiting);
+               "kernel {}: of warp {} of block ({}, {}, {}) {} lanes are at a shuffle, {} at a "
+               "barrier, {} are done",
+               block.kernel, first / kLanes, host_thread.block.x, host_thread.block.y,
+               host_thread.block.z, at_shuffle, waiting, count - at_shuffle - waiting);
     for (std::size_t l = 0; l < count; ++l) block.fibers[first + l]->state = State::kRunnable;
   }
 }
@@ -113,19 +115,22 @@ void run_block() {
       ++waiting;
     }
     if (waiting == 0) return;
-    // Threads that have ended are not waited for; those of this block end together or not at all before a barrier.
-    WEFT_CHECK(waiting == block.threads, "kernel {}: {} of {} threads are at a barrier, the others have ended", block.kernel,
+    // Threads that have ended are not waited for; those of this block end together or not at all
+    // before a barrier.
+    WEFT_CHECK(waiting == block.threads,
+               "kernel {}: {} of {} threads are at a barrier, the others have ended", block.kernel,
                waiting, block.threads);
   }
 }
 
 }  // namespace
 
-void run_grid(const char* kernel, Dim3 grid, Dim3 block_size, std::size_t shared_bytes, const std::function<void()>& body) {
-  WEFT_CHECK(block_size.count() >= 1 && block_size.count() <= 1024, "kernel {}: {} threads in a block", kernel,
-             block_size.count());
-  WEFT_CHECK(grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535, "kernel {}: a grid of {} by {} by {} blocks", kernel,
-             grid.x, grid.y, grid.z);
+void run_grid(const char* kernel, Dim3 grid, Dim3 block_size, std::size_t shared_bytes,
+              const std::function<void()>& body) {
+  WEFT_CHECK(block_size.count() >= 1 && block_size.count() <= 1024,
+             "kernel {}: {} threads in a block", kernel, block_size.count());
+  WEFT_CHECK(grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535,
+             "kernel {}: a grid of {} by {} by {} blocks", kernel, grid.x, grid.y, grid.z);
   block.kernel = kernel;
   block.body = &body;
   block.threads = block_size.count();
@@ -140,7 +145,8 @@ void run_grid(const char* kernel, Dim3 grid, Dim3 block_size, std::size_t shared
       thread.block_size = block_size;
       thread.grid_size = grid;
       const auto small = static_cast<unsigned>(t);
-      thread.thread = {small % block_size.x, small / block_size.x % block_size.y, small / block_size.x / block_size.y};
+      thread.thread = {small % block_size.x, small / block_size.x % block_size.y,
+                       small / block_size.x / block_size.y};
       thread.block = {static_cast<unsigned>(b % grid.x), static_cast<unsigned>(b / grid.x % grid.y),
                       static_cast<unsigned>(b / grid.x / grid.y)};
     }

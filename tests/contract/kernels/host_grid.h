@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <functional>
 
-/// Runs CUDA kernels on the CPU, exactly as written: block after block, the threads of a block as fibers of one thread that
-/// change at barriers and shuffles. What a kernel does wrong is found here before it meets a GPU: a barrier that not all threads
-/// reach, a shuffle among lanes of which some are elsewhere, and, by running the threads in both orders, a missing barrier. The
-/// address sanitizer sees accesses outside of memory, the undefined-behaviour sanitizer those that are not aligned.
+/// Runs CUDA kernels on the CPU, exactly as written: block after block, the threads of a block as
+/// fibers of one thread that change at barriers and shuffles. What a kernel does wrong is found
+/// here before it meets a GPU: a barrier that not all threads reach, a shuffle among lanes of which
+/// some are elsewhere, and, by running the threads in both orders, a missing barrier. The address
+/// sanitizer sees accesses outside of memory, the undefined-behaviour sanitizer those that are not
+/// aligned.
 namespace weft::test {
 
 struct Dim3 {
@@ -26,9 +28,10 @@ struct HostThread {
 extern HostThread host_thread;
 extern HostOrder host_order;
 
-/// Runs body() for every thread of the grid. Fails the process with the kernel's name and the reason if the threads of a block
-/// wait for each other for ever.
-void run_grid(const char* kernel, Dim3 grid, Dim3 block, std::size_t shared_bytes, const std::function<void()>& body);
+/// Runs body() for every thread of the grid. Fails the process with the kernel's name and the
+/// reason if the threads of a block wait for each other for ever.
+void run_grid(const char* kernel, Dim3 grid, Dim3 block, std::size_t shared_bytes,
+              const std::function<void()>& body);
 
 // What kernels call, in a thread of a grid.
 std::byte* host_dynamic_shared();

@@ -1,7 +1,7 @@
 #pragma once
 
-// The twin of core/cuda/internal/language.cuh: CUDA's words for the CPU's compiler, so that kernel files run in
-// host_grid. Included before the kernel files, by host_kernels.cc alone.
+// The twin of core/cuda/internal/language.cuh: CUDA's words for the CPU's compiler, so that kernel
+// files run in host_grid. Included before the kernel files, by host_kernels.cc alone.
 #include <math.h>
 
 #include <bit>
@@ -35,9 +35,11 @@ struct LaunchShape {
 };
 
 template <typename... Parameters, typename... Arguments>
-void launch(StreamHandle, const char* name, const LaunchShape& shape, void (*kernel)(Parameters...), Arguments... arguments) {
+void launch(StreamHandle, const char* name, const LaunchShape& shape, void (*kernel)(Parameters...),
+            Arguments... arguments) {
   if (shape.grid.count() == 0) return;
-  test::run_grid(name, shape.grid, shape.block, shape.shared_bytes, [&] { kernel(static_cast<Parameters>(arguments)...); });
+  test::run_grid(name, shape.grid, shape.block, shape.shared_bytes,
+                 [&] { kernel(static_cast<Parameters>(arguments)...); });
 }
 
 template <typename T>
@@ -53,7 +55,8 @@ template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int distance) {
   const unsigned lane = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32;
   T result{};
-  if (mask == 0xffffffffu) test::host_shuffle(&value, &result, sizeof(T), lane ^ static_cast<unsigned>(distance));
+  if (mask == 0xffffffffu)
+    test::host_shuffle(&value, &result, sizeof(T), lane ^ static_cast<unsigned>(distance));
   return result;
 }
 

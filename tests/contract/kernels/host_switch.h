@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <span>
 
-/// Changing between stacks in one thread, without the system calls that swapcontext makes at each change. One source for x86-64,
-/// one on ucontext for other processors; CMake chooses.
+/// Changing between stacks in one thread, without the system calls that swapcontext makes at each
+/// change. One source for x86-64, one on ucontext for other processors; CMake chooses.
 namespace weft::test {
 
 /// Where a stack that does not run goes on.

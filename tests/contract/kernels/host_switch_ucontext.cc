@@ -8,7 +8,8 @@
 namespace weft::test {
 
 void switch_stack(SwitchPoint& from, SwitchPoint& to) {
-  if (from.state == nullptr) from.state = new ucontext_t{};  // The thread's own; one, for as long as the process lives.
+  // The thread's own; one, for as long as the process lives.
+  if (from.state == nullptr) from.state = new ucontext_t{};
   swapcontext(static_cast<ucontext_t*>(from.state), static_cast<const ucontext_t*>(to.state));
 }
 

@@ -9,24 +9,33 @@
 namespace weft::test {
 namespace {
 
-/// Stands for the GPU and for vendor's libraries that refuse everything: Weft's own kernels do it all.
+/// Stands for the GPU and for vendor's libraries that refuse everything: Weft's own kernels do it
+/// all.
 class HostBackend final : public cuda::Backend {
  public:
   cuda::StreamHandle stream() const override { return nullptr; }
   void* allocate(std::size_t bytes) override {
     blocks_.push_back(std::make_unique<Block[]>(bytes / sizeof(Block) + 1));
-    std::memset(blocks_.back().get(), 0xff, bytes);  // What work space holds is another op's: NaNs, here.
+    // What work space holds is another op's: NaNs, here.
+    std::memset(blocks_.back().get(), 0xff, bytes);
     return blocks_.back().get();
   }
   cuda::Fault* fault() const override { return &fault_; }
   std::size_t shared_memory() const override { return 227 * 1024; }  // An H200's.
   void fill_zero(void* memory, std::size_t bytes) override { std::memset(memory, 0, bytes); }
 
-  void multiply(const cuda::MatrixProduct& product) override { cuda::matrix_product(nullptr, product); }
+  void multiply(const cuda::MatrixProduct& product) override {
+    cuda::matrix_product(nullptr, product);
+  }
   bool multiply_fused(const cuda::MatrixProduct&) override { return false; }
   bool convolve(const cuda::Convolution&) override { return false; }
-  bool attend(DType, const cuda::Attention&, const void*, const void*, const void*, void*, float*) override { return false; }
-  bool attend_grad(DType, const cuda::Attention&, const cuda::AttentionGradTensors&) override { return false; }
+  bool attend(DType, const cuda::Attention&, const void*, const void*, const void*, void*,
+              float*) override {
+    return false;
+  }
+  bool attend_grad(DType, const cuda::Attention&, const cuda::AttentionGradTensors&) override {
+    return false;
+  }
 
   void free_work_space() { blocks_.clear(); }
 
@@ -59,7 +68,8 @@ class HostRunner final : public KernelRunner {
     host_order = order_;
     cuda::adamw(nullptr, step, parameters);
   }
-  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+  void sums_of_squares(std::span<const std::span<const float>> tensors,
+                       std::span<double> results) override {
     host_order = order_;
     auto* const workspace = backend_.allocate_of<double>(cuda::sums_of_squares_workspace(tensors));
     cuda::sums_of_squares(nullptr, tensors, results.data(), workspace);
@@ -84,7 +94,8 @@ class DeviceRunner final : public KernelRunner {
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
            std::span<const OutputMode> modes) override {
     std::vector<ConstTensorRef> in;
-    for (const ConstTensorRef& input : inputs) in.push_back({input.type, send(input.data, input.type.bytes())});
+    for (const ConstTensorRef& input : inputs)
+      in.push_back({input.type, send(input.data, input.type.bytes())});
     std::vector<TensorRef> out;
     for (const TensorRef& output : outputs) {
       // In place where the test asks for it: then both are one memory there too.
@@ -92,7 +103,8 @@ class DeviceRunner final : public KernelRunner {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i].data == output.data) memory = const_cast<std::byte*>(in[i].data);
       }
-      out.push_back({output.type, memory != nullptr ? memory : send(output.data, output.type.bytes())});
+      out.push_back(
+          {output.type, memory != nullptr ? memory : send(output.data, output.type.bytes())});
     }
     const auto work = [&] { stream_->run(op, in, out, modes); };
     work();
@@ -100,7 +112,8 @@ class DeviceRunner final : public KernelRunner {
     if (queueing_ == Queueing::kRecorded) {
       const auto restore = [&] {
         for (std::size_t i = 0; i < outputs.size(); ++i)
-          stream_->copy({outputs[i].data, outputs[i].type.bytes()}, {out[i].data, outputs[i].type.bytes()});
+          stream_->copy({outputs[i].data, outputs[i].type.bytes()},
+                        {out[i].data, outputs[i].type.bytes()});
       };
       restore();
       recording = stream_->record_work(work);
@@ -108,7 +121,8 @@ class DeviceRunner final : public KernelRunner {
       if (recording != nullptr) stream_->replay(*recording);
       else work();
     }
-    for (std::size_t i = 0; i < outputs.size(); ++i) receive(out[i].data, outputs[i].data, outputs[i].type.bytes());
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      receive(out[i].data, outputs[i].data, outputs[i].type.bytes());
     finish();
   }
   void add(std::span<const float> from, std::span<float> to) override {
@@ -136,11 +150,13 @@ class DeviceRunner final : public KernelRunner {
       receive(sent[i].value.data(), p.value.data(), p.value.size_bytes());
       receive(sent[i].first_moment.data(), p.first_moment.data(), p.first_moment.size_bytes());
       receive(sent[i].second_moment.data(), p.second_moment.data(), p.second_moment.size_bytes());
-      if (p.working.data != nullptr) receive(sent[i].working.data, p.working.data, p.working.type.bytes());
+      if (p.working.data != nullptr)
+        receive(sent[i].working.data, p.working.data, p.working.type.bytes());
     }
     finish();
   }
-  void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) override {
+  void sums_of_squares(std::span<const std::span<const float>> tensors,
+                       std::span<double> results) override {
     std::vector<std::span<const float>> sent;
     for (const std::span<const float> tensor : tensors) sent.push_back(send_floats(tensor));
     stream_->sums_of_squares(sent, results);
@@ -160,7 +176,8 @@ class DeviceRunner final : public KernelRunner {
     return {reinterpret_cast<float*>(send(values.data(), values.size_bytes())), values.size()};
   }
   void receive(const void* from, void* to, std::size_t bytes) {
-    stream_->copy({static_cast<const std::byte*>(from), bytes}, {static_cast<std::byte*>(to), bytes});
+    stream_->copy({static_cast<const std::byte*>(from), bytes},
+                  {static_cast<std::byte*>(to), bytes});
   }
   void finish() {
     stream_->synchronize();
@@ -175,7 +192,9 @@ class DeviceRunner final : public KernelRunner {
 
 }  // namespace
 
-std::unique_ptr<KernelRunner> cuda_on_host(HostOrder order) { return std::make_unique<HostRunner>(order); }
+std::unique_ptr<KernelRunner> cuda_on_host(HostOrder order) {
+  return std::make_unique<HostRunner>(order);
+}
 
 std::vector<KindOfRunner> kernel_runners() {
   std::vector<KindOfRunner> kinds{
@@ -184,9 +203,12 @@ std::vector<KindOfRunner> kernel_runners() {
   };
   for (const KindOfDevice& kind : device_kinds()) {
     if (kind.name == "detached") continue;  // The CPU's kernels in another thread.
-    kinds.push_back({kind.name, [make = kind.make] { return std::make_unique<DeviceRunner>(make(), Queueing::kOnce); }});
-    kinds.push_back(
-        {kind.name + "_recorded", [make = kind.make] { return std::make_unique<DeviceRunner>(make(), Queueing::kRecorded); }});
+    kinds.push_back({kind.name, [make = kind.make] {
+                       return std::make_unique<DeviceRunner>(make(), Queueing::kOnce);
+                     }});
+    kinds.push_back({kind.name + "_recorded", [make = kind.make] {
+                       return std::make_unique<DeviceRunner>(make(), Queueing::kRecorded);
+                     }});
   }
   return kinds;
 }

@@ -13,15 +13,17 @@
 
 namespace weft::test {
 
-/// What computes ops, seen from host memory: arguments go to it and results come back within a call.
+/// What computes ops, seen from host memory: arguments go to it and results come back within a
+/// call.
 class KernelRunner {
  public:
   virtual ~KernelRunner() = default;
-  virtual void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
-                   std::span<const OutputMode> modes) = 0;
+  virtual void run(const Op& op, std::span<const ConstTensorRef> inputs,
+                   std::span<const TensorRef> outputs, std::span<const OutputMode> modes) = 0;
   virtual void add(std::span<const float> from, std::span<float> to) = 0;
   virtual void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) = 0;
-  virtual void sums_of_squares(std::span<const std::span<const float>> tensors, std::span<double> results) = 0;
+  virtual void sums_of_squares(std::span<const std::span<const float>> tensors,
+                               std::span<double> results) = 0;
 };
 
 struct KindOfRunner {
@@ -30,14 +32,15 @@ struct KindOfRunner {
   std::function<std::unique_ptr<KernelRunner>()> make;
 };
 
-/// Every device; Weft's own CUDA kernels on the CPU ("cuda_on_host"); and CudaKernels with a cuBLASLt for the CPU
-/// ("cublaslt_on_host").
+/// Every device; Weft's own CUDA kernels on the CPU ("cuda_on_host"); and CudaKernels with a
+/// cuBLASLt for the CPU ("cublaslt_on_host").
 std::vector<KindOfRunner> kernel_runners();
 
 /// The second, with the threads of a block in this order.
 std::unique_ptr<KernelRunner> cuda_on_host(HostOrder order);
 
-/// The third, of cublaslt_on_host.cc, or of cublaslt_on_host_absent.cc where the build found no header of cuBLASLt.
+/// The third, of cublaslt_on_host.cc, or of cublaslt_on_host_absent.cc where the build found no
+/// header of cuBLASLt.
 std::unique_ptr<KernelRunner> cublaslt_on_host();
 
 }  // namespace weft::test

@@ -1,5 +1,5 @@
-// The same wires between two real processes. The other one is this test program again, told by WEFT_WIRE_CHILD to run the echo
-// test.
+// The same wires between two real processes. The other one is this test program again, told by
+// WEFT_WIRE_CHILD to run the echo test.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -81,7 +81,8 @@ TEST(WireChild, DISABLED_Echo) {
   while (own.lost.empty()) {
     if (own.wire->progress() == 0) own.wire->wait(std::chrono::milliseconds(50));
     for (const auto& [token, outcome] : own.receives) {
-      if (outcome.front().ok()) own.wire->send(DeviceId(0), echoes[token].header, echoes[token].payload, token);
+      if (outcome.front().ok())
+        own.wire->send(DeviceId(0), echoes[token].header, echoes[token].payload, token);
     }
     own.receives.clear();
     for (const auto& [token, outcome] : own.sends) echoes.erase(token);
@@ -101,22 +102,25 @@ class TwoProcesses : public ::testing::TestWithParam<bool> {  // true: on one ho
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     // dup2 onto itself would keep close-on-exec.
-    const int child_end = sockets[1] == kChildSocket ? ::fcntl(sockets[1], F_DUPFD_CLOEXEC, 10) : sockets[1];
+    const int child_end =
+        sockets[1] == kChildSocket ? ::fcntl(sockets[1], F_DUPFD_CLOEXEC, 10) : sockets[1];
     posix_spawn_file_actions_adddup2(&actions, child_end, kChildSocket);
     std::vector<std::string> variables = {std::string("WEFT_WIRE_CHILD=") + (one_host ? "0" : "1")};
-    for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      variables.emplace_back(*variable);
     std::vector<char*> environment;
     for (std::string& variable : variables) environment.push_back(variable.data());
     environment.push_back(nullptr);
     std::string program = "/proc/self/exe", filter = "--gtest_filter=WireChild.DISABLED_Echo",
                 disabled = "--gtest_also_run_disabled_tests", brief = "--gtest_brief=1";
     char* arguments[] = {program.data(), filter.data(), disabled.data(), brief.data(), nullptr};
-    ASSERT_EQ(posix_spawn(&child_, program.c_str(), &actions, nullptr, arguments, environment.data()), 0);
+    ASSERT_EQ(
+        posix_spawn(&child_, program.c_str(), &actions, nullptr, arguments, environment.data()), 0);
     posix_spawn_file_actions_destroy(&actions);
     ::close(sockets[1]);
     if (child_end != sockets[1]) ::close(child_end);
-    own_ = std::make_unique<test::Recorder>(
-        make_ucx_wire(DeviceId(0), HostId(0), {.secret = test::cluster_token(), .interfaces = "lo"}));
+    own_ = std::make_unique<test::Recorder>(make_ucx_wire(
+        DeviceId(0), HostId(0), {.secret = test::cluster_token(), .interfaces = "lo"}));
     send_address(socket_, own_->wire->address());
     const auto address = receive_address(socket_);
     ASSERT_FALSE(address.empty());
@@ -158,11 +162,13 @@ TEST_P(TwoProcesses, MessagesOfAllSizesComeBackAsTheyWere) {
   constexpr Token kCount = 200;
   for (Token token = 0; token < kCount; ++token) {
     auto& payload = sent[token];
-    payload.resize(std::array<std::size_t, 6>{0, 1, 1000, 17000, 100000, 3000000}[token < 6 ? token : random() % 5]);
+    payload.resize(std::array<std::size_t, 6>{0, 1, 1000, 17000, 100000,
+                                              3000000}[token < 6 ? token : random() % 5]);
     for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
     own_->wire->send(DeviceId(1), std::as_bytes(std::span(&token, 1)), payload, token);
   }
-  ASSERT_TRUE(until([&] { return own_->receives.size() == kCount && own_->sends.size() == kCount; }));
+  ASSERT_TRUE(
+      until([&] { return own_->receives.size() == kCount && own_->sends.size() == kCount; }));
   for (Token token = 0; token < kCount; ++token) {
     ASSERT_TRUE(own_->sends[token].front().ok() && own_->receives[token].front().ok());
     ASSERT_EQ(got[token], sent[token]) << "token " << token;
@@ -196,7 +202,8 @@ TEST_P(TwoProcesses, DroppingADeadPeerEndsEverythingWithItAtOnce) {
   ASSERT_EQ(::kill(child_, SIGKILL), 0);
   own_->wire->drop(DeviceId(1));
   ASSERT_TRUE(until([&] { return own_->sends.size() == 5; }));
-  for (Token token = 1; token <= 4; ++token) EXPECT_EQ(own_->sends[token].front().error().code(), ErrorCode::kCancelled);
+  for (Token token = 1; token <= 4; ++token)
+    EXPECT_EQ(own_->sends[token].front().error().code(), ErrorCode::kCancelled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ucx, TwoProcesses, ::testing::Values(false, true),

@@ -24,12 +24,14 @@ class ThreadedCluster {
     for (std::uint32_t i = 0; i < topology.num_devices(); ++i) {
       const DeviceId device(i);
       // Not any interface: those of test hosts come and go.
-      auto wire = make_ucx_wire(device, topology.host_of(device), {.secret = test::cluster_token(), .interfaces = "lo"});
+      auto wire = make_ucx_wire(device, topology.host_of(device),
+                                {.secret = test::cluster_token(), .interfaces = "lo"});
       engines.push_back(std::make_unique<TransferEngine>(std::move(wire), clock_));
     }
     for (auto& engine : engines) {
       for (auto& other : engines) {
-        if (engine != other) engine->connect(other->self(), topology.host_of(other->self()), other->address());
+        if (engine != other)
+          engine->connect(other->self(), topology.host_of(other->self()), other->address());
       }
     }
   }
@@ -40,14 +42,17 @@ class ThreadedCluster {
     ++started_;
     participant.start(*engines[participant.part.device.value()], id, {kTransferDeadline}, on_end());
   }
-  void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source, std::span<std::byte> destination) {
+  void start(const DevicePart& part, const TransferId& id, std::span<const std::byte> source,
+             std::span<std::byte> destination) {
     ++started_;
-    engines[part.device.value()]->start(part, id, {&source, 1}, {&destination, 1}, {kTransferDeadline}, on_end());
+    engines[part.device.value()]->start(part, id, {&source, 1}, {&destination, 1},
+                                        {kTransferDeadline}, on_end());
   }
   std::vector<TransferReport> wait_all() {
     std::unique_lock lock(mutex_);
     // Longer than a transfer's own deadline, so that what stands still says what it waits for.
-    EXPECT_TRUE(changed_.wait_for(lock, 2 * kTransferDeadline, [&] { return reports_.size() == started_; }))
+    EXPECT_TRUE(
+        changed_.wait_for(lock, 2 * kTransferDeadline, [&] { return reports_.size() == started_; }))
         << reports_.size() << " of " << started_;
     started_ = 0;
     return std::exchange(reports_, {});
@@ -81,13 +86,14 @@ TEST(UcxDelivery, EveryStrategyDeliversTheRightBytes) {
     const Shape shape = test::random_shape(random, round % 4 == 0 ? 60 : 17);
     const auto source = test::random_sharding(random, shape, topology.num_devices());
     const auto destination = test::random_sharding(random, shape, topology.num_devices());
-    SCOPED_TRACE(fmt::format("seed {} round {}: {} from {} to {}", seed, round, weft::to_string(shape), source.describe(),
-                             destination.describe()));
+    SCOPED_TRACE(fmt::format("seed {} round {}: {} from {} to {}", seed, round,
+                             weft::to_string(shape), source.describe(), destination.describe()));
     const ReshardTask task{{DType::kF32, shape}, source.map(shape), destination.map(shape)};
     std::vector<ReshardPlan> plans;
     std::vector<std::map<DeviceId, std::unique_ptr<test::Participant>>> transfers;
     for (const Strategy strategy : kStrategies) {
-      plans.push_back(plan_reshard(task, topology, strategy, {64u << (random() % 12), 64u << (random() % 12), 2}));
+      plans.push_back(plan_reshard(task, topology, strategy,
+                                   {64u << (random() % 12), 64u << (random() % 12), 2}));
       transfers.push_back(test::participants_of(plans.back()));
     }
     for (std::uint32_t i = 0; i < transfers.size(); ++i) {
@@ -95,9 +101,11 @@ TEST(UcxDelivery, EveryStrategyDeliversTheRightBytes) {
         cluster.start(*participant, {1, round, i, 0});
       }
     }
-    for (const TransferReport& report : cluster.wait_all()) ASSERT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
+    for (const TransferReport& report : cluster.wait_all())
+      ASSERT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
     for (std::size_t i = 0; i < transfers.size(); ++i) {
-      for (const auto& [device, participant] : transfers[i]) test::expect_delivered(*participant, plans[i]);
+      for (const auto& [device, participant] : transfers[i])
+        test::expect_delivered(*participant, plans[i]);
     }
   }
 }
@@ -107,14 +115,16 @@ TEST(UcxDelivery, BytesOfEachPathAreThoseOfThePlan) {
   ThreadedCluster cluster(topology);
   const Shape shape = {512, 1024};
   const Region whole = Region::whole(shape);
-  const ReshardTask task{
-      {DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}};
+  const ReshardTask task{{DType::kF32, shape},
+                         {shape, {{DeviceId(0), whole}}},
+                         {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}};
   auto participants = test::participants_of(plan_reshard(task, topology, Strategy::kBroadcast));
   for (auto& [device, participant] : participants) cluster.start(*participant, {1, 1, 1, 1});
   for (const TransferReport& report : cluster.wait_all()) ASSERT_TRUE(report.outcome.ok());
   const std::uint64_t bytes = 512 * 1024 * 4;
   EXPECT_EQ(cluster.engines[0]->counters().bytes_sent(Path::kTcp), bytes) << "once over the wire";
-  EXPECT_EQ(cluster.engines[1]->counters().bytes_sent(Path::kSharedMemory), bytes) << "then inside the host";
+  EXPECT_EQ(cluster.engines[1]->counters().bytes_sent(Path::kSharedMemory), bytes)
+      << "then inside the host";
   EXPECT_EQ(cluster.engines[0]->counters().bytes_sent(Path::kSharedMemory), 0u);
   EXPECT_EQ(cluster.engines[2]->counters().bytes_received(Path::kSharedMemory), bytes);
   EXPECT_EQ(cluster.engines[2]->counters().bytes_received(Path::kTcp), 0u);
@@ -132,7 +142,9 @@ TEST(UcxDelivery, AllReduceGivesEveryRankTheSameBitsEveryTime) {
     for (const DeviceId device : ranks) {
       parts.push_back(plan.device_part(device));
       auto& values = terms.emplace_back(static_cast<std::size_t>(count));
-      for (float& value : values) value = std::ldexp(static_cast<float>(random() % 1000), static_cast<int>(random() % 30) - 15);
+      for (float& value : values)
+        value =
+            std::ldexp(static_cast<float>(random() % 1000), static_cast<int>(random() % 30) - 15);
     }
     std::vector<float> expected = terms[0];
     for (std::size_t rank = 1; rank < 4; ++rank) {
@@ -141,12 +153,14 @@ TEST(UcxDelivery, AllReduceGivesEveryRankTheSameBitsEveryTime) {
     for (std::uint32_t repeat = 0; repeat < 3; ++repeat) {
       buffers = terms;
       for (std::size_t rank = 0; rank < 4; ++rank) {
-        cluster.start(parts[rank], {1, static_cast<std::uint64_t>(count), repeat, 0}, std::as_bytes(std::span(buffers[rank])),
+        cluster.start(parts[rank], {1, static_cast<std::uint64_t>(count), repeat, 0},
+                      std::as_bytes(std::span(buffers[rank])),
                       std::as_writable_bytes(std::span(buffers[rank])));
       }
       for (const TransferReport& report : cluster.wait_all())
         ASSERT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
-      for (const auto& buffer : buffers) ASSERT_EQ(std::memcmp(buffer.data(), expected.data(), expected.size() * 4), 0);
+      for (const auto& buffer : buffers)
+        ASSERT_EQ(std::memcmp(buffer.data(), expected.data(), expected.size() * 4), 0);
     }
   }
 }
@@ -157,8 +171,10 @@ TEST(UcxDelivery, AnEngineThatGoesAwayFailsTheTransfersThatNeedItAndOnlyThose) {
   const Shape shape = {1 << 20};
   const Region whole = Region::whole(shape);
   const auto plan = [&](std::uint32_t from, std::uint32_t to) {
-    return plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(from), whole}}}, {shape, {{DeviceId(to), whole}}}}, topology,
-                        Strategy::kBroadcast);
+    return plan_reshard({{DType::kF32, shape},
+                         {shape, {{DeviceId(from), whole}}},
+                         {shape, {{DeviceId(to), whole}}}},
+                        topology, Strategy::kBroadcast);
   };
   auto doomed = test::participants_of(plan(0, 1)), sound = test::participants_of(plan(0, 2));
   // Device 1 never starts its part and goes away.
@@ -172,7 +188,8 @@ TEST(UcxDelivery, AnEngineThatGoesAwayFailsTheTransfersThatNeedItAndOnlyThose) {
   EXPECT_NE(failed[0].outcome.error().message().find("device 1 (host 1)"), std::string::npos)
       << failed[0].outcome.error().message();
   for (auto& [device, participant] : sound) cluster.start(*participant, {1, 1, 2, 1});
-  for (const TransferReport& report : cluster.wait_all()) EXPECT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
+  for (const TransferReport& report : cluster.wait_all())
+    EXPECT_TRUE(report.outcome.ok()) << report.outcome.error().describe();
 }
 
 }  // namespace

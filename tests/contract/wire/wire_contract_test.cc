@@ -30,7 +30,8 @@ std::vector<std::byte> pattern(std::size_t size, std::uint32_t seed) {
 class WireContract : public ::testing::TestWithParam<WireKind> {
  protected:
   WireContract() : world_(GetParam().make()) {
-    for (std::uint32_t i = 0; i < 2; ++i) ends_.push_back(std::make_unique<Recorder>(world_->make(DeviceId(i))));
+    for (std::uint32_t i = 0; i < 2; ++i)
+      ends_.push_back(std::make_unique<Recorder>(world_->make(DeviceId(i))));
     join(0, 1);
     join(1, 0);
   }
@@ -111,7 +112,8 @@ TEST_P(WireContract, AMessageMayBeReceivedInsideMessageArrived) {
   end(0).wire->send(DeviceId(1), {}, small, 1);
   end(0).wire->send(DeviceId(1), {}, large, 2);
   ASSERT_TRUE(until([&] { return end(1).receives.size() == 2 && end(0).sends.size() == 2; }));
-  EXPECT_TRUE((buffers[0] == small && buffers[1] == large) || (buffers[0] == large && buffers[1] == small));
+  EXPECT_TRUE((buffers[0] == small && buffers[1] == large) ||
+              (buffers[0] == large && buffers[1] == small));
 }
 
 TEST_P(WireContract, SendsEndAlsoWhenTheirReceiverConnectsLater) {
@@ -124,7 +126,8 @@ TEST_P(WireContract, SendsEndAlsoWhenTheirReceiverConnectsLater) {
   const auto both_until = [&](const std::function<bool()>& done) {
     return until([&] {
       sender.wire->progress();
-      for (; !end(1).arrived.empty(); end(1).arrived.pop_front(), ++taken) end(1).wire->release(end(1).arrived.front().id);
+      for (; !end(1).arrived.empty(); end(1).arrived.pop_front(), ++taken)
+        end(1).wire->release(end(1).arrived.front().id);
       return done();
     });
   };
@@ -158,8 +161,10 @@ TEST_P(WireContract, AnUnwillingReceiverBuffersABoundedNumberOfBytes) {
   EXPECT_LE(end(0).sends.size() * kMessage, Wire::kEagerBudget);
   EXPECT_GT(end(0).sends.size(), 0u) << "small messages need not wait for the receiver";
   std::vector<std::vector<std::byte>> buffers(kCount, std::vector<std::byte>(kMessage));
-  for (std::size_t i = 0; i < kCount; ++i) end(1).wire->receive(end(1).arrived[i].id, buffers[i], i);
-  ASSERT_TRUE(until([&] { return end(0).sends.size() == kCount && end(1).receives.size() == kCount; }));
+  for (std::size_t i = 0; i < kCount; ++i)
+    end(1).wire->receive(end(1).arrived[i].id, buffers[i], i);
+  ASSERT_TRUE(
+      until([&] { return end(0).sends.size() == kCount && end(1).receives.size() == kCount; }));
   for (const auto& buffer : buffers) ASSERT_EQ(buffer, payload);
   // The budget has come back.
   end(1).arrived.clear();
@@ -181,7 +186,9 @@ TEST_P(WireContract, MessagesThatNobodyWantsYetDoNotHoldUpThoseBehindThem) {
     ASSERT_TRUE(until([&] { return end(1).arrived.size() > kKept; }));
     end(1).wire->receive(end(1).arrived.back().id, buffer, token);
     end(1).arrived.pop_back();
-    ASSERT_TRUE(until([&] { return end(0).sends.contains(token) && end(1).receives.contains(token); })) << token;
+    ASSERT_TRUE(until([&] {
+      return end(0).sends.contains(token) && end(1).receives.contains(token);
+    })) << token;
     EXPECT_EQ(buffer, payload);
   }
   for (const Recorder::Kept& message : end(1).arrived) end(1).wire->release(message.id);
@@ -209,7 +216,8 @@ TEST_P(WireContract, EverythingUnderLoadEndsExactlyOnceWithTheRightBytes) {
   }
   for (Token token = 0; token < kCount; ++token) {
     for (std::size_t i = 0; i < 2; ++i) {
-      end(i).wire->send(DeviceId(static_cast<std::uint32_t>(1 - i)), std::as_bytes(std::span(&token, 1)), payloads[token], token);
+      end(i).wire->send(DeviceId(static_cast<std::uint32_t>(1 - i)),
+                        std::as_bytes(std::span(&token, 1)), payloads[token], token);
     }
     if (token % 8 == 0) end(token % 2).wire->progress();
   }
@@ -225,8 +233,8 @@ TEST_P(WireContract, EverythingUnderLoadEndsExactlyOnceWithTheRightBytes) {
   };
   ASSERT_TRUE(until([&] {
     take_later();
-    return end(0).sends.size() == kCount && end(1).sends.size() == kCount && end(0).receives.size() == kCount &&
-           end(1).receives.size() == kCount;
+    return end(0).sends.size() == kCount && end(1).sends.size() == kCount &&
+           end(0).receives.size() == kCount && end(1).receives.size() == kCount;
   }));
   settle();
   for (std::size_t i = 0; i < 2; ++i) {
@@ -249,7 +257,8 @@ TEST_P(WireContract, ASendToADeviceThatIsNotConnectedFails) {
 
 TEST_P(WireContract, ADamagedOrForeignAddressIsRefused) {
   auto address = end(1).wire->address();
-  EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), address), Error) << "the address of another device";
+  EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), address), Error)
+      << "the address of another device";
   address.resize(address.size() / 2);
   EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), address), Error);
   EXPECT_THROW(end(0).wire->connect(DeviceId(4), HostId(0), {}), Error);
@@ -262,7 +271,8 @@ TEST_P(WireContract, DropCancelsSendsAndThePeerSeesALossAndBothMayConnectAgain) 
   end(0).wire->drop(DeviceId(1));
   EXPECT_FALSE(end(0).wire->is_connected(DeviceId(1)));
   ASSERT_TRUE(until([&] { return end(0).sends.size() == 4 && end(1).lost.contains(DeviceId(0)); }));
-  for (Token token = 0; token < 4; ++token) EXPECT_EQ(end(0).sends[token].front().error().code(), ErrorCode::kCancelled);
+  for (Token token = 0; token < 4; ++token)
+    EXPECT_EQ(end(0).sends[token].front().error().code(), ErrorCode::kCancelled);
   std::vector<std::byte> buffer(kLarge);
   end(1).wire->receive(end(1).arrived.front().id, buffer, 1);
   ASSERT_TRUE(until([&] { return end(1).receives.contains(1); }));
@@ -288,12 +298,15 @@ TEST_P(WireContract, APeerMayBeDroppedHoweverFarConnectingHasCome) {
   const auto payload = pattern(100, 1);
   for (int steps = 0; steps < 12; ++steps) {
     for (std::uint32_t i = 0; i < 2; ++i) {
-      ends_.push_back(std::make_unique<Recorder>(world_->make(DeviceId(2 + 2 * static_cast<std::uint32_t>(steps) + i))));
+      ends_.push_back(std::make_unique<Recorder>(
+          world_->make(DeviceId(2 + 2 * static_cast<std::uint32_t>(steps) + i))));
     }
     Recorder &left = *ends_[ends_.size() - 2], &right = *ends_.back();
     const auto join_both = [&] {
-      left.wire->connect(right.wire->self(), world_->host_of(right.wire->self()), right.wire->address());
-      right.wire->connect(left.wire->self(), world_->host_of(left.wire->self()), left.wire->address());
+      left.wire->connect(right.wire->self(), world_->host_of(right.wire->self()),
+                         right.wire->address());
+      right.wire->connect(left.wire->self(), world_->host_of(left.wire->self()),
+                          left.wire->address());
     };
     join_both();
     for (int i = 0; i < steps; ++i) {
@@ -301,7 +314,8 @@ TEST_P(WireContract, APeerMayBeDroppedHoweverFarConnectingHasCome) {
       left.wire->wait(std::chrono::microseconds(200));
     }
     right.wire->drop(left.wire->self());
-    ASSERT_TRUE(until([&] { return left.lost.contains(right.wire->self()); })) << "after " << steps << " steps";
+    ASSERT_TRUE(until([&] { return left.lost.contains(right.wire->self()); }))
+        << "after " << steps << " steps";
     join_both();
     left.wire->send(right.wire->self(), {}, payload, 1);
     ASSERT_TRUE(until([&] { return !right.arrived.empty(); })) << "after " << steps << " steps";
@@ -320,8 +334,10 @@ TEST_P(WireContract, AReceiveUnderWayEndsWhenItsPeerIsDropped) {
     end(1).wire->progress();
   }
   end(1).wire->drop(DeviceId(0));
-  ASSERT_TRUE(
-      until([&] { return end(1).receives.contains(1) && end(0).sends.contains(1) && end(0).lost.contains(DeviceId(1)); }));
+  ASSERT_TRUE(until([&] {
+    return end(1).receives.contains(1) && end(0).sends.contains(1) &&
+           end(0).lost.contains(DeviceId(1));
+  }));
   const auto at_the_end = buffer;
   settle();
   EXPECT_EQ(buffer, at_the_end) << "the buffer was touched after its receive had ended";

@@ -10,7 +10,9 @@ namespace {
 class LoopbackWorld final : public WireWorld {
  public:
   explicit LoopbackWorld(transfer::LoopbackOptions options) : hub_(options) {}
-  std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override { return hub_.attach(device); }
+  std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override {
+    return hub_.attach(device);
+  }
   transfer::HostId host_of(transfer::DeviceId) const override { return transfer::HostId(0); }
 
  private:
@@ -26,7 +28,9 @@ class UcxWorld final : public WireWorld {
   std::unique_ptr<transfer::Wire> make(transfer::DeviceId device) override {
     return transfer::make_ucx_wire(device, host_of(device), options_);
   }
-  transfer::HostId host_of(transfer::DeviceId device) const override { return transfer::HostId(one_host_ ? 0 : device.value()); }
+  transfer::HostId host_of(transfer::DeviceId device) const override {
+    return transfer::HostId(one_host_ ? 0 : device.value());
+  }
 
  private:
   const bool one_host_;

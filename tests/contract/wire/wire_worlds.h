@@ -32,7 +32,8 @@ struct WireKind {
 /// A new back end joins by adding itself here.
 std::vector<WireKind> wire_kinds();
 
-/// The owner of a wire in a test: writes down what happens, and does what a test says with messages.
+/// The owner of a wire in a test: writes down what happens, and does what a test says with
+/// messages.
 class Recorder final : public transfer::WireEvents {
  public:
   struct Kept {
@@ -43,7 +44,9 @@ class Recorder final : public transfer::WireEvents {
     std::vector<std::byte> payload;  // if it came along
   };
 
-  explicit Recorder(std::unique_ptr<transfer::Wire> owned) : wire(std::move(owned)) { wire->set_events(*this); }
+  explicit Recorder(std::unique_ptr<transfer::Wire> owned) : wire(std::move(owned)) {
+    wire->set_events(*this);
+  }
 
   void message_arrived(const transfer::Message& message) override {
     Kept kept{message.id,
@@ -54,9 +57,15 @@ class Recorder final : public transfer::WireEvents {
     if (at_once) at_once(kept);
     else arrived.push_back(std::move(kept));
   }
-  void send_finished(transfer::Token token, const Outcome<void>& outcome) override { sends[token].push_back(outcome); }
-  void receive_finished(transfer::Token token, const Outcome<void>& outcome) override { receives[token].push_back(outcome); }
-  void peer_lost(transfer::DeviceId peer, const Error& error) override { lost[peer].push_back(error); }
+  void send_finished(transfer::Token token, const Outcome<void>& outcome) override {
+    sends[token].push_back(outcome);
+  }
+  void receive_finished(transfer::Token token, const Outcome<void>& outcome) override {
+    receives[token].push_back(outcome);
+  }
+  void peer_lost(transfer::DeviceId peer, const Error& error) override {
+    lost[peer].push_back(error);
+  }
   void message_refused(std::optional<transfer::DeviceId>, std::string_view) override {}
 
   std::unique_ptr<transfer::Wire> wire;

@@ -16,7 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Embedding and output layer share a table through a bias-free linear of the same parameter used twice.
+/// Embedding and output layer share a table through a bias-free linear of the same parameter used
+/// twice.
 struct Shared {
   Graph graph;
   ValueId loss, w;
@@ -71,7 +72,8 @@ TEST(Differentiate, SeveralUsesOfAParameterInOneBlockAreAddedThereAsWeightGradie
   const ValueId loss = b.cross_entropy(b.linear(b.linear(x, w), w), targets, 1.0);
   const TrainingGraph training = differentiate(b.graph(), loss);
   ASSERT_EQ(training.gradients.size(), 2u);
-  const Node& node = training.graph.node(*training.graph.value(training.gradients[1].gradient).producer);
+  const Node& node =
+      training.graph.node(*training.graph.value(training.gradients[1].gradient).producer);
   EXPECT_EQ(node.op.kind, OpKind::kAdd);
   EXPECT_EQ(node.pass, Pass::kWeightGrad);
   EXPECT_EQ(node.block, 1);
@@ -86,21 +88,25 @@ TEST(Differentiate, AnEmulatedBlockStatesItsTwoGradientsApart) {
   const ValueId x = b.emulated_block({ids}, w, {{4}, 1.0, 2.0, 3.0, 0});
   const ValueId skip = b.emulated_block({x}, w, {{6}, 0.0, 0.0, 0.0, 0});
   b.set_block(1);
-  const ValueId loss = b.cross_entropy(b.emulated_block({x, skip}, v, {{8}, 0.1, 0.2, 0.3, 5}), targets, 1.0);
+  const ValueId loss =
+      b.cross_entropy(b.emulated_block({x, skip}, v, {{8}, 0.1, 0.2, 0.3, 5}), targets, 1.0);
   const TrainingGraph training = differentiate(b.graph(), loss);
   std::vector<std::string> backward;
   for (const Node& node : training.graph.nodes()) {
     if (node.pass == Pass::kForward || node.op.kind == OpKind::kCrossEntropyGrad) continue;
     std::string text = fmt::format("{} {}", to_string(node.pass), to_string(node.op));
-    for (const ValueId output : node.outputs) text += " " + to_string(training.graph.value(output).type);
+    for (const ValueId output : node.outputs)
+      text += " " + to_string(training.graph.value(output).type);
     backward.push_back(text);
   }
   // The first block has no inputs that are trained.
-  EXPECT_THAT(backward, ::testing::ElementsAre("I emulated_input_grad(seconds=0.2,kept=1) f32[2,4] f32[2,6]",
-                                               "W emulated_weight_grad(seconds=0.3,weights=20) f32[20]",
-                                               "I emulated_input_grad(seconds=0,kept=0) f32[2,4]",
-                                               "W emulated_weight_grad(seconds=0,weights=10) f32[10]", "I add f32[2,4]",
-                                               "W emulated_weight_grad(seconds=3,weights=10) f32[10]", "W add f32[10]"));
+  EXPECT_THAT(backward,
+              ::testing::ElementsAre(
+                  "I emulated_input_grad(seconds=0.2,kept=1) f32[2,4] f32[2,6]",
+                  "W emulated_weight_grad(seconds=0.3,weights=20) f32[20]",
+                  "I emulated_input_grad(seconds=0,kept=0) f32[2,4]",
+                  "W emulated_weight_grad(seconds=0,weights=10) f32[10]", "I add f32[2,4]",
+                  "W emulated_weight_grad(seconds=3,weights=10) f32[10]", "W add f32[10]"));
 }
 
 TEST(Differentiate, SeveralUsesOfAValueAreAddedBlockByBlockThenInItsProducersBlock) {
@@ -126,9 +132,11 @@ TEST(Differentiate, NoInputGradientNeedsAWeightGradient) {
   std::set<ValueId> weight_gradients;
   for (const Node& node : training.graph.nodes()) {
     for (const ValueId input : node.inputs) {
-      EXPECT_TRUE(node.pass == Pass::kWeightGrad || !weight_gradients.contains(input)) << to_string(node.op);
+      EXPECT_TRUE(node.pass == Pass::kWeightGrad || !weight_gradients.contains(input))
+          << to_string(node.op);
     }
-    if (node.pass == Pass::kWeightGrad) weight_gradients.insert(node.outputs.begin(), node.outputs.end());
+    if (node.pass == Pass::kWeightGrad)
+      weight_gradients.insert(node.outputs.begin(), node.outputs.end());
   }
 }
 

@@ -15,7 +15,8 @@ namespace weft {
 namespace {
 
 TEST(Error, DescribesCodePlaceAndOrigin) {
-  const Error error = Error(ErrorCode::kPeerDied, "it is gone").at("step 3").from("host1", "trainer[0]");
+  const Error error =
+      Error(ErrorCode::kPeerDied, "it is gone").at("step 3").from("host1", "trainer[0]");
   EXPECT_EQ(error.describe(), "peer died: it is gone (at step 3; from trainer[0] on host1)");
   EXPECT_STREQ(error.what(), "it is gone");
 }
@@ -40,8 +41,10 @@ TEST(Check, EndsTheProcessAndSaysWhy) {
 
 // Known-answer vectors of the Random123 distribution (kat_vectors, philox4x32 10).
 TEST(Philox, MatchesThePublishedVectors) {
-  EXPECT_EQ(philox(0, 0, 0), (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox(~0ull, ~0ull, ~0ull), (std::array<std::uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox(0, 0, 0),
+            (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox(~0ull, ~0ull, ~0ull),
+            (std::array<std::uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
 }
 
 TEST(Sha256, MatchesThePublishedVector) {
@@ -52,7 +55,8 @@ TEST(Sha256, MatchesThePublishedVector) {
 
 TEST(Name, IsOnePlainPartOfAPath) {
   for (const char* good : {"a", "worker-0", "Front_2.b", "0"}) EXPECT_TRUE(is_name(good)) << good;
-  for (const char* bad : {"", ".", "..", ".a", "-a", "a/b", "../../etc/x y", "a b", "a\n", "\xc3\xa4"})
+  for (const char* bad :
+       {"", ".", "..", ".a", "-a", "a/b", "../../etc/x y", "a b", "a\n", "\xc3\xa4"})
     EXPECT_FALSE(is_name(bad)) << bad;
   EXPECT_TRUE(is_name(std::string(100, 'a')));
   EXPECT_FALSE(is_name(std::string(101, 'a')));
@@ -65,10 +69,12 @@ TEST(Hmac, MatchesThePublishedVectors) {
   const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text)); };
   EXPECT_EQ(hex(hmac_sha256(bytes("Jefe"), bytes("what do ya want for nothing?"))),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-  EXPECT_EQ(hex(hmac_sha256(bytes(std::string(131, '\xaa')), bytes("Test Using Larger Than Block-Size Key - Hash Key First"))),
+  EXPECT_EQ(hex(hmac_sha256(bytes(std::string(131, '\xaa')),
+                            bytes("Test Using Larger Than Block-Size Key - Hash Key First"))),
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
   const Secret key = Secret::random();
-  EXPECT_NE(hmac_sha256(key, "a", {bytes("bc"), bytes("d")}), hmac_sha256(key, "a", {bytes("b"), bytes("cd")}));
+  EXPECT_NE(hmac_sha256(key, "a", {bytes("bc"), bytes("d")}),
+            hmac_sha256(key, "a", {bytes("b"), bytes("cd")}));
 }
 
 TEST(Secret, ComesBackFromItsFileAndIsComparedWhole) {
@@ -76,8 +82,8 @@ TEST(Secret, ComesBackFromItsFileAndIsComparedWhole) {
   EXPECT_FALSE(secret.empty());
   EXPECT_TRUE(Secret().empty());
   EXPECT_EQ(Secret::parse(secret.hexadecimal()).bytes(), secret.bytes());
-  for (const std::string& bad :
-       {std::string(), std::string(63, 'a'), std::string(64, 'g'), std::string(64, '0'), std::string(65, 'a')})
+  for (const std::string& bad : {std::string(), std::string(63, 'a'), std::string(64, 'g'),
+                                 std::string(64, '0'), std::string(65, 'a')})
     EXPECT_THROW(Secret::parse(bad), Error) << bad;
   auto other = secret.bytes();
   EXPECT_TRUE(equal_in_constant_time(other, secret.bytes()));

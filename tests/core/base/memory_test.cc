@@ -23,10 +23,14 @@ class AvailableMemory : public ::testing::Test {
 
 TEST_F(AvailableMemory, OfThisMachineIsKnown) { EXPECT_GT(available_memory().value_or(0), 0u); }
 
-TEST_F(AvailableMemory, IsUnknownWhereTheSystemDoesNotTell) { EXPECT_EQ(available_memory(root_), std::nullopt); }
+TEST_F(AvailableMemory, IsUnknownWhereTheSystemDoesNotTell) {
+  EXPECT_EQ(available_memory(root_), std::nullopt);
+}
 
 TEST_F(AvailableMemory, IsTheLeastThatTheMachineAndAnyControlGroupAboveAllow) {
-  write("proc/meminfo", "MemTotal:       8000 kB\nHugePages_Total:       0\nMemAvailable:   4000 kB\nBuffers:  1 kB\n");
+  write("proc/meminfo",
+        "MemTotal:       8000 kB\nHugePages_Total:       0\nMemAvailable:   4000 kB\nBuffers:  1 "
+        "kB\n");
   EXPECT_EQ(available_memory(root_), 4000u << 10);
   write("proc/self/cgroup", "0::/jobs/mine\n");
   write("sys/fs/cgroup/jobs/mine/memory.max", "max\n");

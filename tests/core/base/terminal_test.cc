@@ -19,12 +19,14 @@ namespace {
 TEST(WrapLines, BreaksBetweenWordsUnderWhereTheLineBegan) {
   EXPECT_EQ(wrap_lines("  model  GPT: four layers", 20, 7), "  model  GPT: four\n         layers");
   EXPECT_EQ(wrap_lines("short\n\nlines\n", 20, 2), "short\n\nlines\n");
-  EXPECT_EQ(wrap_lines("a-word-that-is-longer and more", 10, 2), "a-word-that-is-longer\n  and more");
+  EXPECT_EQ(wrap_lines("a-word-that-is-longer and more", 10, 2),
+            "a-word-that-is-longer\n  and more");
 }
 
 TEST(WrapLines, ColoursTakeNoRoomAndSoDoTheRestsOfCharacters) {
   EXPECT_EQ(wrap_lines("\x1b[2mone\x1b[0m two", 7, 2), "\x1b[2mone\x1b[0m two");
-  EXPECT_EQ(wrap_lines("\xe2\x94\x81\xe2\x94\x81\xe2\x94\x81 two", 7, 2), "\xe2\x94\x81\xe2\x94\x81\xe2\x94\x81 two");
+  EXPECT_EQ(wrap_lines("\xe2\x94\x81\xe2\x94\x81\xe2\x94\x81 two", 7, 2),
+            "\xe2\x94\x81\xe2\x94\x81\xe2\x94\x81 two");
 }
 
 /// A terminal of 66 columns.
@@ -32,7 +34,8 @@ class TerminalTest : public ::testing::Test {
  protected:
   void SetUp() override {
     master_ = ::posix_openpt(O_RDWR | O_NOCTTY);
-    if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0) GTEST_SKIP() << "no terminals here";
+    if (master_ < 0 || ::grantpt(master_) != 0 || ::unlockpt(master_) != 0)
+      GTEST_SKIP() << "no terminals here";
     slave_ = ::open(::ptsname(master_), O_RDWR | O_NOCTTY);
     const winsize size{20, 66, 0, 0};
     ::ioctl(master_, TIOCSWINSZ, &size);
@@ -62,8 +65,10 @@ TEST_F(TerminalTest, NoColorTakesTheColoursAlone) {
 }
 
 TEST_F(TerminalTest, TextIsFittedToATerminalAndLeftWholeForAPipe) {
-  const std::string text = "weft: no head answers at 127.0.0.1:7077 that this user started on this machine";
-  EXPECT_EQ(fitted_to(slave_, text), "weft: no head answers at 127.0.0.1:7077 that this user started on\n  this machine");
+  const std::string text =
+      "weft: no head answers at 127.0.0.1:7077 that this user started on this machine";
+  EXPECT_EQ(fitted_to(slave_, text),
+            "weft: no head answers at 127.0.0.1:7077 that this user started on\n  this machine");
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   EXPECT_EQ(fitted_to(ends[1], text), text);
@@ -81,14 +86,16 @@ TEST_F(TerminalTest, APipeIsNone) {
 }
 
 TEST(Say, APlaceThatRefusesIsNoReasonToFail) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full(std::fopen("/dev/full", "w"), std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full(std::fopen("/dev/full", "w"),
+                                                             std::fclose);
   ASSERT_NE(full, nullptr);
   std::setvbuf(full.get(), nullptr, _IONBF, 0);  // as standard error is
   EXPECT_NO_THROW(say(full.get(), "{} of {}\n", 1, "many"));
   EXPECT_NE(std::ferror(full.get()), 0);
 }
 
-/// What a child process that does `work` leaves: its exit status, and what it has written to standard error.
+/// What a child process that does `work` leaves: its exit status, and what it has written to
+/// standard error.
 struct ChildEnd {
   int status = -1;
   std::string said;

@@ -37,10 +37,11 @@ struct Everything {
   std::tuple<int, bool, std::string> tuple;
   std::map<std::string, std::vector<int>> map;
   std::set<int> set;
-  static constexpr auto fields = weft::fields(&Everything::flag, &Everything::number, &Everything::colour, &Everything::free,
-                                              &Everything::id, &Everything::wait, &Everything::floats, &Everything::inners,
-                                              &Everything::nested, &Everything::triple, &Everything::maybe, &Everything::choice,
-                                              &Everything::pair, &Everything::tuple, &Everything::map, &Everything::set);
+  static constexpr auto fields = weft::fields(
+      &Everything::flag, &Everything::number, &Everything::colour, &Everything::free,
+      &Everything::id, &Everything::wait, &Everything::floats, &Everything::inners,
+      &Everything::nested, &Everything::triple, &Everything::maybe, &Everything::choice,
+      &Everything::pair, &Everything::tuple, &Everything::map, &Everything::set);
   friend bool operator==(const Everything&, const Everything&) = default;
 };
 
@@ -124,7 +125,9 @@ std::vector<std::byte> bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-TEST(Codec, EveryKindOfValueComesBackEqual) { EXPECT_EQ(decode<Everything>(encode(sample())), sample()); }
+TEST(Codec, EveryKindOfValueComesBackEqual) {
+  EXPECT_EQ(decode<Everything>(encode(sample())), sample());
+}
 
 TEST(Codec, PrivateMembersTravel) { EXPECT_EQ(decode<Sealed>(encode(Sealed(9))).value(), 9); }
 
@@ -167,7 +170,8 @@ TEST(Codec, ValuesThatDoNotExistAreErrors) {
   EXPECT_THROW((void)decode<Colour>(bytes_of({2})), Error);
   EXPECT_THROW((void)(decode<std::variant<int, bool>>(bytes_of({2, 0, 0, 0, 0}))), Error);
   EXPECT_THROW((void)decode<std::set<std::uint8_t>>(bytes_of({2, 0, 0, 0, 5, 5})), Error);
-  EXPECT_THROW((void)decode<Error>(bytes_of({99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})), Error);
+  EXPECT_THROW((void)decode<Error>(bytes_of({99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})),
+               Error);
 }
 
 TEST(Codec, DamagedBytesGiveAValueOrAnErrorAndNothingElse) {
@@ -179,7 +183,8 @@ TEST(Codec, DamagedBytesGiveAValueOrAnErrorAndNothingElse) {
   for (int round = 0; round < 20000; ++round) {
     auto bytes = good;
     const auto damage = 1 + random.below(4);
-    for (std::uint64_t i = 0; i < damage; ++i) bytes[random.below(bytes.size())] = static_cast<std::byte>(random.below(256));
+    for (std::uint64_t i = 0; i < damage; ++i)
+      bytes[random.below(bytes.size())] = static_cast<std::byte>(random.below(256));
     if (random.below(4) == 0) bytes.resize(random.below(bytes.size()));
     try {
       const auto value = decode<Everything>(bytes);
@@ -210,7 +215,8 @@ TEST(TypeFingerprint, CoversNamesAndTypesOfFieldsButNotTheNameOfTheStruct) {
   static_assert(type_fingerprint<Inner>() != type_fingerprint<RenamedInner>());
   static_assert(type_fingerprint<Inner>() != type_fingerprint<RetypedInner>());
   static_assert(type_fingerprint<std::vector<int>>() != type_fingerprint<std::vector<float>>());
-  static_assert(type_fingerprint<std::chrono::seconds>() != type_fingerprint<std::chrono::milliseconds>());
+  static_assert(type_fingerprint<std::chrono::seconds>() !=
+                type_fingerprint<std::chrono::milliseconds>());
   static_assert(member_name<&Inner::a>() == "a");
 }
 

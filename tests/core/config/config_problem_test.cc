@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 class ConfigProblems : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::ofstream(file_) << "training:\n  steps: many\n  shedule: x\nstages:\n  - {mesh: a}\ndata: ./text\n";
+    std::ofstream(file_)
+        << "training:\n  steps: many\n  shedule: x\nstages:\n  - {mesh: a}\ndata: ./text\n";
   }
   const test::ScratchFolder scratch_;
   const fs::path file_ = scratch_.path() / "run.yaml";

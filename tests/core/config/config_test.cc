@@ -34,7 +34,8 @@ const EnumNames<Schedule> kSchedules = {{"gpipe", Schedule::kGpipe}, {"1f1b", Sc
 
 TEST(Config, ReadsEveryTypeInPlace) {
   const auto document = parse(
-      "name: a run\nsteps: 300\nrate: 1e-3\nfast: true\nwait: 250ms\nlimit: 1.5MiB\nhosts: [a, 'b']\n"
+      "name: a run\nsteps: 300\nrate: 1e-3\nfast: true\nwait: 250ms\nlimit: 1.5MiB\nhosts: [a, "
+      "'b']\n"
       "schedule: 1f1b\nempty:\nshape: {data: 2, tensor: 1}\n");
   const ConfigNode root = document.root();
   std::string name;
@@ -56,7 +57,8 @@ TEST(Config, ReadsEveryTypeInPlace) {
   root.read_enum("schedule", schedule, kSchedules);
   EXPECT_FALSE(root.read("empty", empty));
   std::vector<std::string> axes;
-  for (const auto& [axis, size] : root.at("shape").entries()) axes.push_back(axis + "=" + std::to_string(size.as<int>()));
+  for (const auto& [axis, size] : root.at("shape").entries())
+    axes.push_back(axis + "=" + std::to_string(size.as<int>()));
   document.finish();
   EXPECT_EQ(name, "a run");
   EXPECT_EQ(steps, 300);
@@ -82,7 +84,8 @@ TEST(Config, RequiredKeyThatIsMisspeltIsReportedWhereItStands) {
   const auto document = parse("pipeline:\n  stagse: []\n");
   EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("stages"); }),
             "run.yaml:2:3: unknown key 'stagse' in pipeline; did you mean 'stages'?");
-  EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("mesh"); }), "run.yaml:2:3: pipeline lacks the key 'mesh'");
+  EXPECT_EQ(error_of([&] { document.root().at("pipeline").at("mesh"); }),
+            "run.yaml:2:3: pipeline lacks the key 'mesh'");
 }
 
 TEST(Config, UnknownKeyWithoutANearOneListsWhatIsKnown) {
@@ -90,11 +93,13 @@ TEST(Config, UnknownKeyWithoutANearOneListsWhatIsKnown) {
   int steps = 0;
   document.root().read("steps", steps);
   document.root().hand_on("model");
-  EXPECT_EQ(error_of([&] { document.finish(); }), "run.yaml:2:1: unknown key 'colour'; known here: steps, model");
+  EXPECT_EQ(error_of([&] { document.finish(); }),
+            "run.yaml:2:1: unknown key 'colour'; known here: steps, model");
 }
 
 TEST(Config, WrongTypesSayWhatWasExpectedAndFound) {
-  const auto document = parse("a: ten\nb: 0\nc: {x: 1}\nd: '3'\ne: 5\nf: yes\ng: 1f1bb\nh: 3\ni: 300\n");
+  const auto document =
+      parse("a: ten\nb: 0\nc: {x: 1}\nd: '3'\ne: 5\nf: yes\ng: 1f1bb\nh: 3\ni: 300\n");
   const ConfigNode root = document.root();
   int a = 7;
   std::vector<int> c;
@@ -112,16 +117,17 @@ TEST(Config, WrongTypesSayWhatWasExpectedAndFound) {
   root.read_enum("g", g, kSchedules);
   root.read_bytes("h", h);
   root.read("i", i);
-  EXPECT_EQ(error_of([&] { root.finish(); }),
-            "run.yaml:1:4: a: expected a whole number, found 'ten'\n"
-            "run.yaml:2:4: b: expected a whole number from 1 to 5, found '0'\n"
-            "run.yaml:3:4: c: expected a list, such as [a, b], found a map of keys\n"
-            "run.yaml:4:4: d: expected a whole number, found the text \"3\"\n"
-            "run.yaml:5:4: e: expected a duration with its unit, such as 250ms, 5s, 2min, found '5'\n"
-            "run.yaml:6:4: f: expected true or false, found 'yes'\n"
-            "run.yaml:7:4: g: expected one of gpipe, 1f1b, found '1f1bb'; did you mean '1f1b'?\n"
-            "run.yaml:8:4: h: expected a size with its unit, such as 64KiB, 1.5GiB, found '3'\n"
-            "run.yaml:9:4: i: expected a whole number from 0 to 255, found '300'");
+  EXPECT_EQ(
+      error_of([&] { root.finish(); }),
+      "run.yaml:1:4: a: expected a whole number, found 'ten'\n"
+      "run.yaml:2:4: b: expected a whole number from 1 to 5, found '0'\n"
+      "run.yaml:3:4: c: expected a list, such as [a, b], found a map of keys\n"
+      "run.yaml:4:4: d: expected a whole number, found the text \"3\"\n"
+      "run.yaml:5:4: e: expected a duration with its unit, such as 250ms, 5s, 2min, found '5'\n"
+      "run.yaml:6:4: f: expected true or false, found 'yes'\n"
+      "run.yaml:7:4: g: expected one of gpipe, 1f1b, found '1f1bb'; did you mean '1f1b'?\n"
+      "run.yaml:8:4: h: expected a size with its unit, such as 64KiB, 1.5GiB, found '3'\n"
+      "run.yaml:9:4: i: expected a whole number from 0 to 255, found '300'");
   EXPECT_EQ(a, 7) << "a variable keeps its default when its value is wrong";
 }
 
@@ -159,7 +165,8 @@ TEST(Config, DuplicateKeyIsRefused) {
 TEST(Config, AliasIsACopyButNeverOfItself) {
   const auto document = parse("a: &x {n: 1}\nb: *x\n");
   EXPECT_EQ(document.root().at("b").at("n").as<int>(), 1);
-  EXPECT_THAT(error_of([] { parse("a: &x [1, *x]\n"); }), HasSubstr("run.yaml:1:11: this alias stands inside the value"));
+  EXPECT_THAT(error_of([] { parse("a: &x [1, *x]\n"); }),
+              HasSubstr("run.yaml:1:11: this alias stands inside the value"));
 }
 
 TEST(Config, AliasesOfAliasesDoNotExplode) {
@@ -173,16 +180,19 @@ TEST(Config, AliasesOfAliasesDoNotExplode) {
 }
 
 TEST(Config, SyntaxErrorHasItsPlace) {
-  EXPECT_THAT(error_of([] { parse("a: 1\nb: [1, 2\n"); }), HasSubstr("run.yaml:3:1: not valid YAML"));
+  EXPECT_THAT(error_of([] { parse("a: 1\nb: [1, 2\n"); }),
+              HasSubstr("run.yaml:3:1: not valid YAML"));
   EXPECT_THAT(error_of([] { parse("a: 1\n---\nb: 2\n"); }), HasSubstr("second document"));
   EXPECT_THAT(error_of([] { parse(""); }), HasSubstr("is empty"));
-  EXPECT_THAT(error_of([] { parse("[1]"); }), HasSubstr("run.yaml:1:1: expected 'key: value' lines"));
+  EXPECT_THAT(error_of([] { parse("[1]"); }),
+              HasSubstr("run.yaml:1:1: expected 'key: value' lines"));
   EXPECT_THAT(error_of([] { parse("a: !!int 3"); }), HasSubstr("tag"));
 }
 
 TEST(Config, OverridesReplaceAddAndIndex) {
-  const auto document = parse("training: {steps: 300}\nhosts: [{devices: 2}]\n",
-                              {"training.steps=5", "hosts.0.devices=4", "pipeline.schedule=gpipe", "list=[1, 2]"});
+  const auto document =
+      parse("training: {steps: 300}\nhosts: [{devices: 2}]\n",
+            {"training.steps=5", "hosts.0.devices=4", "pipeline.schedule=gpipe", "list=[1, 2]"});
   EXPECT_EQ(document.root().at("training").at("steps").as<int>(), 5);
   EXPECT_EQ(document.root().at("hosts").items()[0].at("devices").as<int>(), 4);
   EXPECT_EQ(document.root().at("pipeline").at("schedule").as<std::string>(), "gpipe");
@@ -194,16 +204,22 @@ TEST(Config, MistakesInOverridesNameTheCommandLine) {
   int steps = 0;
   document.root().at("training").read("steps", steps);
   EXPECT_EQ(error_of([&] { document.finish(); }),
-            "command line: --set training.stesp=5: unknown key 'stesp' in training; did you mean 'steps'?");
-  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a"}); }), HasSubstr("command line: --set a: expected key.path=value"));
-  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a.b=2"}); }), HasSubstr("'a' is a single value (run.yaml:1:4)"));
-  EXPECT_THAT(error_of([] { parse("a: [1]\n", {"a.1=2"}); }), HasSubstr("'a' is a list of 1; '1' is none of its indices"));
+            "command line: --set training.stesp=5: unknown key 'stesp' in training; did you mean "
+            "'steps'?");
+  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a"}); }),
+              HasSubstr("command line: --set a: expected key.path=value"));
+  EXPECT_THAT(error_of([] { parse("a: 1\n", {"a.b=2"}); }),
+              HasSubstr("'a' is a single value (run.yaml:1:4)"));
+  EXPECT_THAT(error_of([] { parse("a: [1]\n", {"a.1=2"}); }),
+              HasSubstr("'a' is a list of 1; '1' is none of its indices"));
   const auto wrong = parse("a: 1\n", {"a=x"});
-  EXPECT_EQ(error_of([&] { wrong.root().at("a").as<int>(); }), "command line: --set a=x: a: expected a whole number, found 'x'");
+  EXPECT_EQ(error_of([&] { wrong.root().at("a").as<int>(); }),
+            "command line: --set a=x: a: expected a whole number, found 'x'");
 }
 
 TEST(Config, LoadsAFileAndSaysWhenItCannot) {
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("weft_config_test_{}.yaml", ::getpid());
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("weft_config_test_{}.yaml", ::getpid());
   std::ofstream(path) << "a: 1\n";
   EXPECT_EQ(ConfigDocument::load(path).root().at("a").where(), path.string() + ":1:4");
   std::filesystem::remove(path);

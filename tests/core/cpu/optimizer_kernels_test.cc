@@ -21,7 +21,8 @@ std::vector<float> random_values(std::size_t size, std::uint64_t seed) {
 class OptimizerKernels : public ::testing::TestWithParam<InstructionSet> {
  protected:
   void SetUp() override {
-    if (GetParam() > detect_instruction_set()) GTEST_SKIP() << "this CPU has no " << to_string(GetParam());
+    if (GetParam() > detect_instruction_set())
+      GTEST_SKIP() << "this CPU has no " << to_string(GetParam());
   }
 };
 
@@ -30,9 +31,15 @@ TEST_P(OptimizerKernels, ThreeAdamWStepsEqualTheFormulaInDouble) {
   CpuKernels kernels(GetParam());
   std::vector<float> parameters = random_values(kSize, 1), first(kSize, 0.0f), second(kSize, 0.0f);
   std::vector<double> p(parameters.begin(), parameters.end()), m(kSize, 0.0), v(kSize, 0.0);
-  AdamW step{.learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .gradient_scale = 0.5};
+  AdamW step{.learning_rate = 0.01,
+             .beta1 = 0.9,
+             .beta2 = 0.95,
+             .epsilon = 1e-8,
+             .weight_decay = 0.1,
+             .gradient_scale = 0.5};
   for (step.step = 1; step.step <= 3; ++step.step) {
-    const std::vector<float> gradients = random_values(kSize, 10 + static_cast<std::uint64_t>(step.step));
+    const std::vector<float> gradients =
+        random_values(kSize, 10 + static_cast<std::uint64_t>(step.step));
     kernels.adamw(step, {gradients, parameters, first, second});
     for (std::size_t i = 0; i < kSize; ++i) {
       const double g = step.gradient_scale * static_cast<double>(gradients[i]);
@@ -40,7 +47,8 @@ TEST_P(OptimizerKernels, ThreeAdamWStepsEqualTheFormulaInDouble) {
       v[i] = step.beta2 * v[i] + (1 - step.beta2) * g * g;
       const double mean = m[i] / (1 - std::pow(step.beta1, static_cast<double>(step.step)));
       const double square = v[i] / (1 - std::pow(step.beta2, static_cast<double>(step.step)));
-      p[i] -= step.learning_rate * (mean / (std::sqrt(square) + step.epsilon) + step.weight_decay * p[i]);
+      p[i] -= step.learning_rate *
+              (mean / (std::sqrt(square) + step.epsilon) + step.weight_decay * p[i]);
       ASSERT_NEAR(parameters[i], p[i], 2e-6) << "element " << i << " step " << step.step;
     }
   }
@@ -73,7 +81,8 @@ TEST_P(OptimizerKernels, TheWorkingCopyIsTheValueRounded) {
                      .value = values,
                      .first_moment = first,
                      .second_moment = second,
-                     .working = {{DType::kBF16, {kSize}}, std::as_writable_bytes(std::span(working)).data()}});
+                     .working = {{DType::kBF16, {kSize}},
+                                 std::as_writable_bytes(std::span(working)).data()}});
   for (std::size_t i = 0; i < kSize; ++i) {
     EXPECT_EQ(working[i], BFloat16(values[i]));
     EXPECT_NEAR(static_cast<float>(working[i]), values[i], std::abs(values[i]) / 256);
@@ -102,14 +111,16 @@ TEST_P(OptimizerKernels, SumOfSquaresAddsUpInDouble) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, OptimizerKernels,
-                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2, InstructionSet::kAvx512),
+                         ::testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2,
+                                           InstructionSet::kAvx512),
                          [](const auto& test) { return std::string(to_string(test.param)); });
 
 TEST(ClipFactor, LimitsTheNormAndNothingElse) {
   EXPECT_EQ(clip_factor(0.5, 1.0), 1.0);
   EXPECT_EQ(clip_factor(4.0, 1.0), 0.25);
   EXPECT_EQ(clip_factor(4.0, 0.0), 1.0);  // 0: no clipping
-  EXPECT_DEATH(clip_factor(std::numeric_limits<double>::quiet_NaN(), 1.0), "norm of the gradients is nan");
+  EXPECT_DEATH(clip_factor(std::numeric_limits<double>::quiet_NaN(), 1.0),
+               "norm of the gradients is nan");
 }
 
 TEST(CpuKernels, RefusesWrongOutputTypesAndIdsOutsideTheTable) {
@@ -117,9 +128,11 @@ TEST(CpuKernels, RefusesWrongOutputTypesAndIdsOutsideTheTable) {
   std::vector<float> table(6), out(4);
   std::vector<std::int32_t> ids{1, 3};
   const auto run = [&](const Shape& output) {
-    const std::vector<ConstTensorRef> inputs{{{DType::kF32, {3, 2}}, reinterpret_cast<std::byte*>(table.data())},
-                                             {{DType::kI32, {2}}, reinterpret_cast<std::byte*>(ids.data())}};
-    const std::vector<TensorRef> outputs{{{DType::kF32, output}, reinterpret_cast<std::byte*>(out.data())}};
+    const std::vector<ConstTensorRef> inputs{
+        {{DType::kF32, {3, 2}}, reinterpret_cast<std::byte*>(table.data())},
+        {{DType::kI32, {2}}, reinterpret_cast<std::byte*>(ids.data())}};
+    const std::vector<TensorRef> outputs{
+        {{DType::kF32, output}, reinterpret_cast<std::byte*>(out.data())}};
     try {
       kernels.run({OpKind::kEmbedding, {}}, inputs, outputs, {});
     } catch (const Error& error) {

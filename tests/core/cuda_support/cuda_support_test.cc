@@ -1,4 +1,5 @@
-// Where CUDA is looked for, and what is said when it is not there. The plugin and the library of NVIDIA that it needs are fakes.
+// Where CUDA is looked for, and what is said when it is not there. The plugin and the library of
+// NVIDIA that it needs are fakes.
 #include "core/cuda_support/cuda_support.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +22,8 @@ using testing::AllOf, testing::Contains, testing::ElementsAre, testing::HasSubst
 const fs::path kFakes = WEFT_FAKE_PLUGINS;
 
 PluginPlaces places(const fs::path& root, const std::map<std::string, std::string>& variables) {
-  return {root / "bundle/bin/weft", root, [variables](const char* name) -> std::optional<std::string> {
+  return {root / "bundle/bin/weft", root,
+          [variables](const char* name) -> std::optional<std::string> {
             const auto found = variables.find(name);
             if (found == variables.end()) return std::nullopt;
             return found->second;
@@ -43,23 +45,26 @@ TEST(PluginSearch, NamesFoldersInOrderAndOnlyUsualOnesThatExist) {
   const fs::path root = scratch.path();
   for (const char* folder :
        {"usr/local/cuda/lib64", "venv/bin", "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
-        "venv/lib/python3.12/site-packages/nvidia/cu13/lib", "venv/lib/python3.12/site-packages/nvidia/cu13/include",
-        "usr/lib/python3/dist-packages/nvidia/nccl/lib", "other/lib/python3.11/site-packages/nvidia/nccl/lib"}) {
+        "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
+        "venv/lib/python3.12/site-packages/nvidia/cu13/include",
+        "usr/lib/python3/dist-packages/nvidia/nccl/lib",
+        "other/lib/python3.11/site-packages/nvidia/nccl/lib"}) {
     fs::create_directories(root / folder);
   }
   std::ofstream(root / "venv/bin/python3") << "";
-  const PluginSearch search = plugin_search(places(root, {{"PATH", "/nowhere:" + (root / "venv/bin").string()},
-                                                          {"VIRTUAL_ENV", (root / "other").string()},
-                                                          {"CUDA_HOME", (root / "absent").string()},
-                                                          {"WEFT_PLUGINS", "/mine"},
-                                                          {"WEFT_CUDA_LIBRARIES", "/a::/b"}}));
+  const PluginSearch search =
+      plugin_search(places(root, {{"PATH", "/nowhere:" + (root / "venv/bin").string()},
+                                  {"VIRTUAL_ENV", (root / "other").string()},
+                                  {"CUDA_HOME", (root / "absent").string()},
+                                  {"WEFT_PLUGINS", "/mine"},
+                                  {"WEFT_CUDA_LIBRARIES", "/a::/b"}}));
   EXPECT_THAT(search.plugins, ElementsAre("/mine", root / "bundle/lib"));
   EXPECT_THAT(search.asked, ElementsAre("/a", "/b"));
-  EXPECT_THAT(search.usual,
-              ElementsAre(root / "usr/local/cuda/lib64", root / "other/lib/python3.11/site-packages/nvidia/nccl/lib",
-                          root / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
-                          root / "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
-                          root / "usr/lib/python3/dist-packages/nvidia/nccl/lib"));
+  EXPECT_THAT(search.usual, ElementsAre(root / "usr/local/cuda/lib64",
+                                        root / "other/lib/python3.11/site-packages/nvidia/nccl/lib",
+                                        root / "venv/lib/python3.12/site-packages/nvidia/cu13/lib",
+                                        root / "venv/lib/python3.12/site-packages/nvidia/cudnn/lib",
+                                        root / "usr/lib/python3/dist-packages/nvidia/nccl/lib"));
 }
 
 TEST(PluginSearch, OfABareMachineNamesNothing) {
@@ -74,7 +79,8 @@ TEST(CudaSupport, WithoutAPluginSaysThatThisWeftWasBuiltWithoutCuda) {
   const CudaSupport support = cuda_support({{"/nowhere/lib"}, {}, {}});
   EXPECT_THAT(support.gpus, IsEmpty());
   EXPECT_THAT(support.missing,
-              AllOf(HasSubstr("built without CUDA: there is no libweft_cuda.so in /nowhere/lib"), HasSubstr("WEFT_PLUGINS")));
+              AllOf(HasSubstr("built without CUDA: there is no libweft_cuda.so in /nowhere/lib"),
+                    HasSubstr("WEFT_PLUGINS")));
   EXPECT_EQ(failure([] { make_cuda_device({}, {{"/nowhere/lib"}, {}, {}}); }), support.missing);
 }
 
@@ -82,25 +88,31 @@ TEST(CudaSupport, WithoutAPluginSaysThatThisWeftWasBuiltWithoutCuda) {
 TEST(CudaSupport, NamesTheLibraryThatIsMissingUntilItIsFound) {
   const test::ScratchFolder scratch;
   const PluginSearch nowhere{{kFakes / "lib"}, {}, {}};
+  EXPECT_THAT(cuda_support(nowhere).missing,
+              AllOf(HasSubstr("libnccl.so.99 was not found: WEFT_CUDA_LIBRARIES is not set, the "
+                              "dynamic loader does not know it"),
+                    HasSubstr("`pip install nvidia-nccl-cu13`"),
+                    HasSubstr("or set WEFT_CUDA_LIBRARIES to the folder that has it")));
+  const PluginSearch wrong{
+      {kFakes / "lib"}, {"/empty"}, {"/usr/local/cuda/lib64", "/venv/nvidia/nccl/lib"}};
   EXPECT_THAT(
-      cuda_support(nowhere).missing,
-      AllOf(HasSubstr("libnccl.so.99 was not found: WEFT_CUDA_LIBRARIES is not set, the dynamic loader does not know it"),
-            HasSubstr("`pip install nvidia-nccl-cu13`"), HasSubstr("or set WEFT_CUDA_LIBRARIES to the folder that has it")));
-  const PluginSearch wrong{{kFakes / "lib"}, {"/empty"}, {"/usr/local/cuda/lib64", "/venv/nvidia/nccl/lib"}};
-  EXPECT_THAT(cuda_support(wrong).missing,
-              HasSubstr("not in WEFT_CUDA_LIBRARIES (/empty), the dynamic loader does not know it, and it is not "
-                        "in /usr/local/cuda/lib64, /venv/nvidia/nccl/lib"));
+      cuda_support(wrong).missing,
+      HasSubstr(
+          "not in WEFT_CUDA_LIBRARIES (/empty), the dynamic loader does not know it, and it is not "
+          "in /usr/local/cuda/lib64, /venv/nvidia/nccl/lib"));
 
   std::ofstream(scratch.path() / "libnccl.so.99") << "no library";
   const PluginSearch damaged{{kFakes / "lib"}, {scratch.path()}, {}};
   EXPECT_THAT(cuda_support(damaged).missing, HasSubstr("libnccl.so.99 cannot be opened: "));
 
-  const PluginSearch right{{"/nowhere", kFakes / "lib"}, {scratch.path()}, {"/nowhere", kFakes / "nvidia"}};
+  const PluginSearch right{
+      {"/nowhere", kFakes / "lib"}, {scratch.path()}, {"/nowhere", kFakes / "nvidia"}};
   const CudaSupport support = cuda_support(right);
   EXPECT_EQ(support.missing, "");
   EXPECT_THAT(support.gpus, ElementsAre("fake 0", "fake 1"));
   EXPECT_EQ(support.runtime, "99");
-  EXPECT_EQ(failure([&] { make_cuda_device({.gpu = 2}, right); }), "there is no GPU 2: this process sees 2");
+  EXPECT_EQ(failure([&] { make_cuda_device({.gpu = 2}, right); }),
+            "there is no GPU 2: this process sees 2");
   EXPECT_THAT(failure([&] { open_plugin("weft_cuda", "weft_other_plugin", right); }),
               HasSubstr("has no function weft_other_plugin"));
 
@@ -120,7 +132,8 @@ TEST(CudaSupport, OfThisMachineHasGpusOrSaysWhyNot) {
 }
 
 TEST(NeededLibraries, AreReadFromTheFile) {
-  EXPECT_THAT(needed_libraries(kFakes / "lib/libweft_cuda.so"), AllOf(Contains("libnccl.so.99"), Contains("libc.so.6")));
+  EXPECT_THAT(needed_libraries(kFakes / "lib/libweft_cuda.so"),
+              AllOf(Contains("libnccl.so.99"), Contains("libc.so.6")));
   EXPECT_THROW(needed_libraries("/nowhere"), Error);
 }
 

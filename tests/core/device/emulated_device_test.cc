@@ -33,14 +33,18 @@ struct Fixture {
   explicit Fixture(Nanoseconds late = Nanoseconds(0), double flops_per_second = 0) {
     auto manual = std::make_unique<ManualTimer>(late);
     timer = manual.get();
-    device = std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{flops_per_second}, std::move(manual));
+    device = std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{flops_per_second},
+                                              std::move(manual));
     stream = device->create_stream();
     memory = device->allocate(4096);
   }
   TensorRef tensor(Shape shape) { return {{DType::kF32, std::move(shape)}, memory.data()}; }
   void block(double seconds) {
     const Op op{OpKind::kEmulatedBlock,
-                {{"seconds", seconds}, {"rank", std::int64_t{2}}, {"d1", std::int64_t{4}}, {"saved", std::int64_t{0}}}};
+                {{"seconds", seconds},
+                 {"rank", std::int64_t{2}},
+                 {"d1", std::int64_t{4}},
+                 {"saved", std::int64_t{0}}}};
     const std::vector<ConstTensorRef> inputs{tensor({1, 4}), tensor({8})};
     const std::vector<TensorRef> outputs{tensor({1, 4})};
     stream->run(op, inputs, outputs);

@@ -16,7 +16,8 @@ std::vector<ListedOp> all_ops(const Graph& graph) {
     return result;
   };
   std::vector<ListedOp> ops;
-  for (const Node& node : graph.nodes()) ops.push_back({&node.op, numbers(node.inputs), numbers(node.outputs)});
+  for (const Node& node : graph.nodes())
+    ops.push_back({&node.op, numbers(node.inputs), numbers(node.outputs)});
   return ops;
 }
 
@@ -41,7 +42,8 @@ TEST(MemoryPlan, ValuesThatAreNeededTogetherNeverShareBytes) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const Graph graph = random_graph(seed);
     std::vector<bool> elsewhere(graph.values().size(), false);
-    for (std::size_t v = 0; v < graph.values().size(); ++v) elsewhere[v] = !graph.values()[v].producer;
+    for (std::size_t v = 0; v < graph.values().size(); ++v)
+      elsewhere[v] = !graph.values()[v].producer;
     const MemoryPlan plan = plan_memory(graph, all_ops(graph), elsewhere);
     // owner[value] of bytes: walk the nodes, write each output, and see that inputs have not been
     // overwritten.
@@ -57,12 +59,14 @@ TEST(MemoryPlan, ValuesThatAreNeededTogetherNeverShareBytes) {
       const std::size_t at = *plan.offsets[node.outputs[0].value()];
       const int in_place = definition(node.op.kind).in_place_input;
       for (const ValueId input : node.inputs) {
-        const bool may_share = in_place >= 0 && node.inputs[static_cast<std::size_t>(in_place)] == input;
+        const bool may_share =
+            in_place >= 0 && node.inputs[static_cast<std::size_t>(in_place)] == input;
         if (!may_share && !elsewhere[input.value()]) {
           ASSERT_NE(*plan.offsets[input.value()], at);
         }
       }
-      for (std::size_t byte = at; byte < at + graph.value(node.outputs[0]).type.bytes(); byte += 64) {
+      for (std::size_t byte = at; byte < at + graph.value(node.outputs[0]).type.bytes();
+           byte += 64) {
         owner[byte / 64] = static_cast<int>(node.outputs[0].value());
       }
     }
@@ -73,9 +77,9 @@ TEST(MemoryPlan, AChainWorksInPlace) {
   GraphBuilder b;
   ValueId x = b.input("x", {DType::kF32, {64, 64}}, {"a", "b"});
   for (int i = 0; i < 10; ++i) x = b.gelu(x);
-  const MemoryPlan plan =
-      plan_memory(b.graph(), all_ops(b.graph()),
-                  std::vector<bool>{true, false, false, false, false, false, false, false, false, false, false});
+  const MemoryPlan plan = plan_memory(b.graph(), all_ops(b.graph()),
+                                      std::vector<bool>{true, false, false, false, false, false,
+                                                        false, false, false, false, false});
   EXPECT_EQ(plan.size, 64u * 64 * sizeof(float));
 }
 

@@ -12,8 +12,9 @@ namespace {
 
 constexpr Initializer kNormal{Initializer::Kind::kNormal, 0.5};
 
-std::vector<float> fill(const Shape& shape, const Region& region, const Initializer& initializer = kNormal,
-                        std::uint64_t seed = 7, std::string_view name = "w") {
+std::vector<float> fill(const Shape& shape, const Region& region,
+                        const Initializer& initializer = kNormal, std::uint64_t seed = 7,
+                        std::string_view name = "w") {
   std::vector<float> values(static_cast<std::size_t>(region.num_elements()));
   fill_parameter(name, shape, region, initializer, seed, values);
   return values;
@@ -52,8 +53,10 @@ TEST(FillParameter, SeedAndNameMakeADifference) {
 }
 
 TEST(FillParameter, ZerosOnesAndScalars) {
-  EXPECT_EQ(fill({2}, Region::whole(Shape{2}), {Initializer::Kind::kOnes, 0}), (std::vector<float>{1, 1}));
-  EXPECT_EQ(fill({2}, Region::whole(Shape{2}), {Initializer::Kind::kZeros, 0}), (std::vector<float>{0, 0}));
+  EXPECT_EQ(fill({2}, Region::whole(Shape{2}), {Initializer::Kind::kOnes, 0}),
+            (std::vector<float>{1, 1}));
+  EXPECT_EQ(fill({2}, Region::whole(Shape{2}), {Initializer::Kind::kZeros, 0}),
+            (std::vector<float>{0, 0}));
   EXPECT_EQ(fill({}, Region{}).size(), 1u);
 }
 

@@ -24,7 +24,8 @@ struct List {
   List(std::initializer_list<std::pair<std::uint32_t, Shape>> tensors) {
     for (const auto& [tensor, shape] : tensors) types[tensor] = {DType::kF32, shape};
   }
-  void add(Op op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs, bool accumulate = false) {
+  void add(Op op, std::vector<std::uint32_t> inputs, std::vector<std::uint32_t> outputs,
+           bool accumulate = false) {
     ops.push_back(std::move(op));
     std::vector<TensorType> in;
     for (const std::uint32_t input : inputs) in.push_back(types.at(input));
@@ -36,8 +37,9 @@ struct List {
     listed.push_back({nullptr, std::move(inputs), std::move(outputs)});
   }
   std::vector<Fusion> fusions() const {
-    std::vector<Fusion> found = find_fusions(listed, {[this](std::uint32_t t) -> const TensorType& { return types.at(t); },
-                                                      [this](std::uint32_t t) { return elsewhere.contains(t); }});
+    std::vector<Fusion> found =
+        find_fusions(listed, {[this](std::uint32_t t) -> const TensorType& { return types.at(t); },
+                              [this](std::uint32_t t) { return elsewhere.contains(t); }});
     for (const Fusion& fusion : found) {  // What is found must fit its op.
       std::vector<TensorType> in, out;
       for (const std::uint32_t input : fusion.inputs) in.push_back(types.at(input));
@@ -51,9 +53,13 @@ struct List {
 
 enum : std::uint32_t { kX, kW, kBias, kA, kDy, kH, kY, kT, kDw, kDb, kDx };
 
-List forward() { return {{kX, {4, 5, 8}}, {kW, {8, 6}}, {kBias, {6}}, {kA, {4, 5, 6}}, {kDy, {4, 5, 6}}}; }
+List forward() {
+  return {{kX, {4, 5, 8}}, {kW, {8, 6}}, {kBias, {6}}, {kA, {4, 5, 6}}, {kDy, {4, 5, 6}}};
+}
 Op op(OpKind kind) { return {kind, {}}; }
-Op sum_leading(std::int64_t dimensions) { return {OpKind::kSumLeading, {{"dimensions", dimensions}}}; }
+Op sum_leading(std::int64_t dimensions) {
+  return {OpKind::kSumLeading, {{"dimensions", dimensions}}};
+}
 
 TEST(Fusion, GeluKeepsItsInputOnlyForOthers) {
   List list = forward();
@@ -78,7 +84,10 @@ TEST(Fusion, AddTakesAProductThatNothingElseUsesOnEitherSide) {
   for (const bool product_first : {false, true}) {
     List list = forward();
     list.add(op(OpKind::kLinear), {kX, kW, kBias}, {kT});
-    list.add(op(OpKind::kAdd), product_first ? std::vector<std::uint32_t>{kT, kA} : std::vector<std::uint32_t>{kA, kT}, {kY});
+    list.add(
+        op(OpKind::kAdd),
+        product_first ? std::vector<std::uint32_t>{kT, kA} : std::vector<std::uint32_t>{kA, kT},
+        {kY});
     const auto found = list.fusions();
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(to_string(found[0].op), "linear_add");

@@ -15,8 +15,9 @@ using testing::ElementsAre;
 using testing::MatchesRegex;
 
 Log recording(LogLevel lowest, std::vector<std::string>& lines) {
-  return {lowest,
-          [&lines](LogLevel level, const std::string& text) { lines.push_back(std::string(to_string(level)) + " " + text); }};
+  return {lowest, [&lines](LogLevel level, const std::string& text) {
+            lines.push_back(std::string(to_string(level)) + " " + text);
+          }};
 }
 
 TEST(Log, LeavesOutWhatIsBelowItsLevel) {
@@ -32,7 +33,8 @@ TEST(Log, LeavesOutWhatIsBelowItsLevel) {
 TEST(Log, ACopyWritesToTheSamePlace) {
   std::vector<std::string> lines;
   const Log log = recording(LogLevel::kDebug, lines);
-  const Log copy = log;  // NOLINT(performance-unnecessary-copy-initialization): the copy is the point
+  const Log copy =
+      log;  // NOLINT(performance-unnecessary-copy-initialization): the copy is the point
   log.info("one");
   copy.debug("two");
   EXPECT_THAT(lines, ElementsAre("info one", "debug two"));
@@ -41,13 +43,14 @@ TEST(Log, ACopyWritesToTheSamePlace) {
 TEST(Log, ALineOfAProcessSaysWhenAndHowGrave) {
   testing::internal::CaptureStderr();
   Log::standard_error(LogLevel::kInfo).warning("{} of 4 hosts joined, 100 %", 3);
-  EXPECT_THAT(
-      testing::internal::GetCapturedStderr(),
-      MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} warning: 3 of 4 hosts joined, 100 %\n"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} "
+                           "warning: 3 of 4 hosts joined, 100 %\n"));
 }
 
 TEST(LogLevel, ComesFromItsName) {
-  for (const LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
+  for (const LogLevel level :
+       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError})
     EXPECT_EQ(parse_log_level(to_string(level)), level);
   EXPECT_THROW(parse_log_level("loud"), Error);
 }

@@ -31,17 +31,20 @@ TEST(EmulatedBlock, StatesTheTypesOfWhatItGivesAndKeeps) {
 TEST(EmulatedBlock, IsOfItsWeightsPrecision) {
   GraphBuilder b(DType::kBF16);
   const ValueId ids = b.input("ids", {DType::kI32, {6}}, {"batch"});
-  const ValueId y = b.emulated_block({ids}, b.parameter("w", {10}, zeros(), {"weights"}), {{3}, 1.0, 2.0, 3.0, 7});
+  const ValueId y = b.emulated_block({ids}, b.parameter("w", {10}, zeros(), {"weights"}),
+                                     {{3}, 1.0, 2.0, 3.0, 7});
   EXPECT_EQ(to_string(b.type(y)), "bf16[6,3]");
   EXPECT_EQ(to_string(b.type(b.graph().nodes().back().outputs[1])), "bf16[6,7]");
   const std::vector<TensorType> types{b.type(y), {DType::kI32, {6}}};
-  const Op weight_grad{OpKind::kEmulatedWeightGrad, {{"seconds", 1.0}, {"weights", std::int64_t{10}}}};
+  const Op weight_grad{OpKind::kEmulatedWeightGrad,
+                       {{"seconds", 1.0}, {"weights", std::int64_t{10}}}};
   EXPECT_EQ(to_string(infer_types(weight_grad, types)[0]), "f32[10]");
 }
 
 TEST(EmulatedBlock, OnlyRowsMayBeSplit) {
   const Block block;
-  EXPECT_EQ(to_string(factor_signature(block.b.graph(), block.b.graph().nodes().back())), "(a,B)(a)(C)->(a,D,E)(a,F)");
+  EXPECT_EQ(to_string(factor_signature(block.b.graph(), block.b.graph().nodes().back())),
+            "(a,B)(a)(C)->(a,D,E)(a,F)");
 }
 
 TEST(EmulatedBlock, RefusesInputsOfDifferentRows) {

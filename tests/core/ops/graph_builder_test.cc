@@ -50,7 +50,8 @@ TEST(GraphBuilder, RefusesShapesThatDoNotFitAndNamesThem) {
   GraphBuilder b;
   const ValueId x = b.input("x", {DType::kF32, {2, 5, 8}}, {"batch", "sequence", "embed"});
   const ValueId w = b.parameter("w", {7, 8}, normal(0.02), {"a", "b"});
-  EXPECT_EQ(message_of([&] { b.linear(x, w); }), "linear(f32[2,5,8], f32[7,8]): x's last dimension must equal w's first");
+  EXPECT_EQ(message_of([&] { b.linear(x, w); }),
+            "linear(f32[2,5,8], f32[7,8]): x's last dimension must equal w's first");
   EXPECT_THAT(message_of([&] { b.add(x, w); }), HasSubstr("add(f32[2,5,8], f32[7,8]): b's shape"));
   EXPECT_THAT(message_of([&] { b.attention(x, 4); }), HasSubstr("[batch, sequence, 3, width]"));
   EXPECT_THAT(message_of([&] { b.embedding(w, x); }), HasSubstr("input 1 must be i32"));
@@ -58,7 +59,8 @@ TEST(GraphBuilder, RefusesShapesThatDoNotFitAndNamesThem) {
 }
 
 TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
-  const std::vector<TensorType> inputs{{DType::kF32, {2, 5, 8}}, {DType::kF32, {8, 3, 6}}, {DType::kF32, {3, 6}}};
+  const std::vector<TensorType> inputs{
+      {DType::kF32, {2, 5, 8}}, {DType::kF32, {8, 3, 6}}, {DType::kF32, {3, 6}}};
   const FactorSignature signature = factor_signature({OpKind::kLinear, {}}, inputs);
   EXPECT_EQ(to_string(signature), "(a,b,c+)(c+,d,e)(d,e)->(a,b,d,e)");
   EXPECT_EQ(signature.once_inputs, std::vector<int>{2});
@@ -67,27 +69,34 @@ TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
 
 TEST(FactorSignature, AttentionSplitsTheWidthOnlyBetweenHeads) {
   const std::vector<TensorType> inputs{{DType::kF32, {2, 5, 3, 12}}};
-  const FactorSignature signature = factor_signature({OpKind::kAttention, {{"head_dim", std::int64_t{4}}}}, inputs);
+  const FactorSignature signature =
+      factor_signature({OpKind::kAttention, {{"head_dim", std::int64_t{4}}}}, inputs);
   EXPECT_EQ(to_string(signature), "(a,B,C,d)->(a,B,d)(a,d,B)");
   EXPECT_EQ(signature.factors[3].granularity, 4);
 }
 
 TEST(GraphBuilder, PicturesConvolveDownAndUp) {
   GraphBuilder b;
-  const ValueId x = b.input("x", {DType::kF32, {2, 9, 8, 3}}, {"batch", "height", "width", "channels"});
-  const ValueId w = b.parameter("w", {3, 3, 3, 16}, normal(0.1), {"kernel", "kernel", "channels", "inner"});
+  const ValueId x =
+      b.input("x", {DType::kF32, {2, 9, 8, 3}}, {"batch", "height", "width", "channels"});
+  const ValueId w =
+      b.parameter("w", {3, 3, 3, 16}, normal(0.1), {"kernel", "kernel", "channels", "inner"});
   const ValueId down = b.convolution(x, w, std::nullopt, 2, 1);
   EXPECT_EQ(to_string(b.type(down)), "f32[2,5,4,16]");
   EXPECT_EQ(to_string(b.type(b.upsample(down, 2))), "f32[2,10,8,16]");
   EXPECT_EQ(to_string(b.type(b.concat(down, down))), "f32[2,5,4,32]");
-  EXPECT_THAT(message_of([&] { b.concat(x, down); }), HasSubstr("agree in all dimensions but the last"));
-  EXPECT_THAT(message_of([&] { b.convolution(down, w, std::nullopt, 1, 1); }), HasSubstr("[height, width, 16, channels]"));
+  EXPECT_THAT(message_of([&] { b.concat(x, down); }),
+              HasSubstr("agree in all dimensions but the last"));
+  EXPECT_THAT(message_of([&] { b.convolution(down, w, std::nullopt, 1, 1); }),
+              HasSubstr("[height, width, 16, channels]"));
   const ValueId gamma = b.parameter("gamma", {16}, ones(), {"inner"});
-  EXPECT_THAT(message_of([&] { b.group_norm(down, gamma, gamma, 3); }), HasSubstr("16 channels are not groups of 3"));
+  EXPECT_THAT(message_of([&] { b.group_norm(down, gamma, gamma, 3); }),
+              HasSubstr("16 channels are not groups of 3"));
 }
 
 TEST(FactorSignature, ConvolutionSumsOverItsInputChannelsAndSplitsNoPicture) {
-  const std::vector<TensorType> inputs{{DType::kF32, {2, 9, 8, 3}}, {DType::kF32, {3, 3, 3, 16}}, {DType::kF32, {16}}};
+  const std::vector<TensorType> inputs{
+      {DType::kF32, {2, 9, 8, 3}}, {DType::kF32, {3, 3, 3, 16}}, {DType::kF32, {16}}};
   const Op op{OpKind::kConvolution, {{"stride", std::int64_t{2}}, {"padding", std::int64_t{1}}}};
   EXPECT_EQ(to_string(factor_signature(op, inputs)), "(a,B,C,d+)(H,I,d+,e)(e)->(a,F,G,e)");
   EXPECT_DOUBLE_EQ(cost(op, inputs).flops, 2.0 * 2 * 5 * 4 * 16 * 27);

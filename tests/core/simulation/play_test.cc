@@ -49,7 +49,8 @@ TEST(Play, WhatIsUnderWaySharesItsLinksByWeight) {
   graph.links.rates = {4, 1};
   const TaskId narrow = graph.add(over({0, 1}, 6));
   const TaskId wide = graph.add(over({0}, 9));
-  EXPECT_THAT(play(graph).end, ElementsAre(6, 3)) << "what a slow link holds back leaves the rest to others";
+  EXPECT_THAT(play(graph).end, ElementsAre(6, 3))
+      << "what a slow link holds back leaves the rest to others";
   EXPECT_EQ(narrow, TaskId(0));
   EXPECT_EQ(wide, TaskId(1));
   TaskGraph weighted;
@@ -143,7 +144,8 @@ TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
   MaxMinShares shares;
   for (int round = 0; round < 300; ++round) {
     std::vector<double> capacities;
-    for (std::uint64_t i = 0; i < 2 + random.below(6); ++i) capacities.push_back(1 + static_cast<double>(random.below(9)));
+    for (std::uint64_t i = 0; i < 2 + random.below(6); ++i)
+      capacities.push_back(1 + static_cast<double>(random.below(9)));
     std::vector<std::vector<std::pair<std::uint32_t, double>>> uses(1 + random.below(12));
     shares.begin(capacities);
     for (std::uint32_t user = 0; user < uses.size(); ++user) {
@@ -162,11 +164,13 @@ TEST(MaxMinShares, EveryShareIsHeldDownByAFullLinkWhereNobodyHasMore) {
         most[link] = std::max(most[link], got[user]);
       }
     }
-    for (std::size_t link = 0; link < capacities.size(); ++link) EXPECT_LE(carried[link], capacities[link] * (1 + 1e-9));
+    for (std::size_t link = 0; link < capacities.size(); ++link)
+      EXPECT_LE(carried[link], capacities[link] * (1 + 1e-9));
     for (std::uint32_t user = 0; user < uses.size(); ++user) {
       EXPECT_EQ(got[user] < 0, uses[user].empty());
       const bool held = std::ranges::any_of(uses[user], [&](const auto& use) {
-        return carried[use.first] >= capacities[use.first] * (1 - 1e-9) && got[user] >= most[use.first] * (1 - 1e-9);
+        return carried[use.first] >= capacities[use.first] * (1 - 1e-9) &&
+               got[user] >= most[use.first] * (1 - 1e-9);
       });
       EXPECT_TRUE(held || uses[user].empty()) << "user " << user << " of round " << round;
     }

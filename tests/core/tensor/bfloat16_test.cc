@@ -20,8 +20,10 @@ TEST(BFloat16, RoundsToNearestAndTiesToEven) {
 
 TEST(BFloat16, KeepsWhatIsNotANumberAndOverflowsToInfinity) {
   EXPECT_TRUE(std::isnan(rounded(std::numeric_limits<float>::quiet_NaN())));
-  EXPECT_TRUE(std::isnan(rounded(std::bit_cast<float>(0x7f800001u)))) << "its payload is in the half that is dropped";
-  EXPECT_EQ(rounded(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(rounded(std::bit_cast<float>(0x7f800001u))))
+      << "its payload is in the half that is dropped";
+  EXPECT_EQ(rounded(std::numeric_limits<float>::infinity()),
+            std::numeric_limits<float>::infinity());
   EXPECT_EQ(rounded(std::numeric_limits<float>::max()), std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::signbit(rounded(-0.0f)));
 }

@@ -16,7 +16,8 @@ TEST(Region, DisjointInOneDimensionMeansNoOverlap) {
 }
 
 TEST(Region, OverlapIsTheBoxInBoth) {
-  EXPECT_EQ(Region({{0, 4}, {0, 8}}).intersect(Region({{2, 6}, {4, 12}})), Region({{2, 4}, {4, 8}}));
+  EXPECT_EQ(Region({{0, 4}, {0, 8}}).intersect(Region({{2, 6}, {4, 12}})),
+            Region({{2, 4}, {4, 8}}));
 }
 
 TEST(Region, EmptyIntervalIsRefused) { EXPECT_THROW(Region({{0, 4}, {3, 3}}), Error); }
@@ -83,7 +84,8 @@ TEST(Region, CopyEqualsElementwiseCopyOnRandomBoxes) {
 
 TEST(Region, PartsOfAnExtentMeetAndNeverOverflow) {
   EXPECT_EQ(part_of(10, 1, 4), (Interval{2, 5}));
-  for (const std::int64_t extent : {std::int64_t{7}, std::int64_t{4096}, std::numeric_limits<std::int64_t>::max()}) {
+  for (const std::int64_t extent :
+       {std::int64_t{7}, std::int64_t{4096}, std::numeric_limits<std::int64_t>::max()}) {
     for (const std::int64_t parts : {1, 2, 3, 1000}) {
       std::int64_t end = 0;
       for (std::int64_t i = 0; i < parts; ++i) {

@@ -12,7 +12,11 @@ namespace weft {
 namespace {
 
 TraceEvent compute(std::int64_t start, std::int64_t end, int microbatch = 0) {
-  return {.kind = TraceKind::kForward, .name = "", .start_ns = start, .end_ns = end, .microbatch = microbatch};
+  return {.kind = TraceKind::kForward,
+          .name = "",
+          .start_ns = start,
+          .end_ns = end,
+          .microbatch = microbatch};
 }
 
 TraceEvent send(std::int64_t start, std::int64_t end, std::uint64_t bytes) {
@@ -40,12 +44,14 @@ std::vector<nlohmann::json> spans(const nlohmann::json& events) {
 }
 
 TEST(AssignTracks, OverlappingEventsGetTheirOwnTrackAndTracksAreReused) {
-  EXPECT_EQ(assign_tracks({compute(0, 4), compute(1, 3), compute(4, 6), compute(2, 5)}), (std::vector<int>{0, 1, 0, 2}));
+  EXPECT_EQ(assign_tracks({compute(0, 4), compute(1, 3), compute(4, 6), compute(2, 5)}),
+            (std::vector<int>{0, 1, 0, 2}));
   EXPECT_TRUE(assign_tracks({}).empty());
 }
 
 TEST(ChromeTrace, TimesStartAtZeroInMicrosecondsWithNanosecondDigits) {
-  const auto events = spans(written({{.name = "a", .events = {compute(1'000'000'500, 1'000'002'750)}}}));
+  const auto events =
+      spans(written({{.name = "a", .events = {compute(1'000'000'500, 1'000'002'750)}}}));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_DOUBLE_EQ(events[0]["ts"].get<double>(), 0.0);
   EXPECT_DOUBLE_EQ(events[0]["dur"].get<double>(), 2.25);
@@ -53,8 +59,9 @@ TEST(ChromeTrace, TimesStartAtZeroInMicrosecondsWithNanosecondDigits) {
 }
 
 TEST(ChromeTrace, ClockOffsetOfADeviceShiftsItsEvents) {
-  const auto events = spans(written(
-      {{.name = "a", .events = {compute(5000, 6000)}}, {.name = "b", .clock_offset_ns = 4000, .events = {compute(3000, 4000)}}}));
+  const auto events =
+      spans(written({{.name = "a", .events = {compute(5000, 6000)}},
+                     {.name = "b", .clock_offset_ns = 4000, .events = {compute(3000, 4000)}}}));
   ASSERT_EQ(events.size(), 2u);
   EXPECT_DOUBLE_EQ(events[0]["ts"].get<double>(), 0.0);
   EXPECT_DOUBLE_EQ(events[1]["ts"].get<double>(), 2.0);
@@ -62,7 +69,8 @@ TEST(ChromeTrace, ClockOffsetOfADeviceShiftsItsEvents) {
 }
 
 TEST(ChromeTrace, OverlappingSendsBecomeTwoNamedThreads) {
-  const auto events = written({{.name = "front[0,1] on worker0", .events = {send(0, 10, 64), send(5, 15, 32)}}});
+  const auto events =
+      written({{.name = "front[0,1] on worker0", .events = {send(0, 10, 64), send(5, 15, 32)}}});
   std::vector<std::string> threads;
   std::string process;
   for (const auto& event : events) {
@@ -82,7 +90,8 @@ TEST(ChromeTrace, TransfersCarryStepMicrobatchAndBytesAndNamesAreEscaped) {
 }
 
 TEST(DeviceTrace, TravelsAsBytes) {
-  const DeviceTrace trace{.name = "a", .clock_offset_ns = -5, .events = {send(1, 2, 3), compute(4, 5)}, .dropped = 6};
+  const DeviceTrace trace{
+      .name = "a", .clock_offset_ns = -5, .events = {send(1, 2, 3), compute(4, 5)}, .dropped = 6};
   EXPECT_EQ(decode<DeviceTrace>(encode(trace)), trace);
 }
 

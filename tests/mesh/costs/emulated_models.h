@@ -34,30 +34,38 @@ enum class FirstInput : std::uint8_t {
   kData,   ///< The data itself: the block has no input gradient.
 };
 
-/// Blocks in a chain with skips, head and loss; x has kWidth elements per row, and every block saves kSaved.
-inline mesh::ModelGraphs emulated_model(const std::vector<BlockSeconds>& blocks, const std::vector<Skip>& skips = {},
+/// Blocks in a chain with skips, head and loss; x has kWidth elements per row, and every block
+/// saves kSaved.
+inline mesh::ModelGraphs emulated_model(const std::vector<BlockSeconds>& blocks,
+                                        const std::vector<Skip>& skips = {},
                                         FirstInput first = FirstInput::kTable) {
   GraphBuilder b;
   const ValueId tokens = b.input("tokens", {DType::kI32, {kRows, 1}}, {"batch", "sequence"});
   const ValueId targets = b.input("targets", {DType::kI32, {kRows, 1}}, {"batch", "sequence"});
-  const auto weights = [&](const std::string& name) { return b.parameter(name, {16}, zeros(), {"weights"}); };
+  const auto weights = [&](const std::string& name) {
+    return b.parameter(name, {16}, zeros(), {"weights"});
+  };
   ValueId x = tokens;
-  if (first == FirstInput::kTable) x = b.embedding(b.parameter("table", {kWords, kWidth}, zeros(), {"vocab", "embed"}), tokens);
+  if (first == FirstInput::kTable)
+    x = b.embedding(b.parameter("table", {kWords, kWidth}, zeros(), {"vocab", "embed"}), tokens);
   std::vector<ValueId> skip_values;
   for (std::size_t block = 0; block < blocks.size(); ++block) {
     b.set_block(static_cast<int>(block));
     const auto scope = b.scope("block" + std::to_string(block));
     std::vector<ValueId> inputs{x};
     for (std::size_t s = 0; s < skips.size(); ++s) {
-      if (skips[s].to == static_cast<int>(block) || skips[s].also_to == static_cast<int>(block)) inputs.push_back(skip_values[s]);
+      if (skips[s].to == static_cast<int>(block) || skips[s].also_to == static_cast<int>(block))
+        inputs.push_back(skip_values[s]);
     }
     const BlockSeconds& time = blocks[block];
-    x = b.emulated_block(inputs, weights("w"), {{1, kWidth}, time.forward, time.input_grad, time.weight_grad, kSaved});
+    x = b.emulated_block(inputs, weights("w"),
+                         {{1, kWidth}, time.forward, time.input_grad, time.weight_grad, kSaved});
     for (const Skip& skip : skips) {
       if (skip.from != static_cast<int>(block)) continue;
       // Skips must be listed by their first block.
-      skip_values.push_back(
-          b.emulated_block({x}, weights("skip" + std::to_string(skip_values.size())), {{skip.width}, skip.seconds, 0, 0, 0}));
+      skip_values.push_back(b.emulated_block({x},
+                                             weights("skip" + std::to_string(skip_values.size())),
+                                             {{skip.width}, skip.seconds, 0, 0, 0}));
     }
   }
   const ValueId logits = b.emulated_block({x}, weights("head"), {{1, kWords}, 0, 0, 0, 0});
@@ -66,12 +74,16 @@ inline mesh::ModelGraphs emulated_model(const std::vector<BlockSeconds>& blocks,
   return {differentiate(graph, loss), graph, loss};
 }
 
-inline std::string host_of(std::size_t mesh, int device) { return "host" + std::to_string(mesh) + "-" + std::to_string(device); }
+inline std::string host_of(std::size_t mesh, int device) {
+  return "host" + std::to_string(mesh) + "-" + std::to_string(device);
+}
 
-/// Meshes of so many devices that split the rows, each of these on a host of its own; stages of so many blocks, given with their
-/// mesh.
-inline mesh::LayoutConfig emulated_layout(const std::vector<int>& mesh_sizes, const std::vector<std::pair<int, int>>& stages,
-                                          const std::string& schedule, int microbatches, double link = 1000) {
+/// Meshes of so many devices that split the rows, each of these on a host of its own; stages of so
+/// many blocks, given with their mesh.
+inline mesh::LayoutConfig emulated_layout(const std::vector<int>& mesh_sizes,
+                                          const std::vector<std::pair<int, int>>& stages,
+                                          const std::string& schedule, int microbatches,
+                                          double link = 1000) {
   mesh::LayoutConfig layout;
   for (std::size_t m = 0; m < mesh_sizes.size(); ++m) {
     layout.meshes.push_back({"mesh" + std::to_string(m), {}, {{"data", mesh_sizes[m]}}});
@@ -84,7 +96,8 @@ inline mesh::LayoutConfig emulated_layout(const std::vector<int>& mesh_sizes, co
   return layout;
 }
 
-inline mesh::TrainingPlan emulated_plan(const mesh::LayoutConfig& layout, const mesh::ModelGraphs& model) {
+inline mesh::TrainingPlan emulated_plan(const mesh::LayoutConfig& layout,
+                                        const mesh::ModelGraphs& model) {
   mesh::MeshPlaces places;
   for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
     places.emplace_back();

@@ -19,7 +19,8 @@ ScheduleCosts costs_of(const mesh::LayoutConfig& layout, const mesh::ModelGraphs
 }
 
 TEST(PlanCosts, StagesTakeWhatTheirStepsTake) {
-  const ScheduleCosts costs = costs_of(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
+  const ScheduleCosts costs =
+      costs_of(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
   ASSERT_EQ(costs.stages.size(), 2u);
   EXPECT_DOUBLE_EQ(costs.stages[0].forward, 1 + 2);
   EXPECT_DOUBLE_EQ(costs.stages[0].input_grad, 2 + 3);
@@ -34,8 +35,8 @@ TEST(PlanCosts, StagesTakeWhatTheirStepsTake) {
 }
 
 TEST(PlanCosts, AnEdgeTakesWhatWasPlannedAndAGradientLeavesBeforeTheLastWeights) {
-  const mesh::TrainingPlan plan =
-      emulated_plan(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
+  const mesh::TrainingPlan plan = emulated_plan(
+      emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
   const ScheduleCosts costs = mesh::plan_costs(plan, mesh::cost_model_seconds(0));
   ASSERT_EQ(costs.edges.size(), 1u);
   const EdgeCosts& edge = costs.edges[0];
@@ -55,7 +56,8 @@ TEST(PlanCosts, AnEdgeTakesWhatWasPlannedAndAGradientLeavesBeforeTheLastWeights)
 }
 
 TEST(PlanCosts, AnEdgeThatNamesItsPlacesHasAShareOfThose) {
-  mesh::TrainingPlan plan = emulated_plan(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
+  mesh::TrainingPlan plan = emulated_plan(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2),
+                                          emulated_model(kFourBlocks));
   const auto share_with = [&](std::uint32_t places) {
     plan.train.edges[0].plan.egress_places.assign(plan.topology.num_devices(), places);
     return mesh::plan_costs(plan, mesh::cost_model_seconds(0)).edges.at(0).forward_timing.share;
@@ -66,8 +68,8 @@ TEST(PlanCosts, AnEdgeThatNamesItsPlacesHasAShareOfThose) {
 
 TEST(PlanCosts, ASkipLeavesAsSoonAsItExistsAndIsNeededWhereItIsUsed) {
   // Block 0 of stage 0 makes a skip for block 3 of stage 1, after half a second more.
-  const ScheduleCosts costs =
-      costs_of(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks, {{0, 3, 2, 0.5}}));
+  const ScheduleCosts costs = costs_of(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2),
+                                       emulated_model(kFourBlocks, {{0, 3, 2, 0.5}}));
   ASSERT_EQ(costs.edges.size(), 2u);
   EXPECT_DOUBLE_EQ(costs.stages[0].forward, 3.5);
   const bool first = costs.edges[0].edge.bytes == kRows * 2 * 4;
@@ -87,8 +89,8 @@ TEST(PlanCosts, ASkipLeavesAsSoonAsItExistsAndIsNeededWhereItIsUsed) {
 }
 
 TEST(PlanCosts, AStageWithoutInputGradientNeedsItsGradientForTheWeightsAlone) {
-  const ScheduleCosts costs =
-      costs_of(emulated_layout({1, 1}, {{0, 1}, {1, 3}}, "1f1b", 2), emulated_model(kFourBlocks, {}, FirstInput::kData));
+  const ScheduleCosts costs = costs_of(emulated_layout({1, 1}, {{0, 1}, {1, 3}}, "1f1b", 2),
+                                       emulated_model(kFourBlocks, {}, FirstInput::kData));
   ASSERT_EQ(costs.edges.size(), 1u);
   EXPECT_DOUBLE_EQ(costs.stages[0].input_grad, 0);
   EXPECT_DOUBLE_EQ(costs.stages[0].weight_grad, 3);
@@ -99,7 +101,8 @@ TEST(PlanCosts, MemoryIsWhatTheBackwardReads) {
   mesh::LayoutConfig layout = emulated_layout({2, 1}, {{0, 2}, {1, 2}}, "1f1b", 2);
   layout.stages[0].recompute = true;
   const ScheduleCosts costs = costs_of(layout, emulated_model(kFourBlocks));
-  // Per row, half of them on a device: ids and two saved tensors, what enters both blocks; W also gradients of all three tensors.
+  // Per row, half of them on a device: ids and two saved tensors, what enters both blocks; W also
+  // gradients of all three tensors.
   const double row = static_cast<double>(kRows) / 2 * 4;
   const StageCosts& stage = costs.stages[0];
   EXPECT_DOUBLE_EQ(stage.activations, row * (1 + 2 * kSaved + 2 * kWidth));
@@ -115,7 +118,8 @@ TEST(PlanCosts, MemoryIsWhatTheBackwardReads) {
 
 TEST(PlanCosts, StagesOfOneMeshAreJoinedWithoutATransfer) {
   const ScheduleCosts costs =
-      costs_of(emulated_layout({1, 1}, {{0, 1}, {1, 1}, {1, 1}, {0, 1}}, "zb-v", 4), emulated_model(kFourBlocks));
+      costs_of(emulated_layout({1, 1}, {{0, 1}, {1, 1}, {1, 1}, {0, 1}}, "zb-v", 4),
+               emulated_model(kFourBlocks));
   ASSERT_EQ(costs.edges.size(), 3u);
   std::vector<double> middle;
   for (const EdgeCosts& edge : costs.edges) {
@@ -126,7 +130,8 @@ TEST(PlanCosts, StagesOfOneMeshAreJoinedWithoutATransfer) {
 }
 
 TEST(PlanCosts, MeasuredTimesReplaceThoseOfTheModel) {
-  ScheduleCosts costs = costs_of(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
+  ScheduleCosts costs =
+      costs_of(emulated_layout({1, 1}, {{0, 2}, {1, 2}}, "1f1b", 2), emulated_model(kFourBlocks));
   const mesh::MeasuredStage measured[] = {{30, 50, 70}, {1, 1, 1}};
   mesh::scale_to(costs, measured);
   EXPECT_DOUBLE_EQ(costs.stages[0].forward, 30);

@@ -1,4 +1,5 @@
-// The simulator against the programs themselves: what simulate() says of a schedule is when the compiled programs are done.
+// The simulator against the programs themselves: what simulate() says of a schedule is when the
+// compiled programs are done.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -6,9 +7,9 @@
 #include <random>
 
 #include "core/base/error.h"
-#include "mesh/schedule/named_schedules.h"
 #include "mesh/costs/plan_costs.h"
 #include "mesh/costs/program_seconds.h"
+#include "mesh/schedule/named_schedules.h"
 #include "tests/mesh/costs/emulated_models.h"
 
 namespace weft::test {
@@ -22,7 +23,9 @@ struct Layout {
 
 /// A model of random blocks and skips, cut into the stages that the schedule has on so many meshes.
 Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) {
-  const auto number = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  const auto number = [&](int least, int most) {
+    return std::uniform_int_distribution<int>(least, most)(random);
+  };
   const auto seconds = [&] { return std::uniform_real_distribution<double>(0.1, 2)(random); };
   const int meshes = number(2, 4), microbatches = 2 * meshes + number(0, 2);
   std::vector<int> sizes;
@@ -31,7 +34,8 @@ Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) 
   std::vector<BlockSeconds> blocks;
   for (const int mesh : mesh::place_stages(schedule.placement, meshes, schedule.chunks)) {
     stages.emplace_back(mesh, number(1, 3));
-    for (int i = 0; i < stages.back().second; ++i) blocks.push_back({seconds(), seconds(), seconds()});
+    for (int i = 0; i < stages.back().second; ++i)
+      blocks.push_back({seconds(), seconds(), seconds()});
   }
   std::vector<Skip> skips;
   const int last = static_cast<int>(blocks.size()) - 1;
@@ -42,14 +46,17 @@ Layout random_layout(const mesh::NamedSchedule& schedule, std::mt19937& random) 
     skips.push_back(skip);
   }
   const FirstInput first = number(0, 2) == 0 ? FirstInput::kData : FirstInput::kTable;
-  Layout layout{emulated_layout(sizes, stages, std::string(schedule.name), microbatches, number(20, 400)),
-                emulated_model(blocks, skips, first), ""};
+  Layout layout{
+      emulated_layout(sizes, stages, std::string(schedule.name), microbatches, number(20, 400)),
+      emulated_model(blocks, skips, first), ""};
   layout.config.credits = number(1, 4);
   layout.config.resharding = transfer::Strategy::kSendRecv;
   for (mesh::StageConfig& stage : layout.config.stages) stage.recompute = number(0, 3) == 0;
-  layout.text = fmt::format("{} on {} meshes, {} stages, {} blocks{}, {} skips, {} microbatches, {} credits", schedule.name,
-                            meshes, stages.size(), blocks.size(), first == FirstInput::kData ? " without a table" : "",
-                            skips.size(), microbatches, layout.config.credits);
+  layout.text =
+      fmt::format("{} on {} meshes, {} stages, {} blocks{}, {} skips, {} microbatches, {} credits",
+                  schedule.name, meshes, stages.size(), blocks.size(),
+                  first == FirstInput::kData ? " without a table" : "", skips.size(), microbatches,
+                  layout.config.credits);
   return layout;
 }
 
@@ -57,27 +64,33 @@ bool has_reduction(const mesh::Schedule& schedule, int stage) {
   const auto reduces = [&](const mesh::Action& action) {
     return action.kind == mesh::ActionKind::kReduceGrad && action.stage == stage;
   };
-  return std::ranges::any_of(schedule.actors, [&](const auto& actions) { return std::ranges::any_of(actions, reduces); });
+  return std::ranges::any_of(
+      schedule.actors, [&](const auto& actions) { return std::ranges::any_of(actions, reduces); });
 }
 
 /// What a transfer takes, whoever takes part in it.
-double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& costs, const mesh::Transfer& transfer, int mesh) {
-  if (transfer.kind == mesh::TransferKind::kReshard) return plan.train.edges[transfer.op].plan.predicted_seconds;
+double seconds_of(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& costs,
+                  const mesh::Transfer& transfer, int mesh) {
+  if (transfer.kind == mesh::TransferKind::kReshard)
+    return plan.train.edges[transfer.op].plan.predicted_seconds;
   if (transfer.kind == mesh::TransferKind::kNorm) return costs.exchange;
   double rest = 0;
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    if (transfer.name.ends_with(fmt::format(" of stage {}", stage))) return costs.stages[stage].reduce_grad;
+    if (transfer.name.ends_with(fmt::format(" of stage {}", stage)))
+      return costs.stages[stage].reduce_grad;
     if (plan.partition.mesh_of_stage[stage] != mesh) continue;
     // A mesh with a single stage does not name it.
     const bool is_named = has_reduction(plan.schedule, static_cast<int>(stage));
-    if (!is_named || std::ranges::count(plan.partition.mesh_of_stage, mesh) == 1) rest += costs.stages[stage].reduce_grad;
+    if (!is_named || std::ranges::count(plan.partition.mesh_of_stage, mesh) == 1)
+      rest += costs.stages[stage].reduce_grad;
   }
   return rest;
 }
 
-/// As the simulator sees it: all who take part in a transfer do so as one, and what belongs to one edge, or reduces gradients of
-/// one mesh, goes one after the other.
-mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan, const mesh::ScheduleCosts& costs) {
+/// As the simulator sees it: all who take part in a transfer do so as one, and what belongs to one
+/// edge, or reduces gradients of one mesh, goes one after the other.
+mesh::Traffic as_the_simulator_sees_it(const mesh::TrainingPlan& plan,
+                                       const mesh::ScheduleCosts& costs) {
   mesh::Traffic traffic;
   std::map<int, std::uint32_t> link_of_mesh;
   const auto add_link = [&] {
@@ -110,7 +123,9 @@ mesh::Schedule with_reductions(mesh::Schedule schedule, std::mt19937& random) {
   for (std::vector<mesh::Action>& actions : schedule.actors) {
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const mesh::Action action = actions[i];
-      if (!mesh::gives_weight_grad(action.kind) || action.microbatch + 1 < schedule.microbatches || random() % 2 == 0) continue;
+      if (!mesh::gives_weight_grad(action.kind) || action.microbatch + 1 < schedule.microbatches ||
+          random() % 2 == 0)
+        continue;
       actions.insert(actions.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                      {action.stage, mesh::ActionKind::kReduceGrad, mesh::kNoMicrobatch});
     }
@@ -119,12 +134,13 @@ mesh::Schedule with_reductions(mesh::Schedule schedule, std::mt19937& random) {
 }
 
 mesh::ProgramSimulation play(const mesh::TrainingPlan& plan, const mesh::Traffic& traffic) {
-  return mesh::simulate_programs(plan.train.programs, mesh::program_seconds(plan, mesh::cost_model_seconds(0)), traffic);
+  return mesh::simulate_programs(plan.train.programs,
+                                 mesh::program_seconds(plan, mesh::cost_model_seconds(0)), traffic);
 }
 
 mesh::Schedule schedule_of(const mesh::NamedSchedule& named, const mesh::LayoutConfig& layout) {
-  return mesh::make_schedule(
-      {std::string(named.name), static_cast<int>(layout.meshes.size()), layout.microbatches, named.chunks, 0});
+  return mesh::make_schedule({std::string(named.name), static_cast<int>(layout.meshes.size()),
+                              layout.microbatches, named.chunks, 0});
 }
 
 /// When the last F, B, I or W is over.
@@ -152,10 +168,12 @@ TEST(PlayedPrograms, EndWhenTheSimulatorSays) {
         mesh::ScheduleCosts costs = mesh::plan_costs(plan, mesh::cost_model_seconds(0));
         costs.nic_of_actor.clear();
         const mesh::ProgramSimulation played = play(plan, as_the_simulator_sees_it(plan, costs));
-        const mesh::ScheduleSimulation simulation = mesh::simulate(schedule, costs, mesh::plan_options(plan));
+        const mesh::ScheduleSimulation simulation =
+            mesh::simulate(schedule, costs, mesh::plan_options(plan));
         const double last = *std::ranges::max_element(played.last_run);
         const std::string text =
-            fmt::format("{}{}, seed {}, round {}", layout.text, lowering == mesh::Lowering::kSafe ? ", safe" : "", seed, round);
+            fmt::format("{}{}, seed {}, round {}", layout.text,
+                        lowering == mesh::Lowering::kSafe ? ", safe" : "", seed, round);
         EXPECT_NEAR(end_of_computing(simulation), last, 1e-9 * last) << text;
         EXPECT_NEAR(simulation.step, played.step, 1e-9 * played.step) << text;
       }
@@ -169,17 +187,20 @@ mesh::TrainingPlan two_replicas(mesh::Lowering lowering) {
   // A transfer of both replicas together takes a second.
   layout.links = {{"left", kRows * kWidth * 4.0}, {"right", kRows * kWidth * 4.0}};
   layout.lowering = lowering;
-  return mesh::make_training_plan(layout, emulated_model({{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}),
+  return mesh::make_training_plan(layout,
+                                  emulated_model({{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}),
                                   {{{"left", 0}, {"left", 1}}, {{"right", 0}, {"right", 1}}});
 }
 
 TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {
   const mesh::TrainingPlan plan = two_replicas(mesh::Lowering::kSafe);
   const mesh::InstructionSeconds seconds = mesh::program_seconds(plan, mesh::cost_model_seconds(0));
-  const double as_one = mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
-                                       mesh::plan_costs(plan, mesh::cost_model_seconds(0)), mesh::plan_options(plan))
-                            .step;
-  // Were they all alike they would stay together, and each would always wait for the transfers of both.
+  const double as_one =
+      mesh::simulate(mesh::make_schedule({"1f1b", 2, 16, 1, 0}),
+                     mesh::plan_costs(plan, mesh::cost_model_seconds(0)), mesh::plan_options(plan))
+          .step;
+  // Were they all alike they would stay together, and each would always wait for the transfers of
+  // both.
   mesh::Traffic traffic = mesh::traffic_of(plan.train.programs, plan.topology, plan.network);
   for (auto& [op, movements] : traffic.movements) {
     for (mesh::Traffic::Movement& movement : movements) movement.weight = 1;
@@ -195,7 +216,8 @@ TEST(PlayedPrograms, ReplicasDriftApartAndHideTheirTransfersBehindEachOther) {
 }
 
 /// Seconds of the runs of all actions of a stage and kind, on one device.
-double action_seconds(const mesh::Program& program, const std::vector<double>& seconds, int stage, mesh::ActionKind kind) {
+double action_seconds(const mesh::Program& program, const std::vector<double>& seconds, int stage,
+                      mesh::ActionKind kind) {
   double sum = 0;
   bool within = false;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
@@ -211,23 +233,28 @@ TEST(ProgramSeconds, AreThoseThatWereMeasured) {
   for (const std::string schedule : {"1f1b", "zb-h1"}) {
     mesh::LayoutConfig layout = emulated_layout({2, 1}, {{0, 2}, {1, 2}}, schedule, 4);
     layout.stages[1].recompute = true;
-    const mesh::TrainingPlan plan = emulated_plan(layout, emulated_model({{1, 2, 3}, {2, 3, 4}, {3, 4, 5}, {4, 5, 6}}));
+    const mesh::TrainingPlan plan =
+        emulated_plan(layout, emulated_model({{1, 2, 3}, {2, 3, 4}, {3, 4, 5}, {4, 5, 6}}));
     // The I of stage 1 begins with an R of 7.
     const mesh::MeasuredStage measured[] = {{30, 50, 70}, {7, 18, 9}};
-    const mesh::InstructionSeconds seconds = mesh::program_seconds(plan, mesh::cost_model_seconds(0), measured);
+    const mesh::InstructionSeconds seconds =
+        mesh::program_seconds(plan, mesh::cost_model_seconds(0), measured);
     const auto of = [&](std::size_t device, int stage, mesh::ActionKind kind) {
       return action_seconds(plan.train.programs[device], seconds[device], stage, kind);
     };
     const bool split = schedule == "zb-h1";
     for (const std::size_t device : {0, 1}) {
       EXPECT_NEAR(of(device, 0, mesh::ActionKind::kForward), 4 * 30, 1e-9);
-      EXPECT_NEAR(of(device, 0, split ? mesh::ActionKind::kInputGrad : mesh::ActionKind::kBackward), 4 * (split ? 50 : 120),
-                  1e-9);
+      EXPECT_NEAR(of(device, 0, split ? mesh::ActionKind::kInputGrad : mesh::ActionKind::kBackward),
+                  4 * (split ? 50 : 120), 1e-9);
       EXPECT_NEAR(of(device, 0, mesh::ActionKind::kWeightGrad), split ? 4 * 70 : 0, 1e-9);
     }
     EXPECT_NEAR(of(2, 1, mesh::ActionKind::kForward), 4 * 7, 1e-9);
-    EXPECT_NEAR(of(2, 1, split ? mesh::ActionKind::kInputGrad : mesh::ActionKind::kBackward), 4 * (split ? 18 : 27), 1e-9);
-    EXPECT_THROW(mesh::program_seconds(plan, mesh::cost_model_seconds(0), std::span(measured).first(1)), Error);
+    EXPECT_NEAR(of(2, 1, split ? mesh::ActionKind::kInputGrad : mesh::ActionKind::kBackward),
+                4 * (split ? 18 : 27), 1e-9);
+    EXPECT_THROW(
+        mesh::program_seconds(plan, mesh::cost_model_seconds(0), std::span(measured).first(1)),
+        Error);
   }
 }
 

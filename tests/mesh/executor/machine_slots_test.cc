@@ -11,7 +11,8 @@
 namespace weft::mesh {
 namespace {
 
-actors::HostStatus host(const std::string& name, const std::string& machine, std::uint32_t devices) {
+actors::HostStatus host(const std::string& name, const std::string& machine,
+                        std::uint32_t devices) {
   actors::HostStatus status;
   status.offer.name = name;
   status.offer.machine = machine;
@@ -20,10 +21,11 @@ actors::HostStatus host(const std::string& name, const std::string& machine, std
 }
 
 TEST(MachineSlots, CountDevicesOfAllHostsOfAMachine) {
-  const std::vector<actors::HostStatus> hosts = {host("a", "left", 2), host("b", "right", 4), host("c", "left", 1),
-                                                 host("d", "left", 2)};
+  const std::vector<actors::HostStatus> hosts = {host("a", "left", 2), host("b", "right", 4),
+                                                 host("c", "left", 1), host("d", "left", 2)};
   EXPECT_THAT(first_slots(hosts),
-              testing::ElementsAre(testing::Pair("a", 0), testing::Pair("b", 0), testing::Pair("c", 2), testing::Pair("d", 3)));
+              testing::ElementsAre(testing::Pair("a", 0), testing::Pair("b", 0),
+                                   testing::Pair("c", 2), testing::Pair("d", 3)));
 }
 
 TEST(MachineSlots, EachHasAGpuOfItsOwnUnlessTheyAreShared) {
@@ -35,9 +37,9 @@ TEST(MachineSlots, EachHasAGpuOfItsOwnUnlessTheyAreShared) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-    EXPECT_THAT(error.message(),
-                testing::HasSubstr("device 2 of its machine, which has 1 GPU: give the hosts there fewer `devices`, or say "
-                                   "`share_gpu: true`"));
+    EXPECT_THAT(error.message(), testing::HasSubstr("device 2 of its machine, which has 1 GPU: "
+                                                    "give the hosts there fewer `devices`, or say "
+                                                    "`share_gpu: true`"));
   }
 }
 

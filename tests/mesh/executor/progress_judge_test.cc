@@ -30,7 +30,8 @@ DeviceProgress works(double seconds, std::uint64_t finished = 10) {
   return progress;
 }
 
-/// Looks every second and gives the first verdict that is not fine, and the second of it; kFine if none comes in time.
+/// Looks every second and gives the first verdict that is not fine, and the second of it; kFine if
+/// none comes in time.
 template <typename Look>
 std::pair<Kind, int> first_verdict(ProgressJudge& judge, int seconds, Look&& reports_at) {
   ManualClock clock;
@@ -82,7 +83,9 @@ TEST(ProgressJudge, AnOpThatTakesLongerThanTheLongestEndsTheRunAlsoWhileOthersMo
 
 TEST(ProgressJudge, WhereNobodyIsInsideAnOpAndNothingMovesItIsADeadlock) {
   ProgressJudge judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 200, [](int) { return ProgressJudge::Reports{waits(), waits()}; });
+  const auto [kind, at] = first_verdict(judge, 200, [](int) {
+    return ProgressJudge::Reports{waits(), waits()};
+  });
   EXPECT_EQ(kind, Kind::kDeadlock);
   EXPECT_EQ(at, 60);
 }
@@ -110,7 +113,9 @@ TEST(ProgressJudge, AChunkThatHasStoppedOnItsWayEndsTheRunLikeADeadlock) {
 
 TEST(ProgressJudge, WhoDoesNotAnswerIsNotHeldAgainstTheRun) {
   ProgressJudge judge({}, kRun);
-  const auto [kind, at] = first_verdict(judge, 70, [](int) { return ProgressJudge::Reports{waits(), std::nullopt}; });
+  const auto [kind, at] = first_verdict(judge, 70, [](int) {
+    return ProgressJudge::Reports{waits(), std::nullopt};
+  });
   EXPECT_EQ(kind, Kind::kStill);
 }
 

@@ -31,7 +31,8 @@ TrainingGraph small_model(std::int64_t batch = 4, std::int64_t width = 8) {
                b.parameter("proj_bias", {width}, zeros(), {"embed"}, false));
   x = b.add(x, h);
   b.set_block(2);
-  const ValueId logits = b.linear(x, b.parameter("head", {width, 5}, normal(0.02), {"embed", "vocab"}));
+  const ValueId logits =
+      b.linear(x, b.parameter("head", {width, 5}, normal(0.02), {"embed", "vocab"}));
   const ValueId loss = b.cross_entropy(logits, targets, 1.0 / 12);
   return differentiate(b.graph(), loss);
 }
@@ -42,7 +43,8 @@ DeviceMesh make_mesh(const std::string& name, int data, int tensor, unsigned fir
   return DeviceMesh(name, {{"data", data}, {"tensor", tensor}}, devices);
 }
 
-PartitionRequest request(const TrainingGraph& model, std::vector<DeviceMesh> meshes, std::vector<int> stage_of_block) {
+PartitionRequest request(const TrainingGraph& model, std::vector<DeviceMesh> meshes,
+                         std::vector<int> stage_of_block) {
   std::vector<int> mesh_of_stage;
   for (std::size_t i = 0; i < meshes.size(); ++i) mesh_of_stage.push_back(static_cast<int>(i));
   return {model.graph,
@@ -56,40 +58,45 @@ PartitionRequest request(const TrainingGraph& model, std::vector<DeviceMesh> mes
 
 template <typename T>
 int count(const MeshPartition& part) {
-  return static_cast<int>(
-      std::count_if(part.steps.begin(), part.steps.end(), [](const Step& step) { return std::holds_alternative<T>(step.what); }));
+  return static_cast<int>(std::count_if(part.steps.begin(), part.steps.end(), [](const Step& step) {
+    return std::holds_alternative<T>(step.what);
+  }));
 }
 
 TEST(Partition, OneDeviceNeedsNoCommunication) {
-  const Partition result = partition(request(small_model(), {make_mesh("all", 1, 1, 0)}, {0, 0, 0}));
+  const Partition result =
+      partition(request(small_model(), {make_mesh("all", 1, 1, 0)}, {0, 0, 0}));
   EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 0);
   EXPECT_EQ(count<ReshardStep>(result.per_mesh[0]), 0);
   EXPECT_TRUE(result.edges.empty());
 }
 
-// Megatron's pattern: one all-reduce after the row-parallel layer forward, one before the column-parallel layer's input in
-// backward.
+// Megatron's pattern: one all-reduce after the row-parallel layer forward, one before the
+// column-parallel layer's input in backward.
 TEST(Partition, TensorParallelAttentionTakesOneAllReduceEachWay) {
-  const Partition result = partition(request(small_model(), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
+  const Partition result =
+      partition(request(small_model(), {make_mesh("all", 1, 2, 0)}, {0, 0, 0}));
   SCOPED_TRACE(to_string(result));
   EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 2);
   EXPECT_EQ(count<ReshardStep>(result.per_mesh[0]), 0);
 }
 
 TEST(Partition, DataParallelLeavesPartialGradientsAndLoss) {
-  const Partition result = partition(request(small_model(), {make_mesh("all", 2, 1, 0)}, {0, 0, 0}));
+  const Partition result =
+      partition(request(small_model(), {make_mesh("all", 2, 1, 0)}, {0, 0, 0}));
   SCOPED_TRACE(to_string(result));
   EXPECT_EQ(count<AllReduceStep>(result.per_mesh[0]), 0);
   EXPECT_EQ(result.per_mesh[0].locals[result.loss_local.value()].spec.partial, std::vector<int>{0});
   for (const LocalParameter& parameter : result.per_mesh[0].parameters) {
     ASSERT_EQ(parameter.terms.size(), 1u);
-    EXPECT_EQ(result.per_mesh[0].locals[parameter.terms[0].gradient.value()].spec.partial, std::vector<int>{0});
+    EXPECT_EQ(result.per_mesh[0].locals[parameter.terms[0].gradient.value()].spec.partial,
+              std::vector<int>{0});
   }
 }
 
 TEST(Partition, StagesExchangeActivationsAndTheirGradients) {
-  const Partition result =
-      partition(request(small_model(), {make_mesh("front", 1, 2, 0), make_mesh("back", 2, 1, 2)}, {0, 0, 1}));
+  const Partition result = partition(
+      request(small_model(), {make_mesh("front", 1, 2, 0), make_mesh("back", 2, 1, 2)}, {0, 0, 1}));
   SCOPED_TRACE(to_string(result));
   ASSERT_EQ(result.edges.size(), 2u);
   EXPECT_EQ(result.edges[0].pass, Pass::kForward);
@@ -101,27 +108,30 @@ TEST(Partition, StagesExchangeActivationsAndTheirGradients) {
 
 // The residual and the norm both send a gradient back; their sum travels.
 TEST(Partition, GradientsAreAddedBeforeTheyTravel) {
-  const Partition result =
-      partition(request(small_model(), {make_mesh("front", 1, 1, 0), make_mesh("back", 1, 1, 1)}, {0, 1, 1}));
+  const Partition result = partition(
+      request(small_model(), {make_mesh("front", 1, 1, 0), make_mesh("back", 1, 1, 1)}, {0, 1, 1}));
   SCOPED_TRACE(to_string(result));
   ASSERT_EQ(result.edges.size(), 2u);
   EXPECT_EQ(result.edges[1].pass, Pass::kInputGrad);
 }
 
-// The first block's result goes to the next one, which uses it twice, and over a skip connection: each sends one gradient back.
+// The first block's result goes to the next one, which uses it twice, and over a skip connection:
+// each sends one gradient back.
 TEST(Partition, EachStageSendsOneGradientOfASkippedValue) {
   GraphBuilder b;
   const ValueId ids = b.input("ids", {DType::kI32, {4, 3}}, {"batch", "sequence"});
   const ValueId targets = b.input("targets", {DType::kI32, {4, 3}}, {"batch", "sequence"});
-  const ValueId first = b.embedding(b.parameter("table", {5, 8}, normal(0.02), {"vocab", "embed"}), ids);
+  const ValueId first =
+      b.embedding(b.parameter("table", {5, 8}, normal(0.02), {"vocab", "embed"}), ids);
   b.set_block(1);
   ValueId x = b.add(first, b.gelu(first));
   b.set_block(2);
   x = b.add(b.gelu(x), first);
   const ValueId logits = b.linear(x, b.parameter("head", {8, 5}, normal(0.02), {"embed", "vocab"}));
   const TrainingGraph model = differentiate(b.graph(), b.cross_entropy(logits, targets, 1.0 / 12));
-  const Partition result =
-      partition(request(model, {make_mesh("a", 1, 1, 0), make_mesh("b", 1, 1, 1), make_mesh("c", 1, 1, 2)}, {0, 1, 2}));
+  const Partition result = partition(
+      request(model, {make_mesh("a", 1, 1, 0), make_mesh("b", 1, 1, 1), make_mesh("c", 1, 1, 2)},
+              {0, 1, 2}));
   SCOPED_TRACE(to_string(result));
   EXPECT_EQ(result.edges.size(), 6u);
 }

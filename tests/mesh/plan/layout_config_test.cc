@@ -53,23 +53,27 @@ TEST(LayoutConfig, ReadsMeshesShardingAndPipeline) {
 
 TEST(LayoutConfig, AMeshThatDoesNotExistIsNamedWithTheNearest) {
   EXPECT_THAT(error_of(kGood, "mesh: front", "mesh: frnt"), HasSubstr("run.yaml:6:"));
-  EXPECT_THAT(error_of(kGood, "mesh: front", "mesh: frnt"), HasSubstr("there is no mesh 'frnt'; did you mean 'front'?"));
+  EXPECT_THAT(error_of(kGood, "mesh: front", "mesh: frnt"),
+              HasSubstr("there is no mesh 'frnt'; did you mean 'front'?"));
 }
 
 TEST(LayoutConfig, AnUnknownKeyIsNamedWithTheNearest) {
-  EXPECT_THAT(error_of(kGood, "microbatches", "microbatchs"), HasSubstr("did you mean 'microbatches'?"));
+  EXPECT_THAT(error_of(kGood, "microbatches", "microbatchs"),
+              HasSubstr("did you mean 'microbatches'?"));
 }
 
 TEST(LayoutConfig, NamesBecomePathsSoTheyMustBePlain) {
-  EXPECT_THAT(
-      error_of(kGood, "front: {hosts", "../../../esc: {hosts"),
-      HasSubstr("a mesh's name: expected a name of at most 100 letters, digits, '_', '-' and '.' that does not begin with "
-                "'-' or '.', found '../../../esc'"));
-  EXPECT_THAT(error_of(kGood, "data: 1", "da/ta: 1"), HasSubstr("an axis' name: expected a name of at most 100 letters"));
+  EXPECT_THAT(error_of(kGood, "front: {hosts", "../../../esc: {hosts"),
+              HasSubstr("a mesh's name: expected a name of at most 100 letters, digits, '_', '-' "
+                        "and '.' that does not begin with "
+                        "'-' or '.', found '../../../esc'"));
+  EXPECT_THAT(error_of(kGood, "data: 1", "da/ta: 1"),
+              HasSubstr("an axis' name: expected a name of at most 100 letters"));
 }
 
 TEST(LayoutConfig, AnUnknownAxisIsNamed) {
-  EXPECT_THAT(error_of(kGood, "batch: data", "batch: date"), HasSubstr("no mesh has an axis 'date'"));
+  EXPECT_THAT(error_of(kGood, "batch: data", "batch: date"),
+              HasSubstr("no mesh has an axis 'date'"));
 }
 
 TEST(LayoutConfig, MistakesInTwoSectionsAreToldTogether) {
@@ -81,26 +85,29 @@ TEST(LayoutConfig, MistakesInTwoSectionsAreToldTogether) {
 }
 
 TEST(LayoutConfig, OfAMeshThatCannotBeReadNothingElseIsSaid) {
-  EXPECT_EQ(
-      error_of(kGood, "{data: 1, tensor: 2}", "{data:1}"),
-      "run.yaml:2:37: meshes.front.shape.data:1: expected a whole number from 1 to 4096, found nothing; put a space after the "
-      "colon");
+  EXPECT_EQ(error_of(kGood, "{data: 1, tensor: 2}", "{data:1}"),
+            "run.yaml:2:37: meshes.front.shape.data:1: expected a whole number from 1 to 4096, "
+            "found nothing; put a space after the "
+            "colon");
 }
 
 TEST(LayoutConfig, AMeshOfHugeSizesIsRefusedByItsKey) {
-  EXPECT_THAT(error_of(kGood, "{data: 1, tensor: 2}", "{data: 4096, tensor: 4096}"),
-              HasSubstr("meshes.front.shape: a mesh has at most 65536 devices; its axes multiply to more"));
+  EXPECT_THAT(
+      error_of(kGood, "{data: 1, tensor: 2}", "{data: 4096, tensor: 4096}"),
+      HasSubstr("meshes.front.shape: a mesh has at most 65536 devices; its axes multiply to more"));
   EXPECT_THAT(error_of(kGood, "{data: 1, tensor: 2}", "{data: 9223372036854775807, tensor: 2}"),
               HasSubstr("meshes.front.shape.data: expected a whole number from 1 to 4096"));
 }
 
 TEST(LayoutConfig, AMeshWithoutAStageIsRefused) {
-  EXPECT_THAT(error_of(kGood, ", {mesh: back, layers: 1}", ""), HasSubstr("mesh 'back' has no stage"));
+  EXPECT_THAT(error_of(kGood, ", {mesh: back, layers: 1}", ""),
+              HasSubstr("mesh 'back' has no stage"));
 }
 
 TEST(LayoutConfig, AMeshMayHaveSeveralStages) {
   std::string text = kGood;
-  text.replace(text.find("{mesh: back, layers: 1}"), 23, "{mesh: back, layers: 1}, {mesh: front, layers: 3}");
+  text.replace(text.find("{mesh: back, layers: 1}"), 23,
+               "{mesh: back, layers: 1}, {mesh: front, layers: 3}");
   const LayoutConfig layout = parse(text);
   EXPECT_EQ(layout.mesh_of_stage(), (std::vector<int>{0, 1, 0}));
   EXPECT_EQ(layout.stage_of_layer(), (std::vector<int>{0, 0, 1, 2, 2, 2}));
@@ -134,7 +141,8 @@ TEST(LayoutConfig, ASearchedScheduleAndACapOnMemory) {
   const LayoutConfig layout = parse(text);
   EXPECT_TRUE(layout.searches());
   EXPECT_EQ(layout.memory, 3u << 29);
-  EXPECT_THAT(error_of(kGood, "schedule: 1f1b", "memory: 2"), HasSubstr("expected a size with its unit"));
+  EXPECT_THAT(error_of(kGood, "schedule: 1f1b", "memory: 2"),
+              HasSubstr("expected a size with its unit"));
 }
 
 TEST(LayoutConfig, ActorsCountInTheOrderOfTheirFirstStages) {
@@ -149,7 +157,8 @@ TEST(LayoutConfig, AnUnknownScheduleListsTheKnownOnes) {
 
 TEST(LayoutConfig, SchedulesWithSeveralStagesPerMeshAreKnown) {
   for (const char* name : {"zb-v", "zb-h1", "interleaved-1f1b"}) {
-    EXPECT_EQ(parse(std::string(kGood).replace(std::string(kGood).find("1f1b"), 4, name)).schedule, name);
+    EXPECT_EQ(parse(std::string(kGood).replace(std::string(kGood).find("1f1b"), 4, name)).schedule,
+              name);
   }
 }
 

@@ -22,7 +22,8 @@ TEST(ObservedNetwork, AHostSendsWhatItsDevicesSendTogether) {
   EXPECT_DOUBLE_EQ(network.hosts[0].ingress(), 100e6);
   EXPECT_EQ(network.hosts[1], plan.network.hosts[1]) << "5 % is noise";
   EXPECT_EQ(network.hosts[2], plan.network.hosts[2]) << "the driver was not seen";
-  EXPECT_EQ(describe_change(plan, network), "a sends 47.7 MiB/s where the plan counted on 95.4 MiB/s");
+  EXPECT_EQ(describe_change(plan, network),
+            "a sends 47.7 MiB/s where the plan counted on 95.4 MiB/s");
 }
 
 TEST(ObservedNetwork, WithoutObservationsNothingChanges) {

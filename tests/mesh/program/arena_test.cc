@@ -38,9 +38,10 @@ TEST(Arena, PiecesAliveTogetherNeverOverlapAndTheArenaIsAtMostTheirSum) {
       EXPECT_LE(plan.offsets[a] + lives[a].bytes, plan.bytes);
       for (std::size_t b = 0; b < a; ++b) {
         const bool meet = lives[a].first <= lives[b].last && lives[b].first <= lives[a].last;
-        const bool apart =
-            plan.offsets[a] + lives[a].bytes <= plan.offsets[b] || plan.offsets[b] + lives[b].bytes <= plan.offsets[a];
-        ASSERT_TRUE(!meet || apart || lives[a].bytes == 0 || lives[b].bytes == 0) << a << " and " << b;
+        const bool apart = plan.offsets[a] + lives[a].bytes <= plan.offsets[b] ||
+                           plan.offsets[b] + lives[b].bytes <= plan.offsets[a];
+        ASSERT_TRUE(!meet || apart || lives[a].bytes == 0 || lives[b].bytes == 0)
+            << a << " and " << b;
       }
     }
   }
@@ -77,27 +78,31 @@ TEST(Arena, EachPieceLiesAtTheLowestFreeOffsetLargestFirst) {
     for (std::size_t i = 0; i < count; ++i) {
       const auto first = static_cast<std::int64_t>(random() % times);
       // Some are needed to the end, as what has been sent without an answer; some are empty.
-      const auto last = random() % 5 == 0 ? static_cast<std::int64_t>(times) : first + static_cast<std::int64_t>(random() % 20);
+      const auto last = random() % 5 == 0 ? static_cast<std::int64_t>(times)
+                                          : first + static_cast<std::int64_t>(random() % 20);
       lives.push_back({random() % largest, first, last});
     }
     ASSERT_EQ(plan_arena(lives).offsets, offsets_by_definition(lives)) << "round " << round;
   }
 }
 
-// Of 10,000 microbatches on a device: 30 pieces each, few of which live at a time. Comparing all with all took minutes.
+// Of 10,000 microbatches on a device: 30 pieces each, few of which live at a time. Comparing all
+// with all took minutes.
 TEST(Arena, ManyPiecesThatFollowEachOtherArePlacedInSeconds) {
   std::vector<Lifetime> lives;
-  for (std::int64_t i = 0; i < 300'000; ++i) lives.push_back({64 + 64 * static_cast<std::uint64_t>(i % 100), i, i + 10});
+  for (std::int64_t i = 0; i < 300'000; ++i)
+    lives.push_back({64 + 64 * static_cast<std::uint64_t>(i % 100), i, i + 10});
   EXPECT_LE(plan_arena(lives).bytes, 11u * 64 * 101 * 2);
 }
 
-// Of 10,000 microbatches whose outputs are sent and not waited for before the end of the step: all of those live together.
-// Comparing all with all took minutes.
+// Of 10,000 microbatches whose outputs are sent and not waited for before the end of the step: all
+// of those live together. Comparing all with all took minutes.
 TEST(Arena, ManyPiecesThatAreNeededToTheEndArePlacedInSeconds) {
   constexpr std::int64_t kMicrobatches = 10'000, kPieces = 30;
   std::vector<Lifetime> lives;
   for (std::int64_t m = 0; m < kMicrobatches; ++m) {
-    for (std::int64_t i = 0; i < kPieces; ++i) lives.push_back({64, m * kPieces + i, m * kPieces + i + 5});
+    for (std::int64_t i = 0; i < kPieces; ++i)
+      lives.push_back({64, m * kPieces + i, m * kPieces + i + 5});
     lives.push_back({4096, m * kPieces + 5, kMicrobatches * kPieces + 5});
   }
   EXPECT_EQ(plan_arena(lives).bytes, 4096u * kMicrobatches + 64 * 6);

@@ -10,14 +10,16 @@ namespace {
 
 using transfer::DeviceId;
 
-/// A device that computes for so long, then takes part in transfers of these ops, and waits for each at once.
+/// A device that computes for so long, then takes part in transfers of these ops, and waits for
+/// each at once.
 Program program(std::uint32_t device, const std::vector<std::uint32_t>& ops) {
   Program result;
   result.device = DeviceId(device);
   result.device_name = "device" + std::to_string(device);
   result.instructions.emplace_back(Run{});
   for (const std::uint32_t op : ops) {
-    result.instructions.emplace_back(Start{static_cast<std::uint32_t>(result.transfers.size()), 0, 0, 0, result.num_handles});
+    result.instructions.emplace_back(
+        Start{static_cast<std::uint32_t>(result.transfers.size()), 0, 0, 0, result.num_handles});
     result.instructions.emplace_back(Wait{result.num_handles++});
     result.transfers.push_back({"op" + std::to_string(op), TransferKind::kReshard, op, {}});
   }
@@ -47,58 +49,73 @@ TEST(SimulatePrograms, ATransferBeginsWhenAllHaveStartedItAndEndsForAll) {
   const std::vector<Program> programs{program(0, {7}), program(1, {7})};
   Traffic traffic{{{7, {movement(0, 1, 6)}}}, {2}, {}};
   traffic.movements[7].front().latency = 0.5;
-  const ProgramSimulation simulation = simulate_programs(programs, times(programs, {1, 4}), traffic);
+  const ProgramSimulation simulation =
+      simulate_programs(programs, times(programs, {1, 4}), traffic);
   EXPECT_EQ(simulation.end, (std::vector<double>{7.5, 7.5}));
   EXPECT_EQ(simulation.last_run, (std::vector<double>{1, 4}));
   EXPECT_DOUBLE_EQ(simulation.step, 7.5);
 }
 
 TEST(SimulatePrograms, WhoMeetsOnALinkSharesItByWeight) {
-  const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {2}), program(3, {2})};
+  const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {2}),
+                                      program(3, {2})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}, {2, {movement(2, 3, 6)}}}, {1}, {}};
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end, (std::vector<double>{12, 12, 12, 12}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end,
+            (std::vector<double>{12, 12, 12, 12}));
   // Twice the share: 4 and 2 of 6 until the first is over at 9.
   traffic.movements[2].front().weight = 0.5;
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end, (std::vector<double>{9, 9, 12, 12}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end,
+            (std::vector<double>{9, 9, 12, 12}));
   // Who comes when the other is gone has it alone.
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 8}), traffic).end, (std::vector<double>{6, 6, 14, 14}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 8}), traffic).end,
+            (std::vector<double>{6, 6, 14, 14}));
 }
 
 TEST(SimulatePrograms, WhatASlowLinkHoldsBackLeavesTheRestToOthers) {
-  const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {2}), program(3, {2})};
+  const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {2}),
+                                      program(3, {2})};
   Traffic traffic{{{1, {movement(0, 1, 6)}}, {2, {movement(2, 3, 9)}}}, {4, 1}, {}};
   traffic.movements[1].front().crossings.push_back({1, 1});  // at 1 a second
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end, (std::vector<double>{6, 6, 3, 3}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0, 0}), traffic).end,
+            (std::vector<double>{6, 6, 3, 3}));
 }
 
 TEST(SimulatePrograms, AQueueServesWhoStartedFirstAndSkipsWhoCannotMove) {
   // Device 0 sends to 1, which is late, and then to 2.
   const std::vector<Program> programs{[] {
                                         Program both = program(0, {1, 2});
-                                        std::swap(both.instructions[2], both.instructions[3]);  // start, start, wait, wait
+                                        // start, start, wait, wait
+                                        std::swap(both.instructions[2], both.instructions[3]);
                                         return both;
                                       }(),
                                       program(1, {1}), program(2, {2})};
   Traffic traffic{{{1, {movement(0, 1, 3)}}, {2, {movement(0, 2, 5)}}}, {1}, {1}};
   for (auto& [op, movements] : traffic.movements) movements.front().queue = {0, DeviceId(0)};
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{8, 3, 8}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end,
+            (std::vector<double>{8, 3, 8}));
   // Once it can move it goes first again.
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 2, 0}), traffic).end, (std::vector<double>{8, 5, 8}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 2, 0}), traffic).end,
+            (std::vector<double>{8, 5, 8}));
   traffic.queue_places = {2};
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{8, 6, 8}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end,
+            (std::vector<double>{8, 6, 8}));
   // A transfer may name fewer or more places than the device has.
   traffic.movements[2].front().queue->places = 1;
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{8, 3, 8}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end,
+            (std::vector<double>{8, 3, 8}));
   traffic.queue_places = {1};
   traffic.movements[2].front().queue->places = 2;
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{8, 6, 8}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end,
+            (std::vector<double>{8, 6, 8}));
 }
 
 TEST(SimulatePrograms, DevicesThatHaveNoFlowInCommonEndApart) {
   // One transfer of four devices: 0 to 1, 2 to 3.
-  const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {1}), program(3, {1})};
+  const std::vector<Program> programs{program(0, {1}), program(1, {1}), program(2, {1}),
+                                      program(3, {1})};
   const Traffic traffic{{{1, {movement(0, 1, 6), movement(2, 3, 6)}}}, {1}, {}};
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 10, 0}), traffic).end, (std::vector<double>{6, 6, 16, 16}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 10, 0}), traffic).end,
+            (std::vector<double>{6, 6, 16, 16}));
 }
 
 TEST(SimulatePrograms, SmallMessagesMoveBeforeTheirReceiverWantsThem) {
@@ -115,7 +132,8 @@ TEST(SimulatePrograms, SmallMessagesMoveBeforeTheirReceiverWantsThem) {
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{26, 26}));
   traffic.eager_budget = 5;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{32, 32}));
-  // For all of the first and two of three messages of the second: the last one stays with its sender.
+  // For all of the first and two of three messages of the second: the last one stays with its
+  // sender.
   traffic.eager_budget = 11;
   for (auto& [op, movements] : traffic.movements) movements.front().eager_chunk = 2;
   EXPECT_EQ(simulate_programs(programs, seconds, traffic).end, (std::vector<double>{22, 22}));
@@ -128,19 +146,24 @@ TEST(SimulatePrograms, WhoGetsItInsideItsHostHoldsUpThoseBeforeItButNotTheSender
   Traffic::Movement& passed_on = traffic.movements[1].front();
   passed_on.queue = {0, DeviceId(0)};
   passed_on.behind = {{DeviceId(2), DeviceId(1)}};
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 20}), traffic).end, (std::vector<double>{6, 20, 20}));
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 20, 0}), traffic).end, (std::vector<double>{26, 26, 26}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 20}), traffic).end,
+            (std::vector<double>{6, 20, 20}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 20, 0}), traffic).end,
+            (std::vector<double>{26, 26, 26}));
   passed_on.eager_chunk = 6;
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 20, 0}), traffic).end, (std::vector<double>{6, 20, 20}));
-  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end, (std::vector<double>{6, 6, 6}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 20, 0}), traffic).end,
+            (std::vector<double>{6, 20, 20}));
+  EXPECT_EQ(simulate_programs(programs, times(programs, {0, 0, 0}), traffic).end,
+            (std::vector<double>{6, 6, 6}));
 }
 
 TEST(SimulatePrograms, ProgramsThatWaitForEachOtherAreRefused) {
   const std::vector<Program> programs{program(0, {1, 2}), program(1, {2, 1})};
   const Traffic traffic{{{1, {movement(0, 1, 1)}}, {2, {movement(0, 1, 1)}}}, {1}, {}};
   const InstructionSeconds seconds = times(programs, {0, 0});
-  EXPECT_THAT([&] { simulate_programs(programs, seconds, traffic); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("device0 waits for 'op1' of microbatch 0")));
+  EXPECT_THAT(
+      [&] { simulate_programs(programs, seconds, traffic); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("device0 waits for 'op1' of microbatch 0")));
   EXPECT_THROW(simulate_programs(programs, {}, traffic), Error);
   EXPECT_THROW(simulate_programs(programs, {{}, {}}, traffic), Error);
   EXPECT_THROW(simulate_programs(programs, seconds, {{}, {1}, {}}), Error);

@@ -5,7 +5,8 @@
 namespace weft::mesh {
 namespace {
 
-/// Sends 'there' of each microbatch in its forwards, receives 'back' in its backwards; the other way round on the second device.
+/// Sends 'there' of each microbatch in its forwards, receives 'back' in its backwards; the other
+/// way round on the second device.
 Program one_of_two(bool first) {
   Program program;
   program.name = "train";
@@ -31,45 +32,54 @@ Program one_of_two(bool first) {
 
 TEST(Stall, EachDeviceIsNamedWithItsActionsAndTheCycleOfWaits) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 2}),
-            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] has not begun"
-            "\n  back[0] is in 1F0 (next 1B0): waits for 'there' of microbatch 0, which front[0] has not begun"
+            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] "
+            "has not begun"
+            "\n  back[0] is in 1F0 (next 1B0): waits for 'there' of microbatch 0, which front[0] "
+            "has not begun"
             "\n  the waits form a cycle: front[0] -> back[0] -> front[0]");
 }
 
 TEST(Stall, ADeviceThatWorksOrDoesNotAnswerIsWhereTheChainEnds) {
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 0}),
-            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] has not begun"
+            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] "
+            "has not begun"
             "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
             "\n  all hangs on back[0]");
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, std::nullopt}),
-            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] has not begun"
+            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which back[0] "
+            "has not begun"
             "\n  back[0] does not answer"
             "\n  all hangs on back[0]");
 }
 
 TEST(Stall, ATransferThatAllHaveBegunIsOnItsWay) {
-  EXPECT_EQ(
-      explain_stall({one_of_two(true), one_of_two(false)}, {2, 5}),
-      "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which all who take part have begun: its bytes are on "
-      "their way, or stuck"
-      "\n  back[0] is in 1B0 (next 1F1): waits for 'back' of microbatch 0, which all who take part have begun: its bytes are on "
-      "their way, or stuck");
+  EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {2, 5}),
+            "\n  front[0] is in 0F0 (next 0B0): waits for 'back' of microbatch 0, which all who "
+            "take part have begun: its bytes are on "
+            "their way, or stuck"
+            "\n  back[0] is in 1B0 (next 1F1): waits for 'back' of microbatch 0, which all who "
+            "take part have begun: its bytes are on "
+            "their way, or stuck");
 }
 
 TEST(Stall, TheHostGoesOnPastATransferThatTheDeviceStandsAt) {
   const transfer::OperationKey there{0, 0}, back{1, 0};
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {3, 1}, {back, std::nullopt}),
-            "\n  front[0] is in 0B0 (next 0F1): waits for 'back' of microbatch 0, which back[0] has not begun"
+            "\n  front[0] is in 0B0 (next 0F1): waits for 'back' of microbatch 0, which back[0] "
+            "has not begun"
             "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
             "\n  all hangs on back[0]");
   EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 1}, {there, std::nullopt}),
-            "\n  front[0] is in 0B1 (next the end of the step): waits for 'there' of microbatch 0, which back[0] has not begun"
+            "\n  front[0] is in 0B1 (next the end of the step): waits for 'there' of microbatch 0, "
+            "which back[0] has not begun"
             "\n  back[0] is in 1F0 (next 1B0): works, or stands inside an op"
             "\n  all hangs on back[0]")
       << "at its end";
 }
 
-TEST(Stall, WhoHasFinishedIsNotListed) { EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 12}), ""); }
+TEST(Stall, WhoHasFinishedIsNotListed) {
+  EXPECT_EQ(explain_stall({one_of_two(true), one_of_two(false)}, {12, 12}), "");
+}
 
 }  // namespace
 }  // namespace weft::mesh

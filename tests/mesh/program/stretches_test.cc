@@ -5,11 +5,13 @@
 namespace weft::mesh {
 namespace {
 
-/// Buffers 0 and 1 lie in one place, 2 and 3 in places of their own, 4 where 2 lies, in another shape, 5 in a block.
+/// Buffers 0 and 1 lie in one place, 2 and 3 in places of their own, 4 where 2 lies, in another
+/// shape, 5 in a block.
 Program program_with(std::vector<Instruction> instructions) {
   Program program;
   const TensorType row{DType::kF32, {8}}, square{DType::kF32, {2, 4}};
-  program.buffers = {{row, -1, 0}, {row, -1, 0}, {row, -1, 64}, {row, -1, 128}, {square, -1, 64}, {row, 0, 64}};
+  program.buffers = {{row, -1, 0},   {row, -1, 0},     {row, -1, 64},
+                     {row, -1, 128}, {square, -1, 64}, {row, 0, 64}};
   program.persistents = {{"gradient/w", 128}};
   program.ops = {{OpKind::kGelu, {}}, {OpKind::kSilu, {}}, {OpKind::kGelu, {}}};
   program.instructions = std::move(instructions);
@@ -27,8 +29,9 @@ const mesh::Run kAny{0, {3}, {3}};
 
 TEST(Segments, AreAsLongAsNothingElseStandsBetween) {
   const std::vector<CaptureSegment> found = find_capture_segments(program_with(
-      {Begin{}, Read{0, 0}, mesh::Run{0, {0}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5}, Start{}, mesh::Run{1, {2}, {3}},
-       Wait{}, Begin{0, ActionKind::kForward, 1}, Read{0, 1}, mesh::Run{0, {1}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5}}));
+      {Begin{}, Read{0, 0}, mesh::Run{0, {0}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5},
+       Start{}, mesh::Run{1, {2}, {3}}, Wait{}, Begin{0, ActionKind::kForward, 1}, Read{0, 1},
+       mesh::Run{0, {1}, {2}}, mesh::Run{1, {2}, {3}}, Accumulate{3, 5}}));
   EXPECT_EQ(found, (std::vector<CaptureSegment>{{2, 5, 0}, {10, 13, 0}}));
   EXPECT_TRUE(find_capture_segments(program_with({})).empty());
 }
@@ -39,7 +42,8 @@ TEST(Segments, WithOtherOpsPlacesTypesOrModesAreOtherWork) {
   };
   const mesh::Run run{0, {0}, {2}};
   EXPECT_FALSE(differ(run, run));
-  EXPECT_FALSE(differ(run, mesh::Run{2, {1}, {2}})) << "an equal op, another buffer in the same place";
+  EXPECT_FALSE(differ(run, mesh::Run{2, {1}, {2}}))
+      << "an equal op, another buffer in the same place";
   EXPECT_TRUE(differ(run, mesh::Run{1, {0}, {2}}));
   EXPECT_TRUE(differ(run, mesh::Run{0, {0}, {3}}));
   EXPECT_TRUE(differ(run, mesh::Run{0, {0}, {4}})) << "another shape in the same place";

@@ -20,16 +20,16 @@ const transfer::Topology& topology() {
   return result;
 }
 
-/// A float tensor of so many rows of 1 KiB on devices 0 and 1 of one host, each of which has all of it, goes to 2 and 3 of
-/// another.
+/// A float tensor of so many rows of 1 KiB on devices 0 and 1 of one host, each of which has all of
+/// it, goes to 2 and 3 of another.
 transfer::ReshardPlan plan(std::int64_t rows, Strategy strategy) {
   const Shape shape{rows, 256};
   const Region whole = Region::whole(shape);
   const auto on = [&](std::uint32_t first, std::uint32_t second) {
     return transfer::ShardMap{shape, {{DeviceId(first), whole}, {DeviceId(second), whole}}};
   };
-  return transfer::plan_reshard({{DType::kF32, shape}, on(0, 1), on(2, 3)}, topology(), transfer::Network::uniform(2, kRate),
-                                strategy);
+  return transfer::plan_reshard({{DType::kF32, shape}, on(0, 1), on(2, 3)}, topology(),
+                                transfer::Network::uniform(2, kRate), strategy);
 }
 
 /// What each device does: one transfer of the plan after the other, `times` of them.
@@ -41,7 +41,8 @@ std::vector<Program> programs(const transfer::ReshardPlan& plan, std::uint32_t t
     result[d].instructions.emplace_back(Run{});
     result[d].num_handles = times;
     for (std::uint32_t i = 0; i < times; ++i) {
-      result[d].transfers.push_back({"x", TransferKind::kReshard, i, plan.device_part(DeviceId(d))});
+      result[d].transfers.push_back(
+          {"x", TransferKind::kReshard, i, plan.device_part(DeviceId(d))});
       result[d].instructions.emplace_back(Start{i, 0, -1, -1, i});
       result[d].instructions.emplace_back(Wait{i});
     }
@@ -56,7 +57,9 @@ std::vector<double> ends(const std::vector<Program>& programs, const std::vector
     seconds.emplace_back(programs[d].instructions.size(), 0);
     seconds.back().front() = busy[d];
   }
-  return simulate_programs(programs, seconds, traffic_of(programs, topology(), transfer::Network::uniform(2, kRate))).end;
+  return simulate_programs(programs, seconds,
+                           traffic_of(programs, topology(), transfer::Network::uniform(2, kRate)))
+      .end;
 }
 
 TEST(Traffic, WhoGetsAFlowInsideItsHostIsBehindTheDeviceThatBringsItThere) {
@@ -83,7 +86,8 @@ TEST(Traffic, WhoGetsAFlowInsideItsHostIsBehindTheDeviceThatBringsItThere) {
 TEST(Traffic, ADeviceHasThePlacesThatThePlanOfATransferNames) {
   transfer::ReshardPlan made = plan(512, Strategy::kLocalAllgather);
   const auto places_of = [&](std::uint32_t device) {
-    const Traffic traffic = traffic_of(programs(made, 1), topology(), transfer::Network::uniform(2, kRate));
+    const Traffic traffic =
+        traffic_of(programs(made, 1), topology(), transfer::Network::uniform(2, kRate));
     for (const Traffic::Movement& movement : traffic.movements.at(0))
       if (movement.queue.value().device == DeviceId(device)) return movement.queue->places;
     ADD_FAILURE() << device << " sends nothing";
@@ -109,12 +113,17 @@ TEST(Traffic, ASenderIsDoneBeforeItsReceiverWantsWhatThatPassesOn) {
 
 TEST(Traffic, TheBusiestLinkIsBusyForWhatEveryTransferSendsThroughIt) {
   const transfer::Network network = transfer::Network::uniform(2, kRate);
-  // A copy of 512 KiB crosses once under broadcast and twice under send_recv, and each transfer is started three times.
-  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 3), topology(), network), 1.5);
-  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kSendRecv), 3), topology(), network), 3);
+  // A copy of 512 KiB crosses once under broadcast and twice under send_recv, and each transfer is
+  // started three times.
+  EXPECT_DOUBLE_EQ(
+      busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 3), topology(), network), 1.5);
+  EXPECT_DOUBLE_EQ(
+      busiest_link_seconds(programs(plan(512, Strategy::kSendRecv), 3), topology(), network), 3);
   transfer::Network slow_receiver = network;
   slow_receiver.hosts[1].nics[0].ingress = kRate / 4;
-  EXPECT_DOUBLE_EQ(busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 1), topology(), slow_receiver), 2);
+  EXPECT_DOUBLE_EQ(
+      busiest_link_seconds(programs(plan(512, Strategy::kBroadcast), 1), topology(), slow_receiver),
+      2);
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Device `self` of a pair that exchanges two tensors; `order` says which transfer it waits for first.
+/// Device `self` of a pair that exchanges two tensors; `order` says which transfer it waits for
+/// first.
 Program exchange(std::uint32_t self, std::vector<Instruction> instructions) {
   Program program;
   program.name = "test";
@@ -53,34 +54,39 @@ std::string error_of(const std::vector<Program>& programs) {
 Start start(std::uint32_t transfer) { return {transfer, 0, -1, -1, transfer}; }
 
 TEST(ValidatePrograms, MatchingProgramsPass) {
-  EXPECT_EQ(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), exchange(1, {start(1), start(0), Wait{1}, Wait{0}})}),
+  EXPECT_EQ(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}),
+                      exchange(1, {start(1), start(0), Wait{1}, Wait{0}})}),
             "");
 }
 
 TEST(ValidatePrograms, WaitingBeforeTheOtherCanStartIsADeadlockThatNamesBoth) {
-  const std::string text =
-      error_of({exchange(0, {start(0), Wait{0}, start(1), Wait{1}}), exchange(1, {start(1), Wait{1}, start(0), Wait{0}})});
-  EXPECT_THAT(text,
-              HasSubstr("mesh[0] is at the beginning (next the end of the step): waits for 't0' of microbatch 0, which mesh[1] "
-                        "has not begun"));
-  EXPECT_THAT(text,
-              HasSubstr("mesh[1] is at the beginning (next the end of the step): waits for 't1' of microbatch 0, which mesh[0] "
-                        "has not begun"));
+  const std::string text = error_of({exchange(0, {start(0), Wait{0}, start(1), Wait{1}}),
+                                     exchange(1, {start(1), Wait{1}, start(0), Wait{0}})});
+  EXPECT_THAT(text, HasSubstr("mesh[0] is at the beginning (next the end of the step): waits for "
+                              "'t0' of microbatch 0, which mesh[1] "
+                              "has not begun"));
+  EXPECT_THAT(text, HasSubstr("mesh[1] is at the beginning (next the end of the step): waits for "
+                              "'t1' of microbatch 0, which mesh[0] "
+                              "has not begun"));
   EXPECT_THAT(text, HasSubstr("the waits form a cycle: mesh[0] -> mesh[1] -> mesh[0]"));
 }
 
 TEST(ValidatePrograms, APeerThatTakesNoPartIsNamed) {
-  EXPECT_THAT(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), exchange(1, {})}), HasSubstr("never waited for"));
+  EXPECT_THAT(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), exchange(1, {})}),
+              HasSubstr("never waited for"));
   Program silent = exchange(1, {});
   silent.num_handles = 0;
-  EXPECT_THAT(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), silent}), HasSubstr("its peer device 1 does not"));
+  EXPECT_THAT(error_of({exchange(0, {start(0), start(1), Wait{0}, Wait{1}}), silent}),
+              HasSubstr("its peer device 1 does not"));
 }
 
 TEST(ValidatePrograms, AWaitWithoutAStartIsRefused) {
-  EXPECT_THAT(error_of({exchange(0, {Wait{0}, start(0), start(1), Wait{1}})}), HasSubstr("before it starts"));
+  EXPECT_THAT(error_of({exchange(0, {Wait{0}, start(0), start(1), Wait{1}})}),
+              HasSubstr("before it starts"));
 }
 
-/// The first device, which sends %0 in transfer 0 and gets %1 in transfer 1; both lie in one block of memory, as told.
+/// The first device, which sends %0 in transfer 0 and gets %1 in transfer 1; both lie in one block
+/// of memory, as told.
 std::string memory_error(std::uint64_t offset_of_second, std::vector<Instruction> instructions) {
   Program program = exchange(0, std::move(instructions));
   const TensorType type{DType::kF32, {4}};
@@ -91,7 +97,9 @@ std::string memory_error(std::uint64_t offset_of_second, std::vector<Instruction
 
 TEST(ValidatePrograms, MemoryThatATransferFillsIsLeftAlone) {
   const Start send{0, 0, 0, -1, 0}, receive{1, 0, -1, 1, 1};
-  EXPECT_EQ(memory_error(16, {send, receive, Wait{1}, Accumulate{1, 2, false}, Accumulate{0, 2, false}, Wait{0}}), "");
+  EXPECT_EQ(memory_error(16, {send, receive, Wait{1}, Accumulate{1, 2, false},
+                              Accumulate{0, 2, false}, Wait{0}}),
+            "");
   EXPECT_THAT(memory_error(16, {send, receive, Accumulate{1, 2, false}, Wait{1}, Wait{0}}),
               HasSubstr("instruction 2 of mesh[0] reads %1, which 't1' fills at that time"));
   EXPECT_THAT(memory_error(16, {send, receive, Wait{1}, Accumulate{2, 0, false}, Wait{0}}),
@@ -105,7 +113,9 @@ std::string clash_by_definition(const Program& program) {
   struct Bytes {
     std::int32_t block = -1;
     std::uint64_t begin = 0, end = 0;
-    bool meets(const Bytes& other) const { return block == other.block && begin < other.end && other.begin < end; }
+    bool meets(const Bytes& other) const {
+      return block == other.block && begin < other.end && other.begin < end;
+    }
   };
   const auto bytes_of = [&](std::int64_t buffer) {
     const Buffer& b = program.buffers[static_cast<std::size_t>(buffer)];
@@ -118,11 +128,14 @@ std::string clash_by_definition(const Program& program) {
       if (buffer < 0) return;
       for (const auto& [handle, other] : under_way) {
         if (!clash.empty()) return;
-        const bool fills = other.destination >= 0 && bytes_of(other.destination).meets(bytes_of(buffer));
+        const bool fills =
+            other.destination >= 0 && bytes_of(other.destination).meets(bytes_of(buffer));
         const bool reads = other.source >= 0 && bytes_of(other.source).meets(bytes_of(buffer));
         if (fills || (reads && does == "writes"))
-          clash = fmt::format("instruction {} of {} {} %{}, which '{}' {} at that time", i, program.device_name, does, buffer,
-                              program.transfers[other.transfer].name, fills ? "fills" : "still reads");
+          clash =
+              fmt::format("instruction {} of {} {} %{}, which '{}' {} at that time", i,
+                          program.device_name, does, buffer, program.transfers[other.transfer].name,
+                          fills ? "fills" : "still reads");
       }
     };
     if (const auto* start = std::get_if<Start>(&program.instructions[i])) {
@@ -140,8 +153,8 @@ std::string clash_by_definition(const Program& program) {
   return "";
 }
 
-/// A device by itself: buffers of three blocks and the arena, many of which overlap, and transfers that begin and end at any
-/// time.
+/// A device by itself: buffers of three blocks and the arena, many of which overlap, and transfers
+/// that begin and end at any time.
 Program random_program(std::mt19937_64& random) {
   const auto below = [&](std::size_t n) { return static_cast<std::int64_t>(random() % n); };
   Program program;
@@ -150,7 +163,8 @@ Program random_program(std::mt19937_64& random) {
   program.persistents = {{"a", 4096}, {"b", 4096}, {"c", 4096}};
   const std::size_t spread = 1 + random() % 400;
   for (int i = 0; i < 40; ++i)
-    program.buffers.push_back({TensorType{DType::kF32, {1 + below(8)}}, static_cast<std::int32_t>(below(4)) - 1,
+    program.buffers.push_back({TensorType{DType::kF32, {1 + below(8)}},
+                               static_cast<std::int32_t>(below(4)) - 1,
                                4 * static_cast<std::uint64_t>(below(spread))});
   std::vector<std::uint32_t> open;
   const auto wait = [&](std::size_t at) {
@@ -160,7 +174,8 @@ Program random_program(std::mt19937_64& random) {
   for (int i = 0; i < 60; ++i) {
     const auto any = [&] { return static_cast<std::int32_t>(below(program.buffers.size())); };
     if (const std::int64_t what = below(3); what == 0) {
-      program.instructions.emplace_back(Accumulate{static_cast<std::uint32_t>(any()), static_cast<std::uint32_t>(any()), false});
+      program.instructions.emplace_back(
+          Accumulate{static_cast<std::uint32_t>(any()), static_cast<std::uint32_t>(any()), false});
     } else if (what == 1 || open.empty()) {
       const std::uint32_t handle = program.num_handles++;
       Transfer transfer;
@@ -168,7 +183,8 @@ Program random_program(std::mt19937_64& random) {
       transfer.op = handle;
       program.transfers.push_back(transfer);
       const std::int64_t ends = below(3);
-      program.instructions.emplace_back(Start{handle, 0, ends == 0 ? -1 : any(), ends == 1 ? -1 : any(), handle});
+      program.instructions.emplace_back(
+          Start{handle, 0, ends == 0 ? -1 : any(), ends == 1 ? -1 : any(), handle});
       open.push_back(handle);
     } else {
       wait(static_cast<std::size_t>(below(open.size())));
@@ -194,8 +210,8 @@ TEST(ValidatePrograms, OfRandomProgramsTheFirstClashIsNamed) {
   EXPECT_GT(refused, 1000);
 }
 
-// What a stage that sends without ever hearing back has at the end of a step of 100,000 microbatches. Comparing each instruction
-// with all transfers under way took minutes.
+// What a stage that sends without ever hearing back has at the end of a step of 100,000
+// microbatches. Comparing each instruction with all transfers under way took minutes.
 TEST(ValidatePrograms, ManyTransfersUnderWayAreCheckedInSeconds) {
   constexpr std::uint32_t kTransfers = 100'000;
   Program program;
@@ -206,7 +222,8 @@ TEST(ValidatePrograms, ManyTransfersUnderWayAreCheckedInSeconds) {
   for (std::uint32_t i = 0; i < kTransfers; ++i) {
     program.buffers.push_back({TensorType{DType::kF32, {16}}, -1, std::uint64_t{64} * i});
     program.instructions.emplace_back(Accumulate{i, i, true});
-    program.instructions.emplace_back(Start{0, static_cast<std::int32_t>(i), static_cast<std::int32_t>(i), -1, i});
+    program.instructions.emplace_back(
+        Start{0, static_cast<std::int32_t>(i), static_cast<std::int32_t>(i), -1, i});
   }
   for (std::uint32_t i = 0; i < kTransfers; ++i) program.instructions.emplace_back(Wait{i});
   EXPECT_EQ(error_of({program}), "");

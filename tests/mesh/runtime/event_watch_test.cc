@@ -39,13 +39,15 @@ class HandEvent final : public Event {
 TEST(EventWatch, TellsOfEventsInTheirOrderAndOfFailuresAndEndsWithTheLast) {
   const SteadyClock clock;
   const TimePoint before = clock.now();
-  std::vector<std::pair<int, Outcome<TimePoint>>> seen;  // by the watch's thread, until it has ended
+  // by the watch's thread, until it has ended
+  std::vector<std::pair<int, Outcome<TimePoint>>> seen;
   {
     EventWatch watch(clock);
     std::vector<std::shared_ptr<HandEvent>> events;
     for (int i = 0; i < 4; ++i) {
       events.push_back(std::make_shared<HandEvent>());
-      watch.watch(events.back(), [&seen, i](const Outcome<TimePoint>& at) { seen.emplace_back(i, at); });
+      watch.watch(events.back(),
+                  [&seen, i](const Outcome<TimePoint>& at) { seen.emplace_back(i, at); });
     }
     events[3]->end();
     events[1]->end(true);

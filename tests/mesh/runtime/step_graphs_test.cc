@@ -24,7 +24,8 @@ class RecordingStream final : public Stream {
   void replay(const Recording&) override { ++replayed; }
   void synchronize() override { ++synchronized; }
 
-  void run(const Op&, std::span<const ConstTensorRef>, std::span<const TensorRef>, std::span<const OutputMode>) override {}
+  void run(const Op&, std::span<const ConstTensorRef>, std::span<const TensorRef>,
+           std::span<const OutputMode>) override {}
   void add(std::span<const float>, std::span<float>) override {}
   void copy(std::span<const std::byte>, std::span<std::byte>) override {}
   void fill_zero(std::span<std::byte>) override {}
@@ -60,7 +61,8 @@ int step(StepGraphs& graphs, const Program& program, Stream& stream) {
   int called = 0;
   StepGraphs::Graphs& of_program = graphs.of(program);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    if (const CaptureSegment* const segment = of_program.beginning_at(i)) of_program.queue(*segment, stream, [&] { ++called; });
+    if (const CaptureSegment* const segment = of_program.beginning_at(i))
+      of_program.queue(*segment, stream, [&] { ++called; });
   }
   return called;
 }

@@ -18,7 +18,8 @@ transfer::TransferReport moved(int from, int to, std::uint64_t received) {
 }
 
 TEST(StepTimeline, TakesActionsWithoutTheirWaits) {
-  const Transfer edge{"x front->back", TransferKind::kReshard, 3, {}}, sum{"all-reduce", TransferKind::kAllReduce, 4, {}};
+  const Transfer edge{"x front->back", TransferKind::kReshard, 3, {}},
+      sum{"all-reduce", TransferKind::kAllReduce, 4, {}};
   StepRequest request;
   request.trace = true;
   StepTimeline timeline(request);

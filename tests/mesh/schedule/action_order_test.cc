@@ -12,14 +12,16 @@ namespace {
 std::string text_of(const Schedule& schedule, const std::vector<OrderedAction>& order) {
   std::string text;
   for (const OrderedAction& ordered : order) {
-    text += (text.empty() ? "" : " ") + to_string(schedule.actors[ordered.place.actor][ordered.place.index]);
+    text += (text.empty() ? "" : " ") +
+            to_string(schedule.actors[ordered.place.actor][ordered.place.index]);
   }
   return text;
 }
 
 TEST(ActionOrder, WhatCanStartFirstComesFirst) {
   const Schedule schedule = make_schedule("1f1b", 2, 3);
-  EXPECT_EQ(text_of(schedule, order_actions(schedule, chain_edges(2))), "0F0 0F1 1F0 1B0 0B0 1F1 1B1 0F2 0B1 1F2 1B2 0B2");
+  EXPECT_EQ(text_of(schedule, order_actions(schedule, chain_edges(2))),
+            "0F0 0F1 1F0 1B0 0B0 1F1 1B1 0F2 0B1 1F2 1B2 0B2");
 }
 
 TEST(ActionOrder, HoldsEveryActionOnceAfterWhatItNeeds) {
@@ -29,8 +31,9 @@ TEST(ActionOrder, HoldsEveryActionOnceAfterWhatItNeeds) {
     edges.push_back({0, 3, 0});
     const auto order = order_actions(schedule, edges);
     EXPECT_EQ(order.size(), 4u * 6u * 2u);
-    EXPECT_TRUE(std::is_sorted(order.begin(), order.end(),
-                               [](const OrderedAction& a, const OrderedAction& b) { return a.start < b.start; }));
+    EXPECT_TRUE(std::is_sorted(
+        order.begin(), order.end(),
+        [](const OrderedAction& a, const OrderedAction& b) { return a.start < b.start; }));
     const auto at = [&](const Action& wanted) {
       return std::find_if(order.begin(), order.end(), [&](const OrderedAction& ordered) {
         return schedule.actors[ordered.place.actor][ordered.place.index] == wanted;
@@ -48,12 +51,14 @@ TEST(ActionOrder, HoldsEveryActionOnceAfterWhatItNeeds) {
 }
 
 TEST(ActionHistory, AForwardIsOverWhenItsGradientHasComeBack) {
-  const Schedule schedule = make_schedule("1f1b", 2, 4);  // 0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3 | 1F0 1B0 1F1 1B1 ...
+  // 0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3 | 1F0 1B0 1F1 1B1 ...
+  const Schedule schedule = make_schedule("1f1b", 2, 4);
   const ActionHistory history(schedule, chain_edges(2), order_actions(schedule, chain_edges(2)));
   // 1F0 is certainly over before 0B0, the third action of actor 0; 1F1 before 0B1.
   EXPECT_EQ(history.first_after({1, 0}, 0), 2u);
   EXPECT_EQ(history.first_after({1, 2}, 0), 4u);
-  // 0B0 is over before 0F2 reaches actor 1: before 1F2, its fifth action. That of the last microbatch, never.
+  // 0B0 is over before 0F2 reaches actor 1: before 1F2, its fifth action. That of the last
+  // microbatch, never.
   EXPECT_EQ(history.first_after({0, 2}, 1), 4u);
   EXPECT_EQ(history.first_after({0, 7}, 1), schedule.actors[1].size());
 }

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
 
 namespace weft::mesh {
 namespace {
@@ -25,34 +25,38 @@ void expect_fails(const ScheduleReport& report, ScheduleProperty property, const
 
 TEST(CheckSchedule, EveryNamedScheduleHoldsInAllTen) {
   for (const NamedSchedule& named : named_schedules()) {
-    for (const auto& [p, m] :
-         {std::pair(1, 1), std::pair(1, 4), std::pair(2, 1), std::pair(4, 3), std::pair(4, 8), std::pair(3, 7)}) {
+    for (const auto& [p, m] : {std::pair(1, 1), std::pair(1, 4), std::pair(2, 1), std::pair(4, 3),
+                               std::pair(4, 8), std::pair(3, 7)}) {
       const Schedule schedule = make_schedule({std::string(named.name), p, m, 0, 0});
-      const ScheduleReport report = check_schedule(schedule, uniform_costs(schedule.stages, {}, 0.25));
+      const ScheduleReport report =
+          check_schedule(schedule, uniform_costs(schedule.stages, {}, 0.25));
       for (const Finding& finding : report.findings) {
-        EXPECT_EQ(finding.holds, true) << named.name << " p=" << p << " m=" << m << " " << to_string(finding.property) << ": "
-                                       << finding.detail;
+        EXPECT_EQ(finding.holds, true) << named.name << " p=" << p << " m=" << m << " "
+                                       << to_string(finding.property) << ": " << finding.detail;
       }
     }
   }
 }
 
 TEST(CheckSchedule, Incomplete) {
-  expect_fails(report_of("0F0,0I0\n"), ScheduleProperty::kComplete, "needs either B, or one I and one W");
+  expect_fails(report_of("0F0,0I0\n"), ScheduleProperty::kComplete,
+               "needs either B, or one I and one W");
   EXPECT_FALSE(report_of("0F0,0I0\n").of(ScheduleProperty::kMemory).holds.has_value());
   expect_fails(report_of("0F0,0B0,0B0\n"), ScheduleProperty::kComplete, "0B0 stands there twice");
 }
 
 TEST(CheckSchedule, LocalOrder) {
   const ScheduleReport report = report_of("0F0,0W0,0I0\n");
-  expect_fails(report, ScheduleProperty::kLocalOrder, "actor 0: 0W0 stands before 0I0, which it needs");
+  expect_fails(report, ScheduleProperty::kLocalOrder,
+               "actor 0: 0W0 stands before 0I0, which it needs");
   expect_fails(report, ScheduleProperty::kAcyclic, "0W0 of actor 0 waits for 0I0");
 }
 
 TEST(CheckSchedule, Cycle) {
   const ScheduleReport report = report_of("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
   EXPECT_EQ(report.of(ScheduleProperty::kLocalOrder).holds, true);
-  expect_fails(report, ScheduleProperty::kAcyclic, "0B0 of actor 0 waits for 1B0, 1B0 of actor 1 stands behind 1F1");
+  expect_fails(report, ScheduleProperty::kAcyclic,
+               "0B0 of actor 0 waits for 1B0, 1B0 of actor 1 stands behind 1F1");
 }
 
 TEST(CheckSchedule, EdgeOutOfOrderAndSoDeadlockedWithoutTags) {

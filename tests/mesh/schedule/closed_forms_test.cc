@@ -63,7 +63,8 @@ TEST(ClosedForms, ZeroBubbleH1SavesTwoWeightGradientsPerStage) {
   for (const auto& [p, m] : kSizes) {
     // Holds for W <= F <= I.
     for (const Times& t : {Times{1, 1, 1}, Times{1, 2, 1}, Times{2, 3, 1}}) {
-      EXPECT_DOUBLE_EQ(play({"zb-h1", p, m, 0, 0}, t).makespan_bubble, (p - 1) * (t.f + t.i - t.w)) << p << " " << m;
+      EXPECT_DOUBLE_EQ(play({"zb-h1", p, m, 0, 0}, t).makespan_bubble, (p - 1) * (t.f + t.i - t.w))
+          << p << " " << m;
     }
   }
 }
@@ -92,7 +93,9 @@ TEST(ClosedForms, DualPipeVWithPairsAsOne) {
 /// Time per microbatch once the pipeline is full.
 double period(const std::string& name, int p, const Times& times, double transfer) {
   const int m = 64 * p;
-  return (play({name, p, 2 * m, 0, 0}, times, transfer).makespan - play({name, p, m, 0, 0}, times, transfer).makespan) / m;
+  return (play({name, p, 2 * m, 0, 0}, times, transfer).makespan -
+          play({name, p, m, 0, 0}, times, transfer).makespan) /
+         m;
 }
 
 TEST(ClosedForms, TransfersCostOneFOneBTwiceTheirTimeAndEagerNothing) {

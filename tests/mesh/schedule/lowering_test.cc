@@ -10,8 +10,8 @@
 
 #include "core/base/error.h"
 #include "mesh/schedule/action_graph.h"
-#include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
 
 namespace weft::mesh {
 namespace {
@@ -54,9 +54,11 @@ TEST(Lowering, NeighboursOnOneActorSendNothing) {
   EXPECT_THAT(lists, HasSubstr("2SEND_F0"));
 }
 
-/// As PyTorch writes transfers out: over and over, each actor in turn takes the next cell of its row, if that is blank or what it
-/// needs has run; both halves of a transfer are written when the tensor is made.
-LoweredSchedule lower_rows(const std::vector<std::vector<std::optional<Action>>>& rows, const Schedule& schedule) {
+/// As PyTorch writes transfers out: over and over, each actor in turn takes the next cell of its
+/// row, if that is blank or what it needs has run; both halves of a transfer are written when the
+/// tensor is made.
+LoweredSchedule lower_rows(const std::vector<std::vector<std::optional<Action>>>& rows,
+                           const Schedule& schedule) {
   const std::vector<StageEdge> edges = chain_edges(schedule.stages);
   const ActionGraph graph(schedule, edges);
   LoweredSchedule lowered(rows.size());
@@ -74,17 +76,22 @@ LoweredSchedule lower_rows(const std::vector<std::vector<std::optional<Action>>>
       }
       const int node = *graph.find(cell->kind, cell->stage, cell->microbatch);
       const auto needs = graph.needs(node);
-      if (!std::ranges::all_of(needs, [&](const ActionGraph::Need& need) { return ran.contains(need.node); })) continue;
+      if (!std::ranges::all_of(
+              needs, [&](const ActionGraph::Need& need) { return ran.contains(need.node); }))
+        continue;
       ran.insert(node);
       ++at[actor];
       lowered[actor].push_back({Operation::What::kRun, *cell});
       for (int user = 0; user < graph.size(); ++user) {
         for (const ActionGraph::Need& need : graph.needs(user)) {
-          if (need.node != node || need.edge < 0 || graph.actor(user) == static_cast<int>(actor)) continue;
+          if (need.node != node || need.edge < 0 || graph.actor(user) == static_cast<int>(actor))
+            continue;
           const bool backward = graph.action(user).kind != ActionKind::kForward;
-          lowered[actor].push_back({Operation::What::kSend, *cell, need.edge, backward, cell->microbatch, graph.actor(user)});
+          lowered[actor].push_back({Operation::What::kSend, *cell, need.edge, backward,
+                                    cell->microbatch, graph.actor(user)});
           lowered[static_cast<std::size_t>(graph.actor(user))].push_back(
-              {Operation::What::kReceive, graph.action(user), need.edge, backward, cell->microbatch, static_cast<int>(actor)});
+              {Operation::What::kReceive, graph.action(user), need.edge, backward, cell->microbatch,
+               static_cast<int>(actor)});
         }
       }
     }
@@ -93,14 +100,16 @@ LoweredSchedule lower_rows(const std::vector<std::vector<std::optional<Action>>>
 }
 
 /// Rows of cells, idle ones too.
-std::vector<std::vector<std::optional<Action>>> cells_of(const std::string& rows, const Schedule& schedule) {
+std::vector<std::vector<std::optional<Action>>> cells_of(const std::string& rows,
+                                                         const Schedule& schedule) {
   std::vector<std::vector<std::optional<Action>>> result(schedule.actors.size());
   std::istringstream lines(rows);
   std::string line, cell;
   for (std::size_t actor = 0; actor < result.size() && std::getline(lines, line); ++actor) {
     std::istringstream cells(line);
     for (std::size_t next = 0; std::getline(cells, cell, ',');) {
-      result[actor].push_back(cell.empty() ? std::nullopt : std::optional(schedule.actors[actor][next++]));
+      result[actor].push_back(cell.empty() ? std::nullopt
+                                           : std::optional(schedule.actors[actor][next++]));
     }
   }
   return result;
@@ -127,7 +136,8 @@ TEST(Lowering, TotalOrderByTicksIsAsGood) {
 }
 
 TEST(Lowering, MergingJoinsOnlyNeighbours) {
-  const Schedule schedule = merge_weight_gradients(read_schedule("0F0,0F1,0I0,0W0,0I1,1F0,0W1\n", "x").schedule);
+  const Schedule schedule =
+      merge_weight_gradients(read_schedule("0F0,0F1,0I0,0W0,0I1,1F0,0W1\n", "x").schedule);
   EXPECT_EQ(to_string(schedule), "actor 0: 0F0 0F1 0B0 0I1 1F0 0W1\n");
 }
 
@@ -137,13 +147,15 @@ TEST(Lowering, ScheduleThatCannotFinishIsRefused) {
 }
 
 TEST(Lowering, ListsThatStandStillHaveNoTicks) {
-  LoweredSchedule lists = lower(read_schedule(kTwoStages, "two").schedule, chain_edges(2), TransferOrder::kBeforeUse);
+  LoweredSchedule lists =
+      lower(read_schedule(kTwoStages, "two").schedule, chain_edges(2), TransferOrder::kBeforeUse);
   std::erase_if(lists[0], [](const Operation& one) { return to_string(one) == "0SEND_F1"; });
   EXPECT_EQ(count_ticks(lists), -1);
 }
 
 TEST(Lowering, HalvesWithoutTheOtherAreFound) {
-  const LoweredSchedule good = lower(read_schedule(kTwoStages, "two").schedule, chain_edges(2), TransferOrder::kBeforeUse);
+  const LoweredSchedule good =
+      lower(read_schedule(kTwoStages, "two").schedule, chain_edges(2), TransferOrder::kBeforeUse);
   EXPECT_EQ(find_unmatched(good), "");
   LoweredSchedule lists = good;
   std::erase_if(lists[0], [](const Operation& one) { return to_string(one) == "0SEND_F1"; });

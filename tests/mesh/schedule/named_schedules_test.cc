@@ -10,8 +10,8 @@
 
 #include "core/base/error.h"
 #include "core/base/sha256.h"
-#include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/early_reductions.h"
+#include "mesh/schedule/schedule_text.h"
 
 namespace weft::mesh {
 namespace {
@@ -19,7 +19,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string rows(const Schedule& schedule) { return write_schedule(schedule, {}, ScheduleHeader::kNone); }
+std::string rows(const Schedule& schedule) {
+  return write_schedule(schedule, {}, ScheduleHeader::kNone);
+}
 
 std::string digest(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
 
@@ -49,11 +51,13 @@ std::vector<int> signed_chunks(const Schedule& schedule, int actor) {
 
 TEST(NamedSchedules, InterleavedGroupsAsMegatronsWorkedExample) {
   const Schedule schedule = make_schedule({"interleaved-1f1b", 2, 5, 2, 3});
-  EXPECT_THAT(signed_chunks(schedule, 0), ElementsAre(1, 1, 1, 2, 2, 2, -2, 1, -2, 1, -2, 2, -1, 2, -1, -1, -2, -2, -1, -1));
+  EXPECT_THAT(signed_chunks(schedule, 0),
+              ElementsAre(1, 1, 1, 2, 2, 2, -2, 1, -2, 1, -2, 2, -1, 2, -1, -1, -2, -2, -1, -1));
 }
 
 TEST(NamedSchedules, InterleavedNeverRunsABackwardOfAChunkBeforeItsForward) {
-  for (const auto& [p, g] : std::vector<std::pair<int, int>>{{1, 1}, {2, 2}, {2, 4}, {4, 4}, {4, 5}, {8, 9}, {8, 11}}) {
+  for (const auto& [p, g] :
+       std::vector<std::pair<int, int>>{{1, 1}, {2, 2}, {2, 4}, {4, 4}, {4, 5}, {8, 9}, {8, 11}}) {
     for (const int m : {8, 32}) {
       for (const int v : {1, 2, 4, 8}) {
         const Schedule schedule = make_schedule({"interleaved-1f1b", p, m, v, g});
@@ -81,11 +85,13 @@ TEST(NamedSchedules, ZeroBubbleDelaysWeightGradientsByThePlaceOfTheActor) {
 }
 
 TEST(NamedSchedules, InterleavedZeroBubbleOfTwoActorsIsPyTorchsGoldenOne) {
-  // The rows of PyTorch's zb1p_2rank_2stagep_compute.csv without blanks, in the current spelling, known by their digest.
+  // The rows of PyTorch's zb1p_2rank_2stagep_compute.csv without blanks, in the current spelling,
+  // known by their digest.
   const Schedule schedule = make_schedule({"zb-h1", 2, 8, 2, 0});
   EXPECT_THAT(rows(schedule), HasSubstr("0F0,0F1,2F0,2F1,2I0,2W0,0F2,2I1,2W1,0F3,0I0,0W0"));
   EXPECT_THAT(rows(schedule), HasSubstr("1F0,1F1,3F0,3I0,3F1,3I1,3W0,1F2,1I0,3W1"));
-  EXPECT_EQ(digest(rows(schedule)), "e23abc599807f59a5e1c8fea9db58245f2231e6fcd5c85dcdaffe0bea179c00c");
+  EXPECT_EQ(digest(rows(schedule)),
+            "e23abc599807f59a5e1c8fea9db58245f2231e6fcd5c85dcdaffe0bea179c00c");
 }
 
 TEST(NamedSchedules, DualPipeVOfFourActorsIsPyTorchsGoldenOne) {
@@ -93,17 +99,21 @@ TEST(NamedSchedules, DualPipeVOfFourActorsIsPyTorchsGoldenOne) {
   const Schedule schedule = make_schedule("dualpipe-v", 8, 10);
   EXPECT_THAT(rows(schedule), HasSubstr("7F3,(0F7;7B3)OVERLAP_F_B,(7F4;0B0)OVERLAP_F_B"));
   EXPECT_THAT(rows(schedule), HasSubstr("4B7,3B7,4I8,3I8,4I9,3I9,4W8,3W8,4W9,3W9\n"));
-  EXPECT_EQ(digest(rows(schedule)), "16ce4a29936e4c5ad774098add32489b4937942e3f5ab0108f17d2826b184529");
+  EXPECT_EQ(digest(rows(schedule)),
+            "16ce4a29936e4c5ad774098add32489b4937942e3f5ab0108f17d2826b184529");
 }
 
 TEST(NamedSchedules, ZeroBubbleVFollowsItsRule) {
   EXPECT_EQ(rows(make_schedule("zb-v", 4, 4)),
-            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,3I1,3W1,0F3,0I0,0W0,3F2,3I2,3W2,0I1,0W1,3F3,3I3,3W3,0I2,0W2,0I3,0W3\n"
-            "1F0,2F0,1F1,2F1,2I0,2W0,1F2,1I0,1W0,2F2,2I1,2W1,1F3,1I1,1W1,2F3,2I2,2W2,1I2,2I3,1I3,1W2,2W3,1W3\n");
+            "0F0,0F1,0F2,3F0,3I0,3W0,3F1,3I1,3W1,0F3,0I0,0W0,3F2,3I2,3W2,0I1,0W1,3F3,3I3,3W3,0I2,"
+            "0W2,0I3,0W3\n"
+            "1F0,2F0,1F1,2F1,2I0,2W0,1F2,1I0,1W0,2F2,2I1,2W1,1F3,1I1,1W1,2F3,2I2,2W2,1I2,2I3,1I3,"
+            "1W2,2W3,1W3\n");
 }
 
 TEST(NamedSchedules, PlacementIsPartOfTheSchedule) {
-  EXPECT_THAT(make_schedule({"interleaved-1f1b", 3, 3, 2, 0}).actor_of_stage, ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(make_schedule({"interleaved-1f1b", 3, 3, 2, 0}).actor_of_stage,
+              ElementsAre(0, 1, 2, 0, 1, 2));
   EXPECT_THAT(make_schedule({"v-half", 3, 3, 0, 0}).actor_of_stage, ElementsAre(0, 1, 2, 2, 1, 0));
   EXPECT_THAT(make_schedule({"zb-h2", 3, 3, 0, 0}).actor_of_stage, ElementsAre(0, 1, 2));
 }
@@ -111,11 +121,14 @@ TEST(NamedSchedules, PlacementIsPartOfTheSchedule) {
 /// (stages per actor, microbatches, actors): PyTorch's plan tests, and small and odd ones.
 using Size = std::tuple<int, int, int>;
 std::vector<Size> sizes() {
-  std::vector<Size> result = {{2, 2, 2},  {2, 4, 2},  {2, 8, 2},  {2, 8, 4},   {2, 8, 8},   {4, 4, 4},    {4, 8, 4}, {4, 8, 8},
-                              {4, 16, 4}, {4, 32, 4}, {4, 64, 4}, {4, 16, 16}, {4, 32, 32}, {4, 128, 64}, {3, 2, 2}, {3, 8, 2},
-                              {3, 12, 4}, {4, 6, 3},  {4, 10, 5}, {2, 3, 4},   {2, 4, 4},   {2, 10, 4},   {2, 15, 4}};
+  std::vector<Size> result = {{2, 2, 2},  {2, 4, 2},   {2, 8, 2},   {2, 8, 4},    {2, 8, 8},
+                              {4, 4, 4},  {4, 8, 4},   {4, 8, 8},   {4, 16, 4},   {4, 32, 4},
+                              {4, 64, 4}, {4, 16, 16}, {4, 32, 32}, {4, 128, 64}, {3, 2, 2},
+                              {3, 8, 2},  {3, 12, 4},  {4, 6, 3},   {4, 10, 5},   {2, 3, 4},
+                              {2, 4, 4},  {2, 10, 4},  {2, 15, 4}};
   for (int actors = 1; actors <= 6; ++actors) {
-    for (int microbatches = 1; microbatches <= 9; ++microbatches) result.push_back({2, microbatches, actors});
+    for (int microbatches = 1; microbatches <= 9; ++microbatches)
+      result.push_back({2, microbatches, actors});
   }
   return result;
 }
@@ -123,8 +136,10 @@ std::vector<Size> sizes() {
 TEST(NamedSchedules, EveryOneIsValidAtEverySize) {
   for (const NamedSchedule& named : named_schedules()) {
     for (const auto& [v, m, p] : sizes()) {
-      const Schedule schedule = make_schedule({std::string(named.name), p, m, named.any_chunks ? v : 0, 0});
-      EXPECT_NO_THROW(validate(schedule, chain_edges(schedule.stages))) << named.name << " v=" << v << " m=" << m << " p=" << p;
+      const Schedule schedule =
+          make_schedule({std::string(named.name), p, m, named.any_chunks ? v : 0, 0});
+      EXPECT_NO_THROW(validate(schedule, chain_edges(schedule.stages)))
+          << named.name << " v=" << v << " m=" << m << " p=" << p;
     }
   }
 }

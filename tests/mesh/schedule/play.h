@@ -10,9 +10,10 @@ struct Times {
   double f = 1, i = 1, w = 1;
 };
 
-/// Simulates a named schedule. The stages of an actor together take the times given and keep as much as one stage of GPipe: 1
-/// from the forward on, and 1 for the weight gradient.
-inline mesh::ScheduleSimulation play(const mesh::ScheduleRequest& request, const Times& times = {}, double transfer = 0) {
+/// Simulates a named schedule. The stages of an actor together take the times given and keep as
+/// much as one stage of GPipe: 1 from the forward on, and 1 for the weight gradient.
+inline mesh::ScheduleSimulation play(const mesh::ScheduleRequest& request, const Times& times = {},
+                                     double transfer = 0) {
   const mesh::Schedule schedule = mesh::make_schedule(request);
   const double part = static_cast<double>(request.actors) / schedule.stages;
   return mesh::simulate(schedule, mesh::uniform_costs(schedule.stages,

@@ -44,9 +44,12 @@ TEST(ScheduleText, CompoundsJoinTheirActions) {
 
 TEST(ScheduleText, TransfersAreDroppedAndCounted) {
   const ScheduleText text = read_schedule(
-      "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0RESHARD,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD,1OPT\n", "comms");
+      "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0B0,0RESHARD,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_"
+      "GRAD,1OPT\n",
+      "comms");
   EXPECT_EQ(text.dropped, 6);
-  EXPECT_EQ(to_string(text.schedule), "actor 0: 0F0 0B0 0REDUCE_GRAD\nactor 1: 1F0 1B0 1REDUCE_GRAD 1OPT\n");
+  EXPECT_EQ(to_string(text.schedule),
+            "actor 0: 0F0 0B0 0REDUCE_GRAD\nactor 1: 1F0 1B0 1REDUCE_GRAD 1OPT\n");
 }
 
 TEST(ScheduleText, OldSpellingIsDetected) {
@@ -54,12 +57,16 @@ TEST(ScheduleText, OldSpellingIsDetected) {
   EXPECT_EQ(to_string(read_schedule("0F0,0B0,0W0,0F1,0BW1\n", "x").schedule), current);
   EXPECT_EQ(to_string(read_schedule("0F0,0B0,0W0\n", "x").schedule), "actor 0: 0F0 0I0 0W0\n");
   EXPECT_EQ(to_string(read_schedule("0F0,0B0\n", "x").schedule), "actor 0: 0F0 0B0\n");
-  EXPECT_EQ(to_string(read_schedule("0F0,0B0\n", "x", ActionSpelling::kOld).schedule), "actor 0: 0F0 0I0\n");
+  EXPECT_EQ(to_string(read_schedule("0F0,0B0\n", "x", ActionSpelling::kOld).schedule),
+            "actor 0: 0F0 0I0\n");
 }
 
 TEST(ScheduleText, WhatIsWrittenReadsBackAsTheSame) {
-  Schedule schedule =
-      read_schedule("0F0,3F0,(0F1;3B0)OVERLAP_F_B,3F1,3I1,3W1,0B0,0B1\n1F0,2F0,2B0,1R0,1B0,1F1,2F1,2B1,1B1,1OPT\n", "v").schedule;
+  Schedule schedule = read_schedule(
+                          "0F0,3F0,(0F1;3B0)OVERLAP_F_B,3F1,3I1,3W1,0B0,0B1\n1F0,2F0,2B0,1R0,1B0,"
+                          "1F1,2F1,2B1,1B1,1OPT\n",
+                          "v")
+                          .schedule;
   schedule.name = "my own";
   schedule.vocabulary_barriers = 2;
   const std::vector<StageEdge> edges = {{0, 1, 4096}, {1, 2, 0}, {0, 3, 1ull << 40}};
@@ -83,19 +90,26 @@ TEST(ScheduleText, StagesWithoutActionsMayBePlaced) {
 
 TEST(ScheduleText, ErrorsHaveLineAndColumn) {
   EXPECT_THAT(error_of("0F0,0B0\n1F0,1X0\n"), HasSubstr("mine.csv:2:5: '1X0' is not an action"));
-  EXPECT_THAT(error_of("# a comment\n0F0,  F0\n"), HasSubstr("mine.csv:2:7: 'F0' is not an action"));
-  EXPECT_THAT(error_of("0F0,0B\n"), HasSubstr("mine.csv:1:5: '0B' lacks its microbatch, as in 0B0"));
+  EXPECT_THAT(error_of("# a comment\n0F0,  F0\n"),
+              HasSubstr("mine.csv:2:7: 'F0' is not an action"));
+  EXPECT_THAT(error_of("0F0,0B\n"),
+              HasSubstr("mine.csv:1:5: '0B' lacks its microbatch, as in 0B0"));
   EXPECT_THAT(error_of("0F99999999\n"), HasSubstr("mine.csv:1:3: '99999999' is not a microbatch"));
   EXPECT_THAT(error_of("0F0,(0F1;0B0\n"), HasSubstr("mine.csv:1:5: a compound needs a ')'"));
   EXPECT_THAT(error_of("0F0,(0F1;0B0)OVERLAP\n"), HasSubstr("mine.csv:1:14: expected OVERLAP_F_B"));
   EXPECT_THAT(error_of("0F0,(0F1;0SEND_F0)\n"), HasSubstr("mine.csv:1:10: SEND_F cannot be part"));
-  EXPECT_THAT(error_of("0F0\n1F0,0B0\n"),
-              HasSubstr("mine.csv:2:5: stage 0 stands in this row, and in the row of actor 0 too (line 1)"));
+  EXPECT_THAT(
+      error_of("0F0\n1F0,0B0\n"),
+      HasSubstr(
+          "mine.csv:2:5: stage 0 stands in this row, and in the row of actor 0 too (line 1)"));
   EXPECT_THAT(error_of("0F0,2F0\n"), HasSubstr("stage 1 has no action"));
-  EXPECT_THAT(error_of("# actors of stages: 1\n0F0\n"), HasSubstr("mine.csv:2:1: stage 0 is placed on actor 1"));
-  EXPECT_THAT(error_of("# edge: 0 1 x bytes\n0F0\n"), HasSubstr("mine.csv:1:13: 'x' is not a number of bytes"));
+  EXPECT_THAT(error_of("# actors of stages: 1\n0F0\n"),
+              HasSubstr("mine.csv:2:1: stage 0 is placed on actor 1"));
+  EXPECT_THAT(error_of("# edge: 0 1 x bytes\n0F0\n"),
+              HasSubstr("mine.csv:1:13: 'x' is not a number of bytes"));
   EXPECT_THAT(error_of("# edge: 0 1\n0F0\n"), HasSubstr("mine.csv:1:9: there is no edge 0 -> 1"));
-  EXPECT_THAT(error_of("0F0,0I0,0BW0\n", ActionSpelling::kCurrent), HasSubstr("mine.csv:1:9: BW is the older spelling"));
+  EXPECT_THAT(error_of("0F0,0I0,0BW0\n", ActionSpelling::kCurrent),
+              HasSubstr("mine.csv:1:9: BW is the older spelling"));
   EXPECT_THAT(error_of("0REDUCE_GRAD3\n"), HasSubstr("has no microbatch"));
   EXPECT_THAT(error_of("\n\n"), HasSubstr("no row of actions"));
 }

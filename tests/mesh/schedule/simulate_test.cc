@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
 
 namespace weft::mesh {
 namespace {
@@ -16,7 +16,8 @@ Schedule schedule_of(const std::string& rows) { return read_schedule(rows, "test
 
 TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
   // Actor 0 makes a tensor per unit of time; each takes 3 on its way.
-  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3));
+  const ScheduleSimulation simulation =
+      simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3));
   ASSERT_EQ(simulation.transfers.size(), 4u);
   EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
   EXPECT_DOUBLE_EQ(simulation.transfers[0].end, 4);
@@ -27,9 +28,10 @@ TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
 }
 
 TEST(Simulate, ExposedIsWhatAnActorWaitedForATransferAlone) {
-  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), uniform_costs(2, {}, 0.5));
-  // Actor 1 waits 1 for the forward of actor 0 and then 0.5 for the transfer; actor 0 waits for 1 + 2 of actor 1, and two
-  // transfers, of which only the last one begins when all computing is done.
+  const ScheduleSimulation simulation =
+      simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), uniform_costs(2, {}, 0.5));
+  // Actor 1 waits 1 for the forward of actor 0 and then 0.5 for the transfer; actor 0 waits for 1 +
+  // 2 of actor 1, and two transfers, of which only the last one begins when all computing is done.
   EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 0.5);
   EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 0.5);
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 0.5 + 1 + 2 + 0.5 + 2);
@@ -41,8 +43,10 @@ TEST(Simulate, CriticalPathLeadsFromTheStartToTheEndWithoutAGap) {
   double at = 0;
   for (const ScheduleSimulation::PathStep& step : simulation.critical_path) {
     const auto index = static_cast<std::size_t>(step.index);
-    const double start = step.transfer ? simulation.transfers[index].start
-                                       : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].start;
+    const double start =
+        step.transfer
+            ? simulation.transfers[index].start
+            : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].start;
     EXPECT_DOUBLE_EQ(start, at);
     at = step.transfer ? simulation.transfers[index].end
                        : simulation.actors[static_cast<std::size_t>(step.actor)].actions[index].end;
@@ -107,11 +111,13 @@ TEST(Simulate, FairInterfacesShareTheirReceiverToo) {
 
 TEST(Simulate, CreditsHoldTransfersBackButNotTheirSender) {
   // Actor 1 uses its first tensor at 2 and is busy with it for 10 a piece.
-  const Schedule schedule = schedule_of("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n");
+  const Schedule schedule =
+      schedule_of("0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n");
   ScheduleCosts costs = uniform_costs(2, {}, 1);
   costs.stages[1].forward = 10;
   EXPECT_DOUBLE_EQ(simulate(schedule, costs).transfers[2].start, 3);
-  // With two, the third transfer starts when 1F0 has ended at 12; with one, the second, and the third after 1F1 at 23.
+  // With two, the third transfer starts when 1F0 has ended at 12; with one, the second, and the
+  // third after 1F1 at 23.
   EXPECT_DOUBLE_EQ(simulate(schedule, costs, {2, true}).transfers[2].start, 12);
   const ScheduleSimulation one = simulate(schedule, costs, {1, true});
   EXPECT_DOUBLE_EQ(one.transfers[1].start, 12);
@@ -145,17 +151,20 @@ TEST(Simulate, MemoryFollowsActivationsWeightPartsAndTensors) {
   ScheduleCosts costs = uniform_costs(2, {.activations = 10, .for_weight_grad = 4}, 1);
   costs.edges[0].edge.bytes = 3;
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0I0,0W0\n1F0,1I0,1W0\n"), costs);
-  // Actor 0: 10 from 0, 13 while the output leaves (1 to 2), 10; the gradient comes from 4 on (3) until I ends at 6; then 4; then
-  // none.
+  // Actor 0: 10 from 0, 13 while the output leaves (1 to 2), 10; the gradient comes from 4 on (3)
+  // until I ends at 6; then 4; then none.
   std::vector<std::pair<double, double>> levels;
-  for (const MemoryLevel& level : simulation.actors[0].memory) levels.emplace_back(level.time, level.held);
-  EXPECT_THAT(levels, testing::ElementsAre(std::pair(0.0, 10.0), std::pair(1.0, 13.0), std::pair(2.0, 10.0), std::pair(4.0, 13.0),
-                                           std::pair(6.0, 4.0), std::pair(7.0, 0.0)));
+  for (const MemoryLevel& level : simulation.actors[0].memory)
+    levels.emplace_back(level.time, level.held);
+  EXPECT_THAT(levels,
+              testing::ElementsAre(std::pair(0.0, 10.0), std::pair(1.0, 13.0), std::pair(2.0, 10.0),
+                                   std::pair(4.0, 13.0), std::pair(6.0, 4.0), std::pair(7.0, 0.0)));
   EXPECT_DOUBLE_EQ(simulation.actors[0].peak, 13);
 }
 
 TEST(Simulate, RecomputationHoldsLittleBetween) {
-  ScheduleCosts costs = uniform_costs(1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2});
+  ScheduleCosts costs = uniform_costs(
+      1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2});
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs).peak(), 20);
   EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0R0,0B0,0R1,0B1\n"), costs).peak(), 12);
 }
@@ -182,14 +191,16 @@ TEST(Simulate, ATensorLeavesWithinItsActionAndIsAwaitedWithinItsUser) {
   ScheduleCosts costs = uniform_costs(2, {.forward = 4, .input_grad = 2, .weight_grad = 6}, 3);
   costs.edges[0].forward_timing = {.made = 0.25, .needed = 0.5};
   // The gradient leaves after I and a third of W, and is needed after half of I and a sixth of W.
-  costs.edges[0].backward_timing = {.made = 1, .made_weights = 1.0 / 3, .needed = 0.5, .needed_weights = 1.0 / 6};
+  costs.edges[0].backward_timing = {
+      .made = 1, .made_weights = 1.0 / 3, .needed = 0.5, .needed_weights = 1.0 / 6};
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0B0\n1F0,1B0\n"), costs);
   // Leaves at 1, arrives at 4; actor 1 has run half of its forward by 2, waits, and is done at 6.
   EXPECT_DOUBLE_EQ(simulation.transfers[0].start, 1);
   EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].start, 0);
   EXPECT_DOUBLE_EQ(simulation.actors[1].actions[0].end, 6);
   EXPECT_DOUBLE_EQ(simulation.actors[1].exposed, 2);
-  // The gradient leaves at 6 + 2 + 2, arrives at 13; actor 0 has begun its B at 4, and stands from 6 on.
+  // The gradient leaves at 6 + 2 + 2, arrives at 13; actor 0 has begun its B at 4, and stands from
+  // 6 on.
   EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 10);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].start, 4);
   EXPECT_DOUBLE_EQ(simulation.actors[0].actions[1].end, 13 + 6);
@@ -224,8 +235,11 @@ TEST(Simulate, WhatGoesOneWayHoldsNobodyUpOnTheOther) {
 }
 
 TEST(Simulate, RecomputationThatTheScheduleLacksIsInTheBackward) {
-  ScheduleCosts costs =
-      uniform_costs(1, {.recompute = 1, .activations = 10, .for_weight_grad = 10, .kept_for_recompute = 2, .recomputes = true});
+  ScheduleCosts costs = uniform_costs(1, {.recompute = 1,
+                                          .activations = 10,
+                                          .for_weight_grad = 10,
+                                          .kept_for_recompute = 2,
+                                          .recomputes = true});
   const ScheduleSimulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n"), costs);
   EXPECT_DOUBLE_EQ(simulation.makespan, 1 + 1 + 3 + 3);
   EXPECT_DOUBLE_EQ(simulation.peak(), 12);
@@ -233,15 +247,17 @@ TEST(Simulate, RecomputationThatTheScheduleLacksIsInTheBackward) {
 }
 
 TEST(Simulate, BlockingActorsStandStillInEveryTransfer) {
-  const ScheduleSimulation simulation =
-      simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3), {.blocking = true});
-  // 0F0, transfer (1 to 4), 0F1 and 1F0 (to 5), transfer (to 8), 1F1 (to 9), 1B0 (to 11), transfer (to 14), 1B1 and 0B0 (to 16),
-  // transfer (to 19), 0B1.
+  const ScheduleSimulation simulation = simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"),
+                                                 uniform_costs(2, {}, 3), {.blocking = true});
+  // 0F0, transfer (1 to 4), 0F1 and 1F0 (to 5), transfer (to 8), 1F1 (to 9), 1B0 (to 11), transfer
+  // (to 14), 1B1 and 0B0 (to 16), transfer (to 19), 0B1.
   EXPECT_DOUBLE_EQ(simulation.transfers[1].start, 5);
   EXPECT_DOUBLE_EQ(simulation.transfers[2].start, 11);
   EXPECT_DOUBLE_EQ(simulation.makespan, 21);
   EXPECT_DOUBLE_EQ(simulation.actors[0].exposed, 12);
-  EXPECT_DOUBLE_EQ(simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3)).makespan, 18);
+  EXPECT_DOUBLE_EQ(
+      simulate(schedule_of("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n"), uniform_costs(2, {}, 3)).makespan,
+      18);
 }
 
 TEST(Simulate, AStepEndsWithTheReductionTheExchangeAndTheOptimizer) {
@@ -256,7 +272,8 @@ TEST(Simulate, AReductionRunsBesideTheComputationUnlessTransfersBlock) {
   ScheduleCosts costs = uniform_costs(2, {.reduce_grad = 4, .optimizer = 2});
   costs.exchange = 1;
   // Both stages on one actor: 1B0 ends at 4, 0B0 at 6.
-  const Schedule late = schedule_of("0F0,1F0,1B0,0B0\n"), early = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0\n");
+  const Schedule late = schedule_of("0F0,1F0,1B0,0B0\n"),
+                 early = schedule_of("0F0,1F0,1B0,1REDUCE_GRAD,0B0\n");
   EXPECT_DOUBLE_EQ(simulate(late, costs).step, 6 + 4 + 4 + 1 + 4);
   EXPECT_DOUBLE_EQ(simulate(early, costs).makespan, 6);
   EXPECT_DOUBLE_EQ(simulate(early, costs).step, 4 + 4 + 4 + 1 + 4);

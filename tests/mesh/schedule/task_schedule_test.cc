@@ -36,7 +36,8 @@ TEST(TaskSchedule, IsCheckedAtOnce) {
     make_task_schedule("lazy", {0, 1}, 2, lazy);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.message(), HasSubstr("schedule 'lazy', stage 1, microbatch 1: needs either B"));
+    EXPECT_THAT(error.message(),
+                HasSubstr("schedule 'lazy', stage 1, microbatch 1: needs either B"));
   }
   EXPECT_THROW(make_task_schedule("none", {}, 2, one_at_a_time), Error);
   EXPECT_THROW(make_task_schedule("none", {0}, 0, one_at_a_time), Error);

@@ -33,7 +33,8 @@ TEST(Validate, SkipEdgesAreAllowed) {
 TEST(Validate, MissingActionIsNamed) {
   Schedule schedule = one_f_one_b();
   schedule.actors[1].pop_back();
-  EXPECT_THAT(error_of(schedule, chain_edges(2)), HasSubstr("stage 1, microbatch 1: needs either B"));
+  EXPECT_THAT(error_of(schedule, chain_edges(2)),
+              HasSubstr("stage 1, microbatch 1: needs either B"));
   schedule.actors[0].erase(schedule.actors[0].begin());
   EXPECT_THAT(error_of(schedule, chain_edges(2)), HasSubstr("never runs 0F0"));
 }
@@ -53,7 +54,8 @@ TEST(Validate, ActionOnAForeignActorIsNamed) {
 TEST(Validate, MicrobatchThatDoesNotExistIsNamed) {
   Schedule schedule = one_f_one_b();
   schedule.actors[0][0].microbatch = 2;
-  EXPECT_THAT(error_of(schedule, chain_edges(2)), HasSubstr("0F2 names a stage or microbatch that does not exist"));
+  EXPECT_THAT(error_of(schedule, chain_edges(2)),
+              HasSubstr("0F2 names a stage or microbatch that does not exist"));
 }
 
 TEST(Validate, BackwardBeforeForwardIsADeadlockThatNamesBothActorsAndTheCycle) {
@@ -62,16 +64,18 @@ TEST(Validate, BackwardBeforeForwardIsADeadlockThatNamesBothActorsAndTheCycle) {
   const std::string text = error_of(schedule, chain_edges(2));
   EXPECT_THAT(text, HasSubstr("actor 0 is at 0B0, which waits for 0F0 of actor 0"));
   EXPECT_THAT(text, HasSubstr("actor 1 is at 1F0, which waits for 0F0 of actor 0"));
-  EXPECT_THAT(text, HasSubstr("the cycle: 0B0 of actor 0 waits for 0F0, 0F0 of actor 0 stands behind 0B0"));
+  EXPECT_THAT(
+      text, HasSubstr("the cycle: 0B0 of actor 0 waits for 0F0, 0F0 of actor 0 stands behind 0B0"));
 }
 
 TEST(Validate, CycleThroughTwoActorsLeavesOutWhoOnlyStandsInBetween) {
-  // Actor 0 wants the gradient of microbatch 0 before it sends microbatch 1, which actor 1 wants first.
+  // Actor 0 wants the gradient of microbatch 0 before it sends microbatch 1, which actor 1 wants
+  // first.
   const Schedule schedule = schedule_of("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n");
-  EXPECT_THAT(
-      error_of(schedule, chain_edges(2)),
-      HasSubstr("the cycle: 0B0 of actor 0 waits for 1B0, 1B0 of actor 1 stands behind 1F1, 1F1 of actor 1 waits for 0F1, "
-                "0F1 of actor 0 stands behind 0B0"));
+  EXPECT_THAT(error_of(schedule, chain_edges(2)),
+              HasSubstr("the cycle: 0B0 of actor 0 waits for 1B0, 1B0 of actor 1 stands behind "
+                        "1F1, 1F1 of actor 1 waits for 0F1, "
+                        "0F1 of actor 0 stands behind 0B0"));
 }
 
 TEST(Validate, WeightGradientsOutOfOrderAreRefused) {
@@ -81,7 +85,8 @@ TEST(Validate, WeightGradientsOutOfOrderAreRefused) {
 TEST(Validate, SplitBackwardIsAsGoodAsAWholeOne) {
   EXPECT_EQ(error_of(schedule_of("0F0,0I0,0W0\n"), {}), "");
   EXPECT_THAT(error_of(schedule_of("0F0,0W0,0I0\n"), {}), HasSubstr("waits for 0I0"));
-  EXPECT_THAT(error_of(schedule_of("0F0,0I0\n"), {}), HasSubstr("has B 0 times, I 1 times, W 0 times"));
+  EXPECT_THAT(error_of(schedule_of("0F0,0I0\n"), {}),
+              HasSubstr("has B 0 times, I 1 times, W 0 times"));
 }
 
 TEST(Validate, RecomputationStandsBetweenForwardAndBackward) {
@@ -91,8 +96,10 @@ TEST(Validate, RecomputationStandsBetweenForwardAndBackward) {
 
 TEST(Validate, ReductionWaitsForTheLastWeightGradientAndTheOptimizerForTheReduction) {
   EXPECT_EQ(error_of(schedule_of("0F0,0B0,0F1,0B1,0REDUCE_GRAD,0OPT\n"), {}), "");
-  EXPECT_THAT(error_of(schedule_of("0F0,0B0,0F1,0REDUCE_GRAD,0B1,0OPT\n"), {}), HasSubstr("0REDUCE_GRAD, which waits for 0B1"));
-  EXPECT_THAT(error_of(schedule_of("0F0,0B0,0OPT,0REDUCE_GRAD\n"), {}), HasSubstr("0OPT, which waits for 0REDUCE_GRAD"));
+  EXPECT_THAT(error_of(schedule_of("0F0,0B0,0F1,0REDUCE_GRAD,0B1,0OPT\n"), {}),
+              HasSubstr("0REDUCE_GRAD, which waits for 0B1"));
+  EXPECT_THAT(error_of(schedule_of("0F0,0B0,0OPT,0REDUCE_GRAD\n"), {}),
+              HasSubstr("0OPT, which waits for 0REDUCE_GRAD"));
 }
 
 TEST(Validate, VocabularyPassesHoldUpTheLastBackwardByTheirBarriers) {
@@ -100,8 +107,10 @@ TEST(Validate, VocabularyPassesHoldUpTheLastBackwardByTheirBarriers) {
   const std::string one = "# vocabulary barriers: 1\n0F0,0S0,0B0,0T0\n1F0,1S0,1B0,1T0\n";
   EXPECT_EQ(error_of(schedule_of(one), chain_edges(2)), "");
   const std::string two = "# vocabulary barriers: 2\n0F0,0S0,0B0,0T0\n1F0,1S0,1B0,1T0\n";
-  EXPECT_THAT(error_of(schedule_of(two), chain_edges(2)), HasSubstr("actor 1 is at 1B0, which waits for 0T0 of actor 0"));
-  EXPECT_THAT(error_of(schedule_of("0F0,0T0,0S0,0B0\n"), {}), HasSubstr("0T0, which waits for 0S0"));
+  EXPECT_THAT(error_of(schedule_of(two), chain_edges(2)),
+              HasSubstr("actor 1 is at 1B0, which waits for 0T0 of actor 0"));
+  EXPECT_THAT(error_of(schedule_of("0F0,0T0,0S0,0B0\n"), {}),
+              HasSubstr("0T0, which waits for 0S0"));
 }
 
 TEST(Validate, ForwardsAloneAreWholeWhereNothingIsTrained) {

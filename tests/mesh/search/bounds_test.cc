@@ -8,8 +8,8 @@
 #include <random>
 #include <tuple>
 
-#include "mesh/search/internal/quick_simulation.h"
 #include "mesh/schedule/named_schedules.h"
+#include "mesh/search/internal/quick_simulation.h"
 
 namespace weft::mesh {
 namespace {
@@ -25,13 +25,15 @@ SearchRequest request_of(StagePlacement placement, int p, int m, double transfer
 }
 
 /// All orders of an actor's actions in which microbatches stay in order and go through F, I, W.
-void add_orders(const std::vector<int>& stages, int microbatches, std::vector<std::array<int, 3>>& done,
-                std::vector<Action>& order, std::vector<std::vector<Action>>& all) {
+void add_orders(const std::vector<int>& stages, int microbatches,
+                std::vector<std::array<int, 3>>& done, std::vector<Action>& order,
+                std::vector<std::vector<Action>>& all) {
   if (order.size() == 3 * stages.size() * static_cast<std::size_t>(microbatches)) {
     all.push_back(order);
     return;
   }
-  constexpr std::array kKinds{ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad};
+  constexpr std::array kKinds{ActionKind::kForward, ActionKind::kInputGrad,
+                              ActionKind::kWeightGrad};
   for (std::size_t s = 0; s < stages.size(); ++s) {
     for (std::size_t kind = 0; kind < 3; ++kind) {
       if (done[s][kind] >= (kind == 0 ? microbatches : done[s][kind - 1])) continue;
@@ -50,12 +52,14 @@ double least_of_all(const SearchRequest& request) {
   schedule.stages = static_cast<int>(request.actor_of_stage.size());
   schedule.microbatches = request.microbatches;
   schedule.actor_of_stage = request.actor_of_stage;
-  schedule.actors.assign(static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, {});
+  schedule.actors.assign(
+      static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, {});
   std::vector<std::vector<std::vector<Action>>> orders(schedule.actors.size());
   for (std::size_t actor = 0; actor < orders.size(); ++actor) {
     std::vector<int> stages;
     for (int s = 0; s < schedule.stages; ++s) {
-      if (request.actor_of_stage[static_cast<std::size_t>(s)] == static_cast<int>(actor)) stages.push_back(s);
+      if (request.actor_of_stage[static_cast<std::size_t>(s)] == static_cast<int>(actor))
+        stages.push_back(s);
     }
     std::vector<std::array<int, 3>> done(stages.size(), {0, 0, 0});
     std::vector<Action> order;
@@ -65,7 +69,8 @@ double least_of_all(const SearchRequest& request) {
   const auto choose = [&](const auto& again, std::size_t actor) -> void {
     if (actor == orders.size()) {
       const QuickSimulation::Outcome outcome = quick.play(schedule, least);
-      if (outcome.finishes && outcome.fits && !outcome.too_slow) least = std::min(least, outcome.step);
+      if (outcome.finishes && outcome.fits && !outcome.too_slow)
+        least = std::min(least, outcome.step);
       return;
     }
     for (const std::vector<Action>& order : orders[actor]) {
@@ -80,10 +85,15 @@ double least_of_all(const SearchRequest& request) {
 TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
   const unsigned seed = 31;
   std::mt19937 random(seed);
-  const auto below = [&](double most) { return most * static_cast<double>(random() % 1000) / 1000; };
-  const std::array sizes{std::tuple(StagePlacement::kOnePerActor, 2, 2), std::tuple(StagePlacement::kOnePerActor, 2, 3),
-                         std::tuple(StagePlacement::kOnePerActor, 3, 2), std::tuple(StagePlacement::kOnePerActor, 2, 4),
-                         std::tuple(StagePlacement::kOnePerActor, 3, 3), std::tuple(StagePlacement::kVShaped, 2, 1),
+  const auto below = [&](double most) {
+    return most * static_cast<double>(random() % 1000) / 1000;
+  };
+  const std::array sizes{std::tuple(StagePlacement::kOnePerActor, 2, 2),
+                         std::tuple(StagePlacement::kOnePerActor, 2, 3),
+                         std::tuple(StagePlacement::kOnePerActor, 3, 2),
+                         std::tuple(StagePlacement::kOnePerActor, 2, 4),
+                         std::tuple(StagePlacement::kOnePerActor, 3, 3),
+                         std::tuple(StagePlacement::kVShaped, 2, 1),
                          std::tuple(StagePlacement::kLooped, 2, 1)};
   int reached = 0;
   for (int round = 0; round < 21; ++round) {
@@ -92,7 +102,10 @@ TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
     SearchRequest request = request_of(placement, p, m, 0, round % 3 == 0 ? 0 : 1 + below(2));
     const bool alike = round % 2 == 0, parts = round % 5 == 0;
     for (StageCosts& stage : request.costs.stages) {
-      stage = alike ? StageCosts{} : StageCosts{.forward = 0.2 + below(1), .input_grad = 0.2 + below(1), .weight_grad = below(1)};
+      stage = alike ? StageCosts{}
+                    : StageCosts{.forward = 0.2 + below(1),
+                                 .input_grad = 0.2 + below(1),
+                                 .weight_grad = below(1)};
       stage.for_weight_grad = round % 4 == 1 ? 0.5 : stage.activations;
       stage.reduce_grad = alike ? 0 : below(0.5);
     }
@@ -114,9 +127,10 @@ TEST(Bounds, NoScheduleOfAllIsFasterAndTheSearchFindsTheFastest) {
 }
 
 TEST(Bounds, ProvesThatZbH1IsTheFastestInItsMemoryWithOneStagePerActor) {
-  // Transfers of half an action, eight microbatches in memory. The first actor is idle while the first microbatch is away (22
-  // after its forward, of which it fills 7 with forwards): 14; and as its last forward begins, 1 of that microbatch and 14 of the
-  // seven others are left for the 23 until it has its W: 7 more. With all its work, 96, that is 117.
+  // Transfers of half an action, eight microbatches in memory. The first actor is idle while the
+  // first microbatch is away (22 after its forward, of which it fills 7 with forwards): 14; and as
+  // its last forward begins, 1 of that microbatch and 14 of the seven others are left for the 23
+  // until it has its W: 7 more. With all its work, 96, that is 117.
   SearchRequest request = request_of(StagePlacement::kOnePerActor, 8, 32, 0.5, 8);
   EXPECT_DOUBLE_EQ(lower_bound(request), 106.5);
   EXPECT_NEAR(lower_bound_in_memory(request), 117, 1e-6);
@@ -127,10 +141,11 @@ TEST(Bounds, ProvesThatZbH1IsTheFastestInItsMemoryWithOneStagePerActor) {
 }
 
 TEST(Bounds, OfAVIsMemoryTimesTimeWhereThereIsLittle) {
-  // Stage 0 waits 16 actions of half a unit and 14 transfers for its gradient, stage 15 one action; each W another half. Half an
-  // activation each.
+  // Stage 0 waits 16 actions of half a unit and 14 transfers for its gradient, stage 15 one action;
+  // each W another half. Half an activation each.
   const SearchRequest request = request_of(StagePlacement::kVShaped, 8, 32, 1, 4);
-  // So with every pair of stages; the first microbatch comes to the last actor when seven forwards and transfers are over.
+  // So with every pair of stages; the first microbatch comes to the last actor when seven forwards
+  // and transfers are over.
   EXPECT_NEAR(lower_bound_in_memory(request), 7 * 1.5 + 32 * 0.5 * (16 + 28 + 1 + 1) / 4, 1e-6);
 }
 

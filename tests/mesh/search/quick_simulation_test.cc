@@ -12,7 +12,9 @@
 namespace weft::mesh {
 namespace {
 
-double below(std::mt19937& random, double most) { return most * static_cast<double>(random() % 1000) / 1000; }
+double below(std::mt19937& random, double most) {
+  return most * static_cast<double>(random() % 1000) / 1000;
+}
 
 TensorTiming random_timing(std::mt19937& random) {
   TensorTiming timing;
@@ -24,7 +26,8 @@ TensorTiming random_timing(std::mt19937& random) {
   return timing;
 }
 
-SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor_of_stage, int microbatches) {
+SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor_of_stage,
+                             int microbatches) {
   SearchRequest request;
   request.actor_of_stage = actor_of_stage;
   request.microbatches = microbatches;
@@ -55,7 +58,8 @@ SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor
   request.costs.exchange = below(random, 1);
   request.simulation.credits = static_cast<int>(random() % 4);
   if (random() % 2 == 0) {
-    const std::size_t actors = static_cast<std::size_t>(*std::ranges::max_element(actor_of_stage)) + 1;
+    const std::size_t actors =
+        static_cast<std::size_t>(*std::ranges::max_element(actor_of_stage)) + 1;
     for (std::size_t actor = 0; actor < actors; ++actor) {
       request.costs.nic_of_actor.push_back(static_cast<int>(random() % 3 == 0 ? 0 : actor));
     }
@@ -63,13 +67,15 @@ SearchRequest random_request(std::mt19937& random, const std::vector<int>& actor
   return request;
 }
 
-/// Exchanges neighbours on an actor where that leaves microbatches in order; where it breaks another rule, nobody can play it.
+/// Exchanges neighbours on an actor where that leaves microbatches in order; where it breaks
+/// another rule, nobody can play it.
 void shuffle(std::mt19937& random, Schedule& schedule) {
   for (int i = 0; i < 6; ++i) {
     std::vector<Action>& actions = schedule.actors[random() % schedule.actors.size()];
     const std::size_t at = random() % (actions.size() - 1);
     const Action &a = actions[at], &b = actions[at + 1];
-    const bool ordered = a.kind == b.kind || (gives_input_grad(a.kind) && gives_input_grad(b.kind)) ||
+    const bool ordered = a.kind == b.kind ||
+                         (gives_input_grad(a.kind) && gives_input_grad(b.kind)) ||
                          (gives_weight_grad(a.kind) && gives_weight_grad(b.kind));
     if (a.stage != b.stage || !ordered) std::swap(actions[at], actions[at + 1]);
   }
@@ -81,14 +87,16 @@ TEST(QuickSimulation, SaysWhatTheSimulatorSays) {
   int finished = 0;
   for (int round = 0; round < 400; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << " round " << round);
-    const NamedSchedule& named = named_schedules()[static_cast<std::size_t>(round) % named_schedules().size()];
+    const NamedSchedule& named =
+        named_schedules()[static_cast<std::size_t>(round) % named_schedules().size()];
     const int p = 2 + static_cast<int>(random() % 3), m = 2 + static_cast<int>(random() % 6);
     Schedule schedule = make_schedule({std::string(named.name), p, m, 0, 0});
     const SearchRequest request = random_request(random, schedule.actor_of_stage, m);
     ASSERT_TRUE(QuickSimulation::knows(request));
     QuickSimulation quick(request);
     for (int change = 0; change < 3; ++change) {
-      const QuickSimulation::Outcome outcome = quick.play(schedule, std::numeric_limits<double>::infinity(), true);
+      const QuickSimulation::Outcome outcome =
+          quick.play(schedule, std::numeric_limits<double>::infinity(), true);
       std::optional<ScheduleSimulation> expected;
       try {
         expected = simulate(schedule, request.costs, request.simulation);
@@ -111,7 +119,8 @@ TEST(QuickSimulation, SaysWhatTheSimulatorSays) {
         }
         for (const auto& [actor, at] : quick.held_up_by_order(schedule)) {
           const auto& actions = expected->actors[static_cast<std::size_t>(actor)].actions;
-          ASSERT_NEAR(actions[static_cast<std::size_t>(at)].start, actions[static_cast<std::size_t>(at) - 1].end, near);
+          ASSERT_NEAR(actions[static_cast<std::size_t>(at)].start,
+                      actions[static_cast<std::size_t>(at) - 1].end, near);
         }
         EXPECT_FALSE(quick.play(schedule, outcome.step * (1 + 1e-9)).too_slow);
         EXPECT_TRUE(quick.play(schedule, outcome.step * (1 - 1e-9)).too_slow);
@@ -131,7 +140,8 @@ TEST(QuickSimulation, KnowsMemoryCaps) {
   EXPECT_TRUE(QuickSimulation(request).play(make_schedule("1f1b", 4, 8)).fits);
   EXPECT_FALSE(QuickSimulation(request).play(make_schedule("eager-1f1b", 4, 8)).fits);
   request.costs.edges[0].edge.bytes = 1;
-  EXPECT_FALSE(QuickSimulation(request).play(make_schedule("1f1b", 4, 8)).fits) << "tensors take memory too";
+  EXPECT_FALSE(QuickSimulation(request).play(make_schedule("1f1b", 4, 8)).fits)
+      << "tensors take memory too";
 }
 
 TEST(QuickSimulation, LeavesToTheSimulatorWhatItDoesNotKnow) {

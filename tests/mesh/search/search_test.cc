@@ -6,15 +6,16 @@
 #include <random>
 
 #include "core/base/error.h"
-#include "mesh/schedule/schedule_text.h"
 #include "mesh/schedule/named_schedules.h"
+#include "mesh/schedule/schedule_text.h"
 
 namespace weft::mesh {
 namespace {
 
 using testing::HasSubstr;
 
-SearchRequest request_of(int p, int m, const StageCosts& stage, double transfer, double memory = 0) {
+SearchRequest request_of(int p, int m, const StageCosts& stage, double transfer,
+                         double memory = 0) {
   SearchRequest request;
   request.actor_of_stage = place_stages(StagePlacement::kOnePerActor, p, 1);
   request.microbatches = m;
@@ -60,8 +61,13 @@ TEST(SearchSchedule, WorksOnLoopsAndOnVs) {
   for (const StagePlacement placement : {StagePlacement::kLooped, StagePlacement::kVShaped}) {
     SearchRequest request = request_of(3, 6, {}, 0);
     request.actor_of_stage = place_stages(placement, 3, 2);
-    request.costs = uniform_costs(
-        6, {.forward = 0.5, .input_grad = 0.6, .weight_grad = 0.4, .activations = 0.5, .for_weight_grad = 0.5}, 0.2);
+    request.costs = uniform_costs(6,
+                                  {.forward = 0.5,
+                                   .input_grad = 0.6,
+                                   .weight_grad = 0.4,
+                                   .activations = 0.5,
+                                   .for_weight_grad = 0.5},
+                                  0.2);
     request.budget = 100'000;
     expect_no_worse_than_the_named(request);
     EXPECT_GE(search_schedule(request).named.size(), 3u);
@@ -69,8 +75,8 @@ TEST(SearchSchedule, WorksOnLoopsAndOnVs) {
 }
 
 TEST(SearchSchedule, HidesTransfersWithinOneFOneBsMemory) {
-  // With W moved out of the way, transfers of (F + B) / 6 hide in the memory of 1F1B, which itself loses two of them per
-  // microbatch.
+  // With W moved out of the way, transfers of (F + B) / 6 hide in the memory of 1F1B, which itself
+  // loses two of them per microbatch.
   const SearchRequest request = request_of(4, 16, {}, 0.5, 4);
   const SearchResult result = search_schedule(request);
   const auto named = std::ranges::find(result.named, "1f1b", &SearchCandidate::name);
@@ -86,7 +92,8 @@ TEST(SearchSchedule, ReachesTheBoundWhereMemoryAllows) {
   const SearchResult result = search_schedule(request_of(4, 12, {}, 0));
   EXPECT_DOUBLE_EQ(result.simulation.makespan, 3 * 12 + 3);
   EXPECT_DOUBLE_EQ(result.bound, 3 * 12 + 3);
-  // Transfers of a whole F + B in each direction hide too, but for those over which the first microbatch comes.
+  // Transfers of a whole F + B in each direction hide too, but for those over which the first
+  // microbatch comes.
   EXPECT_DOUBLE_EQ(search_schedule(request_of(4, 16, {}, 3)).bound, 3 * 16 + 3 * (1 + 3));
 }
 
@@ -100,16 +107,18 @@ TEST(SearchSchedule, HidesTransfersThatEagerHidesWithNoMoreMemory) {
   }
 }
 
-/// Transfers from nothing to one and a half times F + B: in the memory that a schedule takes, actor by actor, `auto` is never
-/// slower than it.
+/// Transfers from nothing to one and a half times F + B: in the memory that a schedule takes, actor
+/// by actor, `auto` is never slower than it.
 TEST(SearchSchedule, HidesAtLeastWhatOneFOneBAndEagerHideInTheirMemory) {
   for (const int p : {2, 4, 8}) {
     for (const double part : {0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5}) {
       for (const char* name : {"1f1b", "eager-1f1b", "zb-h1"}) {
-        SCOPED_TRACE(testing::Message() << name << ", " << p << " actors, transfers of " << part << " (F + B)");
+        SCOPED_TRACE(testing::Message()
+                     << name << ", " << p << " actors, transfers of " << part << " (F + B)");
         SearchRequest request = request_of(p, 2 * p, {}, part * 3);
         const ScheduleSimulation named = simulate(make_schedule(name, p, 2 * p), request.costs);
-        for (const SimulatedActor& actor : named.actors) request.memory_of_actor.push_back(actor.peak);
+        for (const SimulatedActor& actor : named.actors)
+          request.memory_of_actor.push_back(actor.peak);
         request.budget = 20'000;
         const SearchResult result = search_schedule(request);
         EXPECT_LE(result.simulation.makespan, named.makespan * (1 + 1e-12));
@@ -122,7 +131,8 @@ TEST(SearchSchedule, HidesAtLeastWhatOneFOneBAndEagerHideInTheirMemory) {
 }
 
 TEST(SearchSchedule, TheSameRequestGivesTheSameSchedule) {
-  const SearchRequest request = request_of(3, 7, {.forward = 1, .input_grad = 1.3, .weight_grad = 0.6}, 0.4, 4);
+  const SearchRequest request =
+      request_of(3, 7, {.forward = 1, .input_grad = 1.3, .weight_grad = 0.6}, 0.4, 4);
   const SearchResult a = search_schedule(request), b = search_schedule(request);
   EXPECT_EQ(a.schedule, b.schedule);
   EXPECT_EQ(a.simulated, b.simulated);
@@ -142,7 +152,8 @@ TEST(SearchSchedule, TooLittleMemoryIsSaidWithTheActor) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-    EXPECT_THAT(error.message(), HasSubstr("actor 0 has memory for 0.5, but one microbatch takes 1 there"));
+    EXPECT_THAT(error.message(),
+                HasSubstr("actor 0 has memory for 0.5, but one microbatch takes 1 there"));
   }
   // One microbatch at a time is slow, but fits.
   EXPECT_DOUBLE_EQ(search_schedule(request_of(2, 4, {}, 0, 1)).simulation.peak(), 1);
@@ -160,8 +171,10 @@ TEST(SearchPlaced, PicksTheBestPlacement) {
   ScheduleCosts costs;
   const SearchResult result = search_placed_schedule(4, request, costs);
   EXPECT_EQ(costs.stages.size(), static_cast<std::size_t>(result.schedule.stages));
-  EXPECT_EQ(result.named.size(), schedule_names().size() + 3) << "looped ones also with one stage per actor";
-  for (const SearchCandidate& named : result.named) EXPECT_LE(result.simulation.makespan, named.makespan) << named.name;
+  EXPECT_EQ(result.named.size(), schedule_names().size() + 3)
+      << "looped ones also with one stage per actor";
+  for (const SearchCandidate& named : result.named)
+    EXPECT_LE(result.simulation.makespan, named.makespan) << named.name;
   // Half stages start the last actor twice as early: zb-v's 25.5 cannot be beaten by much.
   EXPECT_LE(result.simulation.makespan, 25.5);
 }

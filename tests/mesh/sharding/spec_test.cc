@@ -25,7 +25,9 @@ TEST(Spec, UnevenChunksDifferByAtMostOne) {
   EXPECT_EQ(region_of({7}, spec, two_by_three(), 2), Region({{4, 7}}));
 }
 
-TEST(Spec, MoreChunksThanElementsAreRefused) { EXPECT_THROW(region_of({2}, {{{1}}, {}}, two_by_three(), 0), Error); }
+TEST(Spec, MoreChunksThanElementsAreRefused) {
+  EXPECT_THROW(region_of({2}, {{{1}}, {}}, two_by_three(), 0), Error);
+}
 
 TEST(Spec, FirstReplicaIsTheOneAtZeroOfTheAxesThatReplicate) {
   const Spec spec{{{1}}, {}};

@@ -1,5 +1,5 @@
-// The small GPT of the master test as an app: `weft run` starts it like any other, and it writes every step's loss to
-// losses.json.
+// The small GPT of the master test as an app: `weft run` starts it like any other, and it writes
+// every step's loss to losses.json.
 
 #include <fmt/format.h>
 
@@ -31,7 +31,8 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   training.read("later", later);
   DType precision = DType::kF32;
   training.read_enum("precision", precision, {{"f32", DType::kF32}, {"bf16", DType::kBF16}});
-  mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(3, false, precision), batches, options);
+  mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(3, false, precision), batches,
+                                       options);
   std::ofstream out(run.out / "losses.json");
   out << "[";
   for (int step = 0; step < steps; ++step) {
@@ -46,7 +47,8 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
       fmt::print("step {}\n", step);
       std::fflush(stdout);
     }
-    out << fmt::format("{}{{\"loss\": {:.17g}, \"grad_norm\": {:.17g}}}", step == 0 ? "" : ",\n", result.loss, result.grad_norm);
+    out << fmt::format("{}{{\"loss\": {:.17g}, \"grad_norm\": {:.17g}}}", step == 0 ? "" : ",\n",
+                       result.loss, result.grad_norm);
   }
   out << "]\n";
   return 0;

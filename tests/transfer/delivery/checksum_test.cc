@@ -8,7 +8,8 @@
 namespace weft::transfer {
 namespace {
 
-/// 0 -> 1 -> 2, 16 chunks of 1 KiB a hop; columns, so that chunks are strided at their receivers, or rows.
+/// 0 -> 1 -> 2, 16 chunks of 1 KiB a hop; columns, so that chunks are strided at their receivers,
+/// or rows.
 class DamagedChunk : public ::testing::TestWithParam<std::tuple<std::size_t, bool>> {
  protected:
   void run(std::optional<std::uint64_t> damage, EngineOptions::Checksum checksum) {
@@ -19,10 +20,11 @@ class DamagedChunk : public ::testing::TestWithParam<std::tuple<std::size_t, boo
     const Region box = columns ? Region({{0, 64}, {0, 32}}) : Region({{0, 16}, {0, 128}});
     const Region rest = columns ? Region({{0, 64}, {32, 128}}) : Region({{16, 64}, {0, 128}});
     // Device 0 has the box; 1 and 2 the rest and want all.
-    const ReshardPlan plan = plan_reshard({{DType::kF32, shape},
-                                           {shape, {{DeviceId(0), box}, {DeviceId(1), rest}, {DeviceId(2), rest}}},
-                                           {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
-                                          topology, Strategy::kBroadcast, {512, 512, 2});
+    const ReshardPlan plan =
+        plan_reshard({{DType::kF32, shape},
+                      {shape, {{DeviceId(0), box}, {DeviceId(1), rest}, {DeviceId(2), rest}}},
+                      {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
+                     topology, Strategy::kBroadcast, {512, 512, 2});
     LoopbackOptions wire;
     wire.eager_bytes = eager;
     wire.damage = damage;
@@ -30,9 +32,11 @@ class DamagedChunk : public ::testing::TestWithParam<std::tuple<std::size_t, boo
     engines.checksum = checksum;
     participants = test::participants_of(plan);
     test::EngineCluster cluster(topology, wire, engines);
-    for (auto& [device, participant] : participants) participant->start(*cluster.engines[device.value()], {1, 1, 1, 1});
+    for (auto& [device, participant] : participants)
+      participant->start(*cluster.engines[device.value()], {1, 1, 1, 1});
     ASSERT_TRUE(cluster.poll_until([&] {
-      return std::all_of(participants.begin(), participants.end(), [](const auto& p) { return p.second->report.has_value(); });
+      return std::all_of(participants.begin(), participants.end(),
+                         [](const auto& p) { return p.second->report.has_value(); });
     }));
     for (const auto& [device, participant] : participants) {
       if (participant->report->outcome.ok() && checksum == EngineOptions::Checksum::kVerify)
@@ -47,22 +51,26 @@ TEST_P(DamagedChunk, FailsTheTransferWithFlowChunkAndSender) {
   const auto& outcome = participants.at(DeviceId(2))->report->outcome;
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().code(), ErrorCode::kDataLoss);
-  for (const char* part : {"chunk ", " of flow 0 of transfer epoch 1", " came damaged from device ", "CRC32C"})
+  for (const char* part :
+       {"chunk ", " of flow 0 of transfer epoch 1", " came damaged from device ", "CRC32C"})
     EXPECT_NE(outcome.error().message().find(part), std::string::npos) << outcome.error().message();
 }
 
 TEST_P(DamagedChunk, SoundBytesPass) {
   run(std::nullopt, EngineOptions::Checksum::kVerify);
-  for (const auto& [device, participant] : participants) EXPECT_TRUE(participant->report->outcome.ok());
+  for (const auto& [device, participant] : participants)
+    EXPECT_TRUE(participant->report->outcome.ok());
 }
 
 TEST_P(DamagedChunk, IsNotSeenWithoutChecksums) {
   run(9, EngineOptions::Checksum::kOff);
-  for (const auto& [device, participant] : participants) EXPECT_TRUE(participant->report->outcome.ok());
+  for (const auto& [device, participant] : participants)
+    EXPECT_TRUE(participant->report->outcome.ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, DamagedChunk,
-                         ::testing::Combine(::testing::Values(std::size_t{0}, std::size_t{4096}), ::testing::Bool()));
+                         ::testing::Combine(::testing::Values(std::size_t{0}, std::size_t{4096}),
+                                            ::testing::Bool()));
 
 }  // namespace
 }  // namespace weft::transfer

@@ -25,7 +25,8 @@ template <typename T>
 std::vector<T> random_values(std::mt19937_64& random, std::size_t count) {
   std::vector<T> values(count);
   for (T& value : values)
-    value = static_cast<T>(std::ldexp(static_cast<double>(random() % 2000001) - 1e6, static_cast<int>(random() % 40) - 20));
+    value = static_cast<T>(std::ldexp(static_cast<double>(random() % 2000001) - 1e6,
+                                      static_cast<int>(random() % 40) - 20));
   return values;
 }
 
@@ -63,20 +64,23 @@ Setting random_setting(std::mt19937_64& random) {
   Setting setting{Topology::dense(devices_per_host), {}, {}};
   setting.wire.eager_bytes = random() % 2 == 0 ? 0 : 200;
   if (random() % 4 != 0) setting.wire.shuffle_seed = random();
-  setting.options.chunks = {64u << (random() % 3), 64u << (random() % 3), 1 + static_cast<std::uint32_t>(random() % 3)};
+  setting.options.chunks = {64u << (random() % 3), 64u << (random() % 3),
+                            1 + static_cast<std::uint32_t>(random() % 3)};
   setting.options.one_hop_bytes = random() % 2 == 0 ? 0 : 512;
   return setting;
 }
 
 /// Starts every rank, in random order and moments; returns the destinations by rank.
-std::vector<std::vector<std::byte>> run(std::mt19937_64& random, const Setting& setting, const CollectivePlan& plan,
+std::vector<std::vector<std::byte>> run(std::mt19937_64& random, const Setting& setting,
+                                        const CollectivePlan& plan,
                                         const std::vector<std::vector<std::byte>>& sources) {
   test::EngineCluster cluster(setting.topology, setting.wire);
   std::vector<std::unique_ptr<test::Participant>> participants;
   std::vector<std::size_t> order;
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    participants.push_back(std::make_unique<test::Participant>(plan.device_part(plan.ranks[rank].device),
-                                                               std::vector<std::vector<std::byte>>{sources[rank]}));
+    participants.push_back(
+        std::make_unique<test::Participant>(plan.device_part(plan.ranks[rank].device),
+                                            std::vector<std::vector<std::byte>>{sources[rank]}));
     order.push_back(rank);
   }
   std::shuffle(order.begin(), order.end(), random);
@@ -85,7 +89,8 @@ std::vector<std::vector<std::byte>> run(std::mt19937_64& random, const Setting& 
     if (random() % 2 == 0) cluster.poll();
   }
   EXPECT_TRUE(cluster.poll_until([&] {
-    return std::all_of(participants.begin(), participants.end(), [](const auto& p) { return p->report.has_value(); });
+    return std::all_of(participants.begin(), participants.end(),
+                       [](const auto& p) { return p->report.has_value(); });
   })) << to_string(plan);
   std::vector<std::vector<std::byte>> results;
   for (const auto& participant : participants) {
@@ -104,8 +109,8 @@ void all_reduce_rounds(DType dtype, std::uint64_t seed) {
     const auto group = random_group(random, setting.topology.num_devices());
     const ReduceOp op = random() % 4 == 0 ? ReduceOp::kMax : ReduceOp::kSum;
     const std::size_t count = 1 + random() % 700;
-    const auto plan =
-        plan_all_reduce(dtype, Region({{0, static_cast<std::int64_t>(count)}}), group, setting.topology, op, setting.options);
+    const auto plan = plan_all_reduce(dtype, Region({{0, static_cast<std::int64_t>(count)}}), group,
+                                      setting.topology, op, setting.options);
     ASSERT_EQ(decode<CollectivePlan>(encode(plan)), plan);
     std::vector<std::vector<T>> terms;
     std::vector<std::vector<std::byte>> sources;
@@ -114,13 +119,20 @@ void all_reduce_rounds(DType dtype, std::uint64_t seed) {
       sources.push_back(to_bytes(terms.back()));
     }
     const auto expected = to_bytes(reduce_in_order(terms, op));
-    for (const auto& result : run(random, setting, plan, sources)) ASSERT_EQ(result, expected) << to_string(plan);
+    for (const auto& result : run(random, setting, plan, sources))
+      ASSERT_EQ(result, expected) << to_string(plan);
   }
 }
 
-TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankF32) { all_reduce_rounds<float>(DType::kF32, 1); }
-TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankF64) { all_reduce_rounds<double>(DType::kF64, 2); }
-TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankBF16) { all_reduce_rounds<BFloat16>(DType::kBF16, 6); }
+TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankF32) {
+  all_reduce_rounds<float>(DType::kF32, 1);
+}
+TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankF64) {
+  all_reduce_rounds<double>(DType::kF64, 2);
+}
+TEST(CollectiveProperty, AllReduceSumsInRankOrderOnEveryRankBF16) {
+  all_reduce_rounds<BFloat16>(DType::kBF16, 6);
+}
 
 TEST(CollectiveProperty, AllReduceInPlaceGivesTheSameBits) {
   std::mt19937_64 random(3);
@@ -129,10 +141,11 @@ TEST(CollectiveProperty, AllReduceInPlaceGivesTheSameBits) {
     const Setting setting = random_setting(random);
     const auto group = random_group(random, setting.topology.num_devices());
     const std::size_t count = 1 + random() % (round % 2 == 0 ? 100 : 3000);
-    const auto plan = plan_all_reduce(DType::kF32, Region({{0, static_cast<std::int64_t>(count)}}), group, setting.topology,
-                                      ReduceOp::kSum, setting.options);
+    const auto plan = plan_all_reduce(DType::kF32, Region({{0, static_cast<std::int64_t>(count)}}),
+                                      group, setting.topology, ReduceOp::kSum, setting.options);
     std::vector<std::vector<float>> terms, buffers;
-    for (std::size_t rank = 0; rank < group.size(); ++rank) terms.push_back(random_values<float>(random, count));
+    for (std::size_t rank = 0; rank < group.size(); ++rank)
+      terms.push_back(random_values<float>(random, count));
     buffers = terms;
     test::EngineCluster cluster(setting.topology, setting.wire);
     std::vector<DevicePart> parts;
@@ -141,8 +154,9 @@ TEST(CollectiveProperty, AllReduceInPlaceGivesTheSameBits) {
     for (std::size_t rank = 0; rank < group.size(); ++rank) {
       const auto in = std::as_bytes(std::span(buffers[rank]));
       const auto out = std::as_writable_bytes(std::span(buffers[rank]));
-      cluster.engines[group[rank].value()]->start(parts[rank], {1, 1, 1, 1}, {&in, 1}, {&out, 1}, {std::chrono::seconds(60)},
-                                                  [&done](const TransferReport& report) { done += report.outcome.ok() ? 1 : 0; });
+      cluster.engines[group[rank].value()]->start(
+          parts[rank], {1, 1, 1, 1}, {&in, 1}, {&out, 1}, {std::chrono::seconds(60)},
+          [&done](const TransferReport& report) { done += report.outcome.ok() ? 1 : 0; });
       if (random() % 2 == 0) cluster.poll();
     }
     ASSERT_TRUE(cluster.poll_until([&] { return done == group.size(); }));
@@ -152,7 +166,8 @@ TEST(CollectiveProperty, AllReduceInPlaceGivesTheSameBits) {
 }
 
 /// A box somewhere in space, cut along one dimension for the group.
-std::pair<Region, std::vector<Shard>> random_cut(std::mt19937_64& random, const std::vector<DeviceId>& group) {
+std::pair<Region, std::vector<Shard>> random_cut(std::mt19937_64& random,
+                                                 const std::vector<DeviceId>& group) {
   std::vector<Interval> box(1 + random() % 3);
   for (Interval& interval : box) {
     interval.begin = static_cast<std::int64_t>(random() % 5);
@@ -165,7 +180,8 @@ std::pair<Region, std::vector<Shard>> random_cut(std::mt19937_64& random, const 
   std::vector<Shard> shards;
   for (std::int64_t i = 0; i < n; ++i) {
     auto piece = box;
-    piece[dimension] = {box[dimension].begin + size * i / n, box[dimension].begin + size * (i + 1) / n};
+    piece[dimension] = {box[dimension].begin + size * i / n,
+                        box[dimension].begin + size * (i + 1) / n};
     shards.push_back({group[static_cast<std::size_t>(i)], Region(piece)});
   }
   return {Region(box), shards};
@@ -176,8 +192,10 @@ TEST(CollectiveProperty, ReduceScatterGivesEachRankItsOwnRegionOfTheSum) {
   for (int round = 0; round < 150; ++round) {
     SCOPED_TRACE(round);
     const Setting setting = random_setting(random);
-    const auto [box, shards] = random_cut(random, random_group(random, setting.topology.num_devices()));
-    const auto plan = plan_reduce_scatter(DType::kF32, box, shards, setting.topology, ReduceOp::kSum, setting.options);
+    const auto [box, shards] =
+        random_cut(random, random_group(random, setting.topology.num_devices()));
+    const auto plan = plan_reduce_scatter(DType::kF32, box, shards, setting.topology,
+                                          ReduceOp::kSum, setting.options);
     std::vector<std::vector<float>> terms;
     std::vector<std::vector<std::byte>> sources;
     for (std::size_t rank = 0; rank < shards.size(); ++rank) {
@@ -199,12 +217,15 @@ TEST(CollectiveProperty, AllGatherGivesEveryRankTheWholeBox) {
   for (int round = 0; round < 150; ++round) {
     SCOPED_TRACE(round);
     const Setting setting = random_setting(random);
-    const auto [box, shards] = random_cut(random, random_group(random, setting.topology.num_devices()));
+    const auto [box, shards] =
+        random_cut(random, random_group(random, setting.topology.num_devices()));
     const auto plan = plan_all_gather(DType::kF64, box, shards, setting.topology, setting.options);
-    const auto whole = to_bytes(random_values<double>(random, static_cast<std::size_t>(box.num_elements())));
+    const auto whole =
+        to_bytes(random_values<double>(random, static_cast<std::size_t>(box.num_elements())));
     std::vector<std::vector<std::byte>> sources;
     for (const Shard& shard : shards) {
-      auto& source = sources.emplace_back(static_cast<std::size_t>(shard.region.num_elements()) * 8);
+      auto& source =
+          sources.emplace_back(static_cast<std::size_t>(shard.region.num_elements()) * 8);
       copy_region(shard.region, 8, box, whole, shard.region, source);
     }
     for (const auto& result : run(random, setting, plan, sources)) ASSERT_EQ(result, whole);
@@ -219,10 +240,16 @@ TEST(Collective, AGroupThatDoesNotFitIsRefused) {
   EXPECT_THROW(plan_all_reduce(DType::kF32, box, {a, a}, topology), Error);
   EXPECT_THROW(plan_all_reduce(DType::kU8, box, {a, b}, topology), Error);
   EXPECT_THROW(plan_all_reduce(DType::kF32, box, {a, DeviceId(7)}, topology), Error);
-  EXPECT_THROW(plan_all_gather(DType::kF32, box, {{a, Region({{0, 4}})}, {b, Region({{5, 8}})}}, topology), Error) << "a hole";
-  EXPECT_THROW(plan_all_gather(DType::kF32, box, {{a, Region({{0, 5}})}, {b, Region({{4, 8}})}}, topology), Error)
+  EXPECT_THROW(
+      plan_all_gather(DType::kF32, box, {{a, Region({{0, 4}})}, {b, Region({{5, 8}})}}, topology),
+      Error)
+      << "a hole";
+  EXPECT_THROW(
+      plan_all_gather(DType::kF32, box, {{a, Region({{0, 5}})}, {b, Region({{4, 8}})}}, topology),
+      Error)
       << "an overlap";
-  EXPECT_THROW(plan_reduce_scatter(DType::kF32, box, {{a, Region({{0, 9}})}}, topology), Error) << "outside";
+  EXPECT_THROW(plan_reduce_scatter(DType::kF32, box, {{a, Region({{0, 9}})}}, topology), Error)
+      << "outside";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Few streams at a time over the network: nothing starves, whatever the plans and the order of events.
+// Few streams at a time over the network: nothing starves, whatever the plans and the order of
+// events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +16,8 @@ TEST(Egress, AnyPlansEndWithOneOrTwoStreamsAtATime) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < 400; ++round) {
     SCOPED_TRACE(fmt::format("seed {} round {}", seed, round));
-    const Topology topology = Topology::dense(std::vector<int>(2 + random() % 4, 1 + static_cast<int>(random() % 2)));
+    const Topology topology =
+        Topology::dense(std::vector<int>(2 + random() % 4, 1 + static_cast<int>(random() % 2)));
     LoopbackOptions wire;
     wire.hosts = topology;
     wire.eager_bytes = std::array<std::size_t, 3>{0, 100, 4096}[random() % 3];
@@ -25,7 +27,8 @@ TEST(Egress, AnyPlansEndWithOneOrTwoStreamsAtATime) {
     std::vector<ReshardPlan> plans;
     std::vector<std::map<DeviceId, std::unique_ptr<test::Participant>>> transfers;
     for (int i = 0; i < 3; ++i) {
-      plans.push_back(test::random_plan(random, test::random_tasks(random, topology.num_devices()), topology));
+      plans.push_back(
+          test::random_plan(random, test::random_tasks(random, topology.num_devices()), topology));
       transfers.push_back(test::participants_of(plans.back()));
     }
     test::EngineCluster cluster(topology, wire, engines);
@@ -35,21 +38,25 @@ TEST(Egress, AnyPlansEndWithOneOrTwoStreamsAtATime) {
     }
     std::shuffle(starts.begin(), starts.end(), random);  // another order on every device
     for (const auto& [i, device] : starts) {
-      transfers[i].at(device)->start(*cluster.engines[device.value()], {1, 1, static_cast<std::uint32_t>(i), 1});
+      transfers[i].at(device)->start(*cluster.engines[device.value()],
+                                     {1, 1, static_cast<std::uint32_t>(i), 1});
       for (std::uint64_t polls = random() % 6; polls > 0; --polls) cluster.poll();
     }
     ASSERT_TRUE(cluster.poll_until([&] {
-      return std::all_of(starts.begin(), starts.end(),
-                         [&](const auto& start) { return transfers[start.first].at(start.second)->report.has_value(); });
+      return std::all_of(starts.begin(), starts.end(), [&](const auto& start) {
+        return transfers[start.first].at(start.second)->report.has_value();
+      });
     })) << "transfers are stuck";
     for (const auto& [i, device] : starts) {
       const test::Participant& participant = *transfers[i].at(device);
-      ASSERT_TRUE(participant.report->outcome.ok()) << participant.report->outcome.error().describe();
+      ASSERT_TRUE(participant.report->outcome.ok())
+          << participant.report->outcome.error().describe();
       test::expect_delivered(participant, plans[i]);
     }
     for (std::uint32_t device = 0; device < cluster.engines.size(); ++device) {
       std::size_t most = engines.egress.device_streams;
-      for (const ReshardPlan& plan : plans) most = std::max<std::size_t>(most, plan.device_part(DeviceId(device)).egress_places);
+      for (const ReshardPlan& plan : plans)
+        most = std::max<std::size_t>(most, plan.device_part(DeviceId(device)).egress_places);
       ASSERT_LE(cluster.engines[device]->counters().peak_network_streams, most);
     }
     ASSERT_FALSE(HasFailure());
@@ -73,8 +80,9 @@ class EgressOfOne : public ::testing::Test {
   static ReshardPlan plan() {
     const Shape shape = {16 * 1024};
     const Region whole = Region::whole(shape);
-    return plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
-                        Topology::dense({1, 1}), Strategy::kSendRecv, {1024, 1024, 2});
+    return plan_reshard(
+        {{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
+        Topology::dense({1, 1}), Strategy::kSendRecv, {1024, 1024, 2});
   }
   void start(int transfer, std::uint32_t device, const TransferLimits& limits = {}) {
     transfers[static_cast<std::size_t>(transfer)]
@@ -83,19 +91,22 @@ class EgressOfOne : public ::testing::Test {
   }
   bool ended(int transfer) {
     const auto& participants = transfers[static_cast<std::size_t>(transfer)];
-    return std::all_of(participants.begin(), participants.end(), [](const auto& p) { return p.second->report.has_value(); });
+    return std::all_of(participants.begin(), participants.end(),
+                       [](const auto& p) { return p.second->report.has_value(); });
   }
 
-  std::array<std::map<DeviceId, std::unique_ptr<test::Participant>>, 2> transfers = {test::participants_of(plan()),
-                                                                                     test::participants_of(plan())};
-  test::EngineCluster cluster = test::EngineCluster(Topology::dense({1, 1}), rendezvous(), one_stream());
+  std::array<std::map<DeviceId, std::unique_ptr<test::Participant>>, 2> transfers = {
+      test::participants_of(plan()), test::participants_of(plan())};
+  test::EngineCluster cluster =
+      test::EngineCluster(Topology::dense({1, 1}), rendezvous(), one_stream());
 };
 
 TEST_F(EgressOfOne, ATransferThatItsReceiverHasNotStartedHoldsNoPlace) {
   start(0, 0);
   start(1, 0);
   start(1, 1);
-  ASSERT_TRUE(cluster.poll_until([&] { return ended(1); })) << "the one place is held by a transfer that cannot move";
+  ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }))
+      << "the one place is held by a transfer that cannot move";
   EXPECT_FALSE(ended(0));
   start(0, 1);
   ASSERT_TRUE(cluster.poll_until([&] { return ended(0); }));
@@ -119,7 +130,8 @@ TEST_F(EgressOfOne, TheTransferStartedFirstEndsFirst) {
   }
   ASSERT_TRUE(cluster.poll_until([&] { return ended(0); }));
   EXPECT_FALSE(ended(1));
-  EXPECT_LT(cluster.engines[0]->counters().bytes_sent(Path::kTcp), (64u << 10) + (4u << 10)) << "the second has hardly begun";
+  EXPECT_LT(cluster.engines[0]->counters().bytes_sent(Path::kTcp), (64u << 10) + (4u << 10))
+      << "the second has hardly begun";
   ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }));
 }
 

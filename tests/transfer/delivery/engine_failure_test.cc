@@ -12,9 +12,10 @@ using test::Participant;
 ReshardPlan chain_plan(const Topology& topology) {
   const Shape shape = {16 * 1024};
   const Region whole = Region::whole(shape);
-  return plan_reshard(
-      {{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}}, topology,
-      Strategy::kBroadcast, {1024, 1024, 2});
+  return plan_reshard({{DType::kF32, shape},
+                       {shape, {{DeviceId(0), whole}}},
+                       {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
+                      topology, Strategy::kBroadcast, {1024, 1024, 2});
 }
 
 class EngineFailure : public ::testing::Test {
@@ -38,7 +39,8 @@ class EngineFailure : public ::testing::Test {
     for (int i = 0; i < 20; ++i) cluster.poll();
   }
 
-  std::map<DeviceId, std::unique_ptr<Participant>> participants;  // outlives the engines, which may still use its buffers
+  // outlives the engines, which may still use its buffers
+  std::map<DeviceId, std::unique_ptr<Participant>> participants;
   EngineCluster cluster;
 };
 
@@ -51,7 +53,8 @@ TEST_F(EngineFailure, ATransferThatIsNeverStartedElsewhereEndsAtItsDeadlineAndSa
   EXPECT_GT(cluster.engines[1]->counters().bytes_received(Path::kLoopback), 0u);
   cluster.clock.advance(std::chrono::seconds(6));
   settle();
-  cluster.clock.advance(std::chrono::seconds(1));  // the grace period: connections with something under way are cut
+  // the grace period: connections with something under way are cut
+  cluster.clock.advance(std::chrono::seconds(1));
   ASSERT_TRUE(cluster.poll_until([&] { return ended(0) && ended(1); }));
   EXPECT_EQ(error(1).code(), ErrorCode::kDeadlineExceeded);
   EXPECT_NE(error(1).message().find("device 2 (host 2)"), std::string::npos) << error(1).message();
@@ -123,7 +126,8 @@ TEST_F(EngineFailure, AfterACancelANewEpochRunsOverNewConnections) {
   settle();
   for (auto& engine : cluster.engines) {
     for (auto& other : cluster.engines) {
-      if (engine != other) engine->connect(other->self(), cluster.topology.host_of(other->self()), other->address());
+      if (engine != other)
+        engine->connect(other->self(), cluster.topology.host_of(other->self()), other->address());
     }
   }
   participants = test::participants_of(chain_plan(cluster.topology));
@@ -136,7 +140,8 @@ TEST_F(EngineFailure, AfterACancelANewEpochRunsOverNewConnections) {
 TEST_F(EngineFailure, ChunksOfAnOldEpochAreThrownAway) {
   start(0, {1, 1, 1, 1});
   settle();
-  // Device 1 lives in epoch 2 by now: the old chunks must not land in its buffer, and their sender must not hang for ever.
+  // Device 1 lives in epoch 2 by now: the old chunks must not land in its buffer, and their sender
+  // must not hang for ever.
   start(1, {2, 1, 1, 1});
   start(2, {2, 1, 1, 1});
   settle();
@@ -150,9 +155,10 @@ TEST_F(EngineFailure, PlansThatDifferAreFoundOut) {
   const Shape shape = {16 * 1024};
   const Region whole = Region::whole(shape);
   // The same transfer, but with other chunks.
-  const ReshardPlan other =
-      plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
-                   cluster.topology, Strategy::kBroadcast, {2048, 2048, 2});
+  const ReshardPlan other = plan_reshard({{DType::kF32, shape},
+                                          {shape, {{DeviceId(0), whole}}},
+                                          {shape, {{DeviceId(1), whole}, {DeviceId(2), whole}}}},
+                                         cluster.topology, Strategy::kBroadcast, {2048, 2048, 2});
   participants.at(DeviceId(1))->part = other.device_part(DeviceId(1));
   start(1);
   ASSERT_TRUE(cluster.poll_until([&] { return ended(1); }));
@@ -205,22 +211,26 @@ TEST_F(EngineFailure, ShuttingAnEngineDownEndsItsTransfers) {
 }
 
 TEST(EngineMemory, AStalledTailBoundsWhatARelayStages) {
-  // Columns of a wide tensor: every chunk is strided at the relay and must be staged to be passed on.
+  // Columns of a wide tensor: every chunk is strided at the relay and must be staged to be passed
+  // on.
   const Topology topology = Topology::dense({1, 1, 1});
   const Shape shape = {64, 64}, wide = {64, 128};
   const Region half({{0, 64}, {0, 64}});
-  const ReshardTask task{{DType::kF32, wide},
-                         {wide, {{DeviceId(0), half}, {DeviceId(2), Region({{0, 64}, {64, 128}})}}},
-                         {wide, {{DeviceId(1), Region::whole(wide)}, {DeviceId(2), Region::whole(wide)}}}};
+  const ReshardTask task{
+      {DType::kF32, wide},
+      {wide, {{DeviceId(0), half}, {DeviceId(2), Region({{0, 64}, {64, 128}})}}},
+      {wide, {{DeviceId(1), Region::whole(wide)}, {DeviceId(2), Region::whole(wide)}}}};
   const ReshardPlan plan = plan_reshard(task, topology, Strategy::kBroadcast, {512, 512, 2});
   LoopbackOptions options;
   options.eager_bytes = 0;
   EngineCluster cluster(topology, options);
   auto participants = test::participants_of(plan);
-  for (const std::uint32_t device : {0u, 1u}) participants.at(DeviceId(device))->start(*cluster.engines[device], {1, 1, 1, 1});
+  for (const std::uint32_t device : {0u, 1u})
+    participants.at(DeviceId(device))->start(*cluster.engines[device], {1, 1, 1, 1});
   for (int i = 0; i < 200; ++i) cluster.poll();
   for (auto& engine : cluster.engines)
-    EXPECT_LE(engine->counters().peak_staging_bytes, 2 * 2 * 512u * 2) << "two windows of two chunks, two flows";
+    EXPECT_LE(engine->counters().peak_staging_bytes, 2 * 2 * 512u * 2)
+        << "two windows of two chunks, two flows";
   participants.at(DeviceId(2))->start(*cluster.engines[2], {1, 1, 1, 1});
   ASSERT_TRUE(cluster.poll_until([&] {
     return std::all_of(participants.begin(), participants.end(),
@@ -228,7 +238,8 @@ TEST(EngineMemory, AStalledTailBoundsWhatARelayStages) {
   }));
   for (const std::uint32_t device : {1u, 2u}) {
     ASSERT_TRUE(participants.at(DeviceId(device))->report->outcome.ok());
-    EXPECT_EQ(participants.at(DeviceId(device))->destination(), test::box_of_indices(Region::whole(wide), wide, 4));
+    EXPECT_EQ(participants.at(DeviceId(device))->destination(),
+              test::box_of_indices(Region::whole(wide), wide, 4));
   }
 }
 

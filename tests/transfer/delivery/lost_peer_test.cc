@@ -14,8 +14,8 @@
 namespace weft::transfer {
 namespace {
 
-/// Sends by tcp to one peer, which ends after the first payload, or when a test says so: the wire knows it at once, and tells it
-/// after the ends of sends that it had noted before, as Wire allows.
+/// Sends by tcp to one peer, which ends after the first payload, or when a test says so: the wire
+/// knows it at once, and tells it after the ends of sends that it had noted before, as Wire allows.
 class DyingPeerWire final : public Wire {
  public:
   DeviceId self() const override { return DeviceId(0); }
@@ -28,7 +28,8 @@ class DyingPeerWire final : public Wire {
     WEFT_CHECK(connected_, "asked for the path to a device that is not connected");
     return Path::kTcp;
   }
-  void send(DeviceId, std::span<const std::byte>, std::span<const std::byte> payload, Token token) override {
+  void send(DeviceId, std::span<const std::byte>, std::span<const std::byte> payload,
+            Token token) override {
     sent_.push_back({token, payload.size()});
   }
   void receive(MessageId, std::span<std::byte>, Token) override {}
@@ -39,7 +40,9 @@ class DyingPeerWire final : public Wire {
     sent_.pop_front();
     const bool dies = connected_ && bytes != 0;
     if (dies) connected_ = false;
-    events_->send_finished(token, connected_ || dies ? Outcome<void>() : Error(ErrorCode::kUnavailable, "not connected"));
+    events_->send_finished(token, connected_ || dies
+                                      ? Outcome<void>()
+                                      : Error(ErrorCode::kUnavailable, "not connected"));
     if (dies) events_->peer_lost(DeviceId(1), Error(ErrorCode::kPeerDied, "gone"));
     return 1;
   }
@@ -66,7 +69,9 @@ class LostPeer : public testing::Test {
     engine_->connect(DeviceId(1), HostId(1), {});
     const Shape shape = {4 << 20};
     const Region whole = Region::whole(shape);
-    part_ = plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
+    part_ = plan_reshard({{DType::kF32, shape},
+                          {shape, {{DeviceId(0), whole}}},
+                          {shape, {{DeviceId(1), whole}}}},
                          Topology::dense({1, 1}), Strategy::kBroadcast)
                 .device_part(DeviceId(0));
     source_.resize(part_.tensors.front().source_bytes());
@@ -82,7 +87,8 @@ class LostPeer : public testing::Test {
   ErrorCode end() {
     outcome_.reset();
     for (int i = 0; i < 1000 && !outcome_; ++i) engine_->poll();
-    WEFT_CHECK(outcome_ && !outcome_->ok(), "a transfer to a lost device did not end, or not as it should");
+    WEFT_CHECK(outcome_ && !outcome_->ok(),
+               "a transfer to a lost device did not end, or not as it should");
     return outcome_->error().code();
   }
 

@@ -28,12 +28,14 @@ Case random_case(std::mt19937_64& random, std::int64_t max_extent) {
   const auto source = test::random_sharding(random, shape, result.topology.num_devices());
   const auto destination = test::random_sharding(random, shape, result.topology.num_devices());
   result.task = {{dtype, shape}, source.map(shape), destination.map(shape)};
-  result.text = weft::to_string(shape) + " from " + source.describe() + " to " + destination.describe();
+  result.text =
+      weft::to_string(shape) + " from " + source.describe() + " to " + destination.describe();
   return result;
 }
 
 ChunkOptions random_chunks(std::mt19937_64& random) {
-  return {64u << (random() % 4), 64u << (random() % 4), 1 + static_cast<std::uint32_t>(random() % 3)};
+  return {64u << (random() % 4), 64u << (random() % 4),
+          1 + static_cast<std::uint32_t>(random() % 3)};
 }
 
 TEST(ReshardProperty, EveryReceiverGetsEveryElementExactlyOnceFromADeviceThatHasIt) {
@@ -48,7 +50,8 @@ TEST(ReshardProperty, EveryReceiverGetsEveryElementExactlyOnceFromADeviceThatHas
       ASSERT_EQ(test::what_is_wrong(plan), "");
       const PlanStats stats = plan_stats(plan);
       ASSERT_GE(stats.bytes_between_hosts, stats.minimum_between_hosts);
-      if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather && strategy != Strategy::kGlobalAllgather) {
+      if (strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather &&
+          strategy != Strategy::kGlobalAllgather) {
         ASSERT_EQ(stats.bytes_between_hosts, stats.minimum_between_hosts);
       }
       ASSERT_EQ(decode<ReshardPlan>(encode(plan)), plan);
@@ -103,24 +106,28 @@ TEST(ReshardProperty, EveryStrategyDeliversTheRightBytesOverAReorderingWire) {
       plans.push_back(plan_reshard(c.task, c.topology, strategy, random_chunks(random)));
       transfers.push_back(test::participants_of(plans.back()));
     }
-    // All strategies at once, each device starting each at a random moment: some chunks come before they are expected.
+    // All strategies at once, each device starting each at a random moment: some chunks come before
+    // they are expected.
     std::vector<std::pair<std::size_t, DeviceId>> starts;
     for (std::size_t i = 0; i < transfers.size(); ++i) {
       for (const auto& [device, participant] : transfers[i]) starts.emplace_back(i, device);
     }
     std::shuffle(starts.begin(), starts.end(), random);
     for (const auto& [i, device] : starts) {
-      transfers[i].at(device)->start(*cluster.engines[device.value()], {1, 2, static_cast<std::uint32_t>(i), 3});
+      transfers[i].at(device)->start(*cluster.engines[device.value()],
+                                     {1, 2, static_cast<std::uint32_t>(i), 3});
       if (random() % 2 == 0) cluster.poll();
     }
     ASSERT_TRUE(cluster.poll_until([&] {
-      return std::all_of(starts.begin(), starts.end(),
-                         [&](const auto& start) { return transfers[start.first].at(start.second)->report.has_value(); });
+      return std::all_of(starts.begin(), starts.end(), [&](const auto& start) {
+        return transfers[start.first].at(start.second)->report.has_value();
+      });
     })) << "transfers are stuck";
     for (const auto& [i, device] : starts) {
       SCOPED_TRACE(fmt::format("device {} in {}", device, to_string(plans[i])));
       const test::Participant& participant = *transfers[i].at(device);
-      ASSERT_TRUE(participant.report->outcome.ok()) << participant.report->outcome.error().describe();
+      ASSERT_TRUE(participant.report->outcome.ok())
+          << participant.report->outcome.error().describe();
       ASSERT_EQ(participant.report->bytes_received, participant.part.bytes_received());
       ASSERT_EQ(participant.report->bytes_sent, participant.part.bytes_sent());
       test::expect_delivered(participant, plans[i]);

@@ -15,12 +15,15 @@ TEST(Segments, AnyFlowsDeliverAllTensorsOverAReorderingWire) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(fmt::format("seed {} round {}", seed, round));
-    const Topology topology = Topology::dense(std::vector<int>(2 + random() % 4, 1 + static_cast<int>(random() % 2)));
-    const ReshardPlan plan = test::random_plan(random, test::random_tasks(random, topology.num_devices()), topology);
+    const Topology topology =
+        Topology::dense(std::vector<int>(2 + random() % 4, 1 + static_cast<int>(random() % 2)));
+    const ReshardPlan plan =
+        test::random_plan(random, test::random_tasks(random, topology.num_devices()), topology);
     LoopbackOptions wire;
     wire.eager_bytes = std::array<std::size_t, 3>{0, 100, 4096}[random() % 3];
     if (random() % 4 != 0) wire.shuffle_seed = random();
-    auto participants = test::participants_of(plan);  // outlives the engines, which may still use its buffers
+    // outlives the engines, which may still use its buffers
+    auto participants = test::participants_of(plan);
     test::EngineCluster cluster(topology, wire);
     std::vector<DeviceId> order;
     for (const auto& [device, participant] : participants) order.push_back(device);
@@ -30,10 +33,12 @@ TEST(Segments, AnyFlowsDeliverAllTensorsOverAReorderingWire) {
       if (random() % 2 == 0) cluster.poll();
     }
     ASSERT_TRUE(cluster.poll_until([&] {
-      return std::all_of(participants.begin(), participants.end(), [](const auto& p) { return p.second->report.has_value(); });
+      return std::all_of(participants.begin(), participants.end(),
+                         [](const auto& p) { return p.second->report.has_value(); });
     })) << to_string(plan);
     for (const auto& [device, participant] : participants) {
-      ASSERT_TRUE(participant->report->outcome.ok()) << participant->report->outcome.error().describe();
+      ASSERT_TRUE(participant->report->outcome.ok())
+          << participant->report->outcome.error().describe();
       test::expect_delivered(*participant, plan);
     }
     ASSERT_FALSE(HasFailure()) << to_string(plan);
@@ -45,8 +50,9 @@ TEST(Segments, AFlowOfBytesThatADeviceHasNotGotIsRefused) {
   const Shape shape = {16};
   const Region whole = Region::whole(shape);
   const Topology topology = Topology::dense({1, 1});
-  const ReshardPlan sound = plan_reshard({{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
-                                         topology, Strategy::kBroadcast);
+  const ReshardPlan sound = plan_reshard(
+      {{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, {shape, {{DeviceId(1), whole}}}},
+      topology, Strategy::kBroadcast);
   const auto refused = [&](const Segment& segment) {
     ReshardPlan plan = sound;
     plan.flows.front().segments = {segment};
@@ -55,7 +61,8 @@ TEST(Segments, AFlowOfBytesThatADeviceHasNotGotIsRefused) {
     test::Participant& root = *participants.at(DeviceId(0));
     root.start(*cluster.engines[0], {1, 1, 1, 1});
     ASSERT_TRUE(cluster.poll_until([&] { return root.report.has_value(); }));
-    EXPECT_EQ(root.report->outcome.error().code(), ErrorCode::kInvalidArgument) << to_string(segment);
+    EXPECT_EQ(root.report->outcome.error().code(), ErrorCode::kInvalidArgument)
+        << to_string(segment);
   };
   refused({1, whole, 0, 64});              // no such tensor
   refused({0, Region({{0, 17}}), 0, 64});  // outside the box

@@ -40,14 +40,20 @@ std::vector<std::byte> bytes_of(const ChunkHeader& header) {
 /// Sends what it likes; takes nothing.
 class Hostile final : public WireEvents {
  public:
-  explicit Hostile(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) { wire_->set_events(*this); }
+  explicit Hostile(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {
+    wire_->set_events(*this);
+  }
   Wire& wire() { return *wire_; }
 
   void send(const std::vector<std::byte>& header, std::vector<std::byte> payload = {}) {
-    const std::vector<std::byte>& kept = payloads_.emplace_back(std::move(payload));  // the receiver may take it later
-    wire_->send(kVictim, std::span(header).first(std::min(header.size(), Wire::kMaxHeaderBytes)), kept, Token(0));
+    // the receiver may take it later
+    const std::vector<std::byte>& kept = payloads_.emplace_back(std::move(payload));
+    wire_->send(kVictim, std::span(header).first(std::min(header.size(), Wire::kMaxHeaderBytes)),
+                kept, Token(0));
   }
-  void send(const ChunkHeader& header, std::size_t bytes) { send(bytes_of(header), std::vector<std::byte>(bytes)); }
+  void send(const ChunkHeader& header, std::size_t bytes) {
+    send(bytes_of(header), std::vector<std::byte>(bytes));
+  }
 
  private:
   void message_arrived(const Message& message) override { wire_->release(message.id); }
@@ -74,7 +80,8 @@ class ChunkHeaders : public testing::Test {
     EngineOptions options;
     options.mode = EngineOptions::Mode::kStepped;
     if (device == kVictim)
-      options.log = Log(LogLevel::kWarning, [this](LogLevel, const std::string& line) { lines.push_back(line); });
+      options.log = Log(LogLevel::kWarning,
+                        [this](LogLevel, const std::string& line) { lines.push_back(line); });
     return std::make_unique<TransferEngine>(hub.attach(device), clock, options);
   }
   static void connect(TransferEngine& from, DeviceId to, std::vector<std::byte> address) {
@@ -84,12 +91,14 @@ class ChunkHeaders : public testing::Test {
   static ReshardPlan plan_from(DeviceId sender) {
     const Shape shape = {kChunks * kChunk / 4};
     const Region whole = Region::whole(shape);
-    return plan_reshard({{DType::kF32, shape}, {shape, {{sender, whole}}}, {shape, {{kVictim, whole}}}},
-                        Topology::dense({1, 1, 1}), Strategy::kBroadcast, {kChunk, kChunk, 4});
+    return plan_reshard(
+        {{DType::kF32, shape}, {shape, {{sender, whole}}}, {shape, {{kVictim, whole}}}},
+        Topology::dense({1, 1, 1}), Strategy::kBroadcast, {kChunk, kChunk, 4});
   }
   /// The victim's end of a transfer from the hostile device.
   Participant& expect_transfer(const TransferId& id) {
-    Participant& participant = *participants.emplace_back(test::participants_of(plan_from(kHostile)).at(kVictim).release());
+    Participant& participant = *participants.emplace_back(
+        test::participants_of(plan_from(kHostile)).at(kVictim).release());
     participant.start(*engine, id);
     settle();
     return participant;
@@ -104,8 +113,9 @@ class ChunkHeaders : public testing::Test {
   std::uint64_t dropped() const { return engine->counters().messages_dropped; }
 
   ManualClock clock;
-  std::vector<std::string> lines;                          // of the victim's log
-  LoopbackHub hub;                                         // payloads up to 4 KiB travel with their headers
+  std::vector<std::string> lines;  // of the victim's log
+  // payloads up to 4 KiB travel with their headers
+  LoopbackHub hub;
   std::vector<std::unique_ptr<Participant>> participants;  // outlive the engines
   Hostile hostile;
   std::unique_ptr<TransferEngine> engine, honest;
@@ -115,21 +125,25 @@ using DataPlaneFuzz = ChunkHeaders;
 
 TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
   test::Mutator mutator(13);
-  const std::vector<std::byte> error = encode(Error(ErrorCode::kInternal, "what happened").from("device 0", ""));
-  constexpr std::uint32_t kMagics[] = {ChunkHeader::kChunk, ChunkHeader::kChunk, ChunkHeader::kHeld, ChunkHeader::kBegin,
-                                       ChunkHeader::kAbort};
+  const std::vector<std::byte> error =
+      encode(Error(ErrorCode::kInternal, "what happened").from("device 0", ""));
+  constexpr std::uint32_t kMagics[] = {ChunkHeader::kChunk, ChunkHeader::kChunk, ChunkHeader::kHeld,
+                                       ChunkHeader::kBegin, ChunkHeader::kAbort};
   constexpr std::size_t kSizes[] = {0, 1, kChunk - 1, kChunk, kChunk + 1, 4096, 5000, 1 << 20};
   TransferId id{1, 0, 1, 1};
   for (int round = 0; round < 20'000; ++round) {
     SCOPED_TRACE(round);
     if (round % 20 == 0) expect_transfer(id = {1, static_cast<std::uint64_t>(round), 1, 1});
     const std::uint32_t magic = kMagics[mutator.below(std::size(kMagics))];
-    // Also of transfers before and after this one, of other flows, beyond the last chunk, and twice.
+    // Also of transfers before and after this one, of other flows, beyond the last chunk, and
+    // twice.
     const TransferId of{id.epoch, id.step + 20 * mutator.below(3) - 20, id.op, id.microbatch};
-    const auto header = ChunkHeader::of(magic, mutator.below(4) == 0 ? of : id, mutator.below(8) == 0 ? 1 : 0,
-                                        static_cast<std::uint32_t>(mutator.below(kChunks + 1)));
+    const auto header =
+        ChunkHeader::of(magic, mutator.below(4) == 0 ? of : id, mutator.below(8) == 0 ? 1 : 0,
+                        static_cast<std::uint32_t>(mutator.below(kChunks + 1)));
     const auto sound = bytes_of(header);
-    std::vector<std::byte> payload(kSizes[mutator.below(mutator.below(2) == 0 ? std::size(kSizes) : 5)]);
+    std::vector<std::byte> payload(
+        kSizes[mutator.below(mutator.below(2) == 0 ? std::size(kSizes) : 5)]);
     if (magic == ChunkHeader::kAbort) payload = mutator.damage(error);
     hostile.send(mutator.below(3) == 0 ? mutator.damage(sound) : sound, std::move(payload));
     settle();
@@ -137,14 +151,16 @@ TEST_F(DataPlaneFuzz, DamagedChunkHeadersLeaveTheEngineSound) {
   EXPECT_GT(dropped(), 1000u);
   EXPECT_FALSE(lines.empty());
   std::size_t failed = 0;
-  for (const auto& each : participants) failed += each->report && !each->report->outcome.ok() ? 1 : 0;
+  for (const auto& each : participants)
+    failed += each->report && !each->report->outcome.ok() ? 1 : 0;
   EXPECT_GT(failed, participants.size() / 2);
 
   engine->cancel_all(Error(ErrorCode::kCancelled, "the next epoch begins"));
   settle();
   for (const auto& each : participants) EXPECT_TRUE(each->report.has_value());
   const auto sound = test::participants_of(plan_from(kHonest));
-  for (const auto& [device, participant] : sound) participant->start(device == kVictim ? *engine : *honest, {2, 1, 1, 1});
+  for (const auto& [device, participant] : sound)
+    participant->start(device == kVictim ? *engine : *honest, {2, 1, 1, 1});
   for (int i = 0; i < 100; ++i) settle();
   for (const auto& [device, participant] : sound) {
     ASSERT_TRUE(participant->report && participant->report->outcome.ok());
@@ -156,17 +172,19 @@ TEST_F(ChunkHeaders, WhatIsDroppedIsCountedAndToldAtALimitedRateWithPeerAndReaso
   for (int i = 0; i < 10; ++i) hostile.send(std::vector<std::byte>(17));
   settle();
   EXPECT_EQ(dropped(), 10u);
-  EXPECT_EQ(lines,
-            (std::vector<std::string>{"dropped a message from device 0 (host 0): it is neither a chunk nor a note about one"}));
+  EXPECT_EQ(
+      lines,
+      (std::vector<std::string>{
+          "dropped a message from device 0 (host 0): it is neither a chunk nor a note about one"}));
   clock.advance(11s);
   expect_transfer({7, 1, 1, 1});
   hostile.send(ChunkHeader::of(ChunkHeader::kChunk, {6, 1, 1, 1}, 0, 0), kChunk);
   settle();
   EXPECT_EQ(dropped(), 11u);
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(
-      lines[1],
-      "dropped a message from device 0 (host 0): it belongs to an epoch that is over (9 more dropped since the last such line)");
+  EXPECT_EQ(lines[1],
+            "dropped a message from device 0 (host 0): it belongs to an epoch that is over (9 more "
+            "dropped since the last such line)");
 }
 
 TEST_F(ChunkHeaders, AChunkThatComesTwiceEndsItsTransferAndIsDropped) {
@@ -176,7 +194,8 @@ TEST_F(ChunkHeaders, AChunkThatComesTwiceEndsItsTransferAndIsDropped) {
   settle();
   ASSERT_TRUE(participant.report.has_value());
   EXPECT_EQ(participant.report->outcome.error().code(), ErrorCode::kIncompatible);
-  EXPECT_EQ(dropped(), 2u) << "the second for what it is, the third because the transfer has failed";
+  EXPECT_EQ(dropped(), 2u)
+      << "the second for what it is, the third because the transfer has failed";
 }
 
 TEST_F(ChunkHeaders, AnErrorThatIsTooLongIsDroppedAndTakesNoMemory) {
@@ -191,9 +210,11 @@ TEST_F(ChunkHeaders, AnErrorThatIsTooLongIsDroppedAndTakesNoMemory) {
 TEST_F(ChunkHeaders, ALongErrorIsCutAndStillTold) {
   const Shape shape = {2 * kChunk};
   const Region whole = Region::whole(shape), first({{0, kChunk}}), second({{kChunk, 2 * kChunk}});
-  const auto both = test::participants_of(
-      plan_reshard({{DType::kF32, shape}, {shape, {{kHostile, first}, {kHonest, second}}}, {shape, {{kVictim, whole}}}},
-                   Topology::dense({1, 1, 1}), Strategy::kBroadcast));
+  const auto both =
+      test::participants_of(plan_reshard({{DType::kF32, shape},
+                                          {shape, {{kHostile, first}, {kHonest, second}}},
+                                          {shape, {{kVictim, whole}}}},
+                                         Topology::dense({1, 1, 1}), Strategy::kBroadcast));
   engine->peer_died(kHostile, Error(ErrorCode::kPeerDied, std::string(1 << 20, 'x')));
   both.at(kVictim)->start(*engine, {1, 1, 1, 1});
   settle();
@@ -208,8 +229,10 @@ TEST_F(ChunkHeaders, ALongErrorIsCutAndStillTold) {
 TEST_F(ChunkHeaders, WhoSendsWithoutEndForTransfersThatNeverBeginIsCutOff) {
   const std::uint32_t most = Wire::kEagerBudget / 4;
   for (std::uint32_t i = 0; i <= most; ++i) {
-    hostile.wire().send(kVictim, bytes_of(ChunkHeader::of(ChunkHeader::kChunk, {1, i / kChunks, 1, 1}, 0, i % kChunks)), {},
-                        Token(i));
+    hostile.wire().send(
+        kVictim,
+        bytes_of(ChunkHeader::of(ChunkHeader::kChunk, {1, i / kChunks, 1, 1}, 0, i % kChunks)), {},
+        Token(i));
     if (i % 1024 == 0) engine->poll();
   }
   settle();

@@ -11,13 +11,16 @@
 namespace weft::transfer {
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 TEST(Crc32c, KnownSums) {
   EXPECT_EQ(crc32c(bytes_of("123456789")), 0xe3069283u);
   EXPECT_EQ(crc32c({}), 0u);
   EXPECT_EQ(crc32c(std::vector<std::byte>(32)), 0x8a9136aau) << "RFC 3720, 32 zeros";
-  EXPECT_EQ(crc32c(std::vector<std::byte>(32, std::byte{0xff})), 0x62a8ab43u) << "RFC 3720, 32 ones";
+  EXPECT_EQ(crc32c(std::vector<std::byte>(32, std::byte{0xff})), 0x62a8ab43u)
+      << "RFC 3720, 32 ones";
 }
 
 TEST(Crc32c, TheProcessorAndTheTablesAgree) {
@@ -26,9 +29,11 @@ TEST(Crc32c, TheProcessorAndTheTablesAgree) {
   std::vector<std::byte> bytes(100000);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
   for (int round = 0; round < 300; ++round) {
-    const std::size_t begin = random() % 100, size = random() % (round % 3 == 0 ? bytes.size() - begin : 300);
+    const std::size_t begin = random() % 100,
+                      size = random() % (round % 3 == 0 ? bytes.size() - begin : 300);
     const auto part = std::span<const std::byte>(bytes).subspan(begin, size);
-    ASSERT_EQ(crc32c_of_processor()(part), crc32c_by_table(part)) << size << " bytes from " << begin;
+    ASSERT_EQ(crc32c_of_processor()(part), crc32c_by_table(part))
+        << size << " bytes from " << begin;
   }
 }
 

@@ -14,7 +14,8 @@ TEST(RateMeter, IsBytesOverTimeFromCompletionToCompletion) {
   for (int i = 1; i <= 30; ++i) meter.completed(1000, true, at(10 * i));
   EXPECT_EQ(meter.rate(), std::nullopt) << "290 ms since the first completion: two windows";
   meter.completed(1000, true, at(310));
-  EXPECT_DOUBLE_EQ(meter.rate().value(), 1e5) << "ten completions in 100 ms; the very first one began the first window";
+  EXPECT_DOUBLE_EQ(meter.rate().value(), 1e5)
+      << "ten completions in 100 ms; the very first one began the first window";
 }
 
 TEST(RateMeter, IdleMomentsDoNotCount) {

@@ -13,11 +13,13 @@ constexpr auto kSource = SegmentedView::Side::kSource;
 using Place = SegmentedView::Place;
 
 TEST(SegmentedView, JoinsSegmentsOfSeveralTensors) {
-  const std::vector<TensorPart> tensors = {{DType::kF32, Region({{0, 4}, {0, 8}}), {}}, {DType::kU8, Region({{0, 100}}), {}}};
+  const std::vector<TensorPart> tensors = {{DType::kF32, Region({{0, 4}, {0, 8}}), {}},
+                                           {DType::kU8, Region({{0, 100}}), {}}};
   // 8 of the 16 bytes of two strided runs, then 10 bytes, then the other 8.
   const Region strided({{1, 3}, {2, 4}});
-  const SegmentedView view(std::vector<Segment>{{0, strided, 0, 8}, {1, Region({{20, 50}}), 5, 10}, {0, strided, 8, 8}}, tensors,
-                           kSource);
+  const SegmentedView view(
+      std::vector<Segment>{{0, strided, 0, 8}, {1, Region({{20, 50}}), 5, 10}, {0, strided, 8, 8}},
+      tensors, kSource);
   EXPECT_EQ(view.bytes(), 26u);
   EXPECT_EQ(view.contiguous(0, 8), (Place{0, 40}));
   EXPECT_EQ(view.contiguous(8, 10), (Place{1, 25}));
@@ -46,8 +48,8 @@ TEST(SegmentedView, EveryRangeEqualsThatOfTheConcatenation) {
     std::vector<std::vector<std::byte>> memory;
     for (TensorPart& tensor : tensors) {
       tensor.dtype = random() % 2 == 0 ? DType::kF32 : DType::kU8;
-      tensor.source =
-          Region({{0, 2 + static_cast<std::int64_t>(random() % 6)}, {0, 2 + static_cast<std::int64_t>(random() % 6)}});
+      tensor.source = Region({{0, 2 + static_cast<std::int64_t>(random() % 6)},
+                              {0, 2 + static_cast<std::int64_t>(random() % 6)}});
       auto& bytes = memory.emplace_back(tensor.source_bytes());
       for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     }
@@ -58,10 +60,13 @@ TEST(SegmentedView, EveryRangeEqualsThatOfTheConcatenation) {
       const TensorPart& tensor = tensors[segment.tensor];
       const auto rows = static_cast<std::uint64_t>((*tensor.source)[0].size());
       const auto row = static_cast<std::int64_t>(random() % rows);
-      segment.region = Region({{row, row + 1 + static_cast<std::int64_t>(random() % (rows - static_cast<std::uint64_t>(row)))},
+      segment.region = Region({{row, row + 1 +
+                                         static_cast<std::int64_t>(
+                                             random() % (rows - static_cast<std::uint64_t>(row)))},
                                {random() % 2 == 0 ? 0 : 1, (*tensor.source)[1].end}});
       std::vector<std::byte> dense(Segment::whole(0, segment.region, size_of(tensor.dtype)).bytes);
-      copy_region(segment.region, size_of(tensor.dtype), *tensor.source, memory[segment.tensor], segment.region, dense);
+      copy_region(segment.region, size_of(tensor.dtype), *tensor.source, memory[segment.tensor],
+                  segment.region, dense);
       segment.begin = random() % dense.size();
       segment.bytes = 1 + random() % (dense.size() - segment.begin);
       const auto begin = dense.begin() + static_cast<std::ptrdiff_t>(segment.begin);
@@ -71,9 +76,11 @@ TEST(SegmentedView, EveryRangeEqualsThatOfTheConcatenation) {
     ASSERT_EQ(view.bytes(), payload.size());
     const std::vector<std::span<const std::byte>> buffers(memory.begin(), memory.end());
     for (int range = 0; range < 10; ++range) {
-      const std::size_t begin = random() % payload.size(), count = 1 + random() % (payload.size() - begin);
-      const std::vector<std::byte> expected(payload.begin() + static_cast<std::ptrdiff_t>(begin),
-                                            payload.begin() + static_cast<std::ptrdiff_t>(begin + count));
+      const std::size_t begin = random() % payload.size(),
+                        count = 1 + random() % (payload.size() - begin);
+      const std::vector<std::byte> expected(
+          payload.begin() + static_cast<std::ptrdiff_t>(begin),
+          payload.begin() + static_cast<std::ptrdiff_t>(begin + count));
       std::vector<std::byte> got(count);
       view.gather(buffers, begin, got);
       ASSERT_EQ(got, expected);

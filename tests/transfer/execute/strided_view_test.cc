@@ -21,7 +21,9 @@ TEST(StridedView, AddressesRunsOfTheBox) {
   EXPECT_EQ(view.contiguous(4, 8), std::nullopt) << "spans two runs";
 }
 
-TEST(StridedView, ARegionOutsideTheBoxIsRefused) { EXPECT_THROW(StridedView(Region({{0, 5}}), Region({{0, 4}}), 4), Error); }
+TEST(StridedView, ARegionOutsideTheBoxIsRefused) {
+  EXPECT_THROW(StridedView(Region({{0, 5}}), Region({{0, 4}}), 4), Error);
+}
 
 TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
   const std::uint64_t seed = 3;
@@ -38,7 +40,8 @@ TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
       else
         region.push_back(
             {interval.begin + begin,
-             interval.begin + begin + 1 + static_cast<std::int64_t>(random() % (size - static_cast<std::uint64_t>(begin)))});
+             interval.begin + begin + 1 +
+                 static_cast<std::int64_t>(random() % (size - static_cast<std::uint64_t>(begin)))});
     }
     const std::size_t element = std::array<std::size_t, 3>{1, 4, 8}[random() % 3];
     const Region r(region), b(box);
@@ -48,10 +51,12 @@ TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
     std::vector<std::byte> dense(view.bytes());
     copy_region(r, element, b, memory, r, dense);
     for (int range = 0; range < 8; ++range) {
-      const std::size_t begin = random() % view.bytes(), count = 1 + random() % (view.bytes() - begin);
+      const std::size_t begin = random() % view.bytes(),
+                        count = 1 + random() % (view.bytes() - begin);
       std::vector<std::byte> got(count);
       view.gather(memory.data(), begin, got);
-      ASSERT_TRUE(std::equal(got.begin(), got.end(), dense.begin() + static_cast<std::ptrdiff_t>(begin)));
+      ASSERT_TRUE(
+          std::equal(got.begin(), got.end(), dense.begin() + static_cast<std::ptrdiff_t>(begin)));
       if (const auto at = view.contiguous(begin, count)) {
         ASSERT_EQ(std::memcmp(memory.data() + *at, got.data(), count), 0);
       }
@@ -67,12 +72,14 @@ TEST(StridedView, EveryRangeEqualsThatOfTheCopiedRegion) {
 TEST(ReduceTerms, SumsInOrderAlsoIntoALaterTerm) {
   // (1e8 + 1) - 1e8 is 0 in this order and 1 in another.
   std::vector<float> a(3000, 1e8f), b(3000, 1.0f), c(3000, -1e8f);
-  const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
+  const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()),
+                              reinterpret_cast<std::byte*>(b.data()),
                               reinterpret_cast<std::byte*>(c.data())};
   reduce_terms(DType::kF32, ReduceOp::kSum, terms, std::as_writable_bytes(std::span(c)));
   EXPECT_EQ(c, std::vector<float>(3000, 0.0f));
   std::vector<double> d = {1, 5, -3}, e = {2, 4, -7}, out(3);
-  const std::byte* more[] = {reinterpret_cast<std::byte*>(d.data()), reinterpret_cast<std::byte*>(e.data())};
+  const std::byte* more[] = {reinterpret_cast<std::byte*>(d.data()),
+                             reinterpret_cast<std::byte*>(e.data())};
   reduce_terms(DType::kF64, ReduceOp::kMax, more, std::as_writable_bytes(std::span(out)));
   EXPECT_EQ(out, (std::vector<double>{2, 5, -3}));
 }
@@ -80,7 +87,8 @@ TEST(ReduceTerms, SumsInOrderAlsoIntoALaterTerm) {
 TEST(ReduceTerms, SumsBf16InF32AndRoundsOnce) {
   // In bf16, 256 + 1 is 256: each of the ones would be lost.
   std::vector<BFloat16> a(1500, BFloat16(256)), b(1500, BFloat16(1)), out(1500);
-  const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
+  const std::byte* terms[] = {reinterpret_cast<std::byte*>(a.data()),
+                              reinterpret_cast<std::byte*>(b.data()),
                               reinterpret_cast<std::byte*>(b.data())};
   reduce_terms(DType::kBF16, ReduceOp::kSum, terms, std::as_writable_bytes(std::span(out)));
   EXPECT_EQ(out, std::vector<BFloat16>(1500, BFloat16(258)));

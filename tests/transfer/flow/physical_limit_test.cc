@@ -30,7 +30,8 @@ double by_brute_force(const std::vector<Datum>& data, const Network& network) {
   double seconds = 0;
   for (std::size_t h = 0; h < network.num_hosts(); ++h) {
     double wanted = 0;
-    for (const Datum& datum : data) wanted += (mask_of(datum.wanters) >> h & 1) != 0 ? static_cast<double>(datum.bytes) : 0;
+    for (const Datum& datum : data)
+      wanted += (mask_of(datum.wanters) >> h & 1) != 0 ? static_cast<double>(datum.bytes) : 0;
     seconds = std::max(seconds, wanted / network.hosts[h].ingress());
   }
   for (std::uint32_t set = 1; set < 1u << network.num_hosts(); ++set) {
@@ -41,14 +42,16 @@ double by_brute_force(const std::vector<Datum>& data, const Network& network) {
       if ((mask_of(datum.wanters) & ~set) == 0)
         bytes += static_cast<double>(datum.bytes) * static_cast<double>(datum.wanters.size() - 1);
     }
-    for (std::size_t h = 0; h < network.num_hosts(); ++h) egress += (set >> h & 1) != 0 ? network.hosts[h].egress() : 0;
+    for (std::size_t h = 0; h < network.num_hosts(); ++h)
+      egress += (set >> h & 1) != 0 ? network.hosts[h].egress() : 0;
     seconds = std::max(seconds, bytes / egress);
   }
   return seconds;
 }
 
 /// Shares that add up, sent by who may, and no host beyond the limit.
-void check_shares(const std::vector<Datum>& data, const Network& network, const LimitSolution& solution) {
+void check_shares(const std::vector<Datum>& data, const Network& network,
+                  const LimitSolution& solution) {
   std::vector<double> load(network.num_hosts());
   ASSERT_EQ(solution.shares.size(), data.size());
   for (std::size_t k = 0; k < data.size(); ++k) {
@@ -68,7 +71,8 @@ void check_shares(const std::vector<Datum>& data, const Network& network, const 
     EXPECT_NEAR(all, bytes * static_cast<double>(data[k].wanters.size()), bytes * 1e-6);
   }
   for (std::size_t h = 0; h < load.size(); ++h)
-    EXPECT_LE(load[h] / network.hosts[h].egress(), solution.limit.seconds * (1 + 1e-6)) << "host " << h;
+    EXPECT_LE(load[h] / network.hosts[h].egress(), solution.limit.seconds * (1 + 1e-6))
+        << "host " << h;
 }
 
 TEST(PhysicalLimit, EqualsBruteForceOverAllHostSets) {
@@ -114,13 +118,16 @@ TEST(PhysicalLimit, OneDatumIsTheFormulaOfKumarAndRoss) {
     double egress = 0, ingress = 1e18;
     Datum datum{1000, hosts({0}), {}};
     for (std::uint32_t h = 0; h <= n; ++h) {
-      network.hosts.push_back({{Nic{static_cast<double>(10 + random() % 200), static_cast<double>(10 + random() % 2000)}}});
+      network.hosts.push_back({{Nic{static_cast<double>(10 + random() % 200),
+                                    static_cast<double>(10 + random() % 2000)}}});
       egress += network.hosts[h].egress();
       if (h > 0) ingress = std::min(ingress, network.hosts[h].ingress());
       if (h > 0) datum.wanters.push_back(HostId(h));
     }
-    const double expected = std::max({1000 / network.hosts[0].egress(), 1000 / ingress, n * 1000 / egress});
-    ASSERT_NEAR(physical_limit(std::vector{datum}, network).seconds, expected, expected * 1e-9) << "round " << round;
+    const double expected =
+        std::max({1000 / network.hosts[0].egress(), 1000 / ingress, n * 1000 / egress});
+    ASSERT_NEAR(physical_limit(std::vector{datum}, network).seconds, expected, expected * 1e-9)
+        << "round " << round;
   }
 }
 
@@ -140,7 +147,8 @@ TEST(PhysicalLimit, SaysWhichHostsAreTheBottleneck) {
 TEST(PhysicalLimit, SeveralInterfacesCountAsTheirSum) {
   Network network = Network::uniform(2, 100);
   for (auto& host : network.hosts) host.nics.push_back({50, 50});
-  EXPECT_DOUBLE_EQ(physical_limit(std::vector<Datum>{{300, hosts({0}), hosts({1})}}, network).seconds, 2);
+  EXPECT_DOUBLE_EQ(
+      physical_limit(std::vector<Datum>{{300, hosts({0}), hosts({1})}}, network).seconds, 2);
 }
 
 TEST(PhysicalLimit, WhatMakesNoSenseIsRefused) {
@@ -148,11 +156,13 @@ TEST(PhysicalLimit, WhatMakesNoSenseIsRefused) {
   EXPECT_THROW(physical_limit(std::vector<Datum>{{1, {}, hosts({1})}}, network), Error);
   EXPECT_THROW(physical_limit(std::vector<Datum>{{1, hosts({0}), hosts({0, 1})}}, network), Error);
   EXPECT_THROW(physical_limit(std::vector<Datum>{{1, hosts({0}), hosts({3})}}, network), Error);
-  EXPECT_THROW(physical_limit(std::vector<Datum>{{1, hosts({0}), hosts({1})}}, Network{{{}}, 0}), Error);
+  EXPECT_THROW(physical_limit(std::vector<Datum>{{1, hosts({0}), hosts({1})}}, Network{{{}}, 0}),
+               Error);
 }
 
 TEST(PhysicalLimit, ThousandsOfDataOnHundredsOfHosts) {
-  // FSDP over 128 hosts to 128 hosts that all want everything, 8 data per pair of hosts with odd sizes; one slow sender.
+  // FSDP over 128 hosts to 128 hosts that all want everything, 8 data per pair of hosts with odd
+  // sizes; one slow sender.
   Network network = Network::uniform(256, 1e9);
   network.hosts[17].nics[0].egress = 3e8;
   std::vector<Datum> data;
@@ -168,7 +178,8 @@ TEST(PhysicalLimit, ThousandsOfDataOnHundredsOfHosts) {
   for (const auto& shares : solution.shares) {
     for (const SendShare& share : shares) load[share.host.value()] += share.bytes();
   }
-  for (std::size_t h = 0; h < 256; ++h) EXPECT_LE(load[h] / network.hosts[h].egress(), solution.limit.seconds * (1 + 1e-6));
+  for (std::size_t h = 0; h < 256; ++h)
+    EXPECT_LE(load[h] / network.hosts[h].egress(), solution.limit.seconds * (1 + 1e-6));
 }
 
 }  // namespace

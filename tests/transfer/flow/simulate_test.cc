@@ -20,7 +20,8 @@ Flow flow(std::uint32_t id, const Edges& edges, std::uint64_t bytes = kSize) {
   Flow flow;
   flow.id = FlowId(id);
   flow.root = DeviceId(edges.front().first);
-  for (const auto& [parent, child] : edges) flow.edges.push_back({DeviceId(parent), DeviceId(child)});
+  for (const auto& [parent, child] : edges)
+    flow.edges.push_back({DeviceId(parent), DeviceId(child)});
   flow.bytes = bytes;
   flow.chunk_bytes = std::min(kChunk, bytes);
   flow.window = 2;
@@ -28,7 +29,9 @@ Flow flow(std::uint32_t id, const Edges& edges, std::uint64_t bytes = kSize) {
 }
 
 /// One device per host.
-Topology one_each(int hosts) { return Topology::dense(std::vector<int>(static_cast<std::size_t>(hosts), 1)); }
+Topology one_each(int hosts) {
+  return Topology::dense(std::vector<int>(static_cast<std::size_t>(hosts), 1));
+}
 
 Network network_of(int hosts, double hop = 0) {
   Network network = Network::uniform(static_cast<std::size_t>(hosts), kRate);
@@ -36,7 +39,9 @@ Network network_of(int hosts, double hop = 0) {
   return network;
 }
 
-double seconds(const std::vector<Flow>& flows, int hosts) { return simulate(flows, one_each(hosts), network_of(hosts)).seconds; }
+double seconds(const std::vector<Flow>& flows, int hosts) {
+  return simulate(flows, one_each(hosts), network_of(hosts)).seconds;
+}
 
 Edges chain(std::uint32_t hosts) {
   Edges edges;
@@ -47,32 +52,39 @@ Edges chain(std::uint32_t hosts) {
 TEST(Simulate, OneHopTakesSizeOverRate) { EXPECT_NEAR(seconds({flow(0, {{0, 1}})}, 2), 1.0, 1e-6); }
 
 TEST(Simulate, AStarTakesOneTimePerReceiver) {
-  EXPECT_NEAR(seconds({flow(0, {{0, 1}, {0, 2}, {0, 3}})}, 4), 3.0, 1e-6) << "one stream with three children";
-  EXPECT_NEAR(seconds({flow(0, {{0, 1}}), flow(1, {{0, 2}}), flow(2, {{0, 3}})}, 4), 3.0, 1e-6) << "three streams";
+  EXPECT_NEAR(seconds({flow(0, {{0, 1}, {0, 2}, {0, 3}})}, 4), 3.0, 1e-6)
+      << "one stream with three children";
+  EXPECT_NEAR(seconds({flow(0, {{0, 1}}), flow(1, {{0, 2}}), flow(2, {{0, 3}})}, 4), 3.0, 1e-6)
+      << "three streams";
 }
 
 TEST(Simulate, AChainAddsOneWindowAndOneLatencyPerHop) {
   for (const std::uint32_t hosts : {3u, 4u, 8u, 32u}) {
     const double fill = (hosts - 2) * static_cast<double>(kChunk) / static_cast<double>(kSize);
-    EXPECT_NEAR(seconds({flow(0, chain(hosts))}, static_cast<int>(hosts)), 1.0 + fill, 1e-6) << hosts;
-    const FlowSimulation late = simulate(std::vector{flow(0, chain(hosts))}, one_each(static_cast<int>(hosts)),
-                                         network_of(static_cast<int>(hosts), 1e-3));
+    EXPECT_NEAR(seconds({flow(0, chain(hosts))}, static_cast<int>(hosts)), 1.0 + fill, 1e-6)
+        << hosts;
+    const FlowSimulation late =
+        simulate(std::vector{flow(0, chain(hosts))}, one_each(static_cast<int>(hosts)),
+                 network_of(static_cast<int>(hosts), 1e-3));
     EXPECT_NEAR(late.seconds, 1.0 + fill + (hosts - 1) * 1e-3, 1e-6) << hosts;
   }
 }
 
 TEST(Simulate, AMessageOfOneWindowIsStoredAndForwarded) {
-  EXPECT_NEAR(seconds({flow(0, chain(4), 2 * kChunk)}, 4), 4 * static_cast<double>(kChunk) / kRate, 1e-9);
+  EXPECT_NEAR(seconds({flow(0, chain(4), 2 * kChunk)}, 4), 4 * static_cast<double>(kChunk) / kRate,
+              1e-9);
 }
 
 TEST(Simulate, FlowsThatShareALinkShareItFairly) {
-  const FlowSimulation ingress =
-      simulate(std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}, kSize / 2)}, one_each(3), network_of(3));
+  const FlowSimulation ingress = simulate(
+      std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}, kSize / 2)}, one_each(3), network_of(3));
   EXPECT_NEAR(ingress.flow_seconds[1], 1.0, 1e-6);
   EXPECT_NEAR(ingress.flow_seconds[0], 1.5, 1e-6);
-  // 0 -> 2 and 1 -> 2 share host 2; 1 -> 3 has what 1 -> 2 leaves of host 1's egress: the rest of it, though only half the time.
+  // 0 -> 2 and 1 -> 2 share host 2; 1 -> 3 has what 1 -> 2 leaves of host 1's egress: the rest of
+  // it, though only half the time.
   const FlowSimulation corner =
-      simulate(std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}), flow(2, {{1, 3}})}, one_each(4), network_of(4));
+      simulate(std::vector{flow(0, {{0, 2}}), flow(1, {{1, 2}}), flow(2, {{1, 3}})}, one_each(4),
+               network_of(4));
   EXPECT_NEAR(corner.seconds, 2.0, 1e-6);
 }
 
@@ -86,8 +98,9 @@ TEST(Simulate, AHostSendsTwoStreamsAtATimeLowerIdsFirst) {
   EXPECT_NEAR(one.flow_seconds[0], 1.0, 1e-6);
   EXPECT_NEAR(one.flow_seconds[1], 2.0, 1e-6);
   // Devices of one host share its link; each has a place at least.
-  const FlowSimulation devices = simulate(std::vector{flow(0, {{0, 3}}), flow(1, {{1, 4}}), flow(2, {{2, 5}})},
-                                          Topology::dense({3, 1, 1, 1}), network_of(4));
+  const FlowSimulation devices =
+      simulate(std::vector{flow(0, {{0, 3}}), flow(1, {{1, 4}}), flow(2, {{2, 5}})},
+               Topology::dense({3, 1, 1, 1}), network_of(4));
   for (const double finish : devices.flow_seconds) EXPECT_NEAR(finish, 3.0, 1e-6);
 }
 
@@ -98,26 +111,30 @@ TEST(Simulate, ASlowHostDelaysOnlyWhatLiesBehindIt) {
   const FlowSimulation middle = simulate(std::vector{flow(0, chain(8))}, one_each(8), network);
   EXPECT_NEAR(middle.seconds, 2.5, 0.03);
   const FlowSimulation last =
-      simulate(std::vector{flow(0, {{0, 1}, {1, 2}, {2, 3}, {3, 5}, {5, 6}, {6, 7}, {7, 4}})}, one_each(8), network);
+      simulate(std::vector{flow(0, {{0, 1}, {1, 2}, {2, 3}, {3, 5}, {5, 6}, {6, 7}, {7, 4}})},
+               one_each(8), network);
   EXPECT_NEAR(last.seconds, 1.0, 0.02);
   // Half of a tree: the fast half does not wait.
-  const FlowSimulation tree = simulate(std::vector{flow(0, {{0, 4}, {4, 1}}), flow(1, {{2, 3}})}, one_each(8), network);
+  const FlowSimulation tree =
+      simulate(std::vector{flow(0, {{0, 4}, {4, 1}}), flow(1, {{2, 3}})}, one_each(8), network);
   EXPECT_NEAR(tree.flow_seconds[0], 2.5, 0.02);
   EXPECT_NEAR(tree.flow_seconds[1], 1.0, 1e-6);
 }
 
 TEST(Simulate, LinksInsideAHostAreFree) {
-  EXPECT_EQ(simulate(std::vector{flow(0, {{0, 1}})}, Topology::dense({2}), network_of(1)).seconds, 0);
+  EXPECT_EQ(simulate(std::vector{flow(0, {{0, 1}})}, Topology::dense({2}), network_of(1)).seconds,
+            0);
   // 0 -> 1 inside, 1 -> 2 to the next host, 2 -> 3 inside, 3 -> 4 on.
-  const FlowSimulation mixed =
-      simulate(std::vector{flow(0, {{0, 1}, {1, 2}, {2, 3}, {3, 4}})}, Topology::dense({2, 2, 1}), network_of(3));
+  const FlowSimulation mixed = simulate(std::vector{flow(0, {{0, 1}, {1, 2}, {2, 3}, {3, 4}})},
+                                        Topology::dense({2, 2, 1}), network_of(3));
   EXPECT_NEAR(mixed.seconds, 1.0 + static_cast<double>(kChunk) / static_cast<double>(kSize), 1e-6);
 }
 
 TEST(Simulate, TwoInterleavedTreesRunAtFullRateInLogarithmicDepth) {
   // 0 sends half of the bytes into each tree; who passes on in one is a leaf in the other.
-  const std::vector<Flow> flows = {flow(0, {{0, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}, {3, 6}}, kSize / 2),
-                                   flow(1, {{0, 4}, {4, 5}, {4, 6}, {5, 1}, {5, 2}, {6, 3}}, kSize / 2)};
+  const std::vector<Flow> flows = {
+      flow(0, {{0, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}, {3, 6}}, kSize / 2),
+      flow(1, {{0, 4}, {4, 5}, {4, 6}, {5, 1}, {5, 2}, {6, 3}}, kSize / 2)};
   EXPECT_NEAR(seconds(flows, 7), 1.0, 0.02);
 }
 
@@ -131,14 +148,17 @@ TEST(Simulate, ACoarseResolutionIsNearTheExactAnswer) {
       std::shuffle(hosts.begin(), hosts.end(), random);
       Edges edges;
       const std::size_t count = 1 + random() % 7;
-      for (std::size_t j = 0; j < count; ++j) edges.push_back({hosts[random() % (j + 1)], hosts[j + 1]});
+      for (std::size_t j = 0; j < count; ++j)
+        edges.push_back({hosts[random() % (j + 1)], hosts[j + 1]});
       flows.push_back(flow(i, edges, kSize / 4 + random() % kSize));
     }
     const FlowSimulation exact = simulate(flows, one_each(8), network_of(8));
-    const FlowSimulation coarse = simulate(flows, one_each(8), network_of(8), {.resolution_seconds = exact.seconds / 1000});
+    const FlowSimulation coarse =
+        simulate(flows, one_each(8), network_of(8), {.resolution_seconds = exact.seconds / 1000});
     EXPECT_NEAR(coarse.seconds, exact.seconds, exact.seconds * 0.1) << "round " << round;
     double busiest = 0;
-    for (std::size_t h = 0; h < 8; ++h) busiest = std::max({busiest, exact.egress_bytes[h], exact.ingress_bytes[h]});
+    for (std::size_t h = 0; h < 8; ++h)
+      busiest = std::max({busiest, exact.egress_bytes[h], exact.ingress_bytes[h]});
     EXPECT_GE(exact.seconds, busiest / kRate * (1 - 1e-9)) << "no link is faster than it is";
   }
 }

@@ -22,8 +22,10 @@ ReshardPlan gather(const std::vector<std::uint32_t>& from, const std::vector<std
   ReshardTask task{{DType::kF32, shape}, {shape, {}}, {shape, {}}};
   const auto n = static_cast<std::int64_t>(from.size());
   for (std::int64_t i = 0; i < n; ++i)
-    task.source.shards.push_back({DeviceId(from[static_cast<std::size_t>(i)]), Region({{8 * i / n, 8 * (i + 1) / n}, {0, 4}})});
-  for (const std::uint32_t device : to) task.destination.shards.push_back({DeviceId(device), Region::whole(shape)});
+    task.source.shards.push_back({DeviceId(from[static_cast<std::size_t>(i)]),
+                                  Region({{8 * i / n, 8 * (i + 1) / n}, {0, 4}})});
+  for (const std::uint32_t device : to)
+    task.destination.shards.push_back({DeviceId(device), Region::whole(shape)});
   return plan_reshard(task, Topology::dense({4, 4}), Strategy::kBroadcast);
 }
 
@@ -39,7 +41,8 @@ TEST(Communicators, WithRoomEachSetOfReceiversHasOne) {
   const ReshardPlan plan = gather({0, 1}, {4, 5});
   const std::array transfers = {ProgramTransfer{0, &plan}};
   const auto choice = choose_communicators(transfers, 12);
-  EXPECT_EQ(choice.groups, (std::vector{group({0, 4, 5}), group({1, 4, 5})})) << "and none for sends, which nobody needs";
+  EXPECT_EQ(choice.groups, (std::vector{group({0, 4, 5}), group({1, 4, 5})}))
+      << "and none for sends, which nobody needs";
   const LoweredTransfer lowered = lower_program(transfers, choice).at(0);
   EXPECT_EQ(to_string(lowered.part(DeviceId(5))),
             "device 5, 0 B of staging\n"
@@ -49,7 +52,8 @@ TEST(Communicators, WithRoomEachSetOfReceiversHasOne) {
 
 TEST(Communicators, TooManyUnionsBecomeOne) {
   const ReshardPlan a = gather({0}, {1}), b = gather({0}, {2}), c = gather({0}, {3});
-  const std::array transfers = {ProgramTransfer{0, &a}, ProgramTransfer{1, &b}, ProgramTransfer{2, &c}};
+  const std::array transfers = {ProgramTransfer{0, &a}, ProgramTransfer{1, &b},
+                                ProgramTransfer{2, &c}};
   EXPECT_EQ(choose_communicators(transfers, 3).groups.size(), 3u);
   EXPECT_EQ(choose_communicators(transfers, 2).groups, std::vector{group({0, 1, 2, 3})});
 }
@@ -74,7 +78,8 @@ TEST(Communicators, AFlowThatIsPassedOnCrossesHopAfterHopInPieces) {
   EXPECT_EQ(to_string(lowered.part(DeviceId(4))),
             "device 4, 0 B of staging\n"
             "  round 0 on {0,4,5}: receive 64 u8 to destination 0+0 from rank 0\n"
-            "  round 1 on {0,4,5}: send 64 u8 of destination 0+0 for rank 2; receive 64 u8 to destination 0+64 from rank 0\n"
+            "  round 1 on {0,4,5}: send 64 u8 of destination 0+0 for rank 2; receive 64 u8 to "
+            "destination 0+64 from rank 0\n"
             "  round 2 on {0,4,5}: send 64 u8 of destination 0+64 for rank 2");
 }
 
@@ -93,10 +98,12 @@ TEST(CommunicatorLedger, KeepsWhatWasNeededLast) {
 
 TEST(CommunicatorLedger, AfterADeathTheSurvivorsGroupsRemain) {
   CommunicatorLedger ledger;
-  ledger.need(std::array{group({0, 1, 2}), group({0, 1, 3}), group({0, 1}), group({2, 3}), group({0, 4})});
+  ledger.need(
+      std::array{group({0, 1, 2}), group({0, 1, 3}), group({0, 1}), group({2, 3}), group({0, 4})});
   EXPECT_EQ(ledger.shrink(std::array{DeviceId(2), DeviceId(3)}), std::vector{group({0, 1})});
   EXPECT_TRUE(ledger.need(std::array{group({0, 1})}).create.empty());
-  EXPECT_EQ(ledger.need(std::array{group({0, 4})}).create.size(), 1u) << "had no dead member, and was aborted";
+  EXPECT_EQ(ledger.need(std::array{group({0, 4})}).create.size(), 1u)
+      << "had no dead member, and was aborted";
 }
 
 TEST(DevicePath, TheLibraryCarriesWhatIsBetweenDifferentGpusOnly) {
@@ -104,9 +111,11 @@ TEST(DevicePath, TheLibraryCarriesWhatIsBetweenDifferentGpusOnly) {
   DevicePlace other = gpu;
   other.device = DeviceId(1);
   const auto choose = [&] { return choose_path(std::array{gpu, other}); };
-  EXPECT_NE(choose().reason.find("devices 0 and 1 are the same GPU"), std::string::npos) << choose().reason;
+  EXPECT_NE(choose().reason.find("devices 0 and 1 are the same GPU"), std::string::npos)
+      << choose().reason;
   other.library_host = "b";
-  EXPECT_EQ(choose().path, PathChoice::Path::kCollectives) << "processes of different hosts, as the library sees it";
+  EXPECT_EQ(choose().path, PathChoice::Path::kCollectives)
+      << "processes of different hosts, as the library sees it";
   other = gpu;
   other.device = DeviceId(1);
   other.processor = "0000:02:00.0";

@@ -28,10 +28,12 @@ void add_buffers(Planned& planned, const DevicePart& part, Fill fill) {
   auto& sources = planned.operation.sources[part.device];
   auto& destinations = planned.operation.destinations[part.device];
   for (std::uint32_t t = 0; t < part.tensors.size(); ++t) {
-    sources.push_back(part.tensors[t].source ? fill(t, *part.tensors[t].source) : std::vector<std::byte>());
+    sources.push_back(part.tensors[t].source ? fill(t, *part.tensors[t].source)
+                                             : std::vector<std::byte>());
     destinations.emplace_back(part.tensors[t].destination_bytes(), std::byte{0xcd});
-    planned.expected[part.device].push_back(part.tensors[t].destination ? fill(t, *part.tensors[t].destination)
-                                                                        : std::vector<std::byte>());
+    planned.expected[part.device].push_back(part.tensors[t].destination
+                                                ? fill(t, *part.tensors[t].destination)
+                                                : std::vector<std::byte>());
   }
 }
 
@@ -45,15 +47,19 @@ Topology random_topology(std::mt19937_64& random) {
 Planned random_reshard(std::mt19937_64& random, const Topology& topology) {
   std::vector<ReshardTask> tasks;
   for (std::size_t i = 0; i <= random() % 2; ++i) {
-    const DType dtype = std::array{DType::kF32, DType::kBF16, DType::kF64, DType::kU8}[random() % 4];
+    const DType dtype =
+        std::array{DType::kF32, DType::kBF16, DType::kF64, DType::kU8}[random() % 4];
     const Shape shape = test::random_shape(random, 12);
     const auto source = test::random_sharding(random, shape, topology.num_devices());
-    tasks.push_back({{dtype, shape}, source.map(shape), test::random_sharding(random, shape, topology.num_devices()).map(shape)});
+    tasks.push_back({{dtype, shape},
+                     source.map(shape),
+                     test::random_sharding(random, shape, topology.num_devices()).map(shape)});
   }
   PlanOptions options;
   options.chunks = ChunkOptions{64, 128, 2};
   const Network network = Network::uniform(topology.num_hosts(), 1e8);
-  const auto strategy = std::array{Strategy::kWeft, Strategy::kSendRecv, Strategy::kBroadcast}[random() % 3];
+  const auto strategy =
+      std::array{Strategy::kWeft, Strategy::kSendRecv, Strategy::kBroadcast}[random() % 3];
   Planned planned{plan_reshard(tasks, topology, network, strategy, options), {}, {}};
   const auto& plan = std::get<ReshardPlan>(planned.plan);
   for (const DeviceId device : plan.devices()) {
@@ -77,7 +83,8 @@ std::vector<float> random_floats(std::mt19937_64& random, std::size_t count, boo
   std::vector<float> values(count);
   for (float& value : values) {
     value = whole ? static_cast<float>(random() % 100)
-                  : std::ldexp(static_cast<float>(random() % 10007) - 5000, static_cast<int>(random() % 20));
+                  : std::ldexp(static_cast<float>(random() % 10007) - 5000,
+                               static_cast<int>(random() % 20));
   }
   return values;
 }
@@ -87,7 +94,8 @@ std::vector<std::byte> bytes_of(const std::vector<float>& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::byte> part_of(const Region& region, const Region& box, const std::vector<std::byte>& bytes) {
+std::vector<std::byte> part_of(const Region& region, const Region& box,
+                               const std::vector<std::byte>& bytes) {
   std::vector<std::byte> part(static_cast<std::size_t>(region.num_elements()) * 4);
   copy_region(region, 4, box, bytes, region, part);
   return part;
@@ -97,32 +105,41 @@ Planned random_collective(std::mt19937_64& random, const Topology& topology, boo
   const auto group = random_group(random, topology.num_devices());
   const auto n = static_cast<std::int64_t>(group.size());
   const auto kind = static_cast<CollectiveKind>(random() % 3);
-  const std::int64_t rows = n + static_cast<std::int64_t>(random() % 9), columns = 1 + static_cast<std::int64_t>(random() % 40);
+  const std::int64_t rows = n + static_cast<std::int64_t>(random() % 9),
+                     columns = 1 + static_cast<std::int64_t>(random() % 40);
   const bool by_rows = random() % 2 == 0;
-  const Region box = by_rows ? Region({{0, rows}, {0, columns}}) : Region({{0, columns}, {0, rows}});
+  const Region box =
+      by_rows ? Region({{0, rows}, {0, columns}}) : Region({{0, columns}, {0, rows}});
   std::vector<Shard> shards;
   for (std::int64_t i = 0; i < n; ++i) {
     const Interval cut{rows * i / n, rows * (i + 1) / n};
-    shards.push_back({group[static_cast<std::size_t>(i)], by_rows ? Region({cut, box[1]}) : Region({box[0], cut})});
+    shards.push_back({group[static_cast<std::size_t>(i)],
+                      by_rows ? Region({cut, box[1]}) : Region({box[0], cut})});
   }
   const auto count = static_cast<std::size_t>(box.num_elements());
   std::vector<std::vector<float>> terms;
-  for (std::size_t i = 0; i < group.size(); ++i) terms.push_back(random_floats(random, count, whole));
+  for (std::size_t i = 0; i < group.size(); ++i)
+    terms.push_back(random_floats(random, count, whole));
   std::vector<float> sum = terms[0];
   for (std::size_t rank = 1; rank < terms.size(); ++rank) {
     for (std::size_t i = 0; i < count; ++i) sum[i] += terms[rank][i];
   }
   Planned planned;
-  if (kind == CollectiveKind::kAllReduce) planned.plan = plan_all_reduce(DType::kF32, box, group, topology);
-  else if (kind == CollectiveKind::kReduceScatter) planned.plan = plan_reduce_scatter(DType::kF32, box, shards, topology);
+  if (kind == CollectiveKind::kAllReduce)
+    planned.plan = plan_all_reduce(DType::kF32, box, group, topology);
+  else if (kind == CollectiveKind::kReduceScatter)
+    planned.plan = plan_reduce_scatter(DType::kF32, box, shards, topology);
   else planned.plan = plan_all_gather(DType::kF32, box, shards, topology);
   for (std::size_t i = 0; i < group.size(); ++i) {
     auto& source = planned.operation.sources[group[i]];
     auto& expected = planned.expected[group[i]];
-    const auto whole_box = kind == CollectiveKind::kAllGather ? bytes_of(terms[0]) : bytes_of(terms[i]);
-    source.push_back(kind == CollectiveKind::kAllGather ? part_of(shards[i].region, box, whole_box) : whole_box);
+    const auto whole_box =
+        kind == CollectiveKind::kAllGather ? bytes_of(terms[0]) : bytes_of(terms[i]);
+    source.push_back(kind == CollectiveKind::kAllGather ? part_of(shards[i].region, box, whole_box)
+                                                        : whole_box);
     if (kind == CollectiveKind::kAllReduce) expected.push_back(bytes_of(sum));
-    else if (kind == CollectiveKind::kReduceScatter) expected.push_back(part_of(shards[i].region, box, bytes_of(sum)));
+    else if (kind == CollectiveKind::kReduceScatter)
+      expected.push_back(part_of(shards[i].region, box, bytes_of(sum)));
     else expected.push_back(bytes_of(terms[0]));
     planned.operation.destinations[group[i]].emplace_back(expected.back().size(), std::byte{0xcd});
   }
@@ -134,12 +151,15 @@ Planned random_collective(std::mt19937_64& random, const Topology& topology, boo
 }
 
 /// Each device starts its operations in an order of its own, then waits for all.
-std::vector<DeviceTimeline> random_timelines(std::mt19937_64& random, const std::vector<Planned>& planned, std::size_t devices) {
+std::vector<DeviceTimeline> random_timelines(std::mt19937_64& random,
+                                             const std::vector<Planned>& planned,
+                                             std::size_t devices) {
   std::vector<DeviceTimeline> timelines;
   for (std::uint32_t device = 0; device < devices; ++device) {
     std::vector<OperationKey> own;
     for (const Planned& operation : planned) {
-      if (!operation.operation.lowered.part(DeviceId(device)).empty()) own.push_back(operation.operation.key);
+      if (!operation.operation.lowered.part(DeviceId(device)).empty())
+        own.push_back(operation.operation.key);
     }
     std::shuffle(own.begin(), own.end(), random);
     DeviceTimeline& timeline = timelines.emplace_back(DeviceTimeline{DeviceId(device), {}});
@@ -152,11 +172,13 @@ std::vector<DeviceTimeline> random_timelines(std::mt19937_64& random, const std:
   return timelines;
 }
 
-void deliver(std::mt19937_64& random, const LoweringOptions& options, bool whole_numbers, bool connects_lazily) {
+void deliver(std::mt19937_64& random, const LoweringOptions& options, bool whole_numbers,
+             bool connects_lazily) {
   const Topology topology = random_topology(random);
   std::vector<Planned> planned;
   for (std::size_t i = 0; i < 4; ++i)
-    planned.push_back(random() % 2 == 0 ? random_reshard(random, topology) : random_collective(random, topology, whole_numbers));
+    planned.push_back(random() % 2 == 0 ? random_reshard(random, topology)
+                                        : random_collective(random, topology, whole_numbers));
   std::vector<ProgramTransfer> transfers;
   for (std::uint32_t i = 0; i < planned.size(); ++i) transfers.push_back(planned[i].transfer(i));
   const auto choice = choose_communicators(transfers, 4 + random() % 8);
@@ -186,13 +208,15 @@ void deliver(std::mt19937_64& random, const LoweringOptions& options, bool whole
     }
     gpu.queue.poll();
   });
-  for (const auto& [device, error] : errors) FAIL() << "device " << device << ": " << error.describe();
+  for (const auto& [device, error] : errors)
+    FAIL() << "device " << device << ": " << error.describe();
   ASSERT_EQ(cluster.world.stuck(), "");
   ASSERT_EQ(cluster.world.error(), "");
   for (const Planned& operation : planned) {
     for (const auto& [device, expected] : operation.expected)
-      ASSERT_EQ(operation.operation.destinations.at(device), expected) << "device " << device.value() << "\n"
-                                                                       << to_string(operation.operation.lowered);
+      ASSERT_EQ(operation.operation.destinations.at(device), expected)
+          << "device " << device.value() << "\n"
+          << to_string(operation.operation.lowered);
   }
 }
 
@@ -222,11 +246,13 @@ TEST(DeviceCollective, TheLibrarysOwnSumsDeliverToo) {
 
 TEST(DeviceCollective, ABf16AllReduceAddsInFloatAndRoundsOnce) {
   const Topology topology = Topology::dense({3});
-  CollectivePlan plan = plan_all_reduce(DType::kF32, Region({{0, 2}}), {DeviceId(0), DeviceId(1), DeviceId(2)}, topology);
+  CollectivePlan plan = plan_all_reduce(DType::kF32, Region({{0, 2}}),
+                                        {DeviceId(0), DeviceId(1), DeviceId(2)}, topology);
   plan.dtype = DType::kBF16;
   test::GpuOperation operation{{0, -1}, lower(plan), {}, {}, true};
   // Rounded after each term, 1 + 2^-8 + 2^-8 would stay 1, and 256 + 1 + 1 would stay 256.
-  const std::array<std::array<float, 2>, 3> terms = {{{1.0f, 256.0f}, {0.00390625f, 1.0f}, {0.00390625f, 1.0f}}};
+  const std::array<std::array<float, 2>, 3> terms = {
+      {{1.0f, 256.0f}, {0.00390625f, 1.0f}, {0.00390625f, 1.0f}}};
   for (std::uint32_t device = 0; device < 3; ++device) {
     const std::array<BFloat16, 2> values = {BFloat16(terms[device][0]), BFloat16(terms[device][1])};
     const auto bytes = std::as_bytes(std::span(values));
@@ -243,7 +269,8 @@ TEST(DeviceCollective, ABf16AllReduceAddsInFloatAndRoundsOnce) {
   ASSERT_EQ(cluster.world.stuck(), "");
   for (std::uint32_t device = 0; device < 3; ++device) {
     std::array<BFloat16, 2> values;
-    std::memcpy(values.data(), operation.destinations.at(DeviceId(device))[0].data(), sizeof(values));
+    std::memcpy(values.data(), operation.destinations.at(DeviceId(device))[0].data(),
+                sizeof(values));
     EXPECT_EQ(static_cast<float>(values[0]), 1.0078125f);
     EXPECT_EQ(static_cast<float>(values[1]), 258.0f);
   }

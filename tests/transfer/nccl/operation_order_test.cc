@@ -14,9 +14,11 @@ TimelineStep work(double seconds) { return TimelineWork{seconds}; }
 TimelineStep start(std::uint32_t op, int microbatch = 0) { return TimelineStart{{op, microbatch}}; }
 TimelineStep wait(std::uint32_t op, int microbatch = 0) { return TimelineWait{{op, microbatch}}; }
 
-/// Puts each device's operations on its stream in the order given and lets them meet; whether all devices come to their end. The
-/// strictest view: an operation that is put on a stream holds the host until all its members have come.
-bool finishes(const std::vector<DeviceTimeline>& timelines, const std::vector<OperationKey>& order) {
+/// Puts each device's operations on its stream in the order given and lets them meet; whether all
+/// devices come to their end. The strictest view: an operation that is put on a stream holds the
+/// host until all its members have come.
+bool finishes(const std::vector<DeviceTimeline>& timelines,
+              const std::vector<OperationKey>& order) {
   struct Device {
     std::vector<OperationKey> order;
     std::size_t next = 0, enqueued = 0;
@@ -38,14 +40,16 @@ bool finishes(const std::vector<DeviceTimeline>& timelines, const std::vector<Op
       for (;;) {
         // The host stands at an operation that it has put on the stream until the others have come.
         if (device.enqueued > 0 && !met(device.order[device.enqueued - 1])) break;
-        if (device.enqueued < device.order.size() && device.started.contains(device.order[device.enqueued])) {
+        if (device.enqueued < device.order.size() &&
+            device.started.contains(device.order[device.enqueued])) {
           ++present[device.order[device.enqueued++]];
           moved = true;
           continue;
         }
         if (device.next == timelines[d].steps.size()) break;
         const TimelineStep& step = timelines[d].steps[device.next];
-        if (const auto* begun = std::get_if<TimelineStart>(&step)) device.started.insert(begun->key);
+        if (const auto* begun = std::get_if<TimelineStart>(&step))
+          device.started.insert(begun->key);
         if (const auto* awaited = std::get_if<TimelineWait>(&step)) {
           const auto at = std::find(device.order.begin(), device.order.end(), awaited->key);
           if (static_cast<std::size_t>(at - device.order.begin()) >= device.enqueued) break;
@@ -55,11 +59,13 @@ bool finishes(const std::vector<DeviceTimeline>& timelines, const std::vector<Op
       }
     }
   }
-  return std::all_of(devices.begin(), devices.end(), [](const Device& device) { return device.enqueued == device.order.size(); });
+  return std::all_of(devices.begin(), devices.end(),
+                     [](const Device& device) { return device.enqueued == device.order.size(); });
 }
 
 TEST(OperationOrder, AReceiveThatIsStartedEarlyComesWhenItsSenderIsReady) {
-  // Device 1 asks for microbatch 0's gradient before it has even sent the activation that it is made of.
+  // Device 1 asks for microbatch 0's gradient before it has even sent the activation that it is
+  // made of.
   const std::vector<DeviceTimeline> timelines = {
       {DeviceId(0), {start(0), wait(0), work(2), start(1), wait(1)}},
       {DeviceId(1), {start(1), work(1), start(0), wait(1), wait(0)}},
@@ -87,7 +93,8 @@ TEST(OperationOrder, ProgramsThatWaitForEachOtherAreRefused) {
     total_order(timelines);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("device 0 waits for op 0 microbatch 0, which 1 of its 2 devices have started"),
+    EXPECT_NE(error.message().find(
+                  "device 0 waits for op 0 microbatch 0, which 1 of its 2 devices have started"),
               std::string::npos)
         << error.message();
   }

@@ -11,7 +11,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-CommunicatorGroup pair(std::uint32_t a, std::uint32_t b) { return CommunicatorGroup::of({DeviceId(a), DeviceId(b)}); }
+CommunicatorGroup pair(std::uint32_t a, std::uint32_t b) {
+  return CommunicatorGroup::of({DeviceId(a), DeviceId(b)});
+}
 
 /// 64 bytes from one device to another.
 test::GpuOperation send(std::uint32_t op, std::uint32_t from, std::uint32_t to) {
@@ -19,15 +21,20 @@ test::GpuOperation send(std::uint32_t op, std::uint32_t from, std::uint32_t to) 
   test::GpuOperation operation{{op, 0}, {}, {}, {}, false};
   for (const std::uint32_t device : {std::min(from, to), std::max(from, to)}) {
     const bool sends = device == from;
-    const CollectiveCall call{sends ? CallKind::kSend : CallKind::kReceive,
-                              DType::kU8,
-                              ReduceOp::kSum,
-                              static_cast<std::uint32_t>(*group.rank_of(DeviceId(sends ? to : from))),
-                              64,
-                              {BufferKind::kSource, 0, 0},
-                              {BufferKind::kDestination, 0, 0}};
-    operation.lowered.parts.push_back(
-        {DeviceId(device), {group}, {sends ? 64u : 0u}, {sends ? 0u : 64u}, 0, {RoundStep{0, 0, {call}}}});
+    const CollectiveCall call{
+        sends ? CallKind::kSend : CallKind::kReceive,
+        DType::kU8,
+        ReduceOp::kSum,
+        static_cast<std::uint32_t>(*group.rank_of(DeviceId(sends ? to : from))),
+        64,
+        {BufferKind::kSource, 0, 0},
+        {BufferKind::kDestination, 0, 0}};
+    operation.lowered.parts.push_back({DeviceId(device),
+                                       {group},
+                                       {sends ? 64u : 0u},
+                                       {sends ? 0u : 64u},
+                                       0,
+                                       {RoundStep{0, 0, {call}}}});
     operation.sources[DeviceId(device)].emplace_back(sends ? 64 : 0, std::byte(op + 1));
     operation.destinations[DeviceId(device)].emplace_back(sends ? 0 : 64, std::byte{0});
   }
@@ -36,7 +43,8 @@ test::GpuOperation send(std::uint32_t op, std::uint32_t from, std::uint32_t to) 
 
 void start(test::GpuCluster& cluster, test::GpuOperation& operation, std::uint32_t device) {
   const auto& parts = operation.lowered.parts;
-  operation.start(*cluster.gpus[device], DeviceId(device), parts[0].device == DeviceId(device) ? parts[0] : parts[1]);
+  operation.start(*cluster.gpus[device], DeviceId(device),
+                  parts[0].device == DeviceId(device) ? parts[0] : parts[1]);
 }
 
 TEST(CollectiveHost, HasAName) { EXPECT_FALSE(collective_host_name().empty()); }
@@ -69,7 +77,8 @@ TEST(CollectiveQueue, DifferentOrdersDeadlockAndTheFakeSeesIt) {
     start(cluster, first, device);
     start(cluster, second, device);
   }
-  EXPECT_EQ(cluster.world.stuck(), "\n  rank 0 stands at round: send(64, 1)\n  rank 1 stands at round: send(64, 0)");
+  EXPECT_EQ(cluster.world.stuck(),
+            "\n  rank 0 stands at round: send(64, 1)\n  rank 1 stands at round: send(64, 0)");
 }
 
 TEST(CollectiveQueue, OperationsThatDifferAreSeen) {
@@ -90,9 +99,11 @@ TEST(CollectiveQueue, OperationsThatDifferAreSeen) {
 
 TEST(CollectiveQueue, NoStartWaitsForConnectionsThatWereMadeBefore) {
   test::GpuCluster cluster(3, {.connects_lazily = true});
-  const std::vector<CommunicatorGroup> groups = {pair(0, 1), CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2)})};
+  const std::vector<CommunicatorGroup> groups = {
+      pair(0, 1), CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2)})};
   cluster.open(1, groups);
-  const auto errors = cluster.on(cluster.all(), [&](std::uint32_t device) { cluster.gpus[device]->queue.connect(groups); });
+  const auto errors = cluster.on(
+      cluster.all(), [&](std::uint32_t device) { cluster.gpus[device]->queue.connect(groups); });
   EXPECT_TRUE(errors.empty());
   test::GpuOperation operation = send(0, 0, 1);
   cluster.gpus[0]->queue.begin({operation.key});
@@ -118,7 +129,9 @@ TEST(CollectiveQueue, AMemberThatDoesNotComeIsADeadline) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
-    EXPECT_NE(error.message().find("the communicator of devices {0,1} has not been created within 20"), std::string::npos)
+    EXPECT_NE(
+        error.message().find("the communicator of devices {0,1} has not been created within 20"),
+        std::string::npos)
         << error.message();
   }
 }
@@ -157,7 +170,8 @@ TEST(CollectiveQueue, ADeadPeerIsSeenAndASecondEpochWorksWithItsReplacement) {
         error = seen;
       }
     }
-    EXPECT_EQ(error->code(), sees_death ? ErrorCode::kPeerDied : ErrorCode::kDeadlineExceeded) << error->describe();
+    EXPECT_EQ(error->code(), sees_death ? ErrorCode::kPeerDied : ErrorCode::kDeadlineExceeded)
+        << error->describe();
     EXPECT_NE(cluster.world.stuck(), "");
     // The control plane ends the epoch everywhere; survivors stop what they do.
     for (const std::uint32_t device : {1u, 2u}) {
@@ -184,14 +198,20 @@ TEST(CollectiveQueue, ADeadPeerIsSeenAndASecondEpochWorksWithItsReplacement) {
 
 TEST(CollectiveQueue, SurvivorsGoOnWithWhatIsLeftOfTheirCommunicators) {
   test::GpuCluster cluster(4);
-  const CommunicatorGroup everybody = CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)});
+  const CommunicatorGroup everybody =
+      CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)});
   cluster.open(1, {everybody, pair(1, 2)});
   cluster.world.kill(0);
   const std::array dead = {DeviceId(0)};
   const CommunicatorGroup rest = survivors_of(everybody, dead);
   EXPECT_EQ(cluster.ledger.shrink(dead), std::vector{rest});
-  const CollectiveCall call{
-      CallKind::kBroadcast, DType::kU8, ReduceOp::kSum, 2, 16, {BufferKind::kSource, 0, 0}, {BufferKind::kDestination, 0, 0}};
+  const CollectiveCall call{CallKind::kBroadcast,
+                            DType::kU8,
+                            ReduceOp::kSum,
+                            2,
+                            16,
+                            {BufferKind::kSource, 0, 0},
+                            {BufferKind::kDestination, 0, 0}};
   std::vector<std::byte> sent(16, std::byte{7});
   std::array<std::vector<std::byte>, 4> received;
   received.fill(std::vector<std::byte>(16));
@@ -220,7 +240,8 @@ TEST(CollectiveQueue, CommunicatorsAreKeptFromProgramToProgram) {
   EXPECT_EQ(cluster.world.created(), 4u);
   cluster.open(1, {pair(1, 2), pair(0, 1)});  // All have room.
   EXPECT_EQ(cluster.world.created(), 6u);
-  cluster.open(1, {CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2)})});  // Ends two that are in the way.
+  // Ends two that are in the way.
+  cluster.open(1, {CommunicatorGroup::of({DeviceId(0), DeviceId(1), DeviceId(2)})});
   EXPECT_EQ(cluster.ledger.size(), 2u);
 }
 

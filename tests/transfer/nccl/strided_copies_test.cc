@@ -28,10 +28,12 @@ void run(const StridedCopy& copy, const std::byte* from, std::byte* to) {
 std::pair<Region, Region> random_boxes(std::mt19937_64& random) {
   std::vector<Interval> inner, outer;
   for (std::size_t d = 0, rank = random() % 5; d < rank; ++d) {
-    const auto begin = static_cast<std::int64_t>(random() % 4), size = 1 + static_cast<std::int64_t>(random() % 5);
+    const auto begin = static_cast<std::int64_t>(random() % 4),
+               size = 1 + static_cast<std::int64_t>(random() % 5);
     inner.push_back({begin, begin + size});
     outer.push_back(random() % 2 == 0 ? inner.back()
-                                      : Interval{begin - static_cast<std::int64_t>(random() % 3), begin + size + 1});
+                                      : Interval{begin - static_cast<std::int64_t>(random() % 3),
+                                                 begin + size + 1});
   }
   return {Region(inner), Region(outer)};
 }
@@ -46,7 +48,8 @@ TEST(StridedCopies, GatherAndScatterAnyRangeOfARegion) {
     for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
     std::vector<std::byte> dense(static_cast<std::size_t>(region.num_elements()) * size);
     copy_region(region, size, box, memory, region, dense);
-    const std::uint64_t begin = random() % dense.size(), bytes = 1 + random() % (dense.size() - begin);
+    const std::uint64_t begin = random() % dense.size(),
+                        bytes = 1 + random() % (dense.size() - begin);
     const BufferPlace staging{BufferKind::kStaging, 0, 8};
     const PlacedBox placed{{BufferKind::kSource, 0, 0}, box};
 
@@ -57,7 +60,8 @@ TEST(StridedCopies, GatherAndScatterAnyRangeOfARegion) {
 
     std::vector<std::byte> expected(memory.size(), std::byte{0x11}), written = expected;
     std::vector<std::byte> marked(dense.size(), std::byte{0x11});
-    std::copy_n(dense.begin() + static_cast<std::ptrdiff_t>(begin), bytes, marked.begin() + static_cast<std::ptrdiff_t>(begin));
+    std::copy_n(dense.begin() + static_cast<std::ptrdiff_t>(begin), bytes,
+                marked.begin() + static_cast<std::ptrdiff_t>(begin));
     copy_region(region, size, region, marked, box, expected);
     for (const StridedCopy& copy : scatter_copies(region, size, begin, bytes, staging, placed))
       run(copy, out.data(), written.data());
@@ -67,13 +71,15 @@ TEST(StridedCopies, GatherAndScatterAnyRangeOfARegion) {
 
 TEST(StridedCopies, DimensionsThatLieSideBySideAreOne) {
   const Region region({{2, 4}, {0, 8}, {0, 4}}), box({{0, 6}, {0, 8}, {0, 4}});
-  const StridedCopy copy = copy_between(region, 4, {{BufferKind::kSource, 0, 0}, box}, {{}, region});
+  const StridedCopy copy =
+      copy_between(region, 4, {{BufferKind::kSource, 0, 0}, box}, {{}, region});
   EXPECT_TRUE(copy.outer.empty());
   EXPECT_EQ(copy.run_bytes, 256u);
   EXPECT_EQ(copy.from.offset, 256u);
   // Half of the columns: one run per row of the last dimension, at a constant distance.
   const Region columns({{0, 6}, {0, 8}, {0, 2}});
-  const StridedCopy strided = copy_between(columns, 4, {{BufferKind::kSource, 0, 0}, box}, {{}, columns});
+  const StridedCopy strided =
+      copy_between(columns, 4, {{BufferKind::kSource, 0, 0}, box}, {{}, columns});
   ASSERT_EQ(strided.outer.size(), 1u);
   EXPECT_EQ(strided.outer[0], (StridedCopy::Dimension{48, 16, 8}));
   EXPECT_EQ(strided.run_bytes, 8u);

@@ -1,4 +1,5 @@
-// What the NCCL plugin does where there is no GPU. It needs NCCL itself, so it is built only where CUDA is.
+// What the NCCL plugin does where there is no GPU. It needs NCCL itself, so it is built only where
+// CUDA is.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -11,9 +12,13 @@
 namespace weft::transfer {
 namespace {
 
-std::unique_ptr<CollectivesPlugin> open() { return open_collectives(plugin_search(plugin_places())); }
+std::unique_ptr<CollectivesPlugin> open() {
+  return open_collectives(plugin_search(plugin_places()));
+}
 
-TEST(NcclPlugin, SaysWhichLibraryItIs) { EXPECT_TRUE(open()->library().starts_with("NCCL 2.")) << open()->library(); }
+TEST(NcclPlugin, SaysWhichLibraryItIs) {
+  EXPECT_TRUE(open()->library().starts_with("NCCL 2.")) << open()->library();
+}
 
 TEST(NcclPlugin, IsOfTheSameSourcesAsTheProgram) {
   auto* const entry = reinterpret_cast<CollectivesPluginEntry*>(
@@ -34,7 +39,8 @@ TEST(NcclPlugin, WithoutAGpuNothingIsCreatedAndTheErrorCrossesTheLibrary) {
   const auto plugin = open();
   const auto library = plugin->make_collectives({});
   for (const auto& attempt : std::initializer_list<std::function<void()>>{
-           [&] { plugin->processor(0); }, [&] { library->create(std::vector<std::byte>(128), 1, 0, "alone"); }}) {
+           [&] { plugin->processor(0); },
+           [&] { library->create(std::vector<std::byte>(128), 1, 0, "alone"); }}) {
     try {
       attempt();
       ADD_FAILURE() << "without a GPU";

@@ -1,6 +1,7 @@
-// NCCL between two processes on one GPU, which different NCCL_HOSTID make two hosts for it: everything goes over sockets, and
-// their kernels take turns on the GPU. Slow, and the same calls as between real GPUs. Each rank is this program again, told by
-// WEFT_NCCL_RANK to run the test of one rank; a socket joins the two.
+// NCCL between two processes on one GPU, which different NCCL_HOSTID make two hosts for it:
+// everything goes over sockets, and their kernels take turns on the GPU. Slow, and the same calls
+// as between real GPUs. Each rank is this program again, told by WEFT_NCCL_RANK to run the test of
+// one rank; a socket joins the two.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,8 +15,8 @@
 #include "core/tensor/bfloat16.h"
 #include "tests/support/two_ranks.h"
 #include "transfer/nccl/collective_queue.h"
-#include "transfer/nccl/open_collectives.h"
 #include "transfer/nccl/lower.h"
+#include "transfer/nccl/open_collectives.h"
 
 namespace weft::transfer {
 namespace {
@@ -48,7 +49,8 @@ class Rank {
     const CommunicatorChanges changes{{}, {group()}};
     auto ids = queue_->make_ids(changes.create);
     if (self_ == 0) {
-      ASSERT_EQ(::write(test::kRankSocket, ids.at(0).id.data(), ids.at(0).id.size()), static_cast<ssize_t>(ids.at(0).id.size()));
+      ASSERT_EQ(::write(test::kRankSocket, ids.at(0).id.data(), ids.at(0).id.size()),
+                static_cast<ssize_t>(ids.at(0).id.size()));
     } else {
       Bytes id(128);
       for (std::size_t at = 0; at < id.size();) {
@@ -69,7 +71,8 @@ class Rank {
 
   static CommunicatorGroup group() { return CommunicatorGroup::of({DeviceId(0), DeviceId(1)}); }
 
-  /// This rank's part of a transfer of one tensor; what is then in its destination. `in_place`: the source is the destination.
+  /// This rank's part of a transfer of one tensor; what is then in its destination. `in_place`: the
+  /// source is the destination.
   Bytes run(const DeviceOperations& part, const Bytes& source, bool in_place = false) {
     start(part, source, in_place);
     while (!queue_->done(key_)) queue_->poll();
@@ -134,24 +137,30 @@ void all_reduces(Rank& rank) {
       options.deterministic = deterministic;
       options.gather_bytes = gather_bytes;
       options.slab_bytes = 256 * 1024;
-      const auto lowered = lower(plan_all_reduce(DType::kF32, box, {DeviceId(0), DeviceId(1)}, topology), options);
+      const auto lowered =
+          lower(plan_all_reduce(DType::kF32, box, {DeviceId(0), DeviceId(1)}, topology), options);
       const auto terms = values(1, count, !deterministic);
       std::vector<float> sum = terms[0];
       for (std::size_t i = 0; i < count; ++i) sum[i] += terms[1][i];
-      EXPECT_EQ(rank.run(lowered.part(DeviceId(rank.self())), bytes_of(terms[rank.self()])), bytes_of(sum));
-      EXPECT_EQ(rank.run(lowered.part(DeviceId(rank.self())), bytes_of(terms[rank.self()]), true), bytes_of(sum)) << "in place";
+      EXPECT_EQ(rank.run(lowered.part(DeviceId(rank.self())), bytes_of(terms[rank.self()])),
+                bytes_of(sum));
+      EXPECT_EQ(rank.run(lowered.part(DeviceId(rank.self())), bytes_of(terms[rank.self()]), true),
+                bytes_of(sum))
+          << "in place";
     }
   }
 }
 
 void bf16_all_reduce(Rank& rank) {
-  CollectivePlan plan = plan_all_reduce(DType::kF32, Region({{0, 1001}}), {DeviceId(0), DeviceId(1)}, Topology::dense({1, 1}));
+  CollectivePlan plan = plan_all_reduce(DType::kF32, Region({{0, 1001}}),
+                                        {DeviceId(0), DeviceId(1)}, Topology::dense({1, 1}));
   plan.dtype = DType::kBF16;
   const auto terms = values(2, 1001, false);
   std::vector<BFloat16> own, sum;
   for (std::size_t i = 0; i < 1001; ++i) {
     own.emplace_back(terms[rank.self()][i]);
-    sum.emplace_back(static_cast<float>(BFloat16(terms[0][i])) + static_cast<float>(BFloat16(terms[1][i])));
+    sum.emplace_back(static_cast<float>(BFloat16(terms[0][i])) +
+                     static_cast<float>(BFloat16(terms[1][i])));
   }
   EXPECT_EQ(rank.run(lower(plan).part(DeviceId(rank.self())), bytes_of(own)), bytes_of(sum));
 }
@@ -182,7 +191,8 @@ void reshards(Rank& rank) {
     };
     const auto lowered = lower(plan_reshard(task, Topology::dense({1, 1}), Strategy::kWeft));
     const DeviceId self(rank.self());
-    EXPECT_EQ(rank.run(lowered.part(self), part_of(*task.source.region_of(self))), part_of(*task.destination.region_of(self)));
+    EXPECT_EQ(rank.run(lowered.part(self), part_of(*task.source.region_of(self))),
+              part_of(*task.destination.region_of(self)));
   }
 }
 
@@ -195,14 +205,17 @@ void broadcasts(Rank& rank) {
                             sent.size(),
                             {BufferKind::kDestination, 0, 0},
                             {BufferKind::kDestination, 0, 0}};
-  const DeviceOperations part{DeviceId(rank.self()), {Rank::group()}, {sent.size()}, {sent.size()}, 0, {RoundStep{0, 0, {call}}}};
+  const DeviceOperations part{
+      DeviceId(rank.self()),    {Rank::group()}, {sent.size()}, {sent.size()}, 0,
+      {RoundStep{0, 0, {call}}}};
   EXPECT_EQ(rank.run(part, rank.self() == 0 ? sent : Bytes(sent.size()), true), sent);
 }
 
 void scatter_and_gather(Rank& rank) {
   const Topology topology = Topology::dense({1, 1});
   const Region box({{0, 7}, {0, 33}});
-  const std::vector<Shard> shards = {{DeviceId(0), Region({{0, 3}, {0, 33}})}, {DeviceId(1), Region({{3, 7}, {0, 33}})}};
+  const std::vector<Shard> shards = {{DeviceId(0), Region({{0, 3}, {0, 33}})},
+                                     {DeviceId(1), Region({{3, 7}, {0, 33}})}};
   const Region& own = shards[rank.self()].region;
   const auto terms = values(5, 7 * 33, true);
   std::vector<float> sum = terms[0];
@@ -216,16 +229,18 @@ void scatter_and_gather(Rank& rank) {
     LoweringOptions options;
     options.deterministic = deterministic;
     const auto scatter = lower(plan_reduce_scatter(DType::kF32, box, shards, topology), options);
-    EXPECT_EQ(rank.run(scatter.part(DeviceId(rank.self())), bytes_of(terms[rank.self()])), part_of(sum));
+    EXPECT_EQ(rank.run(scatter.part(DeviceId(rank.self())), bytes_of(terms[rank.self()])),
+              part_of(sum));
   }
   const auto gather = lower(plan_all_gather(DType::kF32, box, shards, topology));
   EXPECT_EQ(rank.run(gather.part(DeviceId(rank.self())), part_of(terms[0])), bytes_of(terms[0]));
 }
 
-/// Rank 1 does not come; rank 0's kernel waits for it until its communicator is aborted. Then both begin again.
+/// Rank 1 does not come; rank 0's kernel waits for it until its communicator is aborted. Then both
+/// begin again.
 void abort_and_begin_again(Rank& rank) {
-  const auto lowered =
-      lower(plan_all_reduce(DType::kF32, Region({{0, 1000}}), {DeviceId(0), DeviceId(1)}, Topology::dense({1, 1})));
+  const auto lowered = lower(plan_all_reduce(DType::kF32, Region({{0, 1000}}),
+                                             {DeviceId(0), DeviceId(1)}, Topology::dense({1, 1})));
   const auto terms = values(6, 1000, true);
   if (rank.self() == 0) {
     rank.start(lowered.part(DeviceId(0)), bytes_of(terms[0]));
@@ -269,7 +284,8 @@ TEST(NcclRank, DISABLED_Work) {
 }
 
 TEST(TwoRanksOnOneGpu, BroadcastSumReshardAbortAndBeginAgain) {
-  if (const std::string missing = cuda_support(plugin_search(plugin_places())).missing; !missing.empty())
+  if (const std::string missing = cuda_support(plugin_search(plugin_places())).missing;
+      !missing.empty())
     GTEST_SKIP() << "skipped: " << missing;
   test::run_two_ranks("NcclRank.DISABLED_Work", "WEFT_NCCL_RANK");
 }

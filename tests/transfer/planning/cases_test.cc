@@ -1,4 +1,5 @@
-// What planning promises of the cases that the literature and this project measure, without a network.
+// What planning promises of the cases that the literature and this project measure, without a
+// network.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +22,10 @@ TEST(Cases, LimitsOfTheLayoutsAreThoseOfTheTable) {
       {"layout-7", {0.25, LimitBound::kIngress}}, {"layout-8", {0.334, LimitBound::kEgress}}};
   for (const auto& [name, limit] : expected) {
     const ReshardCase c = reshard_case(name, {4'000'000, 0});
-    const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kBroadcastNaive);
-    EXPECT_NEAR(plan.limit.seconds * kRate / static_cast<double>(c.bytes()), limit.first, 0.0005) << name;
+    const ReshardPlan plan =
+        plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kBroadcastNaive);
+    EXPECT_NEAR(plan.limit.seconds * kRate / static_cast<double>(c.bytes()), limit.first, 0.0005)
+        << name;
     EXPECT_EQ(plan.limit.bound, limit.second) << name;
   }
 }
@@ -38,9 +41,9 @@ TEST(Cases, WeftComesWithinFivePercentOfTheLimitInEveryCaseOf64MiB) {
 }
 
 TEST(Cases, SendRecvTakesAtLeastTheMultiplesThatCountingGives) {
-  const std::map<std::string, double> factor = {{"paper-1", 4},       {"paper-2", 4},       {"paper-3", 4},
-                                                {"paper-5", 4},       {"paper-6", 4},       {"paper-7", 8},
-                                                {"device-to-4x2", 8}, {"device-to-1x4", 4}, {"paper-9", 4}};
+  const std::map<std::string, double> factor = {
+      {"paper-1", 4}, {"paper-2", 4},       {"paper-3", 4},       {"paper-5", 4}, {"paper-6", 4},
+      {"paper-7", 8}, {"device-to-4x2", 8}, {"device-to-1x4", 4}, {"paper-9", 4}};
   for (const auto& [name, expected] : factor) {
     const ReshardCase c = reshard_case(name);
     const auto seconds = [&](Strategy strategy) {
@@ -56,7 +59,8 @@ TEST(Cases, ASlowRelayIsPlacedLastAndASlowHolderSendsLess) {
     const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network(kRate), Strategy::kWeft);
     EXPECT_GE(plan.limit.seconds / plan.predicted_seconds, 0.97) << name;
   }
-  // Four fast receivers are not held back by a fifth whose links are slow, as far as the limit allows.
+  // Four fast receivers are not held back by a fifth whose links are slow, as far as the limit
+  // allows.
   ReshardCase relay = reshard_case("device-to-4x2");
   relay.links[3] = {0.4};
   Network network = relay.network(kRate);

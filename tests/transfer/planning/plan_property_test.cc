@@ -19,7 +19,8 @@ struct Case {
   std::string text;
 };
 
-/// Hosts with up to four devices and links of different speeds; tensors on meshes that may overlap, with uneven shards.
+/// Hosts with up to four devices and links of different speeds; tensors on meshes that may overlap,
+/// with uneven shards.
 Case random_case(std::mt19937_64& random, std::int64_t max_extent, std::size_t max_tensors) {
   std::vector<int> devices(1 + random() % 6);
   for (int& count : devices) count = 1 + static_cast<int>(random() % 4);
@@ -45,13 +46,15 @@ Case random_case(std::mt19937_64& random, std::int64_t max_extent, std::size_t m
     const auto source = test::random_sharding(random, shape, result.topology.num_devices());
     const auto destination = test::random_sharding(random, shape, result.topology.num_devices());
     result.tasks.push_back({{dtype, shape}, source.map(shape), destination.map(shape)});
-    result.text += fmt::format(" {} from {} to {};", weft::to_string(shape), source.describe(), destination.describe());
+    result.text += fmt::format(" {} from {} to {};", weft::to_string(shape), source.describe(),
+                               destination.describe());
   }
   return result;
 }
 
 bool sends_each_host_once(Strategy strategy) {
-  return strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather && strategy != Strategy::kGlobalAllgather;
+  return strategy != Strategy::kSendRecv && strategy != Strategy::kLocalAllgather &&
+         strategy != Strategy::kGlobalAllgather;
 }
 
 TEST(PlanProperty, EveryWantedByteOfEveryTensorIsDeliveredOnceByEveryStrategy) {
@@ -62,7 +65,8 @@ TEST(PlanProperty, EveryWantedByteOfEveryTensorIsDeliveredOnceByEveryStrategy) {
     SCOPED_TRACE(fmt::format("seed {} round {}:{}", seed, round, c.text));
     PlanOptions options;
     if (random() % 2 == 0)
-      options.chunks = ChunkOptions{64u << (random() % 4), 64u << (random() % 4), 1 + static_cast<std::uint32_t>(random() % 3)};
+      options.chunks = ChunkOptions{64u << (random() % 4), 64u << (random() % 4),
+                                    1 + static_cast<std::uint32_t>(random() % 3)};
     for (const Strategy strategy : kStrategies) {
       SCOPED_TRACE(to_string(strategy));
       const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network, strategy, options);
@@ -73,12 +77,15 @@ TEST(PlanProperty, EveryWantedByteOfEveryTensorIsDeliveredOnceByEveryStrategy) {
         ASSERT_EQ(stats.bytes_between_hosts, stats.minimum_between_hosts);
       }
       ASSERT_EQ(decode<ReshardPlan>(encode(plan)), plan);
-      ASSERT_EQ(plan_reshard(c.tasks, c.topology, c.network, strategy, options).digest(), plan.digest()) << "deterministic";
+      ASSERT_EQ(plan_reshard(c.tasks, c.topology, c.network, strategy, options).digest(),
+                plan.digest())
+          << "deterministic";
     }
   }
 }
 
-/// Tensors large enough to be cut and chunked: shapes of up to 8 MiB, which nobody counts byte by byte.
+/// Tensors large enough to be cut and chunked: shapes of up to 8 MiB, which nobody counts byte by
+/// byte.
 TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
   const std::uint64_t seed = 7;
   std::mt19937_64 random(seed);
@@ -90,7 +97,8 @@ TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
       const auto widen = [&](ShardMap& map) {
         map.shape.push_back(32768);
         for (Shard& shard : map.shards) {
-          std::vector<Interval> intervals(shard.region.intervals().begin(), shard.region.intervals().end());
+          std::vector<Interval> intervals(shard.region.intervals().begin(),
+                                          shard.region.intervals().end());
           intervals.push_back({0, 32768});
           shard.region = Region(std::move(intervals));
         }
@@ -100,16 +108,19 @@ TEST(PlanProperty, WeftIsNeverWorseThanTheOthersAndNothingBeatsTheLimit) {
       widen(task.destination);
       task.type.shape.push_back(32768);
     }
-    SCOPED_TRACE(fmt::format("seed {} round {}:{} on {}", seed, round, c.text, to_string(c.network)));
+    SCOPED_TRACE(
+        fmt::format("seed {} round {}:{} on {}", seed, round, c.text, to_string(c.network)));
     double best = 1e18, weft = 0;
     for (const Strategy strategy : kStrategies) {
       const ReshardPlan plan = plan_reshard(c.tasks, c.topology, c.network, strategy);
-      const double seconds = simulate(plan.flows, c.topology, c.network, {.places = plan.egress_places}).seconds;
+      const double seconds =
+          simulate(plan.flows, c.topology, c.network, {.places = plan.egress_places}).seconds;
       ASSERT_GE(seconds, plan.limit.seconds * (1 - 1e-9)) << to_string(strategy);
       ASSERT_NEAR(plan.predicted_seconds, seconds, seconds * 0.01);
       const PlanStats stats = plan_stats(plan);
       // A few chunks may travel faster where others' links carry more than they must.
-      if (plan.limit.seconds > 0.02 || stats.bytes_between_hosts == stats.minimum_between_hosts) best = std::min(best, seconds);
+      if (plan.limit.seconds > 0.02 || stats.bytes_between_hosts == stats.minimum_between_hosts)
+        best = std::min(best, seconds);
       if (strategy != Strategy::kWeft) continue;
       weft = seconds;
       if (plan.limit.seconds > 0) worst = std::min(worst, plan.limit.seconds / seconds);

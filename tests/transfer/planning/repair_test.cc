@@ -17,14 +17,15 @@ using test::ByteCounts;
 
 ShardMap whole_on(const Shape& shape, std::initializer_list<std::uint32_t> devices) {
   ShardMap map{shape, {}};
-  for (const std::uint32_t device : devices) map.shards.push_back({DeviceId(device), Region::whole(shape)});
+  for (const std::uint32_t device : devices)
+    map.shards.push_back({DeviceId(device), Region::whole(shape)});
   return map;
 }
 
 /// Every chunk up to `chunks` of a flow.
 LandedChunks first_chunks(const Flow& flow, std::uint32_t chunks) {
-  LandedChunks landed =
-      LandedChunks::none(flow.id, static_cast<std::uint32_t>((flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes));
+  LandedChunks landed = LandedChunks::none(
+      flow.id, static_cast<std::uint32_t>((flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes));
   for (std::uint32_t i = 0; i < chunks; ++i) landed.set(i);
   return landed;
 }
@@ -33,8 +34,9 @@ TEST(Repair, AKilledRelayCostsOnlyWhatIsMissingAndReceiversHelp) {
   // A chain 0 -> 1 -> 2 -> 3; device 1 dies when 1 has 8 of 10 chunks, 2 has 6 and 3 has 4.
   const Shape shape = {640};
   const Topology topology = Topology::dense({1, 1, 1, 1});
-  const ReshardPlan plan = plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1, 2, 3})}, topology,
-                                        Strategy::kBroadcastNaive, ChunkOptions{256, 256, 2});
+  const ReshardPlan plan =
+      plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1, 2, 3})},
+                   topology, Strategy::kBroadcastNaive, ChunkOptions{256, 256, 2});
   ASSERT_EQ(plan.flows.size(), 1u);
   const std::vector<DeviceLanded> landed = {{DeviceId(2), {first_chunks(plan.flows[0], 6)}},
                                             {DeviceId(3), {first_chunks(plan.flows[0], 4)}}};
@@ -71,11 +73,14 @@ TEST(Repair, AKilledRelayCostsOnlyWhatIsMissingAndReceiversHelp) {
 
 TEST(Repair, WhatHasLandedEverywhereNeedsNoFlow) {
   const Shape shape = {64};
-  const ReshardPlan plan = plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1, 2})},
-                                        Topology::dense({1, 1, 1}), Strategy::kWeft);
+  const ReshardPlan plan =
+      plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1, 2})},
+                   Topology::dense({1, 1, 1}), Strategy::kWeft);
   std::vector<DeviceLanded> landed;
-  for (const std::uint32_t device : {1u, 2u}) landed.push_back({DeviceId(device), {first_chunks(plan.flows[0], 1)}});
-  const ReshardPlan second = plan_repair(plan, landed, std::vector{DeviceId(0)}, Network::uniform(3, 1e8));
+  for (const std::uint32_t device : {1u, 2u})
+    landed.push_back({DeviceId(device), {first_chunks(plan.flows[0], 1)}});
+  const ReshardPlan second =
+      plan_repair(plan, landed, std::vector{DeviceId(0)}, Network::uniform(3, 1e8));
   EXPECT_TRUE(second.flows.empty());
   EXPECT_EQ(second.limit.seconds, 0);
 }
@@ -83,23 +88,29 @@ TEST(Repair, WhatHasLandedEverywhereNeedsNoFlow) {
 TEST(Repair, AReportOfAnotherPlanIsRefused) {
   const Shape shape = {64};
   const ReshardPlan plan =
-      plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1})}, Topology::dense({1, 1}), Strategy::kWeft);
+      plan_reshard({{DType::kF32, shape}, whole_on(shape, {0}), whole_on(shape, {1})},
+                   Topology::dense({1, 1}), Strategy::kWeft);
   Repair repair(plan);
-  EXPECT_THROW(repair.add(plan, std::vector<DeviceLanded>{{DeviceId(1), {LandedChunks::none(FlowId(0), 7)}}}), Error);
-  EXPECT_THROW(repair.add(plan, std::vector<DeviceLanded>{{DeviceId(1), {LandedChunks::none(FlowId(9), 1)}}}), Error);
+  EXPECT_THROW(repair.add(plan, std::vector<DeviceLanded>{{DeviceId(1),
+                                                           {LandedChunks::none(FlowId(0), 7)}}}),
+               Error);
+  EXPECT_THROW(repair.add(plan, std::vector<DeviceLanded>{{DeviceId(1),
+                                                           {LandedChunks::none(FlowId(9), 1)}}}),
+               Error);
 }
 
 /// What devices have of the first n tensors, as tensors t and n + t of a repair.
 ByteCounts twice(const ByteCounts& counts, std::uint32_t n) {
   ByteCounts result;
   for (const auto& [byte, count] : counts) {
-    for (const std::uint32_t tensor : {byte.first % n, byte.first % n + n}) result[{tensor, byte.second}] = 1;
+    for (const std::uint32_t tensor : {byte.first % n, byte.first % n + n})
+      result[{tensor, byte.second}] = 1;
   }
   return result;
 }
 
-/// Random plans, random chunks landed, random deaths, several times in a row: after the last repair every live device has what it
-/// wants.
+/// Random plans, random chunks landed, random deaths, several times in a row: after the last repair
+/// every live device has what it wants.
 TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
   const std::uint64_t seed = 20261121;
   std::mt19937_64 random(seed);
@@ -122,21 +133,26 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
     const Network network = Network::uniform(hosts.size(), 1e8);
     PlanOptions options;
     options.chunks = ChunkOptions{64, 128, 2};
-    ReshardPlan plan = plan_reshard(tasks, topology, network, kStrategies[random() % kStrategies.size()], options);
+    ReshardPlan plan =
+        plan_reshard(tasks, topology, network, kStrategies[random() % kStrategies.size()], options);
     Repair repair(plan);
     std::map<DeviceId, ByteCounts> has, wants;
     for (std::uint32_t t = 0; t < n; ++t) {
-      for (const Shard& shard : tasks[t].source.shards) test::count_region(plan, t, shard.region, has[shard.device]);
-      for (const Shard& shard : tasks[t].destination.shards) test::count_region(plan, t, shard.region, wants[shard.device]);
+      for (const Shard& shard : tasks[t].source.shards)
+        test::count_region(plan, t, shard.region, has[shard.device]);
+      for (const Shard& shard : tasks[t].destination.shards)
+        test::count_region(plan, t, shard.region, wants[shard.device]);
     }
-    for (const LocalCopy& copy : plan.copies) test::count_region(plan, copy.tensor, copy.region, has[copy.device]);
+    for (const LocalCopy& copy : plan.copies)
+      test::count_region(plan, copy.tensor, copy.region, has[copy.device]);
     std::vector<DeviceId> dead;
     for (int failure = 0; failure < 3; ++failure) {
       // Some chunks land; of what a device sends on it has more than its children.
       std::vector<DeviceLanded> landed;
       for (const DeviceId device : plan.devices()) landed.push_back({device, {}});
       for (const Flow& flow : plan.flows) {
-        const auto chunks = static_cast<std::uint32_t>((flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes);
+        const auto chunks =
+            static_cast<std::uint32_t>((flow.bytes + flow.chunk_bytes - 1) / flow.chunk_bytes);
         std::map<DeviceId, LandedChunks> of = {{flow.root, first_chunks(flow, chunks)}};
         for (const FlowEdge& edge : flow.edges) {
           LandedChunks mine = LandedChunks::none(flow.id, chunks);
@@ -145,10 +161,12 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
           }
           for (std::uint32_t c = 0; c < chunks; ++c) {
             if (!mine.has(c)) continue;
-            const std::uint64_t begin = c * flow.chunk_bytes, bytes = std::min(flow.chunk_bytes, flow.bytes - begin);
+            const std::uint64_t begin = c * flow.chunk_bytes,
+                                bytes = std::min(flow.chunk_bytes, flow.bytes - begin);
             std::uint64_t at = 0;
             for (const Segment& segment : flow.segments) {
-              const std::uint64_t from = std::max(begin, at), to = std::min(begin + bytes, at + segment.bytes);
+              const std::uint64_t from = std::max(begin, at),
+                                  to = std::min(begin + bytes, at + segment.bytes);
               if (from < to) {
                 Segment part = segment;
                 part.tensor %= n;
@@ -195,7 +213,8 @@ TEST(RepairProperty, EveryLiveDeviceEndsWithEveryByteFromADeviceThatHasIt) {
           ASSERT_EQ(std::count(dead.begin(), dead.end(), edge.child), 0);
           ASSERT_TRUE(reached.contains(edge.parent));
           ASSERT_TRUE(reached.insert(edge.child).second);
-          for (const auto& [byte, count] : payload) ++delivered[edge.child][{byte.first % n, byte.second}];
+          for (const auto& [byte, count] : payload)
+            ++delivered[edge.child][{byte.first % n, byte.second}];
         }
       }
       for (const auto& [device, bytes] : wants) {

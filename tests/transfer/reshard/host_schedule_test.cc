@@ -55,7 +55,8 @@ TEST(HostSchedule, SearchFindsTheBestOrderAndGreedyAnyValidOne) {
       units[i].bundle = i;
       units[i].bytes = 1 + random() % 4;
       for (std::uint32_t h = 0; h < hosts; ++h) {
-        if (h < 2 && (random() % 2 == 0 || (h == 1 && units[i].senders.empty()))) units[i].senders.push_back(h);
+        if (h < 2 && (random() % 2 == 0 || (h == 1 && units[i].senders.empty())))
+          units[i].senders.push_back(h);
         if (h >= 2 && random() % 2 == 0) units[i].receivers.push_back(h);
       }
       if (units[i].receivers.empty()) units[i].receivers.push_back(2);
@@ -75,7 +76,8 @@ TEST(HostSchedule, GreedyReachesTheOptimumOfTheAllToAllCase) {
   std::vector<Unit> units;
   for (std::uint32_t to = 2; to < 4; ++to) {
     for (std::uint32_t from = 0; from < 2; ++from) {
-      for (int i = 0; i < 16; ++i) units.push_back({static_cast<std::uint32_t>(units.size()), 1, {from}, {to}});
+      for (int i = 0; i < 16; ++i)
+        units.push_back({static_cast<std::uint32_t>(units.size()), 1, {from}, {to}});
     }
   }
   EXPECT_EQ(makespan(units, greedy_order(units, 4, 20261121), 4), 32u);

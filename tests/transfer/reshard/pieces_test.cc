@@ -33,20 +33,23 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
     for (std::size_t i = 0; i < weight.size(); ++i) (i < holders ? lead : all) += weight[i];
     all += lead;
     for (std::size_t i = 0; i < weight.size(); ++i)
-      degrees[i] = (i < holders ? weight[i] / lead : 0) + weight[i] / all * static_cast<double>(wanters - 1);
+      degrees[i] =
+          (i < holders ? weight[i] / lead : 0) + weight[i] / all * static_cast<double>(wanters - 1);
     const std::size_t together = 1 + random() % 2;
     const std::vector<Fraction> fractions = sample(degrees, holders, together, 0);
     ASSERT_LE(fractions.size(), degrees.size());
     std::vector<double> average(degrees.size());
     for (std::size_t f = 0; f < fractions.size(); ++f) {
-      const double length = (f + 1 < fractions.size() ? fractions[f + 1].begin : 1) - fractions[f].begin;
+      const double length =
+          (f + 1 < fractions.size() ? fractions[f + 1].begin : 1) - fractions[f].begin;
       std::uint32_t sum = 0, leads = 0;
       for (std::size_t i = 0; i < degrees.size(); ++i) {
         sum += fractions[f].degrees[i];
         leads += i < holders ? fractions[f].degrees[i] : 0;
         average[i] += length * fractions[f].degrees[i];
         if (together == 1) {
-          ASSERT_LT(std::abs(fractions[f].degrees[i] - degrees[i]), 1 + 1e-9) << "rounded up or down";
+          ASSERT_LT(std::abs(fractions[f].degrees[i] - degrees[i]), 1 + 1e-9)
+              << "rounded up or down";
         }
       }
       ASSERT_EQ(sum, wanters);
@@ -67,7 +70,8 @@ TEST(Pieces, AChainEndsAtTheHostThatCannotAffordToSend) {
   const std::vector<Datum> data = {{1 << 20, hosts(0, 1), hosts(1, 5)}};
   const std::vector<std::vector<std::uint64_t>> cuts(1);
   const LimitSolution solution = solve_limit(data, network);
-  const std::vector<Piece> pieces = whole_pieces(data, cuts, network, SendPreference::kEven, solution.limit.seconds);
+  const std::vector<Piece> pieces =
+      whole_pieces(data, cuts, network, SendPreference::kEven, solution.limit.seconds);
   ASSERT_EQ(pieces.size(), 1u);
   const std::vector<double> spare(5, 0.5);
   const std::vector<HostTree> trees = arrange(data[0], pieces[0], network, spare, 0);
@@ -85,7 +89,8 @@ TEST(Pieces, FractionsReachTheLimitWhereWholeDataCannot) {
   const std::vector<Datum> data = {{30 << 20, hosts(0, 2), hosts(2, 3)}};
   const std::vector<std::vector<std::uint64_t>> cuts(1);
   const double limit = physical_limit(data, network).seconds;
-  const std::vector<Piece> whole = whole_pieces(data, cuts, network, SendPreference::kChains, limit);
+  const std::vector<Piece> whole =
+      whole_pieces(data, cuts, network, SendPreference::kChains, limit);
   EXPECT_NEAR(egress_seconds(data, network, whole), limit * 1.5, limit * 1e-6);
   const std::vector<Piece> fitted = fitted_pieces(data, network, whole, limit * 1.0005, 256 * 1024);
   ASSERT_EQ(fitted.size(), 2u);
@@ -96,10 +101,11 @@ TEST(Pieces, ManyWantersGetTwoTreesWhoseInnerHostsDiffer) {
   const Network network = Network::uniform(32, 100);
   const std::vector<Datum> data = {{64 << 20, hosts(0, 1), hosts(1, 32)}};
   const std::vector<std::vector<std::uint64_t>> cuts(1);
-  const std::vector<Piece> pieces =
-      whole_pieces(data, cuts, network, SendPreference::kChains, physical_limit(data, network).seconds * 1.0005);
+  const std::vector<Piece> pieces = whole_pieces(data, cuts, network, SendPreference::kChains,
+                                                 physical_limit(data, network).seconds * 1.0005);
   ASSERT_EQ(pieces.size(), 2u);
-  for (std::size_t i = 1; i < 32; ++i) EXPECT_FALSE(pieces[0].degrees[i] > 0 && pieces[1].degrees[i] > 0) << i;
+  for (std::size_t i = 1; i < 32; ++i)
+    EXPECT_FALSE(pieces[0].degrees[i] > 0 && pieces[1].degrees[i] > 0) << i;
   const std::vector<double> spare(32, 0.0);
   for (const Piece& piece : pieces) {
     std::map<std::uint32_t, int> depth = {{0, 0}};

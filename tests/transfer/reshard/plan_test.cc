@@ -8,29 +8,38 @@
 namespace weft::transfer {
 namespace {
 
-Shard shard(std::uint32_t device, std::vector<Interval> intervals) { return {DeviceId(device), Region(std::move(intervals))}; }
+Shard shard(std::uint32_t device, std::vector<Interval> intervals) {
+  return {DeviceId(device), Region(std::move(intervals))};
+}
 
 /// Rows on devices 0 and 1 (host 0), everything on 1, 2 and 3 (2 and 3: host 1).
 ReshardTask rows_to_replicas() {
   const Shape shape = {4, 8};
   return {{DType::kF32, shape},
           {shape, {shard(0, {{0, 2}, {0, 8}}), shard(1, {{2, 4}, {0, 8}})}},
-          {shape, {shard(1, {{0, 4}, {0, 8}}), shard(2, {{0, 4}, {0, 8}}), shard(3, {{0, 4}, {0, 8}})}}};
+          {shape,
+           {shard(1, {{0, 4}, {0, 8}}), shard(2, {{0, 4}, {0, 8}}), shard(3, {{0, 4}, {0, 8}})}}};
 }
 
 TEST(Slices, AHolderThatWantsItsOwnBytesCopiesThem) {
   const ReshardTask task = rows_to_replicas();
   const auto slices = cut_slices(task.source, task.destination);
   ASSERT_EQ(slices.size(), 2u);
-  EXPECT_EQ(slices[0], (Slice{Region({{0, 2}, {0, 8}}), {DeviceId(0)}, {DeviceId(1), DeviceId(2), DeviceId(3)}, {}}));
-  EXPECT_EQ(slices[1], (Slice{Region({{2, 4}, {0, 8}}), {DeviceId(1)}, {DeviceId(2), DeviceId(3)}, {DeviceId(1)}}));
+  EXPECT_EQ(
+      slices[0],
+      (Slice{
+          Region({{0, 2}, {0, 8}}), {DeviceId(0)}, {DeviceId(1), DeviceId(2), DeviceId(3)}, {}}));
+  EXPECT_EQ(
+      slices[1],
+      (Slice{Region({{2, 4}, {0, 8}}), {DeviceId(1)}, {DeviceId(2), DeviceId(3)}, {DeviceId(1)}}));
 }
 
 TEST(Slices, MapsThatDoNotFitAreRefused) {
   const Shape shape = {8};
   const ShardMap whole{shape, {shard(1, {{0, 8}})}};
   const auto refused = [&](ShardMap source, const ShardMap& destination) {
-    EXPECT_THROW(cut_slices(source, destination), Error) << to_string(source) << " to " << to_string(destination);
+    EXPECT_THROW(cut_slices(source, destination), Error)
+        << to_string(source) << " to " << to_string(destination);
   };
   refused({shape, {shard(0, {{0, 4}})}}, whole);                      // bytes that nobody holds
   refused({shape, {shard(0, {{0, 5}}), shard(2, {{4, 8}})}}, whole);  // partial overlap
@@ -41,7 +50,8 @@ TEST(Slices, MapsThatDoNotFitAreRefused) {
 }
 
 TEST(Plan, BroadcastEntersEachHostOnceAndFansOutThere) {
-  const ReshardPlan plan = plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), Strategy::kBroadcast);
+  const ReshardPlan plan =
+      plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), Strategy::kBroadcast);
   ASSERT_EQ(plan.flows.size(), 2u);
   for (const Flow& flow : plan.flows) {
     int crossings = 0;
@@ -52,7 +62,8 @@ TEST(Plan, BroadcastEntersEachHostOnceAndFansOutThere) {
   // The two flows enter host 1 at different devices.
   const auto entry = [&](const Flow& flow) {
     for (const FlowEdge& edge : flow.edges) {
-      if (plan.topology.host_of(edge.parent) != plan.topology.host_of(edge.child)) return edge.child;
+      if (plan.topology.host_of(edge.parent) != plan.topology.host_of(edge.child))
+        return edge.child;
     }
     return DeviceId(99);
   };
@@ -76,7 +87,9 @@ TEST(Plan, DevicePartsAgreeOnEveryEdge) {
     }
     EXPECT_EQ(sent, received);
   }
-  EXPECT_TRUE(plan_reshard(rows_to_replicas(), Topology::dense({2, 3}), Strategy::kBroadcast).device_part(DeviceId(4)).empty());
+  EXPECT_TRUE(plan_reshard(rows_to_replicas(), Topology::dense({2, 3}), Strategy::kBroadcast)
+                  .device_part(DeviceId(4))
+                  .empty());
 }
 
 TEST(Plan, DigestTellsPlansApartAndIsRepeatable) {
@@ -90,23 +103,27 @@ TEST(Plan, DigestTellsPlansApartAndIsRepeatable) {
 }
 
 TEST(Plan, ADeviceOutsideTheTopologyIsRefused) {
-  EXPECT_THROW(plan_reshard(rows_to_replicas(), Topology::dense({2, 1}), Strategy::kBroadcast), Error);
+  EXPECT_THROW(plan_reshard(rows_to_replicas(), Topology::dense({2, 1}), Strategy::kBroadcast),
+               Error);
 }
 
 TEST(Plan, PrintsItsFlowsAndCopies) {
-  const std::string text = to_string(plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), Strategy::kSendRecv));
+  const std::string text =
+      to_string(plan_reshard(rows_to_replicas(), Topology::dense({2, 2}), Strategy::kSendRecv));
   EXPECT_NE(text.find("f32[4,8] by send_recv"), std::string::npos) << text;
   EXPECT_NE(text.find("0->1"), std::string::npos) << text;
   EXPECT_NE(text.find("device 1 copies [2:4,0:8]"), std::string::npos) << text;
 }
 
 TEST(Strategy, NamesRoundTripAndOthersAreRefusedWithTheChoices) {
-  for (const Strategy strategy : kStrategies) EXPECT_EQ(parse_strategy(to_string(strategy)), strategy);
+  for (const Strategy strategy : kStrategies)
+    EXPECT_EQ(parse_strategy(to_string(strategy)), strategy);
   try {
     parse_strategy("boadcast");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("send_recv, local_allgather, global_allgather, "), std::string::npos);
+    EXPECT_NE(error.message().find("send_recv, local_allgather, global_allgather, "),
+              std::string::npos);
   }
 }
 
@@ -118,10 +135,14 @@ TEST(Chunks, AreWholeRowsOfNearlyEqualSizeWithinTheLimit) {
     set_chunks(flow, 4, {limit, limit, 2});
     return std::pair(flow.bytes, flow.chunk_bytes);
   };
-  EXPECT_EQ(chunks({{0, 100}}, 1024), std::pair(std::uint64_t{400}, std::uint64_t{400})) << "one chunk";
-  EXPECT_EQ(chunks({{0, 300}}, 1024), std::pair(std::uint64_t{1200}, std::uint64_t{640})) << "halves, rounded up to 64";
-  EXPECT_EQ(chunks({{0, 10}, {0, 50}}, 1000), std::pair(std::uint64_t{2000}, std::uint64_t{1000})) << "5 rows of 200 bytes";
-  EXPECT_EQ(chunks({{0, 1}, {0, 1000}}, 1024).second, 1024u) << "a leading dimension of one is no row";
+  EXPECT_EQ(chunks({{0, 100}}, 1024), std::pair(std::uint64_t{400}, std::uint64_t{400}))
+      << "one chunk";
+  EXPECT_EQ(chunks({{0, 300}}, 1024), std::pair(std::uint64_t{1200}, std::uint64_t{640}))
+      << "halves, rounded up to 64";
+  EXPECT_EQ(chunks({{0, 10}, {0, 50}}, 1000), std::pair(std::uint64_t{2000}, std::uint64_t{1000}))
+      << "5 rows of 200 bytes";
+  EXPECT_EQ(chunks({{0, 1}, {0, 1000}}, 1024).second, 1024u)
+      << "a leading dimension of one is no row";
   for (std::int64_t size = 1; size < 3000; size += 7) {
     const auto [bytes, chunk] = chunks({{0, size}, {0, 3}}, 512);
     ASSERT_LE(chunk, 512u);

@@ -1,5 +1,6 @@
-// The many-to-many cases that the literature measures (Zhuang et al., "On optimizing the communication of model parallelism",
-// MLSys 2023, section 5.1.2), by the bytes over the busiest host's wire, in units of the tensor.
+// The many-to-many cases that the literature measures (Zhuang et al., "On optimizing the
+// communication of model parallelism", MLSys 2023, section 5.1.2), by the bytes over the busiest
+// host's wire, in units of the tensor.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,8 +10,8 @@
 namespace weft::transfer {
 namespace {
 
-/// `hosts` x 4 devices beginning at device `first`. For each dimension the number of parts; which part a device holds is a
-/// function of its host and of its place in the host.
+/// `hosts` x 4 devices beginning at device `first`. For each dimension the number of parts; which
+/// part a device holds is a function of its host and of its place in the host.
 struct Side {
   int first, hosts;
   std::vector<int> parts;
@@ -24,9 +25,11 @@ ShardMap map_of(const Side& side, const Shape& shape) {
       const std::vector<int> part = side.part_of(host, place);
       std::vector<Interval> intervals;
       for (std::size_t d = 0; d < shape.size(); ++d) {
-        intervals.push_back({shape[d] * part[d] / side.parts[d], shape[d] * (part[d] + 1) / side.parts[d]});
+        intervals.push_back(
+            {shape[d] * part[d] / side.parts[d], shape[d] * (part[d] + 1) / side.parts[d]});
       }
-      map.shards.push_back({DeviceId(static_cast<std::uint32_t>(side.first + host * 4 + place)), Region(std::move(intervals))});
+      map.shards.push_back({DeviceId(static_cast<std::uint32_t>(side.first + host * 4 + place)),
+                            Region(std::move(intervals))});
     }
   }
   return map;
@@ -47,14 +50,54 @@ std::vector<Case> cases() {
   const auto both_on_0 = [](int host, int place) { return std::vector{host * 4 + place, 0, 0}; };
   const auto both_on_1 = [](int host, int place) { return std::vector{0, host * 4 + place, 0}; };
   return {
-      {"1: S0 R R to S0 R R", {0, 2, {2, 1, 1}, host_on_0}, {8, 2, {2, 1, 1}, host_on_0}, 2, 0.5, 0.5},
-      {"2: R R R to S0 R R", {0, 2, {1, 1, 1}, replicated}, {8, 2, {2, 1, 1}, host_on_0}, 2, 0.5, 0.5},
-      {"3: R S0 R to S0 R R", {0, 2, {1, 2, 1}, host_on_1}, {8, 2, {2, 1, 1}, host_on_0}, 2, 0.5, 0.5},
-      {"4: R S01 R to S01 R R", {0, 2, {1, 8, 1}, both_on_1}, {8, 2, {8, 1, 1}, both_on_0}, 0.5, 0.5, 0.5},
-      {"5: S1 R R to S0 R R", {0, 2, {4, 1, 1}, place_on_0}, {8, 2, {2, 1, 1}, host_on_0}, 2, 0.5, 0.5},
-      {"6: S0 R R to 3 hosts S0 R R", {0, 2, {2, 1, 1}, host_on_0}, {8, 3, {3, 1, 1}, host_on_0}, 2, 0.5, 0.5},
-      {"7: one host S1 R R to R R R", {0, 1, {4, 1, 1}, place_on_0}, {8, 2, {1, 1, 1}, replicated}, 8, 8, 1},
-      {"9: R S0 R to R R S0", {0, 2, {1, 2, 1}, host_on_1}, {8, 2, {1, 1, 2}, host_on_2}, 2, 0.5, 0.5},
+      {"1: S0 R R to S0 R R",
+       {0, 2, {2, 1, 1}, host_on_0},
+       {8, 2, {2, 1, 1}, host_on_0},
+       2,
+       0.5,
+       0.5},
+      {"2: R R R to S0 R R",
+       {0, 2, {1, 1, 1}, replicated},
+       {8, 2, {2, 1, 1}, host_on_0},
+       2,
+       0.5,
+       0.5},
+      {"3: R S0 R to S0 R R",
+       {0, 2, {1, 2, 1}, host_on_1},
+       {8, 2, {2, 1, 1}, host_on_0},
+       2,
+       0.5,
+       0.5},
+      {"4: R S01 R to S01 R R",
+       {0, 2, {1, 8, 1}, both_on_1},
+       {8, 2, {8, 1, 1}, both_on_0},
+       0.5,
+       0.5,
+       0.5},
+      {"5: S1 R R to S0 R R",
+       {0, 2, {4, 1, 1}, place_on_0},
+       {8, 2, {2, 1, 1}, host_on_0},
+       2,
+       0.5,
+       0.5},
+      {"6: S0 R R to 3 hosts S0 R R",
+       {0, 2, {2, 1, 1}, host_on_0},
+       {8, 3, {3, 1, 1}, host_on_0},
+       2,
+       0.5,
+       0.5},
+      {"7: one host S1 R R to R R R",
+       {0, 1, {4, 1, 1}, place_on_0},
+       {8, 2, {1, 1, 1}, replicated},
+       8,
+       8,
+       1},
+      {"9: R S0 R to R R S0",
+       {0, 2, {1, 2, 1}, host_on_1},
+       {8, 2, {1, 1, 2}, host_on_2},
+       2,
+       0.5,
+       0.5},
   };
 }
 
@@ -63,7 +106,8 @@ TEST(ReshardingCases, BytesOverTheBusiestWireAreThoseThatCountingGives) {
   const Shape shape = {48, 16, 16};
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
-    const ReshardTask task{{DType::kI32, shape}, map_of(c.source, shape), map_of(c.destination, shape)};
+    const ReshardTask task{
+        {DType::kI32, shape}, map_of(c.source, shape), map_of(c.destination, shape)};
     const auto busiest = [&](Strategy strategy) {
       const PlanStats stats = plan_stats(plan_reshard(task, topology, strategy));
       return static_cast<double>(std::max(stats.busiest_host_egress, stats.busiest_host_ingress)) /
@@ -80,13 +124,15 @@ TEST(ReshardingCases, OneDeviceToManyHostsIsAChain) {
   const Shape shape = {1 << 20};
   const Region whole = Region::whole(shape);
   ShardMap everywhere{shape, {}};
-  for (std::uint32_t device = 1; device < 7; ++device) everywhere.shards.push_back({DeviceId(device), whole});
+  for (std::uint32_t device = 1; device < 7; ++device)
+    everywhere.shards.push_back({DeviceId(device), whole});
   const ReshardTask task{{DType::kF32, shape}, {shape, {{DeviceId(0), whole}}}, everywhere};
   const PlanStats broadcast = plan_stats(plan_reshard(task, topology, Strategy::kBroadcast));
   EXPECT_EQ(broadcast.busiest_host_egress, task.type.bytes()) << "however many hosts";
   EXPECT_EQ(broadcast.bytes_between_hosts, 3 * task.type.bytes());
   EXPECT_EQ(broadcast.bytes_inside_hosts, 3 * task.type.bytes());
-  EXPECT_EQ(plan_stats(plan_reshard(task, topology, Strategy::kSendRecv)).busiest_host_egress, 6 * task.type.bytes());
+  EXPECT_EQ(plan_stats(plan_reshard(task, topology, Strategy::kSendRecv)).busiest_host_egress,
+            6 * task.type.bytes());
 }
 
 }  // namespace

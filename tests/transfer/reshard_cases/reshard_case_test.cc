@@ -11,7 +11,8 @@ namespace {
 TEST(ReshardCase, EveryCaseIsWellFormedAndOfAboutTheSizeAskedFor) {
   for (const std::string& name : reshard_case_names()) {
     SCOPED_TRACE(name);
-    for (const std::uint64_t bytes : {std::uint64_t{64} << 10, std::uint64_t{1} << 20, std::uint64_t{64} << 20}) {
+    for (const std::uint64_t bytes :
+         {std::uint64_t{64} << 10, std::uint64_t{1} << 20, std::uint64_t{64} << 20}) {
       const ReshardCase c = reshard_case(name, {bytes, 0});
       EXPECT_EQ(c.name, name);
       EXPECT_EQ(c.links.size(), c.topology.num_hosts());
@@ -19,7 +20,8 @@ TEST(ReshardCase, EveryCaseIsWellFormedAndOfAboutTheSizeAskedFor) {
       if (bytes > (32 << 20)) {
         EXPECT_NEAR(static_cast<double>(c.bytes()) / static_cast<double>(bytes), 1.0, 0.1);
       }
-      for (const ReshardTask& task : c.tasks) EXPECT_NO_THROW(cut_slices(task.source, task.destination));
+      for (const ReshardTask& task : c.tasks)
+        EXPECT_NO_THROW(cut_slices(task.source, task.destination));
     }
   }
 }
@@ -27,11 +29,13 @@ TEST(ReshardCase, EveryCaseIsWellFormedAndOfAboutTheSizeAskedFor) {
 TEST(ReshardCase, LayoutsGrowToAnyNumberOfHosts) {
   for (int number = 1; number <= 8; ++number) {
     for (const int hosts : {4, 5, 16, 64, 256}) {
-      const ReshardCase c = reshard_case(fmt::format("layout-{}", number), {std::uint64_t{16} << 20, hosts});
+      const ReshardCase c =
+          reshard_case(fmt::format("layout-{}", number), {std::uint64_t{16} << 20, hosts});
       EXPECT_EQ(c.topology.num_hosts(), static_cast<std::size_t>(hosts)) << c.description;
     }
   }
-  EXPECT_EQ(reshard_case("layout-6", {1 << 20, 2}).topology.num_hosts(), 3u) << "a replica takes two hosts";
+  EXPECT_EQ(reshard_case("layout-6", {1 << 20, 2}).topology.num_hosts(), 3u)
+      << "a replica takes two hosts";
 }
 
 TEST(ReshardCase, UnknownNamesAndSizesAreRefused) {

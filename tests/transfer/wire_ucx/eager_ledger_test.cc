@@ -27,7 +27,8 @@ TEST(EagerLedger, WaitingSendsAreToldInTheirOrderAsSoonAsEnoughHasArrived) {
     if (ledger.is_far_ahead(end)) ledger.wait_for(end, token);
   }
   EXPECT_EQ(ledger.told(Prefix::kArrived, 2 * kMessage), (std::vector<Token>{2, 3}));
-  EXPECT_EQ(ledger.told(Prefix::kLeft, 2 * kMessage), (std::vector<Token>{})) << "they had come before";
+  EXPECT_EQ(ledger.told(Prefix::kLeft, 2 * kMessage), (std::vector<Token>{}))
+      << "they had come before";
   EXPECT_EQ(ledger.abandon(), (std::vector<Token>{4, 5}));
   EXPECT_EQ(ledger.abandon(), (std::vector<Token>{}));
 }
@@ -66,8 +67,8 @@ TEST(EagerLedger, ReceiversTellInStepsByKindAndForgetNothing) {
   EXPECT_EQ(ledger.count(Prefix::kCredit, 10), std::nullopt) << "what was told is not told again";
 }
 
-// However messages are kept and taken, one that has come is told to be finished in the end: what a receiver has not told of is
-// less than two steps.
+// However messages are kept and taken, one that has come is told to be finished in the end: what a
+// receiver has not told of is less than two steps.
 TEST(EagerLedger, NoSendWaitsForEverWhateverTheReceiverDoes) {
   const std::uint64_t seed = 7;
   std::mt19937_64 random(seed);

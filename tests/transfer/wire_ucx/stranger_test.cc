@@ -1,4 +1,5 @@
-// Who reaches a device's port and speaks UCX, but does not know the secret of those who may send there.
+// Who reaches a device's port and speaks UCX, but does not know the secret of those who may send
+// there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +39,9 @@ class Ears final : public WireEvents {
   void receive_finished(Token, const Outcome<void>&) override {}
   void send_finished(Token, const Outcome<void>&) override { ++sent; }
   void peer_lost(DeviceId, const Error&) override { ++lost; }
-  void message_refused(std::optional<DeviceId> claimed, std::string_view why) override { refused.emplace_back(claimed, why); }
+  void message_refused(std::optional<DeviceId> claimed, std::string_view why) override {
+    refused.emplace_back(claimed, why);
+  }
   Wire* wire = nullptr;
   std::vector<std::string> heard;
   std::vector<DeviceId> senders;
@@ -63,7 +66,10 @@ class Forger final {
   explicit Forger(const End& victim)
       : worker_(
             Transports::kTcp, "lo",
-            [](void*, const void*, std::size_t, void*, std::size_t, const ucp_am_recv_param_t*) { return UCS_OK; }, nullptr),
+            [](void*, const void*, std::size_t, void*, std::size_t, const ucp_am_recv_param_t*) {
+              return UCS_OK;
+            },
+            nullptr),
         endpoint_(worker_.connect(
             UcxAddress::parse(victim.wire->self(), victim.wire->address()).tcp.at(0).receiving,
             [](void*, ucp_ep_h, ucs_status_t) {}, nullptr)) {}
@@ -72,12 +78,15 @@ class Forger final {
     for (int i = 0; i < 100 && worker_.num_closing() > 0; ++i) worker_.progress();
   }
 
-  void send(std::vector<std::byte> bytes, std::span<const std::byte> payload, bool rendezvous = false) {
-    const std::vector<std::byte>& header = headers_.emplace_back(std::move(bytes));  // UCX may need it until the end
+  void send(std::vector<std::byte> bytes, std::span<const std::byte> payload,
+            bool rendezvous = false) {
+    // UCX may need it until the end
+    const std::vector<std::byte>& header = headers_.emplace_back(std::move(bytes));
     ucp_request_param_t params = {};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     params.flags = rendezvous ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
-    void* request = ucp_am_send_nbx(endpoint_, 0, header.data(), header.size(), payload.data(), payload.size(), &params);
+    void* request = ucp_am_send_nbx(endpoint_, 0, header.data(), header.size(), payload.data(),
+                                    payload.size(), &params);
     if (UCS_PTR_IS_PTR(request)) requests_.push_back(request);
   }
   std::size_t sent() const { return headers_.size(); }
@@ -85,7 +94,9 @@ class Forger final {
   template <typename Done>
   bool finish(End& victim, Done&& done) {
     const auto until = std::chrono::steady_clock::now() + test::kPatience;
-    const auto left = [](void* request) { return ucp_request_check_status(request) != UCS_INPROGRESS; };
+    const auto left = [](void* request) {
+      return ucp_request_check_status(request) != UCS_INPROGRESS;
+    };
     while (!std::ranges::all_of(requests_, left) || !done()) {
       if (std::chrono::steady_clock::now() > until) return false;
       worker_.progress();
@@ -107,8 +118,8 @@ class Forger final {
   std::deque<std::vector<std::byte>> headers_;
 };
 
-std::vector<std::byte> message(Prefix::Kind kind, std::uint32_t sender, const SenderProof& proof, std::string_view header,
-                               std::uint64_t value = 1 << 20) {
+std::vector<std::byte> message(Prefix::Kind kind, std::uint32_t sender, const SenderProof& proof,
+                               std::string_view header, std::uint64_t value = 1 << 20) {
   const Prefix prefix{kind, sender, value, proof};
   std::vector<std::byte> bytes(sizeof(prefix) + header.size());
   std::memcpy(bytes.data(), &prefix, sizeof(prefix));
@@ -117,8 +128,9 @@ std::vector<std::byte> message(Prefix::Kind kind, std::uint32_t sender, const Se
 }
 
 TEST(Stranger, AWireWithoutASecretIsRefused) {
-  EXPECT_EQ(test::error_of([] { (void)make_ucx_wire(DeviceId(0), HostId(0), UcxOptions{}); }).code(),
-            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(
+      test::error_of([] { (void)make_ucx_wire(DeviceId(0), HostId(0), UcxOptions{}); }).code(),
+      ErrorCode::kInvalidArgument);
 }
 
 TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
@@ -160,9 +172,12 @@ TEST(Stranger, WhoDoesNotKnowTheSecretIsHeardByNobodyAndDisturbsNobody) {
 TEST(Stranger, WhoKnowsItIsHeard) {
   End victim(0, test::cluster_token());
   Forger forger(victim);
-  forger.send(message(Prefix::kMessage, 1, proof_of_sender(test::cluster_token(), DeviceId(1), DeviceId(0)), "header"), {});
+  forger.send(message(Prefix::kMessage, 1,
+                      proof_of_sender(test::cluster_token(), DeviceId(1), DeviceId(0)), "header"),
+              {});
   EXPECT_TRUE(forger.finish(victim, [&] { return !victim.ears.heard.empty(); }));
-  EXPECT_EQ(victim.ears.heard, std::vector<std::string>{"header"}) << "so the test above refuses for the right reason";
+  EXPECT_EQ(victim.ears.heard, std::vector<std::string>{"header"})
+      << "so the test above refuses for the right reason";
 }
 
 // Damage of what comes by the data plane: nothing of it gets past the proof, but by being whole.
@@ -170,11 +185,13 @@ TEST(DataPlaneFuzz, DamagedMessagesAreDropped) {
   End victim(0, test::cluster_token());
   Forger forger(victim);
   test::Mutator mutator(11);
-  const auto sound = message(Prefix::kMessage, 1, proof_of_sender(test::cluster_token(), DeviceId(1), DeviceId(0)), "header");
+  const auto sound =
+      message(Prefix::kMessage, 1, proof_of_sender(test::cluster_token(), DeviceId(1), DeviceId(0)),
+              "header");
   for (int round = 0; round < 2'000; ++round) {
     auto damaged = mutator.damage(std::span(sound).first(sizeof(Prefix)));
-    const bool whole =
-        damaged.size() >= sizeof(Prefix) && std::equal(sound.begin(), sound.begin() + sizeof(Prefix), damaged.begin());
+    const bool whole = damaged.size() >= sizeof(Prefix) &&
+                       std::equal(sound.begin(), sound.begin() + sizeof(Prefix), damaged.begin());
     if (whole) continue;
     // Kind and value are not covered by the proof: see the next test.
     const auto parsed = Prefix::parse(damaged);
@@ -195,7 +212,8 @@ TEST(DataPlaneFuzz, WhatAProvenDeviceSaysOfBytesNeedNotBeTrue) {
   friendly.wire->connect(DeviceId(0), HostId(0), victim.wire->address());
   Forger forger(victim);
   const SenderProof proof = proof_of_sender(secret, DeviceId(1), DeviceId(0));
-  for (const std::uint64_t value : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+  for (const std::uint64_t value :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
     for (const auto kind : {Prefix::kCredit, Prefix::kArrived, Prefix::kLeft, Prefix::kHello})
       forger.send(message(kind, 1, proof, "", value), {});
   }
@@ -204,7 +222,8 @@ TEST(DataPlaneFuzz, WhatAProvenDeviceSaysOfBytesNeedNotBeTrue) {
 
   // Sending goes on as before, eager and not.
   const std::vector<std::byte> small(1000), large(1 << 20);
-  for (int i = 0; i < 50; ++i) victim.wire->send(DeviceId(1), {}, i % 2 == 0 ? small : large, Token(i));
+  for (int i = 0; i < 50; ++i)
+    victim.wire->send(DeviceId(1), {}, i % 2 == 0 ? small : large, Token(i));
   const auto until = std::chrono::steady_clock::now() + test::kPatience;
   while (victim.ears.sent < 50 && std::chrono::steady_clock::now() < until) {
     victim.wire->progress();
@@ -212,7 +231,8 @@ TEST(DataPlaneFuzz, WhatAProvenDeviceSaysOfBytesNeedNotBeTrue) {
   }
   EXPECT_EQ(victim.ears.sent, 50);
   EXPECT_EQ(friendly.ears.heard.size(), 50u);
-  EXPECT_GE(friendly.wire->network_bytes_received(), 25u * small.size()) << "what is not wanted stays at its sender";
+  EXPECT_GE(friendly.wire->network_bytes_received(), 25u * small.size())
+      << "what is not wanted stays at its sender";
 }
 
 TEST(DataPlaneFuzz, DamagedAddressesAreRefused) {
@@ -223,7 +243,8 @@ TEST(DataPlaneFuzz, DamagedAddressesAreRefused) {
     SCOPED_TRACE(round);
     const auto damaged = mutator.damage(sound);
     if (damaged == sound) continue;
-    EXPECT_EQ(test::error_of([&] { (void)UcxAddress::parse(DeviceId(0), damaged); }).code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(test::error_of([&] { (void)UcxAddress::parse(DeviceId(0), damaged); }).code(),
+              ErrorCode::kInvalidArgument);
   }
 }
 

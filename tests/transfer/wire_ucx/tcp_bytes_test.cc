@@ -19,7 +19,8 @@ struct Descriptor {
 };
 
 TEST(TcpBytes, AreThoseThatTheSocketsOfAnEpollDescriptorHaveReceivedAlsoOfOneInside) {
-  const Descriptor listener{::socket(AF_INET, SOCK_STREAM, 0)}, sender{::socket(AF_INET, SOCK_STREAM, 0)};
+  const Descriptor listener{::socket(AF_INET, SOCK_STREAM, 0)},
+      sender{::socket(AF_INET, SOCK_STREAM, 0)};
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);

@@ -9,13 +9,15 @@
 namespace weft::transfer {
 namespace {
 
-// A first chunk of at least this size is announced: its receiver would else count its bytes' time only from when all have come.
+// A first chunk of at least this size is announced: its receiver would else count its bytes' time
+// only from when all have come.
 constexpr std::size_t kWorthTelling = 32 * 1024;
 
 }  // namespace
 
-ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::uint64_t order,
-                               Buffers buffers, TimePoint started, const TransferLimits& limits,
+ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id,
+                               std::uint64_t order, Buffers buffers, TimePoint started,
+                               const TransferLimits& limits,
                                std::function<void(const TransferReport&)> callback)
     : core_(core),
       part_(part),
@@ -34,7 +36,8 @@ ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const T
     ReductionState& state = reductions_[i];
     const Reduction& reduction = part.reductions[i];
     const TensorPart& tensor = part.tensors.at(0);
-    WEFT_CHECK(part.tensors.size() == 1 && tensor.source && tensor.destination, "a reduction needs both boxes of one tensor");
+    WEFT_CHECK(part.tensors.size() == 1 && tensor.source && tensor.destination,
+               "a reduction needs both boxes of one tensor");
     state.reduction = &reduction;
     state.source = StridedView(reduction.region, *tensor.source, size_of(tensor.dtype));
     state.destination = StridedView(reduction.region, *tensor.destination, size_of(tensor.dtype));
@@ -50,20 +53,25 @@ ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const T
     const bool root = !stream.parent;
     const bool staged = !root && stream.kind == FlowKind::kContribution;
     const bool from_source = root && stream.kind != FlowKind::kResult;
-    const auto side = from_source ? SegmentedView::Side::kSource : SegmentedView::Side::kDestination;
+    const auto side =
+        from_source ? SegmentedView::Side::kSource : SegmentedView::Side::kDestination;
     if (!staged) {
       state.view = SegmentedView(stream.segments, part.tensors, side);
       if (state.view.bytes() != stream.bytes) {
-        throw_error(ErrorCode::kInvalidArgument, "flow {} of transfer {} has {} bytes, but its segments {}", stream.flow,
+        throw_error(ErrorCode::kInvalidArgument,
+                    "flow {} of transfer {} has {} bytes, but its segments {}", stream.flow,
                     to_string(id), stream.bytes, state.view.bytes());
       }
     }
     state.all_ready = from_source;
     state.chunks.resize(stream.num_chunks());
-    for (const DeviceId child : stream.children) state.children.push_back({child, core.is_network(child)});
+    for (const DeviceId child : stream.children)
+      state.children.push_back({child, core.is_network(child)});
     remaining_ += std::uint64_t{stream.num_chunks()} * (stream.children.size() + (root ? 0 : 1));
-    if (staged) reductions_.at(stream.reduction).term_streams.at(stream.rank) = static_cast<std::uint32_t>(i);
-    if (root && stream.kind == FlowKind::kResult) reductions_.at(stream.reduction).result_stream = static_cast<std::uint32_t>(i);
+    if (staged)
+      reductions_.at(stream.reduction).term_streams.at(stream.rank) = static_cast<std::uint32_t>(i);
+    if (root && stream.kind == FlowKind::kResult)
+      reductions_.at(stream.reduction).result_stream = static_cast<std::uint32_t>(i);
   }
 }
 
@@ -71,11 +79,13 @@ void ActiveTransfer::begin() {
   ++remaining_;  // nothing below can end the transfer before all of it has begun
   for (const TensorCopy& copy : part_.copies) {
     const TensorPart& tensor = part_.tensors.at(copy.tensor);
-    if (in_place(copy.tensor) && tensor.source == tensor.destination) continue;  // the very same bytes
-    copy_region(copy.region, size_of(tensor.dtype), tensor.source.value(), sources_[copy.tensor], tensor.destination.value(),
-                destinations_[copy.tensor]);
+    // the very same bytes
+    if (in_place(copy.tensor) && tensor.source == tensor.destination) continue;
+    copy_region(copy.region, size_of(tensor.dtype), tensor.source.value(), sources_[copy.tensor],
+                tensor.destination.value(), destinations_[copy.tensor]);
   }
-  // In place, a reduction overwrites this device's own term: keep a copy for those who have not got it yet.
+  // In place, a reduction overwrites this device's own term: keep a copy for those who have not got
+  // it yet.
   for (StreamState& state : streams_) {
     const FlowRole& stream = *state.stream;
     if (stream.kind != FlowKind::kContribution || stream.parent || !in_place(0)) continue;
@@ -87,7 +97,8 @@ void ActiveTransfer::begin() {
   }
   for (std::uint32_t i = 0; i < reductions_.size(); ++i) {
     if (reductions_[i].reduction->num_ranks != 1) continue;
-    for (std::uint32_t chunk = 0; chunk < reductions_[i].reduction->num_chunks(); ++chunk) reduce(i, chunk);
+    for (std::uint32_t chunk = 0; chunk < reductions_[i].reduction->num_chunks(); ++chunk)
+      reduce(i, chunk);
   }
   for (std::uint32_t i = 0; i < streams_.size(); ++i) pump(i);
   one_done();
@@ -98,12 +109,14 @@ bool ActiveTransfer::in_place(std::uint32_t tensor) const {
 }
 
 std::size_t ActiveTransfer::chunk_size(const FlowRole& stream, std::uint32_t chunk) const {
-  return static_cast<std::size_t>(std::min(stream.chunk_bytes, stream.bytes - chunk * stream.chunk_bytes));
+  return static_cast<std::size_t>(
+      std::min(stream.chunk_bytes, stream.bytes - chunk * stream.chunk_bytes));
 }
 
 std::optional<std::uint32_t> ActiveTransfer::find_stream(std::uint32_t flow) const {
-  const auto found = std::lower_bound(part_.streams.begin(), part_.streams.end(), flow,
-                                      [](const FlowRole& stream, std::uint32_t id) { return stream.flow.value() < id; });
+  const auto found = std::lower_bound(
+      part_.streams.begin(), part_.streams.end(), flow,
+      [](const FlowRole& stream, std::uint32_t id) { return stream.flow.value() < id; });
   if (found == part_.streams.end() || found->flow.value() != flow) return std::nullopt;
   return static_cast<std::uint32_t>(found - part_.streams.begin());
 }
@@ -123,7 +136,8 @@ std::span<const std::byte> ActiveTransfer::chunk_bytes(StreamState& state, std::
   ChunkState& at_chunk = state.chunks[chunk];
   if (at_chunk.slot) return at_chunk.slot.bytes();
   const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
-  if (const auto at = state.view.contiguous(offset, bytes)) return sent_from(state)[at->tensor].subspan(at->offset, bytes);
+  if (const auto at = state.view.contiguous(offset, bytes))
+    return sent_from(state)[at->tensor].subspan(at->offset, bytes);
   pack(state, chunk);
   return at_chunk.slot.bytes();
 }
@@ -163,14 +177,16 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
   if (!can_send(state, child)) return false;
   const std::uint32_t chunk = next_chunk(state, child);
   if (child.next == 0 && child.network && chunk_size(*state.stream, chunk) >= kWorthTelling)
-    core_.send_note(child.device, ChunkHeader::of(ChunkHeader::kBegin, id_, state.stream->flow.value(), chunk));
+    core_.send_note(child.device,
+                    ChunkHeader::of(ChunkHeader::kBegin, id_, state.stream->flow.value(), chunk));
   ++child.next;
   child.under_way.push_back({chunk, false});
   ++in_flight_;
   const auto bytes = chunk_bytes(state, chunk);
   ChunkState& at_chunk = state.chunks[chunk];
   if (core_.verifies() && at_chunk.crc == 0) at_chunk.crc = crc32c(bytes);
-  core_.send_chunk(*this, child.device, {index, i, chunk}, state.stream->flow.value(), at_chunk.crc, bytes);
+  core_.send_chunk(*this, child.device, {index, i, chunk}, state.stream->flow.value(), at_chunk.crc,
+                   bytes);
   return true;
 }
 
@@ -182,7 +198,8 @@ bool ActiveTransfer::wants_network(std::uint32_t stream) const {
 
 bool ActiveTransfer::moves_network(std::uint32_t stream) const {
   const auto moves = [](const Child& child) {
-    return child.network && std::any_of(child.under_way.begin(), child.under_way.end(), [](UnderWay sent) { return !sent.held; });
+    return child.network && std::any_of(child.under_way.begin(), child.under_way.end(),
+                                        [](UnderWay sent) { return !sent.held; });
   };
   return std::any_of(streams_[stream].children.begin(), streams_[stream].children.end(), moves);
 }
@@ -228,7 +245,8 @@ void ActiveTransfer::fail(const Error& error, Tell tell) {
   moved_ = core_.now();
   std::set<DeviceId> waiting;
   for (StreamState& state : streams_) {
-    if (state.stream->parent && state.landed < state.chunks.size()) waiting.insert(*state.stream->parent);
+    if (state.stream->parent && state.landed < state.chunks.size())
+      waiting.insert(*state.stream->parent);
     for (const Child& child : state.children) {
       if (child.done < state.chunks.size()) waiting.insert(child.device);
     }
@@ -266,7 +284,8 @@ void ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
   const auto give_up = [&](const char* what, Nanoseconds limit) {
     const double seconds = std::chrono::duration<double>(limit).count();
     fail(Error(ErrorCode::kDeadlineExceeded,
-               fmt::format("transfer {} {} {:.3g} s: {}", to_string(id_), what, seconds, describe_missing())),
+               fmt::format("transfer {} {} {:.3g} s: {}", to_string(id_), what, seconds,
+                           describe_missing())),
          Tell::kOthers);
   };
   if (limits_.deadline != Nanoseconds(0) && now >= started_ + limits_.deadline)
@@ -277,7 +296,8 @@ void ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
 
 TimePoint ActiveTransfer::next_check(Nanoseconds grace) const {
   if (error_) return moved_ + grace;
-  const TimePoint end = limits_.deadline == Nanoseconds(0) ? TimePoint::max() : started_ + limits_.deadline;
+  const TimePoint end =
+      limits_.deadline == Nanoseconds(0) ? TimePoint::max() : started_ + limits_.deadline;
   return limits_.no_progress == Nanoseconds(0) ? end : std::min(end, moved_ + limits_.no_progress);
 }
 
@@ -290,13 +310,14 @@ std::string ActiveTransfer::describe_missing() const {
   for (const StreamState& state : streams_) {
     const auto total = state.chunks.size();
     if (state.stream->parent && state.landed < total) {
-      add(fmt::format("{} of {} chunks of flow {} have come from {}", state.landed, total, state.stream->flow,
-                      core_.name_of(*state.stream->parent)));
+      add(fmt::format("{} of {} chunks of flow {} have come from {}", state.landed, total,
+                      state.stream->flow, core_.name_of(*state.stream->parent)));
     }
     for (const Child& child : state.children) {
       if (child.done < total) {
-        add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done, total, state.stream->flow,
-                        core_.name_of(child.device), child.under_way.size()));
+        add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done,
+                        total, state.stream->flow, core_.name_of(child.device),
+                        child.under_way.size()));
       }
     }
   }

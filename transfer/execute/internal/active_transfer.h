@@ -23,7 +23,8 @@ namespace weft::transfer {
 
 class EngineCore;
 
-/// The memory of a transfer, one buffer per tensor of its part on each side. Empty where the device has nothing.
+/// The memory of a transfer, one buffer per tensor of its part on each side. Empty where the device
+/// has nothing.
 struct Buffers {
   std::vector<std::span<const std::byte>> sources;
   std::vector<std::span<std::byte>> destinations;
@@ -38,16 +39,18 @@ struct PendingChunk {
 
 /// One transfer of this device while it is under way: the state of each chunk of each stream.
 ///
-///   arrives ─▶ (held: no slot free) ─▶ received ─▶ landed ─┬▶ in the destination (unpacked if strided)
-///                                                          ├▶ passed on to each child, at most `window` at a time
-///                                                          └▶ a term of a reduction ─▶ reduced ─▶ sent as a result
+///   arrives ─▶ (held: no slot free) ─▶ received ─▶ landed
+///   landed ─┬▶ in the destination, unpacked if strided
+///           ├▶ passed on to each child, at most `window` at a time
+///           └▶ a term of a reduction ─▶ reduced ─▶ sent as a result
 ///
 /// Owner: EngineCore. Transfer thread only. Lives until nothing of it is under way on the wire.
 class ActiveTransfer final {
  public:
   /// `order`: transfers that go first where they compete for the network have lower ones.
-  ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id, std::uint64_t order, Buffers buffers,
-                 TimePoint started, const TransferLimits& limits, std::function<void(const TransferReport&)> callback);
+  ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id,
+                 std::uint64_t order, Buffers buffers, TimePoint started,
+                 const TransferLimits& limits, std::function<void(const TransferReport&)> callback);
 
   const TransferId& id() const { return id_; }
   std::uint64_t order() const { return order_; }
@@ -67,22 +70,23 @@ class ActiveTransfer final {
   void bytes_are_coming();
   /// A chunk is here: takes it, or keeps its message for later (kHeld).
   enum class Arrival : std::uint8_t { kDone, kHeld };
-  Arrival chunk_arrived(MessageId message, DeviceId sender, const ChunkHeader& header, std::size_t bytes,
-                        std::span<const std::byte> payload);
+  Arrival chunk_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
+                        std::size_t bytes, std::span<const std::byte> payload);
   /// `child` has told that it cannot take this chunk yet.
   void chunk_held(DeviceId child, std::uint32_t flow, std::uint32_t chunk);
   void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome);
   void chunk_received(const PendingChunk& what, const Outcome<void>& outcome);
 
-  // For EgressOrder. Chunks of a stream that go to children over the network: one could be sent now; some are under way and not
-  // held by their receivers; send all that can be sent now.
+  // For EgressOrder. Chunks of a stream that go to children over the network: one could be sent
+  // now; some are under way and not held by their receivers; send all that can be sent now.
   bool wants_network(std::uint32_t stream) const;
   bool moves_network(std::uint32_t stream) const;
   void send_over_network(std::uint32_t stream);
 
   /// True while something must still go to or come from `peer`.
   bool needs(DeviceId peer) const;
-  /// kOthers: the devices that still wait for this one hear why. kNobody: the caller cuts the connections next.
+  /// kOthers: the devices that still wait for this one hear why. kNobody: the caller cuts the
+  /// connections next.
   enum class Tell : std::uint8_t { kOthers, kNobody };
   /// Stops: nothing new is sent or received. It is over once nothing is under way.
   void fail(const Error& error, Tell tell);
@@ -120,7 +124,8 @@ class ActiveTransfer final {
     SegmentedView view;  // in the sources (root of kDeliver, kContribution) or the destinations
     std::vector<Child> children;
     std::vector<ChunkState> chunks;
-    std::vector<std::uint32_t> ready;  // in the order they became available to the children; not used if all are from the start
+    // in the order they became available to the children; not used if all are from the start
+    std::vector<std::uint32_t> ready;
     std::vector<Held> held;
     std::uint32_t landed = 0, receiving = 0, slots_in_use = 0;
     bool all_ready = false;
@@ -138,7 +143,8 @@ class ActiveTransfer final {
   std::size_t chunk_size(const FlowRole& stream, std::uint32_t chunk) const;
   std::optional<std::uint32_t> find_stream(std::uint32_t flow) const;
   bool may_take(const StreamState& state, std::uint32_t chunk) const;
-  void take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload);
+  void take(std::uint32_t index, std::uint32_t chunk, MessageId message,
+            std::span<const std::byte> payload);
   void landed(std::uint32_t index, std::uint32_t chunk);
   /// Of a received chunk: in its slot, or in one run of a destination.
   std::span<const std::byte> where_it_landed(StreamState& state, std::uint32_t chunk);
@@ -184,7 +190,8 @@ class ActiveTransfer final {
   std::function<void(const TransferReport&)> callback_;
   std::vector<StreamState> streams_;
   std::vector<ReductionState> reductions_;
-  std::uint64_t remaining_ = 0;  // chunks to land, to send per child, to reduce; and 1 while begin() runs
+  // chunks to land, to send per child, to reduce; and 1 while begin() runs
+  std::uint64_t remaining_ = 0;
   std::uint32_t in_flight_ = 0;
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;

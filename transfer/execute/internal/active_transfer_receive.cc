@@ -8,8 +8,9 @@
 
 namespace weft::transfer {
 
-ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender, const ChunkHeader& header,
-                                                      std::size_t bytes, std::span<const std::byte> payload) {
+ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceId sender,
+                                                      const ChunkHeader& header, std::size_t bytes,
+                                                      std::span<const std::byte> payload) {
   const std::uint32_t flow = header.flow, chunk = header.chunk;
   if (error_) {
     core_.release(message);
@@ -18,15 +19,16 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
   }
   bytes_are_coming();
   const auto index = find_stream(flow);
-  if (!index || streams_[*index].stream->parent != sender || chunk >= streams_[*index].chunks.size() ||
+  if (!index || streams_[*index].stream->parent != sender ||
+      chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
     core_.release(message);
     core_.count_dropped(sender, "it is a chunk that this device's plan does not expect");
     fail(Error(ErrorCode::kIncompatible,
-               fmt::format(
-                   "{} sent {} bytes as chunk {} of flow {} of transfer {}, which this device's plan does not expect; compare "
-                   "the plans' digests",
-                   core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
+               fmt::format("{} sent {} bytes as chunk {} of flow {} of transfer {}, which this "
+                           "device's plan does not expect; compare "
+                           "the plans' digests",
+                           core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
          Tell::kOthers);
     return Arrival::kDone;
   }
@@ -47,12 +49,14 @@ void ActiveTransfer::bytes_are_coming() {
 
 bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {
   const FlowRole& stream = *state.stream;
-  if (stream.kind == FlowKind::kContribution) return chunk < reductions_[stream.reduction].prefix + stream.window;
+  if (stream.kind == FlowKind::kContribution)
+    return chunk < reductions_[stream.reduction].prefix + stream.window;
   if (stream.children.empty() || state.slots_in_use < 2 * stream.window) return true;
   return state.view.contiguous(chunk * stream.chunk_bytes, chunk_size(stream, chunk)).has_value();
 }
 
-void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId message, std::span<const std::byte> payload) {
+void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId message,
+                          std::span<const std::byte> payload) {
   StreamState& state = streams_[index];
   const FlowRole& stream = *state.stream;
   const std::size_t offset = chunk * stream.chunk_bytes, bytes = chunk_size(stream, chunk);
@@ -70,7 +74,8 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
   } else {
     ChunkState& at_chunk = state.chunks[chunk];
     at_chunk.slot = core_.slots().take(bytes);
-    at_chunk.users = 1 + static_cast<std::uint32_t>(state.children.size());  // one: until it has landed, or been reduced
+    // one: until it has landed, or been reduced
+    at_chunk.users = 1 + static_cast<std::uint32_t>(state.children.size());
     ++state.slots_in_use;
     target = at_chunk.slot.bytes();
   }
@@ -93,7 +98,8 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
   if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
   if (error_) {
     const bool deliver = outcome.ok() && state.stream->kind != FlowKind::kContribution;
-    if (deliver && verify(state, what.chunk, where_it_landed(state, what.chunk))) put_in_place(state, what.chunk);
+    if (deliver && verify(state, what.chunk, where_it_landed(state, what.chunk)))
+      put_in_place(state, what.chunk);
     return finish_if_over();
   }
   core_.count_received(*state.stream->parent, chunk_size(*state.stream, what.chunk));
@@ -103,7 +109,9 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
 void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   StreamState& state = streams_[index];
   const FlowRole& stream = *state.stream;
-  if (core_.verifies() && !state.chunks[chunk].verified && !verify(state, chunk, where_it_landed(state, chunk))) return;
+  if (core_.verifies() && !state.chunks[chunk].verified &&
+      !verify(state, chunk, where_it_landed(state, chunk)))
+    return;
   ++state.landed;
   moved_ = core_.now();
   bytes_received_ += chunk_size(stream, chunk);
@@ -113,7 +121,8 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   pump(index);
   if (stream.kind == FlowKind::kContribution) {
     ReductionState& reduction = reductions_[stream.reduction];
-    if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1) reduce(stream.reduction, chunk);
+    if (++reduction.arrived[chunk] == reduction.reduction->num_ranks - 1)
+      reduce(stream.reduction, chunk);
   } else {
     put_in_place(state, chunk);
     drop_user(index, chunk);
@@ -121,32 +130,36 @@ void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   one_done();
 }
 
-std::span<const std::byte> ActiveTransfer::where_it_landed(StreamState& state, std::uint32_t chunk) {
+std::span<const std::byte> ActiveTransfer::where_it_landed(StreamState& state,
+                                                           std::uint32_t chunk) {
   if (state.chunks[chunk].slot) return state.chunks[chunk].slot.bytes();
   const std::size_t bytes = chunk_size(*state.stream, chunk);
   const auto at = state.view.contiguous(chunk * state.stream->chunk_bytes, bytes).value();
   return landed_in_[at.tensor].subspan(at.offset, bytes);
 }
 
-bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk, std::span<const std::byte> bytes) {
+bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk,
+                            std::span<const std::byte> bytes) {
   ChunkState& at_chunk = state.chunks[chunk];
   if (!core_.verifies()) return true;
   at_chunk.verified = true;
   if (at_chunk.crc == 0) return true;
   const std::uint32_t sum = crc32c(bytes);
   if (sum == at_chunk.crc) return true;
-  fail(Error(
-           ErrorCode::kDataLoss,
-           fmt::format("chunk {} of flow {} of transfer {} came damaged from {}: its CRC32C is {:08x} and should be {:08x}. Look "
-                       "for faulty memory or network hardware there, here and between",
-                       chunk, state.stream->flow, to_string(id_), core_.name_of(*state.stream->parent), sum, at_chunk.crc)),
+  fail(Error(ErrorCode::kDataLoss,
+             fmt::format("chunk {} of flow {} of transfer {} came damaged from {}: its CRC32C is "
+                         "{:08x} and should be {:08x}. Look "
+                         "for faulty memory or network hardware there, here and between",
+                         chunk, state.stream->flow, to_string(id_),
+                         core_.name_of(*state.stream->parent), sum, at_chunk.crc)),
        Tell::kOthers);
   return false;
 }
 
 void ActiveTransfer::put_in_place(StreamState& state, std::uint32_t chunk) {
   ChunkState& at_chunk = state.chunks[chunk];
-  if (at_chunk.slot) state.view.scatter(at_chunk.slot.bytes(), chunk * state.stream->chunk_bytes, destinations_);
+  if (at_chunk.slot)
+    state.view.scatter(at_chunk.slot.bytes(), chunk * state.stream->chunk_bytes, destinations_);
   at_chunk.in_place = true;
 }
 
@@ -154,7 +167,8 @@ std::vector<LandedChunks> ActiveTransfer::landed() const {
   std::vector<LandedChunks> result;
   for (const StreamState& state : streams_) {
     if (!state.stream->parent || state.stream->kind == FlowKind::kContribution) continue;
-    LandedChunks& chunks = result.emplace_back(LandedChunks::none(state.stream->flow, state.stream->num_chunks()));
+    LandedChunks& chunks =
+        result.emplace_back(LandedChunks::none(state.stream->flow, state.stream->num_chunks()));
     for (std::uint32_t chunk = 0; chunk < state.chunks.size(); ++chunk) {
       if (state.chunks[chunk].in_place) chunks.set(chunk);
     }
@@ -166,7 +180,8 @@ void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
   ReductionState& state = reductions_[index];
   const Reduction& reduction = *state.reduction;
   const std::size_t offset = chunk * reduction.chunk_bytes;
-  const auto bytes = static_cast<std::size_t>(std::min(reduction.chunk_bytes, reduction.bytes - offset));
+  const auto bytes =
+      static_cast<std::size_t>(std::min(reduction.chunk_bytes, reduction.bytes - offset));
   SlotPool::Slot own_slot, out_slot;
   std::vector<const std::byte*> terms(reduction.num_ranks);
   for (std::uint32_t rank = 0; rank < reduction.num_ranks; ++rank) {

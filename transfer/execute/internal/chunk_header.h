@@ -16,7 +16,8 @@ struct ChunkHeader {
   static constexpr std::uint32_t kAbort =
       0x574654ff;  // a device tells the next one that this transfer failed; the payload is an Error
 
-  static constexpr std::uint32_t kHeld = 0x574654fe;  // the receiver of this chunk cannot take it yet; see EgressOrder
+  // the receiver of this chunk cannot take it yet; see EgressOrder
+  static constexpr std::uint32_t kHeld = 0x574654fe;
   static constexpr std::uint32_t kBegin =
       0x574654fd;  // the first chunk of this flow is on its way; what comes at once is seen late
 
@@ -31,7 +32,8 @@ struct ChunkHeader {
 
   TransferId transfer() const { return {epoch, step, op, microbatch}; }
 
-  static ChunkHeader of(std::uint32_t magic, const TransferId& id, std::uint32_t flow, std::uint32_t chunk) {
+  static ChunkHeader of(std::uint32_t magic, const TransferId& id, std::uint32_t flow,
+                        std::uint32_t chunk) {
     return {magic, flow, chunk, 0, id.epoch, id.step, id.op, id.microbatch};
   }
   /// Nothing when the bytes are not a header of this version.
@@ -39,7 +41,8 @@ struct ChunkHeader {
     ChunkHeader header;
     if (bytes.size() != sizeof(header)) return std::nullopt;
     std::memcpy(&header, bytes.data(), sizeof(header));
-    const bool known = header.magic == kChunk || header.magic == kAbort || header.magic == kHeld || header.magic == kBegin;
+    const bool known = header.magic == kChunk || header.magic == kAbort || header.magic == kHeld ||
+                       header.magic == kBegin;
     if (!known) return std::nullopt;
     return header;
   }

@@ -1,4 +1,5 @@
-// Eight bytes a step, each looked up in a table of its own ("slicing by 8", Kounavis and Berry 2005).
+// Eight bytes a step, each looked up in a table of its own ("slicing by 8", Kounavis and Berry
+// 2005).
 #include <array>
 #include <bit>
 #include <cstring>
@@ -42,7 +43,8 @@ std::uint32_t crc32c_by_table(std::span<const std::byte> bytes) {
     for (std::size_t i = 0; i < 8; ++i) crc ^= kTables[7 - i][(word >> (8 * i)) & 0xff];
     bytes = bytes.subspan(8);
   }
-  for (const std::byte byte : bytes) crc = (crc >> 8) ^ kTables[0][(crc ^ static_cast<std::uint32_t>(byte)) & 0xff];
+  for (const std::byte byte : bytes)
+    crc = (crc >> 8) ^ kTables[0][(crc ^ static_cast<std::uint32_t>(byte)) & 0xff];
   return ~crc;
 }
 

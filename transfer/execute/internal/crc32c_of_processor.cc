@@ -1,5 +1,6 @@
-// SSE 4.2 has an instruction for this very polynomial. It takes three cycles and a new one can begin each cycle, so three runs of
-// bytes are summed side by side; their sums are then joined by the sum of as many zeros as the later runs are long.
+// SSE 4.2 has an instruction for this very polynomial. It takes three cycles and a new one can
+// begin each cycle, so three runs of bytes are summed side by side; their sums are then joined by
+// the sum of as many zeros as the later runs are long.
 #include "transfer/execute/internal/crc32c_variants.h"
 
 #if defined(__x86_64__)
@@ -19,13 +20,15 @@ std::array<std::array<std::uint32_t, 256>, 4> make_zeros() {
   std::array<std::uint32_t, 32> of_bit{};
   for (std::size_t bit = 0; bit < 32; ++bit) {
     std::uint32_t state = std::uint32_t{1} << bit;
-    for (std::size_t i = 0; i < kRun * 8; ++i) state = (state >> 1) ^ ((state & 1) != 0 ? 0x82f63b78 : 0);
+    for (std::size_t i = 0; i < kRun * 8; ++i)
+      state = (state >> 1) ^ ((state & 1) != 0 ? 0x82f63b78 : 0);
     of_bit[bit] = state;
   }
   std::array<std::array<std::uint32_t, 256>, 4> tables{};
   for (std::size_t byte = 0; byte < 4; ++byte) {
     for (std::size_t value = 0; value < 256; ++value) {
-      for (std::size_t bit = 0; bit < 8; ++bit) tables[byte][value] ^= (value >> bit & 1) != 0 ? of_bit[8 * byte + bit] : 0;
+      for (std::size_t bit = 0; bit < 8; ++bit)
+        tables[byte][value] ^= (value >> bit & 1) != 0 ? of_bit[8 * byte + bit] : 0;
     }
   }
   return tables;
@@ -33,7 +36,8 @@ std::array<std::array<std::uint32_t, 256>, 4> make_zeros() {
 
 std::uint32_t after_zeros(std::uint32_t state) {
   static const auto kZeros = make_zeros();
-  return kZeros[0][state & 0xff] ^ kZeros[1][state >> 8 & 0xff] ^ kZeros[2][state >> 16 & 0xff] ^ kZeros[3][state >> 24];
+  return kZeros[0][state & 0xff] ^ kZeros[1][state >> 8 & 0xff] ^ kZeros[2][state >> 16 & 0xff] ^
+         kZeros[3][state >> 24];
 }
 
 std::uint64_t word_at(const std::byte* at) {
@@ -64,7 +68,9 @@ __attribute__((target("sse4.2"))) std::uint32_t by_instruction(std::span<const s
 
 }  // namespace
 
-Crc32c crc32c_of_processor() { return __builtin_cpu_supports("sse4.2") != 0 ? &by_instruction : nullptr; }
+Crc32c crc32c_of_processor() {
+  return __builtin_cpu_supports("sse4.2") != 0 ? &by_instruction : nullptr;
+}
 
 }  // namespace weft::transfer
 

@@ -24,7 +24,8 @@ void EgressOrder::update(const Key& key, bool wants, bool moves, std::size_t pla
 }
 
 std::optional<EgressOrder::Key> EgressOrder::next() const {
-  // A transfer with few places is not to wait for a later one with many: what moves counts against the most that any has.
+  // A transfer with few places is not to wait for a later one with many: what moves counts against
+  // the most that any has.
   const std::size_t most = most_places();
   std::size_t rank = 0;
   for (const auto& [key, state] : streams_) {
@@ -36,7 +37,8 @@ std::optional<EgressOrder::Key> EgressOrder::next() const {
 }
 
 void EgressOrder::remove(std::uint64_t transfer) {
-  const auto begin = streams_.lower_bound({transfer, 0}), end = streams_.lower_bound({transfer + 1, 0});
+  const auto begin = streams_.lower_bound({transfer, 0}),
+             end = streams_.lower_bound({transfer + 1, 0});
   for (auto it = begin; it != end; ++it) {
     moving_ -= it->second.moves ? 1 : 0;
     count_places(it->second.places, false);

@@ -11,12 +11,15 @@
 namespace weft::transfer {
 namespace {
 
-// How many failed transfers are remembered, so that what still arrives for them is thrown away at once.
+// How many failed transfers are remembered, so that what still arrives for them is thrown away at
+// once.
 constexpr std::size_t kRememberedFailures = 4096;
-// How many that others have begun and this device has not; those of plans that differ never start here.
+// How many that others have begun and this device has not; those of plans that differ never start
+// here.
 constexpr std::size_t kRememberedBeginnings = 4096;
-// How many chunks of one sender may wait for transfers that have not begun here: as many of four bytes as its budget of eager
-// bytes holds. Who sends more has another plan, and would fill this device's memory.
+// How many chunks of one sender may wait for transfers that have not begun here: as many of four
+// bytes as its budget of eager bytes holds. Who sends more has another plan, and would fill this
+// device's memory.
 constexpr std::size_t kMostEarly = Wire::kEagerBudget / 4;
 // How much of an Error may travel: a longer one is cut, and memory for more is not given.
 constexpr std::size_t kMostErrorBytes = 64 * 1024;
@@ -24,7 +27,8 @@ constexpr std::size_t kMostErrorBytes = 64 * 1024;
 std::vector<std::byte> encode_short(const Error& error) {
   std::vector<std::byte> bytes = encode(error);
   if (bytes.size() <= kMostErrorBytes) return bytes;
-  return encode(Error(error.code(), error.message().substr(0, kMostErrorBytes / 2) + "...").from(error.node(), ""));
+  return encode(Error(error.code(), error.message().substr(0, kMostErrorBytes / 2) + "...")
+                    .from(error.node(), ""));
 }
 
 }  // namespace
@@ -41,7 +45,8 @@ EngineCore::EngineCore(Wire& wire, const Clock& clock, const EngineOptions& opti
 
 std::string EngineCore::name_of(DeviceId peer) const {
   const auto host = hosts_.find(peer);
-  return host == hosts_.end() ? fmt::format("device {}", peer) : fmt::format("device {} (host {})", peer, host->second);
+  return host == hosts_.end() ? fmt::format("device {}", peer)
+                              : fmt::format("device {} (host {})", peer, host->second);
 }
 
 void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> address) {
@@ -61,8 +66,8 @@ void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> 
   counters_.peers[peer].path = path;
 }
 
-void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buffers, const TransferLimits& limits,
-                       Callback callback) {
+void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buffers,
+                       const TransferLimits& limits, Callback callback) {
   const TimePoint now = clock_.now();
   const auto refuse = [&](Error error) {
     release_early(id);
@@ -75,7 +80,9 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
     ++counters_.transfers_started;
   }
   if (transfers_.contains(id)) {
-    finished_.push_back({{id, Error(ErrorCode::kAlreadyExists, fmt::format("transfer {} is under way already", to_string(id))),
+    finished_.push_back({{id,
+                          Error(ErrorCode::kAlreadyExists,
+                                fmt::format("transfer {} is under way already", to_string(id))),
                           now, now, now, 0, 0},
                          std::move(callback)});
     return;
@@ -97,17 +104,20 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
     if (const auto lost = lost_.find(peer); lost != lost_.end()) return refuse(lost->second);
     if (wire_.is_connected(peer)) continue;
     if (hosts_.contains(peer) && !cut_.contains(peer)) {  // peer_lost() is on its way
-      return refuse(Error(ErrorCode::kPeerDied, fmt::format("lost the connection to {}", name_of(peer))));
+      return refuse(
+          Error(ErrorCode::kPeerDied, fmt::format("lost the connection to {}", name_of(peer))));
     }
     return refuse(
         Error(ErrorCode::kFailedPrecondition,
-              fmt::format("transfer {} needs {}, which is not connected; connect it first", to_string(id), name_of(peer))));
+              fmt::format("transfer {} needs {}, which is not connected; connect it first",
+                          to_string(id), name_of(peer))));
   }
   failed_.erase(id);
   std::unique_ptr<ActiveTransfer> owned;
   try {
     const std::uint64_t order = next_order_++ | (limits.stands_back ? kStandsBack : 0);
-    owned = std::make_unique<ActiveTransfer>(*this, part, id, order, std::move(buffers), now, limits, callback);
+    owned = std::make_unique<ActiveTransfer>(*this, part, id, order, std::move(buffers), now,
+                                             limits, callback);
   } catch (const std::exception&) {  // a part that contradicts itself
     return refuse(current_error());
   }
@@ -151,9 +161,11 @@ void EngineCore::lose(DeviceId peer, const Error& error) {
 
 std::size_t EngineCore::step() {
   std::size_t done = wire_.progress();
-  for (const DeviceId peer : std::exchange(overrun_, {})) {  // not while the wire hands over its message
+  // not while the wire hands over its message
+  for (const DeviceId peer : std::exchange(overrun_, {})) {
     peer_died(peer, Error(ErrorCode::kIncompatible,
-                          fmt::format("{} chunks of {} wait for transfers that have not begun here, so it has another plan; "
+                          fmt::format("{} chunks of {} wait for transfers that have not begun "
+                                      "here, so it has another plan; "
                                       "compare the plans' digests",
                                       kMostEarly, name_of(peer))));
   }
@@ -169,7 +181,8 @@ void EngineCore::check_deadlines() {
   next_check_ = TimePoint::max();
   for (auto& [id, transfer] : transfers_) {
     // Past its time and still here: its connections are being cut; look again soon.
-    next_check_ = std::min(next_check_, std::max(transfer->next_check(options_.grace), now + std::chrono::milliseconds(10)));
+    next_check_ = std::min(next_check_, std::max(transfer->next_check(options_.grace),
+                                                 now + std::chrono::milliseconds(10)));
   }
 }
 
@@ -185,9 +198,10 @@ void EngineCore::finished(ActiveTransfer& transfer) {
   if (transfer.error()) outcome = *transfer.error();
   std::vector<LandedChunks> landed;
   if (transfer.error()) landed = transfer.landed();
-  finished_.push_back({{transfer.id(), std::move(outcome), transfer.started(), transfer.moving(), clock_.now(),
-                        transfer.bytes_sent(), transfer.bytes_received(), std::move(landed)},
-                       {}});
+  finished_.push_back(
+      {{transfer.id(), std::move(outcome), transfer.started(), transfer.moving(), clock_.now(),
+        transfer.bytes_sent(), transfer.bytes_received(), std::move(landed)},
+       {}});
 }
 
 std::size_t EngineCore::run_callbacks() {
@@ -237,7 +251,8 @@ Token EngineCore::new_operation(Operation operation) {
 }
 
 EngineCore::Operation EngineCore::take_operation(Token token) {
-  WEFT_CHECK(token < operations_.size() && operations_[token].kind != Operation::Kind::kFree, "token {}", token);
+  WEFT_CHECK(token < operations_.size() && operations_[token].kind != Operation::Kind::kFree,
+             "token {}", token);
   Operation operation = std::move(operations_[token]);
   operations_[token].kind = Operation::Kind::kFree;
   free_operations_.push_back(static_cast<std::uint32_t>(token));
@@ -245,12 +260,14 @@ EngineCore::Operation EngineCore::take_operation(Token token) {
   return operation;
 }
 
-void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow,
-                            std::uint32_t crc, std::span<const std::byte> payload) {
+void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what,
+                            std::uint32_t flow, std::uint32_t crc,
+                            std::span<const std::byte> payload) {
   ChunkHeader header = ChunkHeader::of(ChunkHeader::kChunk, transfer.id(), flow, what.chunk);
   header.crc = crc;
   const std::uint64_t network_bytes = is_network(peer) ? payload.size() : 0;
-  const Token token = new_operation({Operation::Kind::kSendChunk, peer, &transfer, what, {}, {}, network_bytes});
+  const Token token =
+      new_operation({Operation::Kind::kSendChunk, peer, &transfer, what, {}, {}, network_bytes});
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), payload, token);
   const std::scoped_lock lock(counters_mutex_);
   PeerCounters& counters = counters_.peers[peer];
@@ -259,8 +276,8 @@ void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const Pendi
 }
 
 void EngineCore::offer(const ActiveTransfer& transfer, std::uint32_t stream) {
-  egress_.update({transfer.order(), stream}, transfer.wants_network(stream), transfer.moves_network(stream),
-                 transfer.egress_places());
+  egress_.update({transfer.order(), stream}, transfer.wants_network(stream),
+                 transfer.moves_network(stream), transfer.egress_places());
   send_what_may_be_sent();
 }
 
@@ -268,7 +285,8 @@ void EngineCore::send_what_may_be_sent() {
   while (const auto key = egress_.next()) {
     ActiveTransfer& transfer = *by_order_.at(key->transfer);
     transfer.send_over_network(key->stream);
-    egress_.update(*key, transfer.wants_network(key->stream), transfer.moves_network(key->stream), transfer.egress_places());
+    egress_.update(*key, transfer.wants_network(key->stream), transfer.moves_network(key->stream),
+                   transfer.egress_places());
     peak_network_streams_ = std::max(peak_network_streams_, egress_.num_moving());
   }
 }
@@ -286,13 +304,14 @@ void EngineCore::send_note(DeviceId peer, const ChunkHeader& note) {
              new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, {}, {}}));
 }
 
-void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
-                               std::span<std::byte> buffer) {
+void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what,
+                               MessageId message, std::span<std::byte> buffer) {
   {
     const std::scoped_lock lock(counters_mutex_);
     ++counters_.chunks_arriving;
   }
-  wire_.receive(message, buffer, new_operation({Operation::Kind::kReceiveChunk, peer, &transfer, what, {}, {}}));
+  wire_.receive(message, buffer,
+                new_operation({Operation::Kind::kReceiveChunk, peer, &transfer, what, {}, {}}));
 }
 
 void EngineCore::count_received(DeviceId peer, std::size_t bytes) {
@@ -305,8 +324,10 @@ void EngineCore::count_received(DeviceId peer, std::size_t bytes) {
 void EngineCore::send_abort(DeviceId peer, const TransferId& id, const Error& error) {
   if (!wire_.is_connected(peer)) return;
   const ChunkHeader header = ChunkHeader::of(ChunkHeader::kAbort, id, 0, 0);
-  const Error told = error.node().empty() ? Error(error).from(fmt::format("device {}", wire_.self()), "") : error;
-  const Token token = new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, encode_short(told), id});
+  const Error told =
+      error.node().empty() ? Error(error).from(fmt::format("device {}", wire_.self()), "") : error;
+  const Token token =
+      new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, encode_short(told), id});
   // The vector's memory stays where it is when operations_ grows.
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }
@@ -331,7 +352,8 @@ void EngineCore::message_arrived(const Message& message) {
   const auto found = transfers_.find(id);
   if (header->magic == ChunkHeader::kHeld) {
     wire_.release(message.id);
-    if (found != transfers_.end()) found->second->chunk_held(message.sender, header->flow, header->chunk);
+    if (found != transfers_.end())
+      found->second->chunk_held(message.sender, header->flow, header->chunk);
     if (egress_.num_moving() == 0) egress_rate_.idle();
     return;
   }
@@ -343,7 +365,8 @@ void EngineCore::message_arrived(const Message& message) {
     return;
   }
   if (found != transfers_.end()) {
-    const auto arrival = found->second->chunk_arrived(message.id, message.sender, *header, message.bytes, message.payload);
+    const auto arrival = found->second->chunk_arrived(message.id, message.sender, *header,
+                                                      message.bytes, message.payload);
     if (arrival == ActiveTransfer::Arrival::kHeld) tell_held(message.sender, *header);
     return;
   }
@@ -364,8 +387,12 @@ void EngineCore::error_arrived(const Message& message, const TransferId& id) {
     wire_.release(message.id);
     return abort_arrived(id, payload);
   }
-  const Token token =
-      new_operation({Operation::Kind::kReceiveAbort, message.sender, nullptr, {}, std::vector<std::byte>(message.bytes), id});
+  const Token token = new_operation({Operation::Kind::kReceiveAbort,
+                                     message.sender,
+                                     nullptr,
+                                     {},
+                                     std::vector<std::byte>(message.bytes),
+                                     id});
   wire_.receive(message.id, operations_[token].payload, token);
 }
 
@@ -384,7 +411,8 @@ void EngineCore::keep_early(const Message& message, const ChunkHeader& header) {
   ++counters_.early_chunks;
 }
 
-std::vector<EngineCore::Early> EngineCore::take_early(std::unordered_map<TransferId, std::vector<Early>>::iterator found) {
+std::vector<EngineCore::Early> EngineCore::take_early(
+    std::unordered_map<TransferId, std::vector<Early>>::iterator found) {
   std::vector<Early> early = std::move(found->second);
   early_.erase(found);
   for (const Early& chunk : early) --early_from_[chunk.sender];
@@ -399,8 +427,10 @@ void EngineCore::count_dropped(std::optional<DeviceId> sender, std::string_view 
   if (!options_.log) return;
   const auto held_back = drops_.admit();
   if (!held_back) return;
-  options_.log->warning("dropped a message from {}: {}{}", sender ? name_of(*sender) : "a stranger", why,
-                        *held_back == 0 ? "" : fmt::format(" ({} more dropped since the last such line)", *held_back));
+  options_.log->warning(
+      "dropped a message from {}: {}{}", sender ? name_of(*sender) : "a stranger", why,
+      *held_back == 0 ? ""
+                      : fmt::format(" ({} more dropped since the last such line)", *held_back));
 }
 
 void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> payload) {
@@ -427,9 +457,11 @@ void EngineCore::release_early(const TransferId& id) {
 void EngineCore::send_finished(Token token, const Outcome<void>& outcome) {
   const Operation operation = take_operation(token);
   if (operation.kind != Operation::Kind::kSendChunk) return;
-  operation.transfer->chunk_sent(operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
+  operation.transfer->chunk_sent(operation.what,
+                                 outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
   if (operation.network_bytes != 0) {
-    egress_rate_.completed(outcome.ok() ? operation.network_bytes : 0, egress_.num_moving() > 0, clock_.now());
+    egress_rate_.completed(outcome.ok() ? operation.network_bytes : 0, egress_.num_moving() > 0,
+                           clock_.now());
   }
 }
 
@@ -443,7 +475,8 @@ void EngineCore::receive_finished(Token token, const Outcome<void>& outcome) {
     const std::scoped_lock lock(counters_mutex_);
     --counters_.chunks_arriving;
   }
-  operation.transfer->chunk_received(operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
+  operation.transfer->chunk_received(
+      operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
 }
 
 Error EngineCore::explain(DeviceId peer, const Error& error) const {
@@ -453,7 +486,8 @@ Error EngineCore::explain(DeviceId peer, const Error& error) const {
 }
 
 void EngineCore::peer_lost(DeviceId peer, const Error& error) {
-  lose(peer, Error(ErrorCode::kPeerDied, fmt::format("lost the connection to {}: {}", name_of(peer), error.message())));
+  lose(peer, Error(ErrorCode::kPeerDied,
+                   fmt::format("lost the connection to {}: {}", name_of(peer), error.message())));
 }
 
 EngineCounters EngineCore::counters() const {

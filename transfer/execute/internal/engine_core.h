@@ -26,7 +26,8 @@
 
 namespace weft::transfer {
 
-/// What a TransferEngine does on its one thread: finds the transfer that an event belongs to, and ends transfers.
+/// What a TransferEngine does on its one thread: finds the transfer that an event belongs to, and
+/// ends transfers.
 ///
 /// Owner: TransferEngine. Transfer thread only, but counters(): any thread.
 class EngineCore final : public WireEvents {
@@ -36,7 +37,8 @@ class EngineCore final : public WireEvents {
   EngineCore(Wire& wire, const Clock& clock, const EngineOptions& options);
 
   void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
-  void start(const DevicePart& part, const TransferId& id, Buffers buffers, const TransferLimits& limits, Callback callback);
+  void start(const DevicePart& part, const TransferId& id, Buffers buffers,
+             const TransferLimits& limits, Callback callback);
   void cancel_all(const Error& error);
   void peer_died(DeviceId peer, const Error& error);
   /// Progress of the wire, deadlines, callbacks. The number of things done.
@@ -49,19 +51,23 @@ class EngineCore final : public WireEvents {
   SlotPool& slots() { return slots_; }
   TimePoint now() const { return clock_.now(); }
   bool verifies() const { return options_.checksum == EngineOptions::Checksum::kVerify; }
-  void send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, std::uint32_t flow, std::uint32_t crc,
-                  std::span<const std::byte> payload);
-  void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what, MessageId message,
-                     std::span<std::byte> buffer);
+  void send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what,
+                  std::uint32_t flow, std::uint32_t crc, std::span<const std::byte> payload);
+  void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what,
+                     MessageId message, std::span<std::byte> buffer);
   void release(MessageId message) { wire_.release(message); }
   /// A message without payload, if the peer is connected.
   void send_note(DeviceId peer, const ChunkHeader& note);
-  /// Sends to this peer are ordered. Also of one that the wire has lost already and peer_lost() has not yet told of.
-  bool is_network(DeviceId peer) const { return options_.egress.device_streams != 0 && over_network_.contains(peer); }
+  /// Sends to this peer are ordered. Also of one that the wire has lost already and peer_lost() has
+  /// not yet told of.
+  bool is_network(DeviceId peer) const {
+    return options_.egress.device_streams != 0 && over_network_.contains(peer);
+  }
   /// A stream's wants or moves have changed: sends over the network what may be sent now.
   void offer(const ActiveTransfer& transfer, std::uint32_t stream);
   void count_received(DeviceId peer, std::size_t bytes);
-  /// Tells `peer` that this transfer has failed here and why, so that it need not wait for its deadline.
+  /// Tells `peer` that this transfer has failed here and why, so that it need not wait for its
+  /// deadline.
   void send_abort(DeviceId peer, const TransferId& id, const Error& error);
   void drop(DeviceId peer);
   /// A message of `sender`, if that is known, has been thrown away: counts and tells it.
@@ -99,7 +105,9 @@ class EngineCore final : public WireEvents {
   void send_finished(Token token, const Outcome<void>& outcome) override;
   void receive_finished(Token token, const Outcome<void>& outcome) override;
   void peer_lost(DeviceId peer, const Error& error) override;
-  void message_refused(std::optional<DeviceId> claimed, std::string_view why) override { count_dropped(claimed, why); }
+  void message_refused(std::optional<DeviceId> claimed, std::string_view why) override {
+    count_dropped(claimed, why);
+  }
 
   void error_arrived(const Message& message, const TransferId& id);
   void keep_early(const Message& message, const ChunkHeader& header);
@@ -136,9 +144,10 @@ class EngineCore final : public WireEvents {
   std::map<DeviceId, std::size_t> early_from_;     // how many of them a device has sent
   std::set<DeviceId> overrun_;                     // who wanted to send more than may wait
   std::unordered_map<TransferId, Error> aborted_;  // told before they were started here
-  std::unordered_set<TransferId> begun_;           // whose bytes were coming before they were started here
-  std::unordered_set<TransferId> failed_;          // what still arrives for these is released
-  std::deque<TransferId> failed_order_;            // bounds failed_ and aborted_
+  // whose bytes were coming before they were started here
+  std::unordered_set<TransferId> begun_;
+  std::unordered_set<TransferId> failed_;  // what still arrives for these is released
+  std::deque<TransferId> failed_order_;    // bounds failed_ and aborted_
   std::vector<Operation> operations_;
   std::vector<std::uint32_t> free_operations_;
   std::size_t pending_ = 0;

@@ -11,8 +11,8 @@
 namespace weft::transfer {
 namespace {
 
-// A block stays in the first-level cache. It is summed apart, because `out` may be one of the later terms; and its length is a
-// constant, which lets the compiler use vector instructions.
+// A block stays in the first-level cache. It is summed apart, because `out` may be one of the later
+// terms; and its length is a constant, which lets the compiler use vector instructions.
 constexpr std::size_t kBlock = 1024;
 
 template <typename T, ReduceOp op>
@@ -35,7 +35,8 @@ struct SumOf<BFloat16> {
 
 /// Copies `count` elements into a block or out of it.
 template <typename T>
-void load(const std::byte* from, std::size_t count, std::array<typename SumOf<T>::Type, kBlock>& to) {
+void load(const std::byte* from, std::size_t count,
+          std::array<typename SumOf<T>::Type, kBlock>& to) {
   if constexpr (std::is_same_v<typename SumOf<T>::Type, T>) {
     std::memcpy(to.data(), from, count * sizeof(T));
   } else {
@@ -45,7 +46,8 @@ void load(const std::byte* from, std::size_t count, std::array<typename SumOf<T>
   }
 }
 template <typename T>
-void store(const std::array<typename SumOf<T>::Type, kBlock>& from, std::size_t count, std::byte* to) {
+void store(const std::array<typename SumOf<T>::Type, kBlock>& from, std::size_t count,
+           std::byte* to) {
   if constexpr (std::is_same_v<typename SumOf<T>::Type, T>) {
     std::memcpy(to, from.data(), count * sizeof(T));
   } else {
@@ -83,7 +85,8 @@ void reduce(ReduceOp op, std::span<const std::byte* const> terms, std::span<std:
 
 }  // namespace
 
-void reduce_terms(DType dtype, ReduceOp op, std::span<const std::byte* const> terms, std::span<std::byte> out) {
+void reduce_terms(DType dtype, ReduceOp op, std::span<const std::byte* const> terms,
+                  std::span<std::byte> out) {
   WEFT_CHECK(!terms.empty());
   switch (dtype) {
     case DType::kF32: return reduce<float>(op, terms, out);

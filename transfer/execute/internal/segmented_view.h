@@ -11,7 +11,8 @@
 
 namespace weft::transfer {
 
-/// A flow's payload, the concatenation of its segments, and where each byte of it lies in a device's buffers, one per tensor.
+/// A flow's payload, the concatenation of its segments, and where each byte of it lies in a
+/// device's buffers, one per tensor.
 ///
 /// Borrowed memory is passed to each call. A value; any thread.
 class SegmentedView final {
@@ -20,10 +21,13 @@ class SegmentedView final {
   enum class Side : std::uint8_t { kSource, kDestination };
 
   SegmentedView() = default;
-  /// Throws Error(kInvalidArgument) when the device has no such box of a tensor, or a segment is not inside it.
+  /// Throws Error(kInvalidArgument) when the device has no such box of a tensor, or a segment is
+  /// not inside it.
   SegmentedView(std::span<const Segment> segments, std::span<const TensorPart> tensors, Side side);
 
-  std::size_t bytes() const { return pieces_.empty() ? 0 : pieces_.back().at + pieces_.back().bytes; }
+  std::size_t bytes() const {
+    return pieces_.empty() ? 0 : pieces_.back().at + pieces_.back().bytes;
+  }
   struct Place {
     std::uint32_t tensor;
     std::size_t offset;
@@ -32,9 +36,11 @@ class SegmentedView final {
   /// Where [offset, offset + count) lies, if it is one run of one buffer.
   std::optional<Place> contiguous(std::size_t offset, std::size_t count) const;
   /// Copies [offset, offset + out.size()) out of the buffers.
-  void gather(std::span<const std::span<const std::byte>> buffers, std::size_t offset, std::span<std::byte> out) const;
+  void gather(std::span<const std::span<const std::byte>> buffers, std::size_t offset,
+              std::span<std::byte> out) const;
   /// Copies `in` to [offset, offset + in.size()) in the buffers.
-  void scatter(std::span<const std::byte> in, std::size_t offset, std::span<const std::span<std::byte>> buffers) const;
+  void scatter(std::span<const std::byte> in, std::size_t offset,
+               std::span<const std::span<std::byte>> buffers) const;
 
  private:
   struct Piece {
@@ -46,7 +52,8 @@ class SegmentedView final {
   };
   /// The piece that byte `offset` of the payload is in.
   std::size_t piece_at(std::size_t offset) const;
-  /// Calls visit(piece, offset in its view, offset in the range, bytes) for each piece of the range.
+  /// Calls visit(piece, offset in its view, offset in the range, bytes) for each piece of the
+  /// range.
   template <typename Visit>
   void for_each_piece(std::size_t offset, std::size_t count, Visit visit) const;
 

@@ -10,7 +10,8 @@
 
 namespace weft::transfer {
 
-/// Chunk-sized pieces of memory, kept for reuse so that staging does not fault in fresh pages each time.
+/// Chunk-sized pieces of memory, kept for reuse so that staging does not fault in fresh pages each
+/// time.
 ///
 /// Owner: the engine's core. Transfer thread only.
 class SlotPool final {
@@ -46,7 +47,8 @@ class SlotPool final {
   };
 
   /// `allocate`: see EngineOptions::staging.
-  explicit SlotPool(std::function<StagingMemory(std::size_t)> allocate = {}) : allocate_(std::move(allocate)) {}
+  explicit SlotPool(std::function<StagingMemory(std::size_t)> allocate = {})
+      : allocate_(std::move(allocate)) {}
 
   Slot take(std::size_t bytes);
   std::size_t bytes_on_loan() const { return on_loan_; }

@@ -10,14 +10,16 @@ namespace weft::transfer {
 
 StridedView::StridedView(const Region& region, const Region& box, std::size_t element_size) {
   if (!box.contains(region)) {
-    throw_error(ErrorCode::kInvalidArgument, "region {} is not inside the buffer's box {}", to_string(region), to_string(box));
+    throw_error(ErrorCode::kInvalidArgument, "region {} is not inside the buffer's box {}",
+                to_string(region), to_string(box));
   }
   bytes_ = static_cast<std::size_t>(region.num_elements()) * element_size;
   run_bytes_ = element_size;
   std::size_t stride = element_size;
   bool dense = true;
   for (std::size_t i = region.rank(); i-- > 0;) {
-    const auto size = static_cast<std::size_t>(region[i].size()), extent = static_cast<std::size_t>(box[i].size());
+    const auto size = static_cast<std::size_t>(region[i].size()),
+               extent = static_cast<std::size_t>(box[i].size());
     base_ += static_cast<std::size_t>(region[i].begin - box[i].begin) * stride;
     if (dense) {
       run_bytes_ *= size;
@@ -54,7 +56,8 @@ void StridedView::for_each_run(std::size_t offset, std::size_t count, Visit visi
     // The innermost strided dimension as a plain loop; the rest by division once per turn of it.
     const Outer& inner = outer_.back();
     std::size_t at = run_start(run);
-    for (std::size_t i = run % inner.count; i < inner.count && count > 0; ++i, ++run, at += inner.stride) {
+    for (std::size_t i = run % inner.count; i < inner.count && count > 0;
+         ++i, ++run, at += inner.stride) {
       const std::size_t bytes = std::min(count, run_bytes_ - within);
       visit(at + within, bytes);
       count -= bytes;

@@ -10,10 +10,11 @@
 
 namespace weft::transfer {
 
-/// A region inside a dense row-major box, seen as one dense run of bytes: what a flow calls byte i, and where it lies.
+/// A region inside a dense row-major box, seen as one dense run of bytes: what a flow calls byte i,
+/// and where it lies.
 ///
-/// Borrowed memory is passed to each call. [1:3,2:4] in [0:4,0:8] of 4-byte elements: 16 bytes, in runs of 8 at 40 and 72.
-/// A value; any thread.
+/// Borrowed memory is passed to each call. [1:3,2:4] in [0:4,0:8] of 4-byte elements: 16 bytes, in
+/// runs of 8 at 40 and 72. A value; any thread.
 class StridedView final {
  public:
   StridedView() = default;

@@ -15,7 +15,8 @@ constexpr double kByte = 0.5;  // less than this is rounding
 
 }  // namespace
 
-Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network, const SimulateOptions& options)
+Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network,
+             const SimulateOptions& options)
     : devices_(topology.num_devices()),
       options_(options),
       hop_seconds_(options.fill == SimulateOptions::Fill::kExact ? network.hop_seconds : 0) {
@@ -26,9 +27,10 @@ Fluid::Fluid(std::span<const Flow> flows, const Topology& topology, const Networ
   std::vector<std::size_t> devices(topology.num_hosts());
   for (const HostId host : topology.host_of_device) ++devices[host.value()];
   for (std::size_t device = 0; device < devices_.size(); ++device) {
-    const std::size_t places = options.places.empty()
-                                   ? options.egress.streams_of_each(devices[topology.host_of_device[device].value()])
-                                   : options.places.at(device);
+    const std::size_t places =
+        options.places.empty()
+            ? options.egress.streams_of_each(devices[topology.host_of_device[device].value()])
+            : options.places.at(device);
     devices_[device].places = places == 0 ? std::numeric_limits<std::size_t>::max() : places;
   }
   result_.flow_seconds.resize(flows.size());
@@ -51,7 +53,8 @@ void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topo
     if (topology.host_of(edge.parent) == topology.host_of(edge.child)) return;
     Device& device = devices_[edge.parent.value()];
     device.streams.emplace_back();
-    add_edge(index, flow, edge, topology, FluidEdge::kNone, static_cast<std::uint32_t>(device.streams.size() - 1));
+    add_edge(index, flow, edge, topology, FluidEdge::kNone,
+             static_cast<std::uint32_t>(device.streams.size() - 1));
     return;
   }
   std::unordered_map<std::uint32_t, std::uint32_t> feeder = {{flow.root.value(), FluidEdge::kNone}};
@@ -64,7 +67,8 @@ void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topo
       continue;
     }
     Device& device = devices_[edge.parent.value()];
-    const auto [stream, fresh] = stream_of.emplace(edge.parent.value(), static_cast<std::uint32_t>(device.streams.size()));
+    const auto [stream, fresh] =
+        stream_of.emplace(edge.parent.value(), static_cast<std::uint32_t>(device.streams.size()));
     if (fresh) device.streams.emplace_back();
     const std::uint32_t by = fed->second;
     feeder.emplace(edge.child.value(), static_cast<std::uint32_t>(edges_.size()));
@@ -72,15 +76,16 @@ void Fluid::add_flow(std::uint32_t index, const Flow& flow, const Topology& topo
   }
 }
 
-void Fluid::add_edge(std::uint32_t index, const Flow& flow, const FlowEdge& edge, const Topology& topology, std::uint32_t feeder,
-                     std::uint32_t stream) {
-  FluidEdge fluid{index, topology.host_of(edge.parent).value(), topology.host_of(edge.child).value(), feeder,
-                  static_cast<double>(flow.bytes)};
+void Fluid::add_edge(std::uint32_t index, const Flow& flow, const FlowEdge& edge,
+                     const Topology& topology, std::uint32_t feeder, std::uint32_t stream) {
+  FluidEdge fluid{index, topology.host_of(edge.parent).value(),
+                  topology.host_of(edge.child).value(), feeder, static_cast<double>(flow.bytes)};
   const bool fills = options_.fill == SimulateOptions::Fill::kExact;
   fluid.lag = fills ? std::min(static_cast<double>(flow.chunk_bytes), fluid.bytes) : 0;
   result_.egress_bytes[fluid.from] += fluid.bytes;
   result_.ingress_bytes[fluid.to] += fluid.bytes;
-  devices_[edge.parent.value()].streams[stream].edges.push_back(static_cast<std::uint32_t>(edges_.size()));
+  devices_[edge.parent.value()].streams[stream].edges.push_back(
+      static_cast<std::uint32_t>(edges_.size()));
   sender_of_.push_back({edge.parent.value(), stream});
   edges_.push_back(fluid);
 }
@@ -147,7 +152,8 @@ void Fluid::allocate() {
     shares_.use(id, 2 * edges_[id].from);
     shares_.use(id, 2 * edges_[id].to + 1);
   }
-  // What a device has passed on as far as it came, and whose sender upstream waits for its turn, stands still.
+  // What a device has passed on as far as it came, and whose sender upstream waits for its turn,
+  // stands still.
   for (const std::uint32_t id : active_) {
     if (edges_[id].coupled && !edges_[edges_[id].feeder].active) shares_.fix(id, 0, set);
   }
@@ -163,11 +169,13 @@ double Fluid::next_event() const {
     if (edge.feeder == FluidEdge::kNone || edges_[edge.feeder].done || edge.coupled) continue;
     const FluidEdge& feeder = edges_[edge.feeder];
     if (edge.rate > feeder.rate * (1 + 1e-9))
-      dt = std::min(dt, std::max(0.0, feeder.sent - edge.lag - edge.sent) / (edge.rate - feeder.rate));
+      dt = std::min(dt,
+                    std::max(0.0, feeder.sent - edge.lag - edge.sent) / (edge.rate - feeder.rate));
   }
   for (const std::uint32_t id : waiting_) {
     const FluidEdge& feeder = edges_[edges_[id].feeder];
-    if (feeder.rate > 0) dt = std::min(dt, std::max(0.0, edges_[id].lag - feeder.sent) / feeder.rate);
+    if (feeder.rate > 0)
+      dt = std::min(dt, std::max(0.0, edges_[id].lag - feeder.sent) / feeder.rate);
   }
   for (const Start& start : starts_) dt = std::min(dt, start.seconds - now_);
   return dt;
@@ -202,10 +210,12 @@ void Fluid::advance(double seconds) {
   for (const std::uint32_t id : finished) {
     FluidEdge& edge = edges_[id];
     --unfinished_;
-    result_.flow_seconds[edge.flow] = std::max(result_.flow_seconds[edge.flow], now_ + hop_seconds_);
+    result_.flow_seconds[edge.flow] =
+        std::max(result_.flow_seconds[edge.flow], now_ + hop_seconds_);
     Device& device = devices_[sender_of_[id].device];
     const std::vector<std::uint32_t>& siblings = device.streams[sender_of_[id].stream].edges;
-    if (std::all_of(siblings.begin(), siblings.end(), [&](std::uint32_t other) { return edges_[other].done; }))
+    if (std::all_of(siblings.begin(), siblings.end(),
+                    [&](std::uint32_t other) { return edges_[other].done; }))
       std::erase(device.live, sender_of_[id].stream);
   }
   std::erase_if(starts_, [&](const Start& pending) {
@@ -219,7 +229,8 @@ void Fluid::step(double until) {
   choose_active();
   allocate();
   const double dt = std::min(next_event(), until - now_);
-  WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_, unfinished_);
+  WEFT_CHECK(dt < kNever, "the simulation stands still at {} s with {} edges to go", now_,
+             unfinished_);
   // From a 64th of the resolution, doubled every so many events.
   const std::uint64_t fine_events = std::clamp<std::uint64_t>(65536 / (edges_.size() + 1), 8, 64);
   const std::uint64_t doublings = std::min<std::uint64_t>(6, result_.events / fine_events);
@@ -231,7 +242,8 @@ void Fluid::step(double until) {
 
 FlowSimulation Fluid::run() {
   while (unfinished_ > 0) step(kNever);
-  for (const double seconds : result_.flow_seconds) result_.seconds = std::max(result_.seconds, seconds);
+  for (const double seconds : result_.flow_seconds)
+    result_.seconds = std::max(result_.seconds, seconds);
   return std::move(result_);
 }
 

@@ -11,14 +11,15 @@ namespace weft::transfer::internal {
 
 class RunChooser;
 
-/// One edge between hosts of one flow's tree, seen as a fluid. Edges inside hosts are free and left out: the edge that brings the
-/// flow to a device's host feeds what that device sends.
+/// One edge between hosts of one flow's tree, seen as a fluid. Edges inside hosts are free and left
+/// out: the edge that brings the flow to a device's host feeds what that device sends.
 struct FluidEdge {
   static constexpr std::uint32_t kNone = 0xffffffff;
 
   std::uint32_t flow = 0;
   std::uint32_t from = 0, to = 0;  ///< Hosts.
-  std::uint32_t feeder = kNone;    ///< The edge that brings the sender what it passes on; none at the root.
+  /// The edge that brings the sender what it passes on; none at the root.
+  std::uint32_t feeder = kNone;
   double bytes = 0;
   double lag = 0;  ///< How far it stays behind its feeder while that runs.
 
@@ -38,16 +39,17 @@ struct FluidStream {
 /// The state of a simulation. Lives for one call of simulate().
 class Fluid {
  public:
-  Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network, const SimulateOptions& options);
+  Fluid(std::span<const Flow> flows, const Topology& topology, const Network& network,
+        const SimulateOptions& options);
   FlowSimulation run();
   /// See preemptive_schedule().
-  Schedule schedule(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots, const Topology& topology,
-                    const PreemptOptions& preempt);
+  Schedule schedule(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots,
+                    const Topology& topology, const PreemptOptions& preempt);
 
  private:
   void add_flow(std::uint32_t index, const Flow& flow, const Topology& topology);
-  void add_edge(std::uint32_t index, const Flow& flow, const FlowEdge& edge, const Topology& topology, std::uint32_t feeder,
-                std::uint32_t stream);
+  void add_edge(std::uint32_t index, const Flow& flow, const FlowEdge& edge,
+                const Topology& topology, std::uint32_t feeder, std::uint32_t stream);
   void choose_active();
   void allocate();
   void set_rate(std::uint32_t edge, double rate);
@@ -84,17 +86,19 @@ class Fluid {
     double seconds;
     std::uint32_t edge;
   };
-  std::vector<Start> starts_;           ///< Edges whose first chunk is on its way.
-  std::vector<std::uint32_t> active_;   ///< Edges that send now.
-  std::vector<std::uint32_t> waiting_;  ///< Edges whose feeder has not yet brought the first chunk, while that runs.
-  MaxMinShares shares_;                 ///< Of the capacities, by edge.
+  std::vector<Start> starts_;          ///< Edges whose first chunk is on its way.
+  std::vector<std::uint32_t> active_;  ///< Edges that send now.
+  /// Edges whose feeder has not yet brought the first chunk, while that runs.
+  std::vector<std::uint32_t> waiting_;
+  MaxMinShares shares_;  ///< Of the capacities, by edge.
   FlowSimulation result_;
 
   // Of schedule(): what roots send is chosen, not taken in the order of ids.
   bool scheduling_ = false;
   std::vector<std::vector<std::uint32_t>> edges_of_;  ///< Per flow, those between hosts.
   std::vector<bool> chosen_;                          ///< Per flow.
-  std::vector<std::size_t> run_of_;                   ///< Per flow that is chosen, index into runs_.
+  /// Per flow that is chosen, index into runs_.
+  std::vector<std::size_t> run_of_;
   std::vector<FlowRun> runs_;
 };
 

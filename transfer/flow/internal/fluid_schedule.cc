@@ -24,7 +24,8 @@ void Fluid::choose_runs(RunChooser& chooser, double smallest_bytes, bool anew) {
     finished[edge.flow] = false;
     if (!chosen_[edge.flow]) continue;
     const double sent = sent_by_root(edge.flow);
-    held[edge.flow] = sent - runs_[run_of_[edge.flow]].begin < smallest_bytes || edge.bytes - sent < smallest_bytes;
+    held[edge.flow] = sent - runs_[run_of_[edge.flow]].begin < smallest_bytes ||
+                      edge.bytes - sent < smallest_bytes;
   }
   const std::vector<bool> before = std::move(chosen_);
   chosen_.assign(before.size(), false);
@@ -43,8 +44,8 @@ void Fluid::choose_runs(RunChooser& chooser, double smallest_bytes, bool anew) {
   }
 }
 
-Schedule Fluid::schedule(std::span<const Flow> all, std::span<const std::vector<DeviceId>> roots, const Topology& topology,
-                         const PreemptOptions& preempt) {
+Schedule Fluid::schedule(std::span<const Flow> all, std::span<const std::vector<DeviceId>> roots,
+                         const Topology& topology, const PreemptOptions& preempt) {
   scheduling_ = true;
   const std::size_t flows = result_.flow_seconds.size();
   edges_of_.resize(flows);
@@ -67,7 +68,8 @@ Schedule Fluid::schedule(std::span<const Flow> all, std::span<const std::vector<
   }
   for (std::uint32_t flow = 0; flow < flows; ++flow) {
     if (chosen_[flow]) runs_[run_of_[flow]].end = sent_by_root(flow);
-    if (edges_of_[flow].empty()) runs_.push_back({flow, all[flow].root, 0, 0});  // inside a host: takes no time
+    // inside a host: takes no time
+    if (edges_of_[flow].empty()) runs_.push_back({flow, all[flow].root, 0, 0});
   }
   return {std::move(runs_), result_.steps + chooser.steps()};
 }

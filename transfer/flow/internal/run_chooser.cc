@@ -15,9 +15,13 @@ constexpr int kRounds = 3;
 
 }  // namespace
 
-RunChooser::RunChooser(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots, const Topology& topology,
-                       std::vector<double> capacity, std::span<const std::size_t> places, const PreemptOptions& options)
-    : kinds_of_(topology.num_devices()), taken_(flows.size()), capacity_(std::move(capacity)), sharpness_(options.sharpness) {
+RunChooser::RunChooser(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots,
+                       const Topology& topology, std::vector<double> capacity,
+                       std::span<const std::size_t> places, const PreemptOptions& options)
+    : kinds_of_(topology.num_devices()),
+      taken_(flows.size()),
+      capacity_(std::move(capacity)),
+      sharpness_(options.sharpness) {
   urgency_.resize(capacity_.size());
   room_.resize(capacity_.size());
   users_.resize(capacity_.size());
@@ -35,13 +39,15 @@ RunChooser::RunChooser(std::span<const Flow> flows, std::span<const std::vector<
     int deepest = 0;
     std::map<DeviceId, int> depth;
     for (const FlowEdge& edge : flows[i].edges) {
-      const int hops = depth[edge.parent] + (topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : 1);
+      const int hops = depth[edge.parent] +
+                       (topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : 1);
       depth[edge.child] = hops;
       deepest = std::max(deepest, hops);
     }
     const double weight = 1 + options.depth_weight * (deepest - 1);
     for (const DeviceId device : roots[i]) ++count[device.value()];
-    const auto [kind, fresh] = kinds.try_emplace({roots[i], links}, static_cast<std::uint32_t>(kinds_.size()));
+    const auto [kind, fresh] =
+        kinds.try_emplace({roots[i], links}, static_cast<std::uint32_t>(kinds_.size()));
     if (fresh) {
       for (const DeviceId device : roots[i]) kinds_of_[device.value()].push_back(kind->second);
       kinds_.push_back({{links.begin(), links.end()}, {}, weight});
@@ -49,7 +55,8 @@ RunChooser::RunChooser(std::span<const Flow> flows, std::span<const std::vector<
     kinds_[kind->second].flows.push_back(i);
   }
   for (std::uint32_t device = 0; device < count.size(); ++device)
-    for (std::size_t i = 0; i < std::min(count[device], places[device]); ++i) places_.push_back({device});
+    for (std::size_t i = 0; i < std::min(count[device], places[device]); ++i)
+      places_.push_back({device});
 }
 
 std::uint32_t RunChooser::next_of(std::uint32_t kind, const std::vector<bool>& finished) const {
@@ -94,8 +101,9 @@ double RunChooser::value() {
     level = std::max(level, 0.0);
     std::erase_if(open_, [&](std::uint32_t i) {
       const Kind& kind = kinds_[places_[i].kind];
-      const bool full = std::any_of(kind.links.begin(), kind.links.end(),
-                                    [&](const auto& use) { return room_[use.first] <= level * users_[use.first] * (1 + 1e-9); });
+      const bool full = std::any_of(kind.links.begin(), kind.links.end(), [&](const auto& use) {
+        return room_[use.first] <= level * users_[use.first] * (1 + 1e-9);
+      });
       if (!full) return false;
       for (const auto& [link, copies] : kind.links) {
         sum += kind.weight * level * copies * urgency_[link] / capacity_[link];
@@ -108,11 +116,14 @@ double RunChooser::value() {
   return sum;
 }
 
-const std::vector<RunChooser::Choice>& RunChooser::choose(std::span<const double> seconds_left, const std::vector<bool>& finished,
-                                                          const std::vector<bool>& held, bool anew) {
+const std::vector<RunChooser::Choice>& RunChooser::choose(std::span<const double> seconds_left,
+                                                          const std::vector<bool>& finished,
+                                                          const std::vector<bool>& held,
+                                                          bool anew) {
   const double most = *std::max_element(seconds_left.begin(), seconds_left.end());
   for (std::size_t link = 0; link < urgency_.size(); ++link)
-    urgency_[link] = seconds_left[link] <= 0 ? 0 : std::exp(sharpness_ * (seconds_left[link] / most - 1));
+    urgency_[link] =
+        seconds_left[link] <= 0 ? 0 : std::exp(sharpness_ * (seconds_left[link] / most - 1));
   for (Place& place : places_) {
     if (place.flow != kNone && finished[place.flow]) clear(place);
   }

@@ -79,7 +79,8 @@ void SendAssignment::level(int rounds, double enough) {
 
 double SendAssignment::seconds() const {
   double longest = 0;
-  for (std::size_t host = 0; host < load_.size(); ++host) longest = std::max(longest, seconds(host));
+  for (std::size_t host = 0; host < load_.size(); ++host)
+    longest = std::max(longest, seconds(host));
   return longest;
 }
 
@@ -87,13 +88,15 @@ double SendAssignment::ratio(const std::vector<bool>& set) const {
   double bytes = 0, egress = 0;
   for (std::size_t demand = 0; demand < num_demands(); ++demand) {
     const auto senders = hosts(demand);
-    if (std::all_of(senders.begin(), senders.end(), [&](std::uint32_t host) { return set[host]; })) bytes += bytes_[demand];
+    if (std::all_of(senders.begin(), senders.end(), [&](std::uint32_t host) { return set[host]; }))
+      bytes += bytes_[demand];
   }
   for (std::size_t host = 0; host < set.size(); ++host) egress += set[host] ? egress_[host] : 0;
   return egress > 0 ? bytes / egress : 0;
 }
 
-bool SendAssignment::search(const std::vector<double>& unmet, const std::vector<double>& room, double tolerance) {
+bool SendAssignment::search(const std::vector<double>& unmet, const std::vector<double>& room,
+                            double tolerance) {
   demand_level_.assign(num_demands(), -1);
   host_level_.assign(num_hosts(), -1);
   std::vector<std::size_t> frontier;
@@ -122,9 +125,10 @@ bool SendAssignment::search(const std::vector<double>& unmet, const std::vector<
   return reached;
 }
 
-/// Moves up to `bytes` more of `demand` onto its hosts, along the levels of the last search. Depth-first, as in Dinic's
-/// algorithm.
-double SendAssignment::push(std::size_t demand, double bytes, std::vector<double>& room, double tolerance) {
+/// Moves up to `bytes` more of `demand` onto its hosts, along the levels of the last search.
+/// Depth-first, as in Dinic's algorithm.
+double SendAssignment::push(std::size_t demand, double bytes, std::vector<double>& room,
+                            double tolerance) {
   double pushed = 0;
   const std::size_t begin = begin_[demand], end = begin_[demand + 1];
   for (std::size_t& arc = demand_next_[demand]; arc < end - begin; ++arc) {
@@ -132,10 +136,12 @@ double SendAssignment::push(std::size_t demand, double bytes, std::vector<double
     if (host_level_[host] != demand_level_[demand]) continue;
     double moved = std::max(0.0, std::min(bytes - pushed, room[host]));
     room[host] -= moved;
-    for (std::size_t& i = host_next_[host]; moved < bytes - pushed && i < senders_[host].size(); ++i) {
+    for (std::size_t& i = host_next_[host]; moved < bytes - pushed && i < senders_[host].size();
+         ++i) {
       const auto [other, back] = senders_[host][i];
       if (demand_level_[other] != demand_level_[demand] + 1 || amount_[back] <= tolerance) continue;
-      const double taken = push(other, std::min(bytes - pushed - moved, amount_[back]), room, tolerance);
+      const double taken =
+          push(other, std::min(bytes - pushed - moved, amount_[back]), room, tolerance);
       amount_[back] -= taken;
       moved += taken;
       if (moved >= bytes - pushed) break;  // this sender may have more to give
@@ -153,7 +159,8 @@ bool SendAssignment::fit(double seconds, std::vector<bool>& cut) {
   const double tolerance = total * 1e-14;
   // What does not fit is taken from the hosts that overflow, then finds its way.
   std::vector<double> room(num_hosts()), unmet(num_demands());
-  for (std::size_t host = 0; host < num_hosts(); ++host) room[host] = egress_[host] * seconds - load_[host];
+  for (std::size_t host = 0; host < num_hosts(); ++host)
+    room[host] = egress_[host] * seconds - load_[host];
   for (std::size_t demand = 0; demand < num_demands(); ++demand) {
     for (std::size_t i = begin_[demand]; i < begin_[demand + 1]; ++i) {
       const double excess = std::clamp(-room[host_[i]], 0.0, amount_[i]);
@@ -164,7 +171,8 @@ bool SendAssignment::fit(double seconds, std::vector<bool>& cut) {
   }
   senders_.assign(num_hosts(), {});
   for (std::size_t demand = 0; demand < num_demands(); ++demand) {
-    for (std::size_t i = begin_[demand]; i < begin_[demand + 1]; ++i) senders_[host_[i]].push_back({demand, i});
+    for (std::size_t i = begin_[demand]; i < begin_[demand + 1]; ++i)
+      senders_[host_[i]].push_back({demand, i});
   }
   while (search(unmet, room, tolerance)) {
     demand_next_.assign(num_demands(), 0);

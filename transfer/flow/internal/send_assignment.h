@@ -7,26 +7,29 @@
 
 namespace weft::transfer::internal {
 
-/// Demands (bytes to be sent) that may each be shared out over some hosts: the bipartite flow behind the physical limit.
+/// Demands (bytes to be sent) that may each be shared out over some hosts: the bipartite flow
+/// behind the physical limit.
 ///
 /// `amount[i]` bytes go to host `host[i]`, for the arcs i in [begin[d], begin[d + 1]) of demand d.
 class SendAssignment {
  public:
-  explicit SendAssignment(std::vector<double> egress) : egress_(std::move(egress)), load_(egress_.size()), begin_{0} {}
+  explicit SendAssignment(std::vector<double> egress)
+      : egress_(std::move(egress)), load_(egress_.size()), begin_{0} {}
 
   /// `hosts` may send parts of `bytes`. Returns the demand's number.
   std::size_t add(double bytes, std::span<const std::uint32_t> hosts);
 
-  /// Replaces the shares of a demand. `amounts`: one per host of the demand, with the demand's bytes as their sum.
+  /// Replaces the shares of a demand. `amounts`: one per host of the demand, with the demand's
+  /// bytes as their sum.
   void set(std::size_t demand, std::span<const double> amounts);
 
-  /// Shares every demand out anew, one after the other, so that its hosts' loads in units of their egress are as equal as
-  /// possible given the others. Never makes the largest load larger. Stops when nothing changes, or when no host takes longer
-  /// than `enough`.
+  /// Shares every demand out anew, one after the other, so that its hosts' loads in units of their
+  /// egress are as equal as possible given the others. Never makes the largest load larger. Stops
+  /// when nothing changes, or when no host takes longer than `enough`.
   void level(int rounds, double enough);
 
-  /// Makes every host take at most `seconds`. If that is impossible returns false and leaves in `cut` the hosts that must send
-  /// more than that, on which the shares in this object overflow.
+  /// Makes every host take at most `seconds`. If that is impossible returns false and leaves in
+  /// `cut` the hosts that must send more than that, on which the shares in this object overflow.
   bool fit(double seconds, std::vector<bool>& cut);
 
   /// The longest that a host sends.
@@ -60,7 +63,8 @@ class SendAssignment {
   // Scratch of fit().
   std::vector<int> demand_level_, host_level_;
   std::vector<std::size_t> demand_next_, host_next_;
-  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> senders_;  ///< Per host: (demand, arc).
+  /// Per host: (demand, arc).
+  std::vector<std::vector<std::pair<std::size_t, std::size_t>>> senders_;
 };
 
 }  // namespace weft::transfer::internal

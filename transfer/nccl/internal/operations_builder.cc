@@ -26,11 +26,13 @@ BufferPlace OperationsBuilder::stage(DeviceId device, std::uint64_t bytes) {
 void OperationsBuilder::copy(DeviceId device, StridedCopy copy) {
   if (copy.from == copy.to) return;
   std::vector<OperationStep>& steps = parts_.at(device).steps;
-  if (steps.empty() || !std::holds_alternative<CopyStep>(steps.back())) steps.emplace_back(CopyStep{});
+  if (steps.empty() || !std::holds_alternative<CopyStep>(steps.back()))
+    steps.emplace_back(CopyStep{});
   std::get<CopyStep>(steps.back()).copies.push_back(std::move(copy));
 }
 
-void OperationsBuilder::call(DeviceId device, const CommunicatorGroup& group, std::uint32_t round, const CollectiveCall& call) {
+void OperationsBuilder::call(DeviceId device, const CommunicatorGroup& group, std::uint32_t round,
+                             const CollectiveCall& call) {
   DeviceOperations& part = parts_.at(device);
   auto at = std::find(part.groups.begin(), part.groups.end(), group);
   if (at == part.groups.end()) at = part.groups.insert(at, group);
@@ -44,7 +46,9 @@ void OperationsBuilder::call(DeviceId device, const CommunicatorGroup& group, st
   last->calls.push_back(call);
 }
 
-void OperationsBuilder::sum(DeviceId device, SumStep sum) { parts_.at(device).steps.emplace_back(std::move(sum)); }
+void OperationsBuilder::sum(DeviceId device, SumStep sum) {
+  parts_.at(device).steps.emplace_back(std::move(sum));
+}
 
 LoweredTransfer OperationsBuilder::finish() && {
   LoweredTransfer lowered;

@@ -6,8 +6,8 @@ namespace {
 void append(const DeviceCopy& copy, std::vector<BoxCopies>& launches) {
   if (copy.outer.size() > BoxCopy::kDimensions) {
     for (std::uint64_t i = 0; i < copy.outer[0].count; ++i) {
-      append({copy.from + i * copy.outer[0].from_stride, copy.to + i * copy.outer[0].to_stride, copy.run_bytes,
-              copy.outer.subspan(1)},
+      append({copy.from + i * copy.outer[0].from_stride, copy.to + i * copy.outer[0].to_stride,
+              copy.run_bytes, copy.outer.subspan(1)},
              launches);
     }
     return;
@@ -16,8 +16,8 @@ void append(const DeviceCopy& copy, std::vector<BoxCopies>& launches) {
   box.from = copy.from;
   box.to = copy.to;
   box.run_bytes = box.bytes = copy.run_bytes;
-  std::uint64_t aligned =
-      reinterpret_cast<std::uintptr_t>(copy.from) | reinterpret_cast<std::uintptr_t>(copy.to) | copy.run_bytes;
+  std::uint64_t aligned = reinterpret_cast<std::uintptr_t>(copy.from) |
+                          reinterpret_cast<std::uintptr_t>(copy.to) | copy.run_bytes;
   for (const StridedCopy::Dimension& dimension : copy.outer) {
     box.count[box.dimensions] = dimension.count;
     box.from_stride[box.dimensions] = dimension.from_stride;

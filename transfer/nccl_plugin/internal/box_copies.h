@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "transfer/nccl_plugin/internal/launch.h"
 #include "transfer/nccl/device_collectives.h"
+#include "transfer/nccl_plugin/internal/launch.h"
 
 namespace weft::transfer {
 

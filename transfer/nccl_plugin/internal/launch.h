@@ -5,7 +5,8 @@
 
 #include "core/tensor/dtype.h"
 
-// What the kernels take: plain data, so that CUDA's compiler sees few of Weft's headers. Streams are cudaStream_t.
+// What the kernels take: plain data, so that CUDA's compiler sees few of Weft's headers. Streams
+// are cudaStream_t.
 namespace weft::transfer {
 
 /// A copy of a box of bytes: runs, repeated over up to four dimensions, outermost first.
@@ -16,7 +17,8 @@ struct BoxCopy {
   std::uint64_t run_bytes = 0;
   std::uint64_t bytes = 0;  ///< Of all runs.
   std::uint32_t dimensions = 0;
-  std::uint32_t unit = 1;  ///< 1, 2, 4, 8 or 16 bytes: what divides all addresses, runs and strides.
+  /// 1, 2, 4, 8 or 16 bytes: what divides all addresses, runs and strides.
+  std::uint32_t unit = 1;
   std::uint64_t count[kDimensions] = {};
   std::uint64_t from_stride[kDimensions] = {};
   std::uint64_t to_stride[kDimensions] = {};

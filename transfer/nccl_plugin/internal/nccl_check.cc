@@ -19,9 +19,12 @@ ErrorCode code_of(ncclResult_t result) {
 std::string_view advice(ncclResult_t result) {
   switch (result) {
     case ncclUnhandledCudaError: return "CUDA failed; is there enough memory on the GPU?";
-    case ncclSystemError: return "a socket, file or shared memory was refused; is NCCL_SOCKET_IFNAME an interface of this host?";
+    case ncclSystemError:
+      return "a socket, file or shared memory was refused; is NCCL_SOCKET_IFNAME an interface of "
+             "this host?";
     case ncclRemoteError: return "another rank has died or is not reached any more";
-    case ncclInvalidUsage: return "are two ranks on one GPU? (tests: give their processes different NCCL_HOSTID)";
+    case ncclInvalidUsage:
+      return "are two ranks on one GPU? (tests: give their processes different NCCL_HOSTID)";
     default: return "NCCL_DEBUG=INFO makes it say more";
   }
 }
@@ -37,12 +40,14 @@ std::string nccl_version() {
 Error nccl_error(ncclResult_t result, std::string_view what, ncclComm_t communicator) {
   const char* last = ncclGetLastError(communicator);
   const std::string detail = last == nullptr || *last == '\0' ? "" : fmt::format(" ({})", last);
-  return {code_of(result), fmt::format("{}: {}{}; {}", what, ncclGetErrorString(result), detail, advice(result))};
+  return {code_of(result),
+          fmt::format("{}: {}{}; {}", what, ncclGetErrorString(result), detail, advice(result))};
 }
 
 void use_gpu(int gpu) {
   if (const cudaError_t status = cudaSetDevice(gpu); status != cudaSuccess)
-    throw_error(ErrorCode::kFailedPrecondition, "GPU {} cannot be used: {}", gpu, cudaGetErrorString(status));
+    throw_error(ErrorCode::kFailedPrecondition, "GPU {} cannot be used: {}", gpu,
+                cudaGetErrorString(status));
 }
 
 }  // namespace weft::transfer

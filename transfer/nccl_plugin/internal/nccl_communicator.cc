@@ -25,7 +25,8 @@ ncclDataType_t type_of(DType dtype) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(int gpu, const ncclUniqueId& id, int size, int rank, int max_blocks, std::string name)
+NcclCommunicator::NcclCommunicator(int gpu, const ncclUniqueId& id, int size, int rank,
+                                   int max_blocks, std::string name)
     : gpu_(gpu), name_(std::move(name)) {
   use_gpu(gpu_);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -34,18 +35,23 @@ NcclCommunicator::NcclCommunicator(int gpu, const ncclUniqueId& id, int size, in
   config.commName = name_.c_str();
   const ncclResult_t result = ncclCommInitRankConfig(&communicator_, size, id, rank, &config);
   if (result == ncclSuccess || result == ncclInProgress) return;
-  const Error error = nccl_error(result, fmt::format("creating rank {} of {} of the communicator '{}'", rank, size, name_));
+  const Error error = nccl_error(
+      result, fmt::format("creating rank {} of {} of the communicator '{}'", rank, size, name_));
   if (communicator_ != nullptr) ncclCommAbort(communicator_);
   throw Error(error);
 }
 
-NcclCommunicator::NcclCommunicator(const NcclCommunicator& parent, Slot slot, std::span<const int> excluded_ranks)
-    : gpu_(parent.gpu_), name_(parent.name_ + " without dead ranks"), parent_(parent.communicator_), made_(std::move(slot)) {
+NcclCommunicator::NcclCommunicator(const NcclCommunicator& parent, Slot slot,
+                                   std::span<const int> excluded_ranks)
+    : gpu_(parent.gpu_),
+      name_(parent.name_ + " without dead ranks"),
+      parent_(parent.communicator_),
+      made_(std::move(slot)) {
   use_gpu(gpu_);
   std::vector<int> excluded(excluded_ranks.begin(), excluded_ranks.end());
-  check_nccl(
-      ncclCommShrink(parent_, excluded.data(), static_cast<int>(excluded.size()), made_.get(), nullptr, NCCL_SHRINK_DEFAULT),
-      fmt::format("making '{}'", name_), parent_);
+  check_nccl(ncclCommShrink(parent_, excluded.data(), static_cast<int>(excluded.size()),
+                            made_.get(), nullptr, NCCL_SHRINK_DEFAULT),
+             fmt::format("making '{}'", name_), parent_);
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -58,8 +64,8 @@ NcclCommunicator::~NcclCommunicator() {
 
 DeviceCommunicator::State NcclCommunicator::state_of(ncclComm_t communicator) const {
   ncclResult_t state = ncclSuccess;
-  check_nccl(ncclCommGetAsyncError(communicator, &state), fmt::format("asking for the state of the communicator '{}'", name_),
-             communicator);
+  check_nccl(ncclCommGetAsyncError(communicator, &state),
+             fmt::format("asking for the state of the communicator '{}'", name_), communicator);
   check_nccl(state, fmt::format("the communicator '{}'", name_), communicator);
   return state == ncclInProgress ? State::kBusy : State::kReady;
 }
@@ -70,7 +76,8 @@ DeviceCommunicator::State NcclCommunicator::poll() {
     parent_ = nullptr;
     communicator_ = std::exchange(*made_, nullptr);
   }
-  if (communicator_ == nullptr) throw_error(ErrorCode::kFailedPrecondition, "the communicator '{}' was aborted", name_);
+  if (communicator_ == nullptr)
+    throw_error(ErrorCode::kFailedPrecondition, "the communicator '{}' was aborted", name_);
   const State state = state_of(communicator_);
   if (state == State::kReady) {
     created_ = true;
@@ -87,22 +94,30 @@ ncclResult_t NcclCommunicator::issue(const DeviceCall& call, void* stream) const
     case CallKind::kBroadcast: {
       // The root's own buffer is both; NCCL does not write where they are the same.
       std::byte* out = call.to == nullptr ? const_cast<std::byte*>(call.from) : call.to;
-      return ncclBroadcast(call.from == nullptr ? out : call.from, out, call.count, type, call.peer, communicator_, to);
+      return ncclBroadcast(call.from == nullptr ? out : call.from, out, call.count, type, call.peer,
+                           communicator_, to);
     }
-    case CallKind::kSend: return ncclSend(call.from, call.count, type, call.peer, communicator_, to);
-    case CallKind::kReceive: return ncclRecv(call.to, call.count, type, call.peer, communicator_, to);
-    case CallKind::kAllReduce: return ncclAllReduce(call.from, call.to, call.count, type, op, communicator_, to);
-    case CallKind::kReduceScatter: return ncclReduceScatter(call.from, call.to, call.count, type, op, communicator_, to);
-    case CallKind::kAllGather: return ncclAllGather(call.from, call.to, call.count, type, communicator_, to);
+    case CallKind::kSend:
+      return ncclSend(call.from, call.count, type, call.peer, communicator_, to);
+    case CallKind::kReceive:
+      return ncclRecv(call.to, call.count, type, call.peer, communicator_, to);
+    case CallKind::kAllReduce:
+      return ncclAllReduce(call.from, call.to, call.count, type, op, communicator_, to);
+    case CallKind::kReduceScatter:
+      return ncclReduceScatter(call.from, call.to, call.count, type, op, communicator_, to);
+    case CallKind::kAllGather:
+      return ncclAllGather(call.from, call.to, call.count, type, communicator_, to);
   }
   WEFT_CHECK(false, "call {}", static_cast<int>(call.kind));
 }
 
 void NcclCommunicator::enqueue(std::span<const DeviceCall> calls, weft::Stream& stream) {
-  if (communicator_ == nullptr) throw_error(ErrorCode::kFailedPrecondition, "the communicator '{}' was aborted", name_);
+  if (communicator_ == nullptr)
+    throw_error(ErrorCode::kFailedPrecondition, "the communicator '{}' was aborted", name_);
   use_gpu(gpu_);
-  const std::string what = fmt::format("{} operations of the communicator '{}', the first of them {} of {} {}", calls.size(),
-                                       name_, to_string(calls.front().kind), calls.front().count, to_string(calls.front().dtype));
+  const std::string what = fmt::format(
+      "{} operations of the communicator '{}', the first of them {} of {} {}", calls.size(), name_,
+      to_string(calls.front().kind), calls.front().count, to_string(calls.front().dtype));
   check_nccl(ncclGroupStart(), what, communicator_);
   ncclResult_t failed = ncclSuccess;
   for (const DeviceCall& call : calls) {
@@ -117,14 +132,16 @@ void NcclCommunicator::enqueue(std::span<const DeviceCall> calls, weft::Stream& 
 void NcclCommunicator::finalize() {
   use_gpu(gpu_);
   finalizing_ = true;
-  check_nccl(ncclCommFinalize(communicator_), fmt::format("ending the communicator '{}'", name_), communicator_);
+  check_nccl(ncclCommFinalize(communicator_), fmt::format("ending the communicator '{}'", name_),
+             communicator_);
 }
 
 void NcclCommunicator::stop() noexcept {
   // One that is still being created has nothing on the device, and cannot be revoked.
   if (communicator_ == nullptr || !created_) return;
   cudaSetDevice(gpu_);
-  ncclCommRevoke(communicator_, NCCL_REVOKE_DEFAULT);  // Refused where it was called before, or at its end.
+  // Refused where it was called before, or at its end.
+  ncclCommRevoke(communicator_, NCCL_REVOKE_DEFAULT);
 }
 
 void NcclCommunicator::abort() noexcept {

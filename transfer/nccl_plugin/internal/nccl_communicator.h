@@ -9,11 +9,13 @@
 
 namespace weft::transfer {
 
-/// A non-blocking NCCL communicator: each call that takes time goes on in a thread of NCCL's, and poll() asks how far it is.
+/// A non-blocking NCCL communicator: each call that takes time goes on in a thread of NCCL's, and
+/// poll() asks how far it is.
 class NcclCommunicator final : public DeviceCommunicator {
  public:
   /// Begins to create rank `rank` of `size`.
-  NcclCommunicator(int gpu, const ncclUniqueId& id, int size, int rank, int max_blocks, std::string name);
+  NcclCommunicator(int gpu, const ncclUniqueId& id, int size, int rank, int max_blocks,
+                   std::string name);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -36,10 +38,12 @@ class NcclCommunicator final : public DeviceCommunicator {
 
   const int gpu_;
   const std::string name_;
-  ncclComm_t communicator_ = nullptr;  ///< Null after abort(), and until a shrunk one has been made.
-  ncclComm_t parent_ = nullptr;        ///< While a shrunk one is being made,
-  Slot made_;                          ///< here.
-  Slot shrunk_;                        ///< A shrunk one's made_: NCCL may write there for as long as this one lives.
+  /// Null after abort(), and until a shrunk one has been made.
+  ncclComm_t communicator_ = nullptr;
+  ncclComm_t parent_ = nullptr;  ///< While a shrunk one is being made,
+  Slot made_;                    ///< here.
+  /// A shrunk one's made_: NCCL may write there for as long as this one lives.
+  Slot shrunk_;
   bool created_ = false;
   bool finalizing_ = false;
   bool finalized_ = false;

@@ -6,20 +6,23 @@
 namespace weft::transfer::internal {
 
 void plan_broadcast_naive(Draft& draft) {
-  for (const Bundle& bundle : draft.demand().bundles) draft.add_chain(bundle, draft.topology().host_of(bundle.holders.front()));
+  for (const Bundle& bundle : draft.demand().bundles)
+    draft.add_chain(bundle, draft.topology().host_of(bundle.holders.front()));
 }
 
 void plan_broadcast(Draft& draft) {
   const Topology& topology = draft.topology();
   for (const std::uint32_t index : placement_order(draft.demand())) {
-    // Hosts with a holder of their own are served from it; the others share one flow, whose root serves its own host too.
+    // Hosts with a holder of their own are served from it; the others share one flow, whose root
+    // serves its own host too.
     const Bundle& bundle = draft.demand().bundles[index];
     const std::vector<HostId> holder_hosts = hosts_of(bundle.holders, topology);
     std::vector<DeviceId> remote;
     std::map<HostId, std::vector<DeviceId>> local;
     for (const DeviceId wanter : bundle.wanters) {
       const HostId host = topology.host_of(wanter);
-      if (std::binary_search(holder_hosts.begin(), holder_hosts.end(), host)) local[host].push_back(wanter);
+      if (std::binary_search(holder_hosts.begin(), holder_hosts.end(), host))
+        local[host].push_back(wanter);
       else remote.push_back(wanter);
     }
     if (!remote.empty()) {

@@ -13,8 +13,8 @@ namespace {
 
 void check_task(const ReshardTask& task, const Topology& topology) {
   if (task.source.shape != task.type.shape) {
-    throw_error(ErrorCode::kInvalidArgument, "a resharding of {} has a source map of shape {}", to_string(task.type),
-                weft::to_string(task.source.shape));
+    throw_error(ErrorCode::kInvalidArgument, "a resharding of {} has a source map of shape {}",
+                to_string(task.type), weft::to_string(task.source.shape));
   }
   for (const ShardMap* map : {&task.source, &task.destination}) {
     for (const Shard& shard : map->shards) topology.host_of(shard.device);
@@ -26,14 +26,16 @@ using Devices = std::pair<std::vector<DeviceId>, std::vector<DeviceId>>;
 
 class Gatherer {
  public:
-  Gatherer(const Topology& topology, std::uint64_t bundle_bytes) : topology_(topology), bundle_bytes_(bundle_bytes) {}
+  Gatherer(const Topology& topology, std::uint64_t bundle_bytes)
+      : topology_(topology), bundle_bytes_(bundle_bytes) {}
 
   void add(std::uint32_t tensor, const ReshardTask& task) {
     const Cut& cut = cut_of(task);
     const std::size_t element = size_of(task.type.dtype);
     for (std::size_t i = 0; i < cut.slices.size(); ++i) {
       const Slice& slice = cut.slices[i];
-      for (const DeviceId device : slice.local) demand_.copies.push_back({device, tensor, slice.region});
+      for (const DeviceId device : slice.local)
+        demand_.copies.push_back({device, tensor, slice.region});
       if (slice.wanters.empty()) continue;
       std::uint32_t& open = open_[cut.keys[i]];
       if (open == kNone || demand_.bundles[open].bytes >= bundle_bytes_) {
@@ -54,8 +56,8 @@ class Gatherer {
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;
 
-  /// The slices of a task, and per slice which devices it has to do with (index into open_). Models have many tensors of few
-  /// kinds.
+  /// The slices of a task, and per slice which devices it has to do with (index into open_). Models
+  /// have many tensors of few kinds.
   struct Cut {
     const ReshardTask* task;
     std::vector<Slice> slices;
@@ -66,13 +68,15 @@ class Gatherer {
     std::vector<std::size_t>& alike = cuts_by_hash_[hash_of(task)];
     for (const std::size_t i : alike) {
       const ReshardTask& other = *cuts_[i].task;
-      if (other.source == task.source && other.destination == task.destination && other.type.shape == task.type.shape)
+      if (other.source == task.source && other.destination == task.destination &&
+          other.type.shape == task.type.shape)
         return cuts_[i];
     }
     check_task(task, topology_);
     Cut cut{&task, cut_slices(task.source, task.destination), {}};
     for (const Slice& slice : cut.slices) {
-      const auto [key, fresh] = keys_.try_emplace({slice.holders, slice.wanters}, static_cast<std::uint32_t>(open_.size()));
+      const auto [key, fresh] = keys_.try_emplace({slice.holders, slice.wanters},
+                                                  static_cast<std::uint32_t>(open_.size()));
       if (fresh) open_.push_back(kNone);
       cut.keys.push_back(key->second);
     }
@@ -91,9 +95,11 @@ class Gatherer {
 
 }  // namespace
 
-Demand gather(std::span<const ReshardTask> tasks, const Topology& topology, std::uint64_t bundle_bytes) {
+Demand gather(std::span<const ReshardTask> tasks, const Topology& topology,
+              std::uint64_t bundle_bytes) {
   Gatherer gatherer(topology, bundle_bytes);
-  for (std::size_t i = 0; i < tasks.size(); ++i) gatherer.add(static_cast<std::uint32_t>(i), tasks[i]);
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    gatherer.add(static_cast<std::uint32_t>(i), tasks[i]);
   return gatherer.finish();
 }
 
@@ -101,11 +107,14 @@ void merge_data(Demand& demand, const Topology& topology) {
   std::map<std::pair<std::vector<HostId>, std::vector<HostId>>, std::uint32_t> data;
   for (std::uint32_t i = 0; i < demand.bundles.size(); ++i) {
     Bundle& bundle = demand.bundles[i];
-    std::vector<HostId> holders = hosts_of(bundle.holders, topology), wanters = hosts_of(bundle.wanters, topology);
-    std::erase_if(wanters, [&](HostId host) { return std::binary_search(holders.begin(), holders.end(), host); });
+    std::vector<HostId> holders = hosts_of(bundle.holders, topology),
+                        wanters = hosts_of(bundle.wanters, topology);
+    std::erase_if(wanters, [&](HostId host) {
+      return std::binary_search(holders.begin(), holders.end(), host);
+    });
     if (wanters.empty()) continue;
-    const auto [datum, fresh] =
-        data.try_emplace({std::move(holders), std::move(wanters)}, static_cast<std::uint32_t>(demand.data.size()));
+    const auto [datum, fresh] = data.try_emplace({std::move(holders), std::move(wanters)},
+                                                 static_cast<std::uint32_t>(demand.data.size()));
     bundle.datum = datum->second;
     if (fresh) {
       demand.data.push_back({0, datum->first.first, datum->first.second});
@@ -130,7 +139,8 @@ std::vector<HostId> hosts_of(const std::vector<DeviceId>& devices, const Topolog
   return hosts;
 }
 
-std::vector<DeviceId> on_host(const std::vector<DeviceId>& devices, HostId host, const Topology& topology) {
+std::vector<DeviceId> on_host(const std::vector<DeviceId>& devices, HostId host,
+                              const Topology& topology) {
   std::vector<DeviceId> result;
   for (const DeviceId device : devices) {
     if (topology.host_of(device) == host) result.push_back(device);
@@ -138,13 +148,15 @@ std::vector<DeviceId> on_host(const std::vector<DeviceId>& devices, HostId host,
   return result;
 }
 
-std::vector<Segment> cut(std::span<const Segment> segments, std::uint64_t begin, std::uint64_t bytes) {
+std::vector<Segment> cut(std::span<const Segment> segments, std::uint64_t begin,
+                         std::uint64_t bytes) {
   std::vector<Segment> result;
   const std::uint64_t end = begin + bytes;
   std::uint64_t at = 0;
   for (const Segment& segment : segments) {
     const std::uint64_t from = std::max(begin, at), to = std::min(end, at + segment.bytes);
-    if (from < to) result.push_back({segment.tensor, segment.region, segment.begin + (from - at), to - from});
+    if (from < to)
+      result.push_back({segment.tensor, segment.region, segment.begin + (from - at), to - from});
     at += segment.bytes;
     if (at >= end) break;
   }

@@ -9,7 +9,8 @@
 
 namespace weft::transfer::internal {
 
-/// Slices of one or many tensors that the same devices hold and the same devices want: they travel together.
+/// Slices of one or many tensors that the same devices hold and the same devices want: they travel
+/// together.
 struct Bundle {
   std::vector<DeviceId> holders;  ///< Ascending.
   std::vector<DeviceId> wanters;  ///< Ascending; none of them holds it.
@@ -23,16 +24,18 @@ struct Bundle {
 
 /// What a resharding asks for, with strategies still to come.
 struct Demand {
-  std::vector<Bundle> bundles;                         ///< In the order of tensors and slices.
-  std::vector<Datum> data;                             ///< Bundles with equal holder hosts and equal wanting hosts, merged.
+  std::vector<Bundle> bundles;  ///< In the order of tensors and slices.
+  /// Bundles with equal holder hosts and equal wanting hosts, merged.
+  std::vector<Datum> data;
   std::vector<std::vector<std::uint32_t>> bundles_of;  ///< Per datum.
   std::vector<LocalCopy> copies;
 };
 
-/// Cuts `tasks` into slices and collects them. A bundle takes no more slices once it has `bundle_bytes`; 0: one slice each.
-/// Throws what cut_slices throws, and Error(kInvalidArgument) for a device outside `topology` or a map that is not of its task's
-/// shape.
-Demand gather(std::span<const ReshardTask> tasks, const Topology& topology, std::uint64_t bundle_bytes);
+/// Cuts `tasks` into slices and collects them. A bundle takes no more slices once it has
+/// `bundle_bytes`; 0: one slice each. Throws what cut_slices throws, and Error(kInvalidArgument)
+/// for a device outside `topology` or a map that is not of its task's shape.
+Demand gather(std::span<const ReshardTask> tasks, const Topology& topology,
+              std::uint64_t bundle_bytes);
 
 /// Fills in the data of a demand's bundles.
 void merge_data(Demand& demand, const Topology& topology);
@@ -41,10 +44,12 @@ std::uint64_t minimum_between_hosts(const Demand& demand);
 
 /// The hosts of `devices`, each once, ascending.
 std::vector<HostId> hosts_of(const std::vector<DeviceId>& devices, const Topology& topology);
-std::vector<DeviceId> on_host(const std::vector<DeviceId>& devices, HostId host, const Topology& topology);
+std::vector<DeviceId> on_host(const std::vector<DeviceId>& devices, HostId host,
+                              const Topology& topology);
 
 /// Bytes [begin, begin + bytes) of the concatenation of `segments`.
-std::vector<Segment> cut(std::span<const Segment> segments, std::uint64_t begin, std::uint64_t bytes);
+std::vector<Segment> cut(std::span<const Segment> segments, std::uint64_t begin,
+                         std::uint64_t bytes);
 
 /// A range of a payload.
 struct ByteRange {

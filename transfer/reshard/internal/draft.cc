@@ -13,17 +13,19 @@
 namespace weft::transfer::internal {
 namespace {
 
-/// Chunks are multiples of this: what fits into one fragment of the shared-memory queue, so that it need not be put together
-/// again.
+/// Chunks are multiples of this: what fits into one fragment of the shared-memory queue, so that it
+/// need not be put together again.
 constexpr std::uint64_t kSmallestChunk = 56 * 1024;
 
 /// Network hops from the root to the farthest device.
 int depth_of(const Flow& flow, const Topology& topology) {
-  if (flow.edges.size() == 1) return topology.host_of(flow.root) == topology.host_of(flow.edges[0].child) ? 0 : 1;
+  if (flow.edges.size() == 1)
+    return topology.host_of(flow.root) == topology.host_of(flow.edges[0].child) ? 0 : 1;
   std::unordered_map<std::uint32_t, int> depth = {{flow.root.value(), 0}};
   int deepest = 0;
   for (const FlowEdge& edge : flow.edges) {
-    const int hops = depth.at(edge.parent.value()) + (topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : 1);
+    const int hops = depth.at(edge.parent.value()) +
+                     (topology.host_of(edge.parent) == topology.host_of(edge.child) ? 0 : 1);
     depth[edge.child.value()] = hops;
     deepest = std::max(deepest, hops);
   }
@@ -39,7 +41,8 @@ DeviceId Draft::sender_for(HostId host, const Bundle& bundle) const {
 
 void Draft::add(const Bundle& bundle, ByteRange range, DeviceId root, std::vector<FlowEdge> edges) {
   Flow flow;
-  flow.segments = range.bytes == bundle.bytes ? bundle.segments : cut(bundle.segments, range.begin, range.bytes);
+  flow.segments = range.bytes == bundle.bytes ? bundle.segments
+                                              : cut(bundle.segments, range.begin, range.bytes);
   flow.root = root;
   flow.edges = std::move(edges);
   flow.bytes = range.bytes;
@@ -55,7 +58,8 @@ void Draft::add_local(const Bundle& bundle) {
   std::map<HostId, std::vector<DeviceId>> local;
   for (const DeviceId wanter : bundle.wanters) {
     const HostId host = topology_.host_of(wanter);
-    if (std::binary_search(holder_hosts.begin(), holder_hosts.end(), host)) local[host].push_back(wanter);
+    if (std::binary_search(holder_hosts.begin(), holder_hosts.end(), host))
+      local[host].push_back(wanter);
   }
   for (auto& [host, wanters] : local) {
     const DeviceId root = sender_for(host, bundle);
@@ -66,18 +70,21 @@ void Draft::add_local(const Bundle& bundle) {
   }
 }
 
-std::vector<FlowEdge> Draft::edges_along(const Bundle& bundle, DeviceId root, std::span<const HostEdge> hosts) const {
+std::vector<FlowEdge> Draft::edges_along(const Bundle& bundle, DeviceId root,
+                                         std::span<const HostEdge> hosts) const {
   if (hosts.size() == 1 && bundle.wanters.size() == 1) return {{root, bundle.wanters.front()}};
   std::unordered_map<std::uint32_t, DeviceId> entry = {{topology_.host_of(root).value(), root}};
   std::map<HostId, std::vector<DeviceId>> by_host;
   for (const DeviceId device : bundle.wanters) by_host[topology_.host_of(device)].push_back(device);
   const auto load = [&](DeviceId device) {
-    return std::tuple(loads_.device_ingress[device.value()] + loads_.device_egress[device.value()], device);
+    return std::tuple(loads_.device_ingress[device.value()] + loads_.device_egress[device.value()],
+                      device);
   };
   std::vector<FlowEdge> edges;
   for (const HostEdge& edge : hosts) {
     std::vector<DeviceId>& devices = by_host.at(edge.child);
-    std::sort(devices.begin(), devices.end(), [&](DeviceId a, DeviceId b) { return load(a) < load(b); });
+    std::sort(devices.begin(), devices.end(),
+              [&](DeviceId a, DeviceId b) { return load(a) < load(b); });
     edges.push_back({entry.at(edge.parent.value()), devices.front()});
     entry[edge.child.value()] = devices.front();
   }
@@ -113,7 +120,8 @@ std::vector<std::uint32_t> placement_order(const Demand& demand) {
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     const Bundle &x = demand.bundles[a], &y = demand.bundles[b];
-    return x.holders.size() != y.holders.size() ? x.holders.size() < y.holders.size() : x.bytes > y.bytes;
+    return x.holders.size() != y.holders.size() ? x.holders.size() < y.holders.size()
+                                                : x.bytes > y.bytes;
   });
   return order;
 }
@@ -124,7 +132,9 @@ std::vector<std::uint32_t> Draft::streams_of_hosts() const {
     DeviceId last;
     bool any = false;
     for (const FlowEdge& edge : flow.edges) {
-      if (topology_.host_of(edge.parent) == topology_.host_of(edge.child) || (any && edge.parent == last)) continue;
+      if (topology_.host_of(edge.parent) == topology_.host_of(edge.child) ||
+          (any && edge.parent == last))
+        continue;
       last = edge.parent;
       any = true;
       ++by_device[last.value()];
@@ -134,7 +144,8 @@ std::vector<std::uint32_t> Draft::streams_of_hosts() const {
   for (const HostId host : topology_.host_of_device) ++devices[host.value()];
   for (std::uint32_t device = 0; device < by_device.size(); ++device) {
     const std::uint32_t host = topology_.host_of(DeviceId(device)).value();
-    by_host[host] += std::min(by_device[device], static_cast<std::uint32_t>(EgressRule().streams_of_each(devices[host])));
+    by_host[host] += std::min(
+        by_device[device], static_cast<std::uint32_t>(EgressRule().streams_of_each(devices[host])));
   }
   return by_host;
 }
@@ -162,11 +173,13 @@ void Draft::choose_chunks(Flow& flow, std::size_t element_size, double limit_sec
   chunks.direct_chunk_bytes = whole(slowest * 8e-3, 256.0 * 1024, 4.0 * 1024 * 1024);
   const int depth = depth_of(flow, topology_);
   // Where chunks are passed on inside the host only, small ones wake its devices for nothing.
-  double chunk = std::clamp(slowest * 1.5e-3, depth > 1 ? 64.0 * 1024 : 128.0 * 1024, 4.0 * 1024 * 1024);
+  double chunk =
+      std::clamp(slowest * 1.5e-3, depth > 1 ? 64.0 * 1024 : 128.0 * 1024, 4.0 * 1024 * 1024);
   if (depth > 1) {
     // Of n flows that share a link each lags by its window: what is left at the end is n windows.
     const double seconds = std::max(limit_seconds, static_cast<double>(flow.bytes) / slowest);
-    chunk = std::min(chunk, 0.012 * seconds * slowest / (chunks.window * (depth - 1) * std::max(1u, most_streams / 2)));
+    chunk = std::min(chunk, 0.012 * seconds * slowest /
+                                (chunks.window * (depth - 1) * std::max(1u, most_streams / 2)));
   }
   chunks.chunk_bytes = whole(chunk, 64.0 * 1024, 4.0 * 1024 * 1024);
   set_chunks(flow, element_size, chunks);

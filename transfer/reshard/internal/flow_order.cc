@@ -7,13 +7,15 @@
 namespace weft::transfer::internal {
 
 std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topology& topology) {
-  // Per flow its root host and the first receiver, then both as ranks among all roots and among that root's receivers.
+  // Per flow its root host and the first receiver, then both as ranks among all roots and among
+  // that root's receivers.
   std::vector<std::pair<HostId, HostId>> hops;
   std::map<HostId, std::map<HostId, std::size_t>> receivers;
   for (const Flow& flow : flows) {
     const HostId root = topology.host_of(flow.root);
-    const auto first = std::find_if(flow.edges.begin(), flow.edges.end(),
-                                    [&](const FlowEdge& edge) { return topology.host_of(edge.child) != root; });
+    const auto first =
+        std::find_if(flow.edges.begin(), flow.edges.end(),
+                     [&](const FlowEdge& edge) { return topology.host_of(edge.child) != root; });
     hops.emplace_back(root, first == flow.edges.end() ? root : topology.host_of(first->child));
     receivers[root].emplace(hops.back().second, 0);
   }
@@ -33,20 +35,25 @@ std::vector<std::uint32_t> rotated_order(std::span<const Flow> flows, const Topo
     const std::size_t count = receivers[root].size();
     const std::uint32_t partners = devices[receiver.value()];
     const DeviceId child = flows[i].edges.empty() ? flows[i].root : flows[i].edges.front().child;
-    turn.emplace_back((receivers[root][receiver] + count - rank_of_root[root] % count) % count,
-                      (place[child.value()] + partners - place[flows[i].root.value()] % partners) % partners);
+    turn.emplace_back(
+        (receivers[root][receiver] + count - rank_of_root[root] % count) % count,
+        (place[child.value()] + partners - place[flows[i].root.value()] % partners) % partners);
   }
   std::vector<std::uint32_t> order(flows.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
   return order;
 }
 
-std::vector<std::uint32_t> interleaved_order(std::span<const Flow> flows, const Topology& topology) {
+std::vector<std::uint32_t> interleaved_order(std::span<const Flow> flows,
+                                             const Topology& topology) {
   std::vector<std::uint32_t> order(flows.size()), turn(flows.size()), count(topology.num_hosts());
-  for (std::size_t i = 0; i < flows.size(); ++i) turn[i] = count[topology.host_of(flows[i].root).value()]++;
+  for (std::size_t i = 0; i < flows.size(); ++i)
+    turn[i] = count[topology.host_of(flows[i].root).value()]++;
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return turn[a] < turn[b]; });
   return order;
 }
 

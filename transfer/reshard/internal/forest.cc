@@ -9,29 +9,35 @@
 
 namespace weft::transfer::internal {
 
-std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Network& network, std::span<const double> spare,
-                              std::size_t turn) {
+std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Network& network,
+                              std::span<const double> spare, std::size_t turn) {
   const std::size_t holders = datum.holders.size(), wanters = datum.wanters.size();
-  // A place for one more child. The shallowest is filled first, of those the one that has waited longest.
+  // A place for one more child. The shallowest is filled first, of those the one that has waited
+  // longest.
   struct Place {
     int depth;
     std::size_t order;
     HostId host;
     std::size_t tree;
-    bool operator>(const Place& other) const { return std::tie(depth, order) > std::tie(other.depth, other.order); }
+    bool operator>(const Place& other) const {
+      return std::tie(depth, order) > std::tie(other.depth, other.order);
+    }
   };
   std::priority_queue<Place, std::vector<Place>, std::greater<>> places;
   std::size_t order = 0;
   std::vector<HostTree> trees;
   for (std::size_t i = 0; i < holders; ++i) {
     if (piece.degrees[i] == 0) continue;
-    for (std::uint32_t child = 0; child < piece.degrees[i]; ++child) places.push({0, order++, datum.holders[i], trees.size()});
+    for (std::uint32_t child = 0; child < piece.degrees[i]; ++child)
+      places.push({0, order++, datum.holders[i], trees.size()});
     trees.push_back({datum.holders[i], {}});
   }
   struct Candidate {
     HostId host;
     std::uint32_t degree;
-    int rate;   ///< To each child, in steps of 10 % of the fastest link, so that small differences do not decide.
+    /// To each child, in steps of 10 % of the fastest link, so that small differences do not
+    /// decide.
+    int rate;
     int spare;  ///< In thirds, for the same reason: pieces of equal size should take turns.
     std::size_t turn;
   };
@@ -44,7 +50,8 @@ std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Netw
     const Network::HostLinks& links = network.host(host);
     const double rate = degree == 0 ? 0 : std::min(links.ingress(), links.egress() / degree);
     candidates.push_back({host, degree, static_cast<int>(std::lround(10 * rate / fastest)),
-                          static_cast<int>(std::lround(3 * spare[host.value()])), (i + turn) % wanters});
+                          static_cast<int>(std::lround(3 * spare[host.value()])),
+                          (i + turn) % wanters});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;

@@ -7,20 +7,24 @@
 namespace weft::transfer::internal {
 namespace {
 
-/// Sum of squares of the loads once `set` is added: what tells two sets of equal size apart. Its minimum is that of the
-/// deviation.
-double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& units, const std::vector<Placement>& set) {
+/// Sum of squares of the loads once `set` is added: what tells two sets of equal size apart. Its
+/// minimum is that of the deviation.
+double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& units,
+                  const std::vector<Placement>& set) {
   for (const Placement& placement : set) loads[placement.sender] += units[placement.unit].bytes;
   const double mean =
-      static_cast<double>(std::accumulate(loads.begin(), loads.end(), std::uint64_t{0})) / static_cast<double>(loads.size());
+      static_cast<double>(std::accumulate(loads.begin(), loads.end(), std::uint64_t{0})) /
+      static_cast<double>(loads.size());
   double sum = 0;
-  for (const std::uint64_t load : loads) sum += (static_cast<double>(load) - mean) * (static_cast<double>(load) - mean);
+  for (const std::uint64_t load : loads)
+    sum += (static_cast<double>(load) - mean) * (static_cast<double>(load) - mean);
   return sum;
 }
 
 }  // namespace
 
-std::vector<Placement> greedy_order(const std::vector<Unit>& units, std::size_t num_hosts, std::uint64_t seed) {
+std::vector<Placement> greedy_order(const std::vector<Unit>& units, std::size_t num_hosts,
+                                    std::uint64_t seed) {
   PhiloxStream random(seed);
   std::vector<std::uint32_t> left(units.size());
   std::iota(left.begin(), left.end(), 0u);
@@ -37,7 +41,9 @@ std::vector<Placement> greedy_order(const std::vector<Unit>& units, std::size_t 
       std::vector<Placement> set;
       for (const std::uint32_t index : left) {
         const Unit& unit = units[index];
-        if (std::any_of(unit.receivers.begin(), unit.receivers.end(), [&](std::uint32_t host) { return busy[host]; })) continue;
+        if (std::any_of(unit.receivers.begin(), unit.receivers.end(),
+                        [&](std::uint32_t host) { return busy[host]; }))
+          continue;
         std::uint64_t most = 0, weights = 0;
         std::size_t idle = 0;
         for (const std::uint32_t host : unit.senders) {
@@ -46,7 +52,8 @@ std::vector<Placement> greedy_order(const std::vector<Unit>& units, std::size_t 
           most = std::max(most, loads[host]);
         }
         if (idle == 0) continue;
-        for (const std::uint32_t host : unit.senders) weights += busy[host] ? 0 : most - loads[host] + 1;
+        for (const std::uint32_t host : unit.senders)
+          weights += busy[host] ? 0 : most - loads[host] + 1;
         std::uint64_t choice = random.below(weights);
         std::uint32_t sender = unit.senders.front();
         for (const std::uint32_t host : unit.senders) {

@@ -12,14 +12,17 @@ std::vector<Unit> units_of(const Demand& demand) {
     const Bundle& bundle = demand.bundles[i];
     if (bundle.datum == Bundle::kNoDatum) continue;
     Unit unit{i, bundle.bytes, {}, {}};
-    for (const HostId host : demand.data[bundle.datum].holders) unit.senders.push_back(host.value());
-    for (const HostId host : demand.data[bundle.datum].wanters) unit.receivers.push_back(host.value());
+    for (const HostId host : demand.data[bundle.datum].holders)
+      unit.senders.push_back(host.value());
+    for (const HostId host : demand.data[bundle.datum].wanters)
+      unit.receivers.push_back(host.value());
     units.push_back(std::move(unit));
   }
   return units;
 }
 
-std::uint64_t makespan(const std::vector<Unit>& units, const std::vector<Placement>& order, std::size_t num_hosts) {
+std::uint64_t makespan(const std::vector<Unit>& units, const std::vector<Placement>& order,
+                       std::size_t num_hosts) {
   std::vector<std::uint64_t> free(num_hosts);
   std::uint64_t last = 0;
   for (const Placement& placement : order) {
@@ -34,7 +37,8 @@ std::uint64_t makespan(const std::vector<Unit>& units, const std::vector<Placeme
   return last;
 }
 
-void add_in_order(Draft& draft, const std::vector<Unit>& units, const std::vector<Placement>& order) {
+void add_in_order(Draft& draft, const std::vector<Unit>& units,
+                  const std::vector<Placement>& order) {
   for (const Placement& placement : order)
     draft.add_chain(draft.demand().bundles[units[placement.unit].bundle], HostId(placement.sender));
   for (const Bundle& bundle : draft.demand().bundles) {
@@ -44,7 +48,8 @@ void add_in_order(Draft& draft, const std::vector<Unit>& units, const std::vecto
 
 void plan_broadcast_greedy(Draft& draft) {
   const std::vector<Unit> units = units_of(draft.demand());
-  add_in_order(draft, units, greedy_order(units, draft.topology().num_hosts(), draft.options().seed));
+  add_in_order(draft, units,
+               greedy_order(units, draft.topology().num_hosts(), draft.options().seed));
 }
 
 void plan_broadcast_search(Draft& draft) {

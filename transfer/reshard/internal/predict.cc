@@ -5,12 +5,14 @@
 
 namespace weft::transfer::internal {
 
-double predict_by_load(std::span<const Flow> flows, const Topology& topology, const Network& network) {
+double predict_by_load(std::span<const Flow> flows, const Topology& topology,
+                       const Network& network) {
   std::vector<double> egress(network.num_hosts()), ingress(network.num_hosts());
   double fill = 0;
   for (const Flow& flow : flows) {
     if (flow.edges.size() == 1) {
-      const HostId from = topology.host_of(flow.root), to = topology.host_of(flow.edges.front().child);
+      const HostId from = topology.host_of(flow.root),
+                   to = topology.host_of(flow.edges.front().child);
       if (from == to) continue;
       egress[from.value()] += static_cast<double>(flow.bytes);
       ingress[to.value()] += static_cast<double>(flow.bytes);
@@ -28,7 +30,8 @@ double predict_by_load(std::span<const Flow> flows, const Topology& topology, co
       deepest = std::max(deepest, ++hops);
       egress[from.value()] += static_cast<double>(flow.bytes);
       ingress[to.value()] += static_cast<double>(flow.bytes);
-      slowest = std::max({slowest, 1 / network.host(from).egress(), 1 / network.host(to).ingress()});
+      slowest =
+          std::max({slowest, 1 / network.host(from).egress(), 1 / network.host(to).ingress()});
     }
     if (deepest == 0) continue;
     const double lag = static_cast<double>(std::min(flow.chunk_bytes, flow.bytes));
@@ -36,7 +39,8 @@ double predict_by_load(std::span<const Flow> flows, const Topology& topology, co
   }
   double busiest = 0;
   for (std::size_t host = 0; host < egress.size(); ++host)
-    busiest = std::max({busiest, egress[host] / network.hosts[host].egress(), ingress[host] / network.hosts[host].ingress()});
+    busiest = std::max({busiest, egress[host] / network.hosts[host].egress(),
+                        ingress[host] / network.hosts[host].ingress()});
   return busiest + fill;
 }
 
@@ -66,7 +70,8 @@ double predict(std::span<const Flow> flows, const Topology& topology, const Netw
   options.places = places;
   // Finer than what a device sends at a time, or all would seem to be late.
   options.resolution_seconds =
-      by_load / static_cast<double>(edges > 2000 ? std::clamp<std::size_t>(8 * most_of_one, 150, 2000) : 2000);
+      by_load / static_cast<double>(
+                    edges > 2000 ? std::clamp<std::size_t>(8 * most_of_one, 150, 2000) : 2000);
   const FlowSimulation simulation = simulate(flows, topology, network, options);
   if (steps != nullptr) *steps += simulation.steps;
   return simulation.seconds;

@@ -8,7 +8,8 @@ namespace {
 /// Depth-first search over partial schedules. Lives for one call.
 class Search {
  public:
-  Search(const std::vector<Unit>& units, std::size_t num_hosts, std::vector<Placement> best, std::uint64_t nodes)
+  Search(const std::vector<Unit>& units, std::size_t num_hosts, std::vector<Placement> best,
+         std::uint64_t nodes)
       : units_(units),
         free_(num_hosts),
         work_(num_hosts),
@@ -31,7 +32,8 @@ class Search {
   }
 
  private:
-  /// No way to go on ends earlier: every host still has to do what only it can, and the senders together all that is left.
+  /// No way to go on ends earlier: every host still has to do what only it can, and the senders
+  /// together all that is left.
   std::uint64_t bound(std::uint64_t end) const {
     std::uint64_t least = end, senders_free = left_, senders = 0;
     for (std::size_t host = 0; host < free_.size(); ++host) {
@@ -102,8 +104,8 @@ class Search {
 
 }  // namespace
 
-std::vector<Placement> search_order(const std::vector<Unit>& units, std::size_t num_hosts, std::vector<Placement> best,
-                                    std::uint64_t nodes) {
+std::vector<Placement> search_order(const std::vector<Unit>& units, std::size_t num_hosts,
+                                    std::vector<Placement> best, std::uint64_t nodes) {
   if (units.empty()) return best;
   return Search(units, num_hosts, std::move(best), nodes).run();
 }

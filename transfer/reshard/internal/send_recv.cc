@@ -10,7 +10,8 @@ void add_send_recv(Draft& draft, const Bundle& bundle) {
 }
 
 void plan_send_recv(Draft& draft) {
-  for (const std::uint32_t i : placement_order(draft.demand())) add_send_recv(draft, draft.demand().bundles[i]);
+  for (const std::uint32_t i : placement_order(draft.demand()))
+    add_send_recv(draft, draft.demand().bundles[i]);
 }
 
 }  // namespace weft::transfer::internal

@@ -33,23 +33,28 @@ constexpr double kFlowsUnderWay = 8;
 constexpr std::uint64_t kStepsPerFlow = 40;
 /// Shares this close to the limit need no cutting of data.
 constexpr double kGoodEnough = 1.004;
-/// How much of the limit's time holders may send before wanters have to pass data on; what is then too much is fitted.
+/// How much of the limit's time holders may send before wanters have to pass data on; what is then
+/// too much is fitted.
 constexpr double kHoldersBusy = 1.1;
-/// How much longer a plan is taken to last for what relays send: 1.4 times where they send everything. In a fluid a relay gets as
-/// much of a link as a holder; real ones whose own link is full with what comes in get about half, probably since their
-/// acknowledgements and credits wait in that queue. Then they lag behind and exchange the rest when the holders are done: GPT-2's
-/// weights from 2 hosts to 4 went in chains at 0.87 of the limit, where the fluid says 0.99, and in trees of two levels at 0.97.
+/// How much longer a plan is taken to last for what relays send: 1.4 times where they send
+/// everything. In a fluid a relay gets as much of a link as a holder; real ones whose own link is
+/// full with what comes in get about half, probably since their acknowledgements and credits wait
+/// in that queue. Then they lag behind and exchange the rest when the holders are done: GPT-2's
+/// weights from 2 hosts to 4 went in chains at 0.87 of the limit, where the fluid says 0.99, and in
+/// trees of two levels at 0.97.
 constexpr double kRelayed = 0.4;
 /// For the same reason a host that receives all the time is as busy as if it sent so much more.
 constexpr double kBehindQueue = 0.6;
-/// A host that sends for a smaller share of the time leaves the receivers to those that send for more than the other.
+/// A host that sends for a smaller share of the time leaves the receivers to those that send for
+/// more than the other.
 constexpr double kTimeToSpare = 0.7;
 constexpr double kUrgent = 0.9;
 /// A plan this close to the limit is not worth improving.
 constexpr double kGoodOrder = 1.015;
 /// And from here on not by drawing lots.
 constexpr double kFairOrder = 1.025;
-/// What is regular gives way only to what is clearly faster: real links like it better than a simulation shows.
+/// What is regular gives way only to what is clearly faster: real links like it better than a
+/// simulation shows.
 constexpr double kBetter = 0.99;
 /// What is not, to anything faster.
 constexpr double kSlightlyBetter = 0.999;
@@ -57,7 +62,8 @@ constexpr double kSlightlyBetter = 0.999;
 /// Plans one demand. Lives for one call.
 class Weaver {
  public:
-  Weaver(const Demand& demand, const Topology& topology, const Network& network, const PlanOptions& options, const Limit& limit)
+  Weaver(const Demand& demand, const Topology& topology, const Network& network,
+         const PlanOptions& options, const Limit& limit)
       : demand_(demand), topology_(topology), network_(network), options_(options), limit_(limit) {}
 
   WeftPlan run() {
@@ -68,29 +74,35 @@ class Weaver {
     };
     if (demand_.data.size() == 1) consider(one_chain(shape));
     if (!best_.flows.empty() && !worth_more(kGoodOrder)) return finish();
-    const std::vector<Piece> whole = pieces(SendPreference::kHolders, limit_.seconds * kHoldersBusy);
+    const std::vector<Piece> whole =
+        pieces(SendPreference::kHolders, limit_.seconds * kHoldersBusy);
     consider(whole);
     if (egress_seconds(demand_.data, network_, whole) > limit_.seconds * kGoodEnough)
-      consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece, shape));
+      consider(fitted_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece,
+                             shape));
     if (worth_more(kGoodOrder))
-      consider(fitted_pieces(demand_.data, network_,
-                             staircase_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece),
-                             limit_.seconds * 1.0005, kSmallestPiece, shape));
+      consider(fitted_pieces(
+          demand_.data, network_,
+          staircase_pieces(demand_.data, network_, whole, limit_.seconds * 1.0005, kSmallestPiece),
+          limit_.seconds * 1.0005, kSmallestPiece, shape));
     if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kHolders, limit_.seconds * 1.0005));
     if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kChains, limit_.seconds * 1.0005));
     if (worth_more(kGoodOrder)) {
       TreeShape fans;
       fans.fans = true;
-      const std::vector<Piece> even =
-          whole_pieces(demand_.data, even_cuts(), network_, SendPreference::kEven, limit_.seconds, fans);
+      const std::vector<Piece> even = whole_pieces(demand_.data, even_cuts(), network_,
+                                                   SendPreference::kEven, limit_.seconds, fans);
       consider(even);
       if (egress_seconds(demand_.data, network_, even) > limit_.seconds * kGoodEnough)
-        consider(fitted_pieces(demand_.data, network_, even, limit_.seconds * 1.0005, kSmallestPiece, fans));
+        consider(fitted_pieces(demand_.data, network_, even, limit_.seconds * 1.0005,
+                               kSmallestPiece, fans));
     }
     if (worth_more(kGoodOrder)) consider(pieces(SendPreference::kEven, limit_.seconds));
     // Where latency counts: everything straight from holders.
-    if (worth_more(1.1)) consider(pieces(SendPreference::kHolders, std::numeric_limits<double>::infinity()));
-    for (std::size_t i = kFirstAttempts; i < kMostAttempts && worth_more(i < 5 ? kGoodOrder : kFairOrder); ++i)
+    if (worth_more(1.1))
+      consider(pieces(SendPreference::kHolders, std::numeric_limits<double>::infinity()));
+    for (std::size_t i = kFirstAttempts;
+         i < kMostAttempts && worth_more(i < 5 ? kGoodOrder : kFairOrder); ++i)
       attempt(best_, attempt_number(i));
     return finish();
   }
@@ -101,7 +113,8 @@ class Weaver {
             best_.flows.size() <= kMostFlowsToSchedule};
   }
 
-  /// Where a datum's bundles end, but for the last: trees of their own let other hosts come first in each.
+  /// Where a datum's bundles end, but for the last: trees of their own let other hosts come first
+  /// in each.
   std::vector<std::vector<std::uint64_t>> cuts_between_bundles() const {
     std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
     if (demand_.bundles.size() > kMostPieces) return cuts;
@@ -123,25 +136,29 @@ class Weaver {
     std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
     for (std::size_t k = 0; k < cuts.size(); ++k) {
       const Datum& datum = demand_.data[k];
-      const std::size_t pieces = std::min<std::size_t>(datum.holders.size() + datum.wanters.size(), datum.bytes / kSmallestPiece);
-      for (std::size_t i = 1; i < pieces; ++i) cuts[k].push_back(datum.bytes / pieces * i / 64 * 64);
+      const std::size_t pieces = std::min<std::size_t>(datum.holders.size() + datum.wanters.size(),
+                                                       datum.bytes / kSmallestPiece);
+      for (std::size_t i = 1; i < pieces; ++i)
+        cuts[k].push_back(datum.bytes / pieces * i / 64 * 64);
     }
     return cuts;
   }
 
-  /// All that the same hosts want down one chain of hosts: each then receives from one host and sends to one, and nothing
-  /// collides.
+  /// All that the same hosts want down one chain of hosts: each then receives from one host and
+  /// sends to one, and nothing collides.
   std::vector<Piece> one_chain(TreeShape shape) const {
     const std::vector<std::vector<std::uint64_t>> no_cuts(1);
-    return whole_pieces(demand_.data, no_cuts, network_, SendPreference::kChains, limit_.seconds * 1.0005, shape);
+    return whole_pieces(demand_.data, no_cuts, network_, SendPreference::kChains,
+                        limit_.seconds * 1.0005, shape);
   }
 
   bool worth_more(double good_enough) const {
     return steps_ <= options_.simulate_steps && best_.seconds > limit_.seconds * good_enough;
   }
 
-  /// Chains of any length where their filling costs little: there are so many data that every host is once at every place, and
-  /// each host sends to one other host only, so that nothing collides. Else trees for what many want.
+  /// Chains of any length where their filling costs little: there are so many data that every host
+  /// is once at every place, and each host sends to one other host only, so that nothing collides.
+  /// Else trees for what many want.
   TreeShape choose_shape(std::span<const std::vector<std::uint64_t>> cuts) const {
     TreeShape shape;
     std::size_t longest = 0, pieces = 0;
@@ -150,10 +167,12 @@ class Weaver {
       longest = std::max(longest, demand_.data[k].wanters.size());
       pieces += cuts[k].size() + 1;
     }
-    for (const Network::HostLinks& host : network_.hosts) slowest = std::min(slowest, host.egress());
+    for (const Network::HostLinks& host : network_.hosts)
+      slowest = std::min(slowest, host.egress());
     // Half a chain of chunks for each of the flows that a host has under way at a time.
     const double fill = 0.5 * static_cast<double>(longest) * 64 * 1024 * kFlowsUnderWay;
-    if (pieces * 2 >= longest && fill <= 0.04 * limit_.seconds * slowest) shape.longest_chain = longest;
+    if (pieces * 2 >= longest && fill <= 0.04 * limit_.seconds * slowest)
+      shape.longest_chain = longest;
     return shape;
   }
 
@@ -170,15 +189,17 @@ class Weaver {
     double cost() const { return seconds * (1 + kRelayed * relayed); }
 
     std::vector<Flow> flows;
-    std::vector<Flow> light;                   ///< Without what does not matter for orders: segments, and fan-out inside hosts.
+    /// Without what does not matter for orders: segments, and fan-out inside hosts.
+    std::vector<Flow> light;
     std::vector<std::vector<DeviceId>> roots;  ///< Per flow, the devices that can begin it.
     std::vector<FlowPart> order;
     std::vector<std::uint32_t> places;
     bool fine = false;  ///< Smaller chunks where they are passed on.
     double seconds = std::numeric_limits<double>::infinity();
-    bool regular = true;       ///< The order.
-    double relayed = 0;        ///< Share of the bytes between hosts that others than holders send.
-    std::vector<double> busy;  ///< Per host: for how much of the limit's time it sends; see kBehindQueue.
+    bool regular = true;  ///< The order.
+    double relayed = 0;   ///< Share of the bytes between hosts that others than holders send.
+    /// Per host: for how much of the limit's time it sends; see kBehindQueue.
+    std::vector<double> busy;
     bool some_yield = false;   ///< Some host that sends has time to spare.
     bool some_urgent = false;  ///< And another one has none.
     bool hopeless = false;     ///< Some host sends for too long in any order.
@@ -192,9 +213,11 @@ class Weaver {
       if (is_urgent(made, topology_.host_of(flow.root)) && !options_.chunks) flow.window *= 2;
     steps_ += made.flows.size() * kStepsPerFlow;
     for (const Flow& flow : made.flows) {
-      made.light.push_back({flow.id, flow.kind, {}, flow.root, {}, flow.bytes, flow.chunk_bytes, flow.window});
+      made.light.push_back(
+          {flow.id, flow.kind, {}, flow.root, {}, flow.bytes, flow.chunk_bytes, flow.window});
       for (const FlowEdge& edge : flow.edges) {
-        if (topology_.host_of(edge.parent) != topology_.host_of(edge.child)) made.light.back().edges.push_back(edge);
+        if (topology_.host_of(edge.parent) != topology_.host_of(edge.child))
+          made.light.back().edges.push_back(edge);
       }
     }
     made.hopeless = egress_seconds(demand_.data, network_, pieces) > limit_.seconds * kGoodOrder;
@@ -221,11 +244,12 @@ class Weaver {
     made.busy.resize(sent.size());
     if (limit_.seconds <= 0) return;
     for (std::size_t host = 0; host < sent.size(); ++host)
-      made.busy[host] = sent[host] / limit_.seconds * (1 + kBehindQueue * received[host] / limit_.seconds);
-    made.some_yield =
-        std::any_of(made.busy.begin(), made.busy.end(), [](double busy) { return busy > 0 && busy < kTimeToSpare; });
-    made.some_urgent =
-        made.some_yield && std::any_of(made.busy.begin(), made.busy.end(), [](double busy) { return busy > kUrgent; });
+      made.busy[host] =
+          sent[host] / limit_.seconds * (1 + kBehindQueue * received[host] / limit_.seconds);
+    made.some_yield = std::any_of(made.busy.begin(), made.busy.end(),
+                                  [](double busy) { return busy > 0 && busy < kTimeToSpare; });
+    made.some_urgent = made.some_yield && std::any_of(made.busy.begin(), made.busy.end(),
+                                                      [](double busy) { return busy > kUrgent; });
   }
 
   /// It has no time to spare, where others have.
@@ -238,17 +262,20 @@ class Weaver {
     if (std::find(considered_.begin(), considered_.end(), pieces) != considered_.end()) return;
     considered_.push_back(pieces);
     Candidate made = candidate_of(pieces);
-    // Regular orders first: taking turns where nothing is passed on, so that no receiver is flooded; else the pieces as they were
-    // made, large ones first and equal ones in turns, and their hosts in turns.
-    const bool direct =
-        std::all_of(made.light.begin(), made.light.end(), [](const Flow& flow) { return flow.edges.size() <= 1; });
+    // Regular orders first: taking turns where nothing is passed on, so that no receiver is
+    // flooded; else the pieces as they were made, large ones first and equal ones in turns, and
+    // their hosts in turns.
+    const bool direct = std::all_of(made.light.begin(), made.light.end(),
+                                    [](const Flow& flow) { return flow.edges.size() <= 1; });
     std::vector<FlowPart> whole;
-    for (const std::uint32_t i : direct ? rotated_order(made.light, topology_) : interleaved_order(made.light, topology_))
+    for (const std::uint32_t i :
+         direct ? rotated_order(made.light, topology_) : interleaved_order(made.light, topology_))
       whole.push_back({i, made.light[i].root, 0, made.light[i].bytes});
     judge(made, whole, egress_places(made, {}, EgressRule(), true), false);
     if (made.some_yield && made.seconds > limit_.seconds * kGoodOrder)
       judge(made, whole, egress_places(made, {}, EgressRule(), false), false);
-    // Where nothing is passed on, a host that has no time to spare is only held up by those that flood its receivers.
+    // Where nothing is passed on, a host that has no time to spare is only held up by those that
+    // flood its receivers.
     for (const bool yield : {true, false}) {
       if (yield && !(direct && made.some_urgent)) continue;
       for (std::size_t i = 0; i < kFirstAttempts; ++i) {
@@ -262,11 +289,14 @@ class Weaver {
 
   /// How much faster something else has to be.
   double margin_over(const Candidate& candidate) const {
-    return candidate.regular && candidate.seconds <= limit_.seconds * kFairOrder ? kBetter : kSlightlyBetter;
+    return candidate.regular && candidate.seconds <= limit_.seconds * kFairOrder ? kBetter
+                                                                                 : kSlightlyBetter;
   }
 
-  void judge(Candidate& candidate, const std::vector<FlowPart>& order, const std::vector<std::uint32_t>& places, bool fine) {
-    const double seconds = predict(parts_of(candidate.light, order, fine), topology_, network_, places, &steps_);
+  void judge(Candidate& candidate, const std::vector<FlowPart>& order,
+             const std::vector<std::uint32_t>& places, bool fine) {
+    const double seconds =
+        predict(parts_of(candidate.light, order, fine), topology_, network_, places, &steps_);
     if (seconds >= candidate.seconds * margin_over(candidate)) return;
     candidate.regular = candidate.order.empty();
     candidate.order = order;
@@ -284,7 +314,8 @@ class Weaver {
     bool yield = false;          ///< As in egress_places().
     bool one_at_a_time = false;  ///< A device sends one flow at a time.
     bool fine = false;           ///< Smaller chunks where they are passed on.
-    bool halves = false;         ///< Flows are cut in two first, so that a device can fill both its places with one receiver.
+    /// Flows are cut in two first, so that a device can fill both its places with one receiver.
+    bool halves = false;
   };
   static constexpr std::size_t kFirstAttempts = 2, kMostAttempts = 96;
 
@@ -308,33 +339,39 @@ class Weaver {
   }
 
   void attempt(Candidate& candidate, const Attempt& how) {
-    if (candidate.flows.size() > kMostFlowsToSchedule || candidate.hopeless || steps_ > options_.simulate_steps) return;
+    if (candidate.flows.size() > kMostFlowsToSchedule || candidate.hopeless ||
+        steps_ > options_.simulate_steps)
+      return;
     if (candidate.seconds <= limit_.seconds * kGoodOrder) return;
     EgressRule rule;
     if (how.one_at_a_time) rule.device_streams = 1;
     SimulateOptions options;
     options.places = egress_places(candidate, candidate.roots, rule, how.yield);
-    if (how.one_at_a_time && options.places == egress_places(candidate, candidate.roots, EgressRule(), how.yield)) return;
+    if (how.one_at_a_time &&
+        options.places == egress_places(candidate, candidate.roots, EgressRule(), how.yield))
+      return;
     std::vector<FlowPart> atoms;
     for (std::uint32_t i = 0; i < candidate.light.size(); ++i) {
       const Flow& flow = candidate.light[i];
-      const std::uint64_t half = how.halves && flow.bytes >= 4 * how.smallest_run ? flow.bytes / 2 / kCut * kCut : 0;
+      const std::uint64_t half =
+          how.halves && flow.bytes >= 4 * how.smallest_run ? flow.bytes / 2 / kCut * kCut : 0;
       if (half > 0) atoms.push_back({i, flow.root, 0, half});
       atoms.push_back({i, flow.root, half, flow.bytes});
     }
     std::vector<std::vector<DeviceId>> roots;
     for (const FlowPart& atom : atoms) roots.push_back(candidate.roots[atom.flow]);
-    const PreemptOptions preempt{limit_.seconds / how.steps, static_cast<double>(how.smallest_run), how.sharpness,
-                                 how.depth_weight};
+    const PreemptOptions preempt{limit_.seconds / how.steps, static_cast<double>(how.smallest_run),
+                                 how.sharpness, how.depth_weight};
     options.resolution_seconds = preempt.step_seconds / 4;
-    const Schedule schedule =
-        preemptive_schedule(parts_of(candidate.light, atoms, how.fine), roots, topology_, network_, preempt, options);
+    const Schedule schedule = preemptive_schedule(parts_of(candidate.light, atoms, how.fine), roots,
+                                                  topology_, network_, preempt, options);
     steps_ += schedule.steps;
     judge(candidate, parts_of_runs(atoms, schedule.runs), options.places, how.fine);
   }
 
   /// `runs` of `atoms` as parts of the atoms' flows.
-  static std::vector<FlowPart> parts_of_runs(std::span<const FlowPart> atoms, std::span<const FlowRun> runs) {
+  static std::vector<FlowPart> parts_of_runs(std::span<const FlowPart> atoms,
+                                             std::span<const FlowRun> runs) {
     std::vector<FlowPart> parts;
     std::vector<FlowPart*> last(atoms.size());
     parts.reserve(runs.size());
@@ -359,7 +396,8 @@ class Weaver {
     });
   }
 
-  std::vector<Flow> parts_of(const std::vector<Flow>& flows, std::span<const FlowPart> parts, bool fine) const {
+  std::vector<Flow> parts_of(const std::vector<Flow>& flows, std::span<const FlowPart> parts,
+                             bool fine) const {
     std::vector<Flow> result;
     result.reserve(parts.size());
     for (const FlowPart& part : parts) {
@@ -373,16 +411,18 @@ class Weaver {
       if (fine && flow.chunk_bytes > kFineChunk && !options_.chunks && is_passed_on(flow))
         flow.chunk_bytes = std::max(kFineChunk, whole.chunk_bytes / 3 / 64 * 64);
       flow.chunk_bytes = std::min(flow.chunk_bytes, flow.bytes);
-      if (flow.bytes != whole.bytes && !whole.segments.empty()) flow.segments = cut(whole.segments, part.begin, flow.bytes);
+      if (flow.bytes != whole.bytes && !whole.segments.empty())
+        flow.segments = cut(whole.segments, part.begin, flow.bytes);
       result.push_back(std::move(flow));
     }
     return result;
   }
 
-  /// How many flows each device sends at a time. The devices of a host that send share its places; a host whose link is
-  /// faster than its receivers' needs more of them at a time. `yield`: one that has time to spare has one a device, one that has
-  /// none twice as many.
-  std::vector<std::uint32_t> egress_places(const Candidate& candidate, std::span<const std::vector<DeviceId>> roots,
+  /// How many flows each device sends at a time. The devices of a host that send share its places;
+  /// a host whose link is faster than its receivers' needs more of them at a time. `yield`: one
+  /// that has time to spare has one a device, one that has none twice as many.
+  std::vector<std::uint32_t> egress_places(const Candidate& candidate,
+                                           std::span<const std::vector<DeviceId>> roots,
                                            const EgressRule& rule, bool yield) const {
     const std::vector<Flow>& flows = candidate.light;
     std::vector<bool> sends(topology_.num_devices());
@@ -393,35 +433,42 @@ class Weaver {
       sends[device.value()] = true;
     };
     for (std::size_t i = 0; i < flows.size(); ++i) {
-      if (!roots.empty() && !flows[i].edges.empty()) std::for_each(roots[i].begin(), roots[i].end(), sender);
+      if (!roots.empty() && !flows[i].edges.empty())
+        std::for_each(roots[i].begin(), roots[i].end(), sender);
       for (const FlowEdge& edge : flows[i].edges) {
         const std::uint32_t host = topology_.host_of(edge.parent).value();
         sender(edge.parent);
-        slowest[host] = std::min(slowest[host], network_.host(topology_.host_of(edge.child)).ingress());
+        slowest[host] =
+            std::min(slowest[host], network_.host(topology_.host_of(edge.child)).ingress());
       }
     }
     std::vector<std::uint32_t> places;
     for (std::uint32_t device = 0; device < sends.size(); ++device) {
       const std::uint32_t host = topology_.host_of(DeviceId(device)).value();
       std::size_t count = rule.streams_of_each(senders[host]);
-      const double needed = std::min(std::ceil(network_.hosts[host].egress() / slowest[host] - 0.1), 8.0);
+      const double needed =
+          std::min(std::ceil(network_.hosts[host].egress() / slowest[host] - 0.1), 8.0);
       if (needed > 1 && sends[device]) {
         const std::size_t streams = std::max(rule.host_streams, static_cast<std::size_t>(needed));
-        count = std::max(count, std::min(rule.host_streams, (streams + senders[host] - 1) / senders[host]));
+        count = std::max(
+            count, std::min(rule.host_streams, (streams + senders[host] - 1) / senders[host]));
       }
       if (yield && needed <= 1 && candidate.busy[host] < kTimeToSpare) count = 1;
-      if (yield && is_urgent(candidate, HostId(host))) count = std::max(count, std::min(rule.host_streams, 2 * count));
+      if (yield && is_urgent(candidate, HostId(host)))
+        count = std::max(count, std::min(rule.host_streams, 2 * count));
       places.push_back(static_cast<std::uint32_t>(count));
     }
     return places;
   }
 
-  std::vector<Flow> flows_of(const std::vector<Piece>& pieces, std::vector<std::vector<DeviceId>>& roots) {
+  std::vector<Flow> flows_of(const std::vector<Piece>& pieces,
+                             std::vector<std::vector<DeviceId>>& roots) {
     Draft draft(demand_, topology_, network_, options_);
     const std::vector<double> spare = spare_egress(pieces);
     for (std::size_t turn = 0; turn < pieces.size(); ++turn) {
       const Piece& piece = pieces[turn];
-      for (const HostTree& tree : arrange(demand_.data[piece.datum], piece, network_, spare, turn)) add(draft, piece, tree);
+      for (const HostTree& tree : arrange(demand_.data[piece.datum], piece, network_, spare, turn))
+        add(draft, piece, tree);
     }
     for (const Bundle& bundle : demand_.bundles) draft.add_local(bundle);
     roots = draft.roots();
@@ -435,8 +482,10 @@ class Weaver {
     for (const Piece& piece : pieces) {
       const Datum& datum = demand_.data[piece.datum];
       for (std::size_t i = 0; i < piece.degrees.size(); ++i) {
-        const HostId host = i < datum.holders.size() ? datum.holders[i] : datum.wanters[i - datum.holders.size()];
-        spare[host.value()] -= static_cast<double>(piece.bytes) * piece.degrees[i] / (network_.host(host).egress() * seconds);
+        const HostId host =
+            i < datum.holders.size() ? datum.holders[i] : datum.wanters[i - datum.holders.size()];
+        spare[host.value()] -= static_cast<double>(piece.bytes) * piece.degrees[i] /
+                               (network_.host(host).egress() * seconds);
       }
     }
     return spare;
@@ -444,7 +493,8 @@ class Weaver {
 
   /// One flow for each bundle that the piece covers some of.
   void add(Draft& draft, const Piece& piece, const HostTree& tree) const {
-    const std::uint64_t piece_end = piece.begin + piece.bytes, datum_end = demand_.data[piece.datum].bytes;
+    const std::uint64_t piece_end = piece.begin + piece.bytes,
+                        datum_end = demand_.data[piece.datum].bytes;
     std::uint64_t begin = 0;
     for (const std::uint32_t index : demand_.bundles_of[piece.datum]) {
       const Bundle& bundle = demand_.bundles[index];
@@ -457,8 +507,10 @@ class Weaver {
     }
   }
 
-  /// Where a cut of the datum falls in a bundle that begins at `begin`: inside it only if it is not close to one of its ends.
-  static std::uint64_t cut_in(std::uint64_t begin, std::uint64_t bytes, std::uint64_t cut, std::uint64_t datum_end) {
+  /// Where a cut of the datum falls in a bundle that begins at `begin`: inside it only if it is not
+  /// close to one of its ends.
+  static std::uint64_t cut_in(std::uint64_t begin, std::uint64_t bytes, std::uint64_t cut,
+                              std::uint64_t datum_end) {
     if (cut <= begin) return 0;
     if (cut >= begin + bytes || cut >= datum_end) return bytes;
     const std::uint64_t inside = (cut - begin) / 64 * 64;
@@ -479,8 +531,8 @@ class Weaver {
 
 }  // namespace
 
-WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network, const PlanOptions& options,
-                   const LimitSolution& solution) {
+WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network,
+                   const PlanOptions& options, const LimitSolution& solution) {
   return Weaver(demand, topology, network, options, solution.limit).run();
 }
 

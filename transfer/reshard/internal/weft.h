@@ -17,12 +17,13 @@ struct WeftPlan {
 
 /// Strategy::kWeft. `solution`: of the demand's data on `network`.
 ///
-/// 1. Who sends how much: whole data, each copy by the host that is then loaded least; where that exceeds the limit, what
-///    exceeds it is moved along the limit's flow, and data that hosts then send in fractions are cut (pieces.h).
-/// 2. Who sends to whom: trees with those degrees, ordered by what hosts can spare (forest.h); one flow per tree and bundle, one
-///    entry device per host.
+/// 1. Who sends how much: whole data, each copy by the host that is then loaded least; where that
+///    exceeds the limit, what exceeds it is moved along the limit's flow, and data that hosts then
+///    send in fractions are cut (pieces.h).
+/// 2. Who sends to whom: trees with those degrees, ordered by what hosts can spare (forest.h); one
+///    flow per tree and bundle, one entry device per host.
 /// 3. In which order: list scheduling and round robin, a few seeds, judged by simulation.
-WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network, const PlanOptions& options,
-                   const LimitSolution& solution);
+WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network,
+                   const PlanOptions& options, const LimitSolution& solution);
 
 }  // namespace weft::transfer::internal

@@ -24,8 +24,11 @@ std::vector<Token> EagerLedger::abandon() {
 }
 
 std::optional<std::size_t> EagerLedger::count(Prefix::Kind kind, std::size_t bytes) {
-  WEFT_CHECK(kind == Prefix::kCredit || kind == Prefix::kArrived || kind == Prefix::kLeft, "kind {}", static_cast<int>(kind));
-  std::size_t& untold = kind == Prefix::kArrived ? untold_arrived_ : kind == Prefix::kLeft ? untold_left_ : untold_credit_;
+  WEFT_CHECK(kind == Prefix::kCredit || kind == Prefix::kArrived || kind == Prefix::kLeft,
+             "kind {}", static_cast<int>(kind));
+  std::size_t& untold = kind == Prefix::kArrived ? untold_arrived_
+                        : kind == Prefix::kLeft  ? untold_left_
+                                                 : untold_credit_;
   untold += bytes;
   if (untold < step_) return std::nullopt;
   return std::exchange(untold, 0);

@@ -13,7 +13,8 @@ void Peer::join(WorkerSet& workers, const UcxAddress& address, ucp_err_handler_c
   const std::size_t rails = std::min(workers.num_rails(), address.tcp.size());
   for (std::size_t i = 0; i < rails; ++i) {
     WorkerSet::Rail& rail = workers.rail(i);
-    ways.push_back({connection(rail.sending, address.tcp[i].receiving), connection(rail.receiving, address.tcp[i].sending),
+    ways.push_back({connection(rail.sending, address.tcp[i].receiving),
+                    connection(rail.receiving, address.tcp[i].sending),
                     EagerLedger(EagerLedger::kStep / rails)});
   }
 }
@@ -27,7 +28,8 @@ std::vector<Peer::Connection*> Peer::connections() {
   return all;
 }
 
-void Peer::end_connections(const std::function<bool(const Connection&)>& which, const std::string& why) {
+void Peer::end_connections(const std::function<bool(const Connection&)>& which,
+                           const std::string& why) {
   for (Connection* connection : connections()) connection->ended |= which(*connection);
   if (ending_since) return;
   cause = why;
@@ -37,7 +39,8 @@ void Peer::end_connections(const std::function<bool(const Connection&)>& which, 
 bool Peer::is_over() {
   if (!ending_since) return false;
   const auto all = connections();
-  return std::all_of(all.begin(), all.end(), [](const Connection* connection) { return connection->ended; }) ||
+  return std::all_of(all.begin(), all.end(),
+                     [](const Connection* connection) { return connection->ended; }) ||
          std::chrono::steady_clock::now() >= *ending_since + kLastMessagesTime;
 }
 

@@ -13,8 +13,8 @@
 
 namespace weft::transfer {
 
-/// What the sender of a message shows: that it knows the secret of those who may send here, and which device it is for whom. Half
-/// an HMAC.
+/// What the sender of a message shows: that it knows the secret of those who may send here, and
+/// which device it is for whom. Half an HMAC.
 using SenderProof = std::array<std::byte, 16>;
 
 inline SenderProof proof_of_sender(const Secret& secret, DeviceId sender, DeviceId receiver) {
@@ -27,16 +27,18 @@ inline SenderProof proof_of_sender(const Secret& secret, DeviceId sender, Device
 
 /// Precedes the caller's header in every message of a UcxWire. Little-endian, copied as it is.
 ///
-/// UCX does not say reliably whom a message comes from, so each one carries the proof: who can connect to a worker, but does not
-/// know the secret, is heard by nobody.
+/// UCX does not say reliably whom a message comes from, so each one carries the proof: who can
+/// connect to a worker, but does not know the secret, is heard by nobody.
 struct Prefix {
   enum Kind : std::uint32_t {
     kMessage,
     kHello,    ///< Makes UCX connect now, and says that this end is joined to the receiver's.
     kCredit,   ///< `value` bytes of eager payload have come and left the receiver's buffer.
     kGoodbye,  ///< The sender is closing this connection.
-    kArrived,  ///< `value` bytes of eager payload have come, and stay in the receiver's buffer until somebody wants them.
-    kLeft,     ///< `value` bytes that kArrived told of have left it.
+    /// `value` bytes of eager payload have come, and stay in the receiver's buffer until somebody
+    /// wants them.
+    kArrived,
+    kLeft,  ///< `value` bytes that kArrived told of have left it.
   };
   std::uint32_t kind = kMessage;
   std::uint32_t sender = 0;

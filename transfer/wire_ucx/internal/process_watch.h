@@ -4,7 +4,8 @@
 
 namespace weft::transfer {
 
-/// Tells when another process of this machine has ended, whoever is its parent. Shared memory itself never tells.
+/// Tells when another process of this machine has ended, whoever is its parent. Shared memory
+/// itself never tells.
 ///
 /// Owner: one peer of a UcxWire. One thread at a time.
 class ProcessWatch final {

@@ -15,14 +15,17 @@ std::uint64_t check_of(const UcxAddress& address) {
     return fnv1a(reinterpret_cast<const char*>(bytes.data()), bytes.size(), from);
   };
   std::uint64_t check =
-      mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()), static_cast<std::uint64_t>(address.pid));
-  for (const UcxAddress::Rail& rail : address.tcp) check = hash(rail.receiving, hash(rail.sending, check));
+      mix_fingerprint(mix_fingerprint(address.device.value(), address.host.value()),
+                      static_cast<std::uint64_t>(address.pid));
+  for (const UcxAddress::Rail& rail : address.tcp)
+    check = hash(rail.receiving, hash(rail.sending, check));
   return hash(address.shm, check);
 }
 
 }  // namespace
 
-UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<Rail> tcp, std::vector<std::byte> shm) {
+UcxAddress UcxAddress::of(DeviceId device, HostId host, std::vector<Rail> tcp,
+                          std::vector<std::byte> shm) {
   UcxAddress address{kMagic, device, host, ::getpid(), std::move(tcp), std::move(shm), 0};
   address.check = check_of(address);
   return address;
@@ -33,14 +36,18 @@ UcxAddress UcxAddress::parse(DeviceId device, std::span<const std::byte> bytes) 
   try {
     address = decode<UcxAddress>(bytes);
   } catch (const Error& error) {
-    throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is damaged: {}", device, error.message());
+    throw_error(ErrorCode::kInvalidArgument,
+                "the transfer address given for device {} is damaged: {}", device, error.message());
   }
   if (address.magic != kMagic || address.check != check_of(address)) {
-    throw_error(ErrorCode::kInvalidArgument,
-                "the transfer address given for device {} is damaged, or not one of this version of Weft", device);
+    throw_error(
+        ErrorCode::kInvalidArgument,
+        "the transfer address given for device {} is damaged, or not one of this version of Weft",
+        device);
   }
   if (address.device != device) {
-    throw_error(ErrorCode::kInvalidArgument, "the transfer address given for device {} is that of device {}", device,
+    throw_error(ErrorCode::kInvalidArgument,
+                "the transfer address given for device {} is that of device {}", device,
                 address.device);
   }
   return address;

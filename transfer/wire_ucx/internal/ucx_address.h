@@ -10,7 +10,8 @@
 
 namespace weft::transfer {
 
-/// What UcxWire::address() carries. UCX trusts the addresses it is given, so damage must be seen here.
+/// What UcxWire::address() carries. UCX trusts the addresses it is given, so damage must be seen
+/// here.
 struct UcxAddress {
   /// Of the workers on one network interface, see WorkerSet.
   struct Rail {
@@ -27,12 +28,14 @@ struct UcxAddress {
   std::uint64_t check = 0;
 
   /// Of this process.
-  static UcxAddress of(DeviceId device, HostId host, std::vector<Rail> tcp, std::vector<std::byte> shm);
+  static UcxAddress of(DeviceId device, HostId host, std::vector<Rail> tcp,
+                       std::vector<std::byte> shm);
   /// Throws Error(kInvalidArgument) unless the bytes are the undamaged address of `device`.
   static UcxAddress parse(DeviceId device, std::span<const std::byte> bytes);
 
-  static constexpr auto fields = weft::fields(&UcxAddress::magic, &UcxAddress::device, &UcxAddress::host, &UcxAddress::pid,
-                                              &UcxAddress::tcp, &UcxAddress::shm, &UcxAddress::check);
+  static constexpr auto fields =
+      weft::fields(&UcxAddress::magic, &UcxAddress::device, &UcxAddress::host, &UcxAddress::pid,
+                   &UcxAddress::tcp, &UcxAddress::shm, &UcxAddress::check);
 };
 
 }  // namespace weft::transfer

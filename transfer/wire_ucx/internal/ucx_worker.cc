@@ -14,16 +14,17 @@ namespace {
 
 constexpr int kProgressRounds = 64;
 
-ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t level, const ucs_log_component_config_t*,
-                          const char*, va_list) {
+ucs_log_func_rc_t swallow(const char*, unsigned, const char*, ucs_log_level_t level,
+                          const ucs_log_component_config_t*, const char*, va_list) {
   return level == UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_CONTINUE : UCS_LOG_FUNC_RC_STOP;
 }
 
 /// What UCX does to a process when it is loaded, undone once.
 ///
-/// It takes over the signals of crashes, to print a back trace. A process of Weft dies plainly, so that its parent sees how, and
-/// sanitizers keep their handlers. And it writes to standard output, even about peers that have died, which is told as an Error
-/// here; whoever sets UCX_LOG_LEVEL gets that back.
+/// It takes over the signals of crashes, to print a back trace. A process of Weft dies plainly, so
+/// that its parent sees how, and sanitizers keep their handlers. And it writes to standard output,
+/// even about peers that have died, which is told as an Error here; whoever sets UCX_LOG_LEVEL gets
+/// that back.
 void calm_ucx() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -35,7 +36,9 @@ void calm_ucx() {
 ucp_context_h make_context(Transports transports, const std::string& interfaces) {
   ucp_config_t* config = nullptr;
   check_ucs(ucp_config_read(nullptr, nullptr, &config), "reading UCX's configuration");
-  const auto set = [&](const char* name, const char* value) { return ucp_config_modify(config, name, value); };
+  const auto set = [&](const char* name, const char* value) {
+    return ucp_config_modify(config, name, value);
+  };
   ucs_status_t status = UCS_OK;
   if (transports == Transports::kTcp) {
     status = set("TLS", "tcp");
@@ -45,9 +48,9 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
     status = set("TLS", "sysv");
     // Without this, shared memory hides itself where errors of peers are handled.
     if (status == UCS_OK) status = set("MM_ERROR_HANDLING", "y");
-    // While a receiver's queue is full, its sender does not sleep but spins, which on busy cores keeps the receiver from emptying
-    // it: 1 MiB took 10 ms with the default queue of 0.5 MiB, and 0.2 ms with this one of 7.5 MiB. (A segment's length has 16
-    // bits.)
+    // While a receiver's queue is full, its sender does not sleep but spins, which on busy cores
+    // keeps the receiver from emptying it: 1 MiB took 10 ms with the default queue of 0.5 MiB, and
+    // 0.2 ms with this one of 7.5 MiB. (A segment's length has 16 bits.)
     if (status == UCS_OK) status = set("MM_SEG_SIZE", "61440");
     if (status == UCS_OK) status = set("MM_FIFO_SIZE", "128");
     if (status == UCS_OK) status = set("MM_RX_BUFS_GROW", "128");
@@ -58,17 +61,20 @@ ucp_context_h make_context(Transports transports, const std::string& interfaces)
   ucp_context_h context = nullptr;
   if (status == UCS_OK) status = ucp_init(&params, config, &context);
   ucp_config_release(config);
-  check_ucs(status, transports == Transports::kTcp ? "starting UCX with tcp" : "starting UCX with shared memory");
+  check_ucs(status, transports == Transports::kTcp ? "starting UCX with tcp"
+                                                   : "starting UCX with shared memory");
   return context;
 }
 
 }  // namespace
 
 void check_ucs(ucs_status_t status, const char* doing) {
-  if (status != UCS_OK) throw_error(ErrorCode::kUnavailable, "{}: {}", doing, ucs_status_string(status));
+  if (status != UCS_OK)
+    throw_error(ErrorCode::kUnavailable, "{}: {}", doing, ucs_status_string(status));
 }
 
-UcxWorker::UcxWorker(Transports transports, const std::string& interfaces, ucp_am_recv_callback_t handler, void* argument) {
+UcxWorker::UcxWorker(Transports transports, const std::string& interfaces,
+                     ucp_am_recv_callback_t handler, void* argument) {
   calm_ucx();
   context_ = make_context(transports, interfaces);
   ucp_worker_params_t params = {};
@@ -77,8 +83,8 @@ UcxWorker::UcxWorker(Transports transports, const std::string& interfaces, ucp_a
   try {
     check_ucs(ucp_worker_create(context_, &params, &worker_), "creating a UCX worker");
     ucp_am_handler_param_t am = {};
-    am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG |
-                    UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+    am.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                    UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
     am.id = 0;
     am.cb = handler;
     am.arg = argument;
@@ -121,9 +127,11 @@ std::size_t UcxWorker::progress() {
 
 bool UcxWorker::arm() { return ucp_worker_arm(worker_) == UCS_OK; }
 
-ucp_ep_h UcxWorker::connect(std::span<const std::byte> address, ucp_err_handler_cb_t on_error, void* argument) {
+ucp_ep_h UcxWorker::connect(std::span<const std::byte> address, ucp_err_handler_cb_t on_error,
+                            void* argument) {
   ucp_ep_params_t params = {};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = on_error;

@@ -17,12 +17,14 @@ enum class Transports { kTcp, kSharedMemory };
 /// Turns a failed UCX call into Error(kUnavailable) "<doing>: <UCX's words>".
 void check_ucs(ucs_status_t status, const char* doing);
 
-/// One UCP context with one worker, restricted to a set of transports. Owner: UcxWire. One thread at a time.
+/// One UCP context with one worker, restricted to a set of transports. Owner: UcxWire. One thread
+/// at a time.
 class UcxWorker final {
  public:
-  /// `handler` is called with `argument` for each active message. `interfaces` restricts tcp, empty: all. Throws
-  /// Error(kUnavailable).
-  UcxWorker(Transports transports, const std::string& interfaces, ucp_am_recv_callback_t handler, void* argument);
+  /// `handler` is called with `argument` for each active message. `interfaces` restricts tcp,
+  /// empty: all. Throws Error(kUnavailable).
+  UcxWorker(Transports transports, const std::string& interfaces, ucp_am_recv_callback_t handler,
+            void* argument);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
@@ -33,12 +35,15 @@ class UcxWorker final {
 
   /// A few rounds of ucp_worker_progress; the number of events.
   std::size_t progress();
-  /// True when the event descriptor will tell of the next event; false when there is something to progress now.
+  /// True when the event descriptor will tell of the next event; false when there is something to
+  /// progress now.
   bool arm();
 
   /// `on_error(argument, endpoint, status)` comes at most once, inside progress().
-  ucp_ep_h connect(std::span<const std::byte> address, ucp_err_handler_cb_t on_error, void* argument);
-  /// Begins to close: at once, what is under way fails (kForce), or after what is under way (kFlush).
+  ucp_ep_h connect(std::span<const std::byte> address, ucp_err_handler_cb_t on_error,
+                   void* argument);
+  /// Begins to close: at once, what is under way fails (kForce), or after what is under way
+  /// (kFlush).
   enum class Close { kForce, kFlush };
   void close(ucp_ep_h endpoint, Close how);
   /// Endpoints that are still closing.

@@ -23,8 +23,9 @@ std::vector<std::string> names_in(const std::string& list) {
 
 WorkerSet::WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handler, void* owner) {
   for (const std::string& name : names_in(interfaces))
-    rails_.push_back(std::unique_ptr<Rail>(new Rail{{owner, rails_.size(), Transports::kTcp, name, handler},
-                                                    {owner, rails_.size(), Transports::kTcp, name, handler}}));
+    rails_.push_back(
+        std::unique_ptr<Rail>(new Rail{{owner, rails_.size(), Transports::kTcp, name, handler},
+                                       {owner, rails_.size(), Transports::kTcp, name, handler}}));
   try {
     shared_memory_ = std::make_unique<Side>(owner, 0, Transports::kSharedMemory, "", handler);
   } catch (const Error&) {
@@ -34,7 +35,8 @@ WorkerSet::WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handl
 
 std::vector<UcxAddress::Rail> WorkerSet::rail_addresses() const {
   std::vector<UcxAddress::Rail> addresses;
-  for (const auto& rail : rails_) addresses.push_back({rail->sending.worker.address(), rail->receiving.worker.address()});
+  for (const auto& rail : rails_)
+    addresses.push_back({rail->sending.worker.address(), rail->receiving.worker.address()});
   return addresses;
 }
 
@@ -47,7 +49,8 @@ std::vector<WorkerSet::Side*> WorkerSet::all() const {
 
 std::size_t WorkerSet::progress() {
   std::size_t events = shared_memory_ ? shared_memory_->worker.progress() : 0;
-  for (const auto& rail : rails_) events += rail->receiving.worker.progress() + rail->sending.worker.progress();
+  for (const auto& rail : rails_)
+    events += rail->receiving.worker.progress() + rail->sending.worker.progress();
   return events;
 }
 
@@ -57,8 +60,8 @@ bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
     if (!side->worker.arm()) return false;
     more.push_back({side->worker.event_fd(), POLLIN, 0});
   }
-  const auto milliseconds =
-      std::chrono::ceil<std::chrono::milliseconds>(std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(
+      std::clamp<Nanoseconds>(timeout, Nanoseconds(0), std::chrono::hours(1)));
   if (::poll(more.data(), more.size(), static_cast<int>(milliseconds.count())) <= 0) {
     for (pollfd& fd : more) fd.revents = 0;
   }
@@ -68,13 +71,15 @@ bool WorkerSet::wait(std::vector<pollfd>& more, Nanoseconds timeout) {
 
 bool WorkerSet::is_closing() const {
   const auto sides = all();
-  return std::any_of(sides.begin(), sides.end(), [](const Side* side) { return side->worker.num_closing() > 0; });
+  return std::any_of(sides.begin(), sides.end(),
+                     [](const Side* side) { return side->worker.num_closing() > 0; });
 }
 
 std::uint64_t WorkerSet::network_bytes_received() const {
   std::uint64_t bytes = 0;
   for (const auto& rail : rails_) {
-    for (const Side* side : {&rail->sending, &rail->receiving}) bytes += tcp_bytes_received(side->worker.event_fd());
+    for (const Side* side : {&rail->sending, &rail->receiving})
+      bytes += tcp_bytes_received(side->worker.event_fd());
   }
   return bytes;
 }

@@ -14,12 +14,14 @@
 
 namespace weft::transfer {
 
-/// The workers of one UcxWire: a rail per network interface, and one for shared memory where there is any. Apart, because UCX
-/// would take shared memory between agents of one machine, and would use the interfaces of a host unevenly.
+/// The workers of one UcxWire: a rail per network interface, and one for shared memory where there
+/// is any. Apart, because UCX would take shared memory between agents of one machine, and would use
+/// the interfaces of a host unevenly.
 ///
-/// A rail has two workers, one that sends messages and one that takes them: what two devices send each other goes over a
-/// connection each way, and what a receiver tells about messages comes back on the connection that they went. On one connection
-/// for both directions it would wait behind the messages that go the same way.
+/// A rail has two workers, one that sends messages and one that takes them: what two devices send
+/// each other goes over a connection each way, and what a receiver tells about messages comes back
+/// on the connection that they went. On one connection for both directions it would wait behind the
+/// messages that go the same way.
 ///
 ///   this device                            another
 ///   sending ══ messages ══════════▶ receiving
@@ -32,7 +34,8 @@ class WorkerSet final {
  public:
   /// A worker, with what UCX hands to the handler when something arrives on it.
   struct Side {
-    Side(void* set_owner, std::size_t index, Transports transports, const std::string& interface, ucp_am_recv_callback_t handler)
+    Side(void* set_owner, std::size_t index, Transports transports, const std::string& interface,
+         ucp_am_recv_callback_t handler)
         : owner(set_owner),
           way(index),
           path(transports == Transports::kTcp ? Path::kTcp : Path::kSharedMemory),
@@ -46,8 +49,8 @@ class WorkerSet final {
     Side sending, receiving;
   };
 
-  /// `interfaces`: "eth0,eth1", or empty for one rail over whatever UCX chooses. `handler` is called with a Side for each active
-  /// message. Throws Error(kUnavailable) without tcp.
+  /// `interfaces`: "eth0,eth1", or empty for one rail over whatever UCX chooses. `handler` is
+  /// called with a Side for each active message. Throws Error(kUnavailable) without tcp.
   WorkerSet(const std::string& interfaces, ucp_am_recv_callback_t handler, void* owner);
 
   std::size_t num_rails() const { return rails_.size(); }
@@ -57,8 +60,8 @@ class WorkerSet final {
   std::vector<UcxAddress::Rail> rail_addresses() const;
 
   std::size_t progress();
-  /// Sleeps until a worker has something to do, one of `more` is readable, or `timeout` has passed. False: it did not sleep,
-  /// because a worker has something to do already.
+  /// Sleeps until a worker has something to do, one of `more` is readable, or `timeout` has passed.
+  /// False: it did not sleep, because a worker has something to do already.
   bool wait(std::vector<pollfd>& more, Nanoseconds timeout);
   /// Endpoints are still closing.
   bool is_closing() const;

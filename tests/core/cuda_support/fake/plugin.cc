@@ -16,7 +16,8 @@ class Plugin final : public CudaPlugin {
     return support;
   }
   std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const override {
-    throw Error(ErrorCode::kResourceExhausted, fmt::format("GPU {} is taken", options.gpu)).at("a plugin");
+    throw Error(ErrorCode::kResourceExhausted, fmt::format("GPU {} is taken", options.gpu))
+        .at("a plugin");
   }
 };
 

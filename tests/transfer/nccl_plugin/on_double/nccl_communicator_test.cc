@@ -22,7 +22,8 @@ class NcclCommunicatorOnDouble : public testing::Test {
   void TearDown() override {
     EXPECT_EQ(nccl_double.communicators, 0);
     EXPECT_EQ(nccl_double.open_groups, 0);
-    for (const std::string& call : nccl_double.calls) EXPECT_FALSE(call.starts_with("wrong")) << call;
+    for (const std::string& call : nccl_double.calls)
+      EXPECT_FALSE(call.starts_with("wrong")) << call;
   }
 
   static std::unique_ptr<DeviceCommunicator> create() {
@@ -40,7 +41,8 @@ class NcclCommunicatorOnDouble : public testing::Test {
   }
   void enqueue(DeviceCommunicator& communicator) {
     const std::vector<DeviceCall> calls{
-        {CallKind::kBroadcast, DType::kBF16, ReduceOp::kSum, 0, 8, buffer_, nullptr},  // The root's.
+        // The root's.
+        {CallKind::kBroadcast, DType::kBF16, ReduceOp::kSum, 0, 8, buffer_, nullptr},
         {CallKind::kBroadcast, DType::kF32, ReduceOp::kSum, 1, 4, nullptr, buffer_},
         {CallKind::kSend, DType::kU8, ReduceOp::kSum, 1, 4, buffer_, nullptr},
         {CallKind::kReceive, DType::kU8, ReduceOp::kSum, 1, 4, nullptr, buffer_},
@@ -69,8 +71,8 @@ TEST_F(NcclCommunicatorOnDouble, LivesFromInitToDestroy) {
     communicator->finalize();
     settle(*communicator);
   }
-  EXPECT_EQ(nccl_double.calls,
-            (std::vector<std::string>{"init", "broadcast", "broadcast", "send", "receive", "finalize", "destroy"}));
+  EXPECT_EQ(nccl_double.calls, (std::vector<std::string>{"init", "broadcast", "broadcast", "send",
+                                                         "receive", "finalize", "destroy"}));
 }
 
 TEST_F(NcclCommunicatorOnDouble, IsAbortedUnlessItsEndIsKnown) {
@@ -80,7 +82,8 @@ TEST_F(NcclCommunicatorOnDouble, IsAbortedUnlessItsEndIsKnown) {
     const auto communicator = created();
     communicator->finalize();
   }
-  EXPECT_EQ(nccl_double.calls, (std::vector<std::string>{"init", "abort", "init", "abort", "init", "finalize", "abort"}));
+  EXPECT_EQ(nccl_double.calls, (std::vector<std::string>{"init", "abort", "init", "abort", "init",
+                                                         "finalize", "abort"}));
 }
 
 TEST_F(NcclCommunicatorOnDouble, AGroupIsClosedAlsoWhereACallFails) {
@@ -138,7 +141,8 @@ TEST_F(NcclCommunicatorOnDouble, AShrunkOneMayBeGivenUpWhileNcclMakesIt) {
   communicator->stop();
   settle(*communicator);
   const int excluded[] = {2};
-  communicator->shrink(excluded);  // Gone, as after a deadline. NCCL still writes where it was told to.
+  // Gone, as after a deadline. NCCL still writes where it was told to.
+  communicator->shrink(excluded);
 }
 
 TEST_F(NcclCommunicatorOnDouble, AfterAnAbortThereIsNothingToAsk) {

@@ -16,7 +16,9 @@ namespace weft::test {
 
 NcclDouble nccl_double;
 
-bool NcclDouble::did(const std::string& call) const { return std::ranges::find(calls, call) != calls.end(); }
+bool NcclDouble::did(const std::string& call) const {
+  return std::ranges::find(calls, call) != calls.end();
+}
 
 namespace {
 
@@ -95,7 +97,8 @@ ncclResult_t ncclGetVersion(int* version) {
 const char* ncclGetErrorString(ncclResult_t) { return "an error of the double"; }
 const char* ncclGetLastError(ncclComm_t) { return ""; }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* to, int size, ncclUniqueId, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* to, int size, ncclUniqueId, int rank,
+                                    ncclConfig_t* config) {
   if (config->magic != 0xcafebeef || rank < 0 || rank >= size) return ncclInvalidArgument;
   if (config->blocking != 0) note("wrong: a blocking communicator");
   if (config->maxCTAs <= 0) return ncclInvalidArgument;
@@ -128,28 +131,34 @@ ncclResult_t ncclGroupEnd() {
   for (ncclComm* const communicator : communicators) begin(communicator);
   return communicators.empty() ? ncclSuccess : ncclInProgress;
 }
-ncclResult_t ncclBroadcast(const void* from, void* to, size_t, ncclDataType_t, int, ncclComm_t communicator, cudaStream_t) {
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t, ncclDataType_t, int,
+                           ncclComm_t communicator, cudaStream_t) {
   if (from == nullptr || to == nullptr) note("wrong: a broadcast without a buffer");
   return operation(communicator, "broadcast");
 }
-ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t communicator, cudaStream_t) {
+ncclResult_t ncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t communicator,
+                      cudaStream_t) {
   return operation(communicator, "send");
 }
 ncclResult_t ncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t communicator, cudaStream_t) {
   return operation(communicator, "receive");
 }
-ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t communicator, cudaStream_t) {
+ncclResult_t ncclAllReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t,
+                           ncclComm_t communicator, cudaStream_t) {
   return operation(communicator, "all_reduce");
 }
-ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t communicator, cudaStream_t) {
+ncclResult_t ncclReduceScatter(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t,
+                               ncclComm_t communicator, cudaStream_t) {
   return operation(communicator, "reduce_scatter");
 }
-ncclResult_t ncclAllGather(const void*, void*, size_t, ncclDataType_t, ncclComm_t communicator, cudaStream_t) {
+ncclResult_t ncclAllGather(const void*, void*, size_t, ncclDataType_t, ncclComm_t communicator,
+                           cudaStream_t) {
   return operation(communicator, "all_gather");
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
-  if (const ncclResult_t result = ready(communicator, "finalize"); result != ncclSuccess) return result;
+  if (const ncclResult_t result = ready(communicator, "finalize"); result != ncclSuccess)
+    return result;
   // "Calling ncclCommFinalize after revoke is invalid."
   if (communicator->finalized || communicator->revoked) return ncclInvalidArgument;
   note("finalize");
@@ -157,7 +166,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   return begin(communicator);
 }
 ncclResult_t ncclCommDestroy(ncclComm_t communicator) {
-  if (const ncclResult_t result = ready(communicator, "destroy"); result != ncclSuccess) return result;
+  if (const ncclResult_t result = ready(communicator, "destroy"); result != ncclSuccess)
+    return result;
   note(communicator->finalized ? "destroy" : "wrong: destroyed before it was finalized");
   free_communicator(communicator);
   return ncclSuccess;
@@ -176,8 +186,10 @@ ncclResult_t ncclCommRevoke(ncclComm_t communicator, int flags) {
   communicator->revoked = true;
   return begin(communicator);
 }
-ncclResult_t ncclCommShrink(ncclComm_t communicator, int*, int excluded, ncclComm_t* to, ncclConfig_t*, int) {
-  if (const ncclResult_t result = ready(communicator, "shrink"); result != ncclSuccess) return result;
+ncclResult_t ncclCommShrink(ncclComm_t communicator, int*, int excluded, ncclComm_t* to,
+                            ncclConfig_t*, int) {
+  if (const ncclResult_t result = ready(communicator, "shrink"); result != ncclSuccess)
+    return result;
   if (excluded <= 0) return ncclInvalidArgument;
   note("shrink");
   *to = nullptr;  // Until it has been made.
