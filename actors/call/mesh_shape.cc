@@ -104,7 +104,7 @@ MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
       throw_error(ErrorCode::kInvalidArgument,
                   "[{},{}) of axis '{}' is empty or outside a mesh of shape {}", part.begin,
                   part.is_range ? part.end : part.begin + 1, part.axis, to_string(*this));
-    ranges[static_cast<std::size_t>(axis - axes_.begin())] = {begin, end, part.is_range};
+    ranges[axis - axes_.begin()] = {begin, end, part.is_range};
   }
   Slice result;
   std::vector<Axis> kept;

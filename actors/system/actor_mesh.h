@@ -38,8 +38,7 @@ class MeshRef final {
   MeshRef slice(const std::vector<AxisPart>& parts) const {
     const auto chosen = shape_.slice(parts);
     Addresses actors;
-    for (const std::int64_t rank : chosen.ranks)
-      actors.push_back(actors_[static_cast<std::size_t>(rank)]);
+    for (const std::int64_t rank : chosen.ranks) actors.push_back(actors_[rank]);
     MeshRef part(*system_, name_, chosen.shape, std::move(actors));
     part.within_ = within_;
     return part;
@@ -49,7 +48,7 @@ class MeshRef final {
   }
   ActorRef<T> rank(std::int64_t rank) const {
     (void)shape_.coordinates(rank);  // refuses a rank outside
-    return ActorRef<T>(*system_, actors_[static_cast<std::size_t>(rank)]).within(within_);
+    return ActorRef<T>(*system_, actors_[rank]).within(within_);
   }
   MeshRef within(Nanoseconds time) const {
     MeshRef copy = *this;

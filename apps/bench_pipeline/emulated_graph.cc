@@ -43,7 +43,7 @@ mesh::ModelGraphs emulated_graphs(std::int64_t rows, const std::vector<EmulatedP
         throw_error(ErrorCode::kInvalidArgument,
                     "piece {} cannot use piece {}: it must come after what it uses", made.size(),
                     input);
-      inputs.push_back(made[static_cast<std::size_t>(input)]);
+      inputs.push_back(made[input]);
     }
     if (inputs.empty()) inputs.push_back(entry);
     const std::string name = "piece" + std::to_string(made.size());

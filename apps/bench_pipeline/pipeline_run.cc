@@ -57,7 +57,7 @@ std::uint64_t peak_bytes(const mesh::TrainingPlan& plan) {
 double busiest(const mesh::StepResult& step, const std::vector<int>& mesh_of_stage) {
   std::map<int, double> by_mesh;
   for (const mesh::ActionTime& time : step.action_times)
-    by_mesh[mesh_of_stage.at(static_cast<std::size_t>(time.stage))] += time.seconds * time.count;
+    by_mesh[mesh_of_stage.at(time.stage)] += time.seconds * time.count;
   double most = 0;
   for (const auto& [mesh, seconds] : by_mesh) most = std::max(most, seconds);
   return most;
@@ -134,7 +134,7 @@ const std::vector<mesh::ActionTime>& PipelineRun::measured() {
 double PipelineRun::slowest_stage_seconds() {
   std::map<int, double> by_mesh;
   for (const mesh::ActionTime& time : measured())
-    by_mesh[model_.layout.mesh_of_stage().at(static_cast<std::size_t>(time.stage))] += time.seconds;
+    by_mesh[model_.layout.mesh_of_stage().at(time.stage)] += time.seconds;
   double most = 0;
   for (const auto& [mesh, seconds] : by_mesh) most = std::max(most, seconds);
   return most;

@@ -19,7 +19,7 @@ std::vector<mesh::MeasuredStage> stages_of(const mesh::TrainingPlan& plan,
                                            Collectives collectives) {
   std::vector<mesh::MeasuredStage> stages(plan.layout.stages.size());
   for (const mesh::ActionTime& time : measured) {
-    mesh::MeasuredStage& stage = stages.at(static_cast<std::size_t>(time.stage));
+    mesh::MeasuredStage& stage = stages.at(time.stage);
     const double seconds =
         time.seconds + (collectives == Collectives::kIncluded ? time.collective_seconds : 0);
     switch (time.kind) {

@@ -49,8 +49,7 @@ std::vector<std::pair<std::string, double>> path_parts(const ScheduleSimulation&
       add("transfers", one.end - std::max(covered, one.start));
       covered = std::max(covered, one.end);
     } else {
-      const mesh::SimulatedAction& one =
-          simulation.actors[static_cast<std::size_t>(step.actor)].actions[index];
+      const mesh::SimulatedAction& one = simulation.actors[step.actor].actions[index];
       add(std::string(to_string(one.action.kind)), one.end - std::max(covered, one.start));
       covered = std::max(covered, one.end);
     }
@@ -172,7 +171,7 @@ nlohmann::json simulation_json(const ScheduleCase& one, const ScheduleSimulation
   }
   json["transfers"] = nlohmann::json::array();
   for (const mesh::SimulatedTransfer& transfer : simulation.transfers) {
-    const mesh::StageEdge& edge = one.costs.edges[static_cast<std::size_t>(transfer.edge)].edge;
+    const mesh::StageEdge& edge = one.costs.edges[transfer.edge].edge;
     json["transfers"].push_back({{"from_stage", transfer.backward ? edge.to : edge.from},
                                  {"to_stage", transfer.backward ? edge.from : edge.to},
                                  {"microbatch", transfer.microbatch},

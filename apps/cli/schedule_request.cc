@@ -63,7 +63,7 @@ mesh::ScheduleCosts costs_of(const ScheduleRequest& request, int count) {
   mesh::ScheduleCosts costs;
   const std::string times = "--times " + request.times, transfer = "--transfer " + request.transfer;
   std::vector<std::string> triples = split(request.times, ';');
-  if (triples.size() == 1) triples.assign(static_cast<std::size_t>(count), triples.front());
+  if (triples.size() == 1) triples.assign(count, triples.front());
   if (triples.size() != static_cast<std::size_t>(count)) {
     throw_error(ErrorCode::kInvalidArgument,
                 "{}: {} triples for {} stages; give one for all, or one each", times,
@@ -123,7 +123,7 @@ mesh::ScheduleLimits limits_of(const ScheduleRequest& request, int actors) {
   if (request.memory.empty()) return limits;
   limits.memory_of_actor = numbers("--memory " + request.memory, request.memory);
   if (limits.memory_of_actor.size() == 1)
-    limits.memory_of_actor.assign(static_cast<std::size_t>(actors), limits.memory_of_actor[0]);
+    limits.memory_of_actor.assign(actors, limits.memory_of_actor[0]);
   if (limits.memory_of_actor.size() != static_cast<std::size_t>(actors)) {
     throw_error(ErrorCode::kInvalidArgument,
                 "--memory {}: {} caps for {} actors; give one for all, or one each", request.memory,

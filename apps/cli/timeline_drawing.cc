@@ -129,7 +129,7 @@ class Drawing {
     }
     for (const mesh::SimulatedTransfer& transfer : simulation.transfers) {
       if (transfer.to_actor != static_cast<int>(actor) || transfer.end <= transfer.start) continue;
-      const mesh::StageEdge& edge = one.costs.edges[static_cast<std::size_t>(transfer.edge)].edge;
+      const mesh::StageEdge& edge = one.costs.edges[transfer.edge].edge;
       svg_.rect(
           x(transfer.start), y + kRow + (transfer.backward ? 2.5 : 0.5),
           std::max(0.5, x(transfer.end) - x(transfer.start)), 1.8,

@@ -113,7 +113,7 @@ class Timeline {
         block = room > 1 && needed <= room ? number : block.substr(0, 1);
         nameless_.insert(one.action.kind);
       }
-      block.resize(static_cast<std::size_t>(to - from), look.fill);
+      block.resize(to - from, look.fill);
       text += style_.colour ? look.colour + block + "\x1b[0m" : block;
     }
     return text + std::string(static_cast<std::size_t>(std::max(0, width_ - at)), ' ');
@@ -134,8 +134,7 @@ class Timeline {
         if (levels[next].time * scale_ <= at + 1e-9) most = held;
         most = std::max(most, held);
       }
-      text += kLevels[static_cast<std::size_t>(
-          std::clamp(std::ceil(8 * most / peak - 1e-9), 0.0, 8.0))];
+      text += kLevels[std::clamp(std::ceil(8 * most / peak - 1e-9), 0.0, 8.0)];
     }
     return text;
   }

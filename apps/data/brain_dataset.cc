@@ -111,8 +111,7 @@ std::vector<Part> split_slices(const BrainDataConfig& config, std::size_t count)
   const auto mark = [&](std::int64_t begin, std::int64_t end, Part part) {
     for (std::int64_t i = std::max<std::int64_t>(0, begin);
          i < std::min(end, static_cast<std::int64_t>(count)); ++i) {
-      if (parts[static_cast<std::size_t>(i)] != Part::kHeldOut)
-        parts[static_cast<std::size_t>(i)] = part;
+      if (parts[i] != Part::kHeldOut) parts[i] = part;
     }
   };
   for (int k = 0; k < config.slabs; ++k) {

@@ -109,7 +109,7 @@ Volume parse_nifti(std::span<const std::byte> bytes, const std::string& name) {
         "{} is cut off: it has {} bytes, but {} x {} x {} voxels of {} bytes from byte {} on", name,
         bytes.size(), volume.size[0], volume.size[1], volume.size[2], type->bytes, offset);
   }
-  volume.voxels.resize(static_cast<std::size_t>(count));
+  volume.voxels.resize(count);
   type->read(fields, static_cast<std::size_t>(offset), fields.get<float>(112),
              fields.get<float>(116), volume.voxels);
   return volume;

@@ -17,7 +17,7 @@ struct Volume {
   std::vector<float> voxels;           ///< x runs fastest.
 
   float at(std::int64_t x, std::int64_t y, std::int64_t z) const {
-    return voxels[static_cast<std::size_t>(x + size[0] * (y + size[1] * z))];
+    return voxels[x + size[0] * (y + size[1] * z)];
   }
 };
 

@@ -13,17 +13,15 @@ std::int32_t draw(std::span<const float> logits, double temperature, std::int64_
                   double uniform) {
   std::vector<std::int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return logits[a] > logits[b]; });
   if (temperature <= 0) return order.front();
-  if (top_k > 0 && static_cast<std::size_t>(top_k) < order.size())
-    order.resize(static_cast<std::size_t>(top_k));
-  const double largest = logits[static_cast<std::size_t>(order.front())];
+  if (top_k > 0 && static_cast<std::size_t>(top_k) < order.size()) order.resize(top_k);
+  const double largest = logits[order.front()];
   std::vector<double> sums;
   double sum = 0;
   for (std::int32_t id : order)
-    sums.push_back(sum += std::exp((logits[static_cast<std::size_t>(id)] - largest) / temperature));
+    sums.push_back(sum += std::exp((logits[id] - largest) / temperature));
   const auto chosen = std::upper_bound(sums.begin(), sums.end(), uniform * sum);
   return order[std::min(static_cast<std::size_t>(chosen - sums.begin()), order.size() - 1)];
 }

@@ -60,8 +60,8 @@ class ConditionalUnetWriter {
     for (int level = 2; level >= 0; --level) {
       const auto scope = begin(11 - level);
       x = convolution("grow", b_.upsample(x, 2), 3, last(x));
-      x = b_.concat(x, skips[static_cast<std::size_t>(level)]);
-      x = transformer("transformer", resnet("resnet", x, levels[static_cast<std::size_t>(level)]));
+      x = b_.concat(x, skips[level]);
+      x = transformer("transformer", resnet("resnet", x, levels[level]));
     }
     const auto scope = begin(12);
     return convolution("output", b_.silu(group_norm("norm", x, kResnetGroups, "channels")), 3, 4);

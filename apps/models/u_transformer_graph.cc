@@ -71,7 +71,7 @@ class UTransformerWriter {
     for (std::int64_t level = shape_.levels - 1; level >= 0; --level) {
       b_.set_block(static_cast<int>(2 * shape_.levels - level));
       const auto scope = b_.scope("up" + std::to_string(level));
-      ValueId skip = skips_[static_cast<std::size_t>(level)];
+      ValueId skip = skips_[level];
       if (shape_.levels - level <= shape_.attended_skips) skip = gated(skip, x);
       const ValueId grown =
           convolution("grow", b_.upsample(x, 2), 3, channels(level), 1, {"channels", "channels"});

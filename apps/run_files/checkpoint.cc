@@ -340,7 +340,7 @@ Checkpoint read_checkpoint(const fs::path& path) {
     state.name = name;
     state.shape = shape;
     for (const StateBlock block : kBlocks) {
-      block_of(state, block).resize(static_cast<std::size_t>(num_elements(shape)));
+      block_of(state, block).resize(num_elements(shape));
       stored.read({i, block, 0}, block_of(state, block));
     }
   }

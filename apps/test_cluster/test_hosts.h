@@ -29,9 +29,7 @@ class TestHosts final {
   TestHosts& operator=(const TestHosts&) = delete;
 
   /// The IP address of a host's interface.
-  const std::string& address(int host, int nic = 0) const {
-    return addresses_.at(static_cast<std::size_t>(host)).at(static_cast<std::size_t>(nic));
-  }
+  const std::string& address(int host, int nic = 0) const { return addresses_.at(host).at(nic); }
   /// This machine's address towards the hosts.
   const std::string& outer_address() const { return outer_; }
   /// `command` as it runs on a host.

@@ -45,7 +45,7 @@ std::string shape_text(const mesh::MeshConfig& mesh) {
 std::string stages_text(const mesh::LayoutConfig& layout) {
   std::string text;
   for (const mesh::StageConfig& stage : layout.stages) {
-    const mesh::MeshConfig& mesh = layout.meshes[static_cast<std::size_t>(stage.mesh)];
+    const mesh::MeshConfig& mesh = layout.meshes[stage.mesh];
     text += fmt::format("{}{} ({}; {} {})", text.empty() ? "" : " -> ", mesh.name, shape_text(mesh),
                         stage.layers, stage.layers == 1 ? "layer" : "layers");
   }
@@ -105,8 +105,7 @@ nlohmann::ordered_json check_json(const actors::AppRun& run, const RunConfig& co
   }
   for (const mesh::StageConfig& stage : config.layout.stages)
     json["stages"].push_back(
-        {{"mesh", config.layout.meshes[static_cast<std::size_t>(stage.mesh)].name},
-         {"layers", stage.layers}});
+        {{"mesh", config.layout.meshes[stage.mesh].name}, {"layers", stage.layers}});
   json["schedule"] = config.layout.searches() ? config.layout.schedule : plan.schedule.name;
   json["microbatches"] = config.layout.microbatches;
   json["steps"] = config.training.steps;
@@ -151,22 +150,20 @@ nlohmann::ordered_json plan_json(const RunConfig& config, const mesh::TrainingPl
                                  {"hosts", plan.hosts}};
   for (const mesh::StageConfig& stage : plan.layout.stages)
     json["stages"].push_back(
-        {{"mesh", plan.layout.meshes[static_cast<std::size_t>(stage.mesh)].name},
-         {"layers", stage.layers}});
+        {{"mesh", plan.layout.meshes[stage.mesh].name}, {"layers", stage.layers}});
   for (const mesh::PlannedEdge& edge : plan.train.edges) {
     std::uint64_t sent = 0;
     for (const mesh::Program& program : plan.train.programs)
       sent += edge.plan.device_part(program.device).bytes_sent();
     const Value& value = plan.partition.graph.value(edge.edge.value);
-    json["edges"].push_back(
-        {{"value", value.name},
-         {"type", to_string(value.type)},
-         {"pass", to_string(edge.edge.pass)},
-         {"from", plan.partition.meshes[static_cast<std::size_t>(edge.edge.from_mesh)].name()},
-         {"to", plan.partition.meshes[static_cast<std::size_t>(edge.edge.to_mesh)].name()},
-         {"flows", edge.plan.flows.size()},
-         {"bytes_sent_per_microbatch", sent},
-         {"path", path_json(plan, edge.op)}});
+    json["edges"].push_back({{"value", value.name},
+                             {"type", to_string(value.type)},
+                             {"pass", to_string(edge.edge.pass)},
+                             {"from", plan.partition.meshes[edge.edge.from_mesh].name()},
+                             {"to", plan.partition.meshes[edge.edge.to_mesh].name()},
+                             {"flows", edge.plan.flows.size()},
+                             {"bytes_sent_per_microbatch", sent},
+                             {"path", path_json(plan, edge.op)}});
   }
   json["driver"] = {{"checkpoint_buffer_bytes", mesh::checkpoint_buffer_bytes(plan.checkpoint)},
                     {"checkpoint_parts", plan.checkpoint.size()},

@@ -182,7 +182,7 @@ void Evaluation::fill_parameters(std::uint64_t seed) {
   std::vector<float> values;
   for (const Parameter& parameter : graph_.parameters()) {
     const Value& value = graph_.value(parameter.value);
-    values.resize(static_cast<std::size_t>(value.type.elements()));
+    values.resize(value.type.elements());
     fill_parameter(value.name, value.type.shape, Region::whole(value.type.shape),
                    parameter.initializer, seed, values);
     set_parameter(parameter.value, values);

@@ -59,7 +59,7 @@ MemoryPlan plan_memory(const Graph& graph, std::span<const ListedOp> ops,
       const std::uint32_t output = listed.outputs[i];
       if (elsewhere[output]) continue;
       if (i == 0 && in_place >= 0) {
-        const std::uint32_t input = listed.inputs[static_cast<std::size_t>(in_place)];
+        const std::uint32_t input = listed.inputs[in_place];
         const bool once = std::count(listed.inputs.begin(), listed.inputs.end(), input) == 1;
         if (once && dies_at(input, position)) {
           plan.offsets[output] = plan.offsets[input];

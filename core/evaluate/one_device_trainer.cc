@@ -93,8 +93,7 @@ TrainingReport OneDeviceTrainer::step(int microbatches, const Feed& feed, AdamW 
     feed(microbatch, evaluation_);
     evaluation_.run(microbatch == 0 ? OutputMode::kWrite : OutputMode::kAccumulate);
     const auto loss = evaluation_.tensor(loss_).as<float>();
-    stream.copy(std::as_bytes(loss),
-                std::as_writable_bytes(losses.subspan(static_cast<std::size_t>(microbatch), 1)));
+    stream.copy(std::as_bytes(loss), std::as_writable_bytes(losses.subspan(microbatch, 1)));
   }
   const std::vector<ValueId> gradients = add_terms();
   std::vector<std::span<const float>> tensors;

@@ -8,7 +8,7 @@ std::string to_string(const FactorSignature& signature) {
     for (const auto& dimensions : tensors) {
       text += "(";
       for (std::size_t d = 0; d < dimensions.size(); ++d) {
-        const FactorKind kind = signature.factors[static_cast<std::size_t>(dimensions[d])].kind;
+        const FactorKind kind = signature.factors[dimensions[d]].kind;
         text += d == 0 ? "" : ",";
         text += static_cast<char>((kind == FactorKind::kWhole ? 'A' : 'a') + dimensions[d]);
         if (kind == FactorKind::kReduction) text += "+";

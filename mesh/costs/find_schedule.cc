@@ -63,8 +63,7 @@ std::vector<double> uncounted_memory(const TrainingPlan& plan,
   std::vector<double> result(simulation.actors.size(), 0);
   for (std::size_t stage = 0; stage < actors.size(); ++stage) {
     double most = 0;
-    for (const transfer::DeviceId device :
-         plan.partition.meshes[static_cast<std::size_t>(meshes[stage])].devices()) {
+    for (const transfer::DeviceId device : plan.partition.meshes[meshes[stage]].devices()) {
       most = std::max(most, static_cast<double>(device_memory(plan, device)));
     }
     const auto actor = static_cast<std::size_t>(actors[stage]);

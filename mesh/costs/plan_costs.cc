@@ -44,7 +44,7 @@ class PlanCosts {
 
  private:
   std::size_t mesh_of(int stage) const {
-    return static_cast<std::size_t>(partition_.mesh_of_stage[static_cast<std::size_t>(stage)]);
+    return static_cast<std::size_t>(partition_.mesh_of_stage[stage]);
   }
 
   void add_stage(int stage) {
@@ -138,8 +138,8 @@ class PlanCosts {
     const bool forward = edge.pass == Pass::kForward;
     (forward ? costs.forward : costs.backward) = plan_.train.edges[index].plan.predicted_seconds;
     const auto& lines = forward ? forward_ : backward_;
-    const StageTimeline& sender = lines[static_cast<std::size_t>(edge.from_stage)];
-    const StageTimeline& receiver = lines[static_cast<std::size_t>(edge.to_stage)];
+    const StageTimeline& sender = lines[edge.from_stage];
+    const StageTimeline& receiver = lines[edge.to_stage];
     TensorTiming timing;
     timing.share = share_of_places(plan_.train.edges[index].plan);
     timing.latency = plan_.network.hop_seconds;
@@ -210,15 +210,14 @@ class PlanCosts {
     const Schedule& own = *plan_.layout.own_schedule;
     costs_.nic_of_actor.assign(own.actors.size(), 0);
     for (std::size_t stage = 0; stage < forward_.size(); ++stage) {
-      costs_.nic_of_actor[static_cast<std::size_t>(own.actor_of_stage[stage])] =
-          of_mesh[mesh_of(static_cast<int>(stage))];
+      costs_.nic_of_actor[own.actor_of_stage[stage]] = of_mesh[mesh_of(static_cast<int>(stage))];
     }
   }
 
   void add_exchange() {
     std::vector<double> terms(partition_.meshes.size(), 0);
     for (const TermTransfer& term : plan_.train.terms) {
-      terms[static_cast<std::size_t>(term.from_mesh)] += term.plan.predicted_seconds;
+      terms[term.from_mesh] += term.plan.predicted_seconds;
     }
     costs_.exchange =
         *std::ranges::max_element(terms) +

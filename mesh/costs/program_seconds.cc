@@ -65,8 +65,7 @@ class RunPlaces {
  private:
   void add_places(const Begin& action) {
     const bool begins_again =
-        plan_.layout.stages[static_cast<std::size_t>(action.stage)].recompute &&
-        gives_input_grad(action.kind);
+        plan_.layout.stages[action.stage].recompute && gives_input_grad(action.kind);
     const bool again =
         scheduled_.contains(action.stage) ? action.kind == ActionKind::kRecompute : begins_again;
     if (again) add(action.stage, steps_again(part_, action.stage), true);
@@ -142,11 +141,11 @@ InstructionSeconds program_seconds(const TrainingPlan& plan, const OpSeconds& se
       sums[place.stage].of(place) += result[p][i];
     });
     for (const auto& [stage, sum] : sums) {
-      const MeasuredStage& one = measured[static_cast<std::size_t>(stage)];
+      const MeasuredStage& one = measured[stage];
       StageSum& factor = factors[stage];
       factor.forward = factor.again = ratio(microbatches * one.forward, sum.forward);
       // What was measured of I has the R in it with which it begins.
-      const bool recomputes = plan.layout.stages[static_cast<std::size_t>(stage)].recompute;
+      const bool recomputes = plan.layout.stages[stage].recompute;
       const double again = recomputes ? factor.again * sum.again : 0;
       factor.input_grad = ratio(microbatches * one.input_grad - again, sum.input_grad);
       factor.weight_grad = ratio(microbatches * one.weight_grad, sum.weight_grad);

@@ -31,8 +31,7 @@ class Candidate {
       for (std::size_t d = 0; d < current_[i].dims.size(); ++d) {
         if (signature_.inputs[i][d] != factor) continue;
         for (const int axis : current_[i].dims[d]) {
-          if (choice_[static_cast<std::size_t>(axis)] == factor &&
-              std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+          if (choice_[axis] == factor && std::find(axes.begin(), axes.end(), axis) == axes.end()) {
             axes.push_back(axis);
           }
         }
@@ -44,8 +43,7 @@ class Candidate {
   bool legal() const {
     for (std::size_t f = 0; f < signature_.factors.size(); ++f) {
       std::int64_t ways = 1;
-      for (const int axis : axes_of(static_cast<int>(f)))
-        ways *= mesh_.axes()[static_cast<std::size_t>(axis)].size;
+      for (const int axis : axes_of(static_cast<int>(f))) ways *= mesh_.axes()[axis].size;
       const Factor& factor = signature_.factors[f];
       if (ways > 1 &&
           (factor.kind == FactorKind::kWhole || factor.size / factor.granularity % ways != 0))
@@ -59,8 +57,7 @@ class Candidate {
     std::vector<int> passed;
     for (std::size_t axis = 0; axis < choice_.size(); ++axis) {
       if (choice_[axis] == kPassPartial) passed.push_back(static_cast<int>(axis));
-      if (choice_[axis] >= 0 && signature_.factors[static_cast<std::size_t>(choice_[axis])].kind ==
-                                    FactorKind::kReduction) {
+      if (choice_[axis] >= 0 && signature_.factors[choice_[axis]].kind == FactorKind::kReduction) {
         result.reduced_axes.push_back(static_cast<int>(axis));
       }
     }
@@ -92,7 +89,7 @@ class Candidate {
       if (from == to) continue;
       double local = static_cast<double>(types_[i].bytes());
       for (const auto& axes : from.dims) {
-        for (const int axis : axes) local /= mesh_.axes()[static_cast<std::size_t>(axis)].size;
+        for (const int axis : axes) local /= mesh_.axes()[axis].size;
       }
       for (std::size_t axis = 0; axis < mesh_.axes().size(); ++axis) {
         const double n = mesh_.axes()[axis].size;
@@ -131,8 +128,8 @@ std::vector<std::vector<int>> options_per_axis(const FactorSignature& signature,
     for (std::size_t i = 0; i < current.size(); ++i) {
       const int dim = current[i].dim_of(static_cast<int>(axis));
       if (dim >= 0) {
-        const int f = signature.inputs[i][static_cast<std::size_t>(dim)];
-        const Factor& factor = signature.factors[static_cast<std::size_t>(f)];
+        const int f = signature.inputs[i][dim];
+        const Factor& factor = signature.factors[f];
         if (factor.granularity > 1 &&
             factor.size / factor.granularity % mesh.axes()[axis].size != 0) {
           throw Error(ErrorCode::kInvalidConfig,

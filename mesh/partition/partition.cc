@@ -45,15 +45,11 @@ class Partitioner {
 
  private:
   int stage_of(NodeId node) const { return stage_of_node_[node.value()]; }
-  int mesh_of(NodeId node) const {
-    return request_.mesh_of_stage[static_cast<std::size_t>(stage_of(node))];
-  }
-  const DeviceMesh& mesh(int index) const {
-    return request_.meshes[static_cast<std::size_t>(index)];
-  }
-  MeshPartition& part(int index) { return result_.per_mesh[static_cast<std::size_t>(index)]; }
+  int mesh_of(NodeId node) const { return request_.mesh_of_stage[stage_of(node)]; }
+  const DeviceMesh& mesh(int index) const { return request_.meshes[index]; }
+  MeshPartition& part(int index) { return result_.per_mesh[index]; }
   const LocalValue& local(int index, LocalId id) const {
-    return result_.per_mesh[static_cast<std::size_t>(index)].locals[id.value()];
+    return result_.per_mesh[index].locals[id.value()];
   }
 
   void check_stages() const {
@@ -74,7 +70,7 @@ class Partitioner {
   LocalId add_local(int mesh_index, ValueId value, Spec spec, LocalOrigin origin,
                     int for_stage = -1) {
     const LocalId id(static_cast<std::uint32_t>(part(mesh_index).locals.size()));
-    known_[static_cast<std::size_t>(mesh_index)][value].push_back({id, for_stage});
+    known_[mesh_index][value].push_back({id, for_stage});
     part(mesh_index).locals.push_back({value, std::move(spec), origin});
     return id;
   }
@@ -83,7 +79,7 @@ class Partitioner {
   /// one other stage, they are added there, so that one tensor travels and not each term.
   void place_nodes() {
     for (const Node& node : graph_.nodes()) {
-      int stage = request_.stage_of_block[static_cast<std::size_t>(node.block)];
+      int stage = request_.stage_of_block[node.block];
       if (node.op.kind == OpKind::kAdd && node.pass == Pass::kInputGrad) {
         std::set<int> terms;
         for (const ValueId input : node.inputs) {
@@ -130,7 +126,7 @@ class Partitioner {
   /// The value on this mesh in the spec it first got there; received or read when it is not there
   /// yet.
   LocalId on_mesh(int mesh_index, ValueId id, int stage) {
-    auto& known = known_[static_cast<std::size_t>(mesh_index)];
+    auto& known = known_[mesh_index];
     if (const auto found = known.find(id); found != known.end()) return found->second.front().id;
     const Value& value = graph_.value(id);
     const Spec spec = spec_for(labels_[id.value()], request_.rules, mesh(mesh_index));
@@ -140,7 +136,7 @@ class Partitioner {
     const Pass pass = graph_.node(*value.producer).pass;
     const int from = mesh_of(*value.producer), from_stage = stage_of(*value.producer);
     WEFT_CHECK(from != mesh_index, "'{}' is used before it is computed", value.name);
-    const LocalId source = whole(from, known_[static_cast<std::size_t>(from)].at(id).front().id);
+    const LocalId source = whole(from, known_[from].at(id).front().id);
     const LocalId destination = add_local(mesh_index, id, spec, LocalOrigin::kReceived);
     result_.edges.push_back({id, from, mesh_index, from_stage, stage, pass, source, destination});
     return destination;
@@ -157,8 +153,7 @@ class Partitioner {
   LocalId whole(int mesh_index, LocalId id) {
     const LocalValue from = local(mesh_index, id);
     if (!from.spec.is_partial()) return id;
-    for (const auto& [other, for_stage] :
-         known_[static_cast<std::size_t>(mesh_index)][from.value]) {
+    for (const auto& [other, for_stage] : known_[mesh_index][from.value]) {
       if (!local(mesh_index, other).spec.is_partial() && for_stage < 0) return other;
     }
     const auto producer = graph_.value(from.value).producer;
@@ -176,7 +171,7 @@ class Partitioner {
   /// The value in exactly this spec, with the communication it takes.
   LocalId in_spec(int mesh_index, ValueId value, const Spec& spec, int stage, Pass pass) {
     LocalId from = on_mesh(mesh_index, value, stage);
-    for (const auto& [other, for_stage] : known_[static_cast<std::size_t>(mesh_index)][value]) {
+    for (const auto& [other, for_stage] : known_[mesh_index][value]) {
       if (local(mesh_index, other).spec == spec && (for_stage < 0 || for_stage == stage))
         return other;
     }
@@ -222,8 +217,7 @@ class Partitioner {
     const auto producer = graph_.value(request_.loss).producer;
     WEFT_CHECK(producer.has_value());
     result_.loss_mesh = mesh_of(*producer);
-    result_.loss_local =
-        known_[static_cast<std::size_t>(result_.loss_mesh)].at(request_.loss).front().id;
+    result_.loss_local = known_[result_.loss_mesh].at(request_.loss).front().id;
   }
 
   void attach_gradients() {
@@ -234,13 +228,11 @@ class Partitioner {
       auto& parameters = part(mesh_index).parameters;
       const auto at =
           std::find_if(parameters.begin(), parameters.end(), [&](const LocalParameter& parameter) {
-            return graph_.parameters()[static_cast<std::size_t>(parameter.parameter)].value ==
-                   gradient.parameter;
+            return graph_.parameters()[parameter.parameter].value == gradient.parameter;
           });
       WEFT_CHECK(at != parameters.end(), "the gradient of '{}' is computed on another mesh",
                  graph_.value(gradient.parameter).name);
-      at->terms.push_back(
-          {index, known_[static_cast<std::size_t>(mesh_index)].at(gradient.gradient).front().id});
+      at->terms.push_back({index, known_[mesh_index].at(gradient.gradient).front().id});
     }
   }
 

@@ -21,8 +21,7 @@ std::string locals_text(const Partition& partition, std::size_t mesh,
 
 std::string axes_text(const DeviceMesh& mesh, const std::vector<int>& axes) {
   std::string text;
-  for (const int axis : axes)
-    text += (text.empty() ? "" : ",") + mesh.axes()[static_cast<std::size_t>(axis)].name;
+  for (const int axis : axes) text += (text.empty() ? "" : ",") + mesh.axes()[axis].name;
   return text;
 }
 

@@ -22,14 +22,14 @@ std::vector<Labels> propagate_labels(const Graph& graph) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Labels& known = labels[node.inputs[i].value()];
       for (std::size_t d = 0; d < known.size(); ++d) {
-        std::string& label = factor_labels[static_cast<std::size_t>(signature.inputs[i][d])];
+        std::string& label = factor_labels[signature.inputs[i][d]];
         if (label.empty()) label = known[d];
       }
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       Labels& output = labels[node.outputs[i].value()];
       for (std::size_t d = 0; d < output.size(); ++d)
-        output[d] = factor_labels[static_cast<std::size_t>(signature.outputs[i][d])];
+        output[d] = factor_labels[signature.outputs[i][d]];
     }
   }
   return labels;
@@ -52,9 +52,7 @@ Spec spec_for(const Labels& labels, const ShardingRules& rules, const DeviceMesh
       if (labels[d] != label) continue;
       for (const std::string& name : axes) {
         const std::optional<int> axis = mesh.axis(name);
-        if (!axis || mesh.axes()[static_cast<std::size_t>(*axis)].size == 1 ||
-            !used.insert(*axis).second)
-          continue;
+        if (!axis || mesh.axes()[*axis].size == 1 || !used.insert(*axis).second) continue;
         spec.dims[d].push_back(*axis);
       }
     }
@@ -66,7 +64,7 @@ void check_divides(const std::string& what, const Shape& shape, const Labels& la
                    const Spec& spec, const DeviceMesh& mesh) {
   for (std::size_t d = 0; d < shape.size(); ++d) {
     std::int64_t ways = 1;
-    for (const int axis : spec.dims[d]) ways *= mesh.axes()[static_cast<std::size_t>(axis)].size;
+    for (const int axis : spec.dims[d]) ways *= mesh.axes()[axis].size;
     if (shape[d] % ways != 0) {
       throw Error(ErrorCode::kInvalidConfig,
                   fmt::format("{} of shape {} is split {} ways along its axis '{}' of {} on mesh "

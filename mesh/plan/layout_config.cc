@@ -84,7 +84,7 @@ void parse_stages(const ConfigNode& node, LayoutConfig& layout) {
       stage.at("mesh").fail(
           fmt::format("there is no mesh '{}'{}", name, did_you_mean(name, names)));
     config.mesh = static_cast<int>(found - names.begin());
-    used[static_cast<std::size_t>(config.mesh)] = true;
+    used[config.mesh] = true;
     stage.finish();
     layout.stages.push_back(config);
   }

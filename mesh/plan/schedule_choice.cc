@@ -25,10 +25,10 @@ Schedule named_schedule_of(const LayoutConfig& layout) {
   if (placed != actor_of_stage(layout)) {
     std::string wanted, found;
     for (const int actor : placed) {
-      wanted += (wanted.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(actor)].name;
+      wanted += (wanted.empty() ? "" : ", ") + layout.meshes[actor].name;
     }
     for (const int mesh : mesh_of_stage) {
-      found += (found.empty() ? "" : ", ") + layout.meshes[static_cast<std::size_t>(mesh)].name;
+      found += (found.empty() ? "" : ", ") + layout.meshes[mesh].name;
     }
     throw_error(ErrorCode::kInvalidConfig,
                 "schedule '{}' puts {} on every mesh; its stages can lie on the meshes {} in this "
@@ -67,8 +67,7 @@ Schedule one_after_the_other(const std::vector<int>& actor_of_stage, int microba
   schedule.actor_of_stage = actor_of_stage;
   schedule.actors.resize(static_cast<std::size_t>(*std::ranges::max_element(actor_of_stage)) + 1);
   const auto actions = [&](int stage) -> std::vector<Action>& {
-    return schedule
-        .actors[static_cast<std::size_t>(actor_of_stage[static_cast<std::size_t>(stage)])];
+    return schedule.actors[actor_of_stage[stage]];
   };
   for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
     for (int stage = 0; stage < schedule.stages; ++stage) {
@@ -117,7 +116,7 @@ std::vector<int> actor_of_stage(const LayoutConfig& layout) {
   std::vector<int> actor_of_mesh(layout.meshes.size(), -1), result;
   int next = 0;
   for (const int mesh : layout.mesh_of_stage()) {
-    int& actor = actor_of_mesh[static_cast<std::size_t>(mesh)];
+    int& actor = actor_of_mesh[mesh];
     if (actor < 0) actor = next++;
     result.push_back(actor);
   }

@@ -384,7 +384,7 @@ std::string describe(const TrainingPlan& plan) {
   for (const DeviceMesh& mesh : plan.partition.meshes) {
     text += fmt::format("  {}:", to_string(mesh));
     for (int rank = 0; rank < mesh.size(); ++rank) {
-      const transfer::DeviceId device = mesh.devices()[static_cast<std::size_t>(rank)];
+      const transfer::DeviceId device = mesh.devices()[rank];
       text += fmt::format(" {}=device {} on {}", device_name(mesh, rank), device,
                           plan.hosts[plan.topology.host_of(device).value()]);
     }
@@ -398,10 +398,9 @@ std::string describe(const TrainingPlan& plan) {
     std::int64_t elements = 0;
     for (const ValueId parameter : parameters)
       elements += plan.partition.graph.value(parameter).type.elements();
-    text +=
-        fmt::format("  {}: {} layers on {}, {} parameters in {} tensors{}\n", stage, config.layers,
-                    plan.partition.meshes[static_cast<std::size_t>(config.mesh)].name(), elements,
-                    parameters.size(), config.recompute ? ", activations computed twice" : "");
+    text += fmt::format("  {}: {} layers on {}, {} parameters in {} tensors{}\n", stage,
+                        config.layers, plan.partition.meshes[config.mesh].name(), elements,
+                        parameters.size(), config.recompute ? ", activations computed twice" : "");
   }
   text += "\nparameters\n";
   for (std::size_t m = 0; m < plan.partition.meshes.size(); ++m) {
@@ -433,12 +432,11 @@ std::string describe(const TrainingPlan& plan) {
                         planned.plan.flows.size(), path_text(plan, planned.op));
   }
   for (const TermTransfer& term : plan.train.terms) {
-    const Parameter& parameter =
-        plan.partition.graph.parameters()[static_cast<std::size_t>(term.parameter)];
+    const Parameter& parameter = plan.partition.graph.parameters()[term.parameter];
     text += fmt::format("  once per step: gradient of {}, term {}: {} -> {}\n",
                         plan.partition.graph.value(parameter.value).name, term.term,
-                        plan.partition.meshes[static_cast<std::size_t>(term.from_mesh)].name(),
-                        plan.partition.meshes[static_cast<std::size_t>(term.to_mesh)].name());
+                        plan.partition.meshes[term.from_mesh].name(),
+                        plan.partition.meshes[term.to_mesh].name());
   }
   text += gpu_transfers_text(plan);
   text += driver_text(plan);

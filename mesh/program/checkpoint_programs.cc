@@ -44,7 +44,7 @@ std::vector<std::vector<Placed>> places_of_parameters(const Partition& partition
   std::vector<std::vector<Placed>> places(partition.graph.parameters().size());
   for (std::size_t m = 0; m < partition.meshes.size(); ++m) {
     for (const LocalParameter& parameter : partition.per_mesh[m].parameters) {
-      places[static_cast<std::size_t>(parameter.parameter)].push_back(
+      places[parameter.parameter].push_back(
           {m, parameter.is_home, &partition.per_mesh[m].locals[parameter.value.value()]});
     }
   }
@@ -202,7 +202,7 @@ class BatchCompiler {
         driver_emitter_(name, driver, "driver") {
     for (const DeviceMesh& mesh : partition.meshes) {
       for (int rank = 0; rank < mesh.size(); ++rank) {
-        const transfer::DeviceId device = mesh.devices()[static_cast<std::size_t>(rank)];
+        const transfer::DeviceId device = mesh.devices()[rank];
         emitter_of_.emplace(device, emitters_.size());
         emitters_.emplace_back(name, device, device_name(mesh, rank));
       }
@@ -216,7 +216,7 @@ class BatchCompiler {
     const PieceTransfer& planned = plans_.of(piece, place);
     const DeviceMesh& mesh = partition_.meshes[place.mesh];
     for (int rank = 0; rank < mesh.size(); ++rank) {
-      const transfer::DeviceId device = mesh.devices()[static_cast<std::size_t>(rank)];
+      const transfer::DeviceId device = mesh.devices()[rank];
       const std::uint64_t shard_elements = static_cast<std::uint64_t>(
           num_elements(local_shape(value.type.shape, place.local->spec, mesh, rank)));
       Emitter& emitter = emitters_[emitter_of_.at(device)];

@@ -24,10 +24,9 @@ std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& sc
   }
   std::vector<int> actor(partition.meshes.size(), -1);
   for (std::size_t stage = 0; stage < partition.mesh_of_stage.size(); ++stage) {
-    int& known = actor[static_cast<std::size_t>(partition.mesh_of_stage[stage])];
+    int& known = actor[partition.mesh_of_stage[stage]];
     const int wanted = schedule.actor_of_stage[stage];
-    const std::string& name =
-        partition.meshes[static_cast<std::size_t>(partition.mesh_of_stage[stage])].name();
+    const std::string& name = partition.meshes[partition.mesh_of_stage[stage]].name();
     if (known >= 0 && known != wanted) {
       throw_error(ErrorCode::kInvalidConfig,
                   "schedule '{}' runs stages on actors {} and {} that both lie on mesh '{}'; give "
@@ -46,8 +45,7 @@ std::vector<int> actors_of_meshes(const Partition& partition, const Schedule& sc
     if (other == actor.begin() + static_cast<std::ptrdiff_t>(mesh)) continue;
     throw_error(ErrorCode::kInvalidConfig,
                 "schedule '{}' runs stages on one actor ({}) that lie on two meshes, '{}' and '{}'",
-                schedule.name, actor[mesh],
-                partition.meshes[static_cast<std::size_t>(other - actor.begin())].name(),
+                schedule.name, actor[mesh], partition.meshes[other - actor.begin()].name(),
                 partition.meshes[mesh].name());
   }
   return actor;
@@ -100,10 +98,8 @@ transfer::ReshardPlan plan_norms(const std::vector<transfer::DeviceId>& devices,
   transfer::ReshardTask task{
       {DType::kF64, {rows, parameters}}, {{rows, parameters}, {}}, {{rows, parameters}, {}}};
   for (std::int64_t row = 0; row < rows; ++row) {
-    task.source.shards.push_back(
-        {devices[static_cast<std::size_t>(row)], Region({{row, row + 1}, {0, parameters}})});
-    task.destination.shards.push_back(
-        {devices[static_cast<std::size_t>(row)], Region::whole(task.type.shape)});
+    task.source.shards.push_back({devices[row], Region({{row, row + 1}, {0, parameters}})});
+    task.destination.shards.push_back({devices[row], Region::whole(task.type.shape)});
   }
   return transfer::plan_reshard(task, topology, transfer::Strategy::kSendRecv);
 }
@@ -125,8 +121,7 @@ transfer::ReshardTask task_between(const TensorType& type, const Spec& from,
   for (std::size_t d = 0; d < type.shape.size() && payload == Payload::kSignals; ++d) {
     const auto ways = [&](const Spec& spec, const DeviceMesh& mesh) {
       std::int64_t product = 1;
-      for (const int axis : spec.dims[d])
-        product *= mesh.axes()[static_cast<std::size_t>(axis)].size;
+      for (const int axis : spec.dims[d]) product *= mesh.axes()[axis].size;
       return product;
     };
     carried.shape[d] = std::lcm(ways(from, from_mesh), ways(to, to_mesh));
@@ -150,16 +145,12 @@ std::vector<TermTransfer> plan_terms(const Partition& partition, const transfer:
     }
   }
   const auto spec_of = [&](const Holder& holder) {
-    return partition.per_mesh[static_cast<std::size_t>(holder.mesh)]
-        .locals[holder.parameter->value.value()]
-        .spec;
+    return partition.per_mesh[holder.mesh].locals[holder.parameter->value.value()].spec;
   };
-  const auto mesh_of = [&](const Holder& holder) {
-    return partition.meshes[static_cast<std::size_t>(holder.mesh)];
-  };
+  const auto mesh_of = [&](const Holder& holder) { return partition.meshes[holder.mesh]; };
   std::vector<TermTransfer> transfers;
   for (const auto& [parameter, all] : holders) {
-    const Parameter& logical = partition.graph.parameters()[static_cast<std::size_t>(parameter)];
+    const Parameter& logical = partition.graph.parameters()[parameter];
     const TensorType gradient{DType::kF32, partition.graph.value(logical.value).type.shape};
     for (const Holder& from : all) {
       for (const GradientTerm& term : from.parameter->terms) {
@@ -197,8 +188,8 @@ void emit_safe(std::vector<std::unique_ptr<MeshCompiler>>& compilers,
   };
   const auto move = [&](const Outgoing& outgoing) {
     const MeshEdge& edge = edges[outgoing.edge].edge;
-    compilers[static_cast<std::size_t>(edge.from_mesh)]->transfer_now(outgoing);
-    compilers[static_cast<std::size_t>(edge.to_mesh)]->transfer_now(outgoing);
+    compilers[edge.from_mesh]->transfer_now(outgoing);
+    compilers[edge.to_mesh]->transfer_now(outgoing);
   };
   walk_total_order(order, run, move);
 }

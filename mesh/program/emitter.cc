@@ -14,8 +14,7 @@ std::int32_t Emitter::persistent(const std::string& name, std::uint64_t bytes, M
   const auto [at, inserted] =
       persistent_index_.try_emplace(name, static_cast<std::int32_t>(program_.persistents.size()));
   if (inserted) program_.persistents.push_back({name, bytes, place});
-  WEFT_CHECK(program_.persistents[static_cast<std::size_t>(at->second)].bytes == bytes,
-             "{} with two sizes", name);
+  WEFT_CHECK(program_.persistents[at->second].bytes == bytes, "{} with two sizes", name);
   return at->second;
 }
 

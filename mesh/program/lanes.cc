@@ -42,24 +42,21 @@ std::vector<Lane> plan_lanes(const Partition& partition, const Schedule& schedul
   std::vector<Lane> lanes;
   for (const MeshEdge& edge : partition.edges) {
     Lane lane;
-    const auto receiver =
-        static_cast<std::size_t>(actor_of_mesh[static_cast<std::size_t>(edge.to_mesh)]);
-    const auto sender =
-        static_cast<std::size_t>(actor_of_mesh[static_cast<std::size_t>(edge.from_mesh)]);
+    const auto receiver = static_cast<std::size_t>(actor_of_mesh[edge.to_mesh]);
+    const auto sender = static_cast<std::size_t>(actor_of_mesh[edge.from_mesh]);
     const auto uses = [&](const Action& action) {
       return std::any_of(kPasses.begin(), kPasses.end(), [&](Pass pass) {
-        const auto& of_mesh = reads[static_cast<std::size_t>(edge.to_mesh)];
+        const auto& of_mesh = reads[edge.to_mesh];
         const auto found = of_mesh.find({action.stage, pass});
         return found != of_mesh.end() && runs(action.kind, pass) &&
                found->second.contains(edge.destination);
       });
     };
-    lane.arrived_before.assign(static_cast<std::size_t>(schedule.microbatches),
-                               schedule.actors[sender].size());
+    lane.arrived_before.assign(schedule.microbatches, schedule.actors[sender].size());
     std::vector<bool> seen(static_cast<std::size_t>(schedule.microbatches), false);
     for (std::size_t i = 0; i < schedule.actors[receiver].size(); ++i) {
       const Action& action = schedule.actors[receiver][i];
-      if (!uses(action) || seen[static_cast<std::size_t>(action.microbatch)]) continue;
+      if (!uses(action) || seen[action.microbatch]) continue;
       const auto microbatch = static_cast<std::size_t>(action.microbatch);
       seen[microbatch] = true;
       lane.uses.push_back({action.microbatch, i});

@@ -18,16 +18,15 @@ MeshCompiler::MeshCompiler(const Partition& partition, int mesh, const Schedule&
       mesh_index_(mesh),
       schedule_(schedule),
       actor_(static_cast<std::size_t>(actor)),
-      mesh_(partition.meshes[static_cast<std::size_t>(mesh)]),
-      part_(partition.per_mesh[static_cast<std::size_t>(mesh)]),
+      mesh_(partition.meshes[mesh]),
+      part_(partition.per_mesh[mesh]),
       edges_(edges),
       lanes_(lanes),
       topology_(topology),
       options_(options),
       ops_(ops) {
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    emitters_.emplace_back(options.name, mesh_.devices()[static_cast<std::size_t>(rank)],
-                           device_name(mesh_, rank));
+    emitters_.emplace_back(options.name, mesh_.devices()[rank], device_name(mesh_, rank));
   }
   instances_.resize(emitters_.size());
   parameters_.resize(emitters_.size());
@@ -56,12 +55,11 @@ std::string MeshCompiler::value_name(LocalId id) const {
 void MeshCompiler::make_parameters() {
   for (const LocalParameter& parameter : part_.parameters) {
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
+      Emitter& emitter = emitters_[rank];
       const TensorType type = local_type(parameter.value, rank);
       const std::int32_t block = emitter.persistent(
           block_that_ops_read(value_name(parameter.value), type.dtype), type.bytes());
-      parameters_[static_cast<std::size_t>(rank)][parameter.value] =
-          emitter.add_persistent_buffer(block, 0, type);
+      parameters_[rank][parameter.value] = emitter.add_persistent_buffer(block, 0, type);
     }
   }
 }
@@ -121,13 +119,12 @@ void MeshCompiler::make_gradient_sums() {
   }
   for (auto& [axes, block] : sum_blocks_) {
     block.name = "gradients";
-    for (const int axis : axes)
-      block.name += "/" + mesh_.axes()[static_cast<std::size_t>(axis)].name;
+    for (const int axis : axes) block.name += "/" + mesh_.axes()[axis].name;
   }
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const SumBlock& block = sum_blocks_.at(sums_[i].axes);
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
+      Emitter& emitter = emitters_[rank];
       sums_[i].buffers.push_back(
           emitter.add_persistent_buffer(emitter.persistent(block.name, block.bytes), offsets[i],
                                         local_type(sums_[i].term.gradient, rank)));
@@ -141,7 +138,7 @@ void MeshCompiler::make_inputs() {
     if (local(id).origin != LocalOrigin::kInput) continue;
     const Value& value = partition_.graph.value(local(id).value);
     for (int rank = 0; rank < num_ranks(); ++rank) {
-      inputs_[id] = emitters_[static_cast<std::size_t>(rank)].add_input(
+      inputs_[id] = emitters_[rank].add_input(
           {value.name, value.type.dtype, region_of(value.type.shape, local(id).spec, mesh_, rank)});
     }
   }
@@ -154,10 +151,9 @@ void MeshCompiler::make_ends() {
     End end;
     end.edge = e;
     end.sends = edge.from_mesh == mesh_index_;
-    const std::string name =
-        fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
-                    partition_.meshes[static_cast<std::size_t>(edge.from_mesh)].name(),
-                    partition_.meshes[static_cast<std::size_t>(edge.to_mesh)].name());
+    const std::string name = fmt::format("{} {}->{}", partition_.graph.value(edge.value).name,
+                                         partition_.meshes[edge.from_mesh].name(),
+                                         partition_.meshes[edge.to_mesh].name());
     for (Emitter& emitter : emitters_) {
       const auto rank = static_cast<std::size_t>(&emitter - emitters_.data());
       const transfer::DevicePart part = edges_[e].plan.device_part(mesh_.devices()[rank]);
@@ -174,10 +170,10 @@ void MeshCompiler::make_losses() {
   losses_.assign(emitters_.size(), -1);
   if (partition_.loss_mesh != mesh_index_) return;
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    Emitter& emitter = emitters_[static_cast<std::size_t>(rank)];
+    Emitter& emitter = emitters_[rank];
     const TensorType type{DType::kF32, {schedule_.microbatches}};
     const std::int32_t block = emitter.persistent("losses/" + options_.name, type.bytes());
-    losses_[static_cast<std::size_t>(rank)] = block;
+    losses_[rank] = block;
     const std::uint32_t whole = emitter.add_persistent_buffer(block, 0, type);
     if (is_first_replica(local(partition_.loss_local).spec, mesh_, rank)) emitter.set_losses(whole);
   }
@@ -270,8 +266,7 @@ void MeshCompiler::send(LocalId local_id, int microbatch) {
       outgoing_.push_back(std::move(outgoing));
       continue;
     }
-    const std::size_t arrived_before =
-        lanes_[end.edge].arrived_before[static_cast<std::size_t>(microbatch)];
+    const std::size_t arrived_before = lanes_[end.edge].arrived_before[microbatch];
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       if (!end.transfer[r]) continue;
       const std::uint32_t handle =
@@ -346,9 +341,8 @@ void MeshCompiler::emit_compute(const ComputeStep& step, int microbatch, Round r
   for (int rank = 0; rank < num_ranks(); ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     const Coordinate coordinate = mesh_.coordinate(rank);
-    const bool applies_once =
-        std::all_of(step.once_axes.begin(), step.once_axes.end(),
-                    [&](int axis) { return coordinate[static_cast<std::size_t>(axis)] == 0; });
+    const bool applies_once = std::all_of(step.once_axes.begin(), step.once_axes.end(),
+                                          [&](int axis) { return coordinate[axis] == 0; });
     std::vector<std::uint32_t> inputs, outputs;
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       const bool once = std::find(step.once_inputs.begin(), step.once_inputs.end(),

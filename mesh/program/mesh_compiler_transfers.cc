@@ -13,15 +13,13 @@ std::vector<std::uint32_t> MeshCompiler::add_all_reduce(const std::string& name,
                                                         const std::vector<TensorType>& types) {
   std::vector<std::uint32_t> transfers(emitters_.size());
   for (const std::vector<int>& group : groups_over(mesh_, axes)) {
-    const TensorType& type = types[static_cast<std::size_t>(group.front())];
+    const TensorType& type = types[group.front()];
     const transfer::CollectivePlan plan = transfer::plan_all_reduce(
         type.dtype, Region::whole(type.shape), devices_at(mesh_, group), topology_);
     const std::uint32_t op = ops_.add_in_mesh(plan);
     for (const int rank : group) {
-      transfers[static_cast<std::size_t>(rank)] =
-          emitters_[static_cast<std::size_t>(rank)].add_transfer(
-              {name, TransferKind::kAllReduce, op,
-               plan.device_part(mesh_.devices()[static_cast<std::size_t>(rank)])});
+      transfers[rank] = emitters_[rank].add_transfer(
+          {name, TransferKind::kAllReduce, op, plan.device_part(mesh_.devices()[rank])});
     }
   }
   return transfers;
@@ -37,9 +35,8 @@ std::vector<std::uint32_t> MeshCompiler::add_reshard(const std::string& name,
   const std::uint32_t op = ops_.add_in_mesh(plan);
   std::vector<std::uint32_t> transfers;
   for (int rank = 0; rank < num_ranks(); ++rank) {
-    transfers.push_back(emitters_[static_cast<std::size_t>(rank)].add_transfer(
-        {name, TransferKind::kInMesh, op,
-         plan.device_part(mesh_.devices()[static_cast<std::size_t>(rank)])}));
+    transfers.push_back(emitters_[rank].add_transfer(
+        {name, TransferKind::kInMesh, op, plan.device_part(mesh_.devices()[rank])}));
   }
   return transfers;
 }
@@ -143,10 +140,9 @@ std::vector<std::vector<std::uint32_t>> MeshCompiler::final_gradients(
         [&](const LocalParameter& parameter) { return parameter.parameter == transfer.parameter; });
     const auto index = static_cast<std::size_t>(at - part_.parameters.begin());
     std::vector<std::uint32_t>& buffers = terms[index][transfer.term];
-    const std::string name =
-        fmt::format("gradient of {} {}->{}", value_name(at->value),
-                    partition_.meshes[static_cast<std::size_t>(transfer.from_mesh)].name(),
-                    partition_.meshes[static_cast<std::size_t>(transfer.to_mesh)].name());
+    const std::string name = fmt::format("gradient of {} {}->{}", value_name(at->value),
+                                         partition_.meshes[transfer.from_mesh].name(),
+                                         partition_.meshes[transfer.to_mesh].name());
     for (std::size_t r = 0; r < emitters_.size(); ++r) {
       Emitter& emitter = emitters_[r];
       if (!sends) {
@@ -194,8 +190,7 @@ void MeshCompiler::emit_update(const std::vector<TermTransfer>& terms, std::uint
   const std::vector<std::vector<std::uint32_t>> gradients = final_gradients(terms);
   for (std::size_t i = 0; i < part_.parameters.size(); ++i) {
     const LocalParameter& parameter = part_.parameters[i];
-    const Parameter& logical =
-        partition_.graph.parameters()[static_cast<std::size_t>(parameter.parameter)];
+    const Parameter& logical = partition_.graph.parameters()[parameter.parameter];
     const Value& value = partition_.graph.value(logical.value);
     const Spec& spec = local(parameter.value).spec;
     for (int rank = 0; rank < num_ranks(); ++rank) {

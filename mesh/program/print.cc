@@ -9,10 +9,9 @@ namespace weft::mesh {
 namespace {
 
 std::string operand(const Program& program, std::int64_t buffer) {
-  const Buffer& found = program.buffers[static_cast<std::size_t>(buffer)];
-  const std::string place =
-      found.persistent >= 0 ? program.persistents[static_cast<std::size_t>(found.persistent)].name
-                            : fmt::format("@{}", found.offset);
+  const Buffer& found = program.buffers[buffer];
+  const std::string place = found.persistent >= 0 ? program.persistents[found.persistent].name
+                                                  : fmt::format("@{}", found.offset);
   return fmt::format("%{} {} {}", buffer, to_string(found.type), place);
 }
 

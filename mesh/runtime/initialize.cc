@@ -12,7 +12,7 @@ void initialize_parameters(const Program& program, std::uint64_t seed, Storage& 
   const std::vector<TensorRef> tensors = storage.resolve(program);
   std::vector<float> values;
   for (const ProgramParameter& parameter : program.parameters) {
-    values.resize(static_cast<std::size_t>(parameter.region.num_elements()));
+    values.resize(parameter.region.num_elements());
     const Initializer initializer{static_cast<Initializer::Kind>(parameter.initializer),
                                   parameter.standard_deviation};
     fill_parameter(parameter.name, parameter.shape, parameter.region, initializer, seed, values);
@@ -20,7 +20,7 @@ void initialize_parameters(const Program& program, std::uint64_t seed, Storage& 
     stream.copy(std::as_bytes(std::span(values)), {value.data, value.type.bytes()});
     std::vector<BFloat16> rounded;
     if (parameter.working >= 0) {
-      const TensorRef& working = tensors[static_cast<std::size_t>(parameter.working)];
+      const TensorRef& working = tensors[parameter.working];
       rounded.resize(values.size());
       convert(values, rounded);
       stream.copy(std::as_bytes(std::span(rounded)), {working.data, working.type.bytes()});

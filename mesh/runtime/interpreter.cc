@@ -126,8 +126,7 @@ Interpreter::Progress Interpreter::go_on() {
 
 Interpreter::Progress Interpreter::settle() {
   if (!ended_) {
-    if (program_.losses >= 0)
-      device_->download_losses(bytes(tensors_[static_cast<std::size_t>(program_.losses)]));
+    if (program_.losses >= 0) device_->download_losses(bytes(tensors_[program_.losses]));
     reach({Mark::Kind::kEnd});
     ended_ = true;
   }
@@ -238,9 +237,8 @@ bool Interpreter::execute(const Read& read) {
 
 bool Interpreter::in_device_memory(std::int32_t buffer) const {
   if (!device_ || buffer < 0) return false;
-  const std::int32_t persistent = program_.buffers[static_cast<std::size_t>(buffer)].persistent;
-  return persistent < 0 ||
-         program_.persistents[static_cast<std::size_t>(persistent)].place == MemoryPlace::kDevice;
+  const std::int32_t persistent = program_.buffers[buffer].persistent;
+  return persistent < 0 || program_.persistents[persistent].place == MemoryPlace::kDevice;
 }
 
 bool Interpreter::execute(const Start& start) {
@@ -255,7 +253,7 @@ bool Interpreter::execute(const Start& start) {
   const transfer::TensorPart& part = transfer.part.tensors.front();
   const auto bytes_of = [&](std::int32_t buffer, std::size_t size) {
     if (buffer < 0) return std::span<std::byte>();
-    const std::span<std::byte> all = bytes(tensors_[static_cast<std::size_t>(buffer)]);
+    const std::span<std::byte> all = bytes(tensors_[buffer]);
     return all.first(std::min(size, all.size()));
   };
   const HostBuffers buffers{bytes_of(start.source, part.source_bytes()),
@@ -368,9 +366,7 @@ StepReport Interpreter::finish() {
   report.first_not_finite = first_not_finite_;
   report.egress_rate = resources_.engine.counters().egress_rate;
   if (program_.losses >= 0) {
-    const auto losses = device_
-                            ? device_->losses()
-                            : tensors_[static_cast<std::size_t>(program_.losses)].as<const float>();
+    const auto losses = device_ ? device_->losses() : tensors_[program_.losses].as<const float>();
     report.losses.assign(losses.begin(), losses.end());
   }
   return report;

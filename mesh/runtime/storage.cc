@@ -63,9 +63,8 @@ std::vector<TensorRef> Storage::resolve(const Program& program) {
   std::vector<TensorRef> tensors;
   tensors.reserve(program.buffers.size());
   for (const Buffer& buffer : program.buffers) {
-    const std::span<std::byte> whole = buffer.persistent < 0
-                                           ? std::span(arena_.data(), arena_.size())
-                                           : blocks[static_cast<std::size_t>(buffer.persistent)];
+    const std::span<std::byte> whole =
+        buffer.persistent < 0 ? std::span(arena_.data(), arena_.size()) : blocks[buffer.persistent];
     WEFT_CHECK(buffer.offset + buffer.type.bytes() <= whole.size());
     tensors.push_back({buffer.type, whole.data() + buffer.offset});
   }

@@ -28,8 +28,8 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
                   "schedule '{}' has stages 0 to {}: there can be no edge {} -> {}", schedule.name,
                   schedule.stages - 1, edge.from, edge.to);
     }
-    into[static_cast<std::size_t>(edge.to)].push_back(static_cast<int>(e));
-    out_of[static_cast<std::size_t>(edge.from)].push_back(static_cast<int>(e));
+    into[edge.to].push_back(static_cast<int>(e));
+    out_of[edge.from].push_back(static_cast<int>(e));
   }
   needs_.reserve(static_cast<std::size_t>(size()) * 2);
   need_begin_.reserve(static_cast<std::size_t>(size()) + 1);
@@ -41,7 +41,7 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
 }
 
 int& ActionGraph::slot(ActionKind kind, int stage, int microbatch) {
-  std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
+  std::vector<int>& nodes = nodes_[kind];
   if (nodes.empty())
     nodes.assign(static_cast<std::size_t>(schedule_.stages) *
                      static_cast<std::size_t>(schedule_.microbatches),
@@ -75,7 +75,7 @@ void ActionGraph::place(int node) {
 }
 
 int ActionGraph::lookup(ActionKind kind, int stage, int microbatch) const {
-  const std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
+  const std::vector<int>& nodes = nodes_[kind];
   if (nodes.empty()) return -1;
   return nodes[static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
                static_cast<std::size_t>(std::max(microbatch, 0))];
@@ -105,8 +105,7 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
   switch (one.kind) {
     case ActionKind::kForward:
       for (const int edge : into[stage]) {
-        need(node, ActionKind::kForward, edges[static_cast<std::size_t>(edge)].from, one.microbatch,
-             edge);
+        need(node, ActionKind::kForward, edges[edge].from, one.microbatch, edge);
       }
       break;
     case ActionKind::kRecompute: need(node, ActionKind::kForward, one.stage, one.microbatch); break;
@@ -116,8 +115,7 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
       if (const auto again = find(ActionKind::kRecompute, one.stage, one.microbatch))
         needs_.push_back({*again, -1});
       for (const int edge : out_of[stage]) {
-        need(node, ActionKind::kInputGrad, edges[static_cast<std::size_t>(edge)].to, one.microbatch,
-             edge);
+        need(node, ActionKind::kInputGrad, edges[edge].to, one.microbatch, edge);
       }
       if (one.stage != last) break;
       if (schedule_.vocabulary_barriers == 1) {
@@ -173,19 +171,19 @@ std::vector<int> ActionGraph::order() const {
 
 std::vector<int> ActionGraph::find_cycle() const {
   std::vector<bool> runs(static_cast<std::size_t>(size()), false);
-  for (const int node : order()) runs[static_cast<std::size_t>(node)] = true;
+  for (const int node : order()) runs[node] = true;
   const auto blocked = std::ranges::find(runs, false);
   if (blocked == runs.end()) return {};
   // Every node that cannot run waits for another that cannot: following the waits must come back to
   // a node already seen.
   std::vector<int> path, place(static_cast<std::size_t>(size()), -1);
   int node = static_cast<int>(blocked - runs.begin());
-  while (place[static_cast<std::size_t>(node)] < 0) {
-    place[static_cast<std::size_t>(node)] = static_cast<int>(path.size());
+  while (place[node] < 0) {
+    place[node] = static_cast<int>(path.size());
     path.push_back(node);
     const auto blocked_need = [&](int of) {
       for (const Need& one : needs(of)) {
-        if (!runs[static_cast<std::size_t>(one.node)]) return one.node;
+        if (!runs[one.node]) return one.node;
       }
       return -1;
     };
@@ -198,7 +196,7 @@ std::vector<int> ActionGraph::find_cycle() const {
     do node = previous(node);
     while (blocked_need(node) < 0);
   }
-  path.erase(path.begin(), path.begin() + place[static_cast<std::size_t>(node)]);
+  path.erase(path.begin(), path.begin() + place[node]);
   return path;
 }
 

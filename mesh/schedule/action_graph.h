@@ -34,21 +34,18 @@ class ActionGraph {
 
   int size() const { return static_cast<int>(actor_.size()); }
   const Action& action(int node) const {
-    const int actor = actor_[static_cast<std::size_t>(node)];
-    return schedule_.actors[static_cast<std::size_t>(actor)][static_cast<std::size_t>(
-        node - first_[static_cast<std::size_t>(actor)])];
+    const int actor = actor_[node];
+    return schedule_.actors[actor][node - first_[actor]];
   }
-  int actor(int node) const { return actor_[static_cast<std::size_t>(node)]; }
+  int actor(int node) const { return actor_[node]; }
   /// The nodes of an actor are first(actor) .. first(actor + 1).
-  int first(int actor) const { return first_[static_cast<std::size_t>(actor)]; }
+  int first(int actor) const { return first_[actor]; }
   int num_actors() const { return static_cast<int>(schedule_.actors.size()); }
   /// Stands before `node` on its actor, or -1.
   int previous(int node) const { return node == first(actor(node)) ? -1 : node - 1; }
   std::span<const Need> needs(int node) const {
-    const auto from = need_begin_[static_cast<std::size_t>(node)],
-               to = need_begin_[static_cast<std::size_t>(node) + 1];
-    return std::span(needs_).subspan(static_cast<std::size_t>(from),
-                                     static_cast<std::size_t>(to - from));
+    const auto from = need_begin_[node], to = need_begin_[static_cast<std::size_t>(node) + 1];
+    return std::span(needs_).subspan(from, static_cast<std::size_t>(to - from));
   }
   /// The node that runs a kind for (stage, microbatch), if there is one. B answers to kInputGrad
   /// and kWeightGrad too.

@@ -40,7 +40,7 @@ class Checker {
 
  private:
   void found(ScheduleProperty property, std::string wrong, std::string right = "") {
-    Finding& finding = report_.findings[static_cast<std::size_t>(property)];
+    Finding& finding = report_.findings[property];
     finding.holds = wrong.empty();
     finding.detail = wrong.empty() ? std::move(right) : std::move(wrong);
   }
@@ -124,7 +124,7 @@ std::string_view to_string(ScheduleProperty property) {
   static constexpr std::string_view kNames[] = {
       "complete and unique", "local order", "no cycle",  "edges in order", "no deadlock",
       "sends matched",       "memory",      "lifetimes", "bubble",         "order of sums"};
-  return kNames[static_cast<std::size_t>(property)];
+  return kNames[property];
 }
 
 bool ScheduleReport::holds() const {
@@ -161,8 +161,7 @@ std::string find_misplaced(const Schedule& schedule, std::span<const StageEdge> 
 std::string find_unordered_edge(const Schedule& schedule, std::span<const StageEdge> edges) {
   const auto order = [&](int stage, bool backward) {
     std::vector<int> microbatches;
-    for (const Action& action : schedule.actors[static_cast<std::size_t>(
-             schedule.actor_of_stage[static_cast<std::size_t>(stage)])]) {
+    for (const Action& action : schedule.actors[schedule.actor_of_stage[stage]]) {
       if (action.stage == stage &&
           (backward ? gives_input_grad(action.kind) : action.kind == ActionKind::kForward)) {
         microbatches.push_back(action.microbatch);

@@ -49,9 +49,7 @@ struct ScheduleReport {
   std::vector<ChannelFinding> channels;
 
   bool holds() const;  ///< All that could be looked at.
-  const Finding& of(ScheduleProperty property) const {
-    return findings[static_cast<std::size_t>(property)];
-  }
+  const Finding& of(ScheduleProperty property) const { return findings[property]; }
 };
 
 struct ScheduleLimits {

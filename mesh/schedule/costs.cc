@@ -13,7 +13,7 @@ std::vector<StageEdge> ScheduleCosts::stage_edges() const {
 }
 
 double duration(const ScheduleCosts& costs, const Action& action) {
-  const StageCosts& stage = costs.stages[static_cast<std::size_t>(action.stage)];
+  const StageCosts& stage = costs.stages[action.stage];
   const double again = stage.recomputes ? stage.recompute : 0;
   const double time = [&] {
     switch (action.kind) {
@@ -75,7 +75,7 @@ ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
 
 ScheduleCosts uniform_costs(int stages, const StageCosts& stage, double transfer) {
   ScheduleCosts costs;
-  costs.stages.assign(static_cast<std::size_t>(stages), stage);
+  costs.stages.assign(stages, stage);
   for (const StageEdge& edge : chain_edges(stages))
     costs.edges.push_back({edge, transfer, transfer});
   return costs;

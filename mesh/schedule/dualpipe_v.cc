@@ -102,7 +102,7 @@ Schedule make_dualpipe_v(const ScheduleRequest& request) {
   enough.microbatches = std::max(request.microbatches, 2 * request.actors);
   Schedule schedule = empty_schedule(enough, StagePlacement::kVShaped);
   for (int rank = 0; rank < request.actors; ++rank) {
-    DualActor actor(schedule.actors[static_cast<std::size_t>(rank)], rank, request.actors);
+    DualActor actor(schedule.actors[rank], rank, request.actors);
     fill(actor, rank, request.actors, enough.microbatches);
   }
   return without_late_microbatches(std::move(schedule), request.microbatches);

@@ -64,7 +64,7 @@ Schedule make_looped(const ScheduleRequest& request, const Fill& fill) {
   Schedule schedule = empty_schedule(request, StagePlacement::kLooped);
   for (int actor = 0; actor < request.actors; ++actor) {
     fill(actor, [&](ActionKind kind, const Slot& slot) {
-      schedule.actors[static_cast<std::size_t>(actor)].push_back(
+      schedule.actors[actor].push_back(
           {slot.chunk * request.actors + actor, kind, slot.microbatch});
     });
   }

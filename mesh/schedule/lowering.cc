@@ -23,14 +23,13 @@ std::vector<int> by_tick(const ActionGraph& graph) {
   const std::vector<int> order = graph.order();
   std::vector<int> tick(static_cast<std::size_t>(graph.size()), 0);
   for (const int node : order) {
-    int& own = tick[static_cast<std::size_t>(node)];
+    int& own = tick[node];
     if (graph.previous(node) >= 0) own = tick[static_cast<std::size_t>(node) - 1] + 1;
     for (const ActionGraph::Need& need : graph.needs(node))
-      own = std::max(own, tick[static_cast<std::size_t>(need.node)] + 1);
+      own = std::max(own, tick[need.node] + 1);
   }
   std::vector<int> result = order;
-  std::ranges::sort(
-      result, {}, [&](int node) { return std::tuple(tick[static_cast<std::size_t>(node)], node); });
+  std::ranges::sort(result, {}, [&](int node) { return std::tuple(tick[node], node); });
   return result;
 }
 
@@ -60,13 +59,11 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
   for (int node = 0; node < graph.size(); ++node) {
     for (const ActionGraph::Need& need : graph.needs(node)) {
       if (need.edge < 0 || graph.actor(need.node) == graph.actor(node)) continue;
-      made_by[static_cast<std::size_t>(need.node)].push_back({need.node, node, need.edge});
+      made_by[need.node].push_back({need.node, node, need.edge});
     }
   }
   LoweredSchedule lowered(schedule.actors.size());
-  const auto list = [&](int node) -> std::vector<Operation>& {
-    return lowered[static_cast<std::size_t>(graph.actor(node))];
-  };
+  const auto list = [&](int node) -> std::vector<Operation>& { return lowered[graph.actor(node)]; };
   const auto half = [&](Operation::What what, const Transfer& one) {
     const bool send = what == Operation::What::kSend;
     const int own = send ? one.producer : one.consumer, other = send ? one.consumer : one.producer;
@@ -77,7 +74,7 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
   if (order == TransferOrder::kTotalOrder) {
     for (const int node : by_tick(graph)) {
       list(node).push_back({Operation::What::kRun, graph.action(node)});
-      for (const Transfer& one : made_by[static_cast<std::size_t>(node)]) {
+      for (const Transfer& one : made_by[node]) {
         half(Operation::What::kSend, one);
         half(Operation::What::kReceive, one);
       }
@@ -90,8 +87,7 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
         half(Operation::What::kReceive, {need.node, node, need.edge});
     }
     list(node).push_back({Operation::What::kRun, graph.action(node)});
-    for (const Transfer& one : made_by[static_cast<std::size_t>(node)])
-      half(Operation::What::kSend, one);
+    for (const Transfer& one : made_by[node]) half(Operation::What::kSend, one);
   }
   return lowered;
 }

@@ -24,12 +24,12 @@ class Sweep {
   }
 
  private:
-  MemorySweep& memory_of(int node) { return actors_[static_cast<std::size_t>(graph_.actor(node))]; }
+  MemorySweep& memory_of(int node) { return actors_[graph_.actor(node)]; }
   void change(int node, double time, double amount) { memory_of(node).change(time, amount); }
 
   void hold_activations(int node) {
     const Action& action = graph_.action(node);
-    const StageCosts& stage = costs_.stages[static_cast<std::size_t>(action.stage)];
+    const StageCosts& stage = costs_.stages[action.stage];
     const auto n = static_cast<std::size_t>(node);
     const double dropped = stage.activations - stage.kept_for_recompute;
     const bool again = graph_.has(ActionKind::kRecompute, action.stage, action.microbatch);
@@ -55,20 +55,16 @@ class Sweep {
 
   void hold_tensors() {
     for (const MemoryTimes::Transfer& one : times_.transfers) {
-      const auto bytes =
-          static_cast<double>(costs_.edges[static_cast<std::size_t>(one.edge)].edge.bytes);
+      const auto bytes = static_cast<double>(costs_.edges[one.edge].edge.bytes);
       memory_of(one.producer).hold(one.made, one.end, bytes);
-      memory_of(one.consumer)
-          .hold(one.start, times_.action_end[static_cast<std::size_t>(one.consumer)], bytes);
+      memory_of(one.consumer).hold(one.start, times_.action_end[one.consumer], bytes);
     }
     // Between stages of one actor a tensor is handed over where it lies.
     for (int node = 0; node < graph_.size(); ++node) {
       for (const ActionGraph::Need& need : graph_.needs(node)) {
         if (need.edge < 0 || graph_.actor(need.node) != graph_.actor(node)) continue;
-        memory_of(node).hold(
-            times_.action_end[static_cast<std::size_t>(need.node)],
-            times_.action_end[static_cast<std::size_t>(node)],
-            static_cast<double>(costs_.edges[static_cast<std::size_t>(need.edge)].edge.bytes));
+        memory_of(node).hold(times_.action_end[need.node], times_.action_end[node],
+                             static_cast<double>(costs_.edges[need.edge].edge.bytes));
       }
     }
   }

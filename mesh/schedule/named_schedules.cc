@@ -104,7 +104,7 @@ Schedule empty_schedule(const ScheduleRequest& request, StagePlacement placement
   schedule.stages = request.actors * request.chunks;
   schedule.microbatches = request.microbatches;
   schedule.actor_of_stage = place_stages(placement, request.actors, request.chunks);
-  schedule.actors.resize(static_cast<std::size_t>(request.actors));
+  schedule.actors.resize(request.actors);
   return schedule;
 }
 

@@ -25,8 +25,8 @@ Schedule with_warm_up(const ScheduleRequest& request,
                       int (*warm_up)(int distance, int microbatches)) {
   Schedule schedule = empty_schedule(request, StagePlacement::kOnePerActor);
   for (int stage = 0; stage < request.actors; ++stage) {
-    schedule.actors[static_cast<std::size_t>(stage)] = one_stage(
-        stage, request.microbatches, warm_up(request.actors - stage, request.microbatches));
+    schedule.actors[stage] = one_stage(stage, request.microbatches,
+                                       warm_up(request.actors - stage, request.microbatches));
   }
   return schedule;
 }

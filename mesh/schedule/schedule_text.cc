@@ -237,7 +237,7 @@ class Reader {
       schedule.microbatches = std::max(schedule.microbatches, one.microbatch + 1);
       row_of_stage.resize(std::max(row_of_stage.size(), static_cast<std::size_t>(schedule.stages)),
                           {-1, {}});
-      auto& [actor, place] = row_of_stage[static_cast<std::size_t>(one.stage)];
+      auto& [actor, place] = row_of_stage[one.stage];
       if (actor < 0) {
         actor = static_cast<int>(one.actor);
         place = one.piece;

@@ -85,7 +85,7 @@ class Reporter {
     const std::optional<TaskId> by = times_.held_up_by[piece];
     if (!by || by->value() < graph_.num_pieces()) return 0;
     const double free_from = follows ? end_[piece - 1] : 0;
-    const double made = end_[static_cast<std::size_t>(graph_.transfer_of(by->value()).made_by)];
+    const double made = end_[graph_.transfer_of(by->value()).made_by];
     return std::max(0.0, start_[piece] - std::max(free_from, made));
   }
 
@@ -95,8 +95,7 @@ class Reporter {
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
       for (const int end : {one.producer, one.consumer}) {
-        simulation.actors[static_cast<std::size_t>(actions_.actor(end))].exposed +=
-            graph_.duration(node);
+        simulation.actors[actions_.actor(end)].exposed += graph_.duration(node);
       }
     }
   }
@@ -121,8 +120,7 @@ class Reporter {
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
       for (const int end : {one.producer, one.consumer}) {
-        double& over =
-            (options_.blocking ? computed : sent)[static_cast<std::size_t>(actions_.actor(end))];
+        double& over = (options_.blocking ? computed : sent)[actions_.actor(end)];
         over = std::max(over, end_[node]);
       }
     }
@@ -140,7 +138,7 @@ class Reporter {
     for (int action = actions_.first(actor);
          action < actions_.first(actor + 1) && !options_.blocking; ++action) {
       const Action& one = actions_.action(action);
-      const StageCosts& stage = costs_.stages[static_cast<std::size_t>(one.stage)];
+      const StageCosts& stage = costs_.stages[one.stage];
       if (one.kind == ActionKind::kReduceGrad)
         over = std::max(over, action_end(action)) + stage.reduce_grad;
       if (one.kind == ActionKind::kOptimizer) optimizer += stage.optimizer;
@@ -184,9 +182,8 @@ class Reporter {
     }
     for (std::size_t node = graph_.num_pieces(); node < graph_.size(); ++node) {
       const StepGraph::Transfer& one = graph_.transfer_of(node);
-      times.transfers.push_back({one.edge, one.producer, one.consumer,
-                                 end_[static_cast<std::size_t>(one.made_by)], start_[node],
-                                 end_[node]});
+      times.transfers.push_back(
+          {one.edge, one.producer, one.consumer, end_[one.made_by], start_[node], end_[node]});
     }
     return times;
   }
@@ -204,8 +201,7 @@ ScheduleCosts fit(const Schedule& schedule, const ScheduleCosts& costs) {
   ScheduleCosts result = costs;
   for (const std::vector<Action>& actions : schedule.actors) {
     for (const Action& action : actions) {
-      if (action.kind == ActionKind::kRecompute)
-        result.stages[static_cast<std::size_t>(action.stage)].recomputes = false;
+      if (action.kind == ActionKind::kRecompute) result.stages[action.stage].recomputes = false;
     }
   }
   return result;

@@ -49,10 +49,9 @@ constexpr int kWeight = static_cast<int>(kTasks);
 std::vector<int> ticks_of(const Timetable& table) {
   std::vector<int> line(static_cast<std::size_t>(table.last()) + 1, kIdle);
   for (std::size_t task = 0; task < kTasks; ++task) {
-    for (const int tick : table.tasks[task])
-      line[static_cast<std::size_t>(tick)] = static_cast<int>(task);
+    for (const int tick : table.tasks[task]) line[tick] = static_cast<int>(task);
   }
-  for (const int tick : table.weights) line[static_cast<std::size_t>(tick)] = kWeight;
+  for (const int tick : table.weights) line[tick] = kWeight;
   return line;
 }
 
@@ -63,7 +62,7 @@ void fill_weights(Timetable& table) {
   const std::vector<int> line = ticks_of(table);
   int waiting = 0, tick = 0;
   for (; tick < static_cast<int>(line.size()); ++tick) {
-    const int task = line[static_cast<std::size_t>(tick)];
+    const int task = line[tick];
     if (task == kI1 || task == kI0) {
       ++waiting;
     } else if (task == kIdle && waiting > 0) {
@@ -129,7 +128,7 @@ class VPipeline {
   /// back first.
   std::vector<Action> actions(int actor) const {
     const int stages[] = {actor, 2 * static_cast<int>(tables_.size()) - 1 - actor};
-    Timetable table = tables_[static_cast<std::size_t>(actor)];
+    Timetable table = tables_[actor];
     table.weights.clear();
     std::vector<int> line = ticks_of(table);
     std::array<int, kTasks> next = {};
@@ -178,10 +177,8 @@ class VPipeline {
   }
 
   int& tick(int actor, int task, int index) {
-    Timetable& table = tables_[static_cast<std::size_t>(actor)];
-    return (task == kWeight
-                ? table.weights
-                : table.tasks[static_cast<std::size_t>(task)])[static_cast<std::size_t>(index)];
+    Timetable& table = tables_[actor];
+    return (task == kWeight ? table.weights : table.tasks[task])[index];
   }
 
   /// The last tick of what a task needs, or -1. `inputs`: per actor the ticks of its input
@@ -197,9 +194,7 @@ class VPipeline {
     if ((place.task == kF1 || place.task == kI0) && place.actor < end)
       after(place.actor + 1, place.task, place.index);
     if (place.task == kWeight) {
-      last = std::max(
-          last,
-          inputs[static_cast<std::size_t>(place.actor)][static_cast<std::size_t>(place.index)]);
+      last = std::max(last, inputs[place.actor][place.index]);
     } else if (place.task != kF0) {
       after(place.actor, place.task - 1, place.index);
     }
@@ -232,10 +227,9 @@ class VPipeline {
         if (last_forward) phase = Phase::kRampDown;
       }
       if (moves)
-        move(place, needed(place, inputs) + 1, lines[static_cast<std::size_t>(place.actor)], limit,
-             !weights_in_place);
+        move(place, needed(place, inputs) + 1, lines[place.actor], limit, !weights_in_place);
       if (place.task == kI1 || place.task == kI0) {
-        std::vector<int>& done = inputs[static_cast<std::size_t>(place.actor)];
+        std::vector<int>& done = inputs[place.actor];
         const int at = tick(place.actor, place.task, place.index);
         done.insert(std::ranges::upper_bound(done, at), at);
       }
@@ -245,13 +239,13 @@ class VPipeline {
   void move(const Place& place, int earliest, std::vector<int>& line, int limit,
             bool weights_float) {
     for (int to = earliest; to < place.tick; ++to) {
-      if (line[static_cast<std::size_t>(to)] != kIdle) continue;
-      std::swap(line[static_cast<std::size_t>(to)], line[static_cast<std::size_t>(place.tick)]);
+      if (line[to] != kIdle) continue;
+      std::swap(line[to], line[place.tick]);
       if (peak_memory(line, weights_float) <= limit) {
         tick(place.actor, place.task, place.index) = to;
         return;
       }
-      std::swap(line[static_cast<std::size_t>(to)], line[static_cast<std::size_t>(place.tick)]);
+      std::swap(line[to], line[place.tick]);
     }
   }
 
@@ -260,11 +254,10 @@ class VPipeline {
     std::vector<int> free_from(tables_.size(), 0);
     std::vector<std::vector<int>> inputs(tables_.size());
     for (const Place& place : places()) {
-      int& from = free_from[static_cast<std::size_t>(place.actor)];
+      int& from = free_from[place.actor];
       from = std::max(from, needed(place, inputs) + 1);
       tick(place.actor, place.task, place.index) = from;
-      if (place.task == kI1 || place.task == kI0)
-        inputs[static_cast<std::size_t>(place.actor)].push_back(from);
+      if (place.task == kI1 || place.task == kI0) inputs[place.actor].push_back(from);
       ++from;
     }
   }
@@ -278,7 +271,7 @@ Schedule make(const ScheduleRequest& request, Pattern (*pattern)(int, int)) {
   VPipeline pipeline(request.actors, request.microbatches, pattern);
   pipeline.squeeze();
   for (int actor = 0; actor < request.actors; ++actor)
-    schedule.actors[static_cast<std::size_t>(actor)] = pipeline.actions(actor);
+    schedule.actors[actor] = pipeline.actions(actor);
   return schedule;
 }
 

@@ -16,11 +16,9 @@ void check_placement(const Schedule& schedule) {
     for (const Action& action : schedule.actors[actor]) {
       // the graph of actions says so
       if (action.stage < 0 || action.stage >= schedule.stages) continue;
-      if (schedule.actor_of_stage[static_cast<std::size_t>(action.stage)] !=
-          static_cast<int>(actor)) {
+      if (schedule.actor_of_stage[action.stage] != static_cast<int>(actor)) {
         throw_error(ErrorCode::kInvalidArgument, "schedule '{}', actor {}: {} belongs to actor {}",
-                    schedule.name, actor, to_string(action),
-                    schedule.actor_of_stage[static_cast<std::size_t>(action.stage)]);
+                    schedule.name, actor, to_string(action), schedule.actor_of_stage[action.stage]);
       }
     }
   }
@@ -58,14 +56,14 @@ void check_counts(const Schedule& schedule, const ActionGraph& graph, bool train
 /// Where every actor that cannot go on stands.
 std::string stuck_actors(const Schedule& schedule, const ActionGraph& graph) {
   std::vector<bool> runs(static_cast<std::size_t>(graph.size()), false);
-  for (const int node : graph.order()) runs[static_cast<std::size_t>(node)] = true;
+  for (const int node : graph.order()) runs[node] = true;
   std::string text;
   for (int actor = 0; actor < graph.num_actors(); ++actor) {
     int node = graph.first(actor);
-    while (node < graph.first(actor + 1) && runs[static_cast<std::size_t>(node)]) ++node;
+    while (node < graph.first(actor + 1) && runs[node]) ++node;
     if (node == graph.first(actor + 1)) continue;
     for (const ActionGraph::Need& need : graph.needs(node)) {
-      if (runs[static_cast<std::size_t>(need.node)]) continue;
+      if (runs[need.node]) continue;
       text += fmt::format("\n  actor {} is at {}, which waits for {} of actor {}", actor,
                           to_string(graph.action(node)), to_string(graph.action(need.node)),
                           graph.actor(need.node));
@@ -87,7 +85,7 @@ std::string find_unordered_sum(const Schedule& schedule) {
     std::vector<int> last_of_stage(static_cast<std::size_t>(schedule.stages), -1);
     for (const Action& action : schedule.actors[actor]) {
       if (!gives_weight_grad(action.kind)) continue;
-      int& last = last_of_stage[static_cast<std::size_t>(action.stage)];
+      int& last = last_of_stage[action.stage];
       if (action.microbatch < last) {
         return fmt::format(
             "actor {}: {} comes after the weight gradient of microbatch {}; weight gradients must "

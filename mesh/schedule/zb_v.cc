@@ -40,7 +40,7 @@ Schedule make_zb_v(const ScheduleRequest& request) {
   Schedule schedule = empty_schedule(enough, StagePlacement::kVShaped);
   const int p = request.actors, m = enough.microbatches;
   for (int rank = 0; rank < p; ++rank) {
-    VActor actor(schedule.actors[static_cast<std::size_t>(rank)], rank, p);
+    VActor actor(schedule.actors[rank], rank, p);
     for (int i = 0; i < 2 * (p - rank) - 1; ++i) actor.forward(0);
     for (int i = 0; i < rank; ++i) {
       actor.forward(1);

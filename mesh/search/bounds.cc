@@ -67,8 +67,8 @@ class Bounds {
     for (const EdgeCosts& edge : costs_.edges) {
       // Edges that lead back say nothing here.
       if (edge.edge.from >= edge.edge.to) continue;
-      into_[static_cast<std::size_t>(edge.edge.to)].push_back(&edge);
-      out_of_[static_cast<std::size_t>(edge.edge.from)].push_back(&edge);
+      into_[edge.edge.to].push_back(&edge);
+      out_of_[edge.edge.from].push_back(&edge);
     }
     const std::vector<Alone> first = forwards(0, true);
     for (std::size_t s = 0; s < stages_; ++s) {
@@ -180,8 +180,7 @@ class Bounds {
         const bool whole =
             timing.exists && timing.made == 1 && timing.needed == 0 && !timing.for_weights_only;
         if (!local && !whole) continue;
-        const double comes =
-            ends[static_cast<std::size_t>(edge->edge.to)] + (local ? 0 : edge->backward);
+        const double comes = ends[edge->edge.to] + (local ? 0 : edge->backward);
         if (s != source) ends[s] = std::max(ends[s], comes + costs_.stages[s].input_grad);
       }
       rest = std::max(rest, ends[s] + weight_[s] + reduce_[actor_of(s)]);

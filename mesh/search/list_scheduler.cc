@@ -27,8 +27,7 @@ class ListScheduler {
     actors_.resize(schedule_.actors.size());
     stages_.resize(stages);
     for (std::size_t s = 0; s < stages; ++s) {
-      actors_[static_cast<std::size_t>(request.actor_of_stage[s])].stages.push_back(
-          static_cast<int>(s));
+      actors_[request.actor_of_stage[s]].stages.push_back(static_cast<int>(s));
       stages_[s].forward_ready.assign(microbatches_, 0);
       stages_[s].input_ready.assign(microbatches_, 0);
       stages_[s].missing_forward.assign(microbatches_, 0);
@@ -127,10 +126,8 @@ class ListScheduler {
     return seconds_[3 * static_cast<std::size_t>(action.stage) + pass];
   }
 
-  const StageCosts& costs(int stage) const {
-    return request_.costs.stages[static_cast<std::size_t>(stage)];
-  }
-  Stage& stage(int index) { return stages_[static_cast<std::size_t>(index)]; }
+  const StageCosts& costs(int stage) const { return request_.costs.stages[stage]; }
+  Stage& stage(int index) { return stages_[index]; }
 
   void wake(double time, std::size_t actor) { queue_.push({time, actor}); }
 
@@ -139,11 +136,10 @@ class ListScheduler {
   /// anything back.
   bool has_memory(int s) const {
     if (request_.memory_of_actor.empty()) return true;
-    const auto actor =
-        static_cast<std::size_t>(request_.actor_of_stage[static_cast<std::size_t>(s)]);
+    const auto actor = static_cast<std::size_t>(request_.actor_of_stage[s]);
     double needed = actors_[actor].held + costs(s).activations;
     for (const int later : actors_[actor].stages) {
-      const Stage& other = stages_[static_cast<std::size_t>(later)];
+      const Stage& other = stages_[later];
       if (later > s && other.forwards == other.weights && other.forwards < microbatches_)
         needed += costs(later).activations;
     }
@@ -170,7 +166,7 @@ class ListScheduler {
     std::size_t count = 0;
     const auto add = [&](int s, std::size_t pass, ActionKind kind, std::size_t microbatch,
                          double ready) {
-      const double due = policy_.pattern->starts[static_cast<std::size_t>(s)][pass] +
+      const double due = policy_.pattern->starts[s][pass] +
                          static_cast<double>(microbatch) * policy_.pattern->period;
       if (count < next.size())
         next[count++] = {due, ready, {s, kind, static_cast<int>(microbatch)}};
@@ -317,8 +313,7 @@ ListPolicy uniform_policy(const SearchRequest& request, double fullness,
       static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
   for (std::size_t s = 0; s < stages; ++s) {
     const StageCosts& one = request.costs.stages[s];
-    work[static_cast<std::size_t>(request.actor_of_stage[s])] +=
-        one.forward + one.input_grad + one.weight_grad;
+    work[request.actor_of_stage[s]] += one.forward + one.input_grad + one.weight_grad;
   }
   const double period = *std::ranges::max_element(work);
   ListPolicy policy;

@@ -64,7 +64,7 @@ std::vector<Move> moves_of(const Judge::Look& look) {
     for (const int distance : {1, 2, 3, 5, 8, 13}) {
       if (at - distance >= 0) moves.push_back({actor, at, at - distance});
     }
-    const int last = static_cast<int>(look.spans[static_cast<std::size_t>(actor)].size()) - 1;
+    const int last = static_cast<int>(look.spans[actor].size()) - 1;
     for (const int distance : {2, 3, 5, 8, 13}) {
       if (at - 1 + distance <= last) moves.push_back({actor, at - 1, at - 1 + distance});
     }
@@ -80,7 +80,7 @@ std::vector<Move> moves_into_gaps(const Judge::Look& look) {
     const int count = static_cast<int>(look.spans[actor].size());
     double free_from = 0;
     for (int at = 0; at < count; ++at) {
-      const auto [start, end] = look.spans[actor][static_cast<std::size_t>(at)];
+      const auto [start, end] = look.spans[actor][at];
       if (start > free_from) {
         for (int behind = at + 1; behind < std::min(count, at + 10); ++behind) {
           moves.push_back({static_cast<int>(actor), behind, at});
@@ -177,7 +177,7 @@ Schedule improve(Schedule schedule, Judge& judge) {
   for (bool better = true; better && !judge.exhausted();) {
     better = false;
     for (const Move& move : moves_of(judge.look(schedule))) {
-      std::vector<Action>& actions = schedule.actors[static_cast<std::size_t>(move.actor)];
+      std::vector<Action>& actions = schedule.actors[move.actor];
       if (!allowed(actions, move)) continue;
       if (judge.exhausted()) break;
       perform(actions, move);
@@ -210,15 +210,14 @@ Schedule anneal(Schedule schedule, Judge& judge, std::int64_t actions) {
   for (std::int64_t round = 0; judge.simulated() < until; ++round) {
     if (round % kRefresh == 0) moves = moves_into_gaps(judge.look(schedule));
     if (moves.empty()) break;
-    Move move = moves[static_cast<std::size_t>(below(moves.size()))];
+    Move move = moves[below(moves.size())];
     if (move.from < 0) {
       // Any action of this actor, a little earlier or later.
-      const int count =
-          static_cast<int>(schedule.actors[static_cast<std::size_t>(move.actor)].size());
+      const int count = static_cast<int>(schedule.actors[move.actor].size());
       move.from = below(static_cast<std::size_t>(count));
       move.to = std::clamp(move.from + below(9) - 4, 0, count - 1);
     }
-    std::vector<Action>& order = schedule.actors[static_cast<std::size_t>(move.actor)];
+    std::vector<Action>& order = schedule.actors[move.actor];
     if (move.from == move.to || !allowed(order, move)) continue;
     perform(order, move);
     const Judge::Verdict verdict = judge.judge(schedule);

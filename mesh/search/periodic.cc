@@ -240,13 +240,11 @@ double shortest_period(const SearchRequest& request) {
       static_cast<std::size_t>(*std::ranges::max_element(request.actor_of_stage)) + 1, 0);
   for (std::size_t s = 0; s < request.actor_of_stage.size(); ++s) {
     for (const Pass pass : {kF, kI, kW})
-      work[static_cast<std::size_t>(request.actor_of_stage[s])] += seconds_of(request, s, pass);
+      work[request.actor_of_stage[s]] += seconds_of(request, s, pass);
   }
   double period = *std::ranges::max_element(work);
   for (const EdgeCosts& edge : request.costs.edges) {
-    const auto actor = [&](int stage) {
-      return request.actor_of_stage[static_cast<std::size_t>(stage)];
-    };
+    const auto actor = [&](int stage) { return request.actor_of_stage[stage]; };
     if (actor(edge.edge.from) == actor(edge.edge.to)) continue;
     if (edge.forward_timing.exists) period = std::max(period, edge.forward);
     if (edge.backward_timing.exists) period = std::max(period, edge.backward);
@@ -308,11 +306,10 @@ Schedule unroll(const SearchRequest& request, const PeriodicPattern& pattern) {
   };
   std::vector<std::vector<Timed>> actors(schedule.actors.size());
   for (int s = 0; s < schedule.stages; ++s) {
-    std::vector<Timed>& own =
-        actors[static_cast<std::size_t>(request.actor_of_stage[static_cast<std::size_t>(s)])];
+    std::vector<Timed>& own = actors[request.actor_of_stage[s]];
     for (const Pass pass : {kF, kI, kW}) {
       for (int i = 0; i < request.microbatches; ++i) {
-        own.push_back({pattern.starts[static_cast<std::size_t>(s)][pass] + i * pattern.period,
+        own.push_back({pattern.starts[s][pass] + i * pattern.period,
                        pass,
                        pass == kF ? s : -s,
                        {s, kKindOf[pass], i}});

@@ -16,7 +16,7 @@ void QuickSimulation::sweep_activations(const Schedule& schedule, Outcome& outco
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     double held = 0, peak = 0;
     for (const Action& action : schedule.actors[actor]) {
-      const StageCosts& stage = request_.costs.stages[static_cast<std::size_t>(action.stage)];
+      const StageCosts& stage = request_.costs.stages[action.stage];
       const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
       if (action.kind == ActionKind::kForward) held += stage.activations;
       else if (action.kind != ActionKind::kWeightGrad) held += dropped;
@@ -45,7 +45,7 @@ void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
       const auto [start, end] = span(actor, i);
       const std::size_t at = static_cast<std::size_t>(action.stage) * microbatches_ +
                              static_cast<std::size_t>(action.microbatch);
-      const StageCosts& stage = request_.costs.stages[static_cast<std::size_t>(action.stage)];
+      const StageCosts& stage = request_.costs.stages[action.stage];
       const double dropped = stage.recomputes ? stage.activations - stage.kept_for_recompute : 0;
       if (action.kind == ActionKind::kForward) {
         forward_end[at] = end;
@@ -61,9 +61,7 @@ void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) 
       }
     }
   }
-  const auto memory_of = [&](int actor) -> MemorySweep& {
-    return memory_[static_cast<std::size_t>(actor)];
-  };
+  const auto memory_of = [&](int actor) -> MemorySweep& { return memory_[actor]; };
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
     for (std::size_t i = 0; i < microbatches_; ++i) {

@@ -43,10 +43,8 @@ QuickSimulation::QuickSimulation(const SearchRequest& request)
   takes_turns_ = !request.costs.nic_of_actor.empty();
   if (!takes_turns_) return;
   for (Lane& lane : lanes_) {
-    lane.out = static_cast<std::size_t>(
-        request.costs.nic_of_actor[static_cast<std::size_t>(lane.from_actor)]);
-    lane.in = static_cast<std::size_t>(
-        request.costs.nic_of_actor[static_cast<std::size_t>(lane.to_actor)]);
+    lane.out = static_cast<std::size_t>(request.costs.nic_of_actor[lane.from_actor]);
+    lane.in = static_cast<std::size_t>(request.costs.nic_of_actor[lane.to_actor]);
   }
   out_.resize(static_cast<std::size_t>(*std::ranges::max_element(request.costs.nic_of_actor)) + 1);
   in_.resize(out_.size());
@@ -59,8 +57,8 @@ void QuickSimulation::add_lanes() {
       Lane lane;
       lane.from_stage = backward ? edge.edge.to : edge.edge.from;
       lane.to_stage = backward ? edge.edge.from : edge.edge.to;
-      lane.from_actor = request_.actor_of_stage[static_cast<std::size_t>(lane.from_stage)];
-      lane.to_actor = request_.actor_of_stage[static_cast<std::size_t>(lane.to_stage)];
+      lane.from_actor = request_.actor_of_stage[lane.from_stage];
+      lane.to_actor = request_.actor_of_stage[lane.to_stage];
       lane.exists = lane.from_actor != lane.to_actor &&
                     (backward ? edge.backward_timing : edge.forward_timing).exists;
       lane.seconds = backward ? edge.backward : edge.forward;
@@ -81,7 +79,7 @@ void QuickSimulation::add_programs() {
 
 /// See StepGraph, which cuts the same action into pieces.
 void QuickSimulation::add_program(int stage, ActionKind kind) {
-  const StageCosts& costs = request_.costs.stages[static_cast<std::size_t>(stage)];
+  const StageCosts& costs = request_.costs.stages[stage];
   const double again = costs.recomputes ? costs.recompute : 0;
   const auto position = [&](double work, double weights) {
     switch (kind) {
@@ -205,40 +203,38 @@ QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double 
 /// Whether the orders of the actor's own stages allow it.
 bool QuickSimulation::begin(const Action& action, const Program& program) const {
   const auto microbatch = static_cast<std::size_t>(action.microbatch);
-  const Stage& own = stages_[static_cast<std::size_t>(action.stage)];
+  const Stage& own = stages_[action.stage];
   switch (action.kind) {
     case ActionKind::kForward:
       return own.forwards == microbatch &&
-             std::ranges::all_of(program.stages_before, [&](int before) {
-               return stages_[static_cast<std::size_t>(before)].forwards > microbatch;
-             });
+             std::ranges::all_of(program.stages_before,
+                                 [&](int before) { return stages_[before].forwards > microbatch; });
     case ActionKind::kBackward:
     case ActionKind::kInputGrad:
       return own.inputs == microbatch && own.forwards > microbatch &&
              (action.kind == ActionKind::kInputGrad || own.weights == microbatch) &&
-             std::ranges::all_of(program.stages_before, [&](int before) {
-               return stages_[static_cast<std::size_t>(before)].inputs > microbatch;
-             });
+             std::ranges::all_of(program.stages_before,
+                                 [&](int before) { return stages_[before].inputs > microbatch; });
     case ActionKind::kWeightGrad: return own.weights == microbatch && own.inputs > microbatch;
     default: return false;
   }
 }
 
 void QuickSimulation::end(const Action& action, const Program& program, double time) {
-  Stage& own = stages_[static_cast<std::size_t>(action.stage)];
+  Stage& own = stages_[action.stage];
   own.forwards += action.kind == ActionKind::kForward ? 1U : 0U;
   own.inputs += gives_input_grad(action.kind) ? 1U : 0U;
   own.weights += gives_weight_grad(action.kind) ? 1U : 0U;
   for (std::size_t e = program.first; e < program.past; ++e) {
     if (events_[e].makes) continue;
     tensor(events_[e].lane, static_cast<std::size_t>(action.microbatch)).used = time;
-    ++lanes_[static_cast<std::size_t>(events_[e].lane)].used;
+    ++lanes_[events_[e].lane].used;
     if (takes_turns_) queue_transfer(events_[e].lane);
   }
 }
 
 void QuickSimulation::wake_receiver(int l) {
-  const auto receiver = static_cast<std::size_t>(lanes_[static_cast<std::size_t>(l)].to_actor);
+  const auto receiver = static_cast<std::size_t>(lanes_[l].to_actor);
   Cursor& cursor = cursors_[receiver];
   if (cursor.blocked_on != l || cursor.queued) return;
   cursor.blocked_on = -1;
@@ -249,7 +245,7 @@ void QuickSimulation::wake_receiver(int l) {
 /// When a tensor that exists can go, but for interfaces.
 double QuickSimulation::ready_to_move(int l, std::size_t microbatch) {
   Tensor& moved = tensor(l, microbatch);
-  const double lane_free = lanes_[static_cast<std::size_t>(l)].free_at;
+  const double lane_free = lanes_[l].free_at;
   moved.start = moved.made;
   moved.held_up = HeldUp::kByMaking;
   if (lane_free > moved.start) {
@@ -266,13 +262,13 @@ double QuickSimulation::ready_to_move(int l, std::size_t microbatch) {
 
 /// Nobody else can hold it up.
 void QuickSimulation::move(int l, std::size_t microbatch) {
-  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  Lane& lane = lanes_[l];
   tensor(l, microbatch).end = lane.free_at = ready_to_move(l, microbatch) + lane.seconds;
 }
 
 /// Lines up the lane's next tensor if all is known that it waits for.
 void QuickSimulation::queue_transfer(int l) {
-  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  Lane& lane = lanes_[l];
   const auto credits = static_cast<std::size_t>(request_.simulation.credits);
   if (lane.queued || lane.moved == lane.made || (credits > 0 && lane.moved >= lane.used + credits))
     return;
@@ -286,7 +282,7 @@ void QuickSimulation::move_in_turn() {
   std::ranges::pop_heap(turns_, std::greater<>());
   const int l = turns_.back().lane;
   turns_.pop_back();
-  Lane& lane = lanes_[static_cast<std::size_t>(l)];
+  Lane& lane = lanes_[l];
   Tensor& moved = tensor(l, lane.moved);
   // Actors behind one interface reach each other without it.
   if (lane.out != lane.in) {
@@ -328,7 +324,7 @@ QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::si
     for (; cursor.event < program.past; ++cursor.event) {
       const Event& event = events_[cursor.event];
       if (cursor.event == program.start) cursor.now.start = time;
-      Lane& lane = lanes_[static_cast<std::size_t>(event.lane)];
+      Lane& lane = lanes_[event.lane];
       if (!event.makes) {
         if ((takes_turns_ ? lane.moved : lane.made) <= microbatch) {
           cursor.blocked_on = event.lane;
@@ -392,8 +388,7 @@ std::vector<std::pair<int, int>> QuickSimulation::held_up_by_order(const Schedul
       continue;
     }
     auto at = static_cast<std::size_t>(one.lane) * microbatches_ +
-              static_cast<std::size_t>(
-                  schedule.actors[actor][static_cast<std::size_t>(index)].microbatch);
+              static_cast<std::size_t>(schedule.actors[actor][index].microbatch);
     for (;
          tensors_[at].held_up == HeldUp::kByLane || tensors_[at].held_up == HeldUp::kByInterface;) {
       at = tensors_[at].held_up == HeldUp::kByLane ? at - 1

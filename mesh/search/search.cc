@@ -51,8 +51,7 @@ std::vector<Schedule> named_of_placement(const SearchRequest& request) {
 [[noreturn]] void nothing_fits(const SearchRequest& request) {
   std::vector<double> least(request.memory_of_actor.size(), 0);
   for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
-    least[static_cast<std::size_t>(request.actor_of_stage[stage])] +=
-        request.costs.stages[stage].activations;
+    least[request.actor_of_stage[stage]] += request.costs.stages[stage].activations;
   }
   for (std::size_t actor = 0; actor < least.size(); ++actor) {
     if (least[actor] <= request.memory_of_actor[actor]) continue;

@@ -9,7 +9,7 @@ std::vector<std::vector<int>> groups_over(const DeviceMesh& mesh, const std::vec
   std::map<Coordinate, std::vector<int>> groups;
   for (int rank = 0; rank < mesh.size(); ++rank) {
     Coordinate key = mesh.coordinate(rank);
-    for (const int axis : axes) key[static_cast<std::size_t>(axis)] = 0;
+    for (const int axis : axes) key[axis] = 0;
     groups[key].push_back(rank);
   }
   std::vector<std::vector<int>> result;
@@ -19,7 +19,7 @@ std::vector<std::vector<int>> groups_over(const DeviceMesh& mesh, const std::vec
 
 std::vector<transfer::DeviceId> devices_at(const DeviceMesh& mesh, const std::vector<int>& ranks) {
   std::vector<transfer::DeviceId> devices;
-  for (const int rank : ranks) devices.push_back(mesh.devices()[static_cast<std::size_t>(rank)]);
+  for (const int rank : ranks) devices.push_back(mesh.devices()[rank]);
   return devices;
 }
 

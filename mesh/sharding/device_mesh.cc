@@ -68,8 +68,8 @@ std::optional<int> DeviceMesh::rank_of(transfer::DeviceId device) const {
 std::vector<int> DeviceMesh::group(int rank, int axis) const {
   Coordinate coordinate = this->coordinate(rank);
   std::vector<int> ranks;
-  for (int i = 0; i < axes_[static_cast<std::size_t>(axis)].size; ++i) {
-    coordinate[static_cast<std::size_t>(axis)] = i;
+  for (int i = 0; i < axes_[axis].size; ++i) {
+    coordinate[axis] = i;
     ranks.push_back(this->rank(coordinate));
   }
   return ranks;

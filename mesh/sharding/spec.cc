@@ -22,8 +22,7 @@ bool Spec::is_partial_over(int axis) const {
 namespace {
 std::string axis_names(const std::vector<int>& axes, const DeviceMesh& mesh) {
   std::string text;
-  for (const int axis : axes)
-    text += (text.empty() ? "" : "+") + mesh.axes()[static_cast<std::size_t>(axis)].name;
+  for (const int axis : axes) text += (text.empty() ? "" : "+") + mesh.axes()[axis].name;
   return text;
 }
 }  // namespace
@@ -48,9 +47,8 @@ Region region_of(const Shape& shape, const Spec& spec, const DeviceMesh& mesh, i
   for (std::size_t i = 0; i < shape.size(); ++i) {
     std::int64_t chunks = 1, index = 0;
     for (const int axis : spec.dims[i]) {
-      chunks *= mesh.axes()[static_cast<std::size_t>(axis)].size;
-      index = index * mesh.axes()[static_cast<std::size_t>(axis)].size +
-              coordinate[static_cast<std::size_t>(axis)];
+      chunks *= mesh.axes()[axis].size;
+      index = index * mesh.axes()[axis].size + coordinate[axis];
     }
     if (chunks > shape[i]) {
       throw_error(ErrorCode::kInvalidArgument, "dimension {} of {} cannot be split {} ways over {}",
@@ -70,8 +68,7 @@ transfer::ShardMap shard_map(const Shape& shape, const Spec& spec, const DeviceM
   transfer::ShardMap map;
   map.shape = shape;
   for (int rank = 0; rank < mesh.size(); ++rank) {
-    map.shards.push_back(
-        {mesh.devices()[static_cast<std::size_t>(rank)], region_of(shape, spec, mesh, rank)});
+    map.shards.push_back({mesh.devices()[rank], region_of(shape, spec, mesh, rank)});
   }
   return map;
 }

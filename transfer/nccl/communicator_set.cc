@@ -95,7 +95,7 @@ void CommunicatorSet::shrink(std::uint64_t epoch, std::span<const DeviceId> dead
     }
     std::vector<int> excluded;
     for (int rank = 0; rank < group.size(); ++rank) {
-      if (!rest.contains(group.devices[static_cast<std::size_t>(rank)])) excluded.push_back(rank);
+      if (!rest.contains(group.devices[rank])) excluded.push_back(rank);
     }
     settle(*communicator, group, "stopped", timeout);
     remaining[rest] = communicator->shrink(excluded);

@@ -62,8 +62,7 @@ class OperationTasks {
     for (std::size_t i = 0; i < timelines_.size(); ++i) {
       const auto first = std::ranges::find_if_not(steps_[i], is_over);
       if (first == steps_[i].end()) continue;
-      const auto& wait = std::get<TimelineWait>(
-          timelines_[i].steps[static_cast<std::size_t>(first - steps_[i].begin())]);
+      const auto& wait = std::get<TimelineWait>(timelines_[i].steps[first - steps_[i].begin()]);
       const auto starts = starts_.find(wait.key);
       stuck +=
           fmt::format("\n  device {} waits for {}, which {} of its {} devices have started",

@@ -20,9 +20,8 @@ ShardMap cut_map(const Shape& shape, const MeshCut& cut) {
       std::int64_t parts = 1, part = 0;
       if (d < cut.axes.size()) {
         for (const int axis : cut.axes[d]) {
-          parts *= cut.extents.at(static_cast<std::size_t>(axis));
-          part = part * cut.extents[static_cast<std::size_t>(axis)] +
-                 coordinate[static_cast<std::size_t>(axis)];
+          parts *= cut.extents.at(axis);
+          part = part * cut.extents[axis] + coordinate[axis];
         }
       }
       if (shape[d] < parts) {

@@ -47,7 +47,7 @@ PipelineModel chain_model(const PipelineModelRequest& request, int meshes) {
   model.layout = layout_of(request, {meshes, request.replicas, 1},
                            equal_stages(request, meshes, stages), microbatches);
   for (int m = 0; m < meshes; ++m) {
-    std::vector<std::string>& hosts = model.layout.meshes[static_cast<std::size_t>(m)].hosts;
+    std::vector<std::string>& hosts = model.layout.meshes[m].hosts;
     hosts.clear();
     for (int r = 0; r < request.replicas; ++r)
       hosts.push_back("host" + std::to_string(m * request.replicas + r));

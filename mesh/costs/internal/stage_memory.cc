@@ -21,15 +21,15 @@ double bytes_on(const Partition& partition, int mesh, LocalId local, int rank) {
 
 double local_bytes(const Partition& partition, int mesh, LocalId local) {
   double most = 0;
-  for (int rank = 0; rank < partition.meshes[static_cast<std::size_t>(mesh)].size(); ++rank) {
+  for (int rank = 0; rank < partition.meshes[mesh].size(); ++rank) {
     most = std::max(most, bytes_on(partition, mesh, local, rank));
   }
   return most;
 }
 
 StageMemory stage_memory(const Partition& partition, int stage) {
-  const int mesh = partition.mesh_of_stage[static_cast<std::size_t>(stage)];
-  const MeshPartition& part = partition.per_mesh[static_cast<std::size_t>(mesh)];
+  const int mesh = partition.mesh_of_stage[stage];
+  const MeshPartition& part = partition.per_mesh[mesh];
   std::set<LocalId> read, read_by_weights;
   for (const Step& step : part.steps) {
     if (step.stage != stage || step.pass == Pass::kForward) continue;
@@ -45,7 +45,7 @@ StageMemory stage_memory(const Partition& partition, int stage) {
     return producer ? partition.graph.node(*producer).pass : Pass::kForward;
   };
   StageMemory most;
-  for (int rank = 0; rank < partition.meshes[static_cast<std::size_t>(mesh)].size(); ++rank) {
+  for (int rank = 0; rank < partition.meshes[mesh].size(); ++rank) {
     StageMemory own;
     for (const LocalId local : read) {
       const double bytes = bytes_on(partition, mesh, local, rank);

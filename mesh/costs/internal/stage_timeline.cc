@@ -14,8 +14,8 @@ class StepTimer {
  public:
   StepTimer(const TrainingPlan& plan, int mesh, const OpSeconds& seconds)
       : plan_(plan),
-        mesh_(plan.partition.meshes[static_cast<std::size_t>(mesh)]),
-        part_(plan.partition.per_mesh[static_cast<std::size_t>(mesh)]),
+        mesh_(plan.partition.meshes[mesh]),
+        part_(plan.partition.per_mesh[mesh]),
         seconds_(seconds) {}
 
   double operator()(const Step& step) const {
@@ -78,15 +78,14 @@ double all_reduce_seconds(const TrainingPlan& plan, const DeviceMesh& mesh,
 std::vector<double> step_seconds(const TrainingPlan& plan, int mesh, const OpSeconds& seconds) {
   const StepTimer timer(plan, mesh, seconds);
   std::vector<double> result;
-  for (const Step& step : plan.partition.per_mesh[static_cast<std::size_t>(mesh)].steps)
-    result.push_back(timer(step));
+  for (const Step& step : plan.partition.per_mesh[mesh].steps) result.push_back(timer(step));
   return result;
 }
 
 StageTimeline stage_timeline(const Partition& partition, int stage, bool forward,
                              const std::vector<double>& seconds) {
-  const int mesh = partition.mesh_of_stage[static_cast<std::size_t>(stage)];
-  const MeshPartition& part = partition.per_mesh[static_cast<std::size_t>(mesh)];
+  const int mesh = partition.mesh_of_stage[stage];
+  const MeshPartition& part = partition.per_mesh[mesh];
   StageTimeline line;
   int happened = 0;
   for (const std::size_t i :

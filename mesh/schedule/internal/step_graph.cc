@@ -22,7 +22,7 @@ StepGraph::StepGraph(const ScheduleCosts& costs, const SimulationOptions& option
   find_transfers();
   cut_actions();
   for (const Transfer& one : transfers_) {
-    const EdgeCosts& edge = costs.edges[static_cast<std::size_t>(one.edge)];
+    const EdgeCosts& edge = costs.edges[one.edge];
     duration_.push_back(one.backward ? edge.backward : edge.forward);
   }
   if (costs.pair_time > 0) join_pairs();
@@ -68,7 +68,7 @@ bool StepGraph::stands_alone(int action) const {
 /// Seconds of the action when these parts of its F or I, and of its W, are done.
 double StepGraph::position(int action, double work, double weights) const {
   const Action& one = actions_.action(action);
-  const StageCosts& stage = costs_.stages[static_cast<std::size_t>(one.stage)];
+  const StageCosts& stage = costs_.stages[one.stage];
   const double again = stage.recomputes ? stage.recompute : 0;
   switch (one.kind) {
     case ActionKind::kForward: return work * stage.forward;
@@ -101,7 +101,7 @@ std::vector<StepGraph::Event> StepGraph::find_events() const {
     is_cut[action] = is_cut[action] || event.cuts;
   }
   std::erase_if(events, [&](const Event& event) {
-    return !is_cut[static_cast<std::size_t>(event.action)] || !stands_alone(event.action);
+    return !is_cut[event.action] || !stands_alone(event.action);
   });
   std::ranges::sort(events, {}, [](const Event& event) {
     return std::tuple(event.action, event.position, event.step, event.makes, event.transfer);
@@ -196,8 +196,7 @@ void StepGraph::join_pairs() {
 /// As Lowering::kSafe does.
 void StepGraph::order_everything(const Schedule& schedule) {
   std::vector<std::vector<std::size_t>> made(static_cast<std::size_t>(actions_.size()));
-  for (std::size_t t = 0; t < transfers_.size(); ++t)
-    made[static_cast<std::size_t>(transfers_[t].producer)].push_back(t);
+  for (std::size_t t = 0; t < transfers_.size(); ++t) made[transfers_[t].producer].push_back(t);
   for (std::vector<std::size_t>& tensors : made) {
     std::ranges::sort(tensors, {}, [&](std::size_t t) {
       const TensorTiming& when = timing(transfers_[t]);
@@ -205,16 +204,16 @@ void StepGraph::order_everything(const Schedule& schedule) {
                         when.made_step, t);
     });
   }
-  lists_.resize(static_cast<std::size_t>(actions_.num_actors()));
+  lists_.resize(actions_.num_actors());
   const auto run = [&](const ActionPlace& place) {
     const int action =
         actions_.first(static_cast<int>(place.actor)) + static_cast<int>(place.index);
     lists_[place.actor].push_back(first_piece(action));
-    return made[static_cast<std::size_t>(action)];
+    return made[action];
   };
   const auto move = [&](std::size_t t) {
     for (const int end : {transfers_[t].producer, transfers_[t].consumer}) {
-      lists_[static_cast<std::size_t>(actions_.actor(end))].push_back(node_of(t));
+      lists_[actions_.actor(end)].push_back(node_of(t));
     }
   };
   walk_total_order(order_actions(schedule, costs_.stage_edges()), run, move);
@@ -254,8 +253,7 @@ void StepGraph::add_tasks() {
 TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
   if (costs_.nic_of_actor.empty()) return tasks_.add(seconds);
   const auto interface_of = [&](int action) {
-    return static_cast<std::uint32_t>(
-        costs_.nic_of_actor[static_cast<std::size_t>(actions_.actor(action))]);
+    return static_cast<std::uint32_t>(costs_.nic_of_actor[actions_.actor(action)]);
   };
   const std::uint32_t from = interface_of(transfer.producer), to = interface_of(transfer.consumer);
   const bool fair = costs_.sharing == InterfaceSharing::kFair;

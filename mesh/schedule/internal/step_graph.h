@@ -43,22 +43,18 @@ class StepGraph {
   const std::vector<Transfer>& transfers() const { return transfers_; }
   const Transfer& transfer_of(std::size_t node) const { return transfers_[node - num_pieces()]; }
   const TensorTiming& timing(const Transfer& transfer) const {
-    const EdgeCosts& edge = costs_.edges[static_cast<std::size_t>(transfer.edge)];
+    const EdgeCosts& edge = costs_.edges[transfer.edge];
     return transfer.backward ? edge.backward_timing : edge.forward_timing;
   }
   /// The action of a piece.
   int action_of(std::size_t piece) const { return action_of_[piece]; }
   /// The pieces of an action.
-  std::size_t first_piece(int action) const {
-    return first_piece_[static_cast<std::size_t>(action)];
-  }
+  std::size_t first_piece(int action) const { return first_piece_[action]; }
   std::size_t last_piece(int action) const {
     return first_piece_[static_cast<std::size_t>(action) + 1] - 1;
   }
   /// The first action of its compound, where compounds run as one; else itself.
-  int head(int action) const {
-    return head_.empty() ? action : head_[static_cast<std::size_t>(action)];
-  }
+  int head(int action) const { return head_.empty() ? action : head_[action]; }
 
  private:
   /// At `position` within an action a tensor is made, or needed.
