@@ -9,8 +9,8 @@
 
 #include "core/base/check.h"
 #include "core/device/device.h"
-#include "core/graph/fusion.h"
 #include "core/graph/graph.h"
+#include "core/ops/fusion.h"
 
 namespace weft {
 

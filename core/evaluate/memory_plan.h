@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "core/graph/fusion.h"
 #include "core/graph/graph.h"
+#include "core/ops/fusion.h"
 
 namespace weft {
 

@@ -56,7 +56,7 @@ enum class OpKind : std::uint8_t {
   kSquaredErrorGrad,
   kToBF16,  ///< rounds f32 to bf16
   kToF32,   ///< the other way, exact
-  /// gelu of a linear; these four stand for two ops each: core/graph puts them into lists of ops
+  /// gelu of a linear; each of these four stands for two ops (core/ops/fusion.h)
   kLinearGelu,
   kLinearAdd,            ///< a linear and what is added to it
   kLinearInputGradGelu,  ///< linear_input_grad, then gelu_grad

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/graph/fusion.h"
+#include "core/ops/fusion.h"
 #include "mesh/costs/internal/step_order.h"
 
 namespace weft::mesh {

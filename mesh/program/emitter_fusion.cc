@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/graph/fusion.h"
+#include "core/ops/fusion.h"
 #include "mesh/program/emitter.h"
 
 namespace weft::mesh {

@@ -1,4 +1,4 @@
-#include "core/graph/fusion.h"
+#include "core/ops/fusion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
