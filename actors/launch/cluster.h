@@ -46,7 +46,7 @@ struct ClusterOptions {
 ///
 /// Owned by the driver, made after the System it uses (which has not connected yet; one Cluster per
 /// System) and destroyed before it. Meshes end with it. Any thread. A process that dies fails every
-/// call that waits for it, with the incident as error: see reference in actors/README.md.
+/// call that waits for it, with the incident as error: see reference in actors/decisions.md.
 class Cluster final {
  public:
   /// Throws Error(kUnavailable) when there is no head at that address.
