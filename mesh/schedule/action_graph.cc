@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/simulation/task_graph.h"
 
 namespace weft::mesh {
 
@@ -154,9 +153,9 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
   }
 }
 
-std::vector<int> ActionGraph::order() const {
+TaskGraph ActionGraph::tasks(double seconds) const {
   TaskGraph tasks;
-  for (int node = 0; node < size(); ++node) tasks.add();
+  for (int node = 0; node < size(); ++node) tasks.add(seconds);
   const auto task = [](int node) { return TaskId(static_cast<std::uint32_t>(node)); };
   for (int node = 0; node < size(); ++node) {
     if (previous(node) >= 0) tasks.wait(task(node), task(previous(node)));
@@ -164,51 +163,40 @@ std::vector<int> ActionGraph::order() const {
   for (int node = 0; node < size(); ++node) {
     for (const Need& one : needs(node)) tasks.wait(task(node), task(one.node));
   }
+  return tasks;
+}
+
+std::vector<int> ActionGraph::order() const {
   std::vector<int> order;
-  for (const TaskId done : order_of(tasks)) order.push_back(static_cast<int>(done.value()));
+  for (const TaskId done : order_of(tasks())) order.push_back(static_cast<int>(done.value()));
   return order;
 }
 
+bool ActionGraph::needs(int node, int other) const {
+  return std::ranges::any_of(needs(node), [&](const Need& one) { return one.node == other; });
+}
+
 std::vector<int> ActionGraph::find_cycle() const {
-  std::vector<bool> runs(static_cast<std::size_t>(size()), false);
-  for (const int node : order()) runs[node] = true;
-  const auto blocked = std::ranges::find(runs, false);
-  if (blocked == runs.end()) return {};
-  // Every node that cannot run waits for another that cannot: following the waits must come back to
-  // a node already seen.
-  std::vector<int> path, place(static_cast<std::size_t>(size()), -1);
-  int node = static_cast<int>(blocked - runs.begin());
-  while (place[node] < 0) {
-    place[node] = static_cast<int>(path.size());
-    path.push_back(node);
-    const auto blocked_need = [&](int of) {
-      for (const Need& one : needs(of)) {
-        if (!runs[one.node]) return one.node;
-      }
-      return -1;
-    };
-    const int next = blocked_need(node);
-    if (next >= 0) {
-      node = next;
-      continue;
-    }
-    // It only stands behind others: go to the one that holds them all up.
-    do node = previous(node);
-    while (blocked_need(node) < 0);
+  std::vector<int> cycle;
+  for (const TaskId task : weft::find_cycle(tasks()))
+    cycle.push_back(static_cast<int>(task.value()));
+  // Where several stand behind each other, the first and the last say it.
+  std::vector<int> told;
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const int before = cycle[(i + cycle.size() - 1) % cycle.size()];
+    const int next = cycle[(i + 1) % cycle.size()];
+    if (needs(before, cycle[i]) || needs(cycle[i], next)) told.push_back(cycle[i]);
   }
-  path.erase(path.begin(), path.begin() + place[node]);
-  return path;
+  return told;
 }
 
 std::string describe_cycle(const ActionGraph& graph, std::span<const int> cycle) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const int node = cycle[i], next = cycle[(i + 1) % cycle.size()];
-    const bool needs = std::ranges::any_of(
-        graph.needs(node), [&](const ActionGraph::Need& one) { return one.node == next; });
-    parts.push_back(fmt::format("{} of actor {} {} {}", to_string(graph.action(node)),
-                                graph.actor(node), needs ? "waits for" : "stands behind",
-                                to_string(graph.action(next))));
+    parts.push_back(fmt::format(
+        "{} of actor {} {} {}", to_string(graph.action(node)), graph.actor(node),
+        graph.needs(node, next) ? "waits for" : "stands behind", to_string(graph.action(next))));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

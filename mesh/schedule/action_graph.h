@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/simulation/task_graph.h"
 #include "mesh/schedule/schedule.h"
 
 namespace weft::mesh {
@@ -57,6 +58,10 @@ class ActionGraph {
   /// Empty for a complete schedule.
   std::span<const Missing> missing() const { return missing_; }
 
+  bool needs(int node, int other) const;
+  /// A task of so many seconds per node. It waits for the node before it on its actor, and for what
+  /// it needs.
+  TaskGraph tasks(double seconds = 0) const;
   /// Nodes in an order that all needs and all actors' orders allow; shorter than size() if they
   /// form a cycle.
   std::vector<int> order() const;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/simulation/play.h"
 #include "mesh/schedule/action_graph.h"
 
 namespace weft::mesh {
@@ -20,16 +20,9 @@ Tag tag_of(const Operation& half) { return {half.edge, half.backward, half.micro
 /// The actions of each tick, when every action takes one tick and starts as early as it can; in a
 /// tick by actor.
 std::vector<int> by_tick(const ActionGraph& graph) {
-  const std::vector<int> order = graph.order();
-  std::vector<int> tick(static_cast<std::size_t>(graph.size()), 0);
-  for (const int node : order) {
-    int& own = tick[node];
-    if (graph.previous(node) >= 0) own = tick[static_cast<std::size_t>(node) - 1] + 1;
-    for (const ActionGraph::Need& need : graph.needs(node))
-      own = std::max(own, tick[need.node] + 1);
-  }
-  std::vector<int> result = order;
-  std::ranges::sort(result, {}, [&](int node) { return std::tuple(tick[node], node); });
+  const TaskTimes times = play(graph.tasks(1));
+  std::vector<int> result = graph.order();
+  std::ranges::sort(result, {}, [&](int node) { return std::tuple(times.start[node], node); });
   return result;
 }
 
@@ -90,34 +83,6 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
     for (const Transfer& one : made_by[node]) half(Operation::What::kSend, one);
   }
   return lowered;
-}
-
-int count_ticks(const LoweredSchedule& lowered) {
-  // Within an actor the list is the order, so only receives wait for others: for the tick of their
-  // send.
-  std::vector<std::size_t> at(lowered.size(), 0);
-  std::set<Tag> sent;
-  for (int tick = 0;; ++tick) {
-    bool all_done = true, moved = false;
-    std::vector<bool> ran(lowered.size(), false);
-    const auto step = [&](bool receives) {
-      for (std::size_t actor = 0; actor < lowered.size(); ++actor) {
-        if (ran[actor] || at[actor] == lowered[actor].size()) continue;
-        all_done = false;
-        const Operation& next = lowered[actor][at[actor]];
-        const bool receive = next.what == Operation::What::kReceive;
-        if (receive != receives || (receive && !sent.contains(tag_of(next)))) continue;
-        if (next.what == Operation::What::kSend) sent.insert(tag_of(next));
-        ran[actor] = true;
-        moved = true;
-        ++at[actor];
-      }
-    };
-    step(false);
-    step(true);
-    if (all_done) return tick;
-    if (!moved) return -1;
-  }
 }
 
 Schedule merge_weight_gradients(Schedule schedule) {

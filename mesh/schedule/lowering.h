@@ -41,10 +41,6 @@ using LoweredSchedule = std::vector<std::vector<Operation>>;
 LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges,
                       TransferOrder order);
 
-/// Ticks until all is done if every operation takes one, and both halves of a transfer the same
-/// one; -1 if it never is.
-int count_ticks(const LoweredSchedule& lowered);
-
 /// An I that its W follows at once becomes a B.
 Schedule merge_weight_gradients(Schedule schedule);
 

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "core/base/error.h"
+#include "core/simulation/play.h"
 #include "mesh/schedule/action_graph.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
@@ -113,6 +116,28 @@ std::vector<std::vector<std::optional<Action>>> cells_of(const std::string& rows
     }
   }
   return result;
+}
+
+/// Ticks until all is done if every operation takes one, and a receive comes in the tick of its
+/// send at the earliest; -1 if all is never done.
+int count_ticks(const LoweredSchedule& lowered) {
+  TaskGraph tasks;
+  std::map<std::tuple<int, bool, int>, TaskId> sends, receives;
+  for (const std::vector<Operation>& actor : lowered) {
+    TaskChain chain(tasks);
+    for (const Operation& operation : actor) {
+      const std::tuple tag(operation.edge, operation.backward, operation.microbatch);
+      if (operation.what == Operation::What::kSend) sends[tag] = chain.append();
+      if (operation.what == Operation::What::kReceive) receives[tag] = chain.append();
+      chain.append(1);
+    }
+  }
+  for (const auto& [tag, receive] : receives) {
+    // One that is never sent waits for itself.
+    tasks.wait(receive, sends.contains(tag) ? sends[tag] : receive);
+  }
+  const TaskTimes times = play(tasks);
+  return times.all_over() ? static_cast<int>(std::ranges::max(times.end)) : -1;
 }
 
 TEST(Lowering, TickCountsArePyTorchs) {
