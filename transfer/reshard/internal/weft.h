@@ -22,7 +22,8 @@ struct WeftPlan {
 ///    send in fractions are cut (pieces.h).
 /// 2. Who sends to whom: trees with those degrees, ordered by what hosts can spare (forest.h); one
 ///    flow per tree and bundle, one entry device per host.
-/// 3. In which order: list scheduling and round robin, a few seeds, judged by simulation.
+/// 3. In which order: a regular one; where that is not good enough, a preemptive schedule or a
+///    searched order, judged by simulation (transfer/decisions.md).
 WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network,
                    const PlanOptions& options, const LimitSolution& solution);
 
