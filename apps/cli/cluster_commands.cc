@@ -27,7 +27,7 @@ using actors::ClusterStatus;
 /// A connection to a head, for one question.
 class Observer {
  public:
-  Observer(const ClusterOptions& cluster, const std::string& name)
+  Observer(const ConnectOptions& cluster, const std::string& name)
       : system_(options(cluster, name)) {
     try {
       head_ = system_.connect(actors::Address::parse(cluster.head), std::chrono::seconds(1));
@@ -44,7 +44,7 @@ class Observer {
   actors::ActorRef<actors::Head> head() { return system_.named<actors::Head>(head_, "head"); }
 
  private:
-  static actors::SystemOptions options(const ClusterOptions& cluster, const std::string& name) {
+  static actors::SystemOptions options(const ConnectOptions& cluster, const std::string& name) {
     actors::SystemOptions options;
     options.name = name;
     options.token = actors::find_token(actors::Address::parse(cluster.head), cluster.token_file);
@@ -155,7 +155,7 @@ std::string describe(const ClusterStatus& status) {
 
 }  // namespace
 
-int run_status(const ClusterOptions& options) {
+int run_status(const ConnectOptions& options) {
   Observer observer(options, "weft status");
   const ClusterStatus status = observer.head().call<&actors::Head::status>().get();
   if (options.json) say(stdout, "{}\n", to_json(status).dump(2));
@@ -165,7 +165,7 @@ int run_status(const ClusterOptions& options) {
   return 0;
 }
 
-int run_stop(const ClusterOptions& options) {
+int run_stop(const ConnectOptions& options) {
   Observer observer(options, "weft stop");
   try {
     observer.head()

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/cli/reshard_request.h"
-#include "apps/cli/schedule_request.h"
+#include "apps/cli/schedule_query.h"
 
 namespace weft::apps {
 
@@ -39,12 +39,12 @@ struct ReshardPlanOptions {
 enum class ScheduleAction : std::uint8_t { kShow, kCheck, kSimulate, kCompare, kDraw };
 struct ScheduleOptions {
   ScheduleAction action = ScheduleAction::kShow;
-  ScheduleRequest request;
+  ScheduleQuery request;
   bool json = false;
   bool csv = false;  ///< show: as a file that can be read again
   std::string svg;
 };
-struct ClusterOptions {
+struct ConnectOptions {
   std::string head = "127.0.0.1:7077";
   std::string token_file;
   bool json = false;
@@ -60,8 +60,8 @@ int run_plan(const FileOptions& options);
 int run_plan_reshard(const ReshardPlanOptions& options);
 /// Also 1: `check` found something wrong.
 int run_schedule(const ScheduleOptions& options);
-int run_status(const ClusterOptions& options);
-int run_stop(const ClusterOptions& options);
+int run_status(const ConnectOptions& options);
+int run_stop(const ConnectOptions& options);
 /// 1: there is none that can be used; says why.
 int run_gpus(bool json);
 /// "reshard --quick": becomes build/bin/weft-bench-reshard.

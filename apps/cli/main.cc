@@ -47,7 +47,7 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
   auto* command = app.add_subcommand(
       "schedule", "Print, check, simulate, compare and draw pipeline schedules; starts nothing");
   command->require_subcommand(1);
-  ScheduleRequest& request = options.request;
+  ScheduleQuery& request = options.request;
   for (const auto& [name, action, text] :
        {std::tuple("show", ScheduleAction::kShow, "Print the order of every actor"),
         std::tuple("check", ScheduleAction::kCheck,
@@ -184,7 +184,7 @@ int parse_and_run(int argc, char** argv) {
   ScheduleOptions schedule;
   auto* schedule_command = add_schedule(app, schedule);
 
-  ClusterOptions cluster;
+  ConnectOptions cluster;
   const auto add_head = [&](CLI::App* command) {
     command->add_option("--head", cluster.head, "Address of the head")
         ->type_name("HOST:PORT")

@@ -65,7 +65,7 @@ int show_all(const ScheduleOptions& options, const std::vector<ScheduleCase>& ca
 }  // namespace
 
 int run_schedule(const ScheduleOptions& options) {
-  ScheduleRequest request = options.request;
+  ScheduleQuery request = options.request;
   if (request.schedules.empty()) {
     if (options.action != ScheduleAction::kCompare) {
       throw_error(ErrorCode::kInvalidArgument,
@@ -76,7 +76,7 @@ int run_schedule(const ScheduleOptions& options) {
     request.schedules = mesh::schedule_names();
     request.schedules.emplace_back("auto");
   }
-  const std::vector<ScheduleCase> cases = parse_schedule_request(request);
+  const std::vector<ScheduleCase> cases = parse_schedule_query(request);
   if (options.action == ScheduleAction::kShow) return show_all(options, cases);
   if (options.action == ScheduleAction::kCheck) return check_all(options, cases);
 

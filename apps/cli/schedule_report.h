@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/cli/schedule_request.h"
+#include "apps/cli/schedule_query.h"
 
 namespace weft::apps {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "apps/cli/schedule_request.h"
+#include "apps/cli/schedule_query.h"
 #include "apps/run_files/svg.h"
 
 namespace weft::apps {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "apps/cli/schedule_request.h"
+#include "apps/cli/schedule_query.h"
 
 namespace weft::apps {
 

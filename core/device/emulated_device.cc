@@ -27,7 +27,7 @@ class DoneEvent final : public Event {
 
 class EmulatedStream final : public Stream {
  public:
-  EmulatedStream(const EmulatedDeviceOptions& options, Timer& timer)
+  EmulatedStream(const EmulatedDeviceOptions& options, WaitableClock& timer)
       : options_(options), timer_(timer) {}
 
   void run(const Op& op, std::span<const ConstTensorRef> inputs, std::span<const TensorRef> outputs,
@@ -75,7 +75,7 @@ class EmulatedStream final : public Stream {
   }
 
   const EmulatedDeviceOptions options_;
-  Timer& timer_;
+  WaitableClock& timer_;
   std::vector<TensorType> types_;
   TimePoint busy_until_{};
   /// When the last work was over for the host: busy_until_, or what the timer made of it.
@@ -97,7 +97,8 @@ double emulated_seconds(const EmulatedDeviceOptions& options, const Op& op,
   }
 }
 
-EmulatedDevice::EmulatedDevice(const EmulatedDeviceOptions& options, std::unique_ptr<Timer> timer)
+EmulatedDevice::EmulatedDevice(const EmulatedDeviceOptions& options,
+                               std::unique_ptr<WaitableClock> timer)
     : options_(options), timer_(std::move(timer)) {
   if (options.flops_per_second < 0) {
     throw_error(ErrorCode::kInvalidArgument, "an emulated device cannot do {} operations a second",

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/device/device.h"
-#include "core/device/timer.h"
+#include "core/device/waitable_clock.h"
 
 namespace weft {
 
@@ -26,7 +26,7 @@ struct EmulatedDeviceOptions {
 /// do not add up.
 class EmulatedDevice final : public Device {
  public:
-  EmulatedDevice(const EmulatedDeviceOptions& options, std::unique_ptr<Timer> timer);
+  EmulatedDevice(const EmulatedDeviceOptions& options, std::unique_ptr<WaitableClock> timer);
 
   std::string description() const override;
   DeviceMemory allocate(std::size_t bytes) override;
@@ -37,7 +37,7 @@ class EmulatedDevice final : public Device {
   void release(std::byte* data, std::size_t size) noexcept override;
 
   const EmulatedDeviceOptions options_;
-  std::unique_ptr<Timer> timer_;
+  std::unique_ptr<WaitableClock> timer_;
 };
 
 /// Seconds that one run of an op takes on such a device.

@@ -36,7 +36,7 @@ Log log_to(LogLevel lowest, spdlog::sink_ptr sink) {
 
 }  // namespace
 
-std::string_view to_string(LogLevel level) { return kNames.at(level); }
+std::string_view to_string(LogLevel level) { return kNames.at(static_cast<std::size_t>(level)); }
 
 LogLevel parse_log_level(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i)

@@ -78,7 +78,7 @@ std::unique_ptr<Device> make_device(const DeviceSetup& setup) {
     case DeviceKind::kCpu: return cpu();
     case DeviceKind::kEmulated:
       return std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{setup.flops_per_second},
-                                              std::make_unique<SystemTimer>());
+                                              std::make_unique<SystemWaitableClock>());
     case DeviceKind::kCuda: return make_gpu(setup, plugin_search(plugin_places()));
     case DeviceKind::kAuto: {
       const PluginSearch search = plugin_search(plugin_places());

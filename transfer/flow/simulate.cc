@@ -21,10 +21,11 @@ FlowSimulation simulate(std::span<const Flow> flows, const Topology& topology,
   return internal::Fluid(flows, topology, network, options).run();
 }
 
-Schedule preemptive_schedule(std::span<const Flow> flows,
-                             std::span<const std::vector<DeviceId>> roots, const Topology& topology,
-                             const Network& network, const PreemptOptions& preempt,
-                             const SimulateOptions& options) {
+PreemptiveSchedule preemptive_schedule(std::span<const Flow> flows,
+                                       std::span<const std::vector<DeviceId>> roots,
+                                       const Topology& topology, const Network& network,
+                                       const PreemptOptions& preempt,
+                                       const SimulateOptions& options) {
   check_hosts(topology, network);
   return internal::Fluid(flows, topology, network, options)
       .schedule(flows, roots, topology, preempt);

@@ -65,7 +65,7 @@ struct PreemptOptions {
   double depth_weight = 0.05;
 };
 
-struct Schedule {
+struct PreemptiveSchedule {
   std::vector<FlowRun> runs;  ///< In the order of their starts.
   std::uint64_t steps = 0;    ///< See FlowSimulation.
 };
@@ -78,9 +78,10 @@ struct Schedule {
 /// Preemptive open-shop scheduling (Gonzalez and Sahni, 1976), in steps: what is sent at any time
 /// are flows between those links that have most left to do, so that no link that decides the time
 /// stands still. The busiest hosts choose first.
-Schedule preemptive_schedule(std::span<const Flow> flows,
-                             std::span<const std::vector<DeviceId>> roots, const Topology& topology,
-                             const Network& network, const PreemptOptions& preempt,
-                             const SimulateOptions& options = {});
+PreemptiveSchedule preemptive_schedule(std::span<const Flow> flows,
+                                       std::span<const std::vector<DeviceId>> roots,
+                                       const Topology& topology, const Network& network,
+                                       const PreemptOptions& preempt,
+                                       const SimulateOptions& options = {});
 
 }  // namespace weft::transfer

@@ -21,14 +21,14 @@ struct Played {
 };
 
 Played played(std::vector<std::string> schedules, const std::string& memory = "") {
-  ScheduleRequest request;
+  ScheduleQuery request;
   request.schedules = std::move(schedules);
   request.stages = 2;
   request.microbatches = 3;
   request.memory = memory;
   request.transfer = "0.5";
   Played result;
-  result.cases = parse_schedule_request(request);
+  result.cases = parse_schedule_query(request);
   for (const ScheduleCase& one : result.cases)
     result.simulations.push_back(mesh::simulate(one.schedule, one.costs, one.options));
   return result;
@@ -80,11 +80,11 @@ TEST(ScheduleReport, CheckShowsEachPropertyAndChannel) {
 }
 
 TEST(TimelineText, ShowsActionsInTimeAndMemoryUnderThem) {
-  ScheduleRequest request;
+  ScheduleQuery request;
   request.schedules = {"1f1b"};
   request.stages = 2;
   request.microbatches = 2;
-  const ScheduleCase one = parse_schedule_request(request).front();
+  const ScheduleCase one = parse_schedule_query(request).front();
   const std::string text =
       draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 40, .colour = false});
   EXPECT_EQ(text,
@@ -96,11 +96,11 @@ TEST(TimelineText, ShowsActionsInTimeAndMemoryUnderThem) {
 }
 
 TEST(TimelineText, WhereBlocksAreNarrowLettersOrALegendTellTheKinds) {
-  ScheduleRequest request;
+  ScheduleQuery request;
   request.schedules = {"zb-h1"};
   request.stages = 8;
   request.microbatches = 16;
-  const ScheduleCase one = parse_schedule_request(request).front();
+  const ScheduleCase one = parse_schedule_query(request).front();
   const std::string text =
       draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
   EXPECT_THAT(text, HasSubstr("7         FIFIFIFI"));
@@ -112,10 +112,10 @@ TEST(TimelineText, WhereBlocksAreNarrowLettersOrALegendTellTheKinds) {
 }
 
 TEST(TimelineText, FitsTheScreen) {
-  ScheduleRequest request;
+  ScheduleQuery request;
   request.schedules = {"zb-v"};
   request.microbatches = 40;
-  const ScheduleCase one = parse_schedule_request(request).front();
+  const ScheduleCase one = parse_schedule_query(request).front();
   const std::string text =
       draw_timeline(one, mesh::simulate(one.schedule, one.costs), {.columns = 80, .colour = false});
   EXPECT_LE(text.find('\n'), 80u);

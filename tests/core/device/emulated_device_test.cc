@@ -15,9 +15,9 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 /// Sleeping moves it, and always by `late` too far.
-class ManualTimer final : public Timer {
+class ManualWaitableClock final : public WaitableClock {
  public:
-  explicit ManualTimer(Nanoseconds late = Nanoseconds(0)) : late_(late) {}
+  explicit ManualWaitableClock(Nanoseconds late = Nanoseconds(0)) : late_(late) {}
   TimePoint now() const override { return now_; }
   void hold_until(TimePoint time) override { now_ = std::max(now_, time) + late_; }
   void advance(Nanoseconds by) { now_ += by; }
@@ -31,7 +31,7 @@ class ManualTimer final : public Timer {
 /// An emulated device with one stream, and a block of one row on it.
 struct Fixture {
   explicit Fixture(Nanoseconds late = Nanoseconds(0), double flops_per_second = 0) {
-    auto manual = std::make_unique<ManualTimer>(late);
+    auto manual = std::make_unique<ManualWaitableClock>(late);
     timer = manual.get();
     device = std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{flops_per_second},
                                               std::move(manual));
@@ -50,7 +50,7 @@ struct Fixture {
     stream->run(op, inputs, outputs);
   }
 
-  ManualTimer* timer = nullptr;
+  ManualWaitableClock* timer = nullptr;
   std::unique_ptr<EmulatedDevice> device;
   std::unique_ptr<Stream> stream;
   DeviceMemory memory;

@@ -12,10 +12,10 @@ namespace weft::transfer::internal {
 namespace {
 
 /// Each unit once, from one of its senders.
-void check_order(const std::vector<Unit>& units, const std::vector<Placement>& order) {
+void check_order(const std::vector<Unit>& units, const std::vector<HostAssignment>& order) {
   ASSERT_EQ(order.size(), units.size());
   std::vector<int> seen(units.size());
-  for (const Placement& placement : order) {
+  for (const HostAssignment& placement : order) {
     ++seen.at(placement.unit);
     const auto& senders = units[placement.unit].senders;
     EXPECT_NE(std::find(senders.begin(), senders.end(), placement.sender), senders.end());
@@ -25,7 +25,7 @@ void check_order(const std::vector<Unit>& units, const std::vector<Placement>& o
 
 std::uint64_t best_by_brute_force(const std::vector<Unit>& units, std::size_t hosts) {
   std::uint64_t best = std::numeric_limits<std::uint64_t>::max();
-  std::vector<Placement> order;
+  std::vector<HostAssignment> order;
   std::vector<bool> used(units.size());
   const std::function<void()> go = [&] {
     if (order.size() == units.size()) best = std::min(best, makespan(units, order, hosts));
@@ -61,12 +61,12 @@ TEST(HostSchedule, SearchFindsTheBestOrderAndGreedyAnyValidOne) {
       }
       if (units[i].receivers.empty()) units[i].receivers.push_back(2);
     }
-    const std::vector<Placement> greedy = greedy_order(units, hosts, 1);
+    const std::vector<HostAssignment> greedy = greedy_order(units, hosts, 1);
     check_order(units, greedy);
-    const std::vector<Placement> found = search_order(units, hosts, greedy, 10'000'000);
+    const std::vector<HostAssignment> found = search_order(units, hosts, greedy, 10'000'000);
     check_order(units, found);
     ASSERT_EQ(makespan(units, found, hosts), best_by_brute_force(units, hosts));
-    const std::vector<Placement> cut_short = search_order(units, hosts, greedy, 3);
+    const std::vector<HostAssignment> cut_short = search_order(units, hosts, greedy, 3);
     ASSERT_LE(makespan(units, cut_short, hosts), makespan(units, greedy, hosts));
   }
 }

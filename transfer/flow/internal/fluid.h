@@ -43,8 +43,9 @@ class Fluid {
         const SimulateOptions& options);
   FlowSimulation run();
   /// See preemptive_schedule().
-  Schedule schedule(std::span<const Flow> flows, std::span<const std::vector<DeviceId>> roots,
-                    const Topology& topology, const PreemptOptions& preempt);
+  PreemptiveSchedule schedule(std::span<const Flow> flows,
+                              std::span<const std::vector<DeviceId>> roots,
+                              const Topology& topology, const PreemptOptions& preempt);
 
  private:
   void add_flow(std::uint32_t index, const Flow& flow, const Topology& topology);

@@ -44,8 +44,9 @@ void Fluid::choose_runs(RunChooser& chooser, double smallest_bytes, bool anew) {
   }
 }
 
-Schedule Fluid::schedule(std::span<const Flow> all, std::span<const std::vector<DeviceId>> roots,
-                         const Topology& topology, const PreemptOptions& preempt) {
+PreemptiveSchedule Fluid::schedule(std::span<const Flow> all,
+                                   std::span<const std::vector<DeviceId>> roots,
+                                   const Topology& topology, const PreemptOptions& preempt) {
   scheduling_ = true;
   const std::size_t flows = result_.flow_seconds.size();
   edges_of_.resize(flows);

@@ -10,8 +10,9 @@ namespace {
 /// Sum of squares of the loads once `set` is added: what tells two sets of equal size apart. Its
 /// minimum is that of the deviation.
 double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& units,
-                  const std::vector<Placement>& set) {
-  for (const Placement& placement : set) loads[placement.sender] += units[placement.unit].bytes;
+                  const std::vector<HostAssignment>& set) {
+  for (const HostAssignment& placement : set)
+    loads[placement.sender] += units[placement.unit].bytes;
   const double mean =
       static_cast<double>(std::accumulate(loads.begin(), loads.end(), std::uint64_t{0})) /
       static_cast<double>(loads.size());
@@ -23,22 +24,22 @@ double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& uni
 
 }  // namespace
 
-std::vector<Placement> greedy_order(const std::vector<Unit>& units, std::size_t num_hosts,
-                                    std::uint64_t seed) {
+std::vector<HostAssignment> greedy_order(const std::vector<Unit>& units, std::size_t num_hosts,
+                                         std::uint64_t seed) {
   PhiloxStream random(seed);
   std::vector<std::uint32_t> left(units.size());
   std::iota(left.begin(), left.end(), 0u);
   std::vector<std::uint64_t> loads(num_hosts);
-  std::vector<Placement> order;
+  std::vector<HostAssignment> order;
   // The paper draws 100 sets a round; with thousands of units that would take minutes.
   const std::size_t draws = std::clamp<std::size_t>(200'000 / (units.size() + 1), 1, 100);
   while (!left.empty()) {
-    std::vector<Placement> best;
+    std::vector<HostAssignment> best;
     double best_unevenness = 0;
     for (std::size_t draw = 0; draw < draws; ++draw) {
       for (std::size_t i = left.size(); i > 1; --i) std::swap(left[i - 1], left[random.below(i)]);
       std::vector<bool> busy(num_hosts);
-      std::vector<Placement> set;
+      std::vector<HostAssignment> set;
       for (const std::uint32_t index : left) {
         const Unit& unit = units[index];
         if (std::any_of(unit.receivers.begin(), unit.receivers.end(),
@@ -74,7 +75,7 @@ std::vector<Placement> greedy_order(const std::vector<Unit>& units, std::size_t 
       best_unevenness = value;
     }
     std::vector<bool> placed(units.size());
-    for (const Placement& placement : best) {
+    for (const HostAssignment& placement : best) {
       loads[placement.sender] += units[placement.unit].bytes;
       placed[placement.unit] = true;
       order.push_back(placement);

@@ -21,11 +21,11 @@ std::vector<Unit> units_of(const Demand& demand) {
   return units;
 }
 
-std::uint64_t makespan(const std::vector<Unit>& units, const std::vector<Placement>& order,
+std::uint64_t makespan(const std::vector<Unit>& units, const std::vector<HostAssignment>& order,
                        std::size_t num_hosts) {
   std::vector<std::uint64_t> free(num_hosts);
   std::uint64_t last = 0;
-  for (const Placement& placement : order) {
+  for (const HostAssignment& placement : order) {
     const Unit& unit = units[placement.unit];
     std::uint64_t end = free[placement.sender];
     for (const std::uint32_t host : unit.receivers) end = std::max(end, free[host]);
@@ -38,8 +38,8 @@ std::uint64_t makespan(const std::vector<Unit>& units, const std::vector<Placeme
 }
 
 void add_in_order(Draft& draft, const std::vector<Unit>& units,
-                  const std::vector<Placement>& order) {
-  for (const Placement& placement : order)
+                  const std::vector<HostAssignment>& order) {
+  for (const HostAssignment& placement : order)
     draft.add_chain(draft.demand().bundles[units[placement.unit].bundle], HostId(placement.sender));
   for (const Bundle& bundle : draft.demand().bundles) {
     if (bundle.datum == Bundle::kNoDatum) draft.add_local(bundle);
@@ -55,7 +55,7 @@ void plan_broadcast_greedy(Draft& draft) {
 void plan_broadcast_search(Draft& draft) {
   const std::vector<Unit> units = units_of(draft.demand());
   const std::size_t hosts = draft.topology().num_hosts();
-  const std::vector<Placement> greedy = greedy_order(units, hosts, draft.options().seed);
+  const std::vector<HostAssignment> greedy = greedy_order(units, hosts, draft.options().seed);
   add_in_order(draft, units, search_order(units, hosts, greedy, draft.options().search_nodes));
 }
 

@@ -8,7 +8,7 @@ namespace {
 /// Depth-first search over partial schedules. Lives for one call.
 class Search {
  public:
-  Search(const std::vector<Unit>& units, std::size_t num_hosts, std::vector<Placement> best,
+  Search(const std::vector<Unit>& units, std::size_t num_hosts, std::vector<HostAssignment> best,
          std::uint64_t nodes)
       : units_(units),
         free_(num_hosts),
@@ -26,7 +26,7 @@ class Search {
     }
   }
 
-  std::vector<Placement> run() {
+  std::vector<HostAssignment> run() {
     visit(0);
     return std::move(best_);
   }
@@ -97,15 +97,15 @@ class Search {
   std::vector<bool> is_sender_;
   std::uint64_t left_ = 0;
   std::vector<bool> placed_;
-  std::vector<Placement> path_, best_;
+  std::vector<HostAssignment> path_, best_;
   std::uint64_t best_end_ = 0;
   std::uint64_t nodes_;
 };
 
 }  // namespace
 
-std::vector<Placement> search_order(const std::vector<Unit>& units, std::size_t num_hosts,
-                                    std::vector<Placement> best, std::uint64_t nodes) {
+std::vector<HostAssignment> search_order(const std::vector<Unit>& units, std::size_t num_hosts,
+                                         std::vector<HostAssignment> best, std::uint64_t nodes) {
   if (units.empty()) return best;
   return Search(units, num_hosts, std::move(best), nodes).run();
 }

@@ -363,8 +363,8 @@ class Weaver {
     const PreemptOptions preempt{limit_.seconds / how.steps, static_cast<double>(how.smallest_run),
                                  how.sharpness, how.depth_weight};
     options.resolution_seconds = preempt.step_seconds / 4;
-    const Schedule schedule = preemptive_schedule(parts_of(candidate.light, atoms, how.fine), roots,
-                                                  topology_, network_, preempt, options);
+    const PreemptiveSchedule schedule = preemptive_schedule(
+        parts_of(candidate.light, atoms, how.fine), roots, topology_, network_, preempt, options);
     steps_ += schedule.steps;
     judge(candidate, parts_of_runs(atoms, schedule.runs), options.places, how.fine);
   }

@@ -1,4 +1,4 @@
-#include "apps/cli/schedule_request.h"
+#include "apps/cli/schedule_query.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,23 +13,23 @@ namespace {
 
 using testing::HasSubstr;
 
-ScheduleRequest request_of(std::vector<std::string> schedules) {
-  ScheduleRequest request;
+ScheduleQuery request_of(std::vector<std::string> schedules) {
+  ScheduleQuery request;
   request.schedules = std::move(schedules);
   return request;
 }
 
-std::string error_of(const ScheduleRequest& request) {
+std::string error_of(const ScheduleQuery& request) {
   try {
-    parse_schedule_request(request);
+    parse_schedule_query(request);
   } catch (const Error& error) {
     return error.message();
   }
   return "";
 }
 
-TEST(ScheduleRequest, NamesGetTheWorkOfTheirActors) {
-  const auto cases = parse_schedule_request(request_of({"1f1b", "zb-v"}));
+TEST(ScheduleQuery, NamesGetTheWorkOfTheirActors) {
+  const auto cases = parse_schedule_query(request_of({"1f1b", "zb-v"}));
   ASSERT_EQ(cases.size(), 2u);
   EXPECT_EQ(cases[0].schedule.stages, 4);
   EXPECT_EQ(cases[1].schedule.stages, 8);
@@ -37,15 +37,15 @@ TEST(ScheduleRequest, NamesGetTheWorkOfTheirActors) {
   EXPECT_DOUBLE_EQ(cases[1].costs.stages[0].forward, 0.5);
 }
 
-TEST(ScheduleRequest, CostsComePerStageAndPerEdge) {
-  ScheduleRequest request = request_of({"gpipe"});
+TEST(ScheduleQuery, CostsComePerStageAndPerEdge) {
+  ScheduleQuery request = request_of({"gpipe"});
   request.stages = 3;
   request.times = "1,2,3;4,5,6;7,8,9";
   request.transfer = "0.5,0.25";
   request.skips = {"0-2:4:100"};
   request.tensor = 8;
   request.memory = "1,2,3";
-  const ScheduleCase one = parse_schedule_request(request).front();
+  const ScheduleCase one = parse_schedule_query(request).front();
   EXPECT_DOUBLE_EQ(one.costs.stages[1].input_grad, 5);
   EXPECT_DOUBLE_EQ(one.costs.edges[1].backward, 0.25);
   EXPECT_EQ(one.costs.edges[2].edge, (mesh::StageEdge{0, 2, 100}));
@@ -53,13 +53,13 @@ TEST(ScheduleRequest, CostsComePerStageAndPerEdge) {
   EXPECT_THAT(one.limits.memory_of_actor, testing::ElementsAre(1, 2, 3));
 }
 
-TEST(ScheduleRequest, FilesAreReadWithTheirEdges) {
+TEST(ScheduleQuery, FilesAreReadWithTheirEdges) {
   const std::filesystem::path path =
       std::filesystem::path(testing::TempDir()) / "request_test_schedule.csv";
   std::ofstream(path) << "# edge: 0 1 64 bytes\n0F0,0SEND_F0,,0B0\n,1RECV_F0,1F0,1B0\n";
-  ScheduleRequest request = request_of({path.string()});
+  ScheduleQuery request = request_of({path.string()});
   request.transfer = "0.5";
-  const ScheduleCase one = parse_schedule_request(request).front();
+  const ScheduleCase one = parse_schedule_query(request).front();
   EXPECT_EQ(one.schedule.actors.size(), 2u);
   EXPECT_EQ(one.costs.edges.front().edge.bytes, 64u);
   EXPECT_DOUBLE_EQ(one.costs.edges.front().forward, 0.5);
@@ -67,22 +67,22 @@ TEST(ScheduleRequest, FilesAreReadWithTheirEdges) {
   std::filesystem::remove(path);
 }
 
-TEST(ScheduleRequest, AutoKeepsWithinTheMemory) {
-  ScheduleRequest request = request_of({"auto"});
+TEST(ScheduleQuery, AutoKeepsWithinTheMemory) {
+  ScheduleQuery request = request_of({"auto"});
   request.stages = 2;
   request.microbatches = 4;
   request.memory = "2";
-  const ScheduleCase one = parse_schedule_request(request).front();
+  const ScheduleCase one = parse_schedule_query(request).front();
   EXPECT_LE(mesh::simulate(one.schedule, one.costs, one.options).peak(), 2);
   EXPECT_THAT(one.note, HasSubstr("searched: "));
 }
 
-TEST(ScheduleRequest, MistakesNameTheOption) {
+TEST(ScheduleQuery, MistakesNameTheOption) {
   EXPECT_THAT(error_of(request_of({"zbv"})),
               HasSubstr("there is neither a schedule nor a file 'zbv'; did you mean 'zb-v'?"));
   EXPECT_THAT(error_of(request_of({"./none.csv"})),
               HasSubstr("cannot read the schedule file ./none.csv"));
-  ScheduleRequest request = request_of({"1f1b"});
+  ScheduleQuery request = request_of({"1f1b"});
   request.times = "1,2";
   EXPECT_THAT(error_of(request), HasSubstr("--times 1,2: expected F,I,W"));
   request.times = "1,2,x";

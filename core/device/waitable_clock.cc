@@ -1,4 +1,4 @@
-#include "core/device/timer.h"
+#include "core/device/waitable_clock.h"
 
 #include <sys/prctl.h>
 
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-void SystemTimer::hold_until(TimePoint time) {
+void SystemWaitableClock::hold_until(TimePoint time) {
   // Timers of a thread may otherwise come 50 microseconds late.
   thread_local const bool prompt = prctl(PR_SET_TIMERSLACK, 1UL) == 0;
   (void)prompt;

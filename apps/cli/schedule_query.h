@@ -13,7 +13,7 @@ namespace weft::apps {
 /// Schedules and what to assume of model and machine, as a person types them: `1f1b mine.csv auto
 /// --stages 4 --microbatches 8 --times 1,1,1 --transfer 0.5 --memory 6`. Times and memory are in
 /// any unit, as long as it is one.
-struct ScheduleRequest {
+struct ScheduleQuery {
   std::vector<std::string> schedules;  ///< Names, "auto", or files.
   int stages = 4;                      ///< Actors; one stage each, or several smaller ones.
   int microbatches = 8;
@@ -49,6 +49,6 @@ struct ScheduleCase {
 /// Builds, reads or searches every schedule of the request. Throws Error(kInvalidArgument) that
 /// names the option or the schedule (with the nearest name), or Error(kInvalidConfig) with the
 /// place in a file.
-std::vector<ScheduleCase> parse_schedule_request(const ScheduleRequest& request);
+std::vector<ScheduleCase> parse_schedule_query(const ScheduleQuery& request);
 
 }  // namespace weft::apps

@@ -1,4 +1,4 @@
-#include "apps/cli/schedule_request.h"
+#include "apps/cli/schedule_query.h"
 
 #include <fmt/format.h>
 
@@ -44,7 +44,7 @@ std::vector<double> numbers(const std::string& option, const std::string& text) 
   return values;
 }
 
-void check_counts(const ScheduleRequest& request) {
+void check_counts(const ScheduleQuery& request) {
   for (const auto& [option, value, least, most] :
        {std::tuple("--stages", request.stages, 1, 4096),
         std::tuple("--microbatches", request.microbatches, 1, 100000),
@@ -59,7 +59,7 @@ void check_counts(const ScheduleRequest& request) {
 }
 
 /// What the options say of `count` stages, before any of them is cut finer.
-mesh::ScheduleCosts costs_of(const ScheduleRequest& request, int count) {
+mesh::ScheduleCosts costs_of(const ScheduleQuery& request, int count) {
   mesh::ScheduleCosts costs;
   const std::string times = "--times " + request.times, transfer = "--transfer " + request.transfer;
   std::vector<std::string> triples = split(request.times, ';');
@@ -117,7 +117,7 @@ mesh::ScheduleCosts costs_of(const ScheduleRequest& request, int count) {
   return costs;
 }
 
-mesh::ScheduleLimits limits_of(const ScheduleRequest& request, int actors) {
+mesh::ScheduleLimits limits_of(const ScheduleQuery& request, int actors) {
   mesh::ScheduleLimits limits;
   if (request.bubble) limits.makespan_bubble = *request.bubble / 100;
   if (request.memory.empty()) return limits;
@@ -132,13 +132,13 @@ mesh::ScheduleLimits limits_of(const ScheduleRequest& request, int actors) {
   return limits;
 }
 
-void share_nics(const ScheduleRequest& request, int actors, mesh::ScheduleCosts& costs) {
+void share_nics(const ScheduleQuery& request, int actors, mesh::ScheduleCosts& costs) {
   costs.nic_of_actor.clear();
   if (!request.share_nics) return;
   for (int actor = 0; actor < actors; ++actor) costs.nic_of_actor.push_back(actor);
 }
 
-ScheduleCase named_case(const ScheduleRequest& request, const mesh::NamedSchedule& named) {
+ScheduleCase named_case(const ScheduleQuery& request, const mesh::NamedSchedule& named) {
   ScheduleCase result;
   // The only choices that reach a schedule which has none are the defaults: compare shows all with
   // one set of options.
@@ -151,7 +151,7 @@ ScheduleCase named_case(const ScheduleRequest& request, const mesh::NamedSchedul
   return result;
 }
 
-ScheduleCase auto_case(const ScheduleRequest& request) {
+ScheduleCase auto_case(const ScheduleQuery& request) {
   ScheduleCase result;
   mesh::SearchRequest search;
   search.microbatches = request.microbatches;
@@ -176,7 +176,7 @@ ScheduleCase auto_case(const ScheduleRequest& request) {
   return result;
 }
 
-ScheduleCase file_case(const ScheduleRequest& request, const std::string& path) {
+ScheduleCase file_case(const ScheduleQuery& request, const std::string& path) {
   std::ifstream file(path);
   if (!file)
     throw_error(
@@ -216,7 +216,7 @@ ScheduleCase file_case(const ScheduleRequest& request, const std::string& path) 
   return result;
 }
 
-ScheduleCase case_of(const ScheduleRequest& request, const std::string& name) {
+ScheduleCase case_of(const ScheduleQuery& request, const std::string& name) {
   if (name == "auto") return auto_case(request);
   for (const mesh::NamedSchedule& named : mesh::named_schedules()) {
     if (named.name == name) return named_case(request, named);
@@ -232,7 +232,7 @@ ScheduleCase case_of(const ScheduleRequest& request, const std::string& name) {
 
 }  // namespace
 
-std::vector<ScheduleCase> parse_schedule_request(const ScheduleRequest& request) {
+std::vector<ScheduleCase> parse_schedule_query(const ScheduleQuery& request) {
   check_counts(request);
   if (request.weight_part > 1) {
     throw_error(ErrorCode::kInvalidArgument, "--weight-part {}: a part is from 0 to 1",
