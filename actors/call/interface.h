@@ -17,9 +17,8 @@ namespace weft::actors {
 template <std::size_t N>
 struct FixedString {
   char text[N]{};
-  constexpr FixedString(const char (&literal)[N]) {
-    std::copy_n(literal, N, text);
-  }  // NOLINT: meant to convert
+  // NOLINTNEXTLINE: meant to convert
+  constexpr FixedString(const char (&literal)[N]) { std::copy_n(literal, N, text); }
   constexpr std::string_view view() const { return {text, N - 1}; }
 };
 

@@ -12,7 +12,8 @@
 namespace weft::actors {
 
 /// Part of one axis: an index, which drops the axis, or a range, which keeps it. Negative numbers
-///   count from the end. {"data", -1}     the last one        {"data", 0, 2}   the first two
+/// count from the end.
+///   {"data", -1}     the last one        {"data", 0, 2}   the first two
 struct AxisPart {
   AxisPart(std::string axis_name, std::int64_t index)
       : axis(std::move(axis_name)), begin(index), is_range(false) {}

@@ -64,8 +64,9 @@ class Cluster final {
                       Nanoseconds within);
 
   /// Starts one device process per rank, and an actor T in each, constructed with (Context&,
-  ///   args...). auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
-  ///   OnHosts{{"worker0"}}, config);
+  /// args...).
+  ///   auto trainers = cluster.spawn<Trainer>("front", {{"data", 1}, {"tensor", 2}},
+  ///                                          OnHosts{{"worker0"}}, config);
   /// The actors and their processes end when the ActorMesh is destroyed. Throws what Head::spawn
   /// throws.
   template <typename T, typename... Args>

@@ -24,7 +24,7 @@ struct RunEvent {
 
 /// {"time":"2026-11-22T18:02:11.345Z","kind":"incident","host":"worker0","mesh":"front","rank":1,
 ///  "pid":4121,"cause":"..."}
-/// on one line, with a newline. What is not known is left out. `unix_ms` is the time.
+/// but on one line, with a newline. What is not known is left out. `unix_ms` is the time.
 std::string to_json_line(const RunEvent& event, std::int64_t unix_ms);
 
 /// Appends to OUT/events.jsonl, a line at a time, so that several processes may. Never throws: on a

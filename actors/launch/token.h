@@ -18,8 +18,8 @@ namespace weft::actors {
 //
 //   STATE/token                          64 hexadecimal digits, mode 0600, written by the head
 //   ~/.local/state/weft/tokens/PORT  ->  STATE/token, so that commands of the same user find it by
-//   the head's port descriptor 3                         children read it from there
-//   (ProcessSpec::secret)
+//                                        the head's port
+//   descriptor 3                         children read it from there (ProcessSpec::secret)
 
 /// $XDG_STATE_HOME/weft, or ~/.local/state/weft; for whom neither is an absolute path (a service, a
 /// bare container) /tmp/weft-UID, which must be this user's alone: else throws

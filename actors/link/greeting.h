@@ -19,9 +19,9 @@ namespace weft::actors {
 /// be done within 3 seconds.
 ///
 ///   dialler:  Hello ->                      acceptor:  -> Hello
-///             <- Challenge, Proof | Reject             Challenge, Proof <- Proof ->
-///                              -> Proof <- Welcome | Reject                      Welcome | Reject
-///             <-    (written by the owner)
+///             <- Challenge, Proof | Reject             Challenge, Proof <-
+///             Proof ->                                 -> Proof
+///             <- Welcome | Reject                      Welcome | Reject <-    (by the owner)
 ///
 /// A proof is an HMAC with the token over a label of its direction and both introductions as they
 /// were sent, which carry fresh nonces. So it is good for this connection and this direction only.

@@ -9,9 +9,9 @@ namespace weft::actors {
 
 /// What stands before every body on a connection. 24 bytes, little-endian:
 ///
-///   0      4     5     6    7     8       12         16          24 |magic
-///   |major|minor|kind|flags|length |checksum  |sequence   |  body, then zeros up to a multiple of
-///   8
+///   0      4     5     6    7     8       12         16          24
+///   |magic |major|minor|kind|flags|length |checksum  |sequence   |  body, then zeros up to a
+///                                                                   multiple of 8
 ///
 /// The checksum covers the other 20 bytes. The sequence counts the frames of one direction from 0.
 /// Bodies start at multiples of 8 bytes of the stream, so that a reader can use them where they

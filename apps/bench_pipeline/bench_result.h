@@ -48,9 +48,8 @@ struct WorkloadResult {
   std::string description;
   bool emulated = false;
   std::uint64_t link_bits = 0;  ///< Of each host's link, each way; 0: not limited.
-  std::optional<double>
-      /// Time to move a boundary's tensors over F+B of the slowest stage, where one was asked for.
-      transfer_ratio;
+  /// Time to move a boundary's tensors over F+B of the slowest stage, where one was asked for.
+  std::optional<double> transfer_ratio;
   int stages = 0;
   int microbatches = 0;
   double rows_per_step = 0;

@@ -78,8 +78,8 @@ std::vector<PeerResult> PipelineBench::run_peer(const PipelineCase& bench,
                   kPeerSeconds, options_.peer, link_bits / 1000, file.string(), log.string());
   if (options_.progress) options_.progress(command);
   // The peer makes hosts of its own with the same links; ours are idle meanwhile.
-  if (std::system(command.c_str()) !=
-      0)  // NOLINT(cert-env33-c,concurrency-mt-unsafe): the user's own command
+  // NOLINTNEXTLINE(cert-env33-c,concurrency-mt-unsafe): the user's own command
+  if (std::system(command.c_str()) != 0)
     throw_error(ErrorCode::kUnavailable, "the peer failed, or took more than {} s: {}; see {}",
                 kPeerSeconds, command, log.string());
   std::ifstream stream(file);

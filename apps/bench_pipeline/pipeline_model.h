@@ -65,10 +65,12 @@ std::vector<std::pair<std::string, std::uint32_t>> hosts_of(const PipelineModel&
 ///
 /// Emulated, from reference/resharding.md 3.5 and 6; links are the paper's 10 Gbit/s scaled:
 ///   u-transformer-2b, -1b    the conditional U-Net; meshes (1,4) and (1,2) that split weights, so
-///   activations are replicated ...-batch                the same with activations split by batch
-///   on both sides: nothing is replicated gpt-2.6b, gpt-1.3b       (dp 2, op 2) and (1, 2) per
-///   mesh, two stages; activations split over dp, replicated over op gpt-2.6b-4               (dp
-///   2, op 1) per mesh, four stages on four hosts
+///                            activations are replicated
+///   ...-batch                the same with activations split by batch on both sides: nothing is
+///                            replicated
+///   gpt-2.6b, gpt-1.3b       (dp 2, op 2) and (1, 2) per mesh, two stages; activations split over
+///                            dp, replicated over op
+///   gpt-2.6b-4               (dp 2, op 1) per mesh, four stages on four hosts
 /// Real, on CPU devices, one per host; their link rate is the benchmark's to choose:
 ///   gpt-real, u-transformer-real
 std::vector<std::string> pipeline_model_names();

@@ -10,9 +10,9 @@
 
 namespace weft::apps {
 
-/// Schedules and what to assume of model and machine, as a person types them: `1f1b mine.csv auto
-/// --stages 4 --microbatches 8 --times 1,1,1 --transfer 0.5 --memory 6`. Times and memory are in
-/// any unit, as long as it is one.
+/// Schedules and what to assume of model and machine, as a person types them:
+/// `1f1b mine.csv auto --stages 4 --microbatches 8 --times 1,1,1 --transfer 0.5 --memory 6`.
+/// Times and memory are in any unit, as long as it is one.
 struct ScheduleQuery {
   std::vector<std::string> schedules;  ///< Names, "auto", or files.
   int stages = 4;                      ///< Actors; one stage each, or several smaller ones.

@@ -11,9 +11,10 @@ namespace weft::apps {
 /// A file of token ids, mapped into memory: an artifact, named by the SHA-256 of its ids. Any
 /// thread.
 ///
-/// Layout, little endian: magic "WEFTTOK1" | u32 bytes per id (2 or 4) | u32 vocabulary | u64 count
-/// | 64 hexadecimal digits of SHA-256 of the ids | ids. Written once, under another name first, and
-/// never changed.
+/// Layout, little endian:
+///   magic "WEFTTOK1" | u32 bytes per id (2 or 4) | u32 vocabulary | u64 count
+///   | 64 hexadecimal digits of SHA-256 of the ids | ids
+/// Written once, under another name first, and never changed.
 class TokenFile {
  public:
   /// Ids must lie in [0, vocabulary). Two bytes per id are used where they suffice.

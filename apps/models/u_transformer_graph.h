@@ -35,13 +35,12 @@ struct UTransformerGraph {
 /// The U-Net with self-attention at its bottom and cross-attention on its skips of Petit et al.
 /// 2021 (arXiv 2103.06104):
 ///
-///   block 0       [conv x2] ───── skip ─────────────────────▶ gate ─▶ [conv x2] -> logits
-///                     ╲ conv, stride 2                         ▲   ╱ upsample, conv
-///   block 1            [conv x2] ───── skip ───────▶ gate ─▶ [conv x2]
-///                          ╲                          ▲    ╱
-///   block levels            [conv x2, self-attention] ────
+///   block 0     [conv x2] ── skip ───────────────▶ gate ─▶ [conv x2] -> logits  block 2 levels
+///                   ╲ conv, stride 2                ▲    ╱ upsample, conv
+///   block 1         [conv x2] ─ skip ─▶ gate ─▶ [conv x2]                       block 2 levels - 1
+///                       ╲                ▲    ╱
+///   block levels         [conv x2, self-attention]
 ///
-/// Blocks are counted down on the left and up on the right: `block 2 levels` makes the logits.
 /// A gate is the paper's MHCA: queries and keys are the deeper features, values the skip at their
 /// resolution; sigmoid of what comes out, up-sampled, multiplies the skip. Differences to the
 /// paper: group norm for batch norm (a sample's result must not depend on its microbatch), SiLU for

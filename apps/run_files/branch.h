@@ -27,8 +27,8 @@ std::optional<ParentCheckpoint> parent_of(const std::filesystem::path& checkpoin
 /// what the branch that it leaves has written there moves to `aside`/checkpoints, and nothing is
 /// deleted.
 ///
-///   before:  step-4 step-8 step-12      from = step-4        after:  step-4
-///   aside/checkpoints: step-8 step-12
+///   before:  step-4 step-8 step-12
+///   after:   step-4                  aside/checkpoints: step-8 step-12       (from = step-4)
 ///
 /// The old branch's metrics are copied beside them, whole, so that `aside` is a run's folder like
 /// any other. What is going on lies in folder/branch.json: when a crash ends this in the middle,

@@ -71,11 +71,13 @@ enum class OldOnes : std::uint8_t { kRemove, kKeep };
 
 /// The checkpoints of one run, in a folder:
 ///
-///   step-00000100/model.safetensors      parameters step-00000100/optimizer.safetensors
-///   first_moment.NAME, second_moment.NAME step-00000100/checkpoint.json        step, seed, digest,
-///   the checkpoint that it has gone on from, hashes of both files latest -> step-00000100
+///   step-00000100/model.safetensors      parameters
+///   step-00000100/optimizer.safetensors  first_moment.NAME, second_moment.NAME
+///   step-00000100/checkpoint.json        step, seed, digest, the checkpoint that it has gone on
+///                                        from, hashes of both files
+///   latest -> step-00000100
 ///   branch.json                          which checkpoint the run has gone on from (see
-///   begin_branch()), if it was resumed
+///                                        begin_branch()), if it was resumed
 ///
 /// A checkpoint is written under another name, flushed, then renamed; `latest` and the removal of
 /// old ones follow. So a crash at any point leaves the older checkpoint or the newer one, complete.

@@ -23,7 +23,7 @@ struct Screen {
 /// Shows how training goes on: on a terminal one line that is redrawn, elsewhere a plain line every
 /// few seconds.
 ///
-///    step 150/300  ━━━━━━━━━━━━━━━╸──────────────  loss 3.412  12,345 tokens/s  0:31 left
+///    step 150/300  ━━━━━━━━━╸──────────  loss 3.412  validation 3.520  12,345 tokens/s  0:31 left
 ///
 /// The driver's thread only. Borrows the clock.
 class ProgressDisplay {

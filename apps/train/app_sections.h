@@ -10,9 +10,12 @@ namespace weft::apps {
 /// Reads an app's own sections of a run file, so that each says all that is wrong with it, whether
 /// or not another one is right:
 ///
-///   AppSections sections(root); sections.read("model", [&] { shape_ = parse_gpt(root.at("model"));
-///   }); sections.read("data", [&] { if (root.has("data")) data_ =
-///   parse_text_data(root.at("data")); }); sections.finish();
+///   AppSections sections(root);
+///   sections.read("model", [&] { shape_ = parse_gpt(root.at("model")); });
+///   sections.read("data", [&] {
+///     if (root.has("data")) data_ = parse_text_data(root.at("data"));
+///   });
+///   sections.finish();
 class AppSections final {
  public:
   /// Borrows `root`.

@@ -63,8 +63,9 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
 
 /// The main() of a training app: serves every role that its executable can be started in.
 ///
-///   int main(int argc, char** argv) { return weft::apps::serve_training<weft::apps::GptApp>(argc,
-///   argv); }
+///   int main(int argc, char** argv) {
+///     return weft::apps::serve_training<weft::apps::GptApp>(argc, argv);
+///   }
 template <typename App>
 int serve_training(int argc, char** argv) {
   using Source = AppBatches<App>;

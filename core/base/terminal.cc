@@ -20,8 +20,8 @@ std::size_t width_of(std::string_view word) {
   for (std::size_t i = 0; i < word.size(); ++i) {
     if (word[i] == '\x1b') {
       while (i + 1 < word.size() && word[i] != 'm' && word[i] != 'K') ++i;
-      // not the rest of a UTF-8 character
     } else if ((static_cast<unsigned char>(word[i]) & 0xc0) != 0x80) {
+      // not the rest of a UTF-8 character
       ++width;
     }
   }

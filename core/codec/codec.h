@@ -24,11 +24,12 @@ namespace weft {
 /// How a type becomes bytes and comes back. Specialised below for the standard types and for every
 /// struct with `fields`; specialise it for a class that has invariants to check:
 ///
-///   template <> struct weft::codec<Region> { static constexpr std::size_t kMinBytes = 4;
-///                 // the least that write() appends static constexpr std::uint64_t kFingerprint =
-///     type_fingerprint<std::vector<Interval>>(); static void write(ByteWriter& writer, const
-///     Region& value); static Region read(ByteReader& reader);                          // throws
-///     Error(kDataLoss) on damage
+///   template <>
+///   struct weft::codec<Region> {
+///     static constexpr std::size_t kMinBytes = 4;  // the least that write() appends
+///     static constexpr std::uint64_t kFingerprint = type_fingerprint<std::vector<Interval>>();
+///     static void write(ByteWriter& writer, const Region& value);
+///     static Region read(ByteReader& reader);  // throws Error(kDataLoss) on damage
 ///   };
 ///
 /// Format: little-endian, no padding, no tags: both sides must have the same type, which the
@@ -73,8 +74,12 @@ constexpr std::uint64_t type_fingerprint() {
 }
 
 /// Optional: the greatest enumerator of an enum that counts from 0; greater values are then refused
-///   as damaged. template <> struct weft::last_enumerator<Op> { static constexpr Op kValue =
-///   Op::kSum; };
+/// as damaged.
+///
+///   template <>
+///   struct weft::last_enumerator<Op> {
+///     static constexpr Op kValue = Op::kSum;
+///   };
 template <typename E>
 struct last_enumerator {};
 

@@ -43,9 +43,8 @@ constexpr std::uint64_t fingerprint_of(std::string_view name) {
 /// function.
 template <auto Member>
 constexpr std::string_view member_name() {
-  std::string_view name =
-      // "... [with auto Member = &weft::Plan::step; ...]" or "... [Member = &weft::Plan::step]"
-      __PRETTY_FUNCTION__;
+  // "... [with auto Member = &weft::Plan::step; ...]" or "... [Member = &weft::Plan::step]"
+  std::string_view name = __PRETTY_FUNCTION__;
   name.remove_prefix(name.find("Member = ") + 9);
   name = name.substr(0, name.find_first_of(";]"));
   if (const auto colon = name.rfind("::"); colon != std::string_view::npos)

@@ -20,8 +20,8 @@ namespace weft {
 ///   auto document = ConfigDocument::load("cluster.yaml", {"training.steps=10"});
 ///   document.attempt([&] { cluster = parse_cluster(document.root().at("cluster")); });
 ///   document.attempt([&] { training = parse_training(document.root().at("training")); });
-///   document.finish();   // throws every problem of all sections, and every key that nobody has
-///   read
+///   // throws every problem of all sections, and every key that nobody has read
+///   document.finish();
 class ConfigDocument {
  public:
   /// `overrides` are the values of --set: "key.path=value", where the value is YAML ("3",

@@ -39,12 +39,15 @@ concept ConfigInteger = std::integral<T> && !std::same_as<T, bool>;
 /// the file.
 ///
 /// A borrowed view: the ConfigDocument must outlive it. One thread at a time, as reading marks keys
-/// as known. Two ways to read, which mix freely:
+/// as known.
+///
+/// Two ways to read, which mix freely:
 ///  - `read(key, variable)` and `require(key, variable)` never throw: a wrong value is noted, the
 ///    variable keeps its default, and the next `finish()` throws all that was noted at once. Use
 ///    the variables only after `finish()`.
 ///  - `at(key)`, `as<T>()`, `items()`, `entries()`, `fail()` throw Error(kInvalidConfig) on the
 ///    spot.
+///
 /// Every message starts with "FILE:LINE:COLUMN: " or "command line: --set ...: ".
 class ConfigNode {
  public:

@@ -7,11 +7,13 @@
 
 namespace weft {
 
-/// One AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019, algorithm
-/// 2) on some parameters:
-///   g = gradient_scale * gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2 p
-///   -= learning_rate * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon) +
-///   weight_decay * p)
+/// One AdamW step (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019,
+/// algorithm 2) on some parameters:
+///   g = gradient_scale * gradient
+///   m = beta1 m + (1 - beta1) g
+///   v = beta2 v + (1 - beta2) g^2
+///   p -= learning_rate * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + epsilon)
+///                         + weight_decay * p)
 struct AdamW {
   double learning_rate = 1e-3;
   double beta1 = 0.9;

@@ -11,8 +11,8 @@ namespace weft {
 /// Keeps a log readable when the same thing happens over and over: one line per interval passes,
 /// the others are counted.
 ///
-///   if (const auto held_back = refusals.admit()) log.warning("refused {} ({} more since the last
-///   such line)", who, *held_back);
+///   if (const auto held_back = refusals.admit())
+///     log.warning("refused {} ({} more since the last such line)", who, *held_back);
 ///
 /// One thread at a time.
 class LogLimit final {

@@ -1,6 +1,7 @@
 // add(a, b) = a + b, where b's shape is a's or a suffix of it: b is broadcast over a's leading
-// dimensions. sum_leading(x; dimensions=n) -> f32 sums the first n dimensions away; the gradient of
-// that broadcast and of a bias.
+// dimensions.
+// sum_leading(x; dimensions=n) -> f32 sums the first n dimensions away; the gradient of that
+// broadcast and of a bias.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"

@@ -1,11 +1,11 @@
 // attention(qkv[B,S,3,D]; head_dim): causal multi-head self-attention. Head h owns columns
 // [h*head_dim, (h+1)*head_dim) of D:
-//   y[b,i,h] = sum_{j<=i} softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h],   y[B,S,D]
-//   statistics[b,h,i] = log sum_{j<=i} exp(q[b,i,h] . k[b,j,h] / sqrt(head_dim)),     statistics[B,
-//   heads, S], f32
-// A device that holds a slice of D, cut between heads, runs the same op. attention_grad(qkv, y,
-// statistics, dy; head_dim) -> dqkv computes the probabilities again from the statistics instead of
-// keeping B*heads*S*S of them per layer and microbatch in flight.
+//   y[b,i,h] = sum_{j<=i} softmax_j(q[b,i,h] . k[b,j,h] / sqrt(head_dim)) v[b,j,h]
+//   statistics[b,h,i] = log sum_{j<=i} exp(q[b,i,h] . k[b,j,h] / sqrt(head_dim))
+// with y[B,S,D] and statistics[B, heads, S], f32. A device that holds a slice of D, cut between
+// heads, runs the same op.
+// attention_grad(qkv, y, statistics, dy; head_dim) -> dqkv computes the probabilities again from
+// the statistics instead of keeping B*heads*S*S of them per layer and microbatch in flight.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 

@@ -1,6 +1,7 @@
-// concat(a[..., A], b[..., B]) -> y[..., A + B]: side by side along the last dimension. slice(x;
-// begin, size) -> x[..., begin : begin + size]; the gradient of concat by each of its inputs. The
-// last dimension is not split: a device would need parts of both sides.
+// concat(a[..., A], b[..., B]) -> y[..., A + B]: side by side along the last dimension.
+// slice(x; begin, size) -> x[..., begin : begin + size]; the gradient of concat by each of its
+// inputs.
+// The last dimension is not split: a device would need parts of both sides.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"

@@ -1,9 +1,10 @@
 // convolution(x[B,H,W,C], w[KH,KW,C,N], bias[N]?; stride, padding) -> y[B,H',W',N], channels last:
-//   y[b,i,j,n] = bias[n] + sum over p, q, c of x[b, i*stride + p - padding, j*stride + q - padding,
-//   c] * w[p,q,c,n]
+//   y[b,i,j,n] = bias[n] + sum over p, q, c of
+//                x[b, i*stride + p - padding, j*stride + q - padding, c] * w[p,q,c,n]
 // with zeros outside of x; H' = (H + 2 padding - KH) / stride + 1, rounded down, and W' alike.
 // convolution_input_grad(dy, w; stride, padding, height, width) -> dx (H and W do not follow from
-// H' and W') convolution_weight_grad(x, dy; stride, padding, kernel_height, kernel_width) -> dw f32
+//   H' and W')
+// convolution_weight_grad(x, dy; stride, padding, kernel_height, kernel_width) -> dw f32
 // The bias's gradient is sum_leading. Height and width are not split: neighbours would have to be
 // exchanged.
 #include "core/ops/internal/definitions.h"

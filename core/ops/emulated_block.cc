@@ -2,12 +2,12 @@
 // computes nothing. Only emulated devices run it (core/device).
 //
 // emulated_block(x_1[R, ...], ..., x_n[R, ...], w[N]; seconds, input_grad_seconds,
-// weight_grad_seconds, rank, d1, d2, ..., saved)
+//                weight_grad_seconds, rank, d1, d2, ..., saved)
 //   -> y[R, d1, d2, ...], and with saved > 0 also kept[R, saved]: what its backward needs beside
-//   the inputs. Both in w's element type, f32 or bf16.
-// emulated_input_grad(dy, kept?, x_1, ..., x_k; seconds, kept) -> dx_1, ..., dx_k, for those inputs
-// that want a gradient. emulated_weight_grad(dy, kept?, x_1, ..., x_n; seconds, weights) -> dw
-// f32[N].
+//      the inputs. Both in w's element type, f32 or bf16.
+// emulated_input_grad(dy, kept?, x_1, ..., x_k; seconds, kept)
+//   -> dx_1, ..., dx_k, for those inputs that want a gradient.
+// emulated_weight_grad(dy, kept?, x_1, ..., x_n; seconds, weights) -> dw f32[N].
 //
 // Rows R may be split among devices. `seconds` is what each device takes for its part, however the
 // op is split.

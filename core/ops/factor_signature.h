@@ -28,8 +28,8 @@ struct Factor {
 /// `inputs[t][d]` is the factor of dimension d of input t; sharding a factor shards every dimension
 /// that names it, alike. Linear x[B,S,K] * w[K,N] + bias[N] has factors B, S, N (parallel) and K
 /// (reduction):
-///   inputs = {{B,S,K}, {K,N}, {N}}, outputs = {{B,S,N}}, once_inputs = {2}, linear_in = {{0},
-///   {1}}.
+///   inputs = {{B,S,K}, {K,N}, {N}}, outputs = {{B,S,N}},
+///   once_inputs = {2}, linear_in = {{0}, {1}}.
 /// (The scheme is that of Shardy's sharding rules.)
 struct FactorSignature {
   std::vector<Factor> factors;

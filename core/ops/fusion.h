@@ -39,11 +39,14 @@ struct Fusion {
 /// Finds the pairs that devices do better as one op (core/ops/linear_fused.cc), as cuBLASLt does
 /// them while it writes a product:
 ///
-///   h = linear(x, w, bias); y = gelu(h)                        -> y, h = linear_gelu; without h if
-///   nothing else uses it t = linear(x, w, bias); y = add(a, t) or add(t, a)         -> y =
-///   linear_add, if nothing else uses t t = linear_input_grad(dy, w); dh = gelu_grad(h, t)
-///   -> dh = linear_input_grad_gelu, if nothing else uses t dw = linear_weight_grad(x, dy); db =
-///   sum_leading(dy)       -> dw, db = linear_weight_grad_sum
+///   h = linear(x, w, bias); y = gelu(h)
+///     -> y, h = linear_gelu; without h if nothing else uses it
+///   t = linear(x, w, bias); y = add(a, t) or add(t, a)
+///     -> y = linear_add, if nothing else uses t
+///   t = linear_input_grad(dy, w); dh = gelu_grad(h, t)
+///     -> dh = linear_input_grad_gelu, if nothing else uses t
+///   dw = linear_weight_grad(x, dy); db = sum_leading(dy)
+///     -> dw, db = linear_weight_grad_sum
 ///
 /// The ops need not be neighbours, if nothing between them touches what the first makes. What is
 /// found depends on the list alone, not on a device: a device that has no kernel for a pair runs

@@ -21,10 +21,13 @@ struct EmulatedBlock {
 /// How an app writes its model: each call appends a node to a forward graph and gives the new
 /// value.
 ///
-///   GraphBuilder b; const ValueId ids = b.input("tokens", {DType::kI32, {batch, sequence}},
-///   {"batch", "sequence"}); const ValueId table = b.parameter("embedding", {vocabulary, width},
-///   normal(0.02), {"vocab", "embed"}); ValueId x = b.embedding(table, ids); for (int layer = 0;
-///   layer < layers; ++layer) {
+///   GraphBuilder b;
+///   const ValueId ids =
+///       b.input("tokens", {DType::kI32, {batch, sequence}}, {"batch", "sequence"});
+///   const ValueId table =
+///       b.parameter("embedding", {vocabulary, width}, normal(0.02), {"vocab", "embed"});
+///   ValueId x = b.embedding(table, ids);
+///   for (int layer = 0; layer < layers; ++layer) {
 ///     b.set_block(layer);
 ///     const auto scope = b.scope("h" + std::to_string(layer));   // names begin with "h0."
 ///     x = b.layer_norm(x, gamma, beta);

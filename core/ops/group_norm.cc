@@ -1,10 +1,12 @@
-// group_norm(x[B, ..., C], gamma[C], beta[C]; group_size, epsilon): (x - mean) / sqrt(variance +
-// epsilon) * gamma + beta, where mean and (biased) variance are those of one sample's group: all
-// positions of group_size neighbouring channels. group_norm_input_grad(x, gamma, dy; ...) -> dx
-//     group_norm_weight_grad(x, dy; ...) -> dgamma f32, dbeta f32 The attribute is the size of a
-// group and not their number, so that a device with some of the groups runs the same op. Backward
-// computes the statistics again instead of keeping them for every microbatch in flight: one more
-// pass over x.
+// group_norm(x[B, ..., C], gamma[C], beta[C]; group_size, epsilon):
+//   (x - mean) / sqrt(variance + epsilon) * gamma + beta
+// where mean and (biased) variance are those of one sample's group: all positions of group_size
+// neighbouring channels.
+// group_norm_input_grad(x, gamma, dy; ...) -> dx
+// group_norm_weight_grad(x, dy; ...) -> dgamma f32, dbeta f32
+// The attribute is the size of a group and not their number, so that a device with some of the
+// groups runs the same op. Backward computes the statistics again instead of keeping them for every
+// microbatch in flight: one more pass over x.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"

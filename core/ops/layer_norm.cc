@@ -1,6 +1,8 @@
-// layer_norm(x[..., H], gamma[H], beta[H]; epsilon): (x - mean) / sqrt(variance + epsilon) * gamma
-// + beta over the last dimension; the variance is the biased one. layer_norm_input_grad(x, gamma,
-// dy; epsilon) -> dx         layer_norm_weight_grad(x, dy; epsilon) -> dgamma f32, dbeta f32
+// layer_norm(x[..., H], gamma[H], beta[H]; epsilon):
+//   (x - mean) / sqrt(variance + epsilon) * gamma + beta
+// over the last dimension; the variance is the biased one.
+// layer_norm_input_grad(x, gamma, dy; epsilon) -> dx
+// layer_norm_weight_grad(x, dy; epsilon) -> dgamma f32, dbeta f32
 // Backward computes mean and variance again: a row lies in the first-level cache while it is read,
 // so that is nearly free, and the op has one output, nothing extra to keep for every microbatch in
 // flight.

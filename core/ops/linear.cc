@@ -1,8 +1,8 @@
 // linear(x, w, bias): y[t..., n...] = sum_k x[t..., k] * w[k, n...] + bias[n...]; the bias is
 // optional, and w may have any rank from 1 on: w[H,3,D] gives a packed qkv[B,S,3,D].
-// linear_input_grad(dy, w):   dx[t..., k] = sum_n dy[t..., n...] * w[k, n...] linear_weight_grad(x,
-// dy):  dw[k, n...] = sum_t x[t..., k] * dy[t..., n...], f32 The bias's gradient is
-// sum_leading(dy).
+// linear_input_grad(dy, w):   dx[t..., k] = sum_n dy[t..., n...] * w[k, n...]
+// linear_weight_grad(x, dy):  dw[k, n...] = sum_t x[t..., k] * dy[t..., n...], f32
+// The bias's gradient is sum_leading(dy).
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/linear_factors.h"
 #include "core/ops/internal/type_check.h"

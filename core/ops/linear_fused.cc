@@ -3,11 +3,12 @@
 // about to run: they have no gradient rules, and their signatures forbid the splits of which the
 // two would have to know.
 //
-// linear_gelu(x, w, bias; keep) -> gelu(h), and h where keep is 1; h = linear(x, w, bias)
-// linear_add(x, w, a, bias)     -> a + linear(x, w, bias); the bias is optional, a has the
-// product's shape linear_input_grad_gelu(dy, w, h) -> gelu_grad(h, linear_input_grad(dy, w))
-// linear_weight_grad_sum(x, dy) -> linear_weight_grad(x, dy), sum_leading(dy) over the dimensions
-// of x but the last; f32
+// linear_gelu(x, w, bias; keep)     -> gelu(h), and h where keep is 1; h = linear(x, w, bias)
+// linear_add(x, w, a, bias)         -> a + linear(x, w, bias); the bias is optional, a has the
+//                                      product's shape
+// linear_input_grad_gelu(dy, w, h)  -> gelu_grad(h, linear_input_grad(dy, w))
+// linear_weight_grad_sum(x, dy)     -> linear_weight_grad(x, dy), sum_leading(dy) over the
+//                                      dimensions of x but the last; f32
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/linear_factors.h"
 #include "core/ops/internal/type_check.h"

@@ -1,5 +1,6 @@
 // upsample(x[B,H,W,C]; factor) -> y[B, factor H, factor W, C], each pixel repeated (nearest
-//   neighbour): y[b,i,j,c] = x[b, i / factor, j / factor, c]
+// neighbour):
+//   y[b,i,j,c] = x[b, i / factor, j / factor, c]
 // upsample_grad(dy; factor) -> dx, the sum over each square.
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"

@@ -14,8 +14,7 @@ namespace weft::mesh {
 /// not.
 ///
 ///   cold -> measuring (3 steps) -> [new schedule] cold -> trying (3 steps) -> settled
-///                               `-> settled                                `-> [the first
-///                               schedule] settled
+///                               `-> settled                                `-> [the first] settled
 ///
 /// A value; pure: the same results lead to the same decisions.
 class ScheduleTuner final {

@@ -20,10 +20,12 @@ struct CaptureSegment {
   friend bool operator==(const CaptureSegment&, const CaptureSegment&) = default;
 };
 
-/// The longest segments of at least two instructions, in order. begin F0 | read | run a, run b,
-///   accumulate c | start | run d | wait | begin F1 | read | run a, run b, accumulate c | ...
-///             work 0: [2, 5)                               (too short)                        work
-///             0: [9, 12)
+/// The longest segments of at least two instructions, in order.
+///
+///   begin F0 | read | run a, run b, accumulate c | start | run d | wait |
+///                     work 0: [2, 5)                       (too short)
+///   begin F1 | read | run a, run b, accumulate c | ...
+///                     work 0: [10, 13)
 std::vector<CaptureSegment> find_capture_segments(const Program& program);
 
 }  // namespace weft::mesh

@@ -28,10 +28,9 @@ struct CheckpointBatch {
   /// "gather.0", ...: from the first replica of each shard, or its copy, to the driver, whose
   /// program is the last.
   std::vector<Program> gather;
-  std::vector<Program>
-      /// "scatter.0", ...: from the driver to every device; rounds the working copies of bf16
-      /// parameters.
-      scatter;
+  /// "scatter.0", ...: from the driver to every device; rounds the working copies of bf16
+  /// parameters.
+  std::vector<Program> scatter;
 };
 
 /// Whether checkpoints are gathered from copies, so that parameters may change meanwhile.

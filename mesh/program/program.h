@@ -79,11 +79,11 @@ struct ProgramParameter {
   double standard_deviation = 0;
   bool decay = true;
   bool counts_in_norm = true;  ///< Exactly one of the devices that hold equal shards counts it.
-  std::uint32_t value = 0;     ///< Buffers, of f32: what the optimizer updates,
+  std::uint32_t value = 0;     ///< Buffers, of f32: what the optimizer updates.
   std::uint32_t gradient = 0;
   std::uint32_t first_moment = 0;
   std::uint32_t second_moment = 0;
-  /// and the bf16 copy of the value that ops read; -1: they read the value itself.
+  /// The buffer of the bf16 copy of the value that ops read; -1: they read the value itself.
   std::int32_t working = -1;
   static constexpr auto fields =
       weft::fields(&ProgramParameter::name, &ProgramParameter::index, &ProgramParameter::shape,

@@ -18,8 +18,10 @@ namespace weft::mesh {
 /// tells more than the instruction. May be empty.
 ///
 ///   front[0,0] is in 0F1 (next 0B0): waits for 't1 back->front' of microbatch 0, which back[0,0]
-///   has not begun back[0,0] is in 1F1 (next 1B0): waits for 't0 front->back' of microbatch 1,
-///   which front[0,0] has not begun the waits form a cycle: front[0,0] -> back[0,0] -> front[0,0]
+///     has not begun
+///   back[0,0] is in 1F1 (next 1B0): waits for 't0 front->back' of microbatch 1, which front[0,0]
+///     has not begun
+///   the waits form a cycle: front[0,0] -> back[0,0] -> front[0,0]
 std::string explain_stall(
     const std::vector<Program>& programs, const std::vector<std::optional<std::size_t>>& next,
     const std::vector<std::optional<transfer::OperationKey>>& collectives = {});

@@ -82,8 +82,8 @@ class ActionGraph {
   const Schedule& schedule_;
   std::vector<int> first_;
   std::vector<int> actor_;
-  std::array<std::vector<int>, kKinds>
-      nodes_;  ///< Per kind: (stage, microbatch) -> node, or -1; empty if no action has the kind.
+  /// Per kind: (stage, microbatch) -> node, or -1; empty if no action has the kind.
+  std::array<std::vector<int>, kKinds> nodes_;
   std::vector<int> score_stages_, grad_stages_;  ///< Stages with S, with T.
   std::vector<Need> needs_;
   std::vector<int> need_begin_;

@@ -29,8 +29,8 @@ std::vector<OrderedAction> order_actions(const Schedule& schedule,
   const ActionGraph graph(schedule, edges);
   const std::size_t actors = schedule.actors.size();
   std::vector<std::vector<double>> finish(actors);
-  std::vector<std::optional<double>> ready(
-      actors);  // When the actor's next action can start; unknown while something is missing.
+  // When the actor's next action can start; unknown while something is missing.
+  std::vector<std::optional<double>> ready(actors);
   std::vector<OrderedAction> order;
   const auto look = [&](std::size_t actor) {
     ready[actor].reset();

@@ -63,8 +63,8 @@ using TaskFunction = std::function<std::vector<std::optional<Action>>(int actor,
 /// need of each other on top of that, and all communication, is inferred from the graph. Throws as
 /// validate() does.
 ///
-///   make_task_schedule("mine", {0, 1}, 8, [](int actor, int m) { return ...; });   // two stages
-///   on two actors
+///   // two stages on two actors
+///   make_task_schedule("mine", {0, 1}, 8, [](int actor, int m) { return ...; });
 Schedule make_task_schedule(std::string name, std::vector<int> actor_of_stage, int microbatches,
                             const TaskFunction& tasks);
 

@@ -1,13 +1,15 @@
 // What no schedule can beat. Every bound looks at one actor and leaves out what the others do
 // meanwhile.
 //
-//   | F F F |   idle   | I ...             From the first forward on: until its gradient comes
-//   back, the actor can only do forwards, ^ the first microbatch comes           as many as memory
-//   takes. Then it may be busy all the time, ...
-//                 ... | F I W F I W F |    ... but as the last forward begins, all microbatches but
-//                 as many as memory takes
-//                                   | the way there and back | I W   must be through, and this one
-//                                   has all its way to go.
+//   | F F F |   idle   | I ...
+//                      ^ the first microbatch comes back
+// From the first forward on: until its gradient comes back, the actor can only do forwards, as many
+// as memory takes. Then it may be busy all the time, ...
+//
+//   ... | F I W F I W F |
+//                       | the way there and back | I W
+// ... but as the last forward begins, all microbatches but as many as memory takes must be through,
+// and this one has all its way to go.
 #include "mesh/search/internal/bounds.h"
 
 #include <algorithm>

@@ -79,9 +79,8 @@ class ListScheduler {
 
  private:
   struct Stage {
-    std::vector<double> forward_ready,
-        /// When all that the microbatch needs is there; final once nothing is missing.
-        input_ready;
+    /// When all that the microbatch needs is there; final once nothing is missing.
+    std::vector<double> forward_ready, input_ready;
     std::vector<int> missing_forward, missing_input;
     std::size_t forwards = 0, inputs = 0, weights = 0;  ///< Begun.
     std::size_t limit = 0;                              ///< Between F and I.

@@ -220,7 +220,7 @@ TEST(HelloMesh, WhatEndsItsHeadBeforeItListensIsToldAndNotOnlyInALog) {
   processes.write("out/state", "not a folder\n");
   auto& hello = processes.run("hello_mesh", {"--out", "out"});
   EXPECT_EQ(hello.wait(), 1);
-  // and its memory, where it lived long enough to be measured
+  // Its memory may follow, where it lived long enough to be measured.
   EXPECT_THAT(hello.text(), HasSubstr("died: exit status 1"));
   EXPECT_THAT(hello.text(),
               HasSubstr(" before it listened: the head cannot write its state directory "));

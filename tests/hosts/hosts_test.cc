@@ -300,7 +300,8 @@ data: {{text: kjv, tokenizer: bytes}}
 
 TEST_F(Hosts, ACheckpointOverASlowLinkTakesManyTimesTheTimeWithoutProgressAndPasses) {
   ASSERT_EQ(hosts({"up", "2", "--rate", "2mbit"}).wait(), 0);
-  // 5.6 MB take more than 20 s, and a chunk of 1 MiB more than four. A lost packet may cost a second.
+  // 5.6 MB take more than 20 s, and a chunk of 1 MiB more than four. A lost packet may cost a
+  // second.
   auto& run = start_run_on_host1("slow", 2, "3s");
   EXPECT_EQ(run.wait(5 * kPatience), 0) << run.text();
   EXPECT_TRUE(

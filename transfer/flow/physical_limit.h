@@ -67,17 +67,20 @@ struct LimitSolution {
 /// Let E_h and I_h be a host's egress and ingress, s_k a datum's bytes, A_k its holders, D_k its
 /// wanters.
 ///
-///   T_in = max over h of (sum of s_k with h in D_k) / I_h T_eg = max over host sets U of [sum of
-///   s_k with A_k in U + sum of (|D_k| - 1) s_k with A_k and D_k in U] / sum of E_h in U T    =
-///   max(T_in, T_eg)
+///   T_in = max over h of (sum of s_k with h in D_k) / I_h
+///   T_eg = max over host sets U of
+///          [sum of s_k with A_k in U + sum of (|D_k| - 1) s_k with A_k and D_k in U]
+///          / sum of E_h in U
+///   T    = max(T_in, T_eg)
 ///
 /// No plan is faster: h takes each byte that it wants once. If A_k lies in U, the first copy of
 /// each of its bytes that leaves A_k leaves U's hosts' links; if D_k does as well, all |D_k| copies
 /// do; so U sends at least the bracket. The limit is reached: T_eg is the smallest T for which the
 /// bipartite flow
 ///
-///   lead_k: s_k to hosts of A_k        forward_k: (|D_k| - 1) s_k to hosts of A_k and D_k
-///   host h: capacity E_h T
+///   lead_k:     s_k to hosts of A_k
+///   forward_k:  (|D_k| - 1) s_k to hosts of A_k and D_k
+///   host h:     capacity E_h T
 ///
 /// meets all demands (a cut through the hosts outside U is the bracket: max-flow min-cut). Such a
 /// flow gives each host of datum k a number of copies d_h = share / s_k, with the holders' sum at
@@ -85,8 +88,8 @@ struct LimitSolution {
 /// whole numbers; a whole-numbered d with a holder that sends is a forest rooted at holders in
 /// which every wanter has one parent and h has d_h children. So the datum, split in that proportion
 /// over those forests, loads each host by its share, and in the fluid limit all forests run at once
-/// at their share of the rate. For one datum with one holder this is Kumar and Ross (2006): max(S /
-/// E_source, S / min I, n S / sum of E).
+/// at their share of the rate. For one datum with one holder this is Kumar and Ross (2006):
+/// max(S / E_source, S / min I, n S / sum of E).
 ///
 /// Throws Error(kInvalidArgument) when a datum that is wanted has no holder, a host is in both
 /// lists, or is not in the network.

@@ -10,8 +10,8 @@ namespace weft::transfer {
 
 std::string collective_host_name() {
   // Read once when the process starts, before there are other threads; nothing sets variables.
-  if (const char* id = std::getenv("NCCL_HOSTID"); id != nullptr)
-    return id;  // NOLINT(concurrency-mt-unsafe)
+  // NOLINTNEXTLINE(concurrency-mt-unsafe)
+  if (const char* id = std::getenv("NCCL_HOSTID"); id != nullptr) return id;
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   std::string boot;

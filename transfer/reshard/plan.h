@@ -54,10 +54,9 @@ struct ReshardPlan {
   /// No plan for these tasks can send less between hosts.
   std::uint64_t minimum_between_hosts = 0;
   Limit limit;  ///< Of these tasks on the network that the plan was made for.
-  double predicted_seconds =
-      /// What simulate() says of `flows` and `egress_places`; of more than 100,000 edges a bound by
-      /// load and depth.
-      0;
+  /// What simulate() says of `flows` and `egress_places`; of more than 100,000 edges a bound by
+  /// load and depth.
+  double predicted_seconds = 0;
   std::string note;  ///< What the planner found worth saying, or nothing.
 
   /// What `device` has to do; empty() if it takes no part.

@@ -21,10 +21,11 @@ struct Slice {
       weft::fields(&Slice::region, &Slice::holders, &Slice::wanters, &Slice::local);
 };
 
-/// Cuts a resharding into slices, ordered by destination region, then source region. Source rows
-/// [0:2) on 0, [2:4) on 1; destination whole on 1 and 2: slices [0:2) 0->{1,2} and [2:4) 1->{2}
-/// with 1 local. Throws Error(kInvalidArgument) when shapes differ, source regions overlap partly,
-/// or a destination byte has no holder.
+/// Cuts a resharding into slices, ordered by destination region, then source region.
+/// Source rows [0:2) on 0, [2:4) on 1; destination whole on 1 and 2: slices [0:2) 0->{1,2} and
+/// [2:4) 1->{2} with 1 local.
+/// Throws Error(kInvalidArgument) when shapes differ, source regions overlap partly, or a
+/// destination byte has no holder.
 std::vector<Slice> cut_slices(const ShardMap& source, const ShardMap& destination);
 
 }  // namespace weft::transfer

@@ -37,13 +37,16 @@ struct ReshardCaseOptions {
 };
 
 /// device-to-HxD   one device to a replica on each of H x D devices (reference: Zhuang et al.,
-/// MLSys 2023, section 5.1.1) paper-1 .. 7, 9 the many-to-many cases of the same paper, section
-/// 5.1.2 (its artifact's case 8 equals 7) layout-1 .. 8   training and serving layouts: FSDP,
-/// tensor and data parallel, replicas uneven          sizes that nothing divides, several mesh axes
-/// on one dimension slow-relay      one host to four, one of which has links of 40 % slow-holder
-///  layout-2 where one source host has links of 40 % two-nics        one host to three, two
-/// interfaces each gpt2            all weights of a GPT-2 model from a 2x4 trainer mesh (sharded
-/// 8-way) to a 4x2 inference mesh (4 replicas)
+///                 MLSys 2023, section 5.1.1)
+/// paper-1 .. 7, 9 the many-to-many cases of the same paper, section 5.1.2 (its artifact's case 8
+///                 equals 7)
+/// layout-1 .. 8   training and serving layouts: FSDP, tensor and data parallel, replicas
+/// uneven          sizes that nothing divides, several mesh axes on one dimension
+/// slow-relay      one host to four, one of which has links of 40 %
+/// slow-holder     layout-2 where one source host has links of 40 %
+/// two-nics        one host to three, two interfaces each
+/// gpt2            all weights of a GPT-2 model from a 2x4 trainer mesh (sharded 8-way) to a 4x2
+///                 inference mesh (4 replicas)
 std::vector<std::string> reshard_case_names();
 
 /// Throws Error(kNotFound) that lists the names.

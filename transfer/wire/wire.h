@@ -62,22 +62,21 @@ class WireEvents {
 /// Owner: one TransferEngine. Owner's thread only, but wake() and address(): any thread. Nothing
 /// blocks but wait().
 ///
-/// Order: none is promised, not even between two devices; number your messages. Back-pressure: a
-/// payload above the wire's eager limit stays at the sender, and its send unfinished, until the
-/// receiver calls
-///   receive() or release(). Smaller ones are buffered at the receiver, at most kEagerBudget bytes
-///   per pair of devices; beyond that they too stay at the sender. So an unwilling receiver holds a
-///   bounded number of bytes. So that its owner does not run ahead of the network, a wire may tell
-///   the end of a send some time after its buffer is free.
+/// Order: none is promised, not even between two devices; number your messages.
+/// Back-pressure: a payload above the wire's eager limit stays at the sender, and its send
+///   unfinished, until the receiver calls receive() or release(). Smaller ones are buffered at the
+///   receiver, at most kEagerBudget bytes per pair of devices; beyond that they too stay at the
+///   sender. So an unwilling receiver holds a bounded number of bytes. So that its owner does not
+///   run ahead of the network, a wire may tell the end of a send some time after its buffer is
+///   free.
 /// Ends: each send() ends in exactly one send_finished(), each receive() in exactly one
 ///   receive_finished(); never from inside the call itself. A message whose sender died may still
 ///   be received or released; the receive then fails.
 /// Errors: a broken connection ends everything under way with that peer and is told by peer_lost();
-/// whatever the transport says, the
-///   cause counts as the peer being lost. Sends to a peer that is lost, dropped or was never
-///   connected fail with kUnavailable. connect() may be called again.
+///   whatever the transport says, the cause counts as the peer being lost. Sends to a peer that is
+///   lost, dropped or was never connected fail with kUnavailable. connect() may be called again.
 /// Not seen: a peer that is stopped or cut off without a reset. The layers above watch over
-/// liveness and call drop().
+///   liveness and call drop().
 class Wire {
  public:
   static constexpr std::size_t kMaxHeaderBytes = 128;

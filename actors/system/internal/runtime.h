@@ -138,9 +138,10 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::unordered_map<ProcessId, Error> dead_peers;
   std::deque<ProcessId> dead_peer_order;  // the same, oldest first
 
-  // The loop's thread. Shared with the loop, which drops one after its last callback. In the order
-  // in which they began. of those that connect to this process
-  std::map<std::uint64_t, std::shared_ptr<Greeting>> unproven;
+  // The loop's thread.
+  // Greetings: shared with the loop, which drops one after its last callback. In the order in which
+  // they began.
+  std::map<std::uint64_t, std::shared_ptr<Greeting>> unproven;  // of those that connect here
   std::map<std::uint64_t, std::shared_ptr<Greeting>> own_greetings;
   std::uint64_t next_greeting = 0;
   const SteadyClock clock;

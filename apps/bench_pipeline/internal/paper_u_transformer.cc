@@ -27,8 +27,8 @@ constexpr std::string_view kBatchSuffix = "-batch";
 constexpr std::int64_t kRows = 64;  ///< Samples per microbatch.
 constexpr int kMicrobatches = 32;
 /// Of fp32 on a V100 (peak 15.7), what it loses within a mesh included: with the second stage's
-/// share of the work, 8 of them make at most 57 TFLOP/s, just below the top of the paper's axis,
-/// 60. Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB.
+/// share of the work, 8 of them make at most 57 TFLOP/s, just below the top of the paper's
+/// axis, 60. Shaping lets 80 kB through at once, so a microbatch's tensors must be some MB.
 constexpr PaperScale kUsual{9e12, 6.4, 128};
 
 }  // namespace

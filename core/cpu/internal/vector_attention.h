@@ -5,12 +5,12 @@
 // lower half is computed; else all of it is:
 //
 //             keys
-//          +--+--+--+--+       forward:  P = softmax(scale Q K^T); Y = P V
-//  queries |x |  |  |  |       backward: P = exp(scale Q K^T - statistics); dP = dY V^T; dS = scale
-//  P (dP - rowsum(Y dY));
-//          |x |x |  |  |                 dQ = dS K, by group of queries; then by group of keys,
-//          over all queries that see it: |x |x |x |  |                 dK = dS^T Q, dV = P^T dY |x
-//          |x |x |x | +--+--+--+--+
+//          +--+--+--+--+    forward:  P = softmax(scale Q K^T); Y = P V
+//  queries |x |  |  |  |
+//          |x |x |  |  |    backward: P = exp(scale Q K^T - statistics); dP = dY V^T;
+//          |x |x |x |  |              dS = scale P (dP - rowsum(Y dY));
+//          |x |x |x |x |              dQ = dS K, by group of queries; then by group of keys,
+//          +--+--+--+--+              over all queries that see it: dK = dS^T Q, dV = P^T dY
 //
 // Many queries go in blocks of kQueryBlock, the last block first: it sees all keys, writes dK and
 // dV, and the others add.
@@ -33,8 +33,8 @@ WEFT_INLINE std::int64_t round_up_to_lanes(std::int64_t n) {
 }
 
 /// Row r of `rows` has `first` + r * step valid scores of `columns`, whole vectors. Those become
-/// exp(scale * (x - max)), the rest
-/// 0. inverse_sums[r] = 1 / their sum, statistics[r] = log sum exp(scale * x).
+/// exp(scale * (x - max)), the rest 0. inverse_sums[r] = 1 / their sum,
+/// statistics[r] = log sum exp(scale * x).
 void masked_exp(float* x, std::int64_t row, int rows, std::int64_t columns, std::int64_t first,
                 std::int64_t step, float scale, float* inverse_sums, float* statistics) {
   for (int r = 0; r < rows; ++r, x += row) {

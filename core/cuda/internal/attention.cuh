@@ -6,9 +6,10 @@
 // makes 2 x 2 scores of a tile.
 //
 //   forward    a block per R queries and head: over all tiles of keys, running maximum and sum per
-//   query, y in shared memory. backward   1. delta = dy . y per query, into the work space
-//              2. dq: as forward, over tiles of keys.   3. dk, dv: a block per R keys, over tiles
-//                 of queries. No atomic additions.
+//              query, y in shared memory.
+//   backward   1. delta = dy . y per query, into the work space
+//              2. dq: as forward, over tiles of keys.
+//              3. dk, dv: a block per R keys, over tiles of queries. No atomic additions.
 //
 // A row of a tile is head_dim + 1 floats, so that threads that read one column of several rows hit
 // different banks.

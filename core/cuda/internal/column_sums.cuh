@@ -5,7 +5,7 @@
 // alone:
 //
 //   1. The rows are cut into splits. A block of 8 warps has one split of 32 packs of columns; warp
-//      w takes rows w, w + 8, ...; the 8 sums are added in order.
+//      w takes rows w, w + 8, ...; the 8 sums are added in order:
 //      partial[batch][split][sum][column].
 //   2. The same over splits instead of rows: adds up partial sums and writes the result.
 #include "core/cuda/internal/pack.cuh"
@@ -13,9 +13,8 @@
 namespace weft::cuda {
 
 inline constexpr int kSumWarps = 8;
-inline constexpr std::int64_t kBlocksWanted =
-    /// Four per multiprocessor of an H100. A constant, so that results do not depend on the GPU.
-    528;
+/// Four per multiprocessor of an H100. A constant, so that results do not depend on the GPU.
+inline constexpr std::int64_t kBlocksWanted = 528;
 inline constexpr std::int64_t kRowsPerSplitAtLeast = 32;
 inline constexpr std::int64_t kPackForPlanning = 8;
 

@@ -1,10 +1,12 @@
-// cuBLASLt's matrices lie column by column, so it is given the transposes: c^T[n, m] = b^T[n, k]
-// a^T[k, m]. A row-major [r, s] is a column-major s x r with s as its leading dimension.
+// cuBLASLt's matrices lie column by column, so it is given the transposes:
+// c^T[n, m] = b^T[n, k] a^T[k, m]. A row-major [r, s] is a column-major s x r with s as its leading
+// dimension.
 //
-//   our b [k, n]               -> its A, n x k, not transposed        our b [n, k] (transpose_b) ->
-//   its A, k x n, transposed our a [m, k]               -> its B, k x m, not transposed        our
-//   a [k, m] (transpose_a) -> its B, m x k, transposed our c [m, n]               -> its C and D, n
-//   x m; the bias has an element per row of D
+//   our b [k, n]                -> its A, n x k, not transposed
+//   our b [n, k] (transpose_b)  -> its A, k x n, transposed
+//   our a [m, k]                -> its B, k x m, not transposed
+//   our a [k, m] (transpose_a)  -> its B, m x k, transposed
+//   our c [m, n]                -> its C and D, n x m; the bias has an element per row of D
 //
 // Fused products are its epilogues: GELU (the tanh form) and its gradient with the auxiliary
 // matrix, what is added as its C beside another D, the sums of b's rows as the bias gradient of its

@@ -5,8 +5,8 @@
 // bitonic network on 64-bit keys, and each run of equal ids is added up in the order of positions
 // by one block.
 //
-//   keys  id << 32 | position, padded with ~0 to a power of two      sorted by blocks of 1024 in
-//   shared memory, larger steps in memory
+//   keys  id << 32 | position, padded with ~0 to a power of two
+//         sorted by blocks of 1024 in shared memory, larger steps in memory
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {

@@ -4,8 +4,10 @@
 // are taken per channel (column_sums.cuh), and one warp per sample and group makes the group's
 // numbers of them. Work space, rows of batch * channels floats:
 //
-//   0 mean of the group    2, 3  sums over positions      4 factor   5 constant   6 slope of the
-//   gradient 1 1 / deviation        7 on  partial sums
+//   0     mean of the group       4     factor
+//   1     1 / deviation           5     constant
+//   2, 3  sums over positions     6     slope of the gradient
+//                                 7 on  partial sums
 //
 // Squares are summed of differences from the channel's first element, so that a large mean costs no
 // digits. Formulas: core/ops/group_norm.cc.

@@ -183,8 +183,8 @@ void matrix_product(StreamHandle stream, const MatrixProduct& product);
 
 /// y = softmax(scale * q k^T) v per batch entry and head. Element (b, row, head, d) of a tensor
 /// lies at b * batch_stride + row * row_stride + head * head_dim + d; k and v lie alike, and
-/// gradients lie as what they are the gradients of; dy lies as y. The statistics, log sum exp(scale
-/// * q k^T) of each row, are dense floats [batch, heads, queries].
+/// gradients lie as what they are the gradients of; dy lies as y. The statistics,
+/// log sum exp(scale * q k^T) of each row, are dense floats [batch, heads, queries].
 struct Attention {
   std::int64_t batch = 0, heads = 0, queries = 0, keys = 0, head_dim = 0;
   bool causal = false;  ///< Query i sees keys up to i.

@@ -81,9 +81,8 @@ __global__ void picture_to_columns_kernel(const T* x, T* columns, Window w) {
   const std::int64_t kernel = w.kernel_height * w.kernel_width;
   if (i >= w.x.batch * w.out_height * w.out_width * kernel * w.x.channels) return;
   const Quotient channel = divide(i, w.x.channels);
-  const Quotient tap =
-      // Its quotient counts pixels of y, its remainder is p * kernel_width + q.
-      divide(channel.quotient, kernel);
+  // Its quotient counts pixels of y, its remainder is p * kernel_width + q.
+  const Quotient tap = divide(channel.quotient, kernel);
   const Quotient kernel_at = divide(tap.remainder, w.kernel_width);
   const Quotient column = divide(tap.quotient, w.out_width);
   const Quotient row = divide(column.quotient, w.out_height);

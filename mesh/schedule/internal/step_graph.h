@@ -96,10 +96,9 @@ class StepGraph {
   std::vector<int> head_;  ///< Empty if compounds are not one.
   /// Blocking: per actor its pieces and transfers in order.
   std::vector<std::vector<std::size_t>> lists_;
-  std::vector<int>
-      /// By transfer: the action that waits for its end, or -1. Empty where such waits are over at
-      /// once.
-      releases_;
+  /// By transfer: the action that waits for its end, or -1. Empty where such waits are over at
+  /// once.
+  std::vector<int> releases_;
   std::vector<double> duration_;
   TaskGraph tasks_;
 };

@@ -1,10 +1,11 @@
 // training_step: how long one training step of a model takes on one device: forward, backward,
-//   clipping to a global norm, AdamW. training_step [--model large|small|tiny|124m|u-small|...]
-//   [--device cpu|cuda] [--bf16] [--steps N] [--threads N] [--ops]
-//     [--json]
-//   training_step --dump DIR writes initial values and the inputs of --steps steps; --losses prints
-//   the losses of those steps, which are what tests/bench/peers/pytorch_step.py --weights DIR has,
-//   too.
+// clipping to a global norm, AdamW.
+//
+//   training_step [--model large|small|tiny|124m|u-small|...] [--device cpu|cuda] [--bf16]
+//                 [--steps N] [--threads N] [--ops] [--json]
+//   training_step --dump DIR   writes initial values and the inputs of --steps steps; --losses
+//                              prints the losses of those steps, which are what
+//                              tests/bench/peers/pytorch_step.py --weights DIR has, too.
 #include <fmt/format.h>
 
 #include <time.h>

@@ -33,8 +33,8 @@ TEST(Log, LeavesOutWhatIsBelowItsLevel) {
 TEST(Log, ACopyWritesToTheSamePlace) {
   std::vector<std::string> lines;
   const Log log = recording(LogLevel::kDebug, lines);
-  const Log copy =
-      log;  // NOLINT(performance-unnecessary-copy-initialization): the copy is the point
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): the copy is the point
+  const Log copy = log;
   log.info("one");
   copy.debug("two");
   EXPECT_THAT(lines, ElementsAre("info one", "debug two"));

@@ -13,13 +13,12 @@ namespace weft::transfer {
 /// What precedes every chunk on a wire. Little-endian, copied as it is.
 struct ChunkHeader {
   static constexpr std::uint32_t kChunk = 0x57465401;  // "WFT", version 1
-  static constexpr std::uint32_t kAbort =
-      0x574654ff;  // a device tells the next one that this transfer failed; the payload is an Error
-
+  // a device tells the next one that this transfer failed; the payload is an Error
+  static constexpr std::uint32_t kAbort = 0x574654ff;
   // the receiver of this chunk cannot take it yet; see EgressOrder
   static constexpr std::uint32_t kHeld = 0x574654fe;
-  static constexpr std::uint32_t kBegin =
-      0x574654fd;  // the first chunk of this flow is on its way; what comes at once is seen late
+  // the first chunk of this flow is on its way; what comes at once is seen late
+  static constexpr std::uint32_t kBegin = 0x574654fd;
 
   std::uint32_t magic = kChunk;
   std::uint32_t flow = 0;
