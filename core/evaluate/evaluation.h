@@ -28,7 +28,7 @@ namespace weft {
 /// of data(); they do on every device.
 ///
 /// Only nodes that the results need are run: inputs that matter to the loss alone need no content
-/// when logits are asked for. Pairs of ops run as one where core/graph finds them. The third and
+/// when logits are asked for. Pairs of ops run as one where core/ops/fusion finds them. The third and
 /// later runs replay what the second recorded, on devices that record (a CUDA graph).
 class Evaluation final {
  public:

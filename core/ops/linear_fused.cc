@@ -1,5 +1,5 @@
 // A product and what follows it as one op, for devices that do the second while the result of the
-// first is at hand (the epilogues of cuBLASLt). core/graph makes them of two ops of a list that is
+// first is at hand (the epilogues of cuBLASLt). core/ops/fusion makes them of two ops of a list that is
 // about to run: they have no gradient rules, and their signatures forbid the splits of which the
 // two would have to know.
 //

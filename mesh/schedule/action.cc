@@ -7,7 +7,7 @@ namespace weft::mesh {
 std::string_view to_string(ActionKind kind) {
   static constexpr std::string_view kNames[] = {"F", "B", "I",           "W",  "R",
                                                 "S", "T", "REDUCE_GRAD", "OPT"};
-  return kNames[kind];
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string to_string(const Action& action) {

@@ -40,7 +40,7 @@ ActionGraph::ActionGraph(const Schedule& schedule, std::span<const StageEdge> ed
 }
 
 int& ActionGraph::slot(ActionKind kind, int stage, int microbatch) {
-  std::vector<int>& nodes = nodes_[kind];
+  std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
   if (nodes.empty())
     nodes.assign(static_cast<std::size_t>(schedule_.stages) *
                      static_cast<std::size_t>(schedule_.microbatches),
@@ -74,7 +74,7 @@ void ActionGraph::place(int node) {
 }
 
 int ActionGraph::lookup(ActionKind kind, int stage, int microbatch) const {
-  const std::vector<int>& nodes = nodes_[kind];
+  const std::vector<int>& nodes = nodes_[static_cast<std::size_t>(kind)];
   if (nodes.empty()) return -1;
   return nodes[static_cast<std::size_t>(stage) * static_cast<std::size_t>(schedule_.microbatches) +
                static_cast<std::size_t>(std::max(microbatch, 0))];

@@ -166,7 +166,7 @@ std::string_view to_string(ChannelModel model) {
                                                 "a lane per peer",
                                                 "a lane per peer and kind",
                                                 "a lane per edge"};
-  return kNames[model];
+  return kNames[static_cast<std::size_t>(model)];
 }
 
 std::string find_deadlock(const LoweredSchedule& lowered, ChannelModel model, int buffers) {

@@ -40,7 +40,7 @@ class Checker {
 
  private:
   void found(ScheduleProperty property, std::string wrong, std::string right = "") {
-    Finding& finding = report_.findings[property];
+    Finding& finding = report_.findings[static_cast<std::size_t>(property)];
     finding.holds = wrong.empty();
     finding.detail = wrong.empty() ? std::move(right) : std::move(wrong);
   }
@@ -124,7 +124,7 @@ std::string_view to_string(ScheduleProperty property) {
   static constexpr std::string_view kNames[] = {
       "complete and unique", "local order", "no cycle",  "edges in order", "no deadlock",
       "sends matched",       "memory",      "lifetimes", "bubble",         "order of sums"};
-  return kNames[property];
+  return kNames[static_cast<std::size_t>(property)];
 }
 
 bool ScheduleReport::holds() const {

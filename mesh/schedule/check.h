@@ -49,7 +49,9 @@ struct ScheduleReport {
   std::vector<ChannelFinding> channels;
 
   bool holds() const;  ///< All that could be looked at.
-  const Finding& of(ScheduleProperty property) const { return findings[property]; }
+  const Finding& of(ScheduleProperty property) const {
+    return findings[static_cast<std::size_t>(property)];
+  }
 };
 
 struct ScheduleLimits {

@@ -6,13 +6,13 @@
 #include "core/base/error.h"
 #include "mesh/schedule/named_schedules.h"
 #include "mesh/schedule/schedule_text.h"
+#include "tests/mesh/schedule/schedule_of.h"
 
 namespace weft::mesh {
 namespace {
 
+using test::schedule_of;
 using testing::HasSubstr;
-
-Schedule schedule_of(const std::string& rows) { return read_schedule(rows, "test").schedule; }
 
 TEST(Simulate, TransfersOfAnEdgeFollowEachOtherBesideTheComputation) {
   // Actor 0 makes a tensor per unit of time; each takes 3 on its way.

@@ -3,13 +3,13 @@
 
 #include "core/base/error.h"
 #include "mesh/schedule/schedule_text.h"
+#include "tests/mesh/schedule/schedule_of.h"
 
 namespace weft::mesh {
 namespace {
 
+using test::schedule_of;
 using testing::HasSubstr;
-
-Schedule schedule_of(const std::string& rows) { return read_schedule(rows, "test").schedule; }
 
 /// Two stages, two microbatches: 1F1B and GPipe.
 Schedule one_f_one_b() { return schedule_of("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"); }
