@@ -28,8 +28,8 @@ namespace weft {
 /// of data(); they do on every device.
 ///
 /// Only nodes that the results need are run: inputs that matter to the loss alone need no content
-/// when logits are asked for. Pairs of ops run as one where core/ops/fusion finds them. The third and
-/// later runs replay what the second recorded, on devices that record (a CUDA graph).
+/// when logits are asked for. Pairs of ops run as one where core/ops/fusion finds them. The third
+/// and later runs replay what the second recorded, on devices that record (a CUDA graph).
 class Evaluation final {
  public:
   /// `results` can be read after a run. `accumulated` are results too; a run can add to them

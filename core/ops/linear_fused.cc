@@ -1,7 +1,7 @@
 // A product and what follows it as one op, for devices that do the second while the result of the
-// first is at hand (the epilogues of cuBLASLt). core/ops/fusion makes them of two ops of a list that is
-// about to run: they have no gradient rules, and their signatures forbid the splits of which the
-// two would have to know.
+// first is at hand (the epilogues of cuBLASLt). core/ops/fusion makes them of two ops of a list
+// that is about to run: they have no gradient rules, and their signatures forbid the splits of
+// which the two would have to know.
 //
 // linear_gelu(x, w, bias; keep)     -> gelu(h), and h where keep is 1; h = linear(x, w, bias)
 // linear_add(x, w, a, bias)         -> a + linear(x, w, bias); the bias is optional, a has the
