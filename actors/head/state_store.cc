@@ -78,7 +78,7 @@ class StateStore::Statement {
 
 StateStore::StateStore(const std::filesystem::path& directory, Warn warn)
     : path_(directory / "head.db"), warn_(std::move(warn)) {
-  lock(directory);
+  lock();
   try {
     open();
   } catch (const Error& error) {
@@ -94,7 +94,8 @@ StateStore::~StateStore() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-void StateStore::lock(const std::filesystem::path& directory) {
+void StateStore::lock() {
+  const std::filesystem::path directory = path_.parent_path();
   std::error_code refused;
   if (std::filesystem::create_directories(directory, refused)) ::chmod(directory.c_str(), 0700);
   int why = refused.value();
@@ -102,13 +103,13 @@ void StateStore::lock(const std::filesystem::path& directory) {
     lock_ = ::open((directory / "head.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     why = lock_ < 0 ? errno : 0;
   }
-  if (why == ENOSPC || why == EDQUOT) return;  // whoever comes second finds no space, either
+  if (why == ENOSPC || why == EDQUOT) return;  // open() tries again, and writes nothing before
   if (why != 0)
     throw_error(ErrorCode::kFailedPrecondition,
                 "the head cannot write its state directory {}: {}; give another with --state",
                 directory.string(), ::strerror(why));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  ::close(lock_);
+  ::close(std::exchange(lock_, -1));
   throw_error(ErrorCode::kFailedPrecondition,
               "another head runs on the state directory {}; stop it, or give another directory "
               "with --state",
@@ -116,6 +117,10 @@ void StateStore::lock(const std::filesystem::path& directory) {
 }
 
 void StateStore::open() {
+  if (lock_ < 0) lock();
+  if (lock_ < 0)
+    throw_error(ErrorCode::kUnavailable, "there is no space for the head's state {}",
+                path_.string());
   if (!database_) {
     sqlite3* opened = nullptr;
     const int result = ::sqlite3_open(path_.c_str(), &opened);

@@ -65,7 +65,7 @@ class StateStore {
     std::string text;
     bool written = false;
   };
-  void lock(const std::filesystem::path& directory);
+  void lock();
   /// Again and again, until it succeeds.
   void open();
   void execute(const std::string& sql);

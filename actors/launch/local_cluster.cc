@@ -81,9 +81,12 @@ void LocalCluster::start_head() {
                   spec.log_file.string());
     std::unique_lock lock(early->mutex);
     if (early->changed.wait_for(lock, kLookForAddressEvery,
-                                [&] { return early->evidence.has_value(); }))
-      throw_error(ErrorCode::kPeerDied, "the head (pid {}) {} before it listened: {}{}", head_pid_,
-                  early->evidence->verdict(), said.read(), early->evidence->log_note());
+                                [&] { return early->evidence.has_value(); })) {
+      const std::string words = said.read();
+      throw_error(ErrorCode::kPeerDied, "the head (pid {}) {} before it listened{}{}{}", head_pid_,
+                  early->evidence->verdict(), words.empty() ? "" : ": ", words,
+                  early->evidence->log_note());
+    }
   }
 }
 

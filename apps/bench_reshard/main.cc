@@ -136,9 +136,10 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--hosts", options.hosts, "Cases with at most so many hosts")
       ->capture_default_str()
       ->check(CLI::Range(2, 64));
-  app.add_option("--mib", options.bytes, "Size of the tensors in MiB; default: 64")
-      ->transform([](const std::string& text) { return std::to_string(std::stoull(text) << 20); },
-                  "MiB", "MiB")
+  std::uint64_t mib = options.bytes >> 20;
+  app.add_option("--mib", mib, "Size of the tensors in MiB")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20))
       ->type_name("N");
   app.add_option("--repeat", options.repeat, "Repetitions")
       ->capture_default_str()
@@ -161,6 +162,7 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return end_parsing(app, error);
   }
+  options.bytes = mib << 20;
   if (!task.rate.empty()) options.rate_bits = parse_link_rate("--rate", task.rate);
   if (std::ranges::any_of(task_options,
                           [](const CLI::Option* option) { return option->count() > 0; }))

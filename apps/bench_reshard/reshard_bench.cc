@@ -59,11 +59,13 @@ void ReshardBench::shape_links(const BenchCase& bench) {
 
 transfer::Network ReshardBench::measure(const BenchCase& bench) {
   const std::size_t hosts = bench.num_hosts();
-  // What each link was limited to: links of one rate are of one kind.
+  // What each link was limited to: links of one rate are of one kind. Those of a loopback have no
+  // limit, and are of one kind too.
+  const bool limited = cluster_.test_hosts() != nullptr;
   std::vector<std::vector<std::uint64_t>> key(hosts);
   for (std::size_t h = 0; h < hosts; ++h)
     for (std::size_t nic = 0; nic < bench.reshard.links[h].size(); ++nic)
-      key[h].push_back(cluster_.test_hosts() == nullptr ? 1 : bench.link_bits(h, nic));
+      key[h].push_back(limited ? bench.link_bits(h, nic) : 0);
   if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
   options_.progress(fmt::format("measuring the links of {} host{}", hosts, hosts == 1 ? "" : "s"));
   transfer::Network network;
@@ -113,16 +115,16 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
       for (const double rate : {best[h][nic].in, best[h][nic].out}) {
         if (rate == 0) continue;
         rates_of_kind[key[h][nic]].push_back(rate);
-        shares.push_back(rate / static_cast<double>(key[h][nic]));
+        if (limited) shares.push_back(rate / static_cast<double>(key[h][nic]));
       }
     }
   }
   for (auto& [bits, rates] : rates_of_kind) {
     std::sort(rates.begin(), rates.end());
     if (rates.front() < 0.97 * rates.back())
-      options_.progress(
-          fmt::format("links of {} Mbit/s differ: {:.1f} to {:.1f} MiB/s; is the machine busy?",
-                      bits / 1'000'000, rates.front() / (1 << 20), rates.back() / (1 << 20)));
+      options_.progress(fmt::format("links {}differ: {:.1f} to {:.1f} MiB/s; is the machine busy?",
+                                    limited ? fmt::format("of {} Mbit/s ", bits / 1'000'000) : "",
+                                    rates.front() / (1 << 20), rates.back() / (1 << 20)));
   }
   // A link that no single neighbour can fill carries the part of its limit that the others do; a
   // host alone has nobody to ask.
@@ -133,7 +135,7 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
     for (std::size_t nic = 0; nic < key[h].size(); ++nic) {
       const auto measured = rates_of_kind.find(key[h][nic]);
       const double rate = measured == rates_of_kind.end()
-                              ? share * static_cast<double>(key[h][nic])
+                              ? share * static_cast<double>(limited ? key[h][nic] : bench.rate_bits)
                               : measured->second[measured->second.size() / 2];
       network.hosts[h].nics[nic] = {rate, rate};
     }

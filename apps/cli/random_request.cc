@@ -7,17 +7,23 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+
 namespace weft::apps {
 
 ReshardRequest random_reshard_request(std::mt19937_64& random, std::int64_t bytes,
                                       std::uint64_t rate_bits, std::size_t most_hosts) {
+  // The smallest extents make 64 KiB of two dimensions, and 8 MiB of three.
+  if (bytes < 16 << 10)
+    throw_error(ErrorCode::kInvalidArgument, "a random tensor has at least 16 KiB, not {} bytes",
+                bytes);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   ReshardRequest request;
   request.rate = fmt::format("{}mbit", rate_bits / 1'000'000);
   // Extents that split evenly, and some that do not.
   constexpr std::array<std::int64_t, 12> kExtents = {128, 192,  256,  300,  331,  384,
                                                      512, 1000, 1024, 4096, 6000, 8192};
-  const std::size_t rank = 2 + below(2);
+  const std::size_t rank = 2 + (below(2) == 1 && bytes >= 2 << 20 ? 1 : 0);
   std::vector<std::int64_t> extents;
   std::int64_t size = 0;
   do {

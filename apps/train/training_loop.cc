@@ -247,7 +247,7 @@ class Loop {
   }
 
   /// What becomes of the run when the disk refuses a checkpoint.
-  enum class OnRefusal : std::uint8_t { kGoOn, kFail };
+  enum class OnRefusal : std::uint8_t { kGoOn, kTryAgainNow, kFail };
 
   /// Begins it when the one before it is written; where training cannot go on meanwhile, writes it.
   void write_checkpoint(std::int64_t step, OldOnes old_ones) {
@@ -255,7 +255,7 @@ class Loop {
     const TimePoint begun = environment_.clock.now();
     if (const auto before = turns_.wait()) {
       const double waited = in_seconds(environment_.clock.now() - begun);
-      settle(before, OnRefusal::kGoOn);
+      settle(before, OnRefusal::kTryAgainNow);
       if (waited > kWorthTelling && !std::exchange(told_to_wait_, true))
         progress_.note(
             fmt::format("  training waited for {} after step {}: the checkpoint of step {} was "
@@ -289,18 +289,20 @@ class Loop {
     if (on_refusal == OnRefusal::kFail)
       throw_error(error.code(), "the last checkpoint, of step {}, could not be written ({}): {}",
                   outcome->step, newest, error.message());
-    const std::int64_t now = std::max(outcome->step, summary_.steps);
-    progress_.note(fmt::format(
-        "  no checkpoint of step {} ({}): {}; training goes on, and the next one is tried after "
-        "step {}",
-        outcome->step, newest, error.message(),
-        std::min((now / run_.checkpoint.every + 1) * run_.checkpoint.every, run_.training.steps)));
+    const std::int64_t now = std::max(outcome->step, summary_.steps), every = run_.checkpoint.every;
+    const std::string next =
+        on_refusal == OnRefusal::kTryAgainNow
+            ? "the next one is tried now"
+            : fmt::format("training goes on, and the next one is tried after step {}",
+                          std::min((now / every + 1) * every, run_.training.steps));
+    progress_.note(fmt::format("  no checkpoint of step {} ({}): {}; {}", outcome->step, newest,
+                               error.message(), next));
   }
 
   /// The last checkpoint; it may be the one that is being written.
   void write_last_checkpoint() {
     doing(fmt::format("writing the checkpoint of step {}", summary_.steps));
-    settle(turns_.wait(), OnRefusal::kGoOn);
+    settle(turns_.wait(), OnRefusal::kTryAgainNow);
     if (newest_.empty() || summary_.checkpoint_step != summary_.steps) {
       write_checkpoint(summary_.steps,
                        last_sound_ == summary_.steps ? OldOnes::kRemove : OldOnes::kKeep);

@@ -111,6 +111,13 @@ class Player {
       for (const Movement::Crossing& crossing : movement->crossings)
         check(crossing.link, links.rates.size(), "link");
       if (movement->queue) check(movement->queue->index, links.queues, "queue");
+      if (links.sharing == SharedLinks::Sharing::kInTurn &&
+          (movement->queue || movement->early_chunk > 0)) {
+        throw_error(ErrorCode::kInvalidArgument,
+                    "task {}: where links carry one movement at a time, none has a queue or moves "
+                    "early",
+                    TaskId(task));
+      }
       State& state = state_of(TaskId(task));
       state.left = movement->amount;
       state.not_ready = movement->receivers.size();
@@ -192,13 +199,18 @@ class Player {
     return room;
   }
 
-  void receiver_is_ready(TaskId task, std::size_t receiver) {
+  void receiver_is_ready(TaskId task, std::size_t receiver, TaskId by) {
     const Movement& movement = *graph_.movement(task);
     State& state = state_of(task);
     state.receiver_ready[receiver] = true;
     if (movement.early_chunk > 0) room_[movement.receivers[receiver].buffer] += state.early;
-    if (--state.not_ready == 0 && state.may_begin && !state.moves && !times_.is_over[task.value()])
-      move(task, state.left);
+    if (--state.not_ready > 0 || !state.may_begin || state.moves || times_.is_over[task.value()])
+      return;
+    if (!state.has_moved && now_ > start(task)) {
+      start(task) = now_;
+      times_.held_up_by[task.value()] = by;
+    }
+    move(task, state.left);
   }
 
   /// What was on the links is there.
@@ -221,7 +233,7 @@ class Player {
     end(task) = time;
     if (!receivers_of_.empty()) {
       for (const auto& [movement, receiver] : receivers_of_[task.value()])
-        receiver_is_ready(movement, receiver);
+        receiver_is_ready(movement, receiver, task);
     }
     release(task, [&](TaskId next) { queue_.push({start(next), next.value()}); });
   }

@@ -11,16 +11,20 @@ Nanoseconds ProgressJudge::interval() const {
                                  std::chrono::seconds(1));
 }
 
-bool ProgressJudge::has_moved(const Reports& reports) {
-  seen_.resize(reports.size());
-  bool moved = false;
+bool ProgressJudge::has_moved(const Reports& reports, TimePoint now) const {
+  if (!moved_) return true;
+  // UCX sends a few bytes every 20 s over each connection, whatever it carries.
+  const auto rounds = static_cast<std::uint64_t>((now - *moved_) / std::chrono::seconds(20)) + 1;
+  const std::uint64_t signs_of_life = 4096 + 64 * rounds * reports.size();
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if (!reports[i]) continue;
-    const Seen now{reports[i]->finished, reports[i]->moved_bytes};
-    moved = moved || seen_[i] != now;
-    seen_[i] = now;
+    const std::optional<DeviceProgress>& then = at_last_move_[i];
+    if (!then || reports[i]->finished != then->finished ||
+        reports[i]->moved_bytes != then->moved_bytes ||
+        reports[i]->network_bytes > then->network_bytes + signs_of_life)
+      return true;
   }
-  return moved;
+  return false;
 }
 
 ProgressJudge::Verdict ProgressJudge::look(const Reports& reports, TimePoint now) {
@@ -34,8 +38,9 @@ ProgressJudge::Verdict ProgressJudge::look(const Reports& reports, TimePoint now
         !verdict.device || reports[i]->inside_seconds > reports[*verdict.device]->inside_seconds;
     if (reports[i]->inside && longer) verdict.device = i;
   }
-  if (has_moved(reports) || !begun || !moved_) {
+  if (!begun || has_moved(reports, now)) {
     moved_ = now;
+    at_last_move_ = reports;
     told_.reset();
   }
   verdict.still = now - *moved_;

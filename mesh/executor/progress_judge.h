@@ -20,7 +20,8 @@ struct ProgressLimits {
 /// Whether an execution of programs gets on, judged by what all of its devices report together: by
 /// progress, never by duration. Pure but for the times that are passed in. One thread at a time.
 ///
-/// Progress is any instruction that a device has finished and any byte that has moved, anywhere.
+/// Progress is any instruction that a device has finished and any chunk that has moved, anywhere,
+/// and more bytes from the network than signs of life account for.
 /// Time before a device has begun does not count. Where nothing has moved for `no_progress` and a
 /// device is inside an op, or does not answer, somebody is to be told, again and again; the
 /// execution ends only where nobody is inside anything (a deadlock, or a connection that hangs), or
@@ -45,16 +46,11 @@ class ProgressJudge final {
   Verdict look(const Reports& reports, TimePoint now);
 
  private:
-  /// Whether any device has come further since it was last seen; remembers what it sees.
-  bool has_moved(const Reports& reports);
-
-  struct Seen {
-    std::uint64_t finished = 0, moved_bytes = 0;
-    friend bool operator==(const Seen&, const Seen&) = default;
-  };
+  /// Whether any device has come further than when anything last moved.
+  bool has_moved(const Reports& reports, TimePoint now) const;
   const ProgressLimits limits_;
   const std::uint64_t run_;
-  std::vector<std::optional<Seen>> seen_;
+  Reports at_last_move_;
   std::optional<TimePoint> moved_, told_;
 };
 

@@ -69,9 +69,7 @@ DeviceProgress ProgressBoard::read(TimePoint now) const {
   for (const auto& [peer, of_peer] : counters.peers)
     progress.moved_bytes += of_peer.bytes_sent + of_peer.bytes_received;
   progress.arriving = counters.chunks_arriving;
-  // In whole steps: UCX sends signs of life, of a few bytes, over connections that carry nothing.
-  constexpr std::uint64_t kStep = 4096;
-  progress.moved_bytes += engine->network_bytes_received() / kStep * kStep;
+  progress.network_bytes = engine->network_bytes_received();
   return progress;
 }
 

@@ -19,19 +19,20 @@ struct DeviceProgress {
   ProgramPosition position;
   /// Instructions and handlers, and what its device has told of, since its process began.
   std::uint64_t finished = 0;
-  /// By its transfers, in and out, and over the network to it, where a chunk counts while it comes
-  /// and not only when it is whole. To tell whether anything moves; not an amount.
-  std::uint64_t moved_bytes = 0;
+  std::uint64_t moved_bytes = 0;  ///< By its transfers, in and out, in whole chunks.
+  /// That have come over the network, also of chunks that are not whole yet, and as signs of life.
+  /// 0 where the wire cannot tell.
+  std::uint64_t network_bytes = 0;
   std::uint64_t arriving = 0;  ///< Chunks on their way into memory here.
   /// The device thread is inside an instruction or a handler, or the device works by itself (an
   /// event is pending): something that takes its time, and that nobody else can help along.
   bool inside = false;
   double inside_seconds = 0;
   std::string handler;  ///< That it is inside of; empty: an instruction.
-  static constexpr auto fields =
-      weft::fields(&DeviceProgress::position, &DeviceProgress::finished,
-                   &DeviceProgress::moved_bytes, &DeviceProgress::arriving, &DeviceProgress::inside,
-                   &DeviceProgress::inside_seconds, &DeviceProgress::handler);
+  static constexpr auto fields = weft::fields(
+      &DeviceProgress::position, &DeviceProgress::finished, &DeviceProgress::moved_bytes,
+      &DeviceProgress::network_bytes, &DeviceProgress::arriving, &DeviceProgress::inside,
+      &DeviceProgress::inside_seconds, &DeviceProgress::handler);
 };
 
 /// Where a device thread leaves word of what it is at, for its I/O thread to report while it

@@ -131,6 +131,15 @@ TEST(ReshardRequest, MoreDevicesThanAPlanCanBeMadeForAreRefused) {
   EXPECT_THAT(with([](auto& r) { r.from = "4294967296x4294967296:R,R"; }), HasSubstr("--from"));
 }
 
+TEST(RandomReshardRequest, SmallTensorsAreMadeOrRefusedAndNeverSoughtForEver) {
+  std::mt19937_64 random(kRandomRequestSeed);
+  for (int task = 0; task < 50; ++task) {
+    for (const std::int64_t bytes : {16 << 10, 1 << 20, 2 << 20})
+      EXPECT_NE(random_reshard_request(random, bytes, 1'000'000'000).shape, "");
+  }
+  EXPECT_THROW(random_reshard_request(random, 0, 1'000'000'000), Error);
+}
+
 TEST(RandomReshardRequest, NamesEachLinkOnce) {
   std::mt19937_64 random(kRandomRequestSeed);
   std::size_t with_two = 0;

@@ -95,6 +95,21 @@ TEST(Play, LinksThatAreTakenInTurnServeWhoComesFirst) {
   EXPECT_EQ(play(graph).held_up_by[late.value()], TaskId(2));
 }
 
+TEST(Play, LinksThatAreTakenInTurnHaveNoQueuesAndMoveNothingEarly) {
+  TaskGraph graph;
+  graph.links.sharing = SharedLinks::Sharing::kInTurn;
+  graph.links.rates = {1};
+  graph.links.queues = 1;
+  Movement queued = over({0}, 1), early = over({0}, 1);
+  queued.queue = {0, 1, 1};
+  early.early_chunk = 1;
+  for (const Movement& movement : {queued, early}) {
+    TaskGraph refused = graph;
+    refused.add(movement);
+    EXPECT_THROW(play(refused), Error);
+  }
+}
+
 TEST(Play, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
   TaskGraph graph;
   graph.links.rates = {1};
@@ -105,6 +120,8 @@ TEST(Play, ReceiversThatAreNotReadyKeepWhatTheirBuffersHold) {
   movement.receivers = {{ready, 0}};
   const TaskId moves = graph.add(movement);
   EXPECT_EQ(play(graph).end[moves.value()], 27) << "not early";
+  EXPECT_EQ(play(graph).start[moves.value()], 20);
+  EXPECT_EQ(play(graph).held_up_by[moves.value()], ready);
   TaskGraph early;
   early.links = graph.links;
   const auto ready_after = [](TaskGraph& one, double seconds) {

@@ -93,11 +93,25 @@ TEST(ProgressJudge, WhereNobodyIsInsideAnOpAndNothingMovesItIsADeadlock) {
 TEST(ProgressJudge, AChunkOnItsWayOverASlowLinkIsFineWhileItsBytesCome) {
   ProgressJudge judge({}, kRun);
   const auto [kind, at] = first_verdict(judge, 600, [](int s) {
-    DeviceProgress receives = waits(10, 4096 * static_cast<std::uint64_t>(s / 50));
+    DeviceProgress receives = waits();
+    receives.network_bytes = 150 * static_cast<std::uint64_t>(s);  // 1.2 kbit/s
     receives.arriving = 1;
     return ProgressJudge::Reports{waits(), receives};
   });
   EXPECT_EQ(kind, Kind::kFine);
+}
+
+TEST(ProgressJudge, SignsOfLifeAreNoProgressHoweverManySendThem) {
+  for (const std::size_t devices : {2, 12, 300}) {
+    ProgressJudge judge({}, kRun);
+    const auto [kind, at] = first_verdict(judge, 200, [&](int s) {
+      DeviceProgress beats = waits();
+      beats.network_bytes = 5 * devices * static_cast<std::uint64_t>(s / 20);
+      return ProgressJudge::Reports(devices, beats);
+    });
+    EXPECT_EQ(kind, Kind::kDeadlock) << devices;
+    EXPECT_EQ(at, 60) << devices;
+  }
 }
 
 TEST(ProgressJudge, AChunkThatHasStoppedOnItsWayEndsTheRunLikeADeadlock) {

@@ -11,7 +11,7 @@ namespace weft::transfer {
 
 /// Decides which streams of a device send over the network: at most `max_streams` at a time, or as
 /// many as the plan of their transfer says (DevicePart::egress_places), and of those that could,
-/// the lowest first, by (start of the transfer on this device, flow). More at once would only make
+/// the lowest first, by (transfer, flow). More at once would only make
 /// all of them finish late.
 ///
 /// A stream *moves* while one of its chunks is on its way to a receiver that takes it. A chunk
@@ -37,8 +37,9 @@ class EgressOrder final {
   void set_max_streams(std::size_t max_streams) { max_streams_ = max_streams; }
 
   struct Key {
-    std::uint64_t transfer = 0;  ///< Counts transfers in the order of their start.
-    std::uint32_t stream = 0;    ///< Of the device's part: ascending by flow.
+    /// Counts transfers in the order of their start; those that stand back come behind all others.
+    std::uint64_t transfer = 0;
+    std::uint32_t stream = 0;  ///< Of the device's part: ascending by flow.
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   /// What a stream wants and does now. Neither: it takes no part. `places`: how many its transfer
