@@ -134,7 +134,8 @@ class Timeline {
         if (levels[next].time * scale_ <= at + 1e-9) most = held;
         most = std::max(most, held);
       }
-      text += kLevels[std::clamp(std::ceil(8 * most / peak - 1e-9), 0.0, 8.0)];
+      text += kLevels[static_cast<std::size_t>(
+          std::clamp(std::ceil(8 * most / peak - 1e-9), 0.0, 8.0))];
     }
     return text;
   }
