@@ -129,7 +129,8 @@ class Successors {
 std::vector<TaskId> order_of(const TaskGraph& graph);
 
 /// Tasks of which each waits for the next, and the last for the first; empty if all can finish. Of
-/// several cycles, one that can be reached from the first task that can't finish.
+/// several cycles, one that can be reached from the first task that can't finish; of several that a
+/// task waits for, the one that was said last.
 std::vector<TaskId> find_cycle(const TaskGraph& graph);
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "core/base/error.h"
 
@@ -153,10 +154,13 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
   }
 }
 
+namespace {
+TaskId task(int node) { return TaskId(static_cast<std::uint32_t>(node)); }
+}  // namespace
+
 TaskGraph ActionGraph::tasks(double seconds) const {
   TaskGraph tasks;
   for (int node = 0; node < size(); ++node) tasks.add(seconds);
-  const auto task = [](int node) { return TaskId(static_cast<std::uint32_t>(node)); };
   for (int node = 0; node < size(); ++node) {
     if (previous(node) >= 0) tasks.wait(task(node), task(previous(node)));
   }
@@ -177,9 +181,14 @@ bool ActionGraph::needs(int node, int other) const {
 }
 
 std::vector<int> ActionGraph::find_cycle() const {
+  TaskGraph waits = tasks();
+  // What is said last leads on: of the needs of a node, the first.
+  for (int node = 0; node < size(); ++node) {
+    for (const Need& one : needs(node) | std::views::reverse)
+      waits.wait(task(node), task(one.node));
+  }
   std::vector<int> cycle;
-  for (const TaskId task : weft::find_cycle(tasks()))
-    cycle.push_back(static_cast<int>(task.value()));
+  for (const TaskId id : weft::find_cycle(waits)) cycle.push_back(static_cast<int>(id.value()));
   // Where several stand behind each other, the first and the last say it.
   std::vector<int> told;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
