@@ -36,8 +36,8 @@ class GradientRule {
   virtual void contribute(std::size_t input, ValueId gradient) = 0;
 };
 
-/// All that the rest of Weft must know of an op except how it is computed. One per OpKind,
-/// constant.
+/// All that the rest of Weft must know of an op except how it is computed. One per row of the list
+/// (core/graph/op_kind.h), constant.
 struct OpDefinition {
   /// Output types; throws Error(kInvalidArgument), with the shapes, when the inputs do not fit.
   std::vector<TensorType> (*infer)(const Op& op, std::span<const TensorType> inputs);
@@ -49,7 +49,6 @@ struct OpDefinition {
   int in_place_input = -1;
 };
 
-/// The list of ops: op_definition.cc has one line per op.
 const OpDefinition& definition(OpKind kind);
 
 std::vector<TensorType> infer_types(const Op& op, std::span<const TensorType> inputs);

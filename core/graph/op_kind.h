@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
+namespace weft {
+
+// The list of ops. A row is OP(enumerator, "name"); everything else of an op is found by its
+// enumerator: kGroupNormDefinition in core/ops says what it computes, with shapes, and each device
+// has its kGroupNormKernel. What a row lacks, the linker names.
+//
+// The order is the encoding of programs that travel: new rows go to the end.
+#define WEFT_OPS(OP)                                                                   \
+  OP(kAdd, "add")                                                                      \
+  OP(kSumLeading, "sum_leading") /* the gradient of a broadcast and of a bias */       \
+  OP(kLinear, "linear")                                                                \
+  OP(kLinearInputGrad, "linear_input_grad")                                            \
+  OP(kLinearWeightGrad, "linear_weight_grad")                                          \
+  OP(kGelu, "gelu")                                                                    \
+  OP(kGeluGrad, "gelu_grad")                                                           \
+  OP(kLayerNorm, "layer_norm")                                                         \
+  OP(kLayerNormInputGrad, "layer_norm_input_grad")                                     \
+  OP(kLayerNormWeightGrad, "layer_norm_weight_grad")                                   \
+  OP(kAttention, "attention") /* causal self-attention */                              \
+  OP(kAttentionGrad, "attention_grad")                                                 \
+  OP(kEmbedding, "embedding")                                                          \
+  OP(kEmbeddingGrad, "embedding_grad")                                                 \
+  OP(kEmulatedBlock, "emulated_block") /* a part of a model: tensors and seconds */    \
+  OP(kEmulatedInputGrad, "emulated_input_grad")                                        \
+  OP(kEmulatedWeightGrad, "emulated_weight_grad")                                      \
+  OP(kCrossEntropy, "cross_entropy")                                                   \
+  OP(kCrossEntropyGrad, "cross_entropy_grad")                                          \
+  OP(kSilu, "silu")                                                                    \
+  OP(kSiluGrad, "silu_grad")                                                           \
+  OP(kSigmoid, "sigmoid")                                                              \
+  OP(kSigmoidGrad, "sigmoid_grad")                                                     \
+  OP(kMultiply, "multiply")                                                            \
+  OP(kConvolution, "convolution")                                                      \
+  OP(kConvolutionInputGrad, "convolution_input_grad")                                  \
+  OP(kConvolutionWeightGrad, "convolution_weight_grad")                                \
+  OP(kGroupNorm, "group_norm")                                                         \
+  OP(kGroupNormInputGrad, "group_norm_input_grad")                                     \
+  OP(kGroupNormWeightGrad, "group_norm_weight_grad")                                   \
+  OP(kUpsample, "upsample")                                                            \
+  OP(kUpsampleGrad, "upsample_grad")                                                   \
+  OP(kConcat, "concat")                                                                \
+  OP(kSlice, "slice") /* the gradient of concat */                                     \
+  OP(kAddChannels, "add_channels")                                                     \
+  OP(kSumPositions, "sum_positions")     /* the gradient of add_channels */            \
+  OP(kCrossAttention, "cross_attention") /* q to k and v from elsewhere, not causal */ \
+  OP(kCrossAttentionGrad, "cross_attention_grad")                                      \
+  OP(kSquaredError, "squared_error")                                                   \
+  OP(kSquaredErrorGrad, "squared_error_grad")                                          \
+  OP(kToBF16, "to_bf16")                                                               \
+  OP(kToF32, "to_f32")                                                                 \
+  /* Two ops each: core/ops/fusion.h puts them into lists of ops. */                   \
+  OP(kLinearGelu, "linear_gelu")                                                       \
+  OP(kLinearAdd, "linear_add")                                                         \
+  OP(kLinearInputGradGelu, "linear_input_grad_gelu")                                   \
+  OP(kLinearWeightGradSum, "linear_weight_grad_sum")
+
+/// The closed set of operators.
+enum class OpKind : std::uint8_t {
+#define WEFT_OP(kind, name) kind,
+  WEFT_OPS(WEFT_OP)
+#undef WEFT_OP
+};
+
+/// By enumerator.
+inline constexpr std::string_view kOpNames[] = {
+#define WEFT_OP(kind, name) name,
+    WEFT_OPS(WEFT_OP)
+#undef WEFT_OP
+};
+inline constexpr std::size_t kOpKinds = std::size(kOpNames);
+
+/// "linear", "layer_norm_input_grad", ...; "?" for what is no enumerator.
+constexpr std::string_view to_string(OpKind kind) {
+  const auto index = static_cast<std::size_t>(kind);
+  return index < kOpKinds ? kOpNames[index] : "?";
+}
+
+}  // namespace weft
