@@ -182,7 +182,7 @@ void CudaKernels::run(const Op& op, std::span<const ConstTensorRef> inputs,
 
 void CudaKernels::add(std::span<const float> from, std::span<float> to, CudaStreamHandle stream) {
   WEFT_CHECK(from.size() == to.size(), "{} and {} elements", from.size(), to.size());
-  cuda::map(stream, cuda::Map::kAdd, DType::kF32, DType::kF32, to.data(), from.data(), to.data(),
+  cuda::map(stream, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(),
             static_cast<std::int64_t>(to.size()), 0, false);
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/check.h"
 #include "core/base/error.h"
 #include "core/base/units.h"
+#include "core/device/op_run.h"
 #include "core/ops/op_definition.h"
 
 namespace weft {
@@ -34,14 +35,7 @@ class EmulatedStream final : public Stream {
            std::span<const OutputMode>) override {
     types_.clear();
     for (const ConstTensorRef& input : inputs) types_.push_back(input.type);
-    const std::vector<TensorType> expected = infer_types(op, types_);
-    WEFT_CHECK(expected.size() == outputs.size(), "{} has {} outputs, {} given", to_string(op),
-               expected.size(), outputs.size());
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (outputs[i].type == expected[i]) continue;
-      throw_error(ErrorCode::kInvalidArgument, "output {} of {} is {}, but {} was given", i,
-                  to_string(op), to_string(expected[i]), to_string(outputs[i].type));
-    }
+    check_types(op, types_, outputs);
     work(std::chrono::duration_cast<Nanoseconds>(
         std::chrono::duration<double>(emulated_seconds(options_, op, types_))));
   }

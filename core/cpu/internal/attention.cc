@@ -53,8 +53,8 @@ void set_qkv(AttentionHead& head, const float* q) {
 AttentionHead cross_head_sizes(CpuKernels::Context& context, const OpRun& run) {
   const Shape &q = run.shape(0), &k = run.shape(1);
   AttentionHead head{};
-  head.queries = run.inputs[0].type.elements() / (q.front() * q.back());
-  head.keys = run.inputs[1].type.elements() / (k.front() * k.back());
+  head.queries = run.size(0) / (q.front() * q.back());
+  head.keys = run.size(1) / (k.front() * k.back());
   head.q_row = head.kv_row = head.y_row = q.back();
   head.causal = false;
   set_scale_and_workspace(context, run, head);
@@ -75,14 +75,12 @@ void for_cross_heads(const AttentionHead& head, std::int64_t batch, Body body) {
   }
 }
 
-}  // namespace
-
 void run_attention(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = head_sizes(context, run);
   for_heads(run, [&](std::int64_t qkv_offset, std::int64_t y_offset, std::int64_t statistics) {
-    set_qkv(head, run.in(0) + qkv_offset);
-    head.y = run.out() + y_offset;
-    head.statistics = run.out(1) + statistics;
+    set_qkv(head, run.floats(0) + qkv_offset);
+    head.y = run.out_floats() + y_offset;
+    head.statistics = run.out_floats(1) + statistics;
     context.vector.attention_head(head);
   });
 }
@@ -90,10 +88,10 @@ void run_attention(CpuKernels::Context& context, const OpRun& run) {
 void run_attention_grad(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = head_sizes(context, run);
   for_heads(run, [&](std::int64_t qkv_offset, std::int64_t y_offset, std::int64_t statistics) {
-    set_qkv(head, run.in(0) + qkv_offset);
-    float* dq = run.out() + qkv_offset;
+    set_qkv(head, run.floats(0) + qkv_offset);
+    float* dq = run.out_floats() + qkv_offset;
     context.vector.attention_head_grad(
-        head, {run.in(1) + y_offset, run.in(2) + statistics, run.in(3) + y_offset, dq,
+        head, {run.floats(1) + y_offset, run.floats(2) + statistics, run.floats(3) + y_offset, dq,
                dq + head.y_row, dq + 2 * head.y_row});
   });
 }
@@ -102,11 +100,11 @@ void run_cross_attention(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = cross_head_sizes(context, run);
   for_cross_heads(head, run.shape(0).front(),
                   [&](std::int64_t queries, std::int64_t keys, std::int64_t statistics) {
-                    head.q = run.in(0) + queries;
-                    head.k = run.in(1) + keys;
-                    head.v = run.in(2) + keys;
-                    head.y = run.out() + queries;
-                    head.statistics = run.out(1) + statistics;
+                    head.q = run.floats(0) + queries;
+                    head.k = run.floats(1) + keys;
+                    head.v = run.floats(2) + keys;
+                    head.y = run.out_floats() + queries;
+                    head.statistics = run.out_floats(1) + statistics;
                     context.vector.attention_head(head);
                   });
 }
@@ -115,13 +113,21 @@ void run_cross_attention_grad(CpuKernels::Context& context, const OpRun& run) {
   AttentionHead head = cross_head_sizes(context, run);
   for_cross_heads(head, run.shape(0).front(),
                   [&](std::int64_t queries, std::int64_t keys, std::int64_t statistics) {
-                    head.q = run.in(0) + queries;
-                    head.k = run.in(1) + keys;
-                    head.v = run.in(2) + keys;
+                    head.q = run.floats(0) + queries;
+                    head.k = run.floats(1) + keys;
+                    head.v = run.floats(2) + keys;
                     context.vector.attention_head_grad(
-                        head, {run.in(3) + queries, run.in(4) + statistics, run.in(5) + queries,
-                               run.out(0) + queries, run.out(1) + keys, run.out(2) + keys});
+                        head, {run.floats(3) + queries, run.floats(4) + statistics,
+                               run.floats(5) + queries, run.out_floats(0) + queries,
+                               run.out_floats(1) + keys, run.out_floats(2) + keys});
                   });
 }
+
+}  // namespace
+
+const CpuOpKernel kAttentionKernel{run_attention};
+const CpuOpKernel kAttentionGradKernel{run_attention_grad};
+const CpuOpKernel kCrossAttentionKernel{run_cross_attention};
+const CpuOpKernel kCrossAttentionGradKernel{run_cross_attention_grad};
 
 }  // namespace weft

@@ -161,25 +161,29 @@ ConvolutionSizes sizes_of(const Op& op, const Shape& x, const Shape& w, const Sh
           has_bias};
 }
 
-}  // namespace
-
 void run_convolution(CpuKernels::Context& context, const OpRun& run) {
   const bool has_bias = run.inputs.size() == 3;
   context.convolutions.forward(
-      sizes_of(run.op, run.shape(0), run.shape(1), run.outputs[0].type.shape, has_bias), run.in(0),
-      run.in(1), has_bias ? run.in(2) : nullptr, run.out());
+      sizes_of(run.op, run.shape(0), run.shape(1), run.outputs[0].type.shape, has_bias),
+      run.floats(0), run.floats(1), has_bias ? run.floats(2) : nullptr, run.out_floats());
 }
 
 void run_convolution_input_grad(CpuKernels::Context& context, const OpRun& run) {
   context.convolutions.input_grad(
-      sizes_of(run.op, run.outputs[0].type.shape, run.shape(1), run.shape(0), false), run.in(0),
-      run.in(1), run.out());
+      sizes_of(run.op, run.outputs[0].type.shape, run.shape(1), run.shape(0), false), run.floats(0),
+      run.floats(1), run.out_floats());
 }
 
 void run_convolution_weight_grad(CpuKernels::Context& context, const OpRun& run) {
   context.convolutions.weight_grad(
-      sizes_of(run.op, run.shape(0), run.outputs[0].type.shape, run.shape(1), false), run.in(0),
-      run.in(1), run.out());
+      sizes_of(run.op, run.shape(0), run.outputs[0].type.shape, run.shape(1), false), run.floats(0),
+      run.floats(1), run.out_floats());
 }
+
+}  // namespace
+
+const CpuOpKernel kConvolutionKernel{run_convolution};
+const CpuOpKernel kConvolutionInputGradKernel{run_convolution_input_grad};
+const CpuOpKernel kConvolutionWeightGradKernel{run_convolution_weight_grad};
 
 }  // namespace weft

@@ -14,31 +14,32 @@ void check_id(const Op& op, std::int32_t id, std::int64_t index, std::int64_t ro
               index, rows);
 }
 
-}  // namespace
-
 void run_embedding(CpuKernels::Context&, const OpRun& run) {
-  const std::int64_t rows = run.shape(0)[0], width = run.shape(0)[1],
-                     tokens = run.inputs[1].type.elements();
+  const std::int64_t rows = run.shape(0)[0], width = run.shape(0)[1], tokens = run.size(1);
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int32_t id = run.ids(1)[t];
     check_id(run.op, id, t, rows);
-    std::memcpy(run.out() + t * width, run.in(0) + id * width,
+    std::memcpy(run.out_floats() + t * width, run.floats(0) + id * width,
                 static_cast<std::size_t>(width) * sizeof(float));
   }
 }
 
 void run_embedding_grad(CpuKernels::Context& context, const OpRun& run) {
-  const std::int64_t rows = run.op.integer("rows"), tokens = run.inputs[0].type.elements(),
-                     width = run.shape(1).back();
-  float* table = run.out();
+  const std::int64_t rows = run.op.integer("rows"), tokens = run.size(0), width = run.columns(1);
+  float* table = run.out_floats();
   if (!run.accumulate[0])
     std::memset(table, 0, static_cast<std::size_t>(rows * width) * sizeof(float));
   for (std::int64_t t = 0; t < tokens; ++t) {
     const std::int32_t id = run.ids(0)[t];
     check_id(run.op, id, t, rows);
     float* row = table + id * width;
-    context.vector.add_row(row, run.in(1) + t * width, row, 1, width);
+    context.vector.add_row(row, run.floats(1) + t * width, row, 1, width);
   }
 }
+
+}  // namespace
+
+const CpuOpKernel kEmbeddingKernel{run_embedding};
+const CpuOpKernel kEmbeddingGradKernel{.run = run_embedding_grad, .accumulates = true};
 
 }  // namespace weft

@@ -69,8 +69,6 @@ void attend_grad(Backend& backend, const OpRun& run, const Attention& shape,
   attention_grad(backend.stream(), run.type(0), shape, tensors, workspace, backend.shared_memory());
 }
 
-}  // namespace
-
 void run_attention(Backend& backend, const OpRun& run) {
   const std::int64_t width = run.columns(0);
   attend(backend, run, packed_shape(run), run.in(0), advance(run.in(0), width, run.type(0)),
@@ -108,5 +106,12 @@ void run_cross_attention_grad(Backend& backend, const OpRun& run) {
                .dk = run.out(1),
                .dv = run.out(2)});
 }
+
+}  // namespace
+
+const OpKernel kAttentionKernel{run_attention};
+const OpKernel kAttentionGradKernel{run_attention_grad};
+const OpKernel kCrossAttentionKernel{run_cross_attention};
+const OpKernel kCrossAttentionGradKernel{run_cross_attention_grad};
 
 }  // namespace weft::cuda

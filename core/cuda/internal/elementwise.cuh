@@ -3,6 +3,7 @@
 // One number in, one out: activations and their gradients, sums, products, conversions. A thread
 // per pack of 16 bytes; the last, partial pack is done element by element. Formulas stand in
 // core/ops/activation.cc.
+#include "core/base/check.h"
 #include "core/cuda/internal/pack.cuh"
 
 namespace weft::cuda {
@@ -18,35 +19,35 @@ __device__ __forceinline__ float gelu_logistic(float x) {
   return logistic(x * (kTwoC + kTwoC * kCubic * (x * x)));
 }
 
-template <Map F>
+template <OpKind F>
 __device__ __forceinline__ float apply(float a, float b, float parameter) {
-  if constexpr (F == Map::kAdd) return a + b;
-  if constexpr (F == Map::kMultiply) return a * b;
-  if constexpr (F == Map::kGelu) return a * gelu_logistic(a);
-  if constexpr (F == Map::kGeluGrad) {
+  if constexpr (F == OpKind::kAdd) return a + b;
+  if constexpr (F == OpKind::kMultiply) return a * b;
+  if constexpr (F == OpKind::kGelu) return a * gelu_logistic(a);
+  if constexpr (F == OpKind::kGeluGrad) {
     const float s = gelu_logistic(a);
     return b * (s + a * s * (1.0f - s) * (kTwoC + 3 * kTwoC * kCubic * (a * a)));
   }
-  if constexpr (F == Map::kSilu) return a * logistic(a);
-  if constexpr (F == Map::kSiluGrad) {
+  if constexpr (F == OpKind::kSilu) return a * logistic(a);
+  if constexpr (F == OpKind::kSiluGrad) {
     const float s = logistic(a);
     return b * (s + a * s * (1.0f - s));
   }
-  if constexpr (F == Map::kSigmoid) return logistic(a);
-  if constexpr (F == Map::kSigmoidGrad) {
+  if constexpr (F == OpKind::kSigmoid) return logistic(a);
+  if constexpr (F == OpKind::kSigmoidGrad) {
     const float s = logistic(a);
     return b * (s * (1.0f - s));
   }
-  if constexpr (F == Map::kScaledDifference) return parameter * (a - b);
+  if constexpr (F == OpKind::kSquaredErrorGrad) return parameter * (a - b);
   return a;
 }
 
-template <Map F>
+template <OpKind F>
 inline constexpr bool kHasSecondInput =
-    F == Map::kAdd || F == Map::kMultiply || F == Map::kGeluGrad || F == Map::kSiluGrad ||
-    F == Map::kSigmoidGrad || F == Map::kScaledDifference;
+    F == OpKind::kAdd || F == OpKind::kMultiply || F == OpKind::kGeluGrad ||
+    F == OpKind::kSiluGrad || F == OpKind::kSigmoidGrad || F == OpKind::kSquaredErrorGrad;
 
-template <Map F, typename In, typename Second, typename Out, int N>
+template <OpKind F, typename In, typename Second, typename Out, int N>
 __device__ __forceinline__ void map_at(const In* a, const Second* b, Out* y, std::int64_t i,
                                        float parameter, bool accumulate) {
   const Pack<In, N> as = load<N>(a + i);
@@ -61,7 +62,7 @@ __device__ __forceinline__ void map_at(const In* a, const Second* b, Out* y, std
   store<N>(y + i, ys);
 }
 
-template <Map F, typename In, typename Second, typename Out, int N>
+template <OpKind F, typename In, typename Second, typename Out, int N>
 __global__ void map_kernel(const In* a, const Second* b, Out* y, std::int64_t size, float parameter,
                            bool accumulate) {
   const std::int64_t first =
@@ -74,9 +75,10 @@ __global__ void map_kernel(const In* a, const Second* b, Out* y, std::int64_t si
   }
 }
 
-template <Map F, typename In, typename Second, typename Out>
-void launch_map(StreamHandle stream, const char* name, const void* a, const void* b, void* y,
-                std::int64_t size, float parameter, bool accumulate) {
+template <OpKind F, typename In, typename Second, typename Out>
+void launch_map(StreamHandle stream, const void* a, const void* b, void* y, std::int64_t size,
+                float parameter, bool accumulate) {
+  const char* const name = to_string(F).data();  // A literal.
   const bool wide = aligned(a) && aligned(b) && aligned(y);
   with_pack<In>(wide, [&](auto n) {
     constexpr int kN = decltype(n)::value;
@@ -86,36 +88,34 @@ void launch_map(StreamHandle stream, const char* name, const void* a, const void
   });
 }
 
-void map(StreamHandle stream, Map f, DType in, DType out, const void* a, const void* b, void* y,
+void map(StreamHandle stream, OpKind f, DType type, const void* a, const void* b, void* y,
          std::int64_t size, float parameter, bool accumulate) {
-  if (f == Map::kCopy && in != out) {
-    if (in == DType::kF32) {
-      launch_map<Map::kCopy, float, float, Bf16>(stream, "convert", a, nullptr, y, size, 0,
-                                                 accumulate);
-    } else {
-      launch_map<Map::kCopy, Bf16, Bf16, float>(stream, "convert", a, nullptr, y, size, 0,
-                                                accumulate);
-    }
-    return;
+  if (f == OpKind::kToBF16) {
+    return launch_map<OpKind::kToBF16, float, float, Bf16>(stream, a, nullptr, y, size, 0,
+                                                           accumulate);
   }
-  with_type(in, [&](auto type) {
-    using T = decltype(type);
-    const auto run = [&]<Map F>(const char* name) {
-      launch_map<F, T, T, T>(stream, name, a, b, y, size, parameter, accumulate);
+  if (f == OpKind::kToF32) {
+    return launch_map<OpKind::kToF32, Bf16, Bf16, float>(stream, a, nullptr, y, size, 0,
+                                                         accumulate);
+  }
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    const auto run = [&]<OpKind F>() {
+      launch_map<F, T, T, T>(stream, a, b, y, size, parameter, accumulate);
     };
     switch (f) {
-      case Map::kCopy: return run.template operator()<Map::kCopy>("copy");
-      case Map::kAdd: return run.template operator()<Map::kAdd>("add");
-      case Map::kMultiply: return run.template operator()<Map::kMultiply>("multiply");
-      case Map::kGelu: return run.template operator()<Map::kGelu>("gelu");
-      case Map::kGeluGrad: return run.template operator()<Map::kGeluGrad>("gelu_grad");
-      case Map::kSilu: return run.template operator()<Map::kSilu>("silu");
-      case Map::kSiluGrad: return run.template operator()<Map::kSiluGrad>("silu_grad");
-      case Map::kSigmoid: return run.template operator()<Map::kSigmoid>("sigmoid");
-      case Map::kSigmoidGrad: return run.template operator()<Map::kSigmoidGrad>("sigmoid_grad");
-      case Map::kScaledDifference:  // The target is f32 beside an x of either type.
-        return launch_map<Map::kScaledDifference, T, float, T>(stream, "scaled_difference", a, b, y,
-                                                               size, parameter, accumulate);
+      case OpKind::kAdd: return run.template operator()<OpKind::kAdd>();
+      case OpKind::kMultiply: return run.template operator()<OpKind::kMultiply>();
+      case OpKind::kGelu: return run.template operator()<OpKind::kGelu>();
+      case OpKind::kGeluGrad: return run.template operator()<OpKind::kGeluGrad>();
+      case OpKind::kSilu: return run.template operator()<OpKind::kSilu>();
+      case OpKind::kSiluGrad: return run.template operator()<OpKind::kSiluGrad>();
+      case OpKind::kSigmoid: return run.template operator()<OpKind::kSigmoid>();
+      case OpKind::kSigmoidGrad: return run.template operator()<OpKind::kSigmoidGrad>();
+      case OpKind::kSquaredErrorGrad:  // The target is f32 beside an x of either type.
+        return launch_map<OpKind::kSquaredErrorGrad, T, float, T>(stream, a, b, y, size, parameter,
+                                                                  accumulate);
+      default: WEFT_CHECK(false, "{} is not elementwise", to_string(f));
     }
   });
 }

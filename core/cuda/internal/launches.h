@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/device/optimizer.h"
+#include "core/graph/op_kind.h"
 #include "core/tensor/dtype.h"
 
 struct CUstream_st;
@@ -24,21 +25,9 @@ using Fault = volatile std::uint64_t;
 
 // --- elementwise ---
 
-enum class Map : std::uint8_t {
-  kCopy,  ///< y = a; between element types too
-  kAdd,
-  kMultiply,
-  kGelu,
-  kGeluGrad,  ///< a is x, b is dy
-  kSilu,
-  kSiluGrad,
-  kSigmoid,
-  kSigmoidGrad,
-  kScaledDifference,  ///< parameter * (a - b)
-};
-
-/// y[i] = f(a[i], b[i]). Input and output types differ only in kCopy and kAdd of f32 to f32.
-void map(StreamHandle stream, Map f, DType in, DType out, const void* a, const void* b, void* y,
+/// y[i] = f(a[i], b[i]), where `f` is an elementwise op, or squared_error_grad with `parameter` for
+/// 2 * scale. `type` is a's.
+void map(StreamHandle stream, OpKind f, DType type, const void* a, const void* b, void* y,
          std::int64_t size, float parameter, bool accumulate);
 /// y[i] = a[i] + b[i / sample * columns + i % columns]: a row added to all rows (sample = size), or
 /// one per sample to its positions.

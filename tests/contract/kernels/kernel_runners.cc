@@ -61,7 +61,7 @@ class HostRunner final : public KernelRunner {
   }
   void add(std::span<const float> from, std::span<float> to) override {
     host_order = order_;
-    cuda::map(nullptr, cuda::Map::kAdd, DType::kF32, DType::kF32, to.data(), from.data(), to.data(),
+    cuda::map(nullptr, OpKind::kAdd, DType::kF32, to.data(), from.data(), to.data(),
               static_cast<std::int64_t>(to.size()), 0, false);
   }
   void adamw(const AdamW& step, std::span<const OptimizedParameter> parameters) override {

@@ -142,8 +142,6 @@ MatrixProduct linear_weight_grad_product(const OpRun& run) {
 /// of the library's.
 bool library_has_gelu(const OpRun& run) { return run.type(0) == DType::kBF16; }
 
-}  // namespace
-
 void run_linear(Backend& backend, const OpRun& run) {
   backend.multiply(linear_product(run, run.inputs.size() == 3 ? run.in(2) : nullptr));
 }
@@ -164,8 +162,8 @@ void run_linear_gelu(Backend& backend, const OpRun& run) {
   if (run.outputs.size() == 2) fused.gelu_input = product.c = run.out(1);
   if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
   backend.multiply(product);
-  map(backend.stream(), Map::kGelu, type, type, product.c, nullptr, run.out(),
-      product.m * product.n, 0, false);
+  map(backend.stream(), OpKind::kGelu, type, product.c, nullptr, run.out(), product.m * product.n,
+      0, false);
 }
 
 void run_linear_add(Backend& backend, const OpRun& run) {
@@ -175,8 +173,8 @@ void run_linear_add(Backend& backend, const OpRun& run) {
   if (backend.multiply_fused(product)) return;
   product.addend = nullptr;
   backend.multiply(product);
-  map(backend.stream(), Map::kAdd, type, type, run.in(2), run.out(), run.out(),
-      product.m * product.n, 0, false);
+  map(backend.stream(), OpKind::kAdd, type, run.in(2), run.out(), run.out(), product.m * product.n,
+      0, false);
 }
 
 void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
@@ -187,7 +185,7 @@ void run_linear_input_grad_gelu(Backend& backend, const OpRun& run) {
   fused.gelu_input = const_cast<void*>(run.in(2));  // Read.
   if (library_has_gelu(run) && backend.multiply_fused(fused)) return;
   backend.multiply(product);
-  map(backend.stream(), Map::kGeluGrad, type, type, run.in(2), run.out(), run.out(),
+  map(backend.stream(), OpKind::kGeluGrad, type, run.in(2), run.out(), run.out(),
       product.m * product.n, 0, false);
 }
 
@@ -198,8 +196,8 @@ void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
   fused.b_row_sums = run.accumulate[1] ? backend.allocate_of<float>(product.n) : run.out_floats(1);
   if (backend.multiply_fused(fused)) {
     if (!run.accumulate[1]) return;
-    map(backend.stream(), Map::kAdd, DType::kF32, DType::kF32, run.out(1), fused.b_row_sums,
-        run.out(1), product.n, 0, false);
+    map(backend.stream(), OpKind::kAdd, DType::kF32, run.out(1), fused.b_row_sums, run.out(1),
+        product.n, 0, false);
     return;
   }
   backend.multiply(product);
@@ -209,13 +207,14 @@ void run_linear_weight_grad_sum(Backend& backend, const OpRun& run) {
            product.n, run.accumulate[1], workspace);
 }
 
-void run_convolution(Backend& backend, const OpRun& run, ConvolutionPass pass) {
-  Convolution convolution{.pass = pass,
+template <ConvolutionPass Pass>
+void run_convolution(Backend& backend, const OpRun& run) {
+  Convolution convolution{.pass = Pass,
                           .type = run.type(0),
-                          .window = window_of(run, pass),
+                          .window = window_of(run, Pass),
                           .result = run.out(),
                           .accumulate = run.accumulate[0]};
-  switch (pass) {
+  switch (Pass) {
     case ConvolutionPass::kForward:
       convolution.x = run.in(0);
       convolution.w = run.in(1);
@@ -235,5 +234,20 @@ void run_convolution(Backend& backend, const OpRun& run, ConvolutionPass pass) {
   }
   if (!backend.convolve(convolution)) convolve_by_product(backend, convolution);
 }
+
+}  // namespace
+
+const OpKernel kLinearKernel{.run = run_linear, .accumulates = true};
+const OpKernel kLinearInputGradKernel{.run = run_linear_input_grad, .accumulates = true};
+const OpKernel kLinearWeightGradKernel{.run = run_linear_weight_grad, .accumulates = true};
+const OpKernel kLinearGeluKernel{run_linear_gelu};
+const OpKernel kLinearAddKernel{run_linear_add};
+const OpKernel kLinearInputGradGeluKernel{run_linear_input_grad_gelu};
+const OpKernel kLinearWeightGradSumKernel{.run = run_linear_weight_grad_sum, .accumulates = true};
+const OpKernel kConvolutionKernel{.run = run_convolution<ConvolutionPass::kForward>,
+                                  .accumulates = true};
+const OpKernel kConvolutionInputGradKernel{run_convolution<ConvolutionPass::kInputGrad>};
+const OpKernel kConvolutionWeightGradKernel{.run = run_convolution<ConvolutionPass::kWeightGrad>,
+                                            .accumulates = true};
 
 }  // namespace weft::cuda

@@ -1,0 +1,38 @@
+// Up-sampling, and ranges of the last dimension.
+#include "core/cuda/internal/op_run.h"
+
+namespace weft::cuda {
+namespace {
+
+Picture picture_of(const Shape& shape) { return {shape[0], shape[1], shape[2], shape[3]}; }
+
+void run_upsample(Backend& backend, const OpRun& run) {
+  upsample(backend.stream(), run.type(0), run.in(0), run.out(), picture_of(run.shape(0)),
+           run.op.integer("factor"));
+}
+
+void run_upsample_grad(Backend& backend, const OpRun& run) {
+  upsample_grad(backend.stream(), run.type(0), run.in(0), run.out(),
+                picture_of(run.outputs[0].type.shape), run.op.integer("factor"));
+}
+
+void run_concat(Backend& backend, const OpRun& run) {
+  const std::int64_t a = run.columns(0), b = run.columns(1);
+  copy_columns(backend.stream(), run.type(0), run.in(0), a, 0, run.out(), a + b, 0, run.rows(0), a);
+  copy_columns(backend.stream(), run.type(0), run.in(1), b, 0, run.out(), a + b, a, run.rows(0), b);
+}
+
+void run_slice(Backend& backend, const OpRun& run) {
+  const std::int64_t size = run.op.integer("size");
+  copy_columns(backend.stream(), run.type(0), run.in(0), run.columns(0), run.op.integer("begin"),
+               run.out(), size, 0, run.rows(0), size);
+}
+
+}  // namespace
+
+const OpKernel kUpsampleKernel{run_upsample};
+const OpKernel kUpsampleGradKernel{run_upsample_grad};
+const OpKernel kConcatKernel{run_concat};
+const OpKernel kSliceKernel{run_slice};
+
+}  // namespace weft::cuda

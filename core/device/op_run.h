@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/device/tensor_ref.h"
+#include "core/graph/op.h"
+
+namespace weft {
+
+/// One execution of an op, as its kernel sees it on every device: checked, and at the device's
+/// addresses.
+struct OpRun {
+  const Op& op;
+  std::span<const ConstTensorRef> inputs;
+  std::span<const TensorRef> outputs;
+  /// By output: adds to what is there. Only ever set for a kernel that `accumulates`.
+  std::array<bool, 3> accumulate{};
+
+  const Shape& shape(std::size_t input) const { return inputs[input].type.shape; }
+  DType type(std::size_t input) const { return inputs[input].type.dtype; }
+  std::int64_t size(std::size_t input) const { return inputs[input].type.elements(); }
+  std::int64_t columns(std::size_t input) const { return shape(input).back(); }
+  /// All dimensions but the last together.
+  std::int64_t rows(std::size_t input) const { return size(input) / columns(input); }
+
+  const void* in(std::size_t i) const { return inputs[i].data; }
+  const float* floats(std::size_t i) const { return static_cast<const float*>(in(i)); }
+  const std::int32_t* ids(std::size_t i) const { return static_cast<const std::int32_t*>(in(i)); }
+  void* out(std::size_t i = 0) const { return outputs[i].data; }
+  float* out_floats(std::size_t i = 0) const { return static_cast<float*>(out(i)); }
+};
+
+/// How a device computes an op; one per row of the list of ops. `Context` is what the device's
+/// kernels work with.
+template <typename Context>
+struct OpKernel {
+  void (*run)(Context& context, const OpRun& run);
+  /// Whether it adds to its outputs itself; what others compute is added by run_kernel().
+  bool accumulates = false;
+};
+
+/// The kernel of an op that only emulated devices run: throws Error(kFailedPrecondition).
+[[noreturn]] void refuse_emulated(const Op& op);
+template <typename Context>
+void emulated_only(Context&, const OpRun& run) {
+  refuse_emulated(run.op);
+}
+
+/// Throws Error(kInvalidArgument) unless the op takes such inputs and gives such outputs.
+void check_types(const Op& op, std::span<const TensorType> inputs,
+                 std::span<const TensorRef> outputs);
+
+/// What Stream::run is asked for. Throws as it promises: types must fit the op, modes are as many
+/// as outputs, or none, and only f32 outputs accumulate.
+OpRun checked_run(const Op& op, std::span<const ConstTensorRef> inputs,
+                  std::span<const TensorRef> outputs, std::span<const OutputMode> modes);
+
+/// Runs the kernel. Outputs that it should add to and cannot are computed beside, then added.
+///   allocate(bytes)  gives memory for them, aligned to 64 bytes or more, until this call ends
+///   add(from, to)    to += from, of two f32 tensors
+template <typename Context, typename Allocate, typename Add>
+void run_kernel(const OpKernel<Context>& kernel, Context& context, const OpRun& run,
+                const Allocate& allocate, const Add& add) {
+  if (kernel.accumulates || run.accumulate == std::array<bool, 3>{}) {
+    kernel.run(context, run);
+    return;
+  }
+  const auto padded_bytes = [&](std::size_t i) {
+    return (run.outputs[i].type.bytes() + 255) / 256 * 256;
+  };
+  std::vector<TensorRef> outputs(run.outputs.begin(), run.outputs.end());
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) bytes += run.accumulate[i] ? padded_bytes(i) : 0;
+  std::byte* beside = allocate(bytes);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!run.accumulate[i]) continue;
+    outputs[i].data = beside;
+    beside += padded_bytes(i);
+  }
+  kernel.run(context, {run.op, run.inputs, outputs});
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (run.accumulate[i]) add(outputs[i], run.outputs[i]);
+  }
+}
+
+}  // namespace weft
