@@ -2,6 +2,7 @@
 //   gelu(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), the tanh form, as in GPT-2
 //   sigmoid(x) = 1 / (1 + e^-x)
 //   silu(x) = x * sigmoid(x)
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -39,6 +40,12 @@ void differentiate_activation(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::gelu(ValueId x) { return append({OpKind::kGelu, {}}, {x}); }
+
+ValueId GraphBuilder::silu(ValueId x) { return append({OpKind::kSilu, {}}, {x}); }
+
+ValueId GraphBuilder::sigmoid(ValueId x) { return append({OpKind::kSigmoid, {}}, {x}); }
 
 const OpDefinition kGeluDefinition{infer_activation, flops_per_element<9>, activation_signature,
                                    differentiate_activation<OpKind::kGeluGrad>, 0};

@@ -2,6 +2,7 @@
 // dimensions.
 // sum_leading(x; dimensions=n) -> f32 sums the first n dimensions away; the gradient of that
 // broadcast and of a bias.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -68,6 +69,8 @@ FactorSignature sum_leading_signature(const Op& op, std::span<const TensorType> 
 }
 
 }  // namespace
+
+ValueId GraphBuilder::add(ValueId a, ValueId b) { return append({OpKind::kAdd, {}}, {a, b}); }
 
 const OpDefinition kAddDefinition{infer_add, flops_per_element<1>, add_signature, differentiate_add,
                                   0};

@@ -1,6 +1,7 @@
 // add_channels(x[B, ..., C], t[B, C]) = x + t, the same t in all positions of a sample: how a time
 // embedding enters. sum_positions(x[B, ..., C]) -> [B, C], the sum over positions: its gradient by
 // t, in x's element type (t is an activation).
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -48,6 +49,10 @@ void differentiate_add_channels(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::add_channels(ValueId x, ValueId t) {
+  return append({OpKind::kAddChannels, {}}, {x, t});
+}
 
 const OpDefinition kAddChannelsDefinition{infer_add_channels, flops_per_element<1>,
                                           positions_signature, differentiate_add_channels, 0};

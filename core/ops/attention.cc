@@ -6,6 +6,7 @@
 // heads, runs the same op.
 // attention_grad(qkv, y, statistics, dy; head_dim) -> dqkv computes the probabilities again from
 // the statistics instead of keeping B*heads*S*S of them per layer and microbatch in flight.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -87,6 +88,10 @@ void differentiate_attention(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::attention(ValueId qkv, std::int64_t head_dim) {
+  return append({OpKind::kAttention, {{"head_dim", head_dim}}}, {qkv});
+}
 
 const OpDefinition kAttentionDefinition{infer_attention, attention_flops, attention_signature,
                                         differentiate_attention};

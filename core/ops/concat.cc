@@ -2,6 +2,7 @@
 // slice(x; begin, size) -> x[..., begin : begin + size]; the gradient of concat by each of its
 // inputs.
 // The last dimension is not split: a device would need parts of both sides.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -62,6 +63,8 @@ void differentiate_concat(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::concat(ValueId a, ValueId b) { return append({OpKind::kConcat, {}}, {a, b}); }
 
 const OpDefinition kConcatDefinition{infer_concat, no_flops, concat_signature,
                                      differentiate_concat};

@@ -2,6 +2,7 @@
 // gradient of the other.
 // A model converts its f32 inputs (pictures); autodiff converts a parameter's gradient that its op
 // gave in bf16.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -34,6 +35,11 @@ void differentiate_convert(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::convert(ValueId x, DType to) {
+  if (x.value() < graph_.values().size() && type(x).dtype == to) return x;
+  return append({to == DType::kBF16 ? OpKind::kToBF16 : OpKind::kToF32, {}}, {x});
+}
 
 const OpDefinition kToBF16Definition{infer_convert<DType::kF32, DType::kBF16>, no_flops,
                                      convert_signature, differentiate_convert<OpKind::kToF32>};

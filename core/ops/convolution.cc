@@ -7,6 +7,7 @@
 // convolution_weight_grad(x, dy; stride, padding, kernel_height, kernel_width) -> dw f32
 // The bias's gradient is sum_leading. Height and width are not split: neighbours would have to be
 // exchanged.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -174,6 +175,14 @@ void differentiate_convolution(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::convolution(ValueId x, ValueId w, std::optional<ValueId> bias,
+                                  std::int64_t stride, std::int64_t padding) {
+  std::vector<ValueId> inputs{x, w};
+  if (bias) inputs.push_back(*bias);
+  return append({OpKind::kConvolution, {{"stride", stride}, {"padding", padding}}},
+                std::move(inputs));
+}
 
 const OpDefinition kConvolutionDefinition{infer_convolution, convolution_flops,
                                           convolution_signature, differentiate_convolution};

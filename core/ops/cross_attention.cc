@@ -8,6 +8,7 @@
 // op.
 // cross_attention_grad(q, k, v, y, statistics, dy; head_dim) -> dq, dk, dv computes the
 // probabilities again, as attention_grad does.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -107,6 +108,10 @@ void differentiate_cross_attention(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::cross_attention(ValueId q, ValueId k, ValueId v, std::int64_t head_dim) {
+  return append({OpKind::kCrossAttention, {{"head_dim", head_dim}}}, {q, k, v});
+}
 
 const OpDefinition kCrossAttentionDefinition{infer_cross_attention, cross_attention_flops,
                                              cross_attention_signature,

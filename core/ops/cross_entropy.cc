@@ -6,6 +6,7 @@
 // cross_entropy_grad(logits, targets, weights?; scale) -> dlogits
 //   = scale * weights * (softmax(logits) - onehot(targets)), in the logits' element type.
 // As the loss is the end of the graph, its own gradient is 1. Targets and weights have none.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -69,6 +70,13 @@ void differentiate_cross_entropy(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::cross_entropy(ValueId logits, ValueId targets, double scale,
+                                    std::optional<ValueId> weights) {
+  std::vector<ValueId> inputs{logits, targets};
+  if (weights) inputs.push_back(*weights);
+  return append({OpKind::kCrossEntropy, {{"scale", scale}}}, std::move(inputs));
+}
 
 const OpDefinition kCrossEntropyDefinition{infer_cross_entropy, flops_per_element<4>,
                                            cross_entropy_signature, differentiate_cross_entropy};

@@ -1,6 +1,7 @@
 // embedding(table[V,H], ids i32[...]) -> [..., H]: row ids[t] of the table for every t. An id
 // outside [0, V) is an error when the op runs. embedding_grad(ids, dy; rows=V) -> dtable f32[V,H]:
 // adds every row of dy to its id's row, in index order.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -66,6 +67,10 @@ void differentiate_embedding(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::embedding(ValueId table, ValueId ids) {
+  return append({OpKind::kEmbedding, {}}, {table, ids});
+}
 
 const OpDefinition kEmbeddingDefinition{infer_embedding, no_flops, embedding_signature,
                                         differentiate_embedding};

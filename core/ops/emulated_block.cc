@@ -11,6 +11,7 @@
 //
 // Rows R may be split among devices. `seconds` is what each device takes for its part, however the
 // op is split.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -120,6 +121,20 @@ void differentiate_emulated_block(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::emulated_block(std::vector<ValueId> inputs, ValueId w,
+                                     const EmulatedBlock& block) {
+  Op op{OpKind::kEmulatedBlock,
+        {{"seconds", block.forward_seconds},
+         {"input_grad_seconds", block.input_grad_seconds},
+         {"weight_grad_seconds", block.weight_grad_seconds},
+         {"saved", block.saved_per_row},
+         {"rank", static_cast<std::int64_t>(block.features.size()) + 1}}};
+  for (std::size_t d = 0; d < block.features.size(); ++d)
+    op.attributes.emplace_back("d" + std::to_string(d + 1), block.features[d]);
+  inputs.push_back(w);
+  return append(std::move(op), std::move(inputs));
+}
 
 const OpDefinition kEmulatedBlockDefinition{infer_emulated_block, no_flops,
                                             emulated_block_signature, differentiate_emulated_block};

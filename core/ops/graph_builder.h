@@ -71,7 +71,7 @@ class GraphBuilder {
   ValueId parameter(const std::string& name, Shape shape, Initializer initializer,
                     std::vector<std::string> axes, bool decay = true);
 
-  // What each computes, with shapes, stands in its file in core/ops.
+  // What each computes, with shapes, stands in its file in core/ops, which also defines the method.
   ValueId linear(ValueId x, ValueId w, std::optional<ValueId> bias = std::nullopt);
   /// x[..., N] times the transpose of w[K, N]: for an output layer that shares the embedding's
   /// table.
@@ -101,6 +101,9 @@ class GraphBuilder {
   /// b.precision()).
   ValueId convert(ValueId x, DType to);
 
+  /// Any op, as a value; gives its first output.
+  ValueId append(Op op, std::vector<ValueId> inputs);
+
   DType precision() const { return precision_; }
 
   const TensorType& type(ValueId value) const { return graph_.value(value).type; }
@@ -113,8 +116,6 @@ class GraphBuilder {
   Graph finish() && { return std::move(graph_); }
 
  private:
-  ValueId append(Op op, std::vector<ValueId> inputs);
-
   DType precision_;
   Graph graph_;
   std::string prefix_;

@@ -7,6 +7,7 @@
 // The attribute is the size of a group and not their number, so that a device with some of the
 // groups runs the same op. Backward computes the statistics again instead of keeping them for every
 // microbatch in flight: one more pass over x.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -109,6 +110,12 @@ void differentiate_group_norm(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::group_norm(ValueId x, ValueId gamma, ValueId beta, std::int64_t group_size,
+                                 double epsilon) {
+  return append({OpKind::kGroupNorm, {{"group_size", group_size}, {"epsilon", epsilon}}},
+                {x, gamma, beta});
+}
 
 const OpDefinition kGroupNormDefinition{infer_group_norm, flops_per_element<7>,
                                         group_norm_signature, differentiate_group_norm, 0};

@@ -6,6 +6,7 @@
 // Backward computes mean and variance again: a row lies in the first-level cache while it is read,
 // so that is nearly free, and the op has one output, nothing extra to keep for every microbatch in
 // flight.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -96,6 +97,10 @@ void differentiate_layer_norm(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::layer_norm(ValueId x, ValueId gamma, ValueId beta, double epsilon) {
+  return append({OpKind::kLayerNorm, {{"epsilon", epsilon}}}, {x, gamma, beta});
+}
 
 const OpDefinition kLayerNormDefinition{infer_layer_norm, flops_per_element<7>,
                                         layer_norm_signature, differentiate_layer_norm, 0};

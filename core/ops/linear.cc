@@ -3,6 +3,7 @@
 // linear_input_grad(dy, w):   dx[t..., k] = sum_n dy[t..., n...] * w[k, n...]
 // linear_weight_grad(x, dy):  dw[k, n...] = sum_t x[t..., k] * dy[t..., n...], f32
 // The bias's gradient is sum_leading(dy).
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/linear_factors.h"
 #include "core/ops/internal/type_check.h"
@@ -136,6 +137,16 @@ void differentiate_linear_input_grad(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::linear(ValueId x, ValueId w, std::optional<ValueId> bias) {
+  std::vector<ValueId> inputs{x, w};
+  if (bias) inputs.push_back(*bias);
+  return append({OpKind::kLinear, {}}, std::move(inputs));
+}
+
+ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w) {
+  return append({OpKind::kLinearInputGrad, {}}, {x, w});
+}
 
 const OpDefinition kLinearDefinition{infer_linear, linear_flops, linear_signature,
                                      differentiate_linear};

@@ -1,5 +1,6 @@
 // multiply(a, b) = a * b, element by element, of equal shapes. Its gradients are multiply(dy, b)
 // and multiply(dy, a).
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/flops.h"
 #include "core/ops/internal/type_check.h"
@@ -34,6 +35,10 @@ void differentiate_multiply(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::multiply(ValueId a, ValueId b) {
+  return append({OpKind::kMultiply, {}}, {a, b});
+}
 
 const OpDefinition kMultiplyDefinition{infer_multiply, flops_per_element<1>, multiply_signature,
                                        differentiate_multiply, 0};

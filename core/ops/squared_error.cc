@@ -2,6 +2,7 @@
 // double in a fixed order. For a mean over a global batch pass scale = 1 / elements of the whole
 // step. squared_error_grad(x, target; scale) -> dx = 2 scale (x - target). As the loss is the end
 // of the graph, its own gradient is 1. The target has no gradient.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -53,6 +54,10 @@ void differentiate_squared_error(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::squared_error(ValueId x, ValueId target, double scale) {
+  return append({OpKind::kSquaredError, {{"scale", scale}}}, {x, target});
+}
 
 const OpDefinition kSquaredErrorDefinition{infer_squared_error, squared_error_flops,
                                            squared_error_signature, differentiate_squared_error};

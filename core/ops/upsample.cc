@@ -2,6 +2,7 @@
 // neighbour):
 //   y[b,i,j,c] = x[b, i / factor, j / factor, c]
 // upsample_grad(dy; factor) -> dx, the sum over each square.
+#include "core/ops/graph_builder.h"
 #include "core/ops/internal/definitions.h"
 #include "core/ops/internal/type_check.h"
 
@@ -57,6 +58,10 @@ void differentiate_upsample(GradientRule& rule) {
 }
 
 }  // namespace
+
+ValueId GraphBuilder::upsample(ValueId x, std::int64_t factor) {
+  return append({OpKind::kUpsample, {{"factor", factor}}}, {x});
+}
 
 const OpDefinition kUpsampleDefinition{infer_upsample, upsample_flops, upsample_signature,
                                        differentiate_upsample};

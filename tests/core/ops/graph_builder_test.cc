@@ -1,5 +1,6 @@
 #include "core/ops/graph_builder.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,6 +57,38 @@ TEST(GraphBuilder, RefusesShapesThatDoNotFitAndNamesThem) {
   EXPECT_THAT(message_of([&] { b.attention(x, 4); }), HasSubstr("[batch, sequence, 3, width]"));
   EXPECT_THAT(message_of([&] { b.embedding(w, x); }), HasSubstr("input 1 must be i32"));
   EXPECT_THAT(message_of([&] { b.gelu(ValueId(99)); }), HasSubstr("%99 is not a value"));
+}
+
+TEST(GraphBuilder, MethodsAppendTheirOpWithItsAttributes) {
+  GraphBuilder b;
+  const auto parameter = [&](Shape shape) {
+    const std::vector<std::string> axes(shape.size(), "any");
+    const std::string name = "p" + std::to_string(b.graph().parameters().size());
+    return b.parameter(name, std::move(shape), ones(), axes);
+  };
+  const ValueId x = parameter({2, 6, 4, 8}), row = parameter({8}), pixels = parameter({2, 5, 8});
+  const ValueId targets = b.input("targets", {DType::kI32, {2, 5}}, {"batch", "sequence"});
+  const ValueId weights = b.input("weights", {DType::kF32, {2, 5}}, {"batch", "sequence"});
+  const auto op = [&](ValueId value) {
+    const Node& node = b.graph().nodes().back();
+    EXPECT_EQ(node.outputs[0], value);
+    return fmt::format("{} of {}", to_string(node.op), node.inputs.size());
+  };
+  EXPECT_EQ(op(b.layer_norm(x, row, row, 0.5)), "layer_norm(epsilon=0.5) of 3");
+  EXPECT_EQ(op(b.group_norm(x, row, row, 4, 0.5)), "group_norm(group_size=4,epsilon=0.5) of 3");
+  EXPECT_EQ(op(b.convolution(x, parameter({3, 3, 8, 8}), row, 2, 1)),
+            "convolution(stride=2,padding=1) of 3");
+  EXPECT_EQ(op(b.upsample(x, 3)), "upsample(factor=3) of 1");
+  EXPECT_EQ(op(b.cross_attention(x, pixels, pixels, 4)), "cross_attention(head_dim=4) of 3");
+  EXPECT_EQ(op(b.cross_entropy(pixels, targets, 0.25)), "cross_entropy(scale=0.25) of 2");
+  EXPECT_EQ(op(b.cross_entropy(pixels, targets, 0.25, weights)), "cross_entropy(scale=0.25) of 3");
+  EXPECT_EQ(op(b.squared_error(pixels, pixels, 0.25)), "squared_error(scale=0.25) of 2");
+  EXPECT_EQ(op(b.linear(x, parameter({8, 5}), parameter({5}))), "linear of 3");
+  EXPECT_EQ(op(b.linear_transposed(x, parameter({5, 8}))), "linear_input_grad of 2");
+  EXPECT_EQ(op(b.add_channels(pixels, parameter({2, 8}))), "add_channels of 2");
+  EXPECT_EQ(op(b.silu(x)), "silu of 1");
+  EXPECT_EQ(op(b.sigmoid(x)), "sigmoid of 1");
+  EXPECT_EQ(op(b.multiply(x, x)), "multiply of 2");
 }
 
 TEST(FactorSignature, LinearIsTheEinsumItIsSaidToBe) {
