@@ -11,19 +11,14 @@
 #include "core/cpu/cpu_device.h"
 #include "core/ops/op_definition.h"
 #include "core/tensor/bfloat16.h"
-#include "tests/support/op_cases.h"
+#include "tests/support/op_cases/op_cases.h"
 
 namespace weft {
 namespace {
 
+using test::Holds;
 using test::OpCase;
 using ::testing::HasSubstr;
-
-/// Ops that give gradients of parameters, and losses.
-const std::set<OpKind> kF32Results{
-    OpKind::kSumLeading,          OpKind::kLinearWeightGrad,    OpKind::kConvolutionWeightGrad,
-    OpKind::kLayerNormWeightGrad, OpKind::kGroupNormWeightGrad, OpKind::kEmbeddingGrad,
-    OpKind::kCrossEntropy,        OpKind::kSquaredError,        OpKind::kLinearWeightGradSum};
 
 std::string message_of(const std::function<void()>& action) {
   try {
@@ -35,44 +30,45 @@ std::string message_of(const std::function<void()>& action) {
   return "no error";
 }
 
-TEST(BF16Types, TheCasesCoverEveryOp) {
-  std::set<OpKind> covered{OpKind::kEmulatedBlock, OpKind::kEmulatedInputGrad,
-                           OpKind::kEmulatedWeightGrad, OpKind::kToBF16, OpKind::kToF32};
-  for (const OpCase& c : test::op_cases()) covered.insert(c.op.kind);
-  EXPECT_EQ(covered.size(), static_cast<std::size_t>(last_enumerator<OpKind>::kValue) + 1);
+TEST(OpCases, CoverEveryOpAndHaveAReferenceOfAllThatHaveAGradient) {
+  const std::set<OpKind> others{OpKind::kEmulatedBlock, OpKind::kEmulatedInputGrad,
+                                OpKind::kEmulatedWeightGrad, OpKind::kToBF16, OpKind::kToF32};
+  const test::OpCases cases = test::op_cases();
+  std::set<OpKind> covered;
+  for (const OpCase& c : cases.cases) covered.insert(c.op.kind);
+  for (std::size_t i = 0; i < kOpKinds; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    EXPECT_NE(covered.contains(kind), others.contains(kind)) << to_string(kind);
+    if (others.contains(kind) || definition(kind).differentiate == nullptr) continue;
+    EXPECT_TRUE(cases.references.contains(kind)) << to_string(kind);
+  }
 }
 
 TEST(BF16Types, GradientsOfParametersAndLossesAreF32AndAllElseBf16) {
-  for (const OpCase& c : test::op_cases()) {
-    const std::vector<TensorType> f32 = infer_types(c.op, c.inputs),
-                                  bf16 = infer_types(c.op, test::in_bf16(c).inputs);
+  for (const OpCase& c : test::op_cases().cases) {
+    const std::vector<TensorType> f32 = infer_types(c.op, c.types()),
+                                  bf16 = infer_types(c.op, c.types(DType::kBF16));
     ASSERT_EQ(f32.size(), bf16.size());
     for (std::size_t i = 0; i < f32.size(); ++i) {
-      EXPECT_EQ(f32[i].dtype, DType::kF32) << to_string(c.op);
-      const bool is_f32 = kF32Results.contains(c.op.kind) || test::is_statistics(c.op, i);
-      EXPECT_EQ(bf16[i].dtype, is_f32 ? DType::kF32 : DType::kBF16) << to_string(c.op);
-      EXPECT_EQ(bf16[i].shape, f32[i].shape) << to_string(c.op);
+      EXPECT_EQ(f32[i].dtype, DType::kF32) << to_string(c);
+      EXPECT_EQ(bf16[i].dtype, c.is_f32(i) ? DType::kF32 : DType::kBF16) << to_string(c);
+      EXPECT_EQ(bf16[i].shape, f32[i].shape) << to_string(c);
     }
   }
 }
 
 TEST(BF16Types, MixturesAreRefused) {
-  for (const OpCase& c : test::op_cases()) {
-    std::size_t followers = 0;
-    for (std::size_t i = 0; i < c.inputs.size(); ++i)
-      followers += test::follows_precision(c, i) ? 1 : 0;
+  for (const OpCase& c : test::op_cases().cases) {
+    const auto reals = std::ranges::count(c.inputs, Holds::kReal, &test::InputCase::holds);
     for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-      if (c.inputs[i].dtype != DType::kF32) continue;
-      OpCase mixed = test::in_bf16(c);
-      if (test::follows_precision(c, i)) {
-        if (followers == 1) continue;  // f32 throughout
-        mixed.inputs[i].dtype = DType::kF32;
-        EXPECT_THAT(message_of([&] { infer_types(mixed.op, mixed.inputs); }),
+      std::vector<TensorType> mixed = c.types(DType::kBF16);
+      if (c.inputs[i].holds == Holds::kReal && reals > 1) {  // Else it is f32 throughout.
+        mixed[i].dtype = DType::kF32;
+        EXPECT_THAT(message_of([&] { infer_types(c.op, mixed); }),
                     HasSubstr("must have one element type"));
-      } else {
-        mixed.inputs[i].dtype = DType::kBF16;
-        EXPECT_THAT(message_of([&] { infer_types(mixed.op, mixed.inputs); }),
-                    HasSubstr("must be f32"));
+      } else if (c.inputs[i].holds == Holds::kF32) {
+        mixed[i].dtype = DType::kBF16;
+        EXPECT_THAT(message_of([&] { infer_types(c.op, mixed); }), HasSubstr("must be f32"));
       }
     }
   }
@@ -113,89 +109,98 @@ struct FloatTensor {
 };
 
 /// Numbers that bf16 holds too, or ids.
-FloatTensor random_float_tensor(const TensorType& type, PhiloxStream& random) {
-  FloatTensor tensor(type);
-  std::vector<float> values;
-  for (std::int64_t i = 0; i < type.elements(); ++i) {
-    values.push_back(
-        static_cast<float>(BFloat16(4 * uniform_float(static_cast<std::uint32_t>(random())) - 2)));
-    if (type.dtype == DType::kI32)
-      tensor.ref().as<std::int32_t>()[static_cast<std::size_t>(i)] =
-          static_cast<int>(random.below(7));
+std::vector<FloatTensor> random_float_tensors(const OpCase& c, PhiloxStream& random) {
+  std::vector<FloatTensor> tensors;
+  for (const TensorType& type : c.types()) {
+    FloatTensor& tensor = tensors.emplace_back(type);
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < type.elements(); ++i) {
+      values.push_back(static_cast<float>(
+          BFloat16(4 * uniform_float(static_cast<std::uint32_t>(random())) - 2)));
+      if (type.dtype == DType::kI32) {
+        tensor.ref().as<std::int32_t>()[i] =
+            static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(c.ids_below)));
+      }
+    }
+    tensor.set(values);
   }
-  tensor.set(values);
-  return tensor;
+  return tensors;
 }
 
-/// Runs the op on the inputs, in the element types of `c`; accumulates all outputs onto 1 with
-/// `mode` kAccumulate.
-std::vector<FloatTensor> run_converted(const OpCase& c, std::vector<FloatTensor>& inputs,
-                                       OutputMode mode) {
+/// Runs the op on the inputs, converted to `types`; accumulates all outputs onto 1 with `mode`
+/// kAccumulate.
+std::vector<FloatTensor> run_converted(const Op& op, const std::vector<TensorType>& types,
+                                       std::vector<FloatTensor>& inputs, OutputMode mode) {
   CpuDevice device;
   const auto stream = device.create_stream();
   std::vector<FloatTensor> converted;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     converted.push_back(inputs[i]);
-    if (inputs[i].type == c.inputs[i]) continue;
-    converted.back() = FloatTensor(c.inputs[i]);
+    if (inputs[i].type == types[i]) continue;
+    converted.back() = FloatTensor(types[i]);
     converted.back().set(inputs[i].floats());
   }
   std::vector<ConstTensorRef> in;
   for (FloatTensor& tensor : converted) in.push_back(tensor.ref());
   std::vector<FloatTensor> outputs;
-  for (const TensorType& type : infer_types(c.op, c.inputs)) {
+  for (const TensorType& type : infer_types(op, types)) {
     outputs.emplace_back(type).set(
         std::vector<float>(static_cast<std::size_t>(type.elements()), 1.0f));
   }
   std::vector<TensorRef> out;
   for (FloatTensor& tensor : outputs) out.push_back(tensor.ref());
   const std::vector<OutputMode> modes(outputs.size(), mode);
-  stream->run(c.op, in, out, modes);
+  stream->run(op, in, out, modes);
   return outputs;
 }
 
 TEST(BF16Kernels, ComputeInF32AndRoundOnce) {
   PhiloxStream random(7);
-  for (const OpCase& c : test::op_cases()) {
-    std::vector<FloatTensor> inputs;
-    for (const TensorType& type : c.inputs) inputs.push_back(random_float_tensor(type, random));
-    std::vector<FloatTensor> f32 = run_converted(c, inputs, OutputMode::kWrite),
-                             bf16 = run_converted(test::in_bf16(c), inputs, OutputMode::kWrite);
+  for (const OpCase& c : test::op_cases().cases) {
+    std::vector<FloatTensor> inputs = random_float_tensors(c, random);
+    std::vector<FloatTensor> f32 = run_converted(c.op, c.types(), inputs, OutputMode::kWrite),
+                             bf16 = run_converted(c.op, c.types(DType::kBF16), inputs,
+                                                  OutputMode::kWrite);
     for (std::size_t i = 0; i < f32.size(); ++i) {
       FloatTensor expected(bf16[i].type);
       expected.set(f32[i].floats());
-      EXPECT_EQ(bf16[i].bytes, expected.bytes) << to_string(c.op) << " output " << i;
+      EXPECT_EQ(bf16[i].bytes, expected.bytes) << to_string(c) << " output " << i;
     }
   }
 }
 
 TEST(BF16Kernels, OnlyF32OutputsAccumulate) {
   PhiloxStream random(8);
-  for (const OpCase& c : test::op_cases()) {
-    std::vector<FloatTensor> inputs;
-    for (const TensorType& type : c.inputs) inputs.push_back(random_float_tensor(type, random));
-    const OpCase bf16 = test::in_bf16(c);
-    if (!kF32Results.contains(c.op.kind)) {
-      EXPECT_THAT(message_of([&] { run_converted(bf16, inputs, OutputMode::kAccumulate); }),
+  for (const OpCase& c : test::op_cases().cases) {
+    std::vector<FloatTensor> inputs = random_float_tensors(c, random);
+    const auto accumulate = [&](DType precision) {
+      return run_converted(c.op, c.types(precision), inputs, OutputMode::kAccumulate);
+    };
+    std::vector<FloatTensor> once = accumulate(DType::kF32);
+    if (c.f32_outputs.size() < once.size()) {
+      EXPECT_THAT(message_of([&] { accumulate(DType::kBF16); }),
                   HasSubstr("only f32 outputs can be accumulated"));
       continue;
     }
-    std::vector<FloatTensor> once = run_converted(c, inputs, OutputMode::kAccumulate),
-                             sums = run_converted(bf16, inputs, OutputMode::kAccumulate);
+    const std::vector<FloatTensor> sums = accumulate(DType::kBF16);
     for (std::size_t i = 0; i < sums.size(); ++i)
-      EXPECT_EQ(sums[i].bytes, once[i].bytes) << to_string(c.op);
+      EXPECT_EQ(sums[i].bytes, once[i].bytes) << to_string(c);
   }
 }
 
 TEST(BF16Kernels, ConversionsRoundToNearestEvenAndBack) {
-  const OpCase down{{OpKind::kToBF16, {}}, {{DType::kF32, {3}}}},
-      up{{OpKind::kToF32, {}}, {{DType::kBF16, {3}}}};
-  std::vector<FloatTensor> inputs{FloatTensor(down.inputs[0])};
+  const TensorType f32{DType::kF32, {3}}, bf16{DType::kBF16, {3}};
+  const auto down = [&](std::vector<FloatTensor>& from) {
+    return run_converted({OpKind::kToBF16, {}}, {f32}, from, OutputMode::kWrite);
+  };
+  const auto up = [&](std::vector<FloatTensor>& from, OutputMode mode) {
+    return run_converted({OpKind::kToF32, {}}, {bf16}, from, mode)[0].floats();
+  };
+  std::vector<FloatTensor> inputs{FloatTensor(f32)};
   inputs[0].set({1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-8f, -2.5f});
-  std::vector<FloatTensor> rounded = run_converted(down, inputs, OutputMode::kWrite);
-  EXPECT_THAT(run_converted(up, rounded, OutputMode::kWrite)[0].floats(),
-              ::testing::ElementsAre(1.0f, 1.0f + 0x1p-6f, -2.5f));
-  EXPECT_THAT(run_converted(up, rounded, OutputMode::kAccumulate)[0].floats(),
+  std::vector<FloatTensor> rounded = down(inputs);
+  EXPECT_THAT(up(rounded, OutputMode::kWrite), ::testing::ElementsAre(1.0f, 1.0f + 0x1p-6f, -2.5f));
+  EXPECT_THAT(up(rounded, OutputMode::kAccumulate),
               ::testing::ElementsAre(2.0f, 2.0f + 0x1p-6f, -1.5f));
 }
 

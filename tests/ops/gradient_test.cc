@@ -1,32 +1,34 @@
-// Every op's value and gradient, as computed by the CPU kernels from what autodiff emits, against
-// the double-precision reference and its central finite differences. Odd sizes, every instruction
-// set of this machine.
+// The value and gradient of every op that has one, as computed by the CPU kernels from what
+// autodiff emits, against the double-precision reference and its central finite differences. Odd
+// sizes, every instruction set of this machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 
 #include "core/autodiff/differentiate.h"
 #include "core/base/philox.h"
 #include "core/cpu/cpu_device.h"
 #include "core/evaluate/evaluation.h"
 #include "core/ops/graph_builder.h"
+#include "core/ops/op_definition.h"
 #include "core/tensor/bfloat16.h"
-#include "tests/support/reference_ops.h"
+#include "tests/support/op_cases/op_cases.h"
 
 namespace weft {
 namespace {
 
 using test::Numbers;
 
-enum class Loss : std::uint8_t { kCrossEntropy, kWeightedCrossEntropy, kSquaredError };
-
-/// A small model: the op between parameters and a loss.
+/// A small model: `build` gives a loss, or what goes into one; its last dimension are the logits.
 struct Case {
   std::string name;
-  // the value that goes into the loss; its last dimension are the logits
   std::function<ValueId(GraphBuilder&)> build;
-  Loss loss = Loss::kCrossEntropy;
+  std::int64_t ids_below = 0;
 };
 
 ValueId parameter(GraphBuilder& b, const std::string& name, Shape shape) {
@@ -34,155 +36,33 @@ ValueId parameter(GraphBuilder& b, const std::string& name, Shape shape) {
   return b.parameter(name, std::move(shape), normal(0.7), axes);
 }
 
-ValueId ids(GraphBuilder& b, const Shape& shape) {
-  return b.input("ids", {DType::kI32, shape}, std::vector<std::string>(shape.size(), "any"));
+ValueId input(GraphBuilder& b, const std::string& name, DType type, const Shape& shape) {
+  return b.input(name, {type, shape}, std::vector<std::string>(shape.size(), "any"));
+}
+
+/// The op of a case, of parameters where it takes numbers.
+ValueId append(GraphBuilder& b, const test::OpCase& c) {
+  std::vector<ValueId> inputs;
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    const auto& [shape, holds] = c.inputs[i];
+    const std::string name = "input" + std::to_string(i);
+    inputs.push_back(holds == test::Holds::kReal  ? parameter(b, name, shape)
+                     : holds == test::Holds::kF32 ? input(b, name, DType::kF32, shape)
+                                                  : input(b, name, DType::kI32, shape));
+  }
+  return b.append(c.op, inputs);
 }
 
 std::vector<Case> cases() {
-  return {
-      {"add",
-       [](GraphBuilder& b) {
-         return b.add(parameter(b, "a", {3, 5, 19}), parameter(b, "b", {3, 5, 19}));
-       }},
-      {"add_suffix",
-       [](GraphBuilder& b) {
-         return b.add(parameter(b, "a", {11, 5, 19}), parameter(b, "b", {5, 19}));
-       }},
-      {"linear",
-       [](GraphBuilder& b) {
-         return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}));
-       }},
-      {"linear_bias",
-       [](GraphBuilder& b) {
-         return b.linear(parameter(b, "x", {3, 7, 33}), parameter(b, "w", {33, 21}),
-                         parameter(b, "bias", {21}));
-       }},
-      // Each product with what follows it is one op, forward and backward: see core/graph.
+  // Models of several ops.
+  std::vector<Case> all{
+      // Each product with what follows it is one op, forward and backward: see core/ops/fusion.h.
       {"linear_gelu_linear_add",
        [](GraphBuilder& b) {
          const ValueId x = parameter(b, "x", {3, 7, 19});
          const ValueId h = b.linear(x, parameter(b, "w1", {19, 29}), parameter(b, "b1", {29}));
          return b.add(x,
                       b.linear(b.gelu(h), parameter(b, "w2", {29, 19}), parameter(b, "b2", {19})));
-       }},
-      {"linear_packed",
-       [](GraphBuilder& b) {
-         return b.linear(parameter(b, "x", {2, 5, 9}), parameter(b, "w", {9, 3, 7}),
-                         parameter(b, "bias", {3, 7}));
-       }},
-      {"gelu",
-       [](GraphBuilder& b) {
-         return b.gelu(parameter(b, "x", {5, 37}));
-       }},
-      {"layer_norm",
-       [](GraphBuilder& b) {
-         return b.layer_norm(parameter(b, "x", {3, 3, 37}), parameter(b, "gamma", {37}),
-                             parameter(b, "beta", {37}));
-       }},
-      {"layer_norm_narrow",
-       [](GraphBuilder& b) {
-         return b.layer_norm(parameter(b, "x", {5, 3}), parameter(b, "gamma", {3}),
-                             parameter(b, "beta", {3}));
-       }},
-      {"attention",
-       [](GraphBuilder& b) {
-         return b.attention(parameter(b, "qkv", {2, 13, 3, 10}), 5);
-       }},
-      {"attention_in_blocks",
-       [](GraphBuilder& b) {
-         return b.attention(parameter(b, "qkv", {1, 131, 3, 4}), 4);
-       }},
-      {"embedding",
-       [](GraphBuilder& b) {
-         return b.embedding(parameter(b, "table", {11, 23}), ids(b, {3, 5}));
-       }},
-      {"cross_entropy",
-       [](GraphBuilder& b) {
-         return parameter(b, "logits", {3, 2, 71});
-       }},
-      {"weighted_cross_entropy",
-       [](GraphBuilder& b) {
-         return parameter(b, "logits", {3, 5, 10});
-       },
-       Loss::kWeightedCrossEntropy},
-      {"squared_error",
-       [](GraphBuilder& b) {
-         return parameter(b, "x", {3, 5, 11});
-       },
-       Loss::kSquaredError},
-      {"silu",
-       [](GraphBuilder& b) {
-         return b.silu(parameter(b, "x", {5, 37}));
-       }},
-      {"sigmoid",
-       [](GraphBuilder& b) {
-         return b.sigmoid(parameter(b, "x", {5, 37}));
-       }},
-      {"multiply",
-       [](GraphBuilder& b) {
-         return b.multiply(parameter(b, "a", {5, 37}), parameter(b, "b", {5, 37}));
-       }},
-      {"convolution",
-       [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {2, 7, 5, 6}), parameter(b, "w", {3, 3, 6, 11}),
-                              std::nullopt, 1, 1);
-       }},
-      {"convolution_bias_odd_channels",
-       [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {2, 6, 9, 1}), parameter(b, "w", {3, 3, 1, 17}),
-                              parameter(b, "bias", {17}), 1, 1);
-       }},
-      {"convolution_stride_2",
-       [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {2, 7, 8, 16}), parameter(b, "w", {3, 3, 16, 32}),
-                              parameter(b, "bias", {32}), 2, 1);
-       }},
-      {"convolution_stride_2_leaves_pixels_over",
-       [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {1, 7, 9, 5}), parameter(b, "w", {2, 2, 5, 3}),
-                              std::nullopt, 2, 0);
-       }},
-      {"convolution_1x1",
-       [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {2, 5, 3, 13}), parameter(b, "w", {1, 1, 13, 10}),
-                              parameter(b, "bias", {10}), 1, 0);
-       }},
-      {"convolution_5x3",
-       [](GraphBuilder& b) {
-         return b.convolution(parameter(b, "x", {1, 9, 9, 4}), parameter(b, "w", {5, 3, 4, 8}),
-                              std::nullopt, 1, 1);
-       }},
-      {"group_norm",
-       [](GraphBuilder& b) {
-         return b.group_norm(parameter(b, "x", {2, 5, 3, 12}), parameter(b, "gamma", {12}),
-                             parameter(b, "beta", {12}), 3);
-       }},
-      {"group_norm_many_positions",
-       [](GraphBuilder& b) {
-         return b.group_norm(parameter(b, "x", {2, 301, 17}), parameter(b, "gamma", {17}),
-                             parameter(b, "beta", {17}), 17);
-       }},
-      {"upsample",
-       [](GraphBuilder& b) {
-         return b.upsample(parameter(b, "x", {2, 3, 5, 7}), 2);
-       }},
-      {"concat",
-       [](GraphBuilder& b) {
-         return b.concat(parameter(b, "a", {2, 3, 5, 7}), parameter(b, "b", {2, 3, 5, 19}));
-       }},
-      {"add_channels",
-       [](GraphBuilder& b) {
-         return b.add_channels(parameter(b, "x", {2, 3, 5, 19}), parameter(b, "t", {2, 19}));
-       }},
-      {"cross_attention",
-       [](GraphBuilder& b) {
-         return b.cross_attention(parameter(b, "q", {2, 3, 5, 10}), parameter(b, "k", {2, 13, 10}),
-                                  parameter(b, "v", {2, 13, 10}), 5);
-       }},
-      {"cross_attention_many_queries",
-       [](GraphBuilder& b) {
-         return b.cross_attention(parameter(b, "q", {1, 401, 4}), parameter(b, "k", {1, 3, 4}),
-                                  parameter(b, "v", {1, 3, 4}), 4);
        }},
       {"self_attention_of_pixels",
        [](GraphBuilder& b) {
@@ -196,15 +76,20 @@ std::vector<Case> cases() {
          return b.add(b.gelu(y), b.linear(y, w));
        }},
   };
+  for (const test::OpCase& c : test::op_cases().cases) {
+    if (definition(c.op.kind).differentiate == nullptr) continue;
+    all.push_back({to_string(c), [c](GraphBuilder& b) { return append(b, c); }, c.ids_below});
+  }
+  return all;
 }
 
 /// A case with its inputs filled in and one evaluation done.
 struct Fixture {
   Fixture(const Case& c, InstructionSet set, DType precision = DType::kF32) : device({1, set}) {
     GraphBuilder b(precision);
-    const ValueId logits = c.build(b);
-    const Shape shape = b.graph().value(logits).type.shape;
-    const ValueId loss = add_loss(b, c.loss, logits);
+    const ValueId result = c.build(b);
+    const Shape shape = b.type(result).shape;
+    const ValueId loss = shape.empty() ? result : add_loss(b, result);
     forward = std::move(b).finish();
     training = differentiate(forward, loss);
     std::vector<ValueId> results{loss}, gradients;
@@ -221,8 +106,8 @@ struct Fixture {
         values[input.value] = Numbers(span.begin(), span.end());
         continue;
       }
-      const std::uint64_t bound =
-          input.value == targets ? static_cast<std::uint64_t>(shape.back()) : 11;
+      const auto bound =
+          static_cast<std::uint64_t>(input.value == targets ? shape.back() : c.ids_below);
       for (std::int32_t& id : evaluation->data<std::int32_t>(input.value))
         id = static_cast<std::int32_t>(random.below(bound));
       const auto span = evaluation->data<std::int32_t>(input.value);
@@ -241,24 +126,30 @@ struct Fixture {
     evaluation->run();
   }
 
-  ValueId add_loss(GraphBuilder& b, Loss loss, ValueId x) {
-    Shape shape = b.graph().value(x).type.shape;
-    std::vector<std::string> axes(shape.size(), "any");
-    if (loss == Loss::kSquaredError)
-      return b.squared_error(x, b.input("target", {DType::kF32, shape}, axes), 0.37);
+  ValueId add_loss(GraphBuilder& b, ValueId logits) {
+    Shape shape = b.type(logits).shape;
     shape.pop_back();
-    axes.pop_back();
-    targets = b.input("targets", {DType::kI32, shape}, axes);
-    if (loss == Loss::kCrossEntropy) return b.cross_entropy(x, targets, 0.37);
-    return b.cross_entropy(x, targets, 0.37, b.input("weights", {DType::kF32, shape}, axes));
+    targets = input(b, "targets", DType::kI32, shape);
+    return b.cross_entropy(logits, *targets, 0.37);
   }
 
+  /// The loss of `values`, by the references.
   double reference_loss() const {
-    return test::reference_evaluate(forward, values).at(training.loss)[0];
+    std::map<ValueId, Numbers> computed = values;
+    for (const Node& node : forward.nodes()) {
+      test::ReferenceRun run{node.op, {}, {}};
+      for (const ValueId input : node.inputs) {
+        run.inputs.push_back(&computed.at(input));
+        run.shapes.push_back(forward.value(input).type.shape);
+      }
+      computed[node.outputs[0]] = references.at(node.op.kind)(run);
+    }
+    return computed.at(training.loss)[0];
   }
 
+  const std::map<OpKind, test::Reference> references = test::op_cases().references;
   CpuDevice device;
-  ValueId targets;
+  std::optional<ValueId> targets;  ///< Of the loss that is not the case's own.
   Graph forward;
   TrainingGraph training;
   std::unique_ptr<Evaluation> evaluation;

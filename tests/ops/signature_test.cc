@@ -9,7 +9,7 @@
 #include "core/cpu/cpu_device.h"
 #include "core/ops/op_definition.h"
 #include "core/tensor/region.h"
-#include "tests/support/op_cases.h"
+#include "tests/support/op_cases/op_cases.h"
 
 namespace weft {
 namespace {
@@ -25,12 +25,12 @@ struct Tensor {
 
 using test::OpCase;
 
-Tensor random_tensor(const TensorType& type, PhiloxStream& random) {
+Tensor random_tensor(const TensorType& type, std::int64_t ids_below, PhiloxStream& random) {
   Tensor tensor(type);
   for (std::int64_t i = 0; i < type.elements(); ++i) {
     if (type.dtype == DType::kI32) {
       reinterpret_cast<std::int32_t*>(tensor.bytes.data())[i] =
-          static_cast<std::int32_t>(random.below(7));
+          static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(ids_below)));
     } else {
       tensor.floats()[i] = 4 * uniform_float(static_cast<std::uint32_t>(random())) - 2;
     }
@@ -58,12 +58,11 @@ std::vector<Tensor> run(const Op& op, const std::vector<Tensor>& inputs) {
 /// Random inputs; a gradient that reads what its forward has kept gets just that.
 std::vector<Tensor> random_inputs(const OpCase& c, PhiloxStream& random) {
   std::vector<Tensor> inputs;
-  for (const TensorType& type : c.inputs) inputs.push_back(random_tensor(type, random));
-  if (const auto kept = test::kept_by_forward(c.op)) {
-    std::vector<Tensor> outputs =
-        run(kept->forward,
-            {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(kept->inputs)});
-    std::ranges::move(outputs, inputs.begin() + static_cast<std::ptrdiff_t>(kept->inputs));
+  for (const TensorType& type : c.types())
+    inputs.push_back(random_tensor(type, c.ids_below, random));
+  if (c.kept) {
+    const auto forward = inputs.begin() + static_cast<std::ptrdiff_t>(c.kept->inputs);
+    std::ranges::move(run(c.kept->op, {inputs.begin(), forward}), forward);
   }
   return inputs;
 }
@@ -102,11 +101,13 @@ std::vector<Interval> shards(std::int64_t size, std::int64_t granularity, std::i
   return result;
 }
 
-void expect_near(const Tensor& actual, const Tensor& expected, const std::string& where) {
+/// `size` is OpCase's.
+void expect_near(const Tensor& actual, const Tensor& expected, double size,
+                 const std::string& where) {
   ASSERT_EQ(actual.type, expected.type) << where;
   for (std::int64_t i = 0; i < expected.type.elements(); ++i) {
     ASSERT_NEAR(actual.floats()[i], expected.floats()[i],
-                1e-5 + 1e-5 * std::abs(expected.floats()[i]))
+                1e-5 * (std::max(1.0, size / 4) + std::abs(expected.floats()[i])))
         << where << " element " << i;
   }
 }
@@ -115,7 +116,7 @@ void check_factor(const OpCase& c, const FactorSignature& signature, int factor,
                   const std::vector<Tensor>& inputs, const std::vector<Tensor>& whole) {
   const Factor& f = signature.factors[static_cast<std::size_t>(factor)];
   const std::string where =
-      fmt::format("{} {} factor {} in {}", to_string(c.op), to_string(signature), factor, parts);
+      fmt::format("{} {} factor {} in {}", to_string(c), to_string(signature), factor, parts);
   std::vector<Tensor> combined;
   for (const Tensor& output : whole) combined.emplace_back(output.type);
   bool first = true;
@@ -141,14 +142,14 @@ void check_factor(const OpCase& c, const FactorSignature& signature, int factor,
     }
     first = false;
   }
-  for (std::size_t o = 0; o < whole.size(); ++o) expect_near(combined[o], whole[o], where);
+  for (std::size_t o = 0; o < whole.size(); ++o) expect_near(combined[o], whole[o], c.size, where);
 }
 
 TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
   PhiloxStream random(3);
-  for (const OpCase& c : test::op_cases()) {
+  for (const OpCase& c : test::op_cases().cases) {
     const std::vector<Tensor> inputs = random_inputs(c, random);
-    const FactorSignature signature = factor_signature(c.op, c.inputs);
+    const FactorSignature signature = factor_signature(c.op, c.types());
     const std::vector<Tensor> whole = run(c.op, inputs);
     for (std::size_t factor = 0; factor < signature.factors.size(); ++factor) {
       if (signature.factors[factor].kind == FactorKind::kWhole) continue;
@@ -159,36 +160,36 @@ TEST(Signature, EveryFactorThatMayBeSplitGivesTheWholeResult) {
 }
 
 TEST(Signature, FactorsHaveTheSizesOfTheirDimensions) {
-  for (const OpCase& c : test::op_cases()) {
-    const FactorSignature signature = factor_signature(c.op, c.inputs);
-    const std::vector<TensorType> outputs = infer_types(c.op, c.inputs);
+  for (const OpCase& c : test::op_cases().cases) {
+    const FactorSignature signature = factor_signature(c.op, c.types());
+    const std::vector<TensorType> outputs = infer_types(c.op, c.types());
     const auto check = [&](const std::vector<std::vector<int>>& tensors,
                            const std::vector<TensorType>& types) {
-      ASSERT_EQ(tensors.size(), types.size()) << to_string(c.op);
+      ASSERT_EQ(tensors.size(), types.size()) << to_string(c);
       for (std::size_t t = 0; t < types.size(); ++t) {
-        ASSERT_EQ(tensors[t].size(), types[t].shape.size()) << to_string(c.op);
+        ASSERT_EQ(tensors[t].size(), types[t].shape.size()) << to_string(c);
         for (std::size_t d = 0; d < tensors[t].size(); ++d) {
           const Factor& factor = signature.factors[static_cast<std::size_t>(tensors[t][d])];
           EXPECT_TRUE(factor.size == types[t].shape[d] ||
                       factor.size == factor.granularity * types[t].shape[d])
-              << to_string(c.op);
+              << to_string(c);
         }
       }
     };
-    check(signature.inputs, c.inputs);
+    check(signature.inputs, c.types());
     check(signature.outputs, outputs);
   }
 }
 
 TEST(Signature, ReductionFactorsAppearInNoOutputAndParallelOnesInAll) {
-  for (const OpCase& c : test::op_cases()) {
-    const FactorSignature signature = factor_signature(c.op, c.inputs);
+  for (const OpCase& c : test::op_cases().cases) {
+    const FactorSignature signature = factor_signature(c.op, c.types());
     for (std::size_t factor = 0; factor < signature.factors.size(); ++factor) {
       for (const auto& output : signature.outputs) {
         const auto count = std::ranges::count(output, static_cast<int>(factor));
         const FactorKind kind = signature.factors[factor].kind;
         if (kind != FactorKind::kWhole) {
-          EXPECT_EQ(count, kind == FactorKind::kParallel ? 1 : 0) << to_string(c.op);
+          EXPECT_EQ(count, kind == FactorKind::kParallel ? 1 : 0) << to_string(c);
         }
       }
     }
@@ -197,9 +198,9 @@ TEST(Signature, ReductionFactorsAppearInNoOutputAndParallelOnesInAll) {
 
 TEST(Signature, PartialInputsGivePartialOutputsWhereTheOpIsLinear) {
   PhiloxStream random(4);
-  for (const OpCase& c : test::op_cases()) {
+  for (const OpCase& c : test::op_cases().cases) {
     const std::vector<Tensor> inputs = random_inputs(c, random);
-    const FactorSignature signature = factor_signature(c.op, c.inputs);
+    const FactorSignature signature = factor_signature(c.op, c.types());
     const std::vector<Tensor> whole = run(c.op, inputs);
     for (const std::vector<int>& set : signature.linear_in) {
       std::vector<Tensor> first = inputs, second;
@@ -207,7 +208,7 @@ TEST(Signature, PartialInputsGivePartialOutputsWhereTheOpIsLinear) {
         if (std::ranges::count(signature.once_inputs, static_cast<int>(i)) > 0) continue;
         second.push_back(inputs[i]);
         if (std::ranges::count(set, static_cast<int>(i)) == 0) continue;
-        const Tensor noise = random_tensor(inputs[i].type, random);
+        const Tensor noise = random_tensor(inputs[i].type, c.ids_below, random);
         for (std::int64_t e = 0; e < noise.type.elements(); ++e) {
           first[i].floats()[e] -= noise.floats()[e];
           second[i].floats()[e] = noise.floats()[e];
@@ -218,8 +219,8 @@ TEST(Signature, PartialInputsGivePartialOutputsWhereTheOpIsLinear) {
       for (std::size_t o = 0; o < sum.size(); ++o) {
         for (std::int64_t e = 0; e < sum[o].type.elements(); ++e)
           sum[o].floats()[e] += other[o].floats()[e];
-        expect_near(sum[o], whole[o],
-                    fmt::format("{} partial in input {}", to_string(c.op), set[0]));
+        expect_near(sum[o], whole[o], c.size,
+                    fmt::format("{} partial in input {}", to_string(c), set[0]));
       }
     }
   }

@@ -14,7 +14,7 @@
 #include "core/ops/op_definition.h"
 #include "core/tensor/bfloat16.h"
 #include "tests/contract/kernels/kernel_runners.h"
-#include "tests/support/op_cases.h"
+#include "tests/support/op_cases/op_cases.h"
 
 namespace weft::test {
 namespace {
@@ -52,226 +52,34 @@ struct HostTensor {
   }
 };
 
-enum class Input : std::uint8_t { kReal, kF32, kId };
-struct InputShape {
-  Shape shape;
-  Input input = Input::kReal;
-};
-
-struct Case {
-  std::string name;
-  Op op;
-  std::vector<InputShape> inputs;
-  std::int64_t ids_below = 0;  ///< Of the inputs that are ids.
-  double shift = 0;            ///< Added to the numbers of input 0.
-  /// Of the results, for errors that are not relative to each of them.
-  double size = 1;
-};
+std::vector<HostTensor> make_inputs(const OpCase& c, DType real, std::size_t offset,
+                                    const std::function<double()>& normal) {
+  std::vector<HostTensor> inputs;
+  const std::vector<TensorType> types = c.types(real);
+  const auto ids = static_cast<double>(c.ids_below);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const Holds holds = c.inputs[i].holds;
+    HostTensor& tensor = inputs.emplace_back(types[i], holds == Holds::kReal ? offset : 0);
+    for (std::int64_t e = 0; e < types[i].elements(); ++e) {
+      const double number = normal();
+      // Few of the ids are frequent.
+      tensor.set(e, holds == Holds::kIds
+                        ? std::min(ids - 1, std::floor(std::abs(number) * 0.3 * ids))
+                        : number + (i == 0 ? c.shift : 0));
+    }
+  }
+  if (c.kept) {
+    std::vector<ConstTensorRef> in;
+    std::vector<TensorRef> out;
+    for (std::size_t i = 0; i < c.kept->inputs; ++i) in.push_back(inputs[i].ref());
+    for (std::size_t i = 0; i < 2; ++i) out.push_back(inputs[c.kept->inputs + i].ref());
+    CpuKernels(detect_instruction_set()).run(c.kept->op, in, out, {});
+  }
+  return inputs;
+}
 
 Op op_of(OpKind kind, std::vector<std::pair<std::string, Attribute>> attributes = {}) {
   return {kind, std::move(attributes)};
-}
-
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  const auto add = [&](std::string name, Op op, std::vector<InputShape> inputs,
-                       std::int64_t ids_below = 0, double shift = 0, double size = 1) {
-    all.push_back({std::move(name), std::move(op), std::move(inputs), ids_below, shift, size});
-  };
-  const auto norm = [](OpKind kind) { return op_of(kind, {{"epsilon", 1e-5}}); };
-  const auto groups = [](OpKind kind, std::int64_t group) {
-    return op_of(kind, {{"group_size", group}, {"epsilon", 1e-5}});
-  };
-
-  for (const Shape& s : {Shape{3, 5, 7}, Shape{4, 9, 64}}) {
-    const Shape last{s[1], s[2]}, row{s[2]}, ends{s[0], s[2]};
-    const std::string sizes = "_" + std::to_string(s[2]);
-    add("add" + sizes, op_of(OpKind::kAdd), {{s}, {s}});
-    add("add_rows" + sizes, op_of(OpKind::kAdd), {{s}, {last}});
-    add("multiply" + sizes, op_of(OpKind::kMultiply), {{s}, {s}});
-    add("gelu" + sizes, op_of(OpKind::kGelu), {{s}});
-    add("gelu_grad" + sizes, op_of(OpKind::kGeluGrad), {{s}, {s}});
-    add("silu" + sizes, op_of(OpKind::kSilu), {{s}});
-    add("silu_grad" + sizes, op_of(OpKind::kSiluGrad), {{s}, {s}});
-    add("sigmoid" + sizes, op_of(OpKind::kSigmoid), {{s}});
-    add("sigmoid_grad" + sizes, op_of(OpKind::kSigmoidGrad), {{s}, {s}});
-    add("add_channels" + sizes, op_of(OpKind::kAddChannels), {{s}, {ends}});
-    add("sum_positions" + sizes, op_of(OpKind::kSumPositions), {{s}}, 0, 0, 4);
-    add("sum_leading_1" + sizes, op_of(OpKind::kSumLeading, {{"dimensions", std::int64_t{1}}}),
-        {{s}}, 0, 0, 4);
-    add("sum_leading_2" + sizes, op_of(OpKind::kSumLeading, {{"dimensions", std::int64_t{2}}}),
-        {{s}}, 0, 0, 8);
-    add("concat" + sizes, op_of(OpKind::kConcat), {{s}, {{s[0], s[1], s[2] / 2}}});
-    add("slice" + sizes, op_of(OpKind::kSlice, {{"begin", s[2] / 4}, {"size", s[2] / 2}}), {{s}});
-    add("squared_error" + sizes, op_of(OpKind::kSquaredError, {{"scale", 0.01}}),
-        {{s}, {s, Input::kF32}}, 0, 0, 10);
-    add("squared_error_grad" + sizes, op_of(OpKind::kSquaredErrorGrad, {{"scale", 0.5}}),
-        {{s}, {s, Input::kF32}});
-    add("linear" + sizes, op_of(OpKind::kLinear), {{s}, {{s[2], 3, 8}}, {{3, 8}}}, 0, 0, 8);
-    add("linear_without_bias" + sizes, op_of(OpKind::kLinear), {{s}, {{s[2], 5}}}, 0, 0, 8);
-    add("linear_input_grad" + sizes, op_of(OpKind::kLinearInputGrad), {{s}, {{6, s[2]}}}, 0, 0, 8);
-    add("linear_weight_grad" + sizes, op_of(OpKind::kLinearWeightGrad), {{s}, {{s[0], s[1], 3, 2}}},
-        0, 0, 8);
-    for (const std::int64_t keep : {0, 1}) {
-      const Op linear_gelu = op_of(OpKind::kLinearGelu, {{"keep", keep}});
-      add("linear_gelu" + sizes + (keep == 1 ? "_kept" : ""), linear_gelu,
-          {{s}, {{s[2], 3, 8}}, {{3, 8}}}, 0, 0, 8);
-      add("linear_gelu_odd" + sizes + (keep == 1 ? "_kept" : ""), linear_gelu,
-          {{s}, {{s[2], 13}}, {{13}}}, 0, 0, 8);
-    }
-    add("linear_add" + sizes, op_of(OpKind::kLinearAdd),
-        {{s}, {{s[2], 3, 8}}, {{s[0], s[1], 3, 8}}, {{3, 8}}}, 0, 0, 8);
-    add("linear_add_without_bias" + sizes, op_of(OpKind::kLinearAdd),
-        {{s}, {{s[2], 5}}, {{s[0], s[1], 5}}}, 0, 0, 8);
-    add("linear_input_grad_gelu" + sizes, op_of(OpKind::kLinearInputGradGelu),
-        {{s}, {{16, s[2]}}, {{s[0], s[1], 16}}}, 0, 0, 8);
-    add("linear_input_grad_gelu_odd" + sizes, op_of(OpKind::kLinearInputGradGelu),
-        {{s}, {{6, s[2]}}, {{s[0], s[1], 6}}}, 0, 0, 8);
-    add("linear_weight_grad_sum" + sizes, op_of(OpKind::kLinearWeightGradSum),
-        {{s}, {{s[0], s[1], 3, 2}}}, 0, 0, 8);
-    add("linear_weight_grad_sum_of_8" + sizes, op_of(OpKind::kLinearWeightGradSum),
-        {{s}, {{s[0], s[1], 8}}}, 0, 0, 8);
-  }
-  // Several splits of the rows, several tiles of the columns.
-  add("sum_many_rows", op_of(OpKind::kSumLeading, {{"dimensions", std::int64_t{2}}}),
-      {{{7, 101, 9}}}, 0, 0, 30);
-  add("sum_many_rows_wide", op_of(OpKind::kSumLeading, {{"dimensions", std::int64_t{1}}}),
-      {{{131, 344}}}, 0, 0, 20);
-
-  // Rows within and beyond what a warp holds in registers.
-  for (const std::int64_t columns : {5, 64, 301, 2104}) {
-    const Shape x{3, columns}, row{columns};
-    const std::string sizes = "_" + std::to_string(columns);
-    add("layer_norm" + sizes, norm(OpKind::kLayerNorm), {{x}, {row}, {row}}, 0, 2);
-    add("layer_norm_input_grad" + sizes, norm(OpKind::kLayerNormInputGrad), {{x}, {row}, {x}}, 0,
-        2);
-    add("layer_norm_weight_grad" + sizes, norm(OpKind::kLayerNormWeightGrad), {{x}, {x}}, 0, 2, 4);
-  }
-  add("layer_norm_weight_grad_rows", norm(OpKind::kLayerNormWeightGrad),
-      {{{3, 67, 24}}, {{3, 67, 24}}}, 0, 0, 20);
-
-  for (const auto& [s, group] : std::vector<std::pair<Shape, std::int64_t>>{
-           {{2, 3, 5, 6}, 3}, {{3, 9, 16}, 8}, {{2, 77, 80}, 40}}) {
-    const Shape row{s.back()};
-    const std::string sizes = "_" + std::to_string(s.back());
-    add("group_norm" + sizes, groups(OpKind::kGroupNorm, group), {{s}, {row}, {row}}, 0, 20);
-    add("group_norm_input_grad" + sizes, groups(OpKind::kGroupNormInputGrad, group),
-        {{s}, {row}, {s}}, 0, 1, 2);
-    add("group_norm_weight_grad" + sizes, groups(OpKind::kGroupNormWeightGrad, group), {{s}, {s}},
-        0, 1, 20);
-  }
-
-  for (const std::int64_t columns : {3, 1001, 9000}) {
-    const Shape logits{3, 1, columns}, targets{3, 1};
-    const std::string sizes = "_" + std::to_string(columns);
-    for (const OpKind kind : {OpKind::kCrossEntropy, OpKind::kCrossEntropyGrad}) {
-      const std::string name = std::string(to_string(kind)) + sizes;
-      add(name, op_of(kind, {{"scale", 0.25}}), {{logits}, {targets, Input::kId}}, columns, 3, 4);
-      add(name + "_weights", op_of(kind, {{"scale", 0.25}}),
-          {{logits}, {targets, Input::kId}, {targets, Input::kF32}}, columns, 0, 4);
-    }
-  }
-
-  for (const std::int64_t columns : {7, 16, 328}) {
-    const std::string sizes = "_" + std::to_string(columns);
-    add("embedding" + sizes, op_of(OpKind::kEmbedding), {{{11, columns}}, {{3, 5}, Input::kId}},
-        11);
-    add("embedding_grad" + sizes, op_of(OpKind::kEmbeddingGrad, {{"rows", std::int64_t{11}}}),
-        {{{3, 15}, Input::kId}, {{3, 15, columns}}}, 11, 0, 6);
-  }
-  // More tokens than one block sorts.
-  add("embedding_grad_many", op_of(OpKind::kEmbeddingGrad, {{"rows", std::int64_t{300}}}),
-      {{{1030}, Input::kId}, {{1030, 3}}}, 300, 0, 9);
-
-  for (const auto& [s, head] : std::vector<std::pair<Shape, std::int64_t>>{
-           {{2, 5, 3, 6}, 3}, {{1, 37, 3, 32}, 16}, {{1, 70, 3, 8}, 8}}) {
-    const Shape y{s[0], s[1], s[3]};
-    const std::string sizes = "_" + std::to_string(s[1]) + "_" + std::to_string(head);
-    const InputShape statistics{{s[0], s[3] / head, s[1]}, Input::kF32};
-    const Op op = op_of(OpKind::kAttention, {{"head_dim", head}}),
-             grad = op_of(OpKind::kAttentionGrad, {{"head_dim", head}});
-    add("attention" + sizes, op, {{s}});
-    add("attention_grad" + sizes, grad, {{s}, {y}, statistics, {y}}, 0, 0, 4);
-  }
-  // Heads so wide that tiles of 32 do not fit.
-  add("attention_wide", op_of(OpKind::kAttention, {{"head_dim", std::int64_t{300}}}),
-      {{{1, 18, 3, 300}}}, 0, 0, 1);
-  add("attention_grad_wide", op_of(OpKind::kAttentionGrad, {{"head_dim", std::int64_t{300}}}),
-      {{{1, 18, 3, 300}}, {{1, 18, 300}}, {{1, 1, 18}, Input::kF32}, {{1, 18, 300}}}, 0, 0, 8);
-  for (const auto& [q, k] : std::vector<std::pair<Shape, Shape>>{
-           {{2, 3, 4, 6}, {2, 5, 6}}, {{1, 40, 16}, {1, 7, 5, 16}}, {{2, 1, 8}, {2, 70, 8}}}) {
-    const std::int64_t head = q.back() / 2;
-    const std::string sizes = "_" + std::to_string(q.back());
-    const Op op = op_of(OpKind::kCrossAttention, {{"head_dim", head}}),
-             grad = op_of(OpKind::kCrossAttentionGrad, {{"head_dim", head}});
-    add("cross_attention" + sizes, op, {{q}, {k}, {k}});
-    InputShape statistics{q, Input::kF32};
-    statistics.shape.pop_back();
-    statistics.shape.insert(statistics.shape.begin() + 1, 2);
-    add("cross_attention_grad" + sizes, grad, {{q}, {k}, {k}, {q}, statistics, {q}}, 0, 0, 4);
-  }
-
-  struct ConvolutionSizes {
-    Shape x, w;
-    std::int64_t stride, padding;
-  };
-  for (const auto& [x, w, stride, padding] :
-       std::vector<ConvolutionSizes>{{{2, 5, 7, 3}, {3, 3, 3, 5}, 1, 1},
-                                     {{2, 8, 9, 8}, {3, 3, 8, 16}, 2, 1},
-                                     {{1, 6, 5, 8}, {1, 1, 8, 8}, 1, 0},
-                                     {{1, 7, 7, 2}, {4, 2, 2, 3}, 3, 0}}) {
-    const Op op = op_of(OpKind::kConvolution, {{"stride", stride}, {"padding", padding}});
-    const Shape y =
-        infer_types(op, std::vector<TensorType>{{DType::kF32, x}, {DType::kF32, w}})[0].shape;
-    const std::string sizes =
-        "_" + std::to_string(w[0]) + "x" + std::to_string(w[1]) + "_" + std::to_string(stride);
-    add("convolution" + sizes, op, {{x}, {w}, {{w[3]}}}, 0, 0, 8);
-    add("convolution_without_bias" + sizes, op, {{x}, {w}}, 0, 0, 8);
-    add("convolution_input_grad" + sizes,
-        op_of(OpKind::kConvolutionInputGrad,
-              {{"stride", stride}, {"padding", padding}, {"height", x[1]}, {"width", x[2]}}),
-        {{y}, {w}}, 0, 0, 8);
-    add("convolution_weight_grad" + sizes,
-        op_of(OpKind::kConvolutionWeightGrad, {{"stride", stride},
-                                               {"padding", padding},
-                                               {"kernel_height", w[0]},
-                                               {"kernel_width", w[1]}}),
-        {{x}, {y}}, 0, 0, 8);
-  }
-  for (const std::int64_t channels : {3, 16}) {
-    const std::string sizes = "_" + std::to_string(channels);
-    add("upsample" + sizes, op_of(OpKind::kUpsample, {{"factor", std::int64_t{2}}}),
-        {{{2, 3, 5, channels}}});
-    add("upsample_grad" + sizes, op_of(OpKind::kUpsampleGrad, {{"factor", std::int64_t{3}}}),
-        {{{2, 6, 9, channels}}}, 0, 0, 4);
-  }
-  return all;
-}
-
-std::vector<HostTensor> make_inputs(const Case& c, DType real, std::size_t offset,
-                                    const std::function<double()>& normal) {
-  std::vector<HostTensor> inputs;
-  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    const auto& [shape, kind] = c.inputs[i];
-    const DType dtype = kind == Input::kId ? DType::kI32 : kind == Input::kF32 ? DType::kF32 : real;
-    inputs.emplace_back(TensorType{dtype, shape}, kind == Input::kReal ? offset : 0);
-    HostTensor& tensor = inputs.back();
-    const auto ids = static_cast<double>(c.ids_below);
-    for (std::int64_t e = 0; e < tensor.type.elements(); ++e) {
-      const double number = normal();
-      // Few of the ids are frequent.
-      tensor.set(e, kind == Input::kId ? std::min(ids - 1, std::floor(std::abs(number) * 0.3 * ids))
-                                       : number + (i == 0 ? c.shift : 0));
-    }
-  }
-  if (const auto kept = kept_by_forward(c.op)) {
-    std::vector<ConstTensorRef> in;
-    std::vector<TensorRef> out;
-    for (std::size_t i = 0; i < kept->inputs; ++i) in.push_back(inputs[i].ref());
-    for (std::size_t i = 0; i < 2; ++i) out.push_back(inputs[kept->inputs + i].ref());
-    CpuKernels(detect_instruction_set()).run(kept->forward, in, out, {});
-  }
-  return inputs;
 }
 
 /// Ops of two parts between which a GPU may round to bf16.
@@ -298,7 +106,8 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
   }
 
   /// What the CPU computes of the same numbers in f32.
-  static std::vector<HostTensor> expected_outputs(const Case& c, std::vector<HostTensor>& inputs) {
+  static std::vector<HostTensor> expected_outputs(const OpCase& c,
+                                                  std::vector<HostTensor>& inputs) {
     std::vector<HostTensor> in;
     std::vector<ConstTensorRef> in_refs;
     std::vector<TensorType> types;
@@ -320,8 +129,8 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
     return outputs;
   }
 
-  void check(const Case& c, DType real, std::size_t offset, bool accumulate, bool in_place) {
-    SCOPED_TRACE(c.name + " of " + std::string(to_string(real)) +
+  void check(const OpCase& c, DType real, std::size_t offset, bool accumulate, bool in_place) {
+    SCOPED_TRACE(to_string(c) + ", " + std::string(to_string(real)) +
                  (offset != 0 ? ", not aligned" : "") + (accumulate ? ", accumulated" : "") +
                  (in_place ? ", in place" : ""));
     std::vector<HostTensor> inputs = make_inputs(c, real, offset, [&] { return normal(random); });
@@ -384,7 +193,7 @@ class KernelContract : public testing::TestWithParam<KindOfRunner> {
 };
 
 TEST_P(KernelContract, EveryOpInEveryTypeAndMode) {
-  for (const Case& c : cases()) {
+  for (const OpCase& c : op_cases().cases) {
     for (const DType real : {DType::kF32, DType::kBF16}) {
       for (const bool accumulate : {false, true}) check(c, real, 0, accumulate, false);
     }
@@ -393,13 +202,13 @@ TEST_P(KernelContract, EveryOpInEveryTypeAndMode) {
 }
 
 TEST_P(KernelContract, AddressesNeedNotBeAligned) {
-  for (const Case& c : cases()) {
+  for (const OpCase& c : op_cases().cases) {
     for (const DType real : {DType::kF32, DType::kBF16}) check(c, real, 1, false, false);
   }
 }
 
 TEST_P(KernelContract, InPlaceWhereTheOpAllowsIt) {
-  for (const Case& c : cases()) {
+  for (const OpCase& c : op_cases().cases) {
     const int shared = definition(c.op.kind).in_place_input;
     if (shared < 0) continue;
     for (const DType real : {DType::kF32, DType::kBF16}) check(c, real, 0, false, true);
@@ -413,8 +222,8 @@ TEST(CudaOnHost, TheOrderOfThreadsDoesNotMatter) {
   std::normal_distribution<double> normal;
   const auto forward = cuda_on_host(HostOrder::kForward),
              backward = cuda_on_host(HostOrder::kBackward);
-  for (const Case& c : cases()) {
-    SCOPED_TRACE(c.name);
+  for (const OpCase& c : op_cases().cases) {
+    SCOPED_TRACE(to_string(c));
     std::vector<HostTensor> inputs =
         make_inputs(c, DType::kBF16, 0, [&] { return normal(random); });
     std::vector<ConstTensorRef> in_refs;

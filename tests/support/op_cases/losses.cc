@@ -1,0 +1,62 @@
+// Cross entropy and squared error.
+#include <cmath>
+
+#include "tests/support/op_cases/op_cases.h"
+
+namespace weft::test {
+namespace {
+
+Numbers reference_cross_entropy(const ReferenceRun& run) {
+  const Numbers &logits = run.in(0), &targets = run.in(1), *const weights = run.optional_in(2);
+  const std::size_t columns = run.last(0);
+  double loss = 0;
+  for (std::size_t row = 0; row < targets.size(); ++row) {
+    double sum = 0;
+    for (std::size_t c = 0; c < columns; ++c) sum += std::exp(logits[row * columns + c]);
+    const double target = logits[row * columns + static_cast<std::size_t>(targets[row])];
+    loss += (weights != nullptr ? (*weights)[row] : 1) * (std::log(sum) - target);
+  }
+  return {run.op.real("scale") * loss};
+}
+
+Numbers reference_squared_error(const ReferenceRun& run) {
+  double sum = 0;
+  for (std::size_t i = 0; i < run.in(0).size(); ++i)
+    sum += std::pow(run.in(0)[i] - run.in(1)[i], 2);
+  return {run.op.real("scale") * sum};
+}
+
+}  // namespace
+
+void add_loss_cases(OpCases& to) {
+  to.references[OpKind::kCrossEntropy] = reference_cross_entropy;
+  to.references[OpKind::kSquaredError] = reference_squared_error;
+  for (const Shape& logits :
+       {Shape{3, 1, 3}, Shape{3, 1, 1001}, Shape{3, 1, 9000}, Shape{3, 2, 71}, Shape{3, 5, 10}}) {
+    const InputCase targets{{logits[0], logits[1]}, Holds::kIds},
+        weights{{logits[0], logits[1]}, Holds::kF32};
+    const auto add = [&](OpKind kind, std::vector<InputCase> inputs, double shift,
+                         std::vector<std::size_t> f32_outputs) {
+      to.add({.op = {kind, {{"scale", 0.25}}},
+              .inputs = std::move(inputs),
+              .ids_below = logits.back(),
+              .size = 4,
+              .shift = shift,
+              .f32_outputs = std::move(f32_outputs)});
+    };
+    add(OpKind::kCrossEntropy, {{logits}, targets}, 3, {0});
+    add(OpKind::kCrossEntropy, {{logits}, targets, weights}, 0, {0});
+    add(OpKind::kCrossEntropyGrad, {{logits}, targets}, 3, {});
+    add(OpKind::kCrossEntropyGrad, {{logits}, targets, weights}, 0, {});
+  }
+  for (const Shape& s : {Shape{3, 5, 7}, Shape{4, 9, 64}}) {
+    const InputCase target{s, Holds::kF32};
+    to.add({.op = {OpKind::kSquaredError, {{"scale", 0.01}}},
+            .inputs = {{s}, target},
+            .size = 10,
+            .f32_outputs = {0}});
+    to.add({.op = {OpKind::kSquaredErrorGrad, {{"scale", 0.5}}}, .inputs = {{s}, target}});
+  }
+}
+
+}  // namespace weft::test

@@ -1,0 +1,99 @@
+// Layer norm and group norm.
+#include <cmath>
+
+#include "tests/support/op_cases/op_cases.h"
+
+namespace weft::test {
+namespace {
+
+Numbers reference_layer_norm(const ReferenceRun& run) {
+  const Numbers &x = run.in(0), &gamma = run.in(1), &beta = run.in(2);
+  const std::size_t h = gamma.size();
+  const auto count = static_cast<double>(h);
+  Numbers y(x.size());
+  for (std::size_t row = 0; row < x.size(); row += h) {
+    double mean = 0, variance = 0;
+    for (std::size_t c = 0; c < h; ++c) mean += x[row + c] / count;
+    for (std::size_t c = 0; c < h; ++c)
+      variance += (x[row + c] - mean) * (x[row + c] - mean) / count;
+    const double deviation = std::sqrt(variance + run.op.real("epsilon"));
+    for (std::size_t c = 0; c < h; ++c)
+      y[row + c] = (x[row + c] - mean) / deviation * gamma[c] + beta[c];
+  }
+  return y;
+}
+
+Numbers reference_group_norm(const ReferenceRun& run) {
+  const Numbers &x = run.in(0), &gamma = run.in(1), &beta = run.in(2);
+  const std::size_t channels = gamma.size(), positions = x.size() / (run.batch() * channels);
+  const auto group_size = static_cast<std::size_t>(run.op.integer("group_size"));
+  Numbers y(x.size());
+  for (std::size_t b = 0; b < run.batch(); ++b) {
+    for (std::size_t group = 0; group < channels; group += group_size) {
+      const auto count = static_cast<double>(positions * group_size);
+      const auto for_elements = [&](auto body) {
+        for (std::size_t p = 0; p < positions; ++p)
+          for (std::size_t c = group; c < group + group_size; ++c)
+            body((b * positions + p) * channels + c, c);
+      };
+      double mean = 0, variance = 0;
+      for_elements([&](std::size_t at, std::size_t) { mean += x[at] / count; });
+      for_elements([&](std::size_t at, std::size_t) {
+        variance += (x[at] - mean) * (x[at] - mean) / count;
+      });
+      const double deviation = std::sqrt(variance + run.op.real("epsilon"));
+      for_elements([&](std::size_t at, std::size_t c) {
+        y[at] = (x[at] - mean) / deviation * gamma[c] + beta[c];
+      });
+    }
+  }
+  return y;
+}
+
+}  // namespace
+
+void add_norm_cases(OpCases& to) {
+  to.references[OpKind::kLayerNorm] = reference_layer_norm;
+  to.references[OpKind::kGroupNorm] = reference_group_norm;
+  const auto layer = [](OpKind kind) { return Op{kind, {{"epsilon", 1e-5}}}; };
+  // Rows within and beyond what a warp holds in registers.
+  for (const Shape& x : {Shape{3, 5}, Shape{3, 64}, Shape{3, 301}, Shape{3, 2104}, Shape{5, 3},
+                         Shape{3, 3, 37}, Shape{4, 5, 16}}) {
+    const Shape row{x.back()};
+    to.add({.op = layer(OpKind::kLayerNorm), .inputs = {{x}, {row}, {row}}, .shift = 2});
+    to.add({.op = layer(OpKind::kLayerNormInputGrad), .inputs = {{x}, {row}, {x}}, .shift = 2});
+    to.add({.op = layer(OpKind::kLayerNormWeightGrad),
+            .inputs = {{x}, {x}},
+            .size = 4,
+            .shift = 2,
+            .f32_outputs = {0, 1}});
+  }
+  to.add({.op = layer(OpKind::kLayerNormWeightGrad),
+          .inputs = {{{3, 67, 24}}, {{3, 67, 24}}},
+          .size = 20,
+          .f32_outputs = {0, 1}});
+
+  struct Groups {
+    Shape x;
+    std::int64_t size;
+  };
+  for (const auto& [x, size] :
+       {Groups{{2, 3, 5, 6}, 3}, Groups{{3, 9, 16}, 8}, Groups{{2, 77, 80}, 40},
+        Groups{{3, 5, 2, 16}, 4}, Groups{{2, 5, 3, 12}, 3}, Groups{{2, 301, 17}, 17}}) {
+    const Shape row{x.back()};
+    const std::vector<std::pair<std::string, Attribute>> groups{{"group_size", size},
+                                                                {"epsilon", 1e-5}};
+    to.add({.op = {OpKind::kGroupNorm, groups}, .inputs = {{x}, {row}, {row}}, .shift = 20});
+    to.add({.op = {OpKind::kGroupNormInputGrad, groups},
+            .inputs = {{x}, {row}, {x}},
+            .size = 2,
+            .shift = 1});
+    to.add({.op = {OpKind::kGroupNormWeightGrad, groups},
+            .inputs = {{x}, {x}},
+            .size = 20,
+            .shift = 1,
+            .f32_outputs = {0, 1}});
+  }
+}
+
+}  // namespace weft::test
