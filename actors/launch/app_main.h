@@ -65,6 +65,11 @@ class AppMain final {
   void provide() {
     provided_.push_back([](System& system) { system.provide<T>(); });
   }
+  /// The same, made by `make`: see System::provide().
+  template <typename T, typename Make>
+  void provide(Make make) {
+    provided_.push_back([make = std::move(make)](System& system) { system.provide<T>(make); });
+  }
   /// It says what is right, as JSON if asked, or throws; mistakes are printed by the library.
   void on_check(Inspect check) { check_ = std::move(check); }
   void on_plan(Inspect plan) { plan_ = std::move(plan); }

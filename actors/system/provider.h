@@ -28,12 +28,8 @@ struct Provider {
 namespace internal {
 
 template <typename T>
-ActorObject make_actor(Context& context, std::span<const std::byte> arguments) {
-  using Arguments = ConstructorArgumentsOf<T>;
-  auto decoded = decode<Arguments>(arguments);
-  T* object = std::apply([&](auto&... argument) { return new T(context, std::move(argument)...); },
-                         decoded);
-  return ActorObject(object, [](void* actor) { delete static_cast<T*>(actor); });
+ActorObject forget_class(std::unique_ptr<T> actor) {
+  return ActorObject(actor.release(), [](void* object) { delete static_cast<T*>(object); });
 }
 
 }  // namespace internal
@@ -44,9 +40,22 @@ InterfaceVersion interface_version() {
   return {std::string(List::kName), List::kVersion, interface_fingerprint<T>()};
 }
 
+/// `make` gives a std::unique_ptr<T> from the context and the constructor's arguments.
+template <ActorClass T, typename Make>
+Provider make_provider(Make make) {
+  return {interface_version<T>(), kMethodTable<T>,
+          [make = std::move(make)](Context& context, std::span<const std::byte> arguments) {
+            auto decoded = decode<ConstructorArgumentsOf<T>>(arguments);
+            return internal::forget_class<T>(std::apply(
+                [&](auto&... argument) { return make(context, std::move(argument)...); }, decoded));
+          }};
+}
+
 template <ActorClass T>
 Provider make_provider() {
-  return {interface_version<T>(), kMethodTable<T>, &internal::make_actor<T>};
+  return make_provider<T>([](Context& context, auto&&... arguments) {
+    return std::make_unique<T>(context, std::move(arguments)...);
+  });
 }
 
 }  // namespace weft::actors

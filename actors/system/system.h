@@ -62,6 +62,12 @@ class System final {
   void provide() {
     provide(make_provider<T>());
   }
+  /// As provide(), for actors that are also made of things of this process: `make` is called on the
+  /// actor's thread with a Context& and what T::Arguments lists, and gives a std::unique_ptr<T>.
+  template <ActorClass T, typename Make>
+  void provide(Make make) {
+    provide(make_provider<T>(std::move(make)));
+  }
   /// Has T's interface compared when connecting, although it is only called from here. Optional:
   /// every call is checked too.
   template <ActorClass T>
@@ -95,8 +101,7 @@ class System final {
   ActorRef<T> host_made(const std::string& name, std::function<std::unique_ptr<T>(Context&)> make) {
     Provider provider{interface_version<T>(), kMethodTable<T>,
                       [make = std::move(make)](Context& context, std::span<const std::byte>) {
-                        return ActorObject(make(context).release(),
-                                           [](void* actor) { delete static_cast<T*>(actor); });
+                        return internal::forget_class<T>(make(context));
                       }};
     return ref<T>(host_actor(std::move(provider), name, {}));
   }

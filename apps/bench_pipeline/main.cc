@@ -183,7 +183,11 @@ int main(int argc, char** argv) {
       {.name = "weft bench pipeline",
        .provide =
            [](weft::actors::AppMain& app) {
-             app.provide<weft::mesh::DeviceActor<weft::apps::PipelineBatches>>();
+             app.provide<weft::mesh::DeviceActor>(
+                 weft::mesh::make_device_actors([](std::span<const std::byte> prepared) {
+                   return std::make_unique<weft::apps::PipelineBatches>(
+                       weft::decode<weft::apps::PipelineBatchesConfig>(prepared));
+                 }));
            },
        .measure = weft::apps::parse_and_run});
 }

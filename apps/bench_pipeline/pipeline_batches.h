@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/codec/codec.h"
@@ -47,14 +48,13 @@ PipelineBatchesConfig pipeline_batches(const Graph& graph, std::int64_t limit,
 /// step, row, place in the row). Owner's thread only.
 class PipelineBatches final : public mesh::BatchSource {
  public:
-  using Config = PipelineBatchesConfig;
-  explicit PipelineBatches(const Config& config) : config_(config) {}
+  explicit PipelineBatches(PipelineBatchesConfig config) : config_(std::move(config)) {}
 
   void read(std::string_view input, mesh::Split split, std::uint64_t step, int microbatch,
             int microbatches, const Region& region, std::span<std::byte> out) override;
 
  private:
-  const Config config_;
+  const PipelineBatchesConfig config_;
 };
 
 }  // namespace weft::apps

@@ -75,7 +75,7 @@ double median_of(const std::vector<T>& items, Get&& get) {
 PipelineRun::PipelineRun(TestCluster& cluster, const PipelineModel& model, Options options)
     : model_(prepared(model, options.link_bits)),
       options_(std::move(options)),
-      group_(cluster.cluster(), model_.layout, model_.graphs, model_.batches,
+      group_(cluster.cluster(), model_.layout, model_.graphs, encode(model_.batches),
              group_options(model_)) {}
 
 mesh::LayoutConfig PipelineRun::layout_of(const Arm& arm) const {

@@ -41,8 +41,6 @@ class PipelineRun final {
   double slowest_stage_seconds();
 
  private:
-  using Group = mesh::MeshGroup<PipelineBatches>;
-
   /// A named schedule over this workload's stages.
   mesh::Schedule named(const std::string& name, int microbatches) const;
   /// `auto`, with the memory that the most demanding of the named schedules needs.
@@ -59,7 +57,7 @@ class PipelineRun final {
   const PipelineModel model_;
   const Options options_;
   std::optional<std::vector<mesh::ActionTime>> measured_;
-  Group group_;
+  mesh::MeshGroup group_;
   std::uint64_t step_ = 0;
 };
 

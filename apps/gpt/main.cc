@@ -4,5 +4,6 @@
 #include "apps/train/serve_training.h"
 
 int main(int argc, char** argv) {
-  return weft::apps::serve_training<weft::apps::GptApp>(argc, argv);
+  weft::apps::GptApp app;
+  return weft::apps::serve_training(argc, argv, app);
 }

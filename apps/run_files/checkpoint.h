@@ -11,6 +11,7 @@
 
 #include "apps/run_files/branch.h"
 #include "apps/run_files/safetensors.h"
+#include "core/device/optimizer.h"
 #include "core/tensor/shape.h"
 
 namespace weft::apps {
@@ -28,18 +29,6 @@ struct ParameterState {
 
 /// Names and shapes of a model's parameters, in the graph's order.
 using ParameterList = std::vector<TensorPlace>;
-
-/// What a checkpoint holds of each parameter.
-enum class StateBlock : std::uint8_t { kValue, kFirstMoment, kSecondMoment };
-
-/// Consecutive elements of one block of a parameter, as they travel between devices and files.
-struct StatePiece {
-  std::size_t parameter = 0;  ///< In the ParameterList.
-  StateBlock block = StateBlock::kValue;
-  std::size_t first = 0;  ///< Element.
-};
-using TakePiece = std::function<void(const StatePiece& piece, std::span<const float> values)>;
-using GivePiece = std::function<void(const StatePiece& piece, std::span<float> values)>;
 
 /// A checkpoint without its values. A value.
 struct CheckpointHeading {

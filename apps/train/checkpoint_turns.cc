@@ -10,7 +10,7 @@
 namespace weft::apps {
 namespace {
 
-CheckpointTurns::Outcome write(CheckpointStore& store, TrainingEngine& engine,
+CheckpointTurns::Outcome write(CheckpointStore& store, mesh::TrainingEngine& engine,
                                const CheckpointHeading& heading, OldOnes old_ones,
                                const std::stop_token& stop) {
   bool refused = true;  // while the engine is not at work
@@ -56,7 +56,8 @@ struct CheckpointTurns::Writing {
   std::jthread thread;  ///< None where it was written at once.
 };
 
-CheckpointTurns::CheckpointTurns(CheckpointStore& store, TrainingEngine& engine, const Clock& clock)
+CheckpointTurns::CheckpointTurns(CheckpointStore& store, mesh::TrainingEngine& engine,
+                                 const Clock& clock)
     : store_(store), engine_(engine), clock_(clock) {}
 
 CheckpointTurns::~CheckpointTurns() = default;

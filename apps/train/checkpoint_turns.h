@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "apps/run_files/checkpoint.h"
-#include "apps/train/training_engine.h"
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "mesh/runtime/training_engine.h"
 
 namespace weft::apps {
 
@@ -32,7 +32,7 @@ class CheckpointTurns final {
     bool refused = false;
   };
 
-  CheckpointTurns(CheckpointStore& store, TrainingEngine& engine, const Clock& clock);
+  CheckpointTurns(CheckpointStore& store, mesh::TrainingEngine& engine, const Clock& clock);
   /// As give_up().
   ~CheckpointTurns();
   CheckpointTurns(const CheckpointTurns&) = delete;
@@ -58,7 +58,7 @@ class CheckpointTurns final {
   std::optional<Outcome> take();
 
   CheckpointStore& store_;
-  TrainingEngine& engine_;
+  mesh::TrainingEngine& engine_;
   const Clock& clock_;
   std::unique_ptr<Writing> writing_;
   Nanoseconds paused_ = Nanoseconds::zero();

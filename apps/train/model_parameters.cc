@@ -6,6 +6,15 @@
 
 namespace weft::apps {
 
+ParameterList parameter_list(const Graph& graph) {
+  ParameterList list;
+  for (const Parameter& parameter : graph.parameters()) {
+    const Value& value = graph.value(parameter.value);
+    list.push_back({value.name, value.type.shape});
+  }
+  return list;
+}
+
 void set_parameters(Evaluation& evaluation, const std::vector<TensorView>& states) {
   for (const Parameter& parameter : evaluation.graph().parameters()) {
     const Value& value = evaluation.graph().value(parameter.value);

@@ -26,48 +26,47 @@ OneDeviceEngine::OneDeviceEngine(Device& device, const Clock& clock, TrainingGra
       trainer_(device, graph_, seed),
       trace_{.name = "device on this host"} {}
 
-StepOutcome OneDeviceEngine::step(const StepOrder& order) {
+mesh::StepResult OneDeviceEngine::run(mesh::StepRequest request) {
+  const auto step = static_cast<std::int64_t>(request.step);
+  mesh::StepResult result;
+  if (request.split == mesh::Split::kValidation) {
+    result.loss = validate(step);
+    return result;
+  }
   const std::int64_t begun = clock_.now().time_since_epoch().count();
+  const mesh::OptimizerStep& optimizer = request.optimizer;
   const TrainingReport report = trainer_.step(
       microbatches_,
-      [&](int microbatch, Evaluation& evaluation) {
-        feed_(false, order.step, microbatch, evaluation);
-      },
-      order.optimizer, order.clip_norm);
-  if (order.trace)
+      [&](int microbatch, Evaluation& evaluation) { feed_(false, step, microbatch, evaluation); },
+      {.learning_rate = optimizer.learning_rate,
+       .beta1 = optimizer.beta1,
+       .beta2 = optimizer.beta2,
+       .epsilon = optimizer.epsilon,
+       .weight_decay = optimizer.weight_decay},
+      optimizer.clip_norm);
+  if (request.trace)
     trace_.events.push_back({.name = "the whole step",
                              .start_ns = begun,
                              .end_ns = clock_.now().time_since_epoch().count(),
-                             .step = order.step});
-  StepOutcome outcome{.loss = report.loss, .grad_norm = report.gradient_norm};
-  if (report.first_not_finite)
-    outcome.not_finite =
-        graph_.graph.value(graph_.graph.parameters()[*report.first_not_finite].value).name;
-  return outcome;
+                             .step = step});
+  result.loss = report.loss;
+  result.grad_norm = report.gradient_norm;
+  result.first_not_finite = report.first_not_finite;
+  return result;
 }
 
-double OneDeviceEngine::validate(std::int64_t batches) {
+double OneDeviceEngine::validate(std::int64_t batch) {
   Evaluation evaluation(device_, graph_.graph, {graph_.loss});
   const auto parameters = graph_.graph.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     evaluation.set_parameter(parameters[i].value, to_host(trainer_, trainer_.value(i)));
   double sum = 0;
-  for (std::int64_t batch = 0; batch < batches; ++batch)
-    for (int microbatch = 0; microbatch < microbatches_; ++microbatch) {
-      feed_(true, batch, microbatch, evaluation);
-      evaluation.run();
-      sum += evaluation.read<float>(graph_.loss)[0];
-    }
-  return sum / static_cast<double>(batches);
-}
-
-ParameterList OneDeviceEngine::parameters() const {
-  ParameterList list;
-  for (const Parameter& parameter : graph_.graph.parameters()) {
-    const Value& value = graph_.graph.value(parameter.value);
-    list.push_back({value.name, value.type.shape});
+  for (int microbatch = 0; microbatch < microbatches_; ++microbatch) {
+    feed_(true, batch, microbatch, evaluation);
+    evaluation.run();
+    sum += evaluation.read<float>(graph_.loss)[0];
   }
-  return list;
+  return sum;
 }
 
 void OneDeviceEngine::copy_state() {

@@ -5,15 +5,15 @@
 #include <stop_token>
 #include <vector>
 
-#include "apps/train/training_engine.h"
 #include "core/base/clock.h"
 #include "core/evaluate/one_device_trainer.h"
+#include "mesh/runtime/training_engine.h"
 
 namespace weft::apps {
 
 /// Trains in this process, on one device, without a cluster: what runs on meshes are compared with,
 /// and what tests drive the training loop with. The driver's thread only; borrows device and clock.
-class OneDeviceEngine final : public TrainingEngine {
+class OneDeviceEngine final : public mesh::TrainingEngine {
  public:
   /// Writes the inputs of one microbatch of a step into an evaluation of the graph: by
   /// Evaluation::write() on any device.
@@ -24,9 +24,8 @@ class OneDeviceEngine final : public TrainingEngine {
   OneDeviceEngine(Device& device, const Clock& clock, TrainingGraph graph, int microbatches,
                   std::uint64_t seed, Feed feed);
 
-  StepOutcome step(const StepOrder& order) override;
-  double validate(std::int64_t batches) override;
-  ParameterList parameters() const override;
+  const Graph& graph() const override { return graph_.graph; }
+  mesh::StepResult run(mesh::StepRequest request) override;
   bool copies() const override { return true; }
   void copy_state() override;
   void gather(const TakePiece& take, const std::stop_token& stop) override;
@@ -34,6 +33,9 @@ class OneDeviceEngine final : public TrainingEngine {
   std::vector<DeviceTrace> take_traces() override;
 
  private:
+  /// The mean loss of a batch of the held-out part.
+  double validate(std::int64_t batch);
+
   Device& device_;
   const Clock& clock_;
   const TrainingGraph graph_;

@@ -10,16 +10,19 @@
 #include <string>
 #include <vector>
 
+#include "actors/launch/app_main.h"
 #include "actors/launch/process_end.h"
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
 #include "apps/train/driver_device.h"
+#include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
 #include "core/base/terminal.h"
 #include "core/base/units.h"
 #include "core/config/nearest.h"
 #include "core/cuda_support/cuda_support.h"
+#include "mesh/executor/mesh_group.h"
 
 namespace weft::apps {
 namespace {
@@ -212,15 +215,14 @@ void note_missing_gpus(const actors::ClusterConfig& cluster) {
         support.missing);
 }
 
-}  // namespace
-
-mesh::DeviceKind device_kind(actors::DeviceChoice choice) {
-  switch (choice) {
-    case actors::DeviceChoice::kCpu: return mesh::DeviceKind::kCpu;
-    case actors::DeviceChoice::kCuda: return mesh::DeviceKind::kCuda;
-    case actors::DeviceChoice::kAuto: return mesh::DeviceKind::kAuto;
-  }
-  throw_error(ErrorCode::kInternal, "no device is meant by {}", static_cast<int>(choice));
+mesh::GroupOptions group_options(const RunConfig& config) {
+  mesh::GroupOptions options;
+  options.seed = config.seed;
+  options.threads_per_device = static_cast<int>(config.cluster.threads_per_device);
+  options.device = device_kind(config.cluster.device);
+  options.share_gpu = config.cluster.share_gpu;
+  options.progress = {config.cluster.no_progress, config.cluster.longest_op};
+  return options;
 }
 
 int check_training(const actors::AppRun& run, TrainingApp& app) {
@@ -261,8 +263,7 @@ int plan_training(const actors::AppRun& run, TrainingApp& app) {
   return kDone;
 }
 
-int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevices& start_devices,
-                   const std::function<void(const actors::RunProgress&)>& tell) {
+int drive_training(actors::Cluster& cluster, const actors::AppRun& run, TrainingApp& app) {
   const SteadyClock clock;
   const TimePoint started = clock.now();
   const auto doing = [&run](actors::IfInterrupted then) {
@@ -280,12 +281,12 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
   print_row(screen, "stages", stages_text(config.layout));
   print_row(screen, "pipeline", pipeline_text(config.layout));
 
-  const std::unique_ptr<PlanRunner> devices = start_devices(config, data);
-  if (const std::string gpus = mesh::describe_gpu_transfers(devices->plan()); !gpus.empty())
+  mesh::MeshGroup devices(cluster, config.layout, config.model.graphs, data.batches,
+                          group_options(config));
+  if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
     print_row(screen, "GPUs", gpus);
-  if (const std::string& why = devices->plan().no_copies_because; !why.empty())
+  if (const std::string& why = devices.plan().no_copies_because; !why.empty())
     print_row(screen, "saving", "training stands still while a checkpoint is written: " + why);
-  MeshEngine engine(*devices);
   const TrainingRun training{.name = config.name,
                              .app = app.name(),
                              .seed = config.seed,
@@ -299,14 +300,38 @@ int drive_training(const actors::AppRun& run, TrainingApp& app, const StartDevic
                              .subtitle = pipeline_text(config.layout),
                              .show = show_of(run, config, data, screen),
                              .started = started};
-  const RunSummary summary = train(training, engine,
+  const RunSummary summary = train(training, devices,
                                    {.directory = directory,
                                     .screen = screen,
                                     .clock = clock,
                                     .stop = run.stop,
                                     .doing = doing(actors::IfInterrupted::kFinishes),
-                                    .tell = tell});
+                                    .tell = [&cluster](const actors::RunProgress& progress) {
+                                      cluster.report_progress(progress);
+                                    }});
   return summary.outcome == "done" ? kDone : actors::kInterrupted;
+}
+
+}  // namespace
+
+mesh::DeviceKind device_kind(actors::DeviceChoice choice) {
+  switch (choice) {
+    case actors::DeviceChoice::kCpu: return mesh::DeviceKind::kCpu;
+    case actors::DeviceChoice::kCuda: return mesh::DeviceKind::kCuda;
+    case actors::DeviceChoice::kAuto: return mesh::DeviceKind::kAuto;
+  }
+  throw_error(ErrorCode::kInternal, "no device is meant by {}", static_cast<int>(choice));
+}
+
+int serve_training(int argc, char** argv, TrainingApp& app) {
+  actors::AppMain main(argc, argv);
+  main.provide<mesh::DeviceActor>(mesh::make_device_actors(
+      [&app](std::span<const std::byte> prepared) { return app.open_batches(prepared); }));
+  main.on_check([&app](const actors::AppRun& run) { return check_training(run, app); });
+  main.on_plan([&app](const actors::AppRun& run) { return plan_training(run, app); });
+  return main.run([&app](actors::Cluster& cluster, const actors::AppRun& run) {
+    return drive_training(cluster, run, app);
+  });
 }
 
 }  // namespace weft::apps

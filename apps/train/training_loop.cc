@@ -23,6 +23,7 @@
 #include "apps/run_files/safetensors.h"
 #include "apps/run_files/timeline_plot.h"
 #include "apps/train/checkpoint_turns.h"
+#include "apps/train/model_parameters.h"
 #include "core/base/error.h"
 #include "core/base/memory.h"
 #include "core/base/terminal.h"
@@ -90,7 +91,7 @@ std::string ordinal(std::int64_t number) {
 
 class Loop {
  public:
-  Loop(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment,
+  Loop(const TrainingRun& run, mesh::TrainingEngine& engine, const LoopEnvironment& environment,
        std::int64_t steps_done, const std::optional<fs::path>& resumed_from)
       : run_(run),
         engine_(engine),
@@ -156,57 +157,80 @@ class Loop {
   void do_step(std::int64_t step) {
     const bool traced =
         step >= std::min(first_ + kFirstTraced, run_.training.steps) && num_traced_ < kNumTraced;
-    StepOrder order{.step = step, .clip_norm = run_.training.clip_norm, .trace = traced};
-    order.optimizer.learning_rate = learning_rate(run_.training, step);
-    order.optimizer.beta1 = run_.training.beta1;
-    order.optimizer.beta2 = run_.training.beta2;
-    order.optimizer.epsilon = run_.training.epsilon;
-    order.optimizer.weight_decay = run_.training.weight_decay;
+    mesh::StepRequest request;
+    request.program = "train";
+    request.step = static_cast<std::uint64_t>(step);
+    request.trace = traced;
+    request.optimizer = {.learning_rate = learning_rate(run_.training, step),
+                         .beta1 = run_.training.beta1,
+                         .beta2 = run_.training.beta2,
+                         .epsilon = run_.training.epsilon,
+                         .weight_decay = run_.training.weight_decay,
+                         .clip_norm = run_.training.clip_norm,
+                         .number = step};
 
     const TimePoint begun = environment_.clock.now();
-    const StepOutcome outcome = engine_.step(order);
+    const mesh::StepResult result = engine_.run(request);
     const TimePoint done = environment_.clock.now();
     if (step == first_) summary_.seconds_to_first_step = in_seconds(done - run_.started);
     if (traced && ++num_traced_ == kNumTraced) write_traces();
 
     StepMetrics m;
     m.step = step;
-    m.loss = outcome.loss;
-    m.grad_norm = outcome.grad_norm;
-    m.update_skipped = !std::isfinite(outcome.grad_norm);
-    m.learning_rate = order.optimizer.learning_rate;
+    m.loss = result.loss;
+    m.grad_norm = result.grad_norm;
+    m.update_skipped = !std::isfinite(result.grad_norm);
+    m.learning_rate = request.optimizer.learning_rate;
     m.seconds = in_seconds(done - begun);
     m.checkpoint_seconds =
         in_seconds(turns_.paused() - std::exchange(paused_before_, turns_.paused()));
     m.unit = run_.unit;
     m.units_per_second = m.seconds > 0 ? static_cast<double>(run_.units_per_step) / m.seconds : 0;
-    m.transfer_seconds = outcome.transfer_seconds;
-    m.exposed_transfer_seconds = outcome.exposed_transfer_seconds;
-    m.resharded_bytes = outcome.resharded_bytes;
-    if (validates_after(run_.training, step))
-      m.validation_loss = engine_.validate(run_.training.validation_batches);
+    m.transfer_seconds = result.transfer_seconds / result.devices;
+    m.exposed_transfer_seconds = result.exposed_transfer_seconds / result.devices;
+    m.resharded_bytes = result.reshard_bytes;
+    if (validates_after(run_.training, step)) m.validation_loss = validate();
     try_metrics([&] { metrics_.append(m); });
     summary_.steps = step;
     settle(turns_.poll(), OnRefusal::kGoOn);
     progress_.step(m);
     tell(m, done);
-    if (!outcome.note.empty()) progress_.note("  " + outcome.note);
-    look_for_divergence(m, outcome.not_finite);
+    if (!result.note.empty()) progress_.note("  " + result.note);
+    look_for_divergence(m, result.first_not_finite);
     if (run_.checkpoint.every > 0 && step % run_.checkpoint.every == 0) checkpoint_due_ = true;
     if (checkpoint_due_ && step < run_.training.steps) write_if_sound(m);
   }
 
+  /// The mean loss of fixed batches of the held-out part.
+  double validate() {
+    double sum = 0;
+    for (std::int64_t batch = 0; batch < run_.training.validation_batches; ++batch) {
+      mesh::StepRequest request;
+      request.program = "validate";
+      request.step = static_cast<std::uint64_t>(batch);
+      request.split = mesh::Split::kValidation;
+      sum += engine_.run(request).loss;
+    }
+    return sum / static_cast<double>(run_.training.validation_batches);
+  }
+
+  std::string name_of(std::optional<std::uint32_t> parameter) const {
+    if (!parameter) return "";
+    const Graph& graph = engine_.graph();
+    return graph.value(graph.parameters()[*parameter].value).name;
+  }
+
   /// Counts steps that came to nothing, and ends the run after too many in a row.
-  void look_for_divergence(const StepMetrics& m, const std::string& parameter) {
+  void look_for_divergence(const StepMetrics& m, std::optional<std::uint32_t> not_finite) {
     if (!m.update_skipped && std::isfinite(m.loss)) {
       last_sound_ = m.step;
       return;
     }
     const std::int64_t in_a_row = m.step - last_sound_;
     const std::string what =
-        m.update_skipped
-            ? fmt::format("its gradients are not finite (the first is that of '{}')", parameter)
-            : fmt::format("its loss is {}", m.loss);
+        m.update_skipped ? fmt::format("its gradients are not finite (the first is that of '{}')",
+                                       name_of(not_finite))
+                         : fmt::format("its loss is {}", m.loss);
     if (in_a_row >= run_.training.max_skipped_updates) {
       settle(turns_.wait(), OnRefusal::kGoOn);  // it may be the one to go on from
       throw_error(ErrorCode::kFailedPrecondition,
@@ -265,7 +289,7 @@ class Loop {
     }
     checkpoint_due_ = false;
     try_metrics([&] { metrics_.flush(); });
-    turns_.begin({step, run_.seed, run_.model_digest, engine_.parameters()}, old_ones);
+    turns_.begin({step, run_.seed, run_.model_digest, parameter_list(engine_.graph())}, old_ones);
   }
 
   /// What has come of a checkpoint, if something has.
@@ -335,7 +359,7 @@ class Loop {
     temporary_ = environment_.directory.path() / ".shown.safetensors";
     try {
       if (engine_.copies()) engine_.copy_state();
-      SafetensorsWriter values(temporary_, engine_.parameters());
+      SafetensorsWriter values(temporary_, parameter_list(engine_.graph()));
       engine_.gather([&](const StatePiece& piece, std::span<const float> part) {
         if (piece.block == StateBlock::kValue) values.write(piece.parameter, piece.first, part);
       });
@@ -419,7 +443,7 @@ class Loop {
   }
 
   const TrainingRun& run_;
-  TrainingEngine& engine_;
+  mesh::TrainingEngine& engine_;
   const LoopEnvironment& environment_;
   const std::int64_t first_;
   std::int64_t num_traced_ = 0;
@@ -445,7 +469,8 @@ struct Resumed {
   std::optional<fs::path> from = {};
 };
 
-Resumed resume(const TrainingRun& run, TrainingEngine& engine, const LoopEnvironment& environment) {
+Resumed resume(const TrainingRun& run, mesh::TrainingEngine& engine,
+               const LoopEnvironment& environment) {
   if (!run.checkpoint.resume) return {};
   const fs::path path = find_checkpoint(*run.checkpoint.resume);
   const StoredCheckpoint stored(path);
@@ -459,7 +484,7 @@ Resumed resume(const TrainingRun& run, TrainingEngine& engine, const LoopEnviron
     throw_error(ErrorCode::kFailedPrecondition,
                 "the checkpoint {} has all {} steps done; ask for more with --set training.steps=N",
                 path.string(), checkpoint.step);
-  if (!same_parameters(checkpoint.parameters, engine.parameters()))
+  if (!same_parameters(checkpoint.parameters, parameter_list(engine.graph())))
     throw_error(ErrorCode::kIncompatible,
                 "the checkpoint's parameters are not those of this model");
   engine.restore(
@@ -476,7 +501,7 @@ Resumed resume(const TrainingRun& run, TrainingEngine& engine, const LoopEnviron
 
 }  // namespace
 
-RunSummary train(const TrainingRun& run, TrainingEngine& engine,
+RunSummary train(const TrainingRun& run, mesh::TrainingEngine& engine,
                  const LoopEnvironment& environment) {
   const Resumed resumed = resume(run, engine, environment);
   RunSummary summary = Loop(run, engine, environment, resumed.steps_done, resumed.from).go();

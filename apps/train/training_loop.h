@@ -11,9 +11,10 @@
 #include "apps/run_files/progress_display.h"
 #include "apps/run_files/run_directory.h"
 #include "apps/run_files/run_summary.h"
+#include "apps/run_files/safetensors.h"
 #include "apps/train/training_config.h"
-#include "apps/train/training_engine.h"
 #include "core/base/clock.h"
+#include "mesh/runtime/training_engine.h"
 
 namespace weft::apps {
 
@@ -55,7 +56,7 @@ struct LoopEnvironment {
 ///
 /// Returns how it ended ("done" or "interrupted"). Throws what the engine throws, after leaving
 /// what is known in the run's folder.
-RunSummary train(const TrainingRun& run, TrainingEngine& engine,
+RunSummary train(const TrainingRun& run, mesh::TrainingEngine& engine,
                  const LoopEnvironment& environment);
 
 }  // namespace weft::apps

@@ -4,5 +4,6 @@
 #include "apps/u_transformer/u_transformer_app.h"
 
 int main(int argc, char** argv) {
-  return weft::apps::serve_training<weft::apps::UTransformerApp>(argc, argv);
+  weft::apps::UTransformerApp app;
+  return weft::apps::serve_training(argc, argv, app);
 }

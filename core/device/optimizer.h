@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "core/device/tensor_ref.h"
@@ -34,6 +36,18 @@ struct OptimizedParameter {
   /// they read `value` itself.
   TensorRef working = {};
 };
+
+/// What the optimizer keeps of a parameter, and checkpoints hold, all f32.
+enum class StateBlock : std::uint8_t { kValue, kFirstMoment, kSecondMoment };
+
+/// Consecutive elements of one block of a parameter, as they travel between devices and files.
+struct StatePiece {
+  std::size_t parameter = 0;  ///< In the graph's list of parameters.
+  StateBlock block = StateBlock::kValue;
+  std::size_t first = 0;  ///< Element.
+};
+using TakePiece = std::function<void(const StatePiece& piece, std::span<const float> values)>;
+using GivePiece = std::function<void(const StatePiece& piece, std::span<float> values)>;
 
 /// min(1, clip_norm / norm): the factor that limits the norm of all gradients together. No limit if
 /// clip_norm is 0. Only for a norm that is finite: with any other the caller skips the update,

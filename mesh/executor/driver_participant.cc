@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/log/log.h"
+#include "mesh/program/checkpoint_programs.h"
 
 namespace weft::mesh {
 
@@ -19,8 +20,8 @@ void DriverParticipant::NoBatches::read(std::string_view input, Split, std::uint
   throw_error(ErrorCode::kInternal, "the driver was asked to read '{}'", input);
 }
 
-std::span<float> DriverParticipant::block(const std::string& name) {
-  const std::span<std::byte> bytes = engine_.block(name);
+std::span<float> DriverParticipant::checkpoint_buffer() {
+  const std::span<std::byte> bytes = engine_.block(kCheckpointBuffer);
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 

@@ -22,7 +22,8 @@ class DriverParticipant final {
   std::vector<std::byte> address() const { return engine_.address(); }
   void connect(const std::vector<PeerAddress>& peers) { engine_.connect(peers); }
   void install(Program program) { engine_.install(std::move(program)); }
-  std::span<float> block(const std::string& name);
+  /// What checkpoints pass through.
+  std::span<float> checkpoint_buffer();
 
   DeviceProgress progress() const { return engine_.progress(); }
 

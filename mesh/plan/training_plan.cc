@@ -26,27 +26,6 @@ actors::MeshRequest request_of(const MeshConfig& mesh) {
   return request;
 }
 
-/// Numbers devices and hosts.
-std::vector<DeviceMesh> number_devices(const LayoutConfig& layout, const MeshPlaces& places,
-                                       TrainingPlan& plan) {
-  std::vector<DeviceMesh> meshes;
-  std::uint32_t next = 0;
-  for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
-    std::vector<transfer::DeviceId> devices;
-    for (const actors::DevicePlace& place : places[m]) {
-      auto host = std::find(plan.hosts.begin(), plan.hosts.end(), place.host);
-      if (host == plan.hosts.end()) host = plan.hosts.insert(plan.hosts.end(), place.host);
-      plan.topology.host_of_device.emplace_back(
-          static_cast<std::uint32_t>(host - plan.hosts.begin()));
-      devices.emplace_back(next++);
-    }
-    meshes.emplace_back(layout.meshes[m].name, layout.meshes[m].axes, std::move(devices));
-  }
-  plan.topology.host_of_device.emplace_back(static_cast<std::uint32_t>(plan.hosts.size()));
-  plan.hosts.emplace_back("driver");
-  return meshes;
-}
-
 transfer::Network network_of(const LayoutConfig& layout, const std::vector<std::string>& hosts) {
   transfer::Network network = transfer::Network::uniform(hosts.size(), LayoutConfig::kUnknownLink);
   for (std::size_t i = 0; i < hosts.size(); ++i)
@@ -137,7 +116,10 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   TrainingPlan plan;
   plan.layout = layout;
   PartitionRequest request;
-  request.meshes = number_devices(layout, places, plan);
+  DeviceNumbering numbering = number_devices(layout, places);
+  request.meshes = std::move(numbering.meshes);
+  plan.hosts = std::move(numbering.hosts);
+  plan.topology = std::move(numbering.topology);
   plan.network = network != nullptr ? *network : network_of(layout, plan.hosts);
   request.mesh_of_stage = layout.mesh_of_stage();
   request.stage_of_block = layout.stage_of_layer();
@@ -210,6 +192,25 @@ MeshPlaces plan_places(const LayoutConfig& layout,
   for (const MeshConfig& mesh : layout.meshes)
     places.push_back(placement.take(request_of(mesh), {mesh.name, 1}));
   return places;
+}
+
+DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& places) {
+  DeviceNumbering result;
+  std::vector<std::string>& hosts = result.hosts;
+  std::uint32_t next = 0;
+  for (std::size_t m = 0; m < layout.meshes.size(); ++m) {
+    std::vector<transfer::DeviceId> devices;
+    for (const actors::DevicePlace& place : places[m]) {
+      auto host = std::find(hosts.begin(), hosts.end(), place.host);
+      if (host == hosts.end()) host = hosts.insert(hosts.end(), place.host);
+      result.topology.host_of_device.emplace_back(static_cast<std::uint32_t>(host - hosts.begin()));
+      devices.emplace_back(next++);
+    }
+    result.meshes.emplace_back(layout.meshes[m].name, layout.meshes[m].axes, std::move(devices));
+  }
+  result.topology.host_of_device.emplace_back(static_cast<std::uint32_t>(hosts.size()));
+  hosts.emplace_back("driver");
+  return result;
 }
 
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,

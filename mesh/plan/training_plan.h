@@ -34,18 +34,28 @@ using MeshPlaces = std::vector<std::vector<actors::DevicePlace>>;
 MeshPlaces plan_places(const LayoutConfig& layout,
                        const std::vector<std::pair<std::string, std::uint32_t>>& hosts);
 
-/// All that is decided before a run starts: devices, stages, specs, transfers and programs. A
-/// value; equal inputs give equal plans.
-///
-/// Devices are numbered mesh by mesh, rank by rank; the driver is the last device, on a host of its
-/// own, and takes part in checkpoints only.
-struct TrainingPlan {
-  LayoutConfig layout;
+/// Devices and hosts as a plan numbers them: mesh by mesh, rank by rank; the driver is the last
+/// device, on a host of its own. A value.
+struct DeviceNumbering {
+  std::vector<DeviceMesh> meshes;
   std::vector<std::string> hosts;  ///< By HostId; the last is "driver".
   transfer::Topology topology;     ///< By DeviceId; the last is the driver.
-  transfer::Network network;       ///< By HostId: what the plan counts on.
-  Partition partition;             ///< Of the training graph.
-  Schedule schedule;               ///< What `train` runs; of `auto` what it begins with.
+
+  transfer::DeviceId driver() const {
+    return transfer::DeviceId(static_cast<std::uint32_t>(topology.num_devices() - 1));
+  }
+};
+DeviceNumbering number_devices(const LayoutConfig& layout, const MeshPlaces& places);
+
+/// All that is decided before a run starts: devices, stages, specs, transfers and programs. A
+/// value; equal inputs give equal plans. The driver takes part in checkpoints only.
+struct TrainingPlan {
+  LayoutConfig layout;
+  std::vector<std::string> hosts;  ///< See DeviceNumbering, as of the topology.
+  transfer::Topology topology;
+  transfer::Network network;  ///< By HostId: what the plan counts on.
+  Partition partition;        ///< Of the training graph.
+  Schedule schedule;          ///< What `train` runs; of `auto` what it begins with.
   Compiled train;
   Compiled validate;
   CollectiveUse collectives;  ///< Of `train` and `validate`.

@@ -91,7 +91,7 @@ std::vector<std::vector<CheckpointPiece>> fill_batches(const Partition& partitio
         fits ? std::max<std::int64_t>(elements, 1) : std::max<std::int64_t>(rows_that_fit, 1) * row;
     for (std::uint32_t block = 0; block < checkpoint_blocks(value.name).size(); ++block) {
       for (std::int64_t begin = 0; begin < elements; begin += most)
-        add({p, block, begin, std::min(most, elements - begin), 0});
+        add({p, static_cast<StateBlock>(block), begin, std::min(most, elements - begin), 0});
     }
   }
   return batches;
@@ -212,7 +212,7 @@ class BatchCompiler {
   void add(const CheckpointPiece& piece, const Placed& place) {
     const bool gather = direction_ == Direction::kGather;
     const Value& value = value_of(partition_, piece.parameter);
-    const std::string block = checkpoint_blocks(value.name)[piece.block];
+    const std::string block = checkpoint_blocks(value.name)[static_cast<std::size_t>(piece.block)];
     const PieceTransfer& planned = plans_.of(piece, place);
     const DeviceMesh& mesh = partition_.meshes[place.mesh];
     for (int rank = 0; rank < mesh.size(); ++rank) {
@@ -232,7 +232,7 @@ class BatchCompiler {
       const std::uint32_t buffer = emitter.add_persistent_buffer(
           persistent, rows->second.begin * sizeof(float), {DType::kF32, rows->second.shape});
       start(emitter, std::move(part), block, buffer, gather);
-      if (gather || piece.block != 0 || value.type.dtype == DType::kF32) continue;
+      if (gather || piece.block != StateBlock::kValue || value.type.dtype == DType::kF32) continue;
       const std::uint64_t element = size_of(value.type.dtype);
       const std::int32_t working = emitter.persistent(
           block_that_ops_read(value.name, value.type.dtype), shard_elements * element);
@@ -294,6 +294,16 @@ std::uint64_t end_of(const std::vector<CheckpointPiece>& pieces) {
   return pieces.empty() ? 0 : aligned(pieces.back().offset + bytes_of(pieces.back()));
 }
 
+StatePiece state_piece(const CheckpointPiece& piece) {
+  return {piece.parameter, piece.block, static_cast<std::size_t>(piece.begin)};
+}
+
+/// A piece's part of the driver's buffer.
+template <typename Float>
+std::span<Float> part_of(std::span<Float> buffer, const CheckpointPiece& piece) {
+  return buffer.subspan(piece.offset / sizeof(float), static_cast<std::size_t>(piece.count));
+}
+
 }  // namespace
 
 std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
@@ -347,6 +357,17 @@ std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>&
   }
   validate(programs);
   return programs;
+}
+
+void take_pieces(const CheckpointBatch& batch, std::span<const float> buffer,
+                 const TakePiece& take) {
+  for (const CheckpointPiece& piece : batch.pieces)
+    take(state_piece(piece), part_of(buffer, piece));
+}
+
+void give_pieces(const CheckpointBatch& batch, std::span<float> buffer, const GivePiece& give) {
+  for (const CheckpointPiece& piece : batch.pieces)
+    give(state_piece(piece), part_of(buffer, piece));
 }
 
 std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches) {

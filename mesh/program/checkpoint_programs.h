@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/device/optimizer.h"
 #include "mesh/program/compile.h"
 #include "mesh/program/parameter_blocks.h"
 
@@ -15,8 +17,7 @@ inline constexpr const char* kCheckpointBuffer = "checkpoint";
 /// Some rows of one block of a parameter, and where the driver's buffer has them. A value.
 struct CheckpointPiece {
   std::uint32_t parameter = 0;  ///< In the graph's list of parameters.
-  /// As checkpoint_blocks() lists them: value, first moment, second moment.
-  std::uint32_t block = 0;
+  StateBlock block = StateBlock::kValue;
   std::int64_t begin = 0;    ///< The first of its elements,
   std::int64_t count = 0;    ///< and how many, row by row without gaps.
   std::uint64_t offset = 0;  ///< Bytes from the start of the buffer.
@@ -50,6 +51,12 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
 /// Programs "copy", of all devices but the driver: they fill the copies that batches are gathered
 /// from, which lie in host memory.
 std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches);
+
+/// Hands over what the driver's buffer has of a batch that was gathered, or fills it with what is to
+/// be scattered.
+void take_pieces(const CheckpointBatch& batch, std::span<const float> buffer,
+                 const TakePiece& take);
+void give_pieces(const CheckpointBatch& batch, std::span<float> buffer, const GivePiece& give);
 
 /// What the driver's buffer takes under these batches.
 std::uint64_t checkpoint_buffer_bytes(const std::vector<CheckpointBatch>& batches);

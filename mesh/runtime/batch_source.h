@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -24,5 +27,10 @@ class BatchSource {
   virtual void read(std::string_view input, Split split, std::uint64_t step, int microbatch,
                     int microbatches, const Region& region, std::span<std::byte> out) = 0;
 };
+
+/// Makes the source in a device process, from what the driver has prepared: bytes whose meaning is
+/// the app's own.
+using OpenBatches =
+    std::function<std::unique_ptr<BatchSource>(std::span<const std::byte> prepared)>;
 
 }  // namespace weft::mesh

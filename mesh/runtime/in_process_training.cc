@@ -1,7 +1,10 @@
 #include "mesh/runtime/in_process_training.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -69,7 +72,7 @@ struct InProcessTraining::Bell {
 InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batches,
                                      std::uint64_t seed, const transfer::LoopbackOptions& options,
                                      Device* device, const InProcessCollectives& collectives)
-    : batches_(batches), hub_(options), bell_(std::make_shared<Bell>()) {
+    : plan_(&plan), batches_(batches), hub_(options), bell_(std::make_shared<Bell>()) {
   const std::size_t devices = plan.topology.num_devices();
   for (std::uint32_t i = 0; i < devices; ++i) {
     // The driver works with the host's memory.
@@ -89,6 +92,9 @@ InProcessTraining::InProcessTraining(const TrainingPlan& plan, BatchSource& batc
   for (const Program& program : plan.train.programs) {
     DeviceSide& side = *sides_[program.device.value()];
     initialize_parameters(program, seed, side.storage, *side.stream);
+    traces_.push_back(
+        {.name = fmt::format("{} on {}", program.device_name,
+                             plan.hosts[plan.topology.host_of(program.device).value()])});
   }
 }
 
@@ -133,17 +139,32 @@ void InProcessTraining::open_communicators(const TrainingPlan& plan) {
 }
 
 void InProcessTraining::use(const TrainingPlan& plan) {
+  plan_ = &plan;
   open_communicators(plan);
   for (const auto* programs : plan.all_programs()) {
     for (const Program& program : *programs) sides_[program.device.value()]->install(program);
   }
 }
 
-StepResult InProcessTraining::run(const StepRequest& request) {
-  return combine(run_on_devices(request));
+StepResult InProcessTraining::run(StepRequest request) {
+  std::vector<StepReport> reports = run_on_devices(std::move(request));
+  for (std::size_t i = 0; i < reports.size() && i < traces_.size(); ++i)
+    std::move(reports[i].trace.begin(), reports[i].trace.end(),
+              std::back_inserter(traces_[i].events));
+  StepResult result = combine(reports);
+  if (!said_what_auto_does_ && plan_->layout.searches()) {
+    said_what_auto_does_ = true;
+    result.note = fmt::format(
+        "schedule auto: {} stays, as all devices take turns in one thread here and no order is "
+        "faster",
+        plan_->schedule.name);
+  }
+  return result;
 }
 
-std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& request) {
+std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
+  const std::lock_guard lock(mutex_);
+  request.run = ++runs_;
   std::vector<std::unique_ptr<Interpreter>> interpreters;
   std::vector<DeviceSide*> sides;
   for (const auto& side : sides_) {
@@ -213,8 +234,36 @@ std::vector<StepReport> InProcessTraining::run_on_devices(const StepRequest& req
   return reports;
 }
 
-std::span<float> InProcessTraining::driver_block(const std::string& name) {
-  const std::span<std::byte> bytes = sides_.back()->storage.block(name);
+void InProcessTraining::move(const Program& program) {
+  StepRequest request;
+  request.program = program.name;
+  run_on_devices(std::move(request));
+}
+
+void InProcessTraining::copy_state() { move(plan_->checkpoint_copy.front()); }
+
+void InProcessTraining::gather(const TakePiece& take, const std::stop_token& /*stop*/) {
+  for (const CheckpointBatch& batch : plan_->checkpoint) {
+    move(batch.gather.front());
+    take_pieces(batch, checkpoint_buffer(), take);
+  }
+}
+
+void InProcessTraining::restore(const GivePiece& give, std::int64_t /*steps_done*/) {
+  for (const CheckpointBatch& batch : plan_->checkpoint) {
+    give_pieces(batch, checkpoint_buffer(), give);
+    move(batch.scatter.front());
+  }
+}
+
+std::vector<DeviceTrace> InProcessTraining::take_traces() {
+  std::vector<DeviceTrace> taken = traces_;
+  for (DeviceTrace& trace : traces_) trace.events.clear();
+  return taken;
+}
+
+std::span<float> InProcessTraining::checkpoint_buffer() {
+  const std::span<std::byte> bytes = sides_.back()->storage.block(kCheckpointBuffer);
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 

@@ -11,6 +11,7 @@ namespace weft::mesh {
 
 /// A step as the driver sees it: the reports of all devices together.
 struct StepResult {
+  int devices = 1;                                ///< That have reported.
   double loss = 0;                                ///< Added by microbatch, then by rank.
   double grad_norm = 0;                           ///< Not finite: no device has updated anything.
   std::optional<std::uint32_t> first_not_finite;  ///< See StepReport.

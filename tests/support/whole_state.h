@@ -6,23 +6,25 @@
 #include <span>
 #include <vector>
 
-#include "apps/train/training_engine.h"
+#include "apps/run_files/checkpoint.h"
+#include "apps/train/model_parameters.h"
+#include "mesh/runtime/training_engine.h"
 
 namespace weft::test {
 
 /// All that an engine's optimizer keeps, in memory.
-inline std::vector<apps::ParameterState> whole_state(apps::TrainingEngine& engine) {
+inline std::vector<apps::ParameterState> whole_state(mesh::TrainingEngine& engine) {
   std::vector<apps::ParameterState> states;
-  for (const auto& [name, shape] : engine.parameters()) {
+  for (const auto& [name, shape] : apps::parameter_list(engine.graph())) {
     const std::vector<float> none(static_cast<std::size_t>(num_elements(shape)));
     states.push_back({name, shape, none, none, none});
   }
   if (engine.copies()) engine.copy_state();
-  engine.gather([&](const apps::StatePiece& piece, std::span<const float> values) {
+  engine.gather([&](const StatePiece& piece, std::span<const float> values) {
     apps::ParameterState& state = states.at(piece.parameter);
-    auto& block = piece.block == apps::StateBlock::kValue         ? state.values
-                  : piece.block == apps::StateBlock::kFirstMoment ? state.first_moment
-                                                                  : state.second_moment;
+    auto& block = piece.block == StateBlock::kValue         ? state.values
+                  : piece.block == StateBlock::kFirstMoment ? state.first_moment
+                                                            : state.second_moment;
     std::copy(values.begin(), values.end(),
               block.begin() + static_cast<std::ptrdiff_t>(piece.first));
   });
@@ -30,15 +32,15 @@ inline std::vector<apps::ParameterState> whole_state(apps::TrainingEngine& engin
 }
 
 /// The engine goes on from that state.
-inline void restore_whole(apps::TrainingEngine& engine,
+inline void restore_whole(mesh::TrainingEngine& engine,
                           const std::vector<apps::ParameterState>& states,
                           std::int64_t steps_done) {
   engine.restore(
-      [&](const apps::StatePiece& piece, std::span<float> values) {
+      [&](const StatePiece& piece, std::span<float> values) {
         const apps::ParameterState& state = states.at(piece.parameter);
-        const auto& block = piece.block == apps::StateBlock::kValue         ? state.values
-                            : piece.block == apps::StateBlock::kFirstMoment ? state.first_moment
-                                                                            : state.second_moment;
+        const auto& block = piece.block == StateBlock::kValue         ? state.values
+                            : piece.block == StateBlock::kFirstMoment ? state.first_moment
+                                                                      : state.second_moment;
         std::copy_n(block.begin() + static_cast<std::ptrdiff_t>(piece.first), values.size(),
                     values.begin());
       },

@@ -32,14 +32,14 @@ TEST_P(Resume, ContinuesTheLossCurve) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining whole(plan, batches, 7);
   losses(whole, 0, 5);
-  const Blocks blocks = gather(whole, plan, 1000);
+  const Blocks blocks = gather(whole);
   const auto expected = losses(whole, 5, 10);
 
   const mesh::TrainingPlan other_plan =
       plan_of(second, "1f1b", transfer::Strategy::kLocalAllgather);
   // another seed: what it starts from must not matter
   mesh::InProcessTraining resumed(other_plan, batches, 8);
-  scatter(resumed, other_plan, blocks, 1001);
+  scatter(resumed, blocks);
   const auto continued = losses(resumed, 5, 10);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (GetParam().first == GetParam().second) {
@@ -48,7 +48,7 @@ TEST_P(Resume, ContinuesTheLossCurve) {
       EXPECT_NEAR(continued[i], expected[i], 1e-4 * std::abs(expected[i])) << "step " << 5 + i;
     }
   }
-  EXPECT_EQ(gather(resumed, other_plan, 1002).size(), blocks.size());
+  EXPECT_EQ(gather(resumed).size(), blocks.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Resume,
@@ -69,18 +69,18 @@ TEST(ResumeInBf16, AnF32RunGoesOnInBf16AndBackOnOtherMeshes) {
   mesh::InProcessTraining first(f32, batches, 7), second(bf16, batches, 8), third(f32, batches, 9),
       same(bf16, batches, 10);
   losses(first, 0, 5);
-  const Blocks at_5 = gather(first, f32, 1000);
-  scatter(second, bf16, at_5, 1001);
-  EXPECT_EQ(gather(second, bf16, 1002), at_5) << "values come back as they went in, not rounded";
+  const Blocks at_5 = gather(first);
+  scatter(second, at_5);
+  EXPECT_EQ(gather(second), at_5) << "values come back as they went in, not rounded";
   const auto near = [](const std::vector<double>& values, const std::vector<double>& expected) {
     ASSERT_EQ(values.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_NEAR(values[i], expected[i], 0.01 * expected[i]) << i;
   };
   near(losses(second, 5, 8), losses(first, 5, 8));
-  const Blocks at_8 = gather(second, bf16, 1003);
-  scatter(third, f32, at_8, 1004);
-  scatter(same, bf16, at_8, 1005);
+  const Blocks at_8 = gather(second);
+  scatter(third, at_8);
+  scatter(same, at_8);
   const auto in_bf16 = losses(second, 8, 11);
   near(losses(third, 8, 11), in_bf16);
   EXPECT_EQ(losses(same, 8, 11), in_bf16) << "working copies are rounded from the values that came";
@@ -109,10 +109,10 @@ TEST_P(SmallBuffer, TheSameBitsPassThroughABufferOfAnySize) {
     mesh::InProcessTraining training(plan, batches, 7), reference(whole_plan, batches, 7),
         resumed(plan, batches, 8);
     EXPECT_EQ(losses(training, 0, 3), losses(reference, 0, 3));
-    const Blocks blocks = gather(training, plan, 1000);
-    EXPECT_EQ(blocks, gather(reference, whole_plan, 1000));
-    scatter(resumed, plan, blocks, 2000);
-    EXPECT_EQ(gather(resumed, plan, 3000), blocks);
+    const Blocks blocks = gather(training);
+    EXPECT_EQ(blocks, gather(reference));
+    scatter(resumed, blocks);
+    EXPECT_EQ(gather(resumed), blocks);
     EXPECT_EQ(losses(resumed, 3, 5), losses(training, 3, 5));
   }
 }
@@ -133,10 +133,10 @@ TEST_P(SmallBuffer, WhatIsGatheredFromCopiesIsTheStateThatWasCopiedAndStepsDoNot
     RandomBatches batches({kRows, kVocabulary, 11});
     mesh::InProcessTraining training(plan, batches, 7), reference(pausing, batches, 7);
     EXPECT_EQ(losses(training, 0, 3), losses(reference, 0, 3));
-    const Blocks blocks = gather(reference, pausing, 1000);
-    training.run(checkpoint(plan.checkpoint_copy.front().name, 999));
+    const Blocks blocks = gather(reference);
+    training.copy_state();
     EXPECT_EQ(losses(training, 3, 5), losses(reference, 3, 5));
-    EXPECT_EQ(gather(training, plan, 2000), blocks);
+    EXPECT_EQ(gather(training), blocks);
     EXPECT_EQ(losses(training, 5, 6), losses(reference, 5, 6));
   }
 }
@@ -203,11 +203,11 @@ TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
       plan_of(master_cases()[4], "eager-1f1b", transfer::Strategy::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7);
-  mesh::StepRequest request = checkpoint("validate", 500);
+  mesh::StepRequest request;
+  request.program = "validate";
   request.step = 0;
   const double as_training_batch = training.run(request).loss;
   EXPECT_EQ(training.run(train_step(0)).loss, as_training_batch);
-  request.run = 501;
   request.split = mesh::Split::kValidation;
   EXPECT_NE(training.run(request).loss, as_training_batch);
 }

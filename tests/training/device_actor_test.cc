@@ -28,12 +28,12 @@ namespace weft::test {
 namespace {
 
 /// The driver and one process per mesh, all in this process, joined by real sockets and UCX.
-template <typename Actor>
-class ActorTrainingOf {
+class ActorTraining {
  public:
-  explicit ActorTrainingOf(const mesh::TrainingPlan& plan,
-                           mesh::DeviceKind kind = mesh::DeviceKind::kCpu,
-                           Log log = Log::standard_error(LogLevel::kInfo))
+  explicit ActorTraining(const mesh::TrainingPlan& plan,
+                         mesh::DeviceKind kind = mesh::DeviceKind::kCpu,
+                         const mesh::Hardware& hardware = mesh::machine_hardware(),
+                         Log log = Log::standard_error(LogLevel::kInfo))
       : plan_(plan), log_(std::move(log)), driver_(options("driver")) {
     std::vector<mesh::PeerAddress> addresses;
     for (const mesh::DeviceMesh& mesh : plan.partition.meshes) {
@@ -41,50 +41,45 @@ class ActorTrainingOf {
       for (int rank = 0; rank < mesh.size(); ++rank) {
         systems_.push_back(
             std::make_unique<actors::System>(options(mesh::device_name(mesh, rank))));
-        systems_.back()->template provide<Actor>();
+        systems_.back()->provide<mesh::DeviceActor>(
+            mesh::make_device_actors(open_random_batches, hardware));
         processes.push_back(driver_.connect(systems_.back()->listen({"127.0.0.1", 0})));
       }
       std::vector<actors::MeshShape::Axis> shape;
       for (const mesh::MeshAxis& axis : mesh.axes()) shape.push_back({axis.name, axis.size});
-      meshes_.push_back(
-          driver_.template spawn_mesh<Actor>(mesh.name(), actors::MeshShape(shape), processes,
-                                             RandomBatches::Config{kRows, kVocabulary, 11}));
+      meshes_.push_back(driver_.spawn_mesh<mesh::DeviceActor>(
+          mesh.name(), actors::MeshShape(shape), processes,
+          encode(RandomBatches::Config{kRows, kVocabulary, 11})));
       std::vector<mesh::DeviceSetup> setups;
       for (const transfer::DeviceId device : mesh.devices())
         setups.push_back({device, plan.topology.host_of(device), 1, 1, "", kind});
       for (mesh::DeviceSetup& setup : setups) setup.secret = test::cluster_token().bytes();
-      const auto opened = meshes_.back().template scatter<&Actor::open>(setups).get();
+      const auto opened = meshes_.back().scatter<&mesh::DeviceActor::open>(setups).get();
       for (std::size_t i = 0; i < opened.size(); ++i)
         addresses.push_back({setups[i].device, setups[i].host, opened[i]});
     }
-    for (auto& mesh : meshes_) mesh.template call<&Actor::connect>(addresses).get();
+    for (auto& mesh : meshes_) mesh.call<&mesh::DeviceActor::connect>(addresses).get();
     mesh::open_communicators(meshes_, plan, ledger_);
     for (const mesh::Program& program : plan.train.programs) {
       for (std::size_t m = 0; m < meshes_.size(); ++m) {
         if (const auto rank = plan.partition.meshes[m].rank_of(program.device))
-          meshes_[m].rank(*rank).template call<&Actor::install>(program).get();
+          meshes_[m].rank(*rank).call<&mesh::DeviceActor::install>(program).get();
       }
     }
-    for (auto& mesh : meshes_) mesh.template call<&Actor::initialize>(std::uint64_t{7}).get();
+    for (auto& mesh : meshes_) mesh.call<&mesh::DeviceActor::initialize>(std::uint64_t{7}).get();
   }
 
   actors::Future<std::vector<mesh::StepReport>> start(std::size_t mesh,
                                                       const mesh::StepRequest& request) {
-    return meshes_[mesh].template call<&Actor::run>(request);
+    return meshes_[mesh].call<&mesh::DeviceActor::run>(request);
   }
   /// As its I/O thread reports it, whatever the device thread does.
   mesh::ProgramPosition position(std::size_t mesh) {
-    return meshes_[mesh]
-        .ref()
-        .template reports<mesh::DeviceProgress>()
-        .get()
-        .at(0)
-        .value()
-        .position;
+    return meshes_[mesh].ref().reports<mesh::DeviceProgress>().get().at(0).value().position;
   }
 
   void cancel_collectives(std::size_t mesh, const std::string& why) {
-    meshes_[mesh].template call<&Actor::cancel_collectives>(why).get();
+    meshes_[mesh].call<&mesh::DeviceActor::cancel_collectives>(why).get();
   }
 
   mesh::StepResult run(const mesh::StepRequest& request) {
@@ -111,11 +106,9 @@ class ActorTrainingOf {
   const Log log_;
   std::vector<std::unique_ptr<actors::System>> systems_;
   actors::System driver_;
-  std::vector<actors::ActorMesh<Actor>> meshes_;
+  mesh::ActorMeshes meshes_;
   transfer::CommunicatorLedger ledger_;
 };
-
-using ActorTraining = ActorTrainingOf<mesh::DeviceActor<RandomBatches>>;
 
 class DeviceActors : public testing::TestWithParam<Case> {};
 
@@ -207,24 +200,17 @@ TEST(EmulatedDevices, RunTheProgramsOfASyntheticModelWithSkipEdges) {
   }
 }
 
-/// GPUs of this process, without GPUs: every device actor has one.
-FakeWorld*& fake_world() {
-  static FakeWorld* world = nullptr;
-  return world;
-}
-
-mesh::Hardware fake_gpus() {
+/// GPUs of this process, without GPUs: every device actor has one. Borrows the world.
+mesh::Hardware fake_gpus(FakeWorld& world) {
   return {[](const mesh::DeviceSetup&) { return std::make_unique<DetachedDevice>(); },
-          [](const mesh::DeviceSetup& setup) {
+          [&world](const mesh::DeviceSetup& setup) {
             mesh::DeviceLibrary library;
             library.place = gpu_places(setup.device.value() + 1).back();
             library.collectives =
-                std::make_unique<FakeWorld::Collectives>(*fake_world(), setup.device.value());
+                std::make_unique<FakeWorld::Collectives>(world, setup.device.value());
             return library;
           }};
 }
-
-using GpuActor = mesh::DeviceActor<RandomBatches, fake_gpus>;
 
 mesh::TrainingPlan plan_for_gpus(const Case& c) {
   mesh::LayoutConfig layout = layout_of(c, "eager-1f1b", transfer::Strategy::kWeft);
@@ -240,8 +226,7 @@ TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining reference(through_host, batches, 7);
   FakeWorld world;
-  fake_world() = &world;
-  ActorTrainingOf<GpuActor> training(plan);
+  ActorTraining training(plan, mesh::DeviceKind::kCpu, fake_gpus(world));
   for (std::uint64_t step = 0; step < 3; ++step) {
     const mesh::StepResult expected = reference.run(train_step(step)),
                            result = training.run(train_step(step));
@@ -255,8 +240,7 @@ TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
 TEST(DeviceActor, SeesThatAPeerOfItsCollectivesHasDied) {
   const mesh::TrainingPlan plan = plan_for_gpus(master_cases()[1]);
   FakeWorld world;
-  fake_world() = &world;
-  ActorTrainingOf<GpuActor> training(plan);
+  ActorTraining training(plan, mesh::DeviceKind::kCpu, fake_gpus(world));
   training.run(train_step(0));
   auto first = training.start(0, train_step(1));
   while (!training.position(0).collective) std::this_thread::yield();
@@ -279,8 +263,7 @@ TEST(DeviceActor, SeesThatAPeerOfItsCollectivesHasDied) {
 TEST(DeviceActor, IsToldToEndCollectivesThatWaitForADeadDevice) {
   const mesh::TrainingPlan plan = plan_for_gpus(master_cases()[1]);
   FakeWorld world({.sees_death = false});
-  fake_world() = &world;
-  ActorTrainingOf<GpuActor> training(plan);
+  ActorTraining training(plan, mesh::DeviceKind::kCpu, fake_gpus(world));
   auto first = training.start(0, train_step(0));
   while (!training.position(0).collective) std::this_thread::yield();
   training.cancel_collectives(0, "device 1 is gone");
@@ -310,8 +293,7 @@ TEST(DeviceActor, LogsOnceWhatItsDeviceNotes) {
     if (level == LogLevel::kInfo) ++lines[line];
   });
   {
-    ActorTrainingOf<mesh::DeviceActor<RandomBatches, noting_devices>> training(
-        plan, mesh::DeviceKind::kCpu, log);
+    ActorTraining training(plan, mesh::DeviceKind::kCpu, noting_devices(), log);
     for (std::uint64_t step = 0; step < 3; ++step) training.run(train_step(step));
   }
   int notes = 0;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,5 +72,10 @@ class RandomBatches final : public mesh::BatchSource {
   const std::uint64_t stuck_from_;
   const Nanoseconds stuck_for_;
 };
+
+/// An OpenBatches: `prepared` is an encoded RandomBatches::Config.
+inline std::unique_ptr<mesh::BatchSource> open_random_batches(std::span<const std::byte> prepared) {
+  return std::make_unique<RandomBatches>(decode<RandomBatches::Config>(prepared));
+}
 
 }  // namespace weft::test

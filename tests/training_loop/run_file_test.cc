@@ -11,11 +11,11 @@
 #include "apps/gpt/gpt_app.h"
 #include "apps/run_files/checkpoint.h"
 #include "apps/run_files/metrics.h"
-#include "apps/train/in_process_runner.h"
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
 #include "core/cpu/cpu_device.h"
+#include "mesh/runtime/in_process_training.h"
 #include "tests/support/scratch_folder.h"
 
 namespace weft::apps {
@@ -48,15 +48,14 @@ class RunFileTest : public ::testing::Test {
   static fs::path shipped() { return fs::path(WEFT_SOURCE_DIR) / "cluster.yaml"; }
 
   RunSummary train_in(const fs::path& path, const std::vector<std::string>& overrides,
-                      std::int64_t stop_after = 0) {
+                      std::uint64_t stop_after = 0) {
     GptApp app;
     const SteadyClock clock;
     const PlannedRun planned = plan_run(shipped(), overrides, app);
     const RunConfig& config = planned.config;
     const PreparedData data = app.prepare();
     const auto batches = app.open_batches(data.batches);
-    InProcessRunner runner(planned.plan, *batches, config.seed);
-    MeshEngine engine(runner);
+    mesh::InProcessTraining engine(planned.plan, *batches, config.seed);
     const RunDirectory directory = RunDirectory::prepare(path, config.checkpoint.resume);
     const TrainingRun run{
         .name = config.name,
@@ -76,15 +75,15 @@ class RunFileTest : public ::testing::Test {
     released_ = false;
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> screen(std::tmpfile(), std::fclose);
     std::stop_source stop;
-    struct StopAfter final : TrainingEngine {
-      StopAfter(MeshEngine& engine, std::stop_source& source, std::int64_t step, bool& flag)
+    struct StopAfter final : mesh::TrainingEngine {
+      StopAfter(mesh::TrainingEngine& engine, std::stop_source& source, std::uint64_t step,
+                bool& flag)
           : inner(engine), stop(source), last(step), released(flag) {}
-      StepOutcome step(const StepOrder& order) override {
-        if (order.step == last) stop.request_stop();
-        return inner.step(order);
+      const Graph& graph() const override { return inner.graph(); }
+      mesh::StepResult run(mesh::StepRequest request) override {
+        if (request.split == mesh::Split::kTrain && request.step == last) stop.request_stop();
+        return inner.run(request);
       }
-      double validate(std::int64_t batches) override { return inner.validate(batches); }
-      ParameterList parameters() const override { return inner.parameters(); }
       bool copies() const override { return inner.copies(); }
       void copy_state() override { inner.copy_state(); }
       void gather(const TakePiece& take, const std::stop_token& given_up) override {
@@ -98,9 +97,9 @@ class RunFileTest : public ::testing::Test {
         return inner.take_traces();
       }
       void release() override { released = true; }
-      MeshEngine& inner;
+      mesh::TrainingEngine& inner;
       std::stop_source& stop;
-      std::int64_t last;
+      std::uint64_t last;
       bool& released;
     } stopping(engine, stop, stop_after, released_);
     RunSummary summary = train(run, stopping,

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -28,6 +29,7 @@
 #include "apps/data/token_windows.h"
 #include "apps/models/gpt_graph.h"
 #include "apps/run_files/checkpoint.h"
+#include "apps/train/model_parameters.h"
 #include "apps/train/one_device_engine.h"
 #include "core/autodiff/differentiate.h"
 #include "core/base/error.h"
@@ -71,9 +73,9 @@ class SteppingClock final : public Clock {
 
 /// An engine some of whose steps come to nothing, as by gradients that are not finite, and whose
 /// second moments overflow at a step.
-class SpoiltEngine final : public TrainingEngine {
+class SpoiltEngine final : public mesh::TrainingEngine {
  public:
-  SpoiltEngine(TrainingEngine& engine, const std::set<std::int64_t>& skipped,
+  SpoiltEngine(mesh::TrainingEngine& engine, const std::set<std::int64_t>& skipped,
                std::int64_t overflow_at, std::function<void(std::int64_t step)> before_step,
                std::function<void()> during_gather, bool copies)
       : engine_(engine),
@@ -83,18 +85,21 @@ class SpoiltEngine final : public TrainingEngine {
         during_gather_(std::move(during_gather)),
         copies_(copies) {}
 
-  StepOutcome step(const StepOrder& order) override {
-    step_ = order.step;
-    if (before_step_) before_step_(order.step);
-    StepOutcome outcome = engine_.step(order);
-    if (skipped_.contains(order.step)) {
-      outcome.grad_norm = std::numeric_limits<double>::quiet_NaN();
-      outcome.not_finite = "h0.qkv.weight";
+  const Graph& graph() const override { return engine_.graph(); }
+  mesh::StepResult run(mesh::StepRequest request) override {
+    if (request.split == mesh::Split::kValidation) return engine_.run(request);
+    step_ = static_cast<std::int64_t>(request.step);
+    if (before_step_) before_step_(step_);
+    mesh::StepResult result = engine_.run(request);
+    if (skipped_.contains(step_)) {
+      result.grad_norm = std::numeric_limits<double>::quiet_NaN();
+      const ParameterList parameters = parameter_list(graph());
+      const auto spoilt =
+          std::ranges::find(parameters, "h0.attention.qkv.weight", &TensorPlace::name);
+      result.first_not_finite = static_cast<std::uint32_t>(spoilt - parameters.begin());
     }
-    return outcome;
+    return result;
   }
-  double validate(std::int64_t batches) override { return engine_.validate(batches); }
-  ParameterList parameters() const override { return engine_.parameters(); }
   bool copies() const override { return copies_; }
   void copy_state() override {
     engine_.copy_state();
@@ -117,7 +122,7 @@ class SpoiltEngine final : public TrainingEngine {
   std::vector<DeviceTrace> take_traces() override { return engine_.take_traces(); }
 
  private:
-  TrainingEngine& engine_;
+  mesh::TrainingEngine& engine_;
   const std::set<std::int64_t>& skipped_;
   const std::int64_t overflow_at_;
   const std::function<void(std::int64_t step)> before_step_;
@@ -506,7 +511,8 @@ TEST_F(LoopTest, ASkippedUpdateIsToldAndCountedAndTheRunGoesOn) {
   }
   EXPECT_THAT(
       shown_,
-      HasSubstr("step 4: its gradients are not finite (the first is that of 'h0.qkv.weight')"));
+      HasSubstr(
+          "step 4: its gradients are not finite (the first is that of 'h0.attention.qkv.weight')"));
   // The checkpoint of step 4 waits for the next step that comes to something.
   EXPECT_THAT(shown_, HasSubstr("no checkpoint of step 4"));
   run_.checkpoint.keep = 10;
@@ -521,7 +527,7 @@ TEST_F(LoopTest, TooManySkippedUpdatesInARowEndTheRunWithStepParameterAndRemedy)
   run_.training.max_skipped_updates = 3;
   const std::string said = failure(root_ / "run");
   EXPECT_THAT(said, HasSubstr("training has diverged: step 8 is the 3rd in a row"));
-  EXPECT_THAT(said, HasSubstr("'h0.qkv.weight'"));
+  EXPECT_THAT(said, HasSubstr("'h0.attention.qkv.weight'"));
   EXPECT_THAT(said, HasSubstr("Lower training.learning_rate or training.clip_norm"));
   // The state after step 5 is what the bad gradients came from: the one before it is advised.
   EXPECT_EQ(checkpoints("run"),

@@ -234,7 +234,6 @@ TEST(PipelineModel, RealOnesAreAsGoodAsGuessingBeforeTheyLearn) {
     mesh::InProcessTraining training(plan, batches, 1);
     mesh::StepRequest request;
     request.program = plan.validate.programs.front().name;
-    request.run = 1;
     // The weights of pixels are uniform in [0, 1).
     const double weight = name == "gpt-real" ? 1 : 0.5;
     EXPECT_NEAR(training.run(request).loss, weight * std::log(count), 0.3) << name;

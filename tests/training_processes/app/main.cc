@@ -31,8 +31,7 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
   training.read("later", later);
   DType precision = DType::kF32;
   training.read_enum("precision", precision, {{"f32", DType::kF32}, {"bf16", DType::kBF16}});
-  mesh::MeshGroup<RandomBatches> group(cluster, layout, small_gpt(3, false, precision), batches,
-                                       options);
+  mesh::MeshGroup group(cluster, layout, small_gpt(3, false, precision), encode(batches), options);
   std::ofstream out(run.out / "losses.json");
   out << "[";
   for (int step = 0; step < steps; ++step) {
@@ -59,7 +58,8 @@ int drive(actors::Cluster& cluster, const actors::AppRun& run) {
 
 int main(int argc, char** argv) {
   weft::actors::AppMain app(argc, argv);
-  app.provide<weft::mesh::DeviceActor<weft::test::RandomBatches>>();
+  app.provide<weft::mesh::DeviceActor>(
+      weft::mesh::make_device_actors(weft::test::open_random_batches));
   app.on_check([](const weft::actors::AppRun&) { return 0; });
   return app.run(weft::test::drive);
 }

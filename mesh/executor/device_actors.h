@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/launch/cluster.h"
+#include "mesh/executor/driver_participant.h"
+#include "mesh/executor/open_collectives.h"
+#include "mesh/plan/training_plan.h"
+
+namespace weft::mesh {
+
+/// The device actors of a run's meshes, one per rank, as the driver reaches them. They are numbered
+/// as a plan numbers them.
+///
+/// Owned by the driver; one thread at a time, but for all() and names().
+class DeviceActors final {
+ public:
+  explicit DeviceActors(actors::Cluster& cluster) : cluster_(cluster) {}
+
+  /// Starts a device process per rank, with an actor in each. `batches` is what OpenBatches takes.
+  void spawn(const LayoutConfig& layout, const std::vector<std::byte>& batches);
+  /// Where the head has placed them.
+  const MeshPlaces& places() const { return places_; }
+  /// Makes them and the driver reach each other on the data plane. `setup` has what all of them
+  /// have in common.
+  std::unique_ptr<DriverParticipant> open(const DeviceNumbering& numbering,
+                                          const DeviceSetup& setup);
+  /// Ends them: their processes have ended when it returns.
+  void end() { meshes_.clear(); }
+
+  std::size_t size() const { return names_.size(); }
+  const ActorMeshes& meshes() const { return meshes_; }
+  actors::ActorRef<DeviceActor> at(transfer::DeviceId device) const;
+  /// The devices of all meshes as one, by DeviceId: the first error of any ends a call of all.
+  actors::MeshRef<DeviceActor> all() const;
+
+  /// "front[0,1]", by DeviceId.
+  const std::vector<std::string>& names() const { return names_; }
+  /// "front[0,1] on worker1 device 0 (pid 4121)", by DeviceId.
+  std::vector<std::string> names_with_places() const;
+  /// The machine of a device, several hosts of which may be one.
+  const std::string& machine_of(transfer::DeviceId device) const;
+  /// Tells the operator what was seen of a device; see Cluster::report().
+  void report(transfer::DeviceId device, const std::string& kind, const std::string& line) const;
+
+ private:
+  void find_places();
+  std::string data_interfaces() const;
+
+  actors::Cluster& cluster_;
+  ActorMeshes meshes_;
+  std::vector<actors::MeshKey> keys_;                           ///< By mesh.
+  std::vector<std::pair<std::size_t, std::uint32_t>> members_;  ///< Mesh and rank, by DeviceId.
+  MeshPlaces places_;
+  std::vector<std::string> names_;                 ///< By DeviceId.
+  std::vector<int> slots_;                         ///< By DeviceId; see DeviceSetup.
+  std::map<std::string, std::string> machine_of_;  ///< By host.
+  std::uint64_t epoch_ = 0;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,377 @@
+#include "mesh/executor/mesh_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "mesh/executor/machine_memory.h"
+#include "mesh/plan/observed_network.h"
+
+namespace weft::mesh {
+namespace {
+
+/// How long after a symptom its cause may still be told.
+constexpr Nanoseconds kCauseWithin = std::chrono::milliseconds(500);
+/// How long a device that may be stuck is given to say where it stands.
+constexpr Nanoseconds kAnswerWithin = std::chrono::seconds(2);
+
+bool is_symptom(const Error& error) {
+  return error.code() == ErrorCode::kPeerDied || error.code() == ErrorCode::kCancelled ||
+         error.code() == ErrorCode::kUnavailable;
+}
+
+DeviceSetup setup_of(const GroupOptions& options, bool deterministic) {
+  DeviceSetup setup;
+  setup.threads = options.threads_per_device;
+  setup.kind = options.device;
+  setup.flops_per_second = options.flops_per_second;
+  setup.share_gpu = options.share_gpu;
+  setup.deterministic = deterministic;
+  return setup;
+}
+
+/// Driver's clock minus the device's, from the quickest of a few round trips.
+std::int64_t measure_clock(const actors::ActorRef<DeviceActor>& actor) {
+  std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;
+  for (int i = 0; i < 5; ++i) {
+    const std::int64_t before = SteadyClock().now().time_since_epoch().count();
+    const std::int64_t there = actor.call<&DeviceActor::clock>().get();
+    const std::int64_t after = SteadyClock().now().time_since_epoch().count();
+    if (after - before >= best) continue;
+    best = after - before;
+    offset = (before + after) / 2 - there;
+  }
+  return offset;
+}
+
+bool same_flows(const Compiled& before, const Compiled& after) {
+  return std::ranges::equal(
+      before.edges, after.edges,
+      [](const PlannedEdge& a, const PlannedEdge& b) { return a.plan.flows == b.plan.flows; });
+}
+
+/// Waits for the end of a call of all devices for as long as they get on.
+template <typename Result>
+Result watched(actors::Future<Result> future, ProgressWatch watch) {
+  try {
+    while (!future.wait_for(watch.interval())) watch.look();
+  } catch (...) {
+    future.cancel();
+    throw;
+  }
+  return future.get();
+}
+
+}  // namespace
+
+/// Gives the cause rather than the symptom: a connection error may arrive before the head's report
+/// of the crash.
+template <typename F>
+auto MeshGroup::guarded(F&& f) {
+  std::optional<Error> error;
+  try {
+    return f();
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  const auto cause = cluster_.failure(is_symptom(*error) ? kCauseWithin : Nanoseconds::zero());
+  if (cause) error = *cause;
+  cancel_collectives(*error);
+  throw *error;
+}
+
+MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model,
+                     const std::vector<std::byte>& batches, const GroupOptions& options)
+    : cluster_(cluster), options_(options), model_(model), devices_(cluster) {
+  guarded([&] {
+    devices_.spawn(layout, batches);
+    plan_ = make_training_plan(layout, model_, devices_.places());
+    driver_ = devices_.open(number_devices(layout, devices_.places()),
+                            setup_of(options_, layout.deterministic));
+    plan_gpu_transfers(layout.checkpoint_copies);
+    leave_memory_free();
+    copies_ = plan_.copies_checkpoints();
+    checkpoint_ = plan_.checkpoint;
+    for (const auto* programs : plan_.all_programs()) install(*programs);
+    initialize();
+  });
+}
+
+/// Plans anew where devices turn out to be GPUs that reach each other.
+void MeshGroup::plan_gpu_transfers(CheckpointCopies copies) {
+  if (options_.device != DeviceKind::kCuda && options_.device != DeviceKind::kAuto) return;
+  LayoutConfig layout = plan_.layout;
+  if (layout.gpu_transfers == GpuTransfers::kHost) return;
+  layout.device_places = ask_places(devices_.meshes());
+  layout.checkpoint_copies = copies;  // GPUs have memory of their own
+  const auto is_gpu = [](const transfer::DevicePlace& place) { return place.is_gpu; };
+  if (std::ranges::none_of(layout.device_places, is_gpu)) return;
+  plan_ = make_training_plan(layout, model_, devices_.places());
+  open_communicators(devices_.meshes(), plan_, ledger_);
+}
+
+/// Gives up copies for checkpoints where a machine has too little memory for those of all its
+/// devices.
+void MeshGroup::leave_memory_free() {
+  if (!plan_.copies_checkpoints()) return;
+  std::map<std::string, MachineMemory> machines;
+  const auto free = devices_.all().call<&DeviceActor::available_memory>().get();
+  for (std::uint32_t i = 0; i < free.size(); ++i) {
+    const transfer::DeviceId device(i);
+    MachineMemory& machine = machines[devices_.machine_of(device)];
+    machine.wanted += checkpoint_copy_bytes(plan_, device);
+    if (free[i]) machine.free = std::min(machine.free.value_or(*free[i]), *free[i]);
+  }
+  if (auto why = short_of_memory(machines)) drop_checkpoint_copies(plan_, std::move(*why));
+}
+
+void MeshGroup::install(const std::vector<Program>& programs) {
+  std::vector<actors::Future<void>> pending;
+  for (const Program& program : programs) {
+    if (program.device == plan_.driver()) driver_->install(program);
+    else pending.push_back(devices_.at(program.device).call<&DeviceActor::install>(program));
+  }
+  for (auto& future : pending) future.get();
+}
+
+void MeshGroup::initialize() {
+  watched(devices_.all().within(actors::kNoDeadline).call<&DeviceActor::initialize>(options_.seed),
+          watch(StepRequest{}, "the initialisation", nullptr));
+  for (std::uint32_t i = 0; i < devices_.size(); ++i)
+    clock_offsets_.push_back(measure_clock(devices_.at(transfer::DeviceId(i))));
+}
+
+StepResult MeshGroup::run(StepRequest request) {
+  return guarded([&] {
+    request.run = ++runs_;
+    const bool trains = request.program == plan_.train.programs.front().name;
+    const std::vector<Program>& programs = trains ? plan_.train.programs : plan_.validate.programs;
+    std::vector<StepReport> reports = watched(
+        start(request),
+        watch(request, fmt::format("step {} of '{}'", request.step, request.program), &programs));
+    remember_traces(reports);
+    StepResult result = combine(reports);
+    if (!trains) return result;
+    if (options_.follow_network && ++steps_ == next_look_) {
+      next_look_ *= 2;
+      result.note = follow_network(result.egress_rates);
+    }
+    follow_times(result);
+    return result;
+  });
+}
+
+void MeshGroup::use_layout(const LayoutConfig& layout) {
+  guarded([&] {
+    check_same_places(plan_.layout, layout);
+    LayoutConfig other = layout;
+    other.device_places = plan_.layout.device_places;
+    other.checkpoint_copies = plan_.layout.checkpoint_copies;
+    use(make_training_plan(other, model_, devices_.places(), plan_.network));
+    tuner_ = ScheduleTuner();
+  });
+}
+
+/// Checkpoints go on as they are installed: somebody may be gathering one.
+void MeshGroup::replace(TrainingPlan plan) {
+  plan.checkpoint = std::move(plan_.checkpoint);
+  plan.checkpoint_copy = std::move(plan_.checkpoint_copy);
+  plan.no_copies_because = std::move(plan_.no_copies_because);
+  plan_ = std::move(plan);
+}
+
+/// `plan` must differ in the programs "train" and "validate" alone.
+void MeshGroup::use(TrainingPlan plan) {
+  open_communicators(devices_.meshes(), plan, ledger_);
+  replace(std::move(plan));
+  install(plan_.train.programs);
+  install(plan_.validate.programs);
+}
+
+/// Plans the transfers anew where the network is not what the plan counts on. What to tell the
+/// user; empty: nothing has changed.
+std::string MeshGroup::follow_network(const std::vector<double>& egress_rates) {
+  const transfer::Network network = observed_network(plan_, egress_rates);
+  if (network == plan_.network) return "";
+  std::string text = describe_change(plan_, network);
+  TrainingPlan changed = make_training_plan(plan_.layout, model_, devices_.places(), network);
+  if (same_flows(plan_.train, changed.train) && same_flows(plan_.validate, changed.validate)) {
+    replace(std::move(changed));
+    return "";
+  }
+  use(std::move(changed));
+  return text + "; transfers planned anew";
+}
+
+/// Goes on as the tuner advises after a step of training.
+void MeshGroup::follow_times(StepResult& result) {
+  ScheduleTuner::Advice advice = tuner_.after_step(plan_, result, [&](const LayoutConfig& layout) {
+    return make_training_plan(layout, model_, devices_.places(), plan_.network);
+  });
+  if (advice.plan) use(std::move(*advice.plan));
+  if (!advice.note.empty()) result.note += (result.note.empty() ? "" : "; ") + advice.note;
+}
+
+void MeshGroup::copy_state() {
+  guarded([&] {
+    StepRequest request;
+    request.program = plan_.checkpoint_copy.front().name;
+    request.run = ++runs_;
+    watched(start(request), watch(request, "the copy for a checkpoint", &plan_.checkpoint_copy));
+  });
+}
+
+void MeshGroup::gather(const TakePiece& take, const std::stop_token& stop) {
+  for (const CheckpointBatch& batch : checkpoint_) {
+    if (copies_) move_beside(batch.gather.front().name, stop);
+    else move(batch.gather);
+    take_pieces(batch, driver_->checkpoint_buffer(), take);
+  }
+}
+
+void MeshGroup::restore(const GivePiece& give, std::int64_t /*steps_done*/) {
+  for (const CheckpointBatch& batch : checkpoint_) {
+    give_pieces(batch, driver_->checkpoint_buffer(), give);
+    move(batch.scatter);
+  }
+}
+
+std::vector<DeviceTrace> MeshGroup::take_traces() { return std::exchange(traces_, {}); }
+
+void MeshGroup::release() {
+  driver_.reset();
+  devices_.end();
+}
+
+/// A device that waits for a dead one in a collective does not see that by itself.
+void MeshGroup::cancel_collectives(const Error& why) {
+  if (ledger_.size() == 0) return;
+  for (const auto& mesh : devices_.meshes()) {
+    try {
+      mesh.within(kAnswerWithin)
+          .call_collect<&DeviceActor::cancel_collectives>("the run has failed: " + why.message())
+          .get();
+    } catch (const Error&) {
+      continue;  // Nobody of this mesh is there any more; `why` tells more.
+    }
+  }
+}
+
+MeshGroup::Reports MeshGroup::start(const StepRequest& request) {
+  return devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run>(request);
+}
+
+/// Who looks after an execution; `programs` as ProgressWatch::Devices has them.
+ProgressWatch MeshGroup::watch(const StepRequest& request, std::string what,
+                               const std::vector<Program>* programs) {
+  ProgressWatch::Devices devices;
+  devices.names = devices_.names_with_places();
+  devices.names.emplace_back("the driver");
+  devices.programs = programs;
+  devices.ask = [this] { return devices_.all().within(kAnswerWithin).reports<DeviceProgress>(); };
+  devices.on_still = [this](std::size_t device, const std::string& line) {
+    const std::size_t named = device < devices_.size() ? device : 0;
+    devices_.report(transfer::DeviceId(static_cast<std::uint32_t>(named)), "no progress", line);
+  };
+  if (programs != nullptr && programs->size() > devices_.size())
+    devices.driver = [this] { return driver_->progress(); };
+  return {options_.progress, request.run, std::move(what), std::move(devices), clock_};
+}
+
+void MeshGroup::move(const std::vector<Program>& programs) {
+  guarded([&] {
+    StepRequest request;
+    request.program = programs.front().name;
+    request.run = ++runs_;
+    Reports reports = start(request);
+    ProgressWatch progress =
+        watch(request, fmt::format("'{}' of a checkpoint", request.program), &programs);
+    move_with_driver(request, std::move(reports), progress.interval(), [&] { progress.look(); });
+  });
+}
+
+/// A gather while steps run. Uses nothing of the group that a step changes. Whether devices get on,
+/// the steps judge; only when nothing moves at all, not even a step, does it end by that, and a step
+/// that has failed is told by whoever runs it.
+void MeshGroup::move_beside(const std::string& program, const std::stop_token& stop) {
+  std::optional<Error> error;
+  try {
+    StepRequest request;
+    request.program = program;
+    request.run = ++runs_;
+    auto done = devices_.all().within(actors::kNoDeadline).call<&DeviceActor::run_beside>(request);
+    ProgressWatch::Devices devices;
+    devices.names = devices_.names();
+    devices.programs = nullptr;
+    devices.names.emplace_back("the driver");
+    devices.ask = [this] { return devices_.all().within(kAnswerWithin).reports<DeviceProgress>(); };
+    devices.driver = [this] { return driver_->progress(); };
+    devices.on_still = [](std::size_t, const std::string&) {};
+    ProgressWatch progress(options_.progress, request.run,
+                           fmt::format("'{}' of a checkpoint", program), std::move(devices),
+                           clock_);
+    const auto look = [&] {
+      if (stop.stop_requested()) throw_error(ErrorCode::kCancelled, "the checkpoint was given up");
+      progress.look();
+    };
+    move_with_driver(request, std::move(done),
+                     std::min<Nanoseconds>(progress.interval(), std::chrono::milliseconds(100)),
+                     look);
+    return;
+  } catch (const Error& thrown) {
+    error = thrown;
+  }
+  if (const auto cause = cluster_.failure(
+          is_symptom(*error) && !stop.stop_requested() ? kCauseWithin : Nanoseconds::zero()))
+    error = *cause;
+  throw *error;
+}
+
+/// Runs the driver's part in what the devices do until `done`, and waits for both; calls `look`
+/// meanwhile, at least every `interval`. What any of the three throws cancels the rest.
+template <typename Done>
+void MeshGroup::move_with_driver(const StepRequest& request, Done done, Nanoseconds interval,
+                                 const std::function<void()>& look) {
+  bool ended = false;
+  const auto look_at_both = [&] {
+    look();
+    // A device that fails leaves its transfers undone: its error ends ours.
+    if (ended || !done.ready()) return;
+    ended = true;
+    done.get();
+  };
+  try {
+    driver_->run(request, look_at_both);
+    while (!ended && !done.wait_for(interval)) look_at_both();
+    if (!ended) done.get();
+  } catch (...) {
+    if (!ended) done.cancel();
+    throw;
+  }
+}
+
+void MeshGroup::remember_traces(std::vector<StepReport>& reports) {
+  if (reports.empty() || reports.front().trace.empty()) return;
+  if (traces_.empty()) {
+    for (const Program& program : plan_.train.programs) {
+      const std::size_t index = traces_.size();
+      traces_.push_back({program.device_name + " on " +
+                             plan_.hosts[plan_.topology.host_of(program.device).value()],
+                         clock_offsets_[index],
+                         {},
+                         0});
+    }
+  }
+  for (std::size_t i = 0; i < reports.size(); ++i)
+    std::move(reports[i].trace.begin(), reports[i].trace.end(),
+              std::back_inserter(traces_[i].events));
+}
+
+}  // namespace weft::mesh
