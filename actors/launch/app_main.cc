@@ -68,6 +68,9 @@ std::string own_name() { return own_executable().filename().string(); }
 
 AppRun make_run(const RoleArguments& arguments) {
   AppRun run;
+  run.checked = arguments.get_or("checked", "");
+  if (const std::string place = arguments.get_or("planned-to", ""); !place.empty())
+    run.planned = [place](const std::string& digest) { leave_last_words(place, digest); };
   run.config = arguments.get_or("config", "");
   run.overrides = arguments.all("set");
   run.out = arguments.get_or("out", "");
@@ -87,10 +90,9 @@ struct ProcessConfig {
 ProcessConfig process_config_of(const AppRun& run) {
   ProcessConfig config;
   if (run.config.empty()) return config;
-  const auto document = ConfigDocument::load(run.config, run.overrides);
-  if (const auto section = document.root().find("cluster"))
-    config.cluster = parse_cluster(*section);
-  if (const auto section = document.root().find("logs")) config.log_level = parse_logs(*section);
+  const ConfigNode root = run.document().root();
+  if (const auto section = root.find("cluster")) config.cluster = parse_cluster(*section);
+  if (const auto section = root.find("logs")) config.log_level = parse_logs(*section);
   return config;
 }
 
@@ -169,6 +171,12 @@ int by_hand_usage(const std::string& program) {
 }
 
 }  // namespace
+
+const ConfigDocument& AppRun::document() const {
+  if (!document_)
+    document_ = std::make_shared<const ConfigDocument>(ConfigDocument::load(config, overrides));
+  return *document_;
+}
 
 int exit_status_of(const Error& error, bool interrupted) {
   if (interrupted && error.code() == ErrorCode::kCancelled) return kInterrupted;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -20,7 +21,8 @@ enum class IfInterrupted {
 };
 
 /// What the person or `weft` has asked of the app.
-struct AppRun {
+class AppRun {
+ public:
   /// the run file; empty when the app was started by hand without one
   std::filesystem::path config;
   std::vector<std::string> overrides;  ///< the values of --set
@@ -33,8 +35,19 @@ struct AppRun {
   /// Tells what the driver is at, for whoever interrupts it: "finishing step 37". Any thread. May
   /// be empty.
   std::function<void(const std::string& text, IfInterrupted then)> doing = {};
+  /// Of a check: leaves the digest of what it has planned for the driver. May be empty.
+  std::function<void(const std::string& digest)> planned = {};
+  /// Of a driver: the digest that the check has left; empty where there is none.
+  std::string checked;
 
   static constexpr const char* kAllPrograms = "all";
+
+  /// The run file with its overrides, read when it is first asked for, and once. One thread at a
+  /// time. Throws Error(kInvalidConfig).
+  const ConfigDocument& document() const;
+
+ private:
+  mutable std::shared_ptr<const ConfigDocument> document_;  // shared by copies of this
 };
 
 /// The main() of an app: one executable that serves every role it can be started in.

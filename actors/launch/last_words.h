@@ -4,10 +4,10 @@
 
 namespace weft::actors {
 
-/// Where a child leaves what its parent must know: what ended it, for the terminal, or where it
-/// listens. In the memory of the parent, since the disk may be what failed. The parent makes it,
-/// names it to the child by an argument, and reads it when the child has ended, or looks at it from
-/// time to time. One thread at a time.
+/// Where a child leaves what its parent must know: what ended it, for the terminal, where it
+/// listens, or what it has planned. In the memory of the parent, since the disk may be what failed.
+/// The parent makes it, names it to the child by an argument, and reads it when the child has
+/// ended, or looks at it from time to time. One thread at a time.
 class LastWords final {
  public:
   /// Throws Error(kResourceExhausted).

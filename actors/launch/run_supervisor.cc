@@ -205,6 +205,7 @@ class RunSupervisor {
     spec.command.insert(spec.command.end(),
                         {"--head", run_.head, "--out", run_.out.string(), "--name",
                          "run " + run_.header.name, "--last-words", driver_said_.path()});
+    if (!run_.checked.empty()) spec.command.insert(spec.command.end(), {"--checked", run_.checked});
     for (std::string& word : token_arguments()) spec.command.push_back(std::move(word));
     spec.secret = token_;
     ProcessEvents events;

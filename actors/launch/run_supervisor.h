@@ -19,6 +19,8 @@ struct SupervisedRun {
   std::filesystem::path out;
   /// of the cluster at `head`; empty: it is looked up, see find_token()
   std::filesystem::path token_file = {};
+  /// digest of what the check has planned, for the driver; may be empty
+  std::string checked = {};
 };
 
 /// Parent and supervisor of a run: starts head and agents (launcher local), then the app's driver,

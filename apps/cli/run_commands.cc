@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/launch/last_words.h"
 #include "actors/launch/run_supervisor.h"
 #include "actors/launch/token.h"
 #include "apps/cli/commands.h"
@@ -69,7 +70,11 @@ int run_run(const FileOptions& options) {
         .fail(
             "cluster.launcher: manual means that you start the cluster: give its --head HOST:PORT, "
             "or use launcher: local");
-  if (const int status = run_app(options, header, "check", {"--quiet"}); status != 0) return status;
+  const actors::LastWords planned;
+  if (const int status =
+          run_app(options, header, "check", {"--quiet", "--planned-to", planned.path()});
+      status != 0)
+    return status;
   if (!options.head.empty())
     (void)actors::find_token(actors::Address::parse(options.head), options.token_file,
                              std::chrono::seconds(10));
@@ -82,8 +87,8 @@ int run_run(const FileOptions& options) {
     remove_unfinished(*older / directory.checkpoints().filename());
   }
   std::fflush(stdout);
-  return actors::supervise_run(
-      {std::move(header), options.file, options.overrides, options.head, out, options.token_file});
+  return actors::supervise_run({std::move(header), options.file, options.overrides, options.head,
+                                out, options.token_file, planned.read()});
 }
 
 int run_check(const FileOptions& options) {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/config/config_document.h"
 #include "core/config/nearest.h"
 #include "mesh/partition/rules.h"
 
@@ -90,9 +89,7 @@ mesh::TrainingPlan plan_of(const RunConfig& config) {
 
 }  // namespace
 
-PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::string> overrides,
-                    TrainingApp& app) {
-  const ConfigDocument document = ConfigDocument::load(file, overrides);
+PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
   const ConfigNode root = document.root();
   RunConfig config;
   std::string app_name;
@@ -144,11 +141,6 @@ PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::stri
   }
   document.finish();
   return {std::move(config), std::move(plan)};
-}
-
-RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides,
-                          TrainingApp& app) {
-  return plan_run(file, overrides, app).config;
 }
 
 }  // namespace weft::apps

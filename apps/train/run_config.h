@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <span>
 #include <string>
 
 #include "actors/launch/cluster_config.h"
 #include "apps/train/training_app.h"
 #include "apps/train/training_config.h"
+#include "core/config/config_document.h"
 #include "mesh/plan/layout_config.h"
 #include "mesh/plan/training_plan.h"
 
@@ -34,10 +33,6 @@ struct PlannedRun {
 
 /// Reads every section, the app's own among them, and makes the plan, so that nothing that can be
 /// known beforehand fails later. Throws Error(kInvalidConfig) with all problems found.
-PlannedRun plan_run(const std::filesystem::path& file, std::span<const std::string> overrides,
-                    TrainingApp& app);
-/// Without the plan, which takes much memory where a step has thousands of microbatches.
-RunConfig read_run_config(const std::filesystem::path& file, std::span<const std::string> overrides,
-                          TrainingApp& app);
+PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app);
 
 }  // namespace weft::apps

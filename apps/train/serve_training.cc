@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/launch/app_main.h"
@@ -33,7 +34,7 @@ PlannedRun read(const actors::AppRun& run, TrainingApp& app) {
   if (run.config.empty())
     throw_error(ErrorCode::kInvalidConfig,
                 "{} needs a run file: start it with `weft run cluster.yaml`", app.name());
-  return plan_run(run.config, run.overrides, app);
+  return plan_run(run.document(), app);
 }
 
 /// "data 1 x tensor 2".
@@ -227,6 +228,7 @@ mesh::GroupOptions group_options(const RunConfig& config) {
 
 int check_training(const actors::AppRun& run, TrainingApp& app) {
   const auto [config, plan] = read(run, app);
+  if (run.planned) run.planned(mesh::digest_of_steps(plan));
   note_missing_gpus(config.cluster);
   if (run.quiet) return kDone;
   if (run.json) {
@@ -273,7 +275,12 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   };
   doing(actors::IfInterrupted::kEndsAtOnce)("the run is starting");
   const Screen screen = Screen::standard_output();
-  const RunConfig config = read(run, app).config;
+  auto [config, plan] = read(run, app);
+  if (!run.checked.empty() && mesh::digest_of_steps(plan) != run.checked) {
+    throw_error(ErrorCode::kFailedPrecondition,
+                "{} is not what was checked when the run began; start the run again",
+                run.config.string());
+  }
   const RunDirectory directory = RunDirectory::open(run.out);
   print_row(screen, "model", config.model.text);
   const PreparedData data = app.prepare();
@@ -282,7 +289,7 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
   print_row(screen, "pipeline", pipeline_text(config.layout));
 
   mesh::MeshGroup devices(cluster, config.layout, config.model.graphs, data.batches,
-                          group_options(config));
+                          group_options(config), std::move(plan));
   if (const std::string gpus = mesh::describe_gpu_transfers(devices.plan()); !gpus.empty())
     print_row(screen, "GPUs", gpus);
   if (const std::string& why = devices.plan().no_copies_because; !why.empty())

@@ -88,14 +88,15 @@ auto MeshGroup::guarded(F&& f) {
 }
 
 MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model,
-                     const std::vector<std::byte>& batches, const GroupOptions& options)
+                     const std::vector<std::byte>& batches, const GroupOptions& options,
+                     std::optional<TrainingPlan> planned)
     : cluster_(cluster), options_(options), model_(model), devices_(cluster) {
   guarded([&] {
     devices_.spawn(layout, batches);
-    plan_ = make_training_plan(layout, model_, devices_.places());
-    driver_ = devices_.open(number_devices(layout, devices_.places()),
-                            setup_of(options_, layout.deterministic));
-    plan_gpu_transfers(layout.checkpoint_copies);
+    const DeviceNumbering numbering = number_devices(layout, devices_.places());
+    driver_ = devices_.open(numbering, setup_of(options_, layout.deterministic));
+    plan_ = plan_for(layout, numbering, std::move(planned));
+    open_communicators(devices_.meshes(), plan_, ledger_);
     leave_memory_free();
     copies_ = plan_.copies_checkpoints();
     checkpoint_ = plan_.checkpoint;
@@ -104,17 +105,23 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   });
 }
 
-/// Plans anew where devices turn out to be GPUs that reach each other.
-void MeshGroup::plan_gpu_transfers(CheckpointCopies copies) {
-  if (options_.device != DeviceKind::kCuda && options_.device != DeviceKind::kAuto) return;
-  LayoutConfig layout = plan_.layout;
-  if (layout.gpu_transfers == GpuTransfers::kHost) return;
-  layout.device_places = ask_places(devices_.meshes());
-  layout.checkpoint_copies = copies;  // GPUs have memory of their own
-  const auto is_gpu = [](const transfer::DevicePlace& place) { return place.is_gpu; };
-  if (std::ranges::none_of(layout.device_places, is_gpu)) return;
-  plan_ = make_training_plan(layout, model_, devices_.places());
-  open_communicators(devices_.meshes(), plan_, ledger_);
+/// Where the devices compute, if some are GPUs and may reach each other by themselves.
+std::vector<transfer::DevicePlace> MeshGroup::find_gpus(const LayoutConfig& layout) const {
+  if (options_.device != DeviceKind::kCuda && options_.device != DeviceKind::kAuto) return {};
+  if (layout.gpu_transfers == GpuTransfers::kHost) return {};
+  std::vector<transfer::DevicePlace> places = ask_places(devices_.meshes());
+  if (std::ranges::none_of(places, &transfer::DevicePlace::is_gpu)) return {};
+  return places;
+}
+
+/// `planned`, if devices lie and compute where it supposes them, else another plan.
+TrainingPlan MeshGroup::plan_for(LayoutConfig layout, const DeviceNumbering& numbering,
+                                 std::optional<TrainingPlan> planned) const {
+  layout.device_places = find_gpus(layout);
+  if (planned && planned->hosts == numbering.hosts && planned->topology == numbering.topology &&
+      planned->layout.device_places == layout.device_places)
+    return std::move(*planned);
+  return make_training_plan(layout, model_, devices_.places());
 }
 
 /// Gives up copies for checkpoints where a machine has too little memory for those of all its
@@ -298,8 +305,8 @@ void MeshGroup::move(const std::vector<Program>& programs) {
 }
 
 /// A gather while steps run. Uses nothing of the group that a step changes. Whether devices get on,
-/// the steps judge; only when nothing moves at all, not even a step, does it end by that, and a step
-/// that has failed is told by whoever runs it.
+/// the steps judge; only when nothing moves at all, not even a step, does it end by that, and a
+/// step that has failed is told by whoever runs it.
 void MeshGroup::move_beside(const std::string& program, const std::stop_token& stop) {
   std::optional<Error> error;
   try {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -39,17 +40,19 @@ struct GroupOptions {
 /// symptom.
 class MeshGroup final : public TrainingEngine {
  public:
-  /// `batches` is what OpenBatches takes in the device processes.
+  /// `batches` is what OpenBatches takes in the device processes. `planned`, if it is there, was
+  /// made of the same layout and model for where devices are likely to lie; it is taken if they do.
   MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const ModelGraphs& model,
-            const std::vector<std::byte>& batches, const GroupOptions& options);
+            const std::vector<std::byte>& batches, const GroupOptions& options,
+            std::optional<TrainingPlan> planned = {});
 
   const TrainingPlan& plan() const { return plan_; }
   const Graph& graph() const override { return plan_.partition.graph; }
 
-  /// After the 8th, 16th, 32nd... step of "train" the transfers are planned anew if the hosts' links
-  /// turn out to carry something else than the plan counts on; the result's note then says so. Under
-  /// schedule `auto`, the first steps are measured, and a schedule searched for what they took (see
-  /// ScheduleTuner). Sums do not depend on any of it.
+  /// After the 8th, 16th, 32nd... step of "train" the transfers are planned anew if the hosts'
+  /// links turn out to carry something else than the plan counts on; the result's note then says
+  /// so. Under schedule `auto`, the first steps are measured, and a schedule searched for what they
+  /// took (see ScheduleTuner). Sums do not depend on any of it.
   StepResult run(StepRequest request) override;
 
   /// Goes on with other programs between two steps: another schedule, resharding strategy,
@@ -70,7 +73,9 @@ class MeshGroup final : public TrainingEngine {
  private:
   using Reports = actors::Future<std::vector<StepReport>>;
 
-  void plan_gpu_transfers(CheckpointCopies copies);
+  std::vector<transfer::DevicePlace> find_gpus(const LayoutConfig& layout) const;
+  TrainingPlan plan_for(LayoutConfig layout, const DeviceNumbering& numbering,
+                        std::optional<TrainingPlan> planned) const;
   void leave_memory_free();
   void cancel_collectives(const Error& why);
   void install(const std::vector<Program>& programs);

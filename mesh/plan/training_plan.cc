@@ -6,9 +6,11 @@
 #include <array>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "core/base/units.h"
 #include "mesh/plan/schedule_choice.h"
 #include "mesh/program/checkpoint_programs.h"
@@ -221,6 +223,14 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places, const transfer::Network& network) {
   return make_plan(layout, model, places, &network);
+}
+
+std::string digest_of_steps(const TrainingPlan& plan) {
+  std::string digests;
+  for (const auto* programs : {&plan.train.programs, &plan.validate.programs}) {
+    for (const Program& program : *programs) digests += sha256(encode(program));
+  }
+  return sha256(std::as_bytes(std::span(digests)));
 }
 
 std::uint64_t device_memory(const TrainingPlan& plan, transfer::DeviceId device) {

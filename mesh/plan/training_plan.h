@@ -86,6 +86,10 @@ TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& m
 TrainingPlan make_training_plan(const LayoutConfig& layout, const ModelGraphs& model,
                                 const MeshPlaces& places, const transfer::Network& network);
 
+/// SHA-256 of the programs of steps: equal where devices compute and exchange the same. Checkpoints
+/// do not count.
+std::string digest_of_steps(const TrainingPlan& plan);
+
 /// Bytes that a device holds under the plan: parameters, gradients, moments, activations, staging
 /// of what it exchanges with other GPUs, and, unless it is a GPU, copies for checkpoints, which lie
 /// in the host's memory.

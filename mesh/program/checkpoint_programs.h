@@ -52,7 +52,7 @@ std::vector<CheckpointBatch> compile_checkpoint(const Partition& partition,
 /// from, which lie in host memory.
 std::vector<Program> compile_checkpoint_copy(const std::vector<CheckpointBatch>& batches);
 
-/// Hands over what the driver's buffer has of a batch that was gathered, or fills it with what is to
+/// Hands over what the driver's buffer has of a batch that was gathered; fills it with what is to
 /// be scattered.
 void take_pieces(const CheckpointBatch& batch, std::span<const float> buffer,
                  const TakePiece& take);

@@ -28,8 +28,8 @@ struct InProcessCollectives {
 /// All devices of a plan in one thread of one process, over a loopback wire: the same programs,
 /// interpreter and transfer engine as in a cluster, but every step is in the caller's hands.
 /// (Communicators are made by a thread per device, as their members wait for each other.) For
-/// tests, for debugging a model, and as the one-device reference. Schedule `auto` stays with what it
-/// begins with, and the first step's note says so. What another thread gathers takes turns with
+/// tests, for debugging a model, and as the one-device reference. Schedule `auto` stays with what
+/// it begins with, and the first step's note says so. What another thread gathers takes turns with
 /// steps.
 class InProcessTraining final : public TrainingEngine {
  public:

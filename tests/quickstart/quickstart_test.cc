@@ -102,6 +102,18 @@ TEST_F(Quickstart, LeavesEverythingItPromisesAndSaysSo) {
   EXPECT_TRUE(processes_.none_left());
 }
 
+TEST_F(Quickstart, ARunWhoseFileChangesAfterItsCheckIsRefused) {
+  processes_.write("app", fmt::format("#!/bin/sh\n"
+                                      "case $1 in *driver) set -- \"$@\" --set "
+                                      "pipeline.schedule=gpipe;; esac\n"
+                                      "exec {} \"$@\"\n",
+                                      processes_.program("gpt").string()));
+  fs::permissions(path("app"), fs::perms::owner_all);
+  auto& run = processes_.run("weft", run_into("out", {"app=./app"}));
+  EXPECT_EQ(run.wait(), 1) << run.text();
+  EXPECT_THAT(run.text(), HasSubstr("cluster.yaml is not what was checked when the run began"));
+}
+
 TEST_F(Quickstart, CtrlCWritesACheckpointFromWhichItGoesOnBitForBit) {
   ASSERT_EQ(processes_.run("weft", run_into("whole", {"training.steps=40"})).wait(), 0);
   auto& run =

@@ -14,6 +14,7 @@
 #include "apps/train/run_config.h"
 #include "apps/train/training_loop.h"
 #include "core/base/error.h"
+#include "core/config/config_document.h"
 #include "core/cpu/cpu_device.h"
 #include "mesh/runtime/in_process_training.h"
 #include "tests/support/scratch_folder.h"
@@ -51,7 +52,7 @@ class RunFileTest : public ::testing::Test {
                       std::uint64_t stop_after = 0) {
     GptApp app;
     const SteadyClock clock;
-    const PlannedRun planned = plan_run(shipped(), overrides, app);
+    const PlannedRun planned = plan_run(ConfigDocument::load(shipped(), overrides), app);
     const RunConfig& config = planned.config;
     const PreparedData data = app.prepare();
     const auto batches = app.open_batches(data.batches);
@@ -121,7 +122,7 @@ class RunFileTest : public ::testing::Test {
   static std::string refusal(const std::vector<std::string>& overrides) {
     try {
       GptApp app;
-      read_run_config(shipped(), overrides, app);
+      plan_run(ConfigDocument::load(shipped(), overrides), app);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidConfig);
       return error.message();
@@ -160,7 +161,7 @@ TEST_F(RunFileTest, AShardingRuleForAnAxisThatNoTensorHasIsRefusedAtItsPlace) {
                      '\n');
   GptApp app;
   try {
-    read_run_config(file, small(), app);
+    plan_run(ConfigDocument::load(file, small()), app);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(
@@ -227,11 +228,24 @@ TEST_F(RunFileTest, ABatchTooLargeForTheModelIsNamed) {
 
 TEST_F(RunFileTest, APlanSaysRightNumbersOfSizesThatNoMachineHas) {
   GptApp app;
-  const PlannedRun planned =
-      plan_run(shipped(), small({"training.batch=1073741824", "pipeline.microbatches=1"}), app);
+  const std::vector<std::string> overrides =
+      small({"training.batch=1073741824", "pipeline.microbatches=1"});
+  const PlannedRun planned = plan_run(ConfigDocument::load(shipped(), overrides), app);
   // What any device keeps of a row at the least: what attention reads, for its layers, in f32.
   for (const mesh::Program& program : planned.plan.train.programs)
     EXPECT_GT(program.arena_bytes, std::uint64_t{1} << 42) << program.device_name;
+}
+
+TEST_F(RunFileTest, TheDigestOfAPlanIsThatOfItsStepsAlone) {
+  const auto digest = [&](const std::vector<std::string>& more) {
+    GptApp app;
+    return mesh::digest_of_steps(plan_run(ConfigDocument::load(shipped(), small(more)), app).plan);
+  };
+  const std::string shipped_digest = digest({});
+  EXPECT_EQ(shipped_digest.size(), 64u);
+  EXPECT_EQ(digest({"training.learning_rate=0.5", "checkpoint.buffer=5KiB"}), shipped_digest);
+  EXPECT_NE(digest({"pipeline.schedule=gpipe"}), shipped_digest);
+  EXPECT_NE(digest({"pipeline.resharding=send_recv"}), shipped_digest);
 }
 
 TEST_F(RunFileTest, AnInterruptedRunGoesOnBitForBitAndOnAnotherMeshShapeWithinTolerance) {

@@ -50,7 +50,7 @@ struct Work {
 };
 
 Work read_work(const actors::AppRun& run) {
-  const auto document = ConfigDocument::load(run.config, run.overrides);
+  const ConfigDocument& document = run.document();
   Work work;
   document.attempt([&] {
     for (const auto& host :

@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "actors/launch/app_main.h"
-#include "core/config/config_document.h"
 #include "mesh/executor/mesh_group.h"
 #include "tests/training/layouts.h"
 #include "tests/training/random_batches.h"
@@ -16,10 +15,10 @@ namespace weft::test {
 namespace {
 
 int drive(actors::Cluster& cluster, const actors::AppRun& run) {
-  const ConfigDocument document = ConfigDocument::load(run.config, run.overrides);
-  const mesh::LayoutConfig layout = mesh::parse_layout(document.root());
+  const ConfigNode root = run.document().root();
+  const mesh::LayoutConfig layout = mesh::parse_layout(root);
   int steps = 20;
-  const ConfigNode training = document.root().at("training");
+  const ConfigNode training = root.at("training");
   training.require("steps", steps, {.min = 1});
   RandomBatches::Config batches{kRows, kVocabulary, 11};
   training.read("stuck_from", batches.stuck_from);
