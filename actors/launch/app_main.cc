@@ -130,7 +130,7 @@ int drive_cluster(const AppMain::Drive& drive, Interruption& interruption, const
   cluster_options.name = name;
   // Whatever library the kernels use, it must not start more threads than the run file grants.
   cluster_options.environment = {
-      fmt::format("OMP_NUM_THREADS={}", config.cluster.threads_per_device),
+      fmt::format("OMP_NUM_THREADS={}", config.cluster.device.threads),
       fmt::format("{}={}", kLogLevelVariable, to_string(config.log_level))};
   cluster_options.on_event = [events = RunEvents(run.out)](const RunEvent& event) {
     events.add(event);

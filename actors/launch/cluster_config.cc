@@ -39,16 +39,16 @@ ClusterConfig parse_cluster(const ConfigNode& section) {
   section.read_enum(
       "launcher", config.launcher,
       EnumNames<LauncherKind>{{"local", LauncherKind::kLocal}, {"manual", LauncherKind::kManual}});
-  section.read("threads_per_device", config.threads_per_device, {.min = 1, .max = 1024});
-  section.read_enum("device", config.device,
-                    EnumNames<DeviceChoice>{{"cpu", DeviceChoice::kCpu},
-                                            {"cuda", DeviceChoice::kCuda},
-                                            {"auto", DeviceChoice::kAuto}});
-  section.read("share_gpu", config.share_gpu);
-  section.read("deterministic", config.deterministic);
+  section.read("threads_per_device", config.device.threads, {.min = 1, .max = 1024});
+  section.read_enum(
+      "device", config.device.kind,
+      EnumNames<DeviceKind>{
+          {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}, {"auto", DeviceKind::kAuto}});
+  section.read("share_gpu", config.device.share_gpu);
+  section.read("deterministic", config.device.deterministic);
   section.read("no_progress", config.no_progress, {.min = std::chrono::milliseconds(100)});
   section.read("longest_op", config.longest_op);
-  if (!config.deterministic && config.device == DeviceChoice::kCpu) {
+  if (!config.device.deterministic && config.device.kind == DeviceKind::kCpu) {
     section.at("deterministic")
         .note(
             "cluster.deterministic: false lets GPUs add up in any order; with `device: cpu` there "

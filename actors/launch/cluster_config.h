@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/config/config_document.h"
+#include "core/device/device_config.h"
 #include "core/log/log.h"
 
 namespace weft::actors {
@@ -17,13 +18,6 @@ namespace weft::actors {
 enum class LauncherKind {
   kLocal,   ///< `weft run` itself, all on this machine
   kManual,  ///< people: `weft head` and `weft join` in other terminals, or other machines
-};
-
-/// What the devices of a run compute on.
-enum class DeviceChoice {
-  kCpu,
-  kCuda,  ///< a GPU each
-  kAuto,  ///< a GPU each on machines that have one, else the CPU
 };
 
 struct HostSpec {
@@ -36,13 +30,8 @@ struct HostSpec {
 struct ClusterConfig {
   LauncherKind launcher = LauncherKind::kLocal;
   std::vector<HostSpec> hosts = {{"worker0", 1}};
-  std::uint32_t threads_per_device = 1;
-  DeviceChoice device = DeviceChoice::kCpu;
-  /// whether several devices may compute on one GPU: slower than one, and without NCCL between them
-  bool share_gpu = false;
-  /// Whether GPUs give equal results for equal inputs; without it, backward attention in bf16 is
-  /// faster, and so are sums between GPUs, which the library then adds up in its own order.
-  bool deterministic = true;
+  /// `device`, `threads_per_device`, `share_gpu` and `deterministic`
+  DeviceConfig device;
   /// A run in which nothing moves anywhere for so long is told of, again and again.
   Nanoseconds no_progress = std::chrono::seconds(60);
   /// A run of which an op takes longer ends. Nothing: an op may take for ever.

@@ -32,7 +32,7 @@ mesh::LayoutConfig with_links(mesh::LayoutConfig layout, const PipelineModel& mo
 
 mesh::GroupOptions group_options(const PipelineModel& model) {
   mesh::GroupOptions options;
-  options.device = model.emulated ? mesh::DeviceKind::kEmulated : mesh::DeviceKind::kCpu;
+  options.device.kind = model.emulated ? DeviceKind::kEmulated : DeviceKind::kCpu;
   // The links are shaped; arms must not differ by what was seen of them under the arms before.
   options.follow_network = false;
   return options;

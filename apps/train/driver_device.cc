@@ -10,23 +10,22 @@
 
 namespace weft::apps {
 
-std::vector<DriverDevice> driver_devices(const actors::ClusterConfig& cluster) {
+std::vector<DriverDevice> driver_devices(const DeviceConfig& config) {
   std::vector<DriverDevice> devices;
-  if (cluster.device != actors::DeviceChoice::kCpu) {
+  if (config.kind != DeviceKind::kCpu) {
     const PluginSearch search = plugin_search(plugin_places());
     const std::size_t found = cuda_support(search).gpus.size();
     const std::size_t listed =
-        cluster.device == actors::DeviceChoice::kCuda ? std::max<std::size_t>(found, 1) : found;
+        config.kind == DeviceKind::kCuda ? std::max<std::size_t>(found, 1) : found;
     for (std::size_t gpu = 0; gpu < listed; ++gpu) {
       CudaDeviceOptions options;
       options.gpu = static_cast<int>(gpu);
-      options.deterministic = cluster.deterministic;
+      options.deterministic = config.deterministic;
       devices.push_back(
           {fmt::format("GPU {}", gpu), [=] { return make_cuda_device(options, search); }});
     }
   }
-  const int threads = static_cast<int>(cluster.threads_per_device);
-  devices.push_back({"the CPU", [threads] {
+  devices.push_back({"the CPU", [threads = config.threads] {
                        return std::make_unique<CpuDevice>(
                            CpuDeviceOptions{.threads = threads, .instruction_set = {}});
                      }});

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/launch/cluster_config.h"
 #include "apps/run_files/run_summary.h"
 #include "core/device/device.h"
+#include "core/device/device_config.h"
 
 namespace weft::apps {
 
@@ -20,7 +20,7 @@ struct DriverDevice {
 
 /// This machine's, the best first: GPUs where the run's devices are GPUs, then the CPU. Under
 /// `device: cuda` a machine without a GPU has one too, which cannot be opened and says why.
-std::vector<DriverDevice> driver_devices(const actors::ClusterConfig& cluster);
+std::vector<DriverDevice> driver_devices(const DeviceConfig& config);
 
 /// Shows on the first of `devices` that can be opened and gets to the end; which others failed (a
 /// GPU whose memory somebody else holds), and why, `tell` is told, a line each. Throws the last

@@ -18,10 +18,10 @@ namespace weft::apps {
 namespace {
 
 /// What a plan counts on before there are devices: a GPU each, and their library on every host.
-std::vector<transfer::DevicePlace> expected_places(const actors::ClusterConfig& cluster,
+std::vector<transfer::DevicePlace> expected_places(const DeviceConfig& device,
                                                    const mesh::MeshPlaces& meshes) {
   std::vector<transfer::DevicePlace> places;
-  if (cluster.device != actors::DeviceChoice::kCuda || cluster.share_gpu) return places;
+  if (device.kind != DeviceKind::kCuda || device.share_gpu) return places;
   for (const auto& mesh : meshes) {
     for (std::size_t rank = 0; rank < mesh.size(); ++rank) {
       const auto id = static_cast<std::uint32_t>(places.size());
@@ -83,7 +83,7 @@ mesh::TrainingPlan plan_of(const RunConfig& config) {
     hosts.emplace_back(host.name, host.devices);
   const mesh::MeshPlaces places = mesh::plan_places(config.layout, hosts);
   mesh::LayoutConfig layout = config.layout;
-  layout.device_places = expected_places(config.cluster, places);
+  layout.device_places = expected_places(config.cluster.device, places);
   return mesh::make_training_plan(layout, config.model.graphs, places);
 }
 
@@ -108,7 +108,7 @@ PlannedRun plan_run(const ConfigDocument& document, TrainingApp& app) {
       document.attempt([&] { config.training = parse_training(root.at("training")); });
   for (const actors::HostSpec& host : config.cluster.hosts)
     if (host.link) config.layout.links[host.name] = *host.link;
-  config.layout.deterministic = config.cluster.deterministic;
+  config.layout.deterministic = config.cluster.device.deterministic;
   document.attempt([&] {
     if (const auto checkpoint = root.find("checkpoint"))
       config.checkpoint = parse_checkpoint(*checkpoint);

@@ -196,7 +196,7 @@ std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem:
   if (!data.show) return {};
   return [&](const std::vector<TensorView>& parameters, const std::filesystem::path& folder) {
     return show_on(
-        driver_devices(config.cluster),
+        driver_devices(config.cluster.device),
         [&](Device& device) {
           return data.show({device, parameters, folder, run.stop});
         },
@@ -208,8 +208,8 @@ std::function<FinalReport(const std::vector<TensorView>&, const std::filesystem:
 }
 
 /// Other hosts may have what this machine lacks.
-void note_missing_gpus(const actors::ClusterConfig& cluster) {
-  if (cluster.device != actors::DeviceChoice::kCuda) return;
+void note_missing_gpus(DeviceKind kind) {
+  if (kind != DeviceKind::kCuda) return;
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
   if (!support.missing.empty())
     say(stderr, "note: cluster.device is cuda, and this machine has no GPU that can be used: {}\n",
@@ -219,9 +219,7 @@ void note_missing_gpus(const actors::ClusterConfig& cluster) {
 mesh::GroupOptions group_options(const RunConfig& config) {
   mesh::GroupOptions options;
   options.seed = config.seed;
-  options.threads_per_device = static_cast<int>(config.cluster.threads_per_device);
-  options.device = device_kind(config.cluster.device);
-  options.share_gpu = config.cluster.share_gpu;
+  options.device = config.cluster.device;
   options.progress = {config.cluster.no_progress, config.cluster.longest_op};
   return options;
 }
@@ -229,7 +227,7 @@ mesh::GroupOptions group_options(const RunConfig& config) {
 int check_training(const actors::AppRun& run, TrainingApp& app) {
   const auto [config, plan] = read(run, app);
   if (run.planned) run.planned(mesh::digest_of_steps(plan));
-  note_missing_gpus(config.cluster);
+  note_missing_gpus(config.cluster.device.kind);
   if (run.quiet) return kDone;
   if (run.json) {
     say(stdout, "{}\n", check_json(run, config, plan).dump(2));
@@ -320,15 +318,6 @@ int drive_training(actors::Cluster& cluster, const actors::AppRun& run, Training
 }
 
 }  // namespace
-
-mesh::DeviceKind device_kind(actors::DeviceChoice choice) {
-  switch (choice) {
-    case actors::DeviceChoice::kCpu: return mesh::DeviceKind::kCpu;
-    case actors::DeviceChoice::kCuda: return mesh::DeviceKind::kCuda;
-    case actors::DeviceChoice::kAuto: return mesh::DeviceKind::kAuto;
-  }
-  throw_error(ErrorCode::kInternal, "no device is meant by {}", static_cast<int>(choice));
-}
 
 int serve_training(int argc, char** argv, TrainingApp& app) {
   actors::AppMain main(argc, argv);

@@ -1,12 +1,8 @@
 #pragma once
 
-#include "actors/launch/cluster_config.h"
 #include "apps/train/training_app.h"
-#include "mesh/executor/device_setup.h"
 
 namespace weft::apps {
-
-mesh::DeviceKind device_kind(actors::DeviceChoice choice);
 
 /// The main() of a training app: serves every role that its executable can be started in. Borrows
 /// the app.

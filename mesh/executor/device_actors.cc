@@ -57,18 +57,14 @@ std::string DeviceActors::data_interfaces() const {
 }
 
 std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& numbering,
-                                                      const DeviceSetup& setup) {
+                                                      const DeviceConfig& config) {
   // of these meshes in this epoch: it ends with them
   const Secret secret = Secret::random();
-  DeviceSetup common = setup;
-  common.epoch = epoch_;
-  common.interfaces = data_interfaces();
-  common.secret = secret.bytes();
+  const std::string interfaces = data_interfaces();
   const auto setup_for = [&](transfer::DeviceId device) {
-    DeviceSetup own = common;
-    own.device = device;
-    own.host = numbering.topology.host_of(device);
-    return own;
+    DeviceSetup setup{device, numbering.topology.host_of(device), epoch_, interfaces};
+    setup.secret = secret.bytes();
+    return setup;
   };
   std::vector<PeerAddress> addresses;
   for (std::size_t m = 0; m < meshes_.size(); ++m) {
@@ -76,6 +72,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
     std::vector<DeviceSetup> setups;
     for (int rank = 0; rank < mesh.size(); ++rank) {
       setups.push_back(setup_for(mesh.devices()[rank]));
+      setups.back().config = config;
       setups.back().slot = slots_[names_.size()];
       names_.push_back(device_name(mesh, rank));
     }
@@ -85,9 +82,7 @@ std::unique_ptr<DriverParticipant> DeviceActors::open(const DeviceNumbering& num
       addresses.push_back({setups[rank].device, setups[rank].host, opened[rank]});
     cluster_.describe(keys_[m], meshes_[m].call<&DeviceActor::description>().get());
   }
-  DeviceSetup own = setup_for(numbering.driver());
-  own.kind = DeviceKind::kCpu;
-  own.threads = 1;
+  const DeviceSetup own = setup_for(numbering.driver());
   auto driver = std::make_unique<DriverParticipant>(own);
   addresses.push_back({own.device, own.host, driver->address()});
   driver->connect(addresses);

@@ -27,10 +27,9 @@ class DeviceActors final {
   void spawn(const LayoutConfig& layout, const std::vector<std::byte>& batches);
   /// Where the head has placed them.
   const MeshPlaces& places() const { return places_; }
-  /// Makes them and the driver reach each other on the data plane. `setup` has what all of them
-  /// have in common.
+  /// Makes their devices, and lets them and the driver reach each other on the data plane.
   std::unique_ptr<DriverParticipant> open(const DeviceNumbering& numbering,
-                                          const DeviceSetup& setup);
+                                          const DeviceConfig& config);
   /// Ends them: their processes have ended when it returns.
   void end() { meshes_.clear(); }
 

@@ -19,17 +19,18 @@ std::unique_ptr<Device> make_gpu(const DeviceSetup& setup, const PluginSearch& s
                 "`device: cuda` needs a GPU, and this process can use none: {}", support.missing);
   }
   CudaDeviceOptions options;
-  options.gpu = gpu_for_slot(setup.slot, support.gpus.size(), setup.share_gpu);
-  options.deterministic = setup.deterministic;
+  options.gpu = gpu_for_slot(setup.slot, support.gpus.size(), setup.config.share_gpu);
+  options.deterministic = setup.config.deterministic;
   return make_cuda_device(options, search);
 }
 
 /// The GPU that make_device() takes; nothing if it takes none.
 std::optional<int> gpu_of(const DeviceSetup& setup, const PluginSearch& search) {
-  if (setup.kind != DeviceKind::kCuda && setup.kind != DeviceKind::kAuto) return std::nullopt;
+  if (setup.config.kind != DeviceKind::kCuda && setup.config.kind != DeviceKind::kAuto)
+    return std::nullopt;
   const CudaSupport support = cuda_support(search);
   if (support.gpus.empty()) return std::nullopt;
-  return gpu_for_slot(setup.slot, support.gpus.size(), setup.share_gpu);
+  return gpu_for_slot(setup.slot, support.gpus.size(), setup.config.share_gpu);
 }
 
 }  // namespace
@@ -37,7 +38,8 @@ std::optional<int> gpu_of(const DeviceSetup& setup, const PluginSearch& search) 
 DeviceLibrary open_library(const DeviceSetup& setup) {
   DeviceLibrary library;
   library.place.device = setup.device;
-  if (setup.kind == DeviceKind::kCpu || setup.kind == DeviceKind::kEmulated) return library;
+  if (setup.config.kind == DeviceKind::kCpu || setup.config.kind == DeviceKind::kEmulated)
+    return library;
   try {
     const PluginSearch search = plugin_search(plugin_places());
     const std::optional<int> gpu = gpu_of(setup, search);
@@ -72,12 +74,12 @@ int gpu_for_slot(int slot, std::size_t gpus, bool share_gpu) {
 std::unique_ptr<Device> make_device(const DeviceSetup& setup) {
   const auto cpu = [&] {
     return std::make_unique<CpuDevice>(
-        CpuDeviceOptions{.threads = setup.threads, .instruction_set = {}});
+        CpuDeviceOptions{.threads = setup.config.threads, .instruction_set = {}});
   };
-  switch (setup.kind) {
+  switch (setup.config.kind) {
     case DeviceKind::kCpu: return cpu();
     case DeviceKind::kEmulated:
-      return std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{setup.flops_per_second},
+      return std::make_unique<EmulatedDevice>(EmulatedDeviceOptions{setup.config.flops_per_second},
                                               std::make_unique<SystemWaitableClock>());
     case DeviceKind::kCuda: return make_gpu(setup, plugin_search(plugin_places()));
     case DeviceKind::kAuto: {
@@ -87,7 +89,7 @@ std::unique_ptr<Device> make_device(const DeviceSetup& setup) {
     }
   }
   throw_error(ErrorCode::kInvalidArgument, "no kind of device has number {}",
-              static_cast<int>(setup.kind));
+              static_cast<int>(setup.config.kind));
 }
 
 }  // namespace weft::mesh

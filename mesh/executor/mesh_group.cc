@@ -27,16 +27,6 @@ bool is_symptom(const Error& error) {
          error.code() == ErrorCode::kUnavailable;
 }
 
-DeviceSetup setup_of(const GroupOptions& options, bool deterministic) {
-  DeviceSetup setup;
-  setup.threads = options.threads_per_device;
-  setup.kind = options.device;
-  setup.flops_per_second = options.flops_per_second;
-  setup.share_gpu = options.share_gpu;
-  setup.deterministic = deterministic;
-  return setup;
-}
-
 /// Driver's clock minus the device's, from the quickest of a few round trips.
 std::int64_t measure_clock(const actors::ActorRef<DeviceActor>& actor) {
   std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;
@@ -94,7 +84,7 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
   guarded([&] {
     devices_.spawn(layout, batches);
     const DeviceNumbering numbering = number_devices(layout, devices_.places());
-    driver_ = devices_.open(numbering, setup_of(options_, layout.deterministic));
+    driver_ = devices_.open(numbering, options_.device);
     plan_ = plan_for(layout, numbering, std::move(planned));
     open_communicators(devices_.meshes(), plan_, ledger_);
     leave_memory_free();
@@ -107,7 +97,8 @@ MeshGroup::MeshGroup(actors::Cluster& cluster, const LayoutConfig& layout, const
 
 /// Where the devices compute, if some are GPUs and may reach each other by themselves.
 std::vector<transfer::DevicePlace> MeshGroup::find_gpus(const LayoutConfig& layout) const {
-  if (options_.device != DeviceKind::kCuda && options_.device != DeviceKind::kAuto) return {};
+  const DeviceKind kind = options_.device.kind;
+  if (kind != DeviceKind::kCuda && kind != DeviceKind::kAuto) return {};
   if (layout.gpu_transfers == GpuTransfers::kHost) return {};
   std::vector<transfer::DevicePlace> places = ask_places(devices_.meshes());
   if (std::ranges::none_of(places, &transfer::DevicePlace::is_gpu)) return {};

@@ -22,10 +22,7 @@ namespace weft::mesh {
 /// Settings of a group.
 struct GroupOptions {
   std::uint64_t seed = 1;
-  int threads_per_device = 1;
-  DeviceKind device = DeviceKind::kCpu;
-  bool share_gpu = false;       ///< Whether devices on one machine may share GPUs; see DeviceSetup.
-  double flops_per_second = 0;  ///< Of emulated devices; see DeviceSetup.
+  DeviceConfig device = {};
   ProgressLimits progress = {};
   /// See run(); false where the links are certainly what the layout says.
   bool follow_network = true;

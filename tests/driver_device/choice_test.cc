@@ -8,7 +8,6 @@
 
 namespace weft::apps {
 namespace {
-using actors::DeviceChoice;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -71,29 +70,25 @@ TEST(ShowOn, WhoWasInterruptedDoesNotBeginAgainElsewhere) {
   EXPECT_THAT(told, ElementsAre("computing what the model shows on full"));
 }
 
-std::vector<std::string> names(DeviceChoice choice) {
-  actors::ClusterConfig cluster;
-  cluster.device = choice;
+std::vector<std::string> names(DeviceKind kind) {
   std::vector<std::string> result;
-  for (const DriverDevice& device : driver_devices(cluster)) result.push_back(device.name);
+  for (const DriverDevice& device : driver_devices({.kind = kind})) result.push_back(device.name);
   return result;
 }
 
 TEST(DriverDevices, AreGpusWhereTheRunsAreAndTheCpuLast) {
-  EXPECT_THAT(names(DeviceChoice::kCpu), ElementsAre("the CPU"));
+  EXPECT_THAT(names(DeviceKind::kCpu), ElementsAre("the CPU"));
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
-  EXPECT_EQ(names(DeviceChoice::kAuto).size(), support.gpus.size() + 1);
-  EXPECT_EQ(names(DeviceChoice::kCuda).front(), "GPU 0");
-  EXPECT_EQ(names(DeviceChoice::kCuda).back(), "the CPU");
+  EXPECT_EQ(names(DeviceKind::kAuto).size(), support.gpus.size() + 1);
+  EXPECT_EQ(names(DeviceKind::kCuda).front(), "GPU 0");
+  EXPECT_EQ(names(DeviceKind::kCuda).back(), "the CPU");
 }
 
 TEST(DriverDevices, AMachineWithoutAGpuSaysWhyAndShowsOnItsCpu) {
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
   if (support.missing.empty()) GTEST_SKIP() << "skipped: this machine has a GPU";
-  actors::ClusterConfig cluster;
-  cluster.device = DeviceChoice::kCuda;
   std::vector<std::string> told;
-  const FinalReport report = show_on(driver_devices(cluster), show_bytes,
+  const FinalReport report = show_on(driver_devices({.kind = DeviceKind::kCuda}), show_bytes,
                                      [&](const std::string& line) { told.push_back(line); });
   EXPECT_THAT(report.text, HasSubstr("cpu"));
   EXPECT_THAT(told, ElementsAre(HasSubstr(support.missing)));
@@ -102,10 +97,8 @@ TEST(DriverDevices, AMachineWithoutAGpuSaysWhyAndShowsOnItsCpu) {
 TEST(DriverDevices, AGpuThatIsThereShows) {
   const CudaSupport support = cuda_support(plugin_search(plugin_places()));
   if (!support.missing.empty()) GTEST_SKIP() << "skipped: " << support.missing;
-  actors::ClusterConfig cluster;
-  cluster.device = DeviceChoice::kAuto;
   std::vector<std::string> told;
-  const FinalReport report = show_on(driver_devices(cluster), show_bytes,
+  const FinalReport report = show_on(driver_devices({.kind = DeviceKind::kAuto}), show_bytes,
                                      [&](const std::string& line) { told.push_back(line); });
   EXPECT_THAT(report.text, HasSubstr("cuda"));
   EXPECT_THAT(told, ElementsAre(HasSubstr("computing what the model shows on cuda")));

@@ -30,8 +30,7 @@ namespace {
 /// The driver and one process per mesh, all in this process, joined by real sockets and UCX.
 class ActorTraining {
  public:
-  explicit ActorTraining(const mesh::TrainingPlan& plan,
-                         mesh::DeviceKind kind = mesh::DeviceKind::kCpu,
+  explicit ActorTraining(const mesh::TrainingPlan& plan, DeviceKind kind = DeviceKind::kCpu,
                          const mesh::Hardware& hardware = mesh::machine_hardware(),
                          Log log = Log::standard_error(LogLevel::kInfo))
       : plan_(plan), log_(std::move(log)), driver_(options("driver")) {
@@ -52,7 +51,7 @@ class ActorTraining {
           encode(RandomBatches::Config{kRows, kVocabulary, 11})));
       std::vector<mesh::DeviceSetup> setups;
       for (const transfer::DeviceId device : mesh.devices())
-        setups.push_back({device, plan.topology.host_of(device), 1, 1, "", kind});
+        setups.push_back({device, plan.topology.host_of(device), 1, "", {.kind = kind}});
       for (mesh::DeviceSetup& setup : setups) setup.secret = test::cluster_token().bytes();
       const auto opened = meshes_.back().scatter<&mesh::DeviceActor::open>(setups).get();
       for (std::size_t i = 0; i < opened.size(); ++i)
@@ -130,7 +129,7 @@ TEST(DeviceActor, AProgramForAnotherDeviceIsRefused) {
   const mesh::TrainingPlan plan =
       plan_of(master_cases()[1], "1f1b", transfer::Strategy::kBroadcast);
   RandomBatches batches({kRows, kVocabulary, 11});
-  mesh::DeviceSetup setup{transfer::DeviceId(0), transfer::HostId(0), 1, 1};
+  mesh::DeviceSetup setup{transfer::DeviceId(0), transfer::HostId(0), 1};
   setup.secret = test::cluster_token().bytes();
   mesh::DeviceEngine engine(setup, batches);
   EXPECT_THROW(engine.install(plan.train.programs[1]), Error);
@@ -192,7 +191,7 @@ TEST(EmulatedDevices, RunTheProgramsOfASyntheticModelWithSkipEdges) {
   layout.own_schedule = zb_h1();
   const mesh::TrainingPlan plan = mesh::make_training_plan(layout, emulated_u(), places_of(c));
   EXPECT_EQ(plan.train.edges.size(), 6u);
-  ActorTraining training(plan, mesh::DeviceKind::kEmulated);
+  ActorTraining training(plan, DeviceKind::kEmulated);
   for (std::uint64_t step = 0; step < 2; ++step) {
     const mesh::StepResult result = training.run(train_step(step));
     EXPECT_EQ(result.loss, 0);
@@ -226,7 +225,7 @@ TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining reference(through_host, batches, 7);
   FakeWorld world;
-  ActorTraining training(plan, mesh::DeviceKind::kCpu, fake_gpus(world));
+  ActorTraining training(plan, DeviceKind::kCpu, fake_gpus(world));
   for (std::uint64_t step = 0; step < 3; ++step) {
     const mesh::StepResult expected = reference.run(train_step(step)),
                            result = training.run(train_step(step));
@@ -240,7 +239,7 @@ TEST_P(DeviceActors, ExchangeTensorsByDeviceCollectives) {
 TEST(DeviceActor, SeesThatAPeerOfItsCollectivesHasDied) {
   const mesh::TrainingPlan plan = plan_for_gpus(master_cases()[1]);
   FakeWorld world;
-  ActorTraining training(plan, mesh::DeviceKind::kCpu, fake_gpus(world));
+  ActorTraining training(plan, DeviceKind::kCpu, fake_gpus(world));
   training.run(train_step(0));
   auto first = training.start(0, train_step(1));
   while (!training.position(0).collective) std::this_thread::yield();
@@ -263,7 +262,7 @@ TEST(DeviceActor, SeesThatAPeerOfItsCollectivesHasDied) {
 TEST(DeviceActor, IsToldToEndCollectivesThatWaitForADeadDevice) {
   const mesh::TrainingPlan plan = plan_for_gpus(master_cases()[1]);
   FakeWorld world({.sees_death = false});
-  ActorTraining training(plan, mesh::DeviceKind::kCpu, fake_gpus(world));
+  ActorTraining training(plan, DeviceKind::kCpu, fake_gpus(world));
   auto first = training.start(0, train_step(0));
   while (!training.position(0).collective) std::this_thread::yield();
   training.cancel_collectives(0, "device 1 is gone");
@@ -293,7 +292,7 @@ TEST(DeviceActor, LogsOnceWhatItsDeviceNotes) {
     if (level == LogLevel::kInfo) ++lines[line];
   });
   {
-    ActorTraining training(plan, mesh::DeviceKind::kCpu, noting_devices(), log);
+    ActorTraining training(plan, DeviceKind::kCpu, noting_devices(), log);
     for (std::uint64_t step = 0; step < 3; ++step) training.run(train_step(step));
   }
   int notes = 0;

@@ -68,7 +68,7 @@ class Peer {
 /// One device of a run of two, as a driver would set it up.
 class Rank {
  public:
-  Rank(std::uint32_t self, Peer& peer, const Case& layout, mesh::DeviceKind kind,
+  Rank(std::uint32_t self, Peer& peer, const Case& layout, DeviceKind kind,
        mesh::GpuTransfers transfers, std::uint64_t epoch)
       : self_(self),
         peer_(peer),
@@ -76,7 +76,7 @@ class Rank {
         engine_(setup_, batches_) {
     mesh::LayoutConfig config = layout_of(layout, "1f1b", transfer::Strategy::kWeft);
     config.gpu_transfers = transfers;
-    if (kind == mesh::DeviceKind::kCuda) {
+    if (kind == DeviceKind::kCuda) {
       for (const transfer::DevicePlace& place : peer.exchange(self, engine_.place()))
         config.device_places.push_back(place);
     }
@@ -131,13 +131,13 @@ class Rank {
   }
 
  private:
-  static mesh::DeviceSetup setup_of(std::uint32_t self, const Case& layout, mesh::DeviceKind kind,
+  static mesh::DeviceSetup setup_of(std::uint32_t self, const Case& layout, DeviceKind kind,
                                     std::uint64_t epoch) {
     const mesh::TrainingPlan plan = plan_of(layout, "1f1b", transfer::Strategy::kWeft);
     const transfer::DeviceId device(self);
-    mesh::DeviceSetup setup{device, plan.topology.host_of(device), epoch, 1, "lo", kind};
+    mesh::DeviceSetup setup{device, plan.topology.host_of(device), epoch, "lo"};
+    setup.config = {.kind = kind, .share_gpu = true};
     setup.slot = static_cast<int>(self);
-    setup.share_gpu = true;
     setup.secret = test::cluster_token().bytes();
     return setup;
   }
@@ -175,7 +175,7 @@ void expect_losses_of_the_cpu(const Case& layout, const std::vector<mesh::StepRe
 void train_on_cpus(std::uint32_t self, Peer& peer) {
   std::uint64_t epoch = 0;
   for (const Case& layout : cases_of_two()) {
-    Rank rank(self, peer, layout, mesh::DeviceKind::kCpu, mesh::GpuTransfers::kAuto, ++epoch);
+    Rank rank(self, peer, layout, DeviceKind::kCpu, mesh::GpuTransfers::kAuto, ++epoch);
     expect_losses_of_the_cpu(layout, train_as(rank));
     peer.exchange(self, 0);
   }
@@ -186,7 +186,7 @@ void train_on_a_gpu(std::uint32_t self, Peer& peer) {
   for (const Case& layout : cases_of_two()) {
     std::array<std::vector<mesh::StepResult>, 2> results;
     for (const auto transfers : {mesh::GpuTransfers::kHost, mesh::GpuTransfers::kAuto}) {
-      Rank rank(self, peer, layout, mesh::DeviceKind::kCuda, transfers, ++epoch);
+      Rank rank(self, peer, layout, DeviceKind::kCuda, transfers, ++epoch);
       const bool by_nccl = transfers == mesh::GpuTransfers::kAuto;
       std::printf("rank %u: %s %s\n", self, layout.name.c_str(),
                   by_nccl ? "by NCCL" : "through host memory");
@@ -210,7 +210,7 @@ void train_on_a_gpu(std::uint32_t self, Peer& peer) {
 void give_up_and_begin_again(std::uint32_t self, Peer& peer) {
   const Case layout = cases_of_two().front();
   {
-    Rank rank(self, peer, layout, mesh::DeviceKind::kCuda, mesh::GpuTransfers::kAuto, 100);
+    Rank rank(self, peer, layout, DeviceKind::kCuda, mesh::GpuTransfers::kAuto, 100);
     rank.run(0);
     if (self == 0) {
       try {
@@ -222,7 +222,7 @@ void give_up_and_begin_again(std::uint32_t self, Peer& peer) {
     }
     peer.exchange(self, 0);
   }
-  Rank rank(self, peer, layout, mesh::DeviceKind::kCuda, mesh::GpuTransfers::kAuto, 101);
+  Rank rank(self, peer, layout, DeviceKind::kCuda, mesh::GpuTransfers::kAuto, 101);
   expect_losses_of_the_cpu(layout, train_as(rank));
 }
 

@@ -35,14 +35,14 @@ TEST(ClusterConfig, ReadsHostsInOrder) {
 
 TEST(ClusterConfig, SaysWhatDevicesComputeOn) {
   const auto plain = ConfigDocument::parse("cluster: {}\n", "f", {});
-  EXPECT_EQ(parse_cluster(plain.root().at("cluster")).device, DeviceChoice::kCpu);
+  EXPECT_EQ(parse_cluster(plain.root().at("cluster")).device.kind, DeviceKind::kCpu);
   const auto gpus = ConfigDocument::parse("cluster: {device: auto, share_gpu: true}\n", "f", {});
-  EXPECT_EQ(parse_cluster(gpus.root().at("cluster")).device, DeviceChoice::kAuto);
-  EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).share_gpu);
-  EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).deterministic);
+  EXPECT_EQ(parse_cluster(gpus.root().at("cluster")).device.kind, DeviceKind::kAuto);
+  EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).device.share_gpu);
+  EXPECT_TRUE(parse_cluster(gpus.root().at("cluster")).device.deterministic);
   const auto any_order =
       ConfigDocument::parse("cluster: {device: cuda, deterministic: false}\n", "f", {});
-  EXPECT_FALSE(parse_cluster(any_order.root().at("cluster")).deterministic);
+  EXPECT_FALSE(parse_cluster(any_order.root().at("cluster")).device.deterministic);
   const auto of_the_cpu = ConfigDocument::parse("cluster: {deterministic: false}\n", "f", {});
   EXPECT_THAT(error_of([&] { parse_cluster(of_the_cpu.root().at("cluster")); }),
               HasSubstr("with `device: cpu` there is nothing"));
