@@ -97,7 +97,7 @@ std::vector<mesh::StepResult> PipelineRun::take_steps(int count) {
   for (int i = 0; i < count; ++i) {
     if (options_.stop.stop_requested()) throw_error(ErrorCode::kCancelled, "interrupted");
     mesh::StepRequest request;
-    request.program = "train";
+    request.program = mesh::kTrainProgram;
     request.step = ++step_;
     request.optimizer.number = static_cast<std::int64_t>(step_);
     request.optimizer.learning_rate = 1e-4;

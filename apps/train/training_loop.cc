@@ -29,6 +29,7 @@
 #include "core/base/terminal.h"
 #include "core/base/units.h"
 #include "core/trace/chrome_trace.h"
+#include "mesh/program/compile.h"
 
 namespace weft::apps {
 namespace fs = std::filesystem;
@@ -158,7 +159,7 @@ class Loop {
     const bool traced =
         step >= std::min(first_ + kFirstTraced, run_.training.steps) && num_traced_ < kNumTraced;
     mesh::StepRequest request;
-    request.program = "train";
+    request.program = mesh::kTrainProgram;
     request.step = static_cast<std::uint64_t>(step);
     request.trace = traced;
     request.optimizer = {.learning_rate = learning_rate(run_.training, step),
@@ -206,7 +207,7 @@ class Loop {
     double sum = 0;
     for (std::int64_t batch = 0; batch < run_.training.validation_batches; ++batch) {
       mesh::StepRequest request;
-      request.program = "validate";
+      request.program = mesh::kValidateProgram;
       request.step = static_cast<std::uint64_t>(batch);
       request.split = mesh::Split::kValidation;
       sum += engine_.run(request).loss;

@@ -5,6 +5,7 @@
 
 #include "core/base/check.h"
 #include "core/base/error.h"
+#include "mesh/program/compile.h"
 #include "mesh/runtime/initialize.h"
 #include "transfer/wire_ucx/ucx_wire.h"
 
@@ -111,7 +112,7 @@ void DeviceEngine::install(Program program) {
 }
 
 void DeviceEngine::initialize(std::uint64_t seed) {
-  const auto train = programs_.find("train");
+  const auto train = programs_.find(kTrainProgram);
   if (train == programs_.end())
     throw_error(ErrorCode::kFailedPrecondition, "install a program 'train' before initialize()");
   initialize_parameters(train->second, seed, storage_, *stream_);

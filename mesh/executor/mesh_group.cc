@@ -149,7 +149,7 @@ void MeshGroup::initialize() {
 StepResult MeshGroup::run(StepRequest request) {
   return guarded([&] {
     request.run = ++runs_;
-    const bool trains = request.program == plan_.train.programs.front().name;
+    const bool trains = request.program == kTrainProgram;
     const std::vector<Program>& programs = trains ? plan_.train.programs : plan_.validate.programs;
     std::vector<StepReport> reports = watched(
         start(request),

@@ -138,7 +138,7 @@ TrainingPlan make_plan(const LayoutConfig& layout, const ModelGraphs& model,
   for (const StageConfig& stage : layout.stages) options.recompute.push_back(stage.recompute);
   options.network = plan.network;
   CompileOptions validate_options = options;
-  validate_options.name = "validate";
+  validate_options.name = kValidateProgram;
   plan_checkpoint(plan, layout.checkpoint_copies == CheckpointCopies::kNo ? GatherFrom::kParameters
                                                                           : GatherFrom::kCopies);
   request.graph = model.validate;

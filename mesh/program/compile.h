@@ -33,9 +33,13 @@ enum class Payload : std::uint8_t {
   kSignals,
 };
 
+/// The programs of a step by name; those of checkpoints are compile_checkpoint()'s.
+inline constexpr const char* kTrainProgram = "train";
+inline constexpr const char* kValidateProgram = "validate";
+
 /// How to turn a partition into programs.
 struct CompileOptions {
-  std::string name = "train";
+  std::string name = kTrainProgram;
   /// What the hosts' links carry, by HostId; absent: not known.
   std::optional<transfer::Network> network = {};
   transfer::Strategy strategy = transfer::Strategy::kWeft;

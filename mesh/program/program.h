@@ -161,7 +161,7 @@ using Instruction = std::variant<Begin, Run, Read, Start, Wait, Accumulate, Norm
 /// Everything one device does in one step, fixed before the first step: the result of compilation.
 /// A value.
 struct Program {
-  std::string name;  ///< "train", "validate", "save".
+  std::string name;  ///< "train", "validate", "copy", "gather.0", "scatter.0", ...
   transfer::DeviceId device;
   std::string device_name;  ///< "front[0,1]"
   std::uint64_t arena_bytes = 0;

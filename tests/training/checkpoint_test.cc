@@ -204,7 +204,7 @@ TEST(Validation, ForwardOnlyProgramGivesTheLossAndChangesNothing) {
   RandomBatches batches({kRows, kVocabulary, 11});
   mesh::InProcessTraining training(plan, batches, 7);
   mesh::StepRequest request;
-  request.program = "validate";
+  request.program = mesh::kValidateProgram;
   request.step = 0;
   const double as_training_batch = training.run(request).loss;
   EXPECT_EQ(training.run(train_step(0)).loss, as_training_batch);

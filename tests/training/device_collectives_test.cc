@@ -121,7 +121,7 @@ void expect_the_bits_of_the_host_path(const mesh::TrainingPlan& plan, std::uint6
     EXPECT_EQ(result.collective_bytes, on_cpu.collective_bytes);
   }
   mesh::StepRequest validation;
-  validation.program = "validate";
+  validation.program = mesh::kValidateProgram;
   validation.split = mesh::Split::kValidation;
   EXPECT_EQ(training.run(validation).loss, expected.run(validation).loss);
   EXPECT_EQ(gather(training), gather(expected));

@@ -91,7 +91,7 @@ std::vector<mesh::StepResult> train_and_validate(const mesh::TrainingPlan& plan,
   for (std::uint64_t step = 0; step < kStagesSteps; ++step)
     results.push_back(training.run(train_step(step)));
   mesh::StepRequest validate;
-  validate.program = "validate";
+  validate.program = mesh::kValidateProgram;
   validate.split = mesh::Split::kValidation;
   results.push_back(training.run(validate));
   return results;

@@ -49,7 +49,7 @@ std::size_t works_of(const std::vector<mesh::Program>& programs) {
 
 mesh::StepRequest validation_step(std::uint64_t run) {
   mesh::StepRequest request = train_step(run);
-  request.program = "validate";
+  request.program = mesh::kValidateProgram;
   request.split = mesh::Split::kValidation;
   return request;
 }
