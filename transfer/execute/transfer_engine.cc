@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "transfer/execute/internal/engine_core.h"
+#include "transfer/execute/internal/transfer_dispatcher.h"
 
 namespace weft::transfer {
 
@@ -13,13 +13,13 @@ TransferEngine::TransferEngine(std::unique_ptr<Wire> wire, const Clock& clock,
                                EngineOptions options)
     : options_(std::move(options)),
       wire_(std::move(wire)),
-      core_(std::make_unique<EngineCore>(*wire_, clock, options_)) {
+      dispatcher_(std::make_unique<TransferDispatcher>(*wire_, clock, options_)) {
   if (options_.mode == EngineOptions::Mode::kThreaded) thread_ = std::jthread([this] { run(); });
 }
 
 TransferEngine::~TransferEngine() {
-  submit([](EngineCore& core) {
-    core.cancel_all(Error(ErrorCode::kCancelled, "the transfer engine is shutting down"));
+  submit([](TransferDispatcher& dispatcher) {
+    dispatcher.cancel_all(Error(ErrorCode::kCancelled, "the transfer engine is shutting down"));
   });
   stopping_ = true;
   wire_->wake();
@@ -29,14 +29,14 @@ TransferEngine::~TransferEngine() {
 
 DeviceId TransferEngine::self() const { return wire_->self(); }
 std::vector<std::byte> TransferEngine::address() const { return wire_->address(); }
-EngineCounters TransferEngine::counters() const { return core_->counters(); }
+EngineCounters TransferEngine::counters() const { return dispatcher_->counters(); }
 std::uint64_t TransferEngine::network_bytes_received() const {
   return wire_->network_bytes_received();
 }
 
 void TransferEngine::connect(DeviceId peer, HostId host, std::vector<std::byte> address) {
-  submit([peer, host, address = std::move(address)](EngineCore& core) {
-    core.connect(peer, host, address);
+  submit([peer, host, address = std::move(address)](TransferDispatcher& dispatcher) {
+    dispatcher.connect(peer, host, address);
   });
 }
 
@@ -65,16 +65,21 @@ void TransferEngine::start(const DevicePart& part, const TransferId& id,
   }
   WEFT_CHECK(callback != nullptr);
   Buffers buffers{{sources.begin(), sources.end()}, {destinations.begin(), destinations.end()}};
-  submit([&part, id, buffers = std::move(buffers), limits, callback = std::move(callback)](
-             EngineCore& core) { core.start(part, id, buffers, limits, callback); });
+  submit([&part, id, buffers = std::move(buffers), limits,
+          callback = std::move(callback)](TransferDispatcher& dispatcher) {
+    dispatcher.start(part, id, buffers, limits, callback);
+  });
 }
 
 void TransferEngine::cancel_all(Error error) {
-  submit([error = std::move(error)](EngineCore& core) { core.cancel_all(error); });
+  submit(
+      [error = std::move(error)](TransferDispatcher& dispatcher) { dispatcher.cancel_all(error); });
 }
 
 void TransferEngine::peer_died(DeviceId peer, Error error) {
-  submit([peer, error = std::move(error)](EngineCore& core) { core.peer_died(peer, error); });
+  submit([peer, error = std::move(error)](TransferDispatcher& dispatcher) {
+    dispatcher.peer_died(peer, error);
+  });
 }
 
 bool TransferEngine::poll() {
@@ -96,8 +101,8 @@ bool TransferEngine::run_once() {
     const std::scoped_lock lock(mutex_);
     commands.swap(commands_);
   }
-  for (const Command& command : commands) command(*core_);
-  return core_->step() != 0 || !commands.empty();
+  for (const Command& command : commands) command(*dispatcher_);
+  return dispatcher_->step() != 0 || !commands.empty();
 }
 
 void TransferEngine::run() {
@@ -107,7 +112,7 @@ void TransferEngine::run() {
     // Read before the step: what was submitted before the stop is then done before the end.
     const bool stopping = stopping_;
     if (run_once()) continue;
-    if (stopping && core_->idle()) return;
+    if (stopping && dispatcher_->idle()) return;
     wire_->wait(options_.tick);
   }
 }

@@ -16,7 +16,7 @@
 
 namespace weft::transfer {
 
-class EngineCore;
+class TransferDispatcher;
 
 /// Executes the parts that plans give to one device: sends, receives, passes on, copies and
 /// reduces.
@@ -81,14 +81,14 @@ class TransferEngine final {
   bool poll();
 
  private:
-  using Command = std::function<void(EngineCore&)>;
+  using Command = std::function<void(TransferDispatcher&)>;
   void submit(Command command);
   bool run_once();
   void run();
 
   const EngineOptions options_;
   std::unique_ptr<Wire> wire_;
-  std::unique_ptr<EngineCore> core_;  // transfer thread only
+  std::unique_ptr<TransferDispatcher> dispatcher_;  // transfer thread only
   std::mutex mutex_;
   std::vector<Command> commands_;  // guarded by mutex_
   std::atomic<bool> stopping_ = false;

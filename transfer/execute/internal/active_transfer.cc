@@ -4,32 +4,22 @@
 
 #include "core/base/check.h"
 #include "transfer/execute/crc32c.h"
-#include "transfer/execute/internal/engine_core.h"
 
 namespace weft::transfer {
-namespace {
 
-// A first chunk of at least this size is announced: its receiver would else count its bytes' time
-// only from when all have come.
-constexpr std::size_t kWorthTelling = 32 * 1024;
-
-}  // namespace
-
-ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id,
-                               std::uint64_t order, Buffers buffers, TimePoint started,
-                               const TransferLimits& limits,
-                               std::function<void(const TransferReport&)> callback)
-    : core_(core),
+ActiveTransfer::ActiveTransfer(const TransferContext& context, const DevicePart& part,
+                               const TransferId& id, std::uint64_t order, Buffers buffers,
+                               const TransferLimits& limits)
+    : context_(context),
       part_(part),
       id_(id),
       order_(order),
       sources_(std::move(buffers.sources)),
       destinations_(std::move(buffers.destinations)),
       landed_in_(destinations_.begin(), destinations_.end()),
-      started_(started),
+      started_(context.clock.now()),
       limits_(limits),
-      moved_(started),
-      callback_(std::move(callback)) {
+      moved_(started_) {
   streams_.resize(part.streams.size());
   reductions_.resize(part.reductions.size());
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
@@ -65,8 +55,10 @@ ActiveTransfer::ActiveTransfer(EngineCore& core, const DevicePart& part, const T
     }
     state.all_ready = from_source;
     state.chunks.resize(stream.num_chunks());
-    for (const DeviceId child : stream.children)
-      state.children.push_back({child, core.is_network(child)});
+    for (const DeviceId child : stream.children) {
+      state.children.push_back(
+          {child, context.orders_network && context.peers.is_over_network(child)});
+    }
     remaining_ += std::uint64_t{stream.num_chunks()} * (stream.children.size() + (root ? 0 : 1));
     if (staged)
       reductions_.at(stream.reduction).term_streams.at(stream.rank) = static_cast<std::uint32_t>(i);
@@ -144,7 +136,7 @@ std::span<const std::byte> ActiveTransfer::chunk_bytes(StreamState& state, std::
 
 void ActiveTransfer::pack(StreamState& state, std::uint32_t chunk) {
   ChunkState& at_chunk = state.chunks[chunk];
-  at_chunk.slot = core_.slots().take(chunk_size(*state.stream, chunk));
+  at_chunk.slot = context_.slots.take(chunk_size(*state.stream, chunk));
   at_chunk.users = static_cast<std::uint32_t>(state.children.size());
   ++state.slots_in_use;
   state.view.gather(sent_from(state), chunk * state.stream->chunk_bytes, at_chunk.slot.bytes());
@@ -159,7 +151,7 @@ void ActiveTransfer::pump(std::uint32_t index) {
       while (send_next(index, i)) {
       }
   }
-  if (network) core_.offer(*this, index);
+  if (network) context_.port.schedule(*this, index);
 }
 
 bool ActiveTransfer::can_send(const StreamState& state, const Child& child) const {
@@ -176,32 +168,27 @@ bool ActiveTransfer::send_next(std::uint32_t index, std::uint32_t i) {
   Child& child = state.children[i];
   if (!can_send(state, child)) return false;
   const std::uint32_t chunk = next_chunk(state, child);
-  if (child.next == 0 && child.network && chunk_size(*state.stream, chunk) >= kWorthTelling)
-    core_.send_note(child.device,
-                    ChunkHeader::of(ChunkHeader::kBegin, id_, state.stream->flow.value(), chunk));
-  ++child.next;
+  const bool first = child.next++ == 0;
   child.under_way.push_back({chunk, false});
   ++in_flight_;
   const auto bytes = chunk_bytes(state, chunk);
   ChunkState& at_chunk = state.chunks[chunk];
-  if (core_.verifies() && at_chunk.crc == 0) at_chunk.crc = crc32c(bytes);
-  core_.send_chunk(*this, child.device, {index, i, chunk}, state.stream->flow.value(), at_chunk.crc,
-                   bytes);
+  if (context_.verifies && at_chunk.crc == 0) at_chunk.crc = crc32c(bytes);
+  context_.port.send(
+      *this, {{index, i, chunk}, child.device, state.stream->flow, at_chunk.crc, bytes, first});
   return true;
 }
 
-bool ActiveTransfer::wants_network(std::uint32_t stream) const {
+ActiveTransfer::NetworkUse ActiveTransfer::network_use(std::uint32_t stream) const {
   const StreamState& state = streams_[stream];
-  return std::any_of(state.children.begin(), state.children.end(),
-                     [&](const Child& child) { return child.network && can_send(state, child); });
-}
-
-bool ActiveTransfer::moves_network(std::uint32_t stream) const {
-  const auto moves = [](const Child& child) {
-    return child.network && std::any_of(child.under_way.begin(), child.under_way.end(),
-                                        [](UnderWay sent) { return !sent.held; });
-  };
-  return std::any_of(streams_[stream].children.begin(), streams_[stream].children.end(), moves);
+  NetworkUse use{.places = part_.egress_places};
+  for (const Child& child : state.children) {
+    if (!child.network) continue;
+    use.wants = use.wants || can_send(state, child);
+    use.moves =
+        use.moves || std::ranges::any_of(child.under_way, [](UnderWay sent) { return !sent.held; });
+  }
+  return use;
 }
 
 void ActiveTransfer::send_over_network(std::uint32_t stream) {
@@ -214,7 +201,7 @@ void ActiveTransfer::send_over_network(std::uint32_t stream) {
 
 void ActiveTransfer::chunk_sent(const PendingChunk& what, const Outcome<void>& outcome) {
   --in_flight_;
-  moved_ = core_.now();
+  moved_ = context_.clock.now();
   StreamState& state = streams_[what.stream];
   Child& child = state.children[what.child];
   std::erase_if(child.under_way, [&](const UnderWay& sent) { return sent.chunk == what.chunk; });
@@ -242,7 +229,7 @@ bool ActiveTransfer::needs(DeviceId peer) const {
 void ActiveTransfer::fail(const Error& error, Tell tell) {
   if (error_ || over_) return;
   error_ = error;
-  moved_ = core_.now();
+  moved_ = context_.clock.now();
   std::set<DeviceId> waiting;
   for (StreamState& state : streams_) {
     if (state.stream->parent && state.landed < state.chunks.size())
@@ -252,18 +239,16 @@ void ActiveTransfer::fail(const Error& error, Tell tell) {
     }
     // When cutting, these stay: their senders must see a loss, not a message that was taken.
     for (const Held& held : state.held) {
-      if (tell == Tell::kOthers) core_.release(held.message);
+      if (tell == Tell::kOthers) context_.port.release(held.message);
     }
     if (tell == Tell::kOthers) state.held.clear();
   }
-  if (tell == Tell::kOthers) {
-    for (const DeviceId peer : waiting) core_.send_abort(peer, id_, error);
-  }
-  core_.failed(*this);
+  if (tell == Tell::kNobody) waiting.clear();
+  context_.port.failed(*this, waiting);
   finish_if_over();
 }
 
-void ActiveTransfer::drop_busy_peers() {
+std::set<DeviceId> ActiveTransfer::give_up_messages() {
   std::set<DeviceId> busy;
   for (StreamState& state : streams_) {
     if (state.receiving > 0 || !state.held.empty()) busy.insert(*state.stream->parent);
@@ -272,15 +257,12 @@ void ActiveTransfer::drop_busy_peers() {
       if (!child.under_way.empty()) busy.insert(child.device);
     }
   }
-  for (const DeviceId peer : busy) core_.drop(peer);
+  return busy;
 }
 
-void ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
-  if (over_) return;
-  if (error_) {
-    if (now >= moved_ + grace) drop_busy_peers();
-    return;
-  }
+std::set<DeviceId> ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
+  if (over_) return {};
+  if (error_) return now >= moved_ + grace ? give_up_messages() : std::set<DeviceId>();
   const auto give_up = [&](const char* what, Nanoseconds limit) {
     const double seconds = std::chrono::duration<double>(limit).count();
     fail(Error(ErrorCode::kDeadlineExceeded,
@@ -292,6 +274,7 @@ void ActiveTransfer::check_deadline(TimePoint now, Nanoseconds grace) {
     give_up("did not finish within", limits_.deadline);
   else if (limits_.no_progress != Nanoseconds(0) && now >= moved_ + limits_.no_progress)
     give_up("has not moved for", limits_.no_progress);
+  return {};
 }
 
 TimePoint ActiveTransfer::next_check(Nanoseconds grace) const {
@@ -311,12 +294,12 @@ std::string ActiveTransfer::describe_missing() const {
     const auto total = state.chunks.size();
     if (state.stream->parent && state.landed < total) {
       add(fmt::format("{} of {} chunks of flow {} have come from {}", state.landed, total,
-                      state.stream->flow, core_.name_of(*state.stream->parent)));
+                      state.stream->flow, context_.peers.name_of(*state.stream->parent)));
     }
     for (const Child& child : state.children) {
       if (child.done < total) {
         add(fmt::format("{} of {} chunks of flow {} have gone to {} ({} under way)", child.done,
-                        total, state.stream->flow, core_.name_of(child.device),
+                        total, state.stream->flow, context_.peers.name_of(child.device),
                         child.under_way.size()));
       }
     }
@@ -333,7 +316,18 @@ void ActiveTransfer::one_done() {
 void ActiveTransfer::finish_if_over() {
   if (over_ || in_flight_ != 0 || (!error_ && remaining_ != 0)) return;
   over_ = true;
-  core_.finished(*this);
+  context_.port.finished(*this);
+}
+
+TransferReport ActiveTransfer::report() const {
+  TransferReport report{
+      id_,         Outcome<void>(), started_, moving_.value_or(started_), context_.clock.now(),
+      bytes_sent_, bytes_received_};
+  if (error_) {
+    report.outcome = *error_;
+    report.landed = landed();
+  }
+  return report;
 }
 
 }  // namespace weft::transfer

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -13,6 +12,7 @@
 #include "transfer/execute/internal/chunk_header.h"
 #include "transfer/execute/internal/segmented_view.h"
 #include "transfer/execute/internal/slot_pool.h"
+#include "transfer/execute/internal/transfer_port.h"
 #include "transfer/execute/transfer_id.h"
 #include "transfer/execute/transfer_limits.h"
 #include "transfer/execute/transfer_report.h"
@@ -21,20 +21,11 @@
 
 namespace weft::transfer {
 
-class EngineCore;
-
 /// The memory of a transfer, one buffer per tensor of its part on each side. Empty where the device
 /// has nothing.
 struct Buffers {
   std::vector<std::span<const std::byte>> sources;
   std::vector<std::span<std::byte>> destinations;
-};
-
-/// Which chunk a send or receive under way carries.
-struct PendingChunk {
-  std::uint32_t stream = 0;
-  std::uint32_t child = 0;  // sends only
-  std::uint32_t chunk = 0;
 };
 
 /// One transfer of this device while it is under way: the state of each chunk of each stream.
@@ -44,25 +35,19 @@ struct PendingChunk {
 ///           ├▶ passed on to each child, at most `window` at a time
 ///           └▶ a term of a reduction ─▶ reduced ─▶ sent as a result
 ///
-/// Owner: EngineCore. Transfer thread only. Lives until nothing of it is under way on the wire.
+/// It knows the engine as a TransferPort only. Owner: whoever implements that. Transfer thread only.
+/// Lives until nothing of it is under way on the wire.
 class ActiveTransfer final {
  public:
   /// `order`: transfers that go first where they compete for the network have lower ones.
-  ActiveTransfer(EngineCore& core, const DevicePart& part, const TransferId& id,
-                 std::uint64_t order, Buffers buffers, TimePoint started,
-                 const TransferLimits& limits, std::function<void(const TransferReport&)> callback);
+  ActiveTransfer(const TransferContext& context, const DevicePart& part, const TransferId& id,
+                 std::uint64_t order, Buffers buffers, const TransferLimits& limits);
 
   const TransferId& id() const { return id_; }
   std::uint64_t order() const { return order_; }
-  TimePoint started() const { return started_; }
-  TimePoint moving() const { return moving_.value_or(started_); }
-  std::uint64_t bytes_sent() const { return bytes_sent_; }
-  std::uint64_t bytes_received() const { return bytes_received_; }
   const std::optional<Error>& error() const { return error_; }
-  std::size_t egress_places() const { return part_.egress_places; }
-  /// See TransferReport.
-  std::vector<LandedChunks> landed() const;
-  std::function<void(const TransferReport&)> take_callback() { return std::move(callback_); }
+  /// Of a transfer that has just finished.
+  TransferReport report() const;
 
   /// Local copies and the first sends.
   void begin();
@@ -77,10 +62,14 @@ class ActiveTransfer final {
   void chunk_sent(const PendingChunk& what, const Outcome<void>& outcome);
   void chunk_received(const PendingChunk& what, const Outcome<void>& outcome);
 
-  // For EgressOrder. Chunks of a stream that go to children over the network: one could be sent
-  // now; some are under way and not held by their receivers; send all that can be sent now.
-  bool wants_network(std::uint32_t stream) const;
-  bool moves_network(std::uint32_t stream) const;
+  /// See EgressOrder. Chunks of a stream that go to children over the network.
+  struct NetworkUse {
+    bool wants = false;      // one could be sent now
+    bool moves = false;      // some are under way and not held by their receivers
+    std::size_t places = 0;  // DevicePart::egress_places
+  };
+  NetworkUse network_use(std::uint32_t stream) const;
+  /// Sends all that can be sent now.
   void send_over_network(std::uint32_t stream);
 
   /// True while something must still go to or come from `peer`.
@@ -90,10 +79,12 @@ class ActiveTransfer final {
   enum class Tell : std::uint8_t { kOthers, kNobody };
   /// Stops: nothing new is sent or received. It is over once nothing is under way.
   void fail(const Error& error, Tell tell);
-  /// Cuts every connection on which something of this transfer is under way or waits to be taken.
-  void drop_busy_peers();
-  /// Past one of its limits, or, having failed, `grace` after the last of its messages ended.
-  void check_deadline(TimePoint now, Nanoseconds grace);
+  /// Whose connections must be cut for the transfer to end: something of it is under way on them, or
+  /// waits to be taken, which the cut takes away.
+  std::set<DeviceId> give_up_messages();
+  /// Fails if it is past one of its limits. Gives give_up_messages() if it has failed and `grace`
+  /// has passed since the last of its messages ended.
+  std::set<DeviceId> check_deadline(TimePoint now, Nanoseconds grace);
   TimePoint next_check(Nanoseconds grace) const;
 
  private:
@@ -172,11 +163,13 @@ class ActiveTransfer final {
   /// Copies a chunk out of the box into a slot, for all children.
   void pack(StreamState& state, std::uint32_t chunk);
   void drop_user(std::uint32_t index, std::uint32_t chunk);
+  /// See TransferReport.
+  std::vector<LandedChunks> landed() const;
   void one_done();
   void finish_if_over();
   std::string describe_missing() const;
 
-  EngineCore& core_;
+  const TransferContext context_;
   const DevicePart& part_;
   const TransferId id_;
   const std::uint64_t order_;
@@ -187,7 +180,6 @@ class ActiveTransfer final {
   const TransferLimits limits_;
   TimePoint moved_;                  // when a chunk last left or landed
   std::optional<TimePoint> moving_;  // when the first bytes were known to come, if any had to
-  std::function<void(const TransferReport&)> callback_;
   std::vector<StreamState> streams_;
   std::vector<ReductionState> reductions_;
   // chunks to land, to send per child, to reduce; and 1 while begin() runs

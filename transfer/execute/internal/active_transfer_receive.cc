@@ -3,7 +3,6 @@
 
 #include "transfer/execute/crc32c.h"
 #include "transfer/execute/internal/active_transfer.h"
-#include "transfer/execute/internal/engine_core.h"
 #include "transfer/execute/internal/reduce_terms.h"
 
 namespace weft::transfer {
@@ -13,8 +12,7 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
                                                       std::span<const std::byte> payload) {
   const std::uint32_t flow = header.flow, chunk = header.chunk;
   if (error_) {
-    core_.release(message);
-    core_.count_dropped(sender, "it belongs to a transfer that has failed here");
+    context_.port.refuse(message, sender, "it belongs to a transfer that has failed here");
     return Arrival::kDone;
   }
   bytes_are_coming();
@@ -22,13 +20,12 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
   if (!index || streams_[*index].stream->parent != sender ||
       chunk >= streams_[*index].chunks.size() ||
       bytes != chunk_size(*streams_[*index].stream, chunk) || streams_[*index].chunks[chunk].seen) {
-    core_.release(message);
-    core_.count_dropped(sender, "it is a chunk that this device's plan does not expect");
+    context_.port.refuse(message, sender, "it is a chunk that this device's plan does not expect");
     fail(Error(ErrorCode::kIncompatible,
                fmt::format("{} sent {} bytes as chunk {} of flow {} of transfer {}, which this "
                            "device's plan does not expect; compare "
                            "the plans' digests",
-                           core_.name_of(sender), bytes, chunk, flow, to_string(id_))),
+                           context_.peers.name_of(sender), bytes, chunk, flow, to_string(id_))),
          Tell::kOthers);
     return Arrival::kDone;
   }
@@ -44,7 +41,7 @@ ActiveTransfer::Arrival ActiveTransfer::chunk_arrived(MessageId message, DeviceI
 }
 
 void ActiveTransfer::bytes_are_coming() {
-  if (!moving_) moving_ = core_.now();
+  if (!moving_) moving_ = context_.clock.now();
 }
 
 bool ActiveTransfer::may_take(const StreamState& state, std::uint32_t chunk) const {
@@ -65,15 +62,13 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
   if (const auto at = staged ? std::nullopt : state.view.contiguous(offset, bytes)) {
     target = destinations_[at->tensor].subspan(at->offset, bytes);
   } else if (!staged && !payload.empty() && state.children.empty()) {
-    const bool sound = verify(state, chunk, payload);
-    if (sound) state.view.scatter(payload, offset, destinations_);
-    core_.release(message);
-    if (!sound) return;
-    core_.count_received(*stream.parent, bytes);
+    if (!verify(state, chunk, payload)) return context_.port.release(message);
+    state.view.scatter(payload, offset, destinations_);
+    context_.port.take(message, *stream.parent, bytes);
     return landed(index, chunk);
   } else {
     ChunkState& at_chunk = state.chunks[chunk];
-    at_chunk.slot = core_.slots().take(bytes);
+    at_chunk.slot = context_.slots.take(bytes);
     // one: until it has landed, or been reduced
     at_chunk.users = 1 + static_cast<std::uint32_t>(state.children.size());
     ++state.slots_in_use;
@@ -81,18 +76,17 @@ void ActiveTransfer::take(std::uint32_t index, std::uint32_t chunk, MessageId me
   }
   if (!payload.empty()) {
     std::memcpy(target.data(), payload.data(), bytes);
-    core_.release(message);
-    core_.count_received(*stream.parent, bytes);
+    context_.port.take(message, *stream.parent, bytes);
     return landed(index, chunk);
   }
   ++in_flight_;
   ++state.receiving;
-  core_.receive_chunk(*this, *stream.parent, {index, 0, chunk}, message, target);
+  context_.port.receive(*this, *stream.parent, {index, 0, chunk}, message, target);
 }
 
 void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void>& outcome) {
   --in_flight_;
-  moved_ = core_.now();
+  moved_ = context_.clock.now();
   StreamState& state = streams_[what.stream];
   --state.receiving;
   if (!outcome.ok()) fail(outcome.error(), Tell::kOthers);
@@ -102,18 +96,17 @@ void ActiveTransfer::chunk_received(const PendingChunk& what, const Outcome<void
       put_in_place(state, what.chunk);
     return finish_if_over();
   }
-  core_.count_received(*state.stream->parent, chunk_size(*state.stream, what.chunk));
   landed(what.stream, what.chunk);
 }
 
 void ActiveTransfer::landed(std::uint32_t index, std::uint32_t chunk) {
   StreamState& state = streams_[index];
   const FlowRole& stream = *state.stream;
-  if (core_.verifies() && !state.chunks[chunk].verified &&
+  if (context_.verifies && !state.chunks[chunk].verified &&
       !verify(state, chunk, where_it_landed(state, chunk)))
     return;
   ++state.landed;
-  moved_ = core_.now();
+  moved_ = context_.clock.now();
   bytes_received_ += chunk_size(stream, chunk);
   ++remaining_;  // the end, if this is it, comes at the end of this function
   one_done();
@@ -141,7 +134,7 @@ std::span<const std::byte> ActiveTransfer::where_it_landed(StreamState& state,
 bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk,
                             std::span<const std::byte> bytes) {
   ChunkState& at_chunk = state.chunks[chunk];
-  if (!core_.verifies()) return true;
+  if (!context_.verifies) return true;
   at_chunk.verified = true;
   if (at_chunk.crc == 0) return true;
   const std::uint32_t sum = crc32c(bytes);
@@ -151,7 +144,7 @@ bool ActiveTransfer::verify(StreamState& state, std::uint32_t chunk,
                          "{:08x} and should be {:08x}. Look "
                          "for faulty memory or network hardware there, here and between",
                          chunk, state.stream->flow, to_string(id_),
-                         core_.name_of(*state.stream->parent), sum, at_chunk.crc)),
+                         context_.peers.name_of(*state.stream->parent), sum, at_chunk.crc)),
        Tell::kOthers);
   return false;
 }
@@ -190,7 +183,7 @@ void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
     } else if (const auto at = state.source.contiguous(offset, bytes)) {
       terms[rank] = sources_[0].data() + *at;
     } else {
-      own_slot = core_.slots().take(bytes);
+      own_slot = context_.slots.take(bytes);
       state.source.gather(sources_[0].data(), offset, own_slot.bytes());
       terms[rank] = own_slot.bytes().data();
     }
@@ -199,7 +192,7 @@ void ActiveTransfer::reduce(std::uint32_t index, std::uint32_t chunk) {
   if (const auto at = state.destination.contiguous(offset, bytes)) {
     reduce_terms(dtype, reduction.op, terms, destinations_[0].subspan(*at, bytes));
   } else {
-    out_slot = core_.slots().take(bytes);
+    out_slot = context_.slots.take(bytes);
     reduce_terms(dtype, reduction.op, terms, out_slot.bytes());
     state.destination.scatter(out_slot.bytes(), offset, destinations_[0].data());
   }

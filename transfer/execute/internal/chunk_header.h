@@ -35,14 +35,11 @@ struct ChunkHeader {
                         std::uint32_t chunk) {
     return {magic, flow, chunk, 0, id.epoch, id.step, id.op, id.microbatch};
   }
-  /// Nothing when the bytes are not a header of this version.
+  /// Nothing when the bytes are not as many as a header's. `magic` may be any.
   static std::optional<ChunkHeader> parse(std::span<const std::byte> bytes) {
     ChunkHeader header;
     if (bytes.size() != sizeof(header)) return std::nullopt;
     std::memcpy(&header, bytes.data(), sizeof(header));
-    const bool known = header.magic == kChunk || header.magic == kAbort || header.magic == kHeld ||
-                       header.magic == kBegin;
-    if (!known) return std::nullopt;
     return header;
   }
 };

@@ -13,7 +13,7 @@ namespace weft::transfer {
 /// Chunk-sized pieces of memory, kept for reuse so that staging does not fault in fresh pages each
 /// time.
 ///
-/// Owner: the engine's core. Transfer thread only.
+/// Owner: the engine's dispatcher. Transfer thread only.
 class SlotPool final {
  public:
   /// A piece of memory on loan; goes back to the pool with its owner. The pool must outlive it.

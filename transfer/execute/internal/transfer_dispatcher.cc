@@ -1,7 +1,6 @@
-#include "transfer/execute/internal/engine_core.h"
+#include "transfer/execute/internal/transfer_dispatcher.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "core/base/check.h"
@@ -21,6 +20,9 @@ constexpr std::size_t kRememberedBeginnings = 4096;
 // bytes as its budget of eager bytes holds. Who sends more has another plan, and would fill this
 // device's memory.
 constexpr std::size_t kMostEarly = Wire::kEagerBudget / 4;
+// A first chunk of at least this size is announced: its receiver would else count its bytes' time
+// only from when all have come.
+constexpr std::size_t kWorthTelling = 32 * 1024;
 // How much of an Error may travel: a longer one is cut, and memory for more is not given.
 constexpr std::size_t kMostErrorBytes = 64 * 1024;
 
@@ -33,7 +35,7 @@ std::vector<std::byte> encode_short(const Error& error) {
 
 }  // namespace
 
-EngineCore::EngineCore(Wire& wire, const Clock& clock, const EngineOptions& options)
+TransferDispatcher::TransferDispatcher(Wire& wire, const Clock& clock, const EngineOptions& options)
     : wire_(wire),
       clock_(clock),
       options_(options),
@@ -43,33 +45,24 @@ EngineCore::EngineCore(Wire& wire, const Clock& clock, const EngineOptions& opti
   wire_.set_events(*this);
 }
 
-std::string EngineCore::name_of(DeviceId peer) const {
-  const auto host = hosts_.find(peer);
-  return host == hosts_.end() ? fmt::format("device {}", peer)
-                              : fmt::format("device {} (host {})", peer, host->second);
-}
-
-void EngineCore::connect(DeviceId peer, HostId host, std::span<const std::byte> address) {
-  hosts_[peer] = host;
-  lost_.erase(peer);
-  cut_.erase(peer);
+void TransferDispatcher::connect(DeviceId peer, HostId host, std::span<const std::byte> address) {
+  peers_.add(peer, host);
   try {
     wire_.connect(peer, host, address);
   } catch (const Error& error) {
     return lose(peer, error);
   }
   const Path path = wire_.path_to(peer);
-  if (path == Path::kSharedMemory) neighbours_.insert(peer);
-  if (path == Path::kTcp) over_network_.insert(peer);
-  egress_.set_max_streams(options_.egress.streams_of_each(1 + neighbours_.size()));
+  peers_.set_path(peer, path);
+  egress_.set_max_streams(options_.egress.streams_of_each(1 + peers_.num_neighbours()));
   const std::scoped_lock lock(counters_mutex_);
   counters_.peers[peer].path = path;
 }
 
-void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buffers,
-                       const TransferLimits& limits, Callback callback) {
+void TransferDispatcher::start(const DevicePart& part, const TransferId& id, Buffers buffers,
+                               const TransferLimits& limits, Callback callback) {
   const TimePoint now = clock_.now();
-  const auto refuse = [&](Error error) {
+  const auto refuse_start = [&](Error error) {
     release_early(id);
     remember_failed(id);
     for (const DeviceId peer : part.peers()) send_abort(peer, id, error);
@@ -98,31 +91,36 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   if (const auto aborted = aborted_.find(id); aborted != aborted_.end()) {
     const Error error = aborted->second;
     aborted_.erase(aborted);
-    return refuse(error);
+    return refuse_start(error);
   }
   for (const DeviceId peer : part.peers()) {
-    if (const auto lost = lost_.find(peer); lost != lost_.end()) return refuse(lost->second);
+    if (const Error* const loss = peers_.loss_of(peer)) return refuse_start(*loss);
     if (wire_.is_connected(peer)) continue;
-    if (hosts_.contains(peer) && !cut_.contains(peer)) {  // peer_lost() is on its way
-      return refuse(
-          Error(ErrorCode::kPeerDied, fmt::format("lost the connection to {}", name_of(peer))));
+    if (peers_.was_connected(peer)) {  // peer_lost() is on its way
+      return refuse_start(Error(ErrorCode::kPeerDied,
+                                fmt::format("lost the connection to {}", peers_.name_of(peer))));
     }
-    return refuse(
+    return refuse_start(
         Error(ErrorCode::kFailedPrecondition,
               fmt::format("transfer {} needs {}, which is not connected; connect it first",
-                          to_string(id), name_of(peer))));
+                          to_string(id), peers_.name_of(peer))));
   }
   failed_.erase(id);
   std::unique_ptr<ActiveTransfer> owned;
   try {
     const std::uint64_t order = next_order_++ | (limits.stands_back ? kStandsBack : 0);
-    owned = std::make_unique<ActiveTransfer>(*this, part, id, order, std::move(buffers), now,
-                                             limits, callback);
+    const TransferContext context{*this,
+                                  slots_,
+                                  clock_,
+                                  peers_,
+                                  options_.egress.device_streams != 0,
+                                  options_.checksum == EngineOptions::Checksum::kVerify};
+    owned = std::make_unique<ActiveTransfer>(context, part, id, order, std::move(buffers), limits);
   } catch (const std::exception&) {  // a part that contradicts itself
-    return refuse(current_error());
+    return refuse_start(current_error());
   }
   ActiveTransfer& transfer = *owned;
-  transfers_.emplace(id, std::move(owned));
+  transfers_.emplace(id, Running{std::move(owned), std::move(callback)});
   by_order_.emplace(transfer.order(), &transfer);
   next_check_ = std::min(next_check_, transfer.next_check(options_.grace));
   if (begun_.erase(id) != 0) transfer.bytes_are_coming();
@@ -133,7 +131,7 @@ void EngineCore::start(const DevicePart& part, const TransferId& id, Buffers buf
   }
 }
 
-void EngineCore::cancel_all(const Error& error) {
+void TransferDispatcher::cancel_all(const Error& error) {
   // What has come and was never taken is not released: its senders would believe it received.
   std::set<DeviceId> waiting;
   for (auto& [id, early] : early_) {
@@ -142,24 +140,25 @@ void EngineCore::cancel_all(const Error& error) {
   }
   early_.clear();
   early_from_.clear();
-  for (auto& [id, transfer] : transfers_) transfer->fail(error, ActiveTransfer::Tell::kNobody);
-  for (auto& [id, transfer] : transfers_) transfer->drop_busy_peers();
+  for (auto& [id, running] : transfers_)
+    running.transfer->fail(error, ActiveTransfer::Tell::kNobody);
+  for (auto& [id, running] : transfers_) waiting.merge(running.transfer->give_up_messages());
   for (const DeviceId peer : waiting) drop(peer);
 }
 
-void EngineCore::peer_died(DeviceId peer, const Error& error) {
+void TransferDispatcher::peer_died(DeviceId peer, const Error& error) {
   drop(peer);
   lose(peer, error);
 }
 
-void EngineCore::lose(DeviceId peer, const Error& error) {
-  if (!lost_.emplace(peer, error).second) return;
-  for (auto& [id, transfer] : transfers_) {
-    if (transfer->needs(peer)) transfer->fail(error, ActiveTransfer::Tell::kOthers);
+void TransferDispatcher::lose(DeviceId peer, const Error& error) {
+  if (!peers_.lose(peer, error)) return;
+  for (auto& [id, running] : transfers_) {
+    if (running.transfer->needs(peer)) running.transfer->fail(error, ActiveTransfer::Tell::kOthers);
   }
 }
 
-std::size_t EngineCore::step() {
+std::size_t TransferDispatcher::step() {
   std::size_t done = wire_.progress();
   // not while the wire hands over its message
   for (const DeviceId peer : std::exchange(overrun_, {})) {
@@ -167,7 +166,7 @@ std::size_t EngineCore::step() {
                           fmt::format("{} chunks of {} wait for transfers that have not begun "
                                       "here, so it has another plan; "
                                       "compare the plans' digests",
-                                      kMostEarly, name_of(peer))));
+                                      kMostEarly, peers_.name_of(peer))));
   }
   const TimePoint now = clock_.now();
   if (now >= next_check_) check_deadlines();
@@ -175,36 +174,32 @@ std::size_t EngineCore::step() {
   return done;
 }
 
-void EngineCore::check_deadlines() {
+void TransferDispatcher::check_deadlines() {
   const TimePoint now = clock_.now();
-  for (auto& [id, transfer] : transfers_) transfer->check_deadline(now, options_.grace);
+  for (auto& [id, running] : transfers_) {
+    for (const DeviceId peer : running.transfer->check_deadline(now, options_.grace)) drop(peer);
+  }
   next_check_ = TimePoint::max();
-  for (auto& [id, transfer] : transfers_) {
+  for (auto& [id, running] : transfers_) {
     // Past its time and still here: its connections are being cut; look again soon.
-    next_check_ = std::min(next_check_, std::max(transfer->next_check(options_.grace),
+    next_check_ = std::min(next_check_, std::max(running.transfer->next_check(options_.grace),
                                                  now + std::chrono::milliseconds(10)));
   }
 }
 
-void EngineCore::failed(ActiveTransfer& transfer) {
+void TransferDispatcher::failed(ActiveTransfer& transfer, const std::set<DeviceId>& tell) {
+  for (const DeviceId peer : tell) send_abort(peer, transfer.id(), *transfer.error());
   remember_failed(transfer.id());
   egress_.remove(transfer.order());
   send_what_may_be_sent();
   next_check_ = std::min(next_check_, transfer.next_check(options_.grace));
 }
 
-void EngineCore::finished(ActiveTransfer& transfer) {
-  Outcome<void> outcome;
-  if (transfer.error()) outcome = *transfer.error();
-  std::vector<LandedChunks> landed;
-  if (transfer.error()) landed = transfer.landed();
-  finished_.push_back(
-      {{transfer.id(), std::move(outcome), transfer.started(), transfer.moving(), clock_.now(),
-        transfer.bytes_sent(), transfer.bytes_received(), std::move(landed)},
-       {}});
+void TransferDispatcher::finished(ActiveTransfer& transfer) {
+  finished_.push_back({transfer.report(), {}});
 }
 
-std::size_t EngineCore::run_callbacks() {
+std::size_t TransferDispatcher::run_callbacks() {
   if (finished_.empty()) return 0;
   std::vector<Ending> endings;
   endings.swap(finished_);
@@ -218,8 +213,8 @@ std::size_t EngineCore::run_callbacks() {
     }
     if (!ending.callback) {
       const auto found = transfers_.find(ending.report.id);
-      ending.callback = found->second->take_callback();
-      by_order_.erase(found->second->order());
+      ending.callback = std::move(found->second.callback);
+      by_order_.erase(found->second.transfer->order());
       transfers_.erase(found);
     }
     ending.callback(ending.report);
@@ -227,7 +222,7 @@ std::size_t EngineCore::run_callbacks() {
   return endings.size();
 }
 
-void EngineCore::remember_failed(const TransferId& id) {
+void TransferDispatcher::remember_failed(const TransferId& id) {
   if (!failed_.insert(id).second) return;
   failed_order_.push_back(id);
   if (failed_order_.size() <= kRememberedFailures) return;
@@ -236,7 +231,7 @@ void EngineCore::remember_failed(const TransferId& id) {
   failed_order_.pop_front();
 }
 
-Token EngineCore::new_operation(Operation operation) {
+Token TransferDispatcher::new_operation(Operation operation) {
   std::uint32_t index;
   if (free_operations_.empty()) {
     index = static_cast<std::uint32_t>(operations_.size());
@@ -250,7 +245,7 @@ Token EngineCore::new_operation(Operation operation) {
   return index;
 }
 
-EngineCore::Operation EngineCore::take_operation(Token token) {
+TransferDispatcher::Operation TransferDispatcher::take_operation(Token token) {
   WEFT_CHECK(token < operations_.size() && operations_[token].kind != Operation::Kind::kFree,
              "token {}", token);
   Operation operation = std::move(operations_[token]);
@@ -260,68 +255,89 @@ EngineCore::Operation EngineCore::take_operation(Token token) {
   return operation;
 }
 
-void EngineCore::send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what,
-                            std::uint32_t flow, std::uint32_t crc,
-                            std::span<const std::byte> payload) {
-  ChunkHeader header = ChunkHeader::of(ChunkHeader::kChunk, transfer.id(), flow, what.chunk);
-  header.crc = crc;
-  const std::uint64_t network_bytes = is_network(peer) ? payload.size() : 0;
-  const Token token =
-      new_operation({Operation::Kind::kSendChunk, peer, &transfer, what, {}, {}, network_bytes});
-  wire_.send(peer, std::as_bytes(std::span(&header, 1)), payload, token);
+void TransferDispatcher::send(ActiveTransfer& transfer, const OutgoingChunk& chunk) {
+  ChunkHeader header =
+      ChunkHeader::of(ChunkHeader::kChunk, transfer.id(), chunk.flow.value(), chunk.what.chunk);
+  header.crc = chunk.crc;
+  const std::size_t bytes = chunk.payload.size();
+  if (chunk.first && bytes >= kWorthTelling && is_network(chunk.child)) {
+    ChunkHeader note = header;
+    note.magic = ChunkHeader::kBegin;
+    note.crc = 0;
+    send_note(chunk.child, note);
+  }
+  const Token token = new_operation(
+      {Operation::Kind::kSendChunk, chunk.child, &transfer, chunk.what, {}, {}, bytes});
+  wire_.send(chunk.child, std::as_bytes(std::span(&header, 1)), chunk.payload, token);
   const std::scoped_lock lock(counters_mutex_);
-  PeerCounters& counters = counters_.peers[peer];
-  counters.bytes_sent += payload.size();
+  PeerCounters& counters = counters_.peers[chunk.child];
+  counters.bytes_sent += bytes;
   ++counters.chunks_sent;
 }
 
-void EngineCore::offer(const ActiveTransfer& transfer, std::uint32_t stream) {
-  egress_.update({transfer.order(), stream}, transfer.wants_network(stream),
-                 transfer.moves_network(stream), transfer.egress_places());
+void TransferDispatcher::schedule(ActiveTransfer& transfer, std::uint32_t stream) {
+  update_egress(transfer, stream);
   send_what_may_be_sent();
 }
 
-void EngineCore::send_what_may_be_sent() {
+void TransferDispatcher::update_egress(const ActiveTransfer& transfer, std::uint32_t stream) {
+  const ActiveTransfer::NetworkUse use = transfer.network_use(stream);
+  egress_.update({transfer.order(), stream}, use.wants, use.moves, use.places);
+}
+
+void TransferDispatcher::send_what_may_be_sent() {
   while (const auto key = egress_.next()) {
     ActiveTransfer& transfer = *by_order_.at(key->transfer);
     transfer.send_over_network(key->stream);
-    egress_.update(*key, transfer.wants_network(key->stream), transfer.moves_network(key->stream),
-                   transfer.egress_places());
+    update_egress(transfer, key->stream);
     peak_network_streams_ = std::max(peak_network_streams_, egress_.num_moving());
   }
 }
 
-void EngineCore::tell_held(DeviceId sender, const ChunkHeader& header) {
+void TransferDispatcher::tell_held(DeviceId sender, const ChunkHeader& header) {
   if (!is_network(sender)) return;
   ChunkHeader note = header;
   note.magic = ChunkHeader::kHeld;
   send_note(sender, note);
 }
 
-void EngineCore::send_note(DeviceId peer, const ChunkHeader& note) {
+void TransferDispatcher::send_note(DeviceId peer, const ChunkHeader& note) {
   if (!wire_.is_connected(peer)) return;
   wire_.send(peer, std::as_bytes(std::span(&note, 1)), {},
              new_operation({Operation::Kind::kSendNote, peer, nullptr, {}, {}, {}}));
 }
 
-void EngineCore::receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what,
-                               MessageId message, std::span<std::byte> buffer) {
+void TransferDispatcher::receive(ActiveTransfer& transfer, DeviceId sender,
+                                 const PendingChunk& what, MessageId message,
+                                 std::span<std::byte> buffer) {
   {
     const std::scoped_lock lock(counters_mutex_);
     ++counters_.chunks_arriving;
   }
-  wire_.receive(message, buffer,
-                new_operation({Operation::Kind::kReceiveChunk, peer, &transfer, what, {}, {}}));
+  wire_.receive(
+      message, buffer,
+      new_operation(
+          {Operation::Kind::kReceiveChunk, sender, &transfer, what, {}, {}, buffer.size()}));
 }
 
-void EngineCore::count_received(DeviceId peer, std::size_t bytes) {
+void TransferDispatcher::take(MessageId message, DeviceId sender, std::size_t bytes) {
+  wire_.release(message);
+  count_received(sender, bytes);
+}
+
+void TransferDispatcher::refuse(MessageId message, DeviceId sender, std::string_view why) {
+  wire_.release(message);
+  count_dropped(sender, why);
+}
+
+void TransferDispatcher::count_received(DeviceId peer, std::size_t bytes) {
   const std::scoped_lock lock(counters_mutex_);
   PeerCounters& counters = counters_.peers[peer];
   counters.bytes_received += bytes;
   ++counters.chunks_received;
 }
 
-void EngineCore::send_abort(DeviceId peer, const TransferId& id, const Error& error) {
+void TransferDispatcher::send_abort(DeviceId peer, const TransferId& id, const Error& error) {
   if (!wire_.is_connected(peer)) return;
   const ChunkHeader header = ChunkHeader::of(ChunkHeader::kAbort, id, 0, 0);
   const Error told =
@@ -332,55 +348,63 @@ void EngineCore::send_abort(DeviceId peer, const TransferId& id, const Error& er
   wire_.send(peer, std::as_bytes(std::span(&header, 1)), operations_[token].payload, token);
 }
 
-void EngineCore::drop(DeviceId peer) {
-  cut_.insert(peer);
+void TransferDispatcher::drop(DeviceId peer) {
+  peers_.cut(peer);
   wire_.drop(peer);
 }
 
-void EngineCore::message_arrived(const Message& message) {
+const std::array<TransferDispatcher::MessageKind, 4> TransferDispatcher::kMessageKinds = {{
+    {ChunkHeader::kChunk, &TransferDispatcher::chunk_arrived},
+    {ChunkHeader::kHeld, &TransferDispatcher::hold_arrived},
+    {ChunkHeader::kBegin, &TransferDispatcher::beginning_arrived},
+    {ChunkHeader::kAbort, &TransferDispatcher::error_arrived},
+}};
+
+void TransferDispatcher::message_arrived(const Message& message) {
   const auto header = ChunkHeader::parse(message.header);
-  if (!header) {
-    wire_.release(message.id);
-    return count_dropped(message.sender, "it is neither a chunk nor a note about one");
-  }
-  const TransferId id = header->transfer();
-  if (header->epoch < epoch_) {
-    wire_.release(message.id);
-    return count_dropped(message.sender, "it belongs to an epoch that is over");
-  }
-  if (header->magic == ChunkHeader::kAbort) return error_arrived(message, id);
-  const auto found = transfers_.find(id);
-  if (header->magic == ChunkHeader::kHeld) {
-    wire_.release(message.id);
-    if (found != transfers_.end())
-      found->second->chunk_held(message.sender, header->flow, header->chunk);
-    if (egress_.num_moving() == 0) egress_rate_.idle();
-    return;
-  }
-  if (header->magic == ChunkHeader::kBegin) {
-    wire_.release(message.id);
-    if (found != transfers_.end()) return found->second->bytes_are_coming();
-    if (begun_.size() == kRememberedBeginnings) begun_.clear();
-    if (!failed_.contains(id)) begun_.insert(id);
-    return;
-  }
-  if (found != transfers_.end()) {
-    const auto arrival = found->second->chunk_arrived(message.id, message.sender, *header,
-                                                      message.bytes, message.payload);
-    if (arrival == ActiveTransfer::Arrival::kHeld) tell_held(message.sender, *header);
-    return;
-  }
-  if (failed_.contains(id)) {
-    wire_.release(message.id);
-    return count_dropped(message.sender, "it belongs to a transfer that has failed here");
-  }
-  keep_early(message, *header);
+  const auto kind = std::ranges::find_if(kMessageKinds, [&](const MessageKind& each) {
+    return header && each.magic == header->magic;
+  });
+  if (kind == kMessageKinds.end())
+    return refuse(message.id, message.sender, "it is neither a chunk nor a note about one");
+  if (header->epoch < epoch_)
+    return refuse(message.id, message.sender, "it belongs to an epoch that is over");
+  (this->*kind->arrived)(message, *header);
 }
 
-void EngineCore::error_arrived(const Message& message, const TransferId& id) {
+void TransferDispatcher::chunk_arrived(const Message& message, const ChunkHeader& header) {
+  const TransferId id = header.transfer();
+  if (const auto found = transfers_.find(id); found != transfers_.end()) {
+    const auto arrival = found->second.transfer->chunk_arrived(message.id, message.sender, header,
+                                                               message.bytes, message.payload);
+    if (arrival == ActiveTransfer::Arrival::kHeld) tell_held(message.sender, header);
+    return;
+  }
+  if (failed_.contains(id))
+    return refuse(message.id, message.sender, "it belongs to a transfer that has failed here");
+  keep_early(message, header);
+}
+
+void TransferDispatcher::hold_arrived(const Message& message, const ChunkHeader& header) {
+  wire_.release(message.id);
+  if (const auto found = transfers_.find(header.transfer()); found != transfers_.end())
+    found->second.transfer->chunk_held(message.sender, header.flow, header.chunk);
+  if (egress_.num_moving() == 0) egress_rate_.idle();
+}
+
+void TransferDispatcher::beginning_arrived(const Message& message, const ChunkHeader& header) {
+  wire_.release(message.id);
+  const TransferId id = header.transfer();
+  if (const auto found = transfers_.find(id); found != transfers_.end())
+    return found->second.transfer->bytes_are_coming();
+  if (begun_.size() == kRememberedBeginnings) begun_.clear();
+  if (!failed_.contains(id)) begun_.insert(id);
+}
+
+void TransferDispatcher::error_arrived(const Message& message, const ChunkHeader& header) {
+  const TransferId id = header.transfer();
   if (message.bytes > kMostErrorBytes) {
-    wire_.release(message.id);
-    return count_dropped(message.sender, "it says to be an error, but is too long for one");
+    return refuse(message.id, message.sender, "it says to be an error, but is too long for one");
   }
   if (!message.payload.empty() || message.bytes == 0) {
     const std::vector<std::byte> payload(message.payload.begin(), message.payload.end());
@@ -396,11 +420,11 @@ void EngineCore::error_arrived(const Message& message, const TransferId& id) {
   wire_.receive(message.id, operations_[token].payload, token);
 }
 
-void EngineCore::keep_early(const Message& message, const ChunkHeader& header) {
+void TransferDispatcher::keep_early(const Message& message, const ChunkHeader& header) {
   const DeviceId sender = message.sender;
   if (early_from_[sender] == kMostEarly) {
-    wire_.release(message.id);
-    count_dropped(sender, "too many of its chunks wait for transfers that have not begun here");
+    refuse(message.id, sender,
+           "too many of its chunks wait for transfers that have not begun here");
     overrun_.insert(sender);
     return;
   }
@@ -411,7 +435,7 @@ void EngineCore::keep_early(const Message& message, const ChunkHeader& header) {
   ++counters_.early_chunks;
 }
 
-std::vector<EngineCore::Early> EngineCore::take_early(
+std::vector<TransferDispatcher::Early> TransferDispatcher::take_early(
     std::unordered_map<TransferId, std::vector<Early>>::iterator found) {
   std::vector<Early> early = std::move(found->second);
   early_.erase(found);
@@ -419,7 +443,7 @@ std::vector<EngineCore::Early> EngineCore::take_early(
   return early;
 }
 
-void EngineCore::count_dropped(std::optional<DeviceId> sender, std::string_view why) {
+void TransferDispatcher::count_dropped(std::optional<DeviceId> sender, std::string_view why) {
   {
     const std::scoped_lock lock(counters_mutex_);
     ++counters_.messages_dropped;
@@ -428,12 +452,12 @@ void EngineCore::count_dropped(std::optional<DeviceId> sender, std::string_view 
   const auto held_back = drops_.admit();
   if (!held_back) return;
   options_.log->warning(
-      "dropped a message from {}: {}{}", sender ? name_of(*sender) : "a stranger", why,
+      "dropped a message from {}: {}{}", sender ? peers_.name_of(*sender) : "a stranger", why,
       *held_back == 0 ? ""
                       : fmt::format(" ({} more dropped since the last such line)", *held_back));
 }
 
-void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> payload) {
+void TransferDispatcher::abort_arrived(const TransferId& id, std::span<const std::byte> payload) {
   Error error(ErrorCode::kInternal, "");
   try {
     error = decode<Error>(payload);
@@ -441,31 +465,31 @@ void EngineCore::abort_arrived(const TransferId& id, std::span<const std::byte> 
     error = damaged;
   }
   if (const auto found = transfers_.find(id); found != transfers_.end())
-    return found->second->fail(error, ActiveTransfer::Tell::kOthers);
+    return found->second.transfer->fail(error, ActiveTransfer::Tell::kOthers);
   if (failed_.contains(id)) return;
   remember_failed(id);
   aborted_.emplace(id, error);
   release_early(id);  // so that those who sent it need not cut the connection to be done with it
 }
 
-void EngineCore::release_early(const TransferId& id) {
+void TransferDispatcher::release_early(const TransferId& id) {
   const auto found = early_.find(id);
   if (found == early_.end()) return;
   for (const Early& early : take_early(found)) wire_.release(early.message);
 }
 
-void EngineCore::send_finished(Token token, const Outcome<void>& outcome) {
+void TransferDispatcher::send_finished(Token token, const Outcome<void>& outcome) {
   const Operation operation = take_operation(token);
   if (operation.kind != Operation::Kind::kSendChunk) return;
   operation.transfer->chunk_sent(operation.what,
                                  outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
-  if (operation.network_bytes != 0) {
-    egress_rate_.completed(outcome.ok() ? operation.network_bytes : 0, egress_.num_moving() > 0,
+  if (is_network(operation.peer) && operation.bytes != 0) {
+    egress_rate_.completed(outcome.ok() ? operation.bytes : 0, egress_.num_moving() > 0,
                            clock_.now());
   }
 }
 
-void EngineCore::receive_finished(Token token, const Outcome<void>& outcome) {
+void TransferDispatcher::receive_finished(Token token, const Outcome<void>& outcome) {
   const Operation operation = take_operation(token);
   if (operation.kind == Operation::Kind::kReceiveAbort) {
     if (outcome.ok()) abort_arrived(operation.id, operation.payload);
@@ -475,22 +499,23 @@ void EngineCore::receive_finished(Token token, const Outcome<void>& outcome) {
     const std::scoped_lock lock(counters_mutex_);
     --counters_.chunks_arriving;
   }
+  if (outcome.ok() && !operation.transfer->error()) count_received(operation.peer, operation.bytes);
   operation.transfer->chunk_received(
       operation.what, outcome.ok() ? outcome : explain(operation.peer, outcome.error()));
 }
 
-Error EngineCore::explain(DeviceId peer, const Error& error) const {
-  if (const auto lost = lost_.find(peer); lost != lost_.end()) return lost->second;
+Error TransferDispatcher::explain(DeviceId peer, const Error& error) const {
+  if (const Error* const loss = peers_.loss_of(peer)) return *loss;
   return Error(error.code() == ErrorCode::kCancelled ? ErrorCode::kCancelled : ErrorCode::kPeerDied,
-               fmt::format("lost the connection to {}: {}", name_of(peer), error.message()));
+               fmt::format("lost the connection to {}: {}", peers_.name_of(peer), error.message()));
 }
 
-void EngineCore::peer_lost(DeviceId peer, const Error& error) {
-  lose(peer, Error(ErrorCode::kPeerDied,
-                   fmt::format("lost the connection to {}: {}", name_of(peer), error.message())));
+void TransferDispatcher::peer_lost(DeviceId peer, const Error& error) {
+  lose(peer, Error(ErrorCode::kPeerDied, fmt::format("lost the connection to {}: {}",
+                                                     peers_.name_of(peer), error.message())));
 }
 
-EngineCounters EngineCore::counters() const {
+EngineCounters TransferDispatcher::counters() const {
   const std::scoped_lock lock(counters_mutex_);
   return counters_;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -18,7 +19,9 @@
 #include "transfer/execute/engine_options.h"
 #include "transfer/execute/internal/active_transfer.h"
 #include "transfer/execute/internal/egress_order.h"
+#include "transfer/execute/internal/peers.h"
 #include "transfer/execute/internal/slot_pool.h"
+#include "transfer/execute/internal/transfer_port.h"
 #include "transfer/execute/rate_meter.h"
 #include "transfer/execute/transfer_report.h"
 #include "transfer/flow/device_part.h"
@@ -30,11 +33,11 @@ namespace weft::transfer {
 /// ends transfers.
 ///
 /// Owner: TransferEngine. Transfer thread only, but counters(): any thread.
-class EngineCore final : public WireEvents {
+class TransferDispatcher final : public WireEvents, public TransferPort {
  public:
   using Callback = std::function<void(const TransferReport&)>;
 
-  EngineCore(Wire& wire, const Clock& clock, const EngineOptions& options);
+  TransferDispatcher(Wire& wire, const Clock& clock, const EngineOptions& options);
 
   void connect(DeviceId peer, HostId host, std::span<const std::byte> address);
   void start(const DevicePart& part, const TransferId& id, Buffers buffers,
@@ -47,48 +50,20 @@ class EngineCore final : public WireEvents {
   bool idle() const { return transfers_.empty() && pending_ == 0 && finished_.empty(); }
   EngineCounters counters() const;
 
-  // For ActiveTransfer.
-  SlotPool& slots() { return slots_; }
-  TimePoint now() const { return clock_.now(); }
-  bool verifies() const { return options_.checksum == EngineOptions::Checksum::kVerify; }
-  void send_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what,
-                  std::uint32_t flow, std::uint32_t crc, std::span<const std::byte> payload);
-  void receive_chunk(ActiveTransfer& transfer, DeviceId peer, const PendingChunk& what,
-                     MessageId message, std::span<std::byte> buffer);
-  void release(MessageId message) { wire_.release(message); }
-  /// A message without payload, if the peer is connected.
-  void send_note(DeviceId peer, const ChunkHeader& note);
-  /// Sends to this peer are ordered. Also of one that the wire has lost already and peer_lost() has
-  /// not yet told of.
-  bool is_network(DeviceId peer) const {
-    return options_.egress.device_streams != 0 && over_network_.contains(peer);
-  }
-  /// A stream's wants or moves have changed: sends over the network what may be sent now.
-  void offer(const ActiveTransfer& transfer, std::uint32_t stream);
-  void count_received(DeviceId peer, std::size_t bytes);
-  /// Tells `peer` that this transfer has failed here and why, so that it need not wait for its
-  /// deadline.
-  void send_abort(DeviceId peer, const TransferId& id, const Error& error);
-  void drop(DeviceId peer);
-  /// A message of `sender`, if that is known, has been thrown away: counts and tells it.
-  void count_dropped(std::optional<DeviceId> sender, std::string_view why);
-  /// The transfer has failed; what still arrives for it is released.
-  void failed(ActiveTransfer& transfer);
-  /// The transfer has nothing under way any more; its callback is due.
-  void finished(ActiveTransfer& transfer);
-  /// "device 2 (host 1)".
-  std::string name_of(DeviceId peer) const;
-
  private:
+  struct Running {
+    std::unique_ptr<ActiveTransfer> transfer;
+    Callback callback;
+  };
   struct Operation {
     enum class Kind : std::uint8_t { kFree, kSendChunk, kReceiveChunk, kSendNote, kReceiveAbort };
     Kind kind = Kind::kFree;
     DeviceId peer;
     ActiveTransfer* transfer = nullptr;  // outlives the operation: it waits for it
     PendingChunk what;
-    std::vector<std::byte> payload;   // of an abort
-    TransferId id;                    // of an abort received
-    std::uint64_t network_bytes = 0;  // of a chunk that is sent to another host
+    std::vector<std::byte> payload;  // of an abort
+    TransferId id;                   // of an abort received
+    std::uint64_t bytes = 0;         // of a chunk
   };
   struct Early {
     MessageId message;
@@ -96,9 +71,16 @@ class EngineCore final : public WireEvents {
     ChunkHeader header;
     std::size_t bytes;
   };
+  /// What is done with messages whose header begins with `magic`. A new kind is a row of
+  /// kMessageKinds.
+  struct MessageKind {
+    std::uint32_t magic;
+    void (TransferDispatcher::*arrived)(const Message& message, const ChunkHeader& header);
+  };
+  static const std::array<MessageKind, 4> kMessageKinds;
   struct Ending {
     TransferReport report;
-    Callback callback;
+    Callback callback;  // none: that of the transfer, which is still in transfers_
   };
 
   void message_arrived(const Message& message) override;
@@ -109,7 +91,34 @@ class EngineCore final : public WireEvents {
     count_dropped(claimed, why);
   }
 
-  void error_arrived(const Message& message, const TransferId& id);
+  void send(ActiveTransfer& transfer, const OutgoingChunk& chunk) override;
+  void receive(ActiveTransfer& transfer, DeviceId sender, const PendingChunk& what,
+               MessageId message, std::span<std::byte> buffer) override;
+  void take(MessageId message, DeviceId sender, std::size_t bytes) override;
+  void release(MessageId message) override { wire_.release(message); }
+  void refuse(MessageId message, DeviceId sender, std::string_view why) override;
+  void schedule(ActiveTransfer& transfer, std::uint32_t stream) override;
+  void failed(ActiveTransfer& transfer, const std::set<DeviceId>& tell) override;
+  void finished(ActiveTransfer& transfer) override;
+
+  /// Sends to this peer are ordered. Also of one that the wire has lost already and peer_lost() has
+  /// not yet told of.
+  bool is_network(DeviceId peer) const {
+    return options_.egress.device_streams != 0 && peers_.is_over_network(peer);
+  }
+  /// A message without payload, if the peer is connected.
+  void send_note(DeviceId peer, const ChunkHeader& note);
+  /// Tells `peer` that this transfer has failed here and why.
+  void send_abort(DeviceId peer, const TransferId& id, const Error& error);
+  void count_received(DeviceId peer, std::size_t bytes);
+  /// A message of `sender`, if that is known, has been thrown away: counts and tells it.
+  void count_dropped(std::optional<DeviceId> sender, std::string_view why);
+  void drop(DeviceId peer);
+
+  void chunk_arrived(const Message& message, const ChunkHeader& header);
+  void hold_arrived(const Message& message, const ChunkHeader& header);
+  void beginning_arrived(const Message& message, const ChunkHeader& header);
+  void error_arrived(const Message& message, const ChunkHeader& header);
   void keep_early(const Message& message, const ChunkHeader& header);
   std::vector<Early> take_early(std::unordered_map<TransferId, std::vector<Early>>::iterator found);
 
@@ -117,6 +126,8 @@ class EngineCore final : public WireEvents {
   Operation take_operation(Token token);
   /// Tells the sender of a chunk that stays with it for now, if the sender cares.
   void tell_held(DeviceId sender, const ChunkHeader& header);
+  /// Tells the order what the stream wants and does now.
+  void update_egress(const ActiveTransfer& transfer, std::uint32_t stream);
   void send_what_may_be_sent();
   void abort_arrived(const TransferId& id, std::span<const std::byte> payload);
   void release_early(const TransferId& id);
@@ -139,7 +150,8 @@ class EngineCore final : public WireEvents {
   std::uint64_t next_order_ = 0;
   std::unordered_map<std::uint64_t, ActiveTransfer*> by_order_;
   SlotPool slots_;
-  std::unordered_map<TransferId, std::unique_ptr<ActiveTransfer>> transfers_;
+  Peers peers_;
+  std::unordered_map<TransferId, Running> transfers_;
   std::unordered_map<TransferId, std::vector<Early>> early_;
   std::map<DeviceId, std::size_t> early_from_;     // how many of them a device has sent
   std::set<DeviceId> overrun_;                     // who wanted to send more than may wait
@@ -151,11 +163,6 @@ class EngineCore final : public WireEvents {
   std::vector<Operation> operations_;
   std::vector<std::uint32_t> free_operations_;
   std::size_t pending_ = 0;
-  std::map<DeviceId, HostId> hosts_;
-  std::set<DeviceId> neighbours_;    // on this host
-  std::set<DeviceId> over_network_;  // by tcp
-  std::map<DeviceId, Error> lost_;
-  std::set<DeviceId> cut_;  // from here, since they were connected
   std::vector<Ending> finished_;
   std::uint64_t epoch_ = 0;
   TimePoint next_check_ = TimePoint::max();
