@@ -16,7 +16,7 @@ bool sends(const TrainingPlan& plan, transfer::DeviceId device) {
   for (const Program& program : plan.train.programs) {
     if (program.device != device) continue;
     const auto leaves = [](const Transfer& one) {
-      return one.kind == TransferKind::kReshard && one.part.bytes_sent() > 0;
+      return one.kind == TransferKind::kReshard && one.bytes_sent() > 0;
     };
     return std::ranges::any_of(program.transfers, leaves);
   }

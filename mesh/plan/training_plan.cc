@@ -382,7 +382,7 @@ std::string describe_gpu_transfers(const TrainingPlan& plan) {
     for (const Transfer& transfer : program.transfers) {
       if (transfer.kind == TransferKind::kNorm || !seen.insert(transfer.op).second) continue;
       ++all;
-      carried += transfer.path == transfer::PathChoice::Path::kCollectives ? 1 : 0;
+      carried += transfer.operations() != nullptr ? 1 : 0;
     }
   }
   if (all == 0) return "";

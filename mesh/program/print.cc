@@ -43,9 +43,9 @@ struct Printer {
     const Transfer& transfer = program.transfers[start.transfer];
     std::string text = fmt::format("    start {} '{}'", start.handle, transfer.name);
     if (start.microbatch >= 0) text += fmt::format(" of microbatch {}", start.microbatch);
-    text += fmt::format(", sends {}, receives {}", format_bytes(transfer.part.bytes_sent()),
-                        format_bytes(transfer.part.bytes_received()));
-    if (transfer.path == transfer::PathChoice::Path::kCollectives) text += " by device collectives";
+    text += fmt::format(", sends {}, receives {}", format_bytes(transfer.bytes_sent()),
+                        format_bytes(transfer.bytes_received()));
+    if (transfer.operations() != nullptr) text += " by device collectives";
     if (start.source >= 0) text += ": " + operand(program, start.source);
     if (start.destination >= 0) text += " -> " + operand(program, start.destination);
     return text;
@@ -66,10 +66,30 @@ struct Printer {
 
 }  // namespace
 
+std::uint64_t Transfer::source_bytes() const {
+  return part() != nullptr ? part()->tensors.front().source_bytes()
+                           : operations()->source_bytes.front();
+}
+
+std::uint64_t Transfer::destination_bytes() const {
+  return part() != nullptr ? part()->tensors.front().destination_bytes()
+                           : operations()->destination_bytes.front();
+}
+
+std::uint64_t Transfer::bytes_sent() const {
+  return std::visit([](const auto& of_device) { return of_device.bytes_sent(); }, work);
+}
+
+std::uint64_t Transfer::bytes_received() const {
+  return std::visit([](const auto& of_device) { return of_device.bytes_received(); }, work);
+}
+
 std::uint64_t collective_staging_bytes(const Program& program) {
   std::uint64_t most = 0;
-  for (const Transfer& transfer : program.transfers)
-    most = std::max(most, transfer.operations.staging_bytes);
+  for (const Transfer& transfer : program.transfers) {
+    if (transfer.operations() != nullptr)
+      most = std::max(most, transfer.operations()->staging_bytes);
+  }
   return most;
 }
 

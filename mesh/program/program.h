@@ -12,7 +12,6 @@
 #include "mesh/schedule/schedule.h"
 #include "transfer/flow/device_part.h"
 #include "transfer/nccl/device_operations.h"
-#include "transfer/nccl/device_path.h"
 #include "transfer/nccl/operation_order.h"
 
 namespace weft::mesh {
@@ -59,14 +58,24 @@ struct Transfer {
   std::string name;  ///< "h1.out front->back"
   TransferKind kind = TransferKind::kReshard;
   std::uint32_t op = 0;
-  transfer::DevicePart part;
-  /// How its bytes go, equal for all that take part: by engines, which execute `part`, or by the
-  /// devices' own library.
-  transfer::PathChoice::Path path = transfer::PathChoice::Path::kStaged;
-  transfer::DeviceOperations operations = {};  ///< Of kCollectives.
+  /// What this device does of it, as whoever executes it wants to be told: the transfer engine, or
+  /// the library of the GPUs. The same alternative on all devices that take part.
+  std::variant<transfer::DevicePart, transfer::DeviceOperations> work;
+
+  /// Of the engine's; null for the library's.
+  const transfer::DevicePart* part() const { return std::get_if<transfer::DevicePart>(&work); }
+  /// Of the library's; null for the engine's.
+  const transfer::DeviceOperations* operations() const {
+    return std::get_if<transfer::DeviceOperations>(&work);
+  }
+  /// Of the one tensor that a transfer of a program moves, as this device holds and wants it.
+  std::uint64_t source_bytes() const;
+  std::uint64_t destination_bytes() const;
+  /// Payload, as the plan counts it.
+  std::uint64_t bytes_sent() const;
+  std::uint64_t bytes_received() const;
   static constexpr auto fields =
-      weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::part,
-                   &Transfer::path, &Transfer::operations);
+      weft::fields(&Transfer::name, &Transfer::kind, &Transfer::op, &Transfer::work);
 };
 
 /// The place of a parameter on this device.

@@ -41,9 +41,11 @@ std::map<std::uint32_t, WholeTransfer> whole_transfers(const std::vector<Program
   for (const Program& program : programs) {
     for (const Transfer& transfer : program.transfers) {
       WholeTransfer& whole = result[transfer.op];
-      if (!transfer.part.reductions.empty()) whole.reducing.insert(program.device);
-      whole.places[program.device] = transfer.part.egress_places;
-      for (const transfer::FlowRole& stream : transfer.part.streams) {
+      const transfer::DevicePart* const part = transfer.part();
+      if (part == nullptr) continue;
+      if (!part->reductions.empty()) whole.reducing.insert(program.device);
+      whole.places[program.device] = part->egress_places;
+      for (const transfer::FlowRole& stream : part->streams) {
         transfer::Flow& flow = whole.flows[stream.flow];
         flow.id = stream.flow;
         flow.bytes = stream.bytes;
@@ -189,13 +191,19 @@ double busiest_link_seconds(const std::vector<Program>& programs,
     for (const Instruction& instruction : program.instructions) {
       const Start* start = std::get_if<Start>(&instruction);
       if (start == nullptr) continue;
-      for (const transfer::FlowRole& stream : program.transfers.at(start->transfer).part.streams) {
-        for (const transfer::DeviceId child : stream.children) {
-          const transfer::HostId there = topology.host_of(child);
-          if (there == here) continue;
-          egress.at(here.value()) += static_cast<double>(stream.bytes);
-          ingress.at(there.value()) += static_cast<double>(stream.bytes);
+      const auto count = [&](transfer::DeviceId to, std::uint64_t bytes) {
+        const transfer::HostId there = topology.host_of(to);
+        if (there == here) return;
+        egress.at(here.value()) += static_cast<double>(bytes);
+        ingress.at(there.value()) += static_cast<double>(bytes);
+      };
+      const Transfer& transfer = program.transfers.at(start->transfer);
+      if (const transfer::DevicePart* const part = transfer.part()) {
+        for (const transfer::FlowRole& stream : part->streams) {
+          for (const transfer::DeviceId child : stream.children) count(child, stream.bytes);
         }
+      } else {
+        for (const auto& [to, bytes] : transfer.operations()->sent) count(to, bytes);
       }
     }
   }

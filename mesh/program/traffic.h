@@ -69,7 +69,8 @@ struct TrafficOptions {
 
 /// The traffic of programs that were compiled together: a link each way per host (egress of host h:
 /// 2h, ingress: 2h + 1), a queue per device as the executor keeps it (transfer::EgressRule, unless
-/// the plan says how many places). Links inside hosts are free.
+/// the plan says how many places). Links inside hosts are free, and so are transfers that the
+/// devices' library carries.
 ///
 /// The devices of a host do not share its link quite alike: each gets a tenth less than the one
 /// before it. TCP connections through one queue share by their windows, which differ and keep doing

@@ -60,6 +60,11 @@ std::map<std::uint32_t, std::uint64_t> executions_of(const Compiled& step) {
 transfer::DeviceOperations operations_of(const transfer::LoweredTransfer& lowered,
                                          const transfer::DevicePart& part) {
   transfer::DeviceOperations operations = lowered.part(part.device);
+  for (const transfer::FlowRole& stream : part.streams) {
+    for (const transfer::DeviceId child : stream.children)
+      operations.sent.push_back({child, stream.bytes});
+  }
+  operations.received = part.bytes_received();
   if (!operations.empty()) return operations;
   for (const transfer::TensorPart& tensor : part.tensors) {
     operations.source_bytes.push_back(tensor.source_bytes());
@@ -153,9 +158,8 @@ CollectiveUse use_device_collectives(std::span<Compiled* const> steps,
     for (Program& program : steps[s]->programs) {
       for (Transfer& transfer : program.transfers) {
         if (!ops[s].contains(transfer.op)) continue;
-        transfer.path = transfer::PathChoice::Path::kCollectives;
-        transfer.operations =
-            operations_of(lowered.at(numbering.number(s, transfer.op)), transfer.part);
+        transfer.work =
+            operations_of(lowered.at(numbering.number(s, transfer.op)), *transfer.part());
       }
     }
     if (!ops[s].empty()) order_operations(*steps[s], ops[s]);

@@ -27,7 +27,7 @@ struct CollectiveUseOptions {
 };
 
 /// Gives every transfer between devices that choose_path() lets talk through their library over to
-/// that: its path and operations, and for each program the one order of all devices. All others
+/// that: its operations, and for each program the one order of all devices. All others
 /// stay as they are; norms do, which lie in host memory.
 ///
 /// `steps` are what a run executes one at a time ("train", "validate"); they share communicators.

@@ -32,9 +32,10 @@ class Rendezvous {
         const auto* start = std::get_if<Start>(&instruction);
         if (start == nullptr) continue;
         const Transfer& transfer = program.transfers[start->transfer];
+        if (transfer.part() == nullptr) continue;  // lowered from parts that were checked
         const std::vector<transfer::DeviceId>& members =
             executions_.at({transfer.op, start->microbatch}).members;
-        for (const transfer::DeviceId peer : transfer.part.peers()) {
+        for (const transfer::DeviceId peer : transfer.part()->peers()) {
           if (std::find(members.begin(), members.end(), peer) == members.end()) {
             throw_error(ErrorCode::kInternal,
                         "program '{}': {} takes part in '{}' of microbatch {}, but its peer device "

@@ -248,17 +248,15 @@ bool Interpreter::execute(const Start& start) {
   if (start.microbatch < 0) reach({Mark::Kind::kLeaveActions});
   start_of_handle_[start.handle] = &start;
   handles_[start.handle] = Handle::kStarted;
-  // Each transfer of a program moves one tensor: all of its buffer, or, of a signal, as much as the
-  // plan says.
-  const transfer::TensorPart& part = transfer.part.tensors.front();
+  // All of its buffer, or, of a signal, as much as the plan says.
   const auto bytes_of = [&](std::int32_t buffer, std::size_t size) {
     if (buffer < 0) return std::span<std::byte>();
     const std::span<std::byte> all = bytes(tensors_[buffer]);
     return all.first(std::min(size, all.size()));
   };
-  const HostBuffers buffers{bytes_of(start.source, part.source_bytes()),
-                            bytes_of(start.destination, part.destination_bytes())};
-  if (transfer.path == transfer::PathChoice::Path::kCollectives) {
+  const HostBuffers buffers{bytes_of(start.source, transfer.source_bytes()),
+                            bytes_of(start.destination, transfer.destination_bytes())};
+  if (transfer.operations() != nullptr) {
     collectives_->start(start, buffers.source, buffers.destination, resources_.stream);
     return true;
   }
@@ -287,7 +285,7 @@ void Interpreter::begin_transfer(std::uint32_t handle, const HostBuffers& buffer
   try {
     const transfer::TransferLimits limits{.stands_back = resources_.stands_back};
     resources_.engine.start(
-        transfer.part, id, {&buffers.source, 1}, {&buffers.destination, 1}, limits,
+        *transfer.part(), id, {&buffers.source, 1}, {&buffers.destination, 1}, limits,
         [inbox = inbox_, handle, wake = wake_](const transfer::TransferReport& report) {
           {
             const std::lock_guard lock(inbox->mutex);
@@ -315,7 +313,7 @@ bool Interpreter::await_collective(const Wait& wait) {
 
 bool Interpreter::execute(const Wait& wait) {
   const Transfer& awaited = program_.transfers[start_of_handle_[wait.handle]->transfer];
-  if (awaited.path == transfer::PathChoice::Path::kCollectives) return await_collective(wait);
+  if (awaited.operations() != nullptr) return await_collective(wait);
   if (handles_[wait.handle] != Handle::kDone) {
     take_messages();
     throw_failure();

@@ -74,7 +74,7 @@ TEST(ObservedNetwork, AHostOfWhichASenderHasNotBeenSeenIsLeftAlone) {
   std::vector<double> senders, others;
   for (const mesh::Program& program : plan.train.programs) {
     const auto leaves = [](const mesh::Transfer& one) {
-      return one.kind == mesh::TransferKind::kReshard && one.part.bytes_sent() > 0;
+      return one.kind == mesh::TransferKind::kReshard && one.bytes_sent() > 0;
     };
     const bool sends = std::ranges::any_of(program.transfers, leaves);
     senders.push_back(sends ? 1e6 : 0);

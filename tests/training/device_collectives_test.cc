@@ -26,7 +26,6 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 using transfer::DeviceId;
-using CollectivePath = transfer::PathChoice::Path;
 
 constexpr std::uint64_t kCollectiveSteps = 3;
 
@@ -56,10 +55,12 @@ std::vector<CollectiveCase> collective_cases() {
 }
 
 mesh::TrainingPlan plan_with_gpus(const CollectiveCase& c, const std::set<std::uint32_t>& cpus = {},
-                                  bool deterministic = true) {
+                                  bool deterministic = true,
+                                  mesh::GpuTransfers gpu_transfers = mesh::GpuTransfers::kAuto) {
   mesh::LayoutConfig layout = layout_of(c.layout, c.schedule, c.strategy);
   layout.deterministic = deterministic;
   layout.lowering = c.lowering;
+  layout.gpu_transfers = gpu_transfers;
   std::size_t devices = 0;
   for (const auto& [data, tensor] : c.layout.meshes)
     devices += static_cast<std::size_t>(data * tensor);
@@ -88,28 +89,25 @@ std::size_t sums(const mesh::TrainingPlan& plan) {
   std::size_t found = 0;
   for (const mesh::Program& program : plan.train.programs) {
     for (const mesh::Transfer& transfer : program.transfers) {
-      for (const transfer::OperationStep& step : transfer.operations.steps)
+      if (transfer.operations() == nullptr) continue;
+      for (const transfer::OperationStep& step : transfer.operations()->steps)
         found += std::holds_alternative<transfer::SumStep>(step);
     }
   }
   return found;
 }
 
-void expect_the_bits_of_the_host_path(const mesh::TrainingPlan& plan, std::uint64_t seed,
-                                      FakeWorld::Options options = {}) {
+void expect_the_bits_of_the_host_path(const CollectiveCase& c, const std::set<std::uint32_t>& cpus,
+                                      std::uint64_t seed, FakeWorld::Options options = {}) {
+  const mesh::TrainingPlan plan = plan_with_gpus(c, cpus);
+  const mesh::TrainingPlan through_host = plan_with_gpus(c, cpus, true, mesh::GpuTransfers::kHost);
+  EXPECT_GT(carried(plan), 0u);
+  EXPECT_EQ(carried(through_host), 0u);
   RandomBatches batches({kRows, kVocabulary, 11});
   FakeWorld world(options);
   DetachedDevice device({.shuffle_seed = seed});
   transfer::LoopbackOptions shuffled;
   shuffled.shuffle_seed = seed;
-  mesh::TrainingPlan through_host = plan;
-  for (mesh::Compiled* compiled : {&through_host.train, &through_host.validate}) {
-    for (mesh::Program& program : compiled->programs) {
-      program.collective_order.clear();
-      for (mesh::Transfer& transfer : program.transfers) transfer.path = CollectivePath::kStaged;
-    }
-  }
-  through_host.collectives = {};
   mesh::InProcessTraining expected(through_host, batches, 7);
   mesh::InProcessTraining training(plan, batches, 7, shuffled, &device, collectives_of(world));
   for (std::uint64_t step = 0; step < kCollectiveSteps; ++step) {
@@ -131,10 +129,7 @@ void expect_the_bits_of_the_host_path(const mesh::TrainingPlan& plan, std::uint6
 class CollectiveMaster : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(CollectiveMaster, GivesTheBitsOfTheHostPath) {
-  const CollectiveCase c = collective_cases()[GetParam()];
-  const mesh::TrainingPlan plan = plan_with_gpus(c);
-  EXPECT_GT(carried(plan), 0u);
-  expect_the_bits_of_the_host_path(plan, GetParam() + 1);
+  expect_the_bits_of_the_host_path(collective_cases()[GetParam()], {}, GetParam() + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CollectiveMaster,
@@ -152,10 +147,9 @@ TEST(DeviceCollectives, GoBesideTransfersThroughHostMemory) {
   const Case layout = master_cases()[7];  // Devices 0 and 1, 2 and 3, 4 to 7.
   for (const std::set<std::uint32_t>& cpus : {std::set<std::uint32_t>{2}, {4, 5, 6, 7}, {0, 7}}) {
     for (const std::string schedule : {"eager-1f1b", "zb-h1"}) {
-      const mesh::TrainingPlan plan = plan_with_gpus({layout, schedule}, cpus);
-      EXPECT_GT(carried(plan), 0u);
-      EXPECT_FALSE(plan.collectives.staged[0].empty());
-      expect_the_bits_of_the_host_path(plan, 5);
+      const CollectiveCase c{layout, schedule};
+      EXPECT_FALSE(plan_with_gpus(c, cpus).collectives.staged[0].empty());
+      expect_the_bits_of_the_host_path(c, cpus, 5);
     }
   }
 }
@@ -183,8 +177,7 @@ TEST(DeviceCollectives, SumsOfTheLibraryAreCloseToThoseInRankOrder) {
 }
 
 TEST(DeviceCollectives, ConnectBeforeTheFirstStepSoThatNoStepWaitsForThat) {
-  expect_the_bits_of_the_host_path(plan_with_gpus({master_cases()[4], "1f1b"}), 3,
-                                   {.connects_lazily = true});
+  expect_the_bits_of_the_host_path({master_cases()[4], "1f1b"}, {}, 3, {.connects_lazily = true});
 }
 
 TEST(DeviceCollectives, ARunGoesOnWithOtherProgramsAndKeepsTheCommunicatorsThatTheyShare) {

@@ -50,7 +50,7 @@ void check_orders(const std::vector<Program>& programs) {
     for (const Instruction& instruction : program.instructions) {
       if (const auto* start = std::get_if<Start>(&instruction)) {
         const Transfer& transfer = program.transfers[start->transfer];
-        if (transfer.path != kCollectives) continue;
+        if (transfer.operations() == nullptr) continue;
         const OperationKey key{transfer.op, start->microbatch};
         key_of_handle[start->handle] = key;
         carried.insert(key);
@@ -104,7 +104,7 @@ TEST(UseCollectives, GivesAllTransfersBetweenGpusOneOrderUnderEverySchedule) {
         for (const auto* programs : {&plan.train.programs, &plan.validate.programs}) {
           for (const Program& program : *programs) {
             for (const Transfer& transfer : program.transfers)
-              EXPECT_EQ(transfer.path == kCollectives, transfer.kind != TransferKind::kNorm)
+              EXPECT_EQ(transfer.operations() != nullptr, transfer.kind != TransferKind::kNorm)
                   << transfer.name;
           }
           check_orders(*programs);
@@ -143,7 +143,7 @@ TEST(UseCollectives, WithoutGpusNothingChanges) {
   EXPECT_TRUE(plan.collectives.groups.empty());
   for (const Program& program : plan.train.programs) {
     EXPECT_TRUE(program.collective_order.empty());
-    for (const Transfer& transfer : program.transfers) EXPECT_EQ(transfer.path, Path::kStaged);
+    for (const Transfer& transfer : program.transfers) EXPECT_NE(transfer.part(), nullptr);
   }
   EXPECT_EQ(describe(plan).find("GPU"), std::string::npos);
 }

@@ -34,6 +34,12 @@ std::string call_text(const CollectiveCall& call, int own_rank) {
 
 }  // namespace
 
+std::uint64_t DeviceOperations::bytes_sent() const {
+  std::uint64_t sum = 0;
+  for (const SentBytes& to : sent) sum += to.bytes;
+  return sum;
+}
+
 std::uint64_t StridedCopy::bytes() const {
   std::uint64_t bytes = run_bytes;
   for (const Dimension& dimension : outer) bytes *= dimension.count;

@@ -110,6 +110,14 @@ struct SumStep {
 
 using OperationStep = std::variant<CopyStep, RoundStep, SumStep>;
 
+/// Payload for another device.
+struct SentBytes {
+  DeviceId to;
+  std::uint64_t bytes = 0;
+  friend bool operator==(const SentBytes&, const SentBytes&) = default;
+  static constexpr auto fields = weft::fields(&SentBytes::to, &SentBytes::bytes);
+};
+
 /// All that one device does for one plan through the library of its GPUs: a value that travels in
 /// its program, as DevicePart does for transfers through engines.
 struct DeviceOperations {
@@ -119,13 +127,19 @@ struct DeviceOperations {
   std::vector<std::uint64_t> destination_bytes;
   std::uint64_t staging_bytes = 0;
   std::vector<OperationStep> steps;
+  /// As the plan's flows count payload, where it was lowered for a program; the library may move
+  /// other amounts along other ways.
+  std::vector<SentBytes> sent = {};
+  std::uint64_t received = 0;
 
+  std::uint64_t bytes_sent() const;
+  std::uint64_t bytes_received() const { return received; }
   bool empty() const { return steps.empty(); }
   friend bool operator==(const DeviceOperations&, const DeviceOperations&) = default;
-  static constexpr auto fields =
-      weft::fields(&DeviceOperations::device, &DeviceOperations::groups,
-                   &DeviceOperations::source_bytes, &DeviceOperations::destination_bytes,
-                   &DeviceOperations::staging_bytes, &DeviceOperations::steps);
+  static constexpr auto fields = weft::fields(
+      &DeviceOperations::device, &DeviceOperations::groups, &DeviceOperations::source_bytes,
+      &DeviceOperations::destination_bytes, &DeviceOperations::staging_bytes,
+      &DeviceOperations::steps, &DeviceOperations::sent, &DeviceOperations::received);
 };
 
 /// A line per step: "round 1 on {0,2}: send 64 u8 of source 0+0 to rank 1".

@@ -29,7 +29,7 @@ void CollectiveStep::start(const Start& start, std::span<const std::byte> source
   try {
     // What was queued before may still write the source, and read or write where the destination
     // lies.
-    engine_.queue.start(key_of_handle_[start.handle], program_.transfers[start.transfer].operations,
+    engine_.queue.start(key_of_handle_[start.handle], *program_.transfers[start.transfer].operations(),
                         {&source, 1}, {&destination, 1}, compute.record());
   } catch (const Error& error) {
     throw named(error, fmt::format("begins '{}'", program_.transfers[start.transfer].name));
@@ -44,12 +44,12 @@ void CollectiveStep::start(const Start& start, std::span<const std::byte> source
 }
 
 transfer::TransferReport CollectiveStep::report(const Start& start, TimePoint ended) const {
-  const transfer::DevicePart& part = program_.transfers[start.transfer].part;
+  const Transfer& transfer = program_.transfers[start.transfer];
   transfer::TransferReport report;
   report.started = report.moving = began_[start.handle];
   report.finished = ended;
-  report.bytes_sent = part.bytes_sent();
-  report.bytes_received = part.bytes_received();
+  report.bytes_sent = transfer.bytes_sent();
+  report.bytes_received = transfer.bytes_received();
   return report;
 }
 

@@ -269,7 +269,7 @@ TEST(PipelineModel, AChainsReplicasLieOnHostsOfTheirOwnAndHaveGradientsToSum) {
   double sent = 0;
   for (const mesh::Transfer& transfer : plan.train.programs[0].transfers) {
     if (transfer.kind == mesh::TransferKind::kAllReduce)
-      sent += static_cast<double>(transfer.part.bytes_sent());
+      sent += static_cast<double>(transfer.bytes_sent());
   }
   EXPECT_NEAR(sent / (model.link_rate_bits / 8 * kLinkGoodput), 1.5 * 0.06, 1e-3);
 }

@@ -28,13 +28,15 @@ Program exchange(std::uint32_t self, std::vector<Instruction> instructions) {
     Transfer transfer;
     transfer.name = "t" + std::to_string(op);
     transfer.op = op;
-    transfer.part.device = program.device;
     transfer::FlowRole stream;
     stream.bytes = 4;
     stream.chunk_bytes = 4;
     if (self == op) stream.children = {transfer::DeviceId(1 - self)};
     if (self != op) stream.parent = transfer::DeviceId(1 - self);
-    transfer.part.streams.push_back(stream);
+    transfer::DevicePart part;
+    part.device = program.device;
+    part.streams = {stream};
+    transfer.work = part;
     program.transfers.push_back(transfer);
   }
   program.num_handles = 2;
