@@ -37,20 +37,20 @@ DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const
       hardware_(hardware),
       device_(hardware.make_device(setup)),
       stream_(device_->create_stream()),
+      copies_(*device_, clock_),
       storage_(*device_),
       board_(std::move(board)),
       transfers_(std::make_shared<transfer::TransferEngine>(
           transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)), clock_,
           engine_options(*device_, std::move(log)))),
-      resources_{*stream_, storage_, *transfers_, batches, clock_, setup.epoch},
+      resources_{*stream_, copies_, storage_, *transfers_, batches, clock_, setup.epoch},
       beside_stream_(device_->create_stream()),
-      beside_{*beside_stream_, storage_, *transfers_, batches, clock_, setup.epoch} {
+      beside_copies_(*device_, clock_),
+      beside_{*beside_stream_, beside_copies_, storage_,   *transfers_,
+              batches,         clock_,         setup.epoch} {
   beside_.stands_back = true;
   resources_.board = board_.get();
   board_->count(transfers_);
-  if (device_->is_host_memory()) return;
-  copies_.emplace(*device_, clock_);
-  resources_.copies = &*copies_;
 }
 
 DeviceEngine::~DeviceEngine() = default;
@@ -66,14 +66,14 @@ const transfer::DevicePlace& DeviceEngine::place() {
   return library_->place;
 }
 
-CollectiveEngine& DeviceEngine::collectives() {
+LibraryQueue& DeviceEngine::collectives() {
   if (collectives_) return *collectives_;
-  if (const auto& at = place(); library_->collectives == nullptr || !copies_) {
+  if (const auto& at = place(); library_->collectives == nullptr || device_->is_host_memory()) {
     throw_error(ErrorCode::kFailedPrecondition, "device {} has no collectives: {}", setup_.device,
                 at.is_gpu ? at.library_absent : "it is not a GPU");
   }
   collectives_.emplace(setup_.device, *library_->collectives, *device_, clock_);
-  resources_.collectives = &*collectives_;
+  resources_.library = &*collectives_;
   return *collectives_;
 }
 
@@ -146,11 +146,7 @@ std::vector<std::string> DeviceEngine::take_notes() {
 }
 
 void DeviceEngine::abandon(Interpreter& interpreter, const Error& why) {
-  transfers_->cancel_all(Error(ErrorCode::kCancelled, "this step was given up: " + why.message()));
-  if (collectives_) {
-    cancel_collectives(why);
-    collectives_->queue.abort();
-  }
+  interpreter.cancel(why);
   // The engine cuts what does not end by itself within its grace (half a second).
   WEFT_CHECK(interpreter.wait_quiescent(std::chrono::seconds(10)),
              "transfers or copies do not end after being cancelled: {}", interpreter.position());

@@ -58,7 +58,7 @@ class DeviceEngine final {
   std::vector<std::string> take_notes();
 
  private:
-  CollectiveEngine& collectives();
+  LibraryQueue& collectives();
   const Program& program(const std::string& name) const;
 
   const DeviceSetup setup_;
@@ -67,15 +67,16 @@ class DeviceEngine final {
   std::unique_ptr<Device> device_;
   std::optional<DeviceLibrary> library_;  ///< Since place().
   std::unique_ptr<Stream> stream_;
-  std::optional<CopyEngine> copies_;  ///< Of a device whose memory is not the host's.
+  CopyStreams copies_;
   Storage storage_;
-  std::optional<CollectiveEngine> collectives_;  ///< Since there are communicators.
-  std::shared_ptr<ProgressBoard> board_;         // shared with whoever reports
+  std::optional<LibraryQueue> collectives_;  ///< Since there are communicators.
+  std::shared_ptr<ProgressBoard> board_;     // shared with whoever reports
   // shared with a report under way, for a moment
   std::shared_ptr<transfer::TransferEngine> transfers_;
   Resources resources_;
   std::unique_ptr<Stream> beside_stream_;
-  Resources beside_;  ///< Of what runs beside: without the device.
+  CopyStreams beside_copies_;
+  Resources beside_;  ///< Of what runs beside.
   std::map<std::string, Program> programs_;
   std::size_t notes_taken_ = 0;
 };

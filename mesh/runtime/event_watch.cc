@@ -4,7 +4,7 @@
 
 namespace weft::mesh {
 
-EventWatch::EventWatch(const Clock& clock) : clock_(clock), thread_([this] { run(); }) {}
+EventWatch::EventWatch(const Clock& clock) : clock_(clock) {}
 
 EventWatch::~EventWatch() {
   {
@@ -12,11 +12,12 @@ EventWatch::~EventWatch() {
     ending_ = true;
     changed_.notify_one();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void EventWatch::watch(std::shared_ptr<const Event> event, Callback callback) {
   const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   watched_.emplace_back(std::move(event), std::move(callback));
   changed_.notify_one();
 }

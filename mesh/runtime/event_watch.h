@@ -15,7 +15,8 @@
 namespace weft::mesh {
 
 /// Tells when events of one stream are done: a thread that waits for them in the order in which
-/// they were recorded, so that nobody else has to. Any thread.
+/// they were recorded, so that nobody else has to. The thread begins with the first event. Any
+/// thread.
 class EventWatch final {
  public:
   /// When the event was seen to be done, or the error of the work before it.
@@ -39,7 +40,7 @@ class EventWatch final {
   std::condition_variable changed_;
   std::deque<std::pair<std::shared_ptr<const Event>, Callback>> watched_;  // guarded by mutex_
   bool ending_ = false;                                                    // guarded by mutex_
-  std::thread thread_;
+  std::thread thread_;                                                     // guarded by mutex_
 };
 
 }  // namespace weft::mesh

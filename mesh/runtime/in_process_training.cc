@@ -25,13 +25,11 @@ struct InProcessTraining::DeviceSide {
         stream(device.create_stream()),
         storage(device),
         engine(std::move(wire), clock, {.mode = transfer::EngineOptions::Mode::kStepped}),
-        resources{*stream, storage, engine, batches, clock} {
-    if (device.is_host_memory()) return;
-    copies.emplace(device, clock);
-    resources.copies = &*copies;
+        copies(device, clock),
+        resources{*stream, copies, storage, engine, batches, clock} {
     if (library == nullptr) return;
     collectives.emplace(self, *library, device, clock, with.options);
-    resources.collectives = &*collectives;
+    resources.library = &*collectives;
   }
 
   void install(const Program& program) {
@@ -44,9 +42,9 @@ struct InProcessTraining::DeviceSide {
   std::unique_ptr<Stream> stream;
   Storage storage;
   transfer::TransferEngine engine;
+  CopyStreams copies;
   Resources resources;
-  std::optional<CopyEngine> copies;
-  std::optional<CollectiveEngine> collectives;
+  std::optional<LibraryQueue> collectives;
   std::map<std::string, const Program*> programs;
 };
 
@@ -217,13 +215,7 @@ std::vector<StepReport> InProcessTraining::run_on_devices(StepRequest request) {
     }
   } catch (...) {
     const Error why(ErrorCode::kCancelled, "another device of this run failed");
-    for (const auto& side : sides_) {
-      side->engine.cancel_all(why);
-      if (side->collectives) side->collectives->queue.cancel(side->resources.epoch, why);
-    }
-    for (const auto& side : sides_) {
-      if (side->collectives) side->collectives->queue.abort();
-    }
+    for (const auto& interpreter : interpreters) interpreter->cancel(why);
     ledger_.clear();
     drain();
     throw;

@@ -1,19 +1,21 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "core/device/device.h"
 #include "mesh/program/program.h"
 #include "mesh/runtime/batch_source.h"
-#include "mesh/runtime/collective_engine.h"
-#include "mesh/runtime/copy_engine.h"
+#include "mesh/runtime/copy_streams.h"
+#include "mesh/runtime/library_queue.h"
 #include "mesh/runtime/progress_board.h"
 #include "mesh/runtime/step.h"
 #include "mesh/runtime/step_graphs.h"
@@ -23,25 +25,21 @@
 
 namespace weft::mesh {
 
-class CollectiveStep;
-class AsyncExecution;
-struct HostBuffers;
-struct Inbox;
-struct Notice;
+class DeviceQueue;
+class TransferExecutor;
 
 /// What an interpreter works with; owned by the device actor.
 struct Resources {
-  Stream& stream;  ///< For computing.
+  Stream& stream;       ///< For computing.
+  CopyStreams& copies;  ///< Of this execution alone while it lasts.
   Storage& storage;
   transfer::TransferEngine& engine;
   BatchSource& batches;
   const Clock& clock;
   std::uint64_t epoch = 0;
-  /// Of a device that runs by itself in memory that the host cannot touch; null for others.
-  CopyEngine* copies = nullptr;
-  /// Of one whose library reaches other devices, with the communicators that programs need; null
-  /// for others.
-  CollectiveEngine* collectives = nullptr;
+  /// Of a device whose library reaches others, with the communicators that programs need; null for
+  /// the rest.
+  LibraryQueue* library = nullptr;
   ProgressBoard* board = nullptr;  ///< Where it leaves word of what it is at; null: nobody asks.
   bool stands_back = false;        ///< Its transfers let those of other programs go first.
 };
@@ -56,12 +54,12 @@ struct Resources {
 ///   begin -> running -> blocked -> running -> ... -> done
 ///                          `-> failed (advance throws; cancel, then wait for quiescent())
 ///
-/// A device whose memory is the host's computes inside its calls; advance() blocks at a Wait whose
-/// transfer is under way, and nowhere else. Another device is given its work ahead of time, by at
-/// most two actions, and its streams wait for each other: advance() then blocks at a Wait until the
-/// bytes are on the host, at the third action ahead, at the norm of the gradients, and at the end.
-/// Transfers by device collectives block it nowhere; while some are under way it wants to be called
-/// from time to time, as nobody wakes for a peer that has died.
+/// The device is given its work ahead of time, by at most two actions, and its streams wait for
+/// each other: advance() blocks at a Wait until the bytes are on the host, at the third action
+/// ahead, at the norm of the gradients, and at the end. A CPU is never behind: its work is done when
+/// it is given, so advance() blocks at a Wait whose transfer is under way, and nowhere else.
+/// Transfers by the library of the GPUs block it nowhere; while some are under way it wants to be
+/// called from time to time, as nobody wakes for a peer that has died.
 class Interpreter final {
  public:
   enum class Progress : std::uint8_t { kBlocked, kDone };
@@ -84,8 +82,9 @@ class Interpreter final {
   /// Device collectives are under way: advance() is to be called again within a second or so, woken
   /// or not.
   bool wants_polling() const;
-  /// The transfer that the device's collectives stand at.
-  std::optional<transfer::OperationKey> current_collective() const;
+  /// Ends the transfers under way, of other executions on the same engine too: of one that failed,
+  /// or stands at another that did. quiescent() follows by itself.
+  void cancel(const Error& why);
   /// Blocks until quiescent(), at most so long; whether it is. Only with an engine that has its own
   /// thread.
   bool wait_quiescent(Nanoseconds limit) const;
@@ -93,11 +92,9 @@ class Interpreter final {
   StepReport finish();
 
  private:
-  enum class Handle : std::uint8_t { kIdle, kStarted, kDone };
-
   Progress go_on();
   void leave_word() const;
-  /// The end of a program on a device that runs by itself.
+  /// The end of the program: until the device has come there.
   Progress settle();
   // False: not yet; call it again after a wake.
   bool execute(const Begin& begin);
@@ -110,13 +107,13 @@ class Interpreter final {
   bool execute(const Update& update);
   /// Queues all of the segment that begins at the next instruction, if one does; whether it did.
   bool queue_segment();
-  void reach(const Mark& mark);
-  void begin_transfer(std::uint32_t handle, const HostBuffers& buffers);
-  void take_messages();
-  void take_notice(const Notice& notice);
-  bool await_collective(const Wait& wait);
-  void throw_failure() const;
-  bool in_device_memory(std::int32_t buffer) const;
+  /// Takes what other threads have told; throws the failure, if there is one.
+  void take_news();
+  TransferExecutor& executor_of(const Transfer& transfer) const {
+    return *executors_[transfer.work.index()];
+  }
+  /// The transfer that the device stands at.
+  std::optional<transfer::OperationKey> current_transfer() const;
   static std::span<std::byte> bytes(const TensorRef& tensor) {
     return {tensor.data, tensor.type.bytes()};
   }
@@ -124,28 +121,23 @@ class Interpreter final {
   const Program& program_;
   const StepRequest request_;
   Resources& resources_;
-  const std::function<void()> wake_;
-  /// Shared with callbacks on other threads, the last of which may end after the interpreter has
-  /// seen it.
-  std::shared_ptr<Inbox> inbox_;
   std::vector<TensorRef> tensors_;
-  std::vector<Handle> handles_;
   std::vector<const Start*> start_of_handle_;
   std::size_t next_ = 0;
   int microbatches_ = 1;
   bool ended_ = false;  ///< All instructions are executed, or queued.
-  std::optional<Error> failure_;
 
   TimePoint begun_;
   std::optional<TimePoint> waiting_since_;
+  bool worked_ = false;  ///< Since it began, or last went on after a Wait.
   StepTimeline timeline_;
   double grad_norm_ = 0;
   std::optional<std::uint32_t> first_not_finite_;  ///< See StepReport.
-  /// Null for a device that computes inside its calls.
-  std::unique_ptr<AsyncExecution> device_;
-  StepGraphs::Graphs* graphs_ = nullptr;  ///< Of a device that runs by itself.
-  /// Null for a program without device collectives.
-  std::unique_ptr<CollectiveStep> collectives_;
+  std::unique_ptr<DeviceQueue> device_;
+  StepGraphs::Graphs& graphs_;
+  /// By alternative of Transfer::work; null where the program has none of it.
+  std::array<std::unique_ptr<TransferExecutor>, std::variant_size_v<decltype(Transfer::work)>>
+      executors_;
 };
 
 }  // namespace weft::mesh

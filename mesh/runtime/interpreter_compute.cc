@@ -4,15 +4,15 @@
 #include <cmath>
 #include <variant>
 
-#include "mesh/runtime/internal/async_execution.h"
+#include "mesh/runtime/internal/device_queue.h"
 #include "mesh/runtime/interpreter.h"
 
 namespace weft::mesh {
 
 bool Interpreter::queue_segment() {
-  const CaptureSegment* const segment = graphs_ == nullptr ? nullptr : graphs_->beginning_at(next_);
+  const CaptureSegment* const segment = graphs_.beginning_at(next_);
   if (segment == nullptr) return false;
-  graphs_->queue(*segment, resources_.stream, [&] {
+  graphs_.queue(*segment, resources_.stream, [&] {
     for (std::size_t i = segment->begin; i < segment->end; ++i) {
       std::visit([&](const auto& instruction) { execute(instruction); }, program_.instructions[i]);
     }
@@ -54,19 +54,12 @@ bool Interpreter::execute(const Norm& norm) {
     gradients.emplace_back(tensors_[parameter.gradient].as<float>());
     parameters.push_back(parameter.index);
   }
-  if (!device_ || !device_->squares_queued()) reach({Mark::Kind::kLeaveActions});
-  std::vector<double> squares(gradients.size());
-  if (device_) {
-    const auto ready = device_->sums_of_squares(gradients);
-    if (!ready) return false;
-    std::ranges::copy(*ready, squares.begin());
-  } else {
-    resources_.stream.sums_of_squares(gradients, squares);
-    resources_.stream.synchronize();
-  }
+  if (!device_->squares_queued()) device_->mark({Mark::Kind::kLeaveActions});
+  const auto squares = device_->sums_of_squares(gradients);
+  if (!squares) return false;
   const auto row = tensors_[norm.destination].as<double>();
   std::fill(row.begin(), row.end(), 0.0);
-  for (std::size_t i = 0; i < squares.size(); ++i) row[parameters[i]] = squares[i];
+  for (std::size_t i = 0; i < squares->size(); ++i) row[parameters[i]] = (*squares)[i];
   return true;
 }
 

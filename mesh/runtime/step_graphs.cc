@@ -10,7 +10,7 @@ namespace weft::mesh {
 StepGraphs::Graphs::Graphs(StepGraphs& all, const Program& program)
     : all_(all),
       instructions_(program.instructions.size()),
-      segments_(find_capture_segments(program)) {
+      segments_(all.records_ ? find_capture_segments(program) : std::vector<CaptureSegment>()) {
   for (const CaptureSegment& segment : segments_) {
     if (segment.work >= recorded_.size()) recorded_.resize(segment.work + 1);
   }

@@ -25,8 +25,9 @@ class StepGraphs final {
   /// three kernels: 200 to 500 MiB. What is beyond is queued as it is.
   static constexpr std::size_t kMostInstructions = 16384;
 
+  /// 0: nothing is recorded, and programs have no segments.
   explicit StepGraphs(std::size_t most_instructions = kMostInstructions)
-      : room_(most_instructions) {}
+      : room_(most_instructions), records_(most_instructions > 0) {}
   ~StepGraphs();
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
@@ -63,7 +64,7 @@ class StepGraphs final {
  private:
   std::map<std::string, Graphs> programs_;
   std::size_t room_;          ///< For so many more instructions.
-  bool records_ = true;       ///< The device has not declined to record.
+  bool records_;              ///< The device has not declined to record.
   Stream* stream_ = nullptr;  ///< Of the recordings.
 };
 

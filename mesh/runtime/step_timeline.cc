@@ -29,6 +29,7 @@ TraceKind trace_kind(TransferKind kind) {
 }  // namespace
 
 void StepTimeline::reach(const Mark& mark, TimePoint now) {
+  if (mark.idle) computing_since_.reset();
   switch (mark.kind) {
     case Mark::Kind::kBegin: return begin(mark.action, now);
     case Mark::Kind::kLeaveActions: return leave_actions(now);

@@ -27,18 +27,18 @@ struct Mark {
   Begin action = {};                   ///< Of kBegin.
   const Transfer* transfer = nullptr;  ///< Of kGoOn: what it waited for.
   std::int32_t microbatch = -1;        ///< Of kGoOn.
+  /// Of kStandStill and kEnd: the device was given nothing since it went on.
+  bool idle = false;
 };
 
 /// Makes an execution's report and trace of when its device was where, and when its transfers
 /// moved. Is told of marks in the order of the program, with the time at which the device was
-/// there: a device that computes inside the call is there when the instruction is executed, another
-/// one later. Owner's thread only.
+/// there. Owner's thread only.
 class StepTimeline final {
  public:
   /// `request` must outlive it.
   explicit StepTimeline(const StepRequest& request) : request_(request) {}
 
-  bool computing() const { return computing_since_.has_value(); }
   /// The device computes from now on.
   void compute(TimePoint now) { computing_since_ = now; }
   void reach(const Mark& mark, TimePoint now);

@@ -15,7 +15,9 @@ namespace weft::mesh {
 /// share, since one runs at a time; and what was recorded of work on it. Owner's thread only.
 class Storage final {
  public:
-  explicit Storage(Device& device) : device_(device) {}
+  /// What a device computes in the host's memory is done when it is queued, and never recorded.
+  explicit Storage(Device& device)
+      : device_(device), graphs_(device.is_host_memory() ? 0 : StepGraphs::kMostInstructions) {}
 
   /// Makes what the program needs and is not there yet, filled with zeros, for a program that is
   /// new or takes the place of one of its name. Not while one runs. Throws

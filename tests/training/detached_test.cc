@@ -134,8 +134,7 @@ class ByHand {
           engine(all.hub.attach(transfer::DeviceId(i)), all.clock,
                  {.mode = transfer::EngineOptions::Mode::kStepped}),
           copies(all.device, all.clock),
-          resources{*stream, storage, engine, all.batches, all.clock} {
-      resources.copies = &copies;
+          resources{*stream, copies, storage, engine, all.batches, all.clock} {
       storage.provide(program, *stream);
       mesh::initialize_parameters(program, 7, storage, *stream);
       interpreter = std::make_unique<mesh::Interpreter>(program, train_step(0), resources, [] {});
@@ -144,7 +143,7 @@ class ByHand {
     std::unique_ptr<Stream> stream;
     mesh::Storage storage;
     transfer::TransferEngine engine;
-    mesh::CopyEngine copies;
+    mesh::CopyStreams copies;
     mesh::Resources resources;
     std::unique_ptr<mesh::Interpreter> interpreter;
   };

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/cpu/cpu_device.h"
 #include "mesh/runtime/storage.h"
+#include "tests/support/detached_device.h"
 
 namespace weft::mesh {
 namespace {
@@ -122,7 +122,7 @@ TEST(StepGraphs, WhatIsBeyondTheBoundIsQueuedAsItIsAndForgettingMakesRoom) {
 }
 
 TEST(StepGraphs, AreForgottenWhenTheirProgramIsReplacedOrTheMemoryMovesAndTheStreamIsWaitedFor) {
-  CpuDevice device;
+  test::DetachedDevice device;
   RecordingStream stream;
   Storage storage(device);
   const Program train = three_segments("train"), validate = three_segments("validate");

@@ -30,6 +30,9 @@ TEST(StepTimeline, TakesActionsWithoutTheirWaits) {
   timeline.transferred(edge, 0, moved(2, 6, 50));  // half of it behind computation
   timeline.reach({kGoOn, {}, &edge, 0}, at(7));
   timeline.compute(at(7));
+  timeline.reach({.kind = kStandStill, .idle = true}, at(7));
+  timeline.reach({kGoOn, {}, &edge, 1}, at(7));
+  timeline.compute(at(7));
   timeline.reach({kBegin, {0, ActionKind::kForward, 1}}, at(9));
   timeline.reach({kStandStill}, at(10));
   timeline.transferred(sum, 1, moved(10, 11, 50));
@@ -52,9 +55,13 @@ TEST(StepTimeline, TakesActionsWithoutTheirWaits) {
   ASSERT_EQ(report.edge_times.size(), 1u);
   EXPECT_EQ(report.edge_times[0].op, 3u);
   EXPECT_EQ(report.edge_times[0].seconds, 4);
-  int updates = 0;
-  for (const TraceEvent& event : report.trace) updates += event.kind == TraceKind::kUpdate;
+  int updates = 0, forwards = 0;
+  for (const TraceEvent& event : report.trace) {
+    updates += event.kind == TraceKind::kUpdate;
+    forwards += event.kind == TraceKind::kForward;
+  }
   EXPECT_EQ(updates, 1);
+  EXPECT_EQ(forwards, 4) << "between two waits in a row there is none";
 }
 
 }  // namespace

@@ -7,13 +7,13 @@
 
 namespace weft::mesh {
 
-/// What executions on a device need whose transfers go by device collectives: the queue with its
-/// own stream, and somebody who waits for the events of that. Owned by whoever owns the device's
+/// What executions need whose transfers go by the library of the GPUs: the queue with its own
+/// stream, and somebody who waits for the events of that. Owned by whoever owns the device's
 /// streams; owner's thread only.
-struct CollectiveEngine {
+struct LibraryQueue {
   /// All must outlive it.
-  CollectiveEngine(transfer::DeviceId self, transfer::DeviceCollectives& library, Device& device,
-                   const Clock& clock, transfer::CollectiveQueueOptions options = {})
+  LibraryQueue(transfer::DeviceId self, transfer::DeviceCollectives& library, Device& device,
+               const Clock& clock, transfer::CollectiveQueueOptions options = {})
       : passed(clock), queue(self, library, device, clock, options) {}
 
   /// Of the queue's stream. Ends after the queue, which ends what the events wait for.

@@ -1,0 +1,124 @@
+#include "mesh/runtime/internal/device_queue.h"
+
+#include <utility>
+
+#include "core/base/outcome.h"
+
+namespace weft::mesh {
+namespace {
+
+template <typename T>
+std::span<T> as(const StagingPool::Block& block) {
+  return {reinterpret_cast<T*>(block.span().data()), block.span().size() / sizeof(T)};
+}
+
+}  // namespace
+
+DeviceQueue::DeviceQueue(Stream& compute, CopyStreams& copies, const Clock& clock,
+                         ProgressBoard* board, StepTimeline& timeline, std::function<void()> wake)
+    : compute_(compute),
+      copies_(copies),
+      clock_(clock),
+      board_(board),
+      timeline_(timeline),
+      wake_(std::move(wake)) {}
+
+void DeviceQueue::when_done(std::shared_ptr<const Event> event, EventWatch& watch,
+                            Reached reached) {
+  // Never past news that is still to come.
+  if (under_way_ == 0 && event->done()) {
+    try {
+      event->synchronize();
+    } catch (...) {
+      return fail(current_error(), "on the device, at ");
+    }
+    return reached(clock_.now());
+  }
+  inbox_->expect();
+  ++under_way_;
+  auto news = [this, reached = std::move(reached)](const Outcome<TimePoint>& at) {
+    --under_way_;
+    if (board_ != nullptr) board_->device_came_further(clock_.now());
+    if (at.ok()) reached(at.value());
+    else fail(at.error(), "on the device, at ");
+  };
+  watch.watch(std::move(event),
+              [inbox = inbox_, wake = wake_, news = std::move(news)](const Outcome<TimePoint>& at) {
+                inbox->put([news, at] { news(at); });
+                wake();
+              });
+}
+
+void DeviceQueue::take_news() {
+  for (const Inbox::News& news : inbox_->take()) news();
+}
+
+void DeviceQueue::mark(const Mark& mark) {
+  if (mark.kind == Mark::Kind::kBegin) ++actions_ahead_;
+  when_done(compute_, copies_.computed, [this, mark](TimePoint at) {
+    if (mark.kind == Mark::Kind::kBegin) --actions_ahead_;
+    timeline_.reach(mark, at);
+    // The next piece of work is in the queue, or will be at once.
+    if (mark.kind == Mark::Kind::kGoOn) timeline_.compute(at);
+  });
+}
+
+void DeviceQueue::fill(std::span<std::byte> memory,
+                       const std::function<void(std::span<std::byte>)>& read) {
+  if (copies_.host_memory()) return read(memory);
+  StagingPool::Block block = copies_.staging.take(memory.size());
+  read(block.span());
+  // On the compute stream: it would have to wait for the copy anyway, and large tensors may be in
+  // the way on the other.
+  compute_.copy(block.span(), memory);
+  batches_.push_back(std::move(block));
+  when_done(compute_, copies_.computed,
+            [this, at = batches_.size() - 1](TimePoint) { batches_[at] = {}; });
+}
+
+std::optional<std::span<const double>> DeviceQueue::sums_of_squares(
+    std::span<const std::span<const float>> tensors) {
+  if (squares_state_ == Squares::kNone) {
+    squares_ = copies_.staging.take(tensors.size() * sizeof(double));
+    compute_.sums_of_squares(tensors, as<double>(squares_));
+    squares_state_ = Squares::kQueued;
+    when_done(compute_, copies_.computed, [this](TimePoint) { squares_state_ = Squares::kDone; });
+  }
+  if (squares_state_ != Squares::kDone) return std::nullopt;
+  return as<const double>(squares_);
+}
+
+void DeviceQueue::download_losses(std::span<const std::byte> from) {
+  losses_ = copies_.staging.take(from.size());
+  compute_.copy(from, losses_.span());
+}
+
+std::span<const float> DeviceQueue::losses() const { return as<const float>(losses_); }
+
+void DeviceQueue::fail(const Error& error, std::string where) {
+  if (!failure_) failure_ = {error, std::move(where)};
+}
+
+void DeviceQueue::seal() {
+  const auto expect_end = [&](const auto& stream, EventWatch& watch) {
+    try {
+      when_done(stream(), watch, [](TimePoint) {});
+    } catch (...) {
+      // A device that takes no more work touches no memory either.
+      static_cast<void>(current_error());
+    }
+  };
+  expect_end([&]() -> Stream& { return compute_; }, copies_.computed);
+  if (copies_.host_memory()) return;
+  expect_end([&]() -> Stream& { return copies_.out(); }, copies_.copied_out);
+  expect_end([&]() -> Stream& { return copies_.in(); }, copies_.copied_in);
+}
+
+void DeviceQueue::synchronize() {
+  compute_.synchronize();
+  if (copies_.host_memory()) return;
+  copies_.out().synchronize();
+  copies_.in().synchronize();
+}
+
+}  // namespace weft::mesh
