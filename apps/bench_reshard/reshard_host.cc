@@ -14,7 +14,7 @@
 #include "apps/bench_reshard/pattern.h"
 #include "core/base/error.h"
 #include "transfer/reshard/repair.h"
-#include "transfer/wire_ucx/ucx_wire.h"
+#include "transfer/wires/make_wire.h"
 
 namespace weft::apps {
 namespace {
@@ -51,15 +51,13 @@ std::vector<EngineAddress> ReshardHost::load(HostTask task) {
   devices_.clear();
   task_ = std::move(task);
   std::vector<EngineAddress> addresses;
-  transfer::UcxOptions ucx;
-  ucx.secret = Secret(task_.secret);
-  ucx.interfaces = task_.interfaces;
+  const transfer::WireSettings wire{task_.transport, Secret(task_.secret), task_.interfaces};
   for (std::uint32_t d = 0; d < task_.topology.num_devices(); ++d) {
     const transfer::DeviceId id(d);
     if (task_.topology.host_of(id) != task_.host) continue;
     Device device{id,
                   std::make_unique<transfer::TransferEngine>(
-                      transfer::make_ucx_wire(id, task_.host, ucx), clock_),
+                      transfer::make_wire(id, task_.host, wire), clock_),
                   {},
                   {}};
     for (const transfer::ReshardTask& tensor : task_.tasks) {

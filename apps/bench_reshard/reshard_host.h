@@ -16,6 +16,7 @@
 #include "transfer/flow/landed.h"
 #include "transfer/reshard/plan.h"
 #include "transfer/topology/network.h"
+#include "transfer/wires/make_wire.h"
 
 namespace weft::apps {
 
@@ -25,11 +26,12 @@ struct HostTask {
   std::vector<transfer::ReshardTask> tasks;
   transfer::Network network;  ///< As measured.
   transfer::HostId host;      ///< Which host of the case the receiver of this is.
-  std::string interfaces;     ///< For UCX: "eth0,eth1".
-  Secret::Bytes secret = {};  ///< Of the hosts' data connections, see UcxOptions.
+  std::string interfaces;     ///< See WireSettings: "eth0,eth1".
+  Secret::Bytes secret = {};  ///< Of the hosts' data connections, see WireSettings.
+  std::string transport = transfer::kDefaultTransport;
   static constexpr auto fields =
       weft::fields(&HostTask::topology, &HostTask::tasks, &HostTask::network, &HostTask::host,
-                   &HostTask::interfaces, &HostTask::secret);
+                   &HostTask::interfaces, &HostTask::secret, &HostTask::transport);
 };
 
 struct EngineAddress {

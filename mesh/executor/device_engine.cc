@@ -7,18 +7,11 @@
 #include "core/base/error.h"
 #include "mesh/program/compile.h"
 #include "mesh/runtime/initialize.h"
-#include "transfer/wire_ucx/ucx_wire.h"
+#include "transfer/wires/make_wire.h"
 
 namespace weft::mesh {
 
 namespace {
-transfer::UcxOptions ucx_options(const DeviceSetup& setup) {
-  transfer::UcxOptions options;
-  options.secret = Secret(setup.secret);
-  options.interfaces = setup.interfaces;
-  return options;
-}
-
 transfer::EngineOptions engine_options(Device& device, std::optional<Log> log) {
   transfer::EngineOptions options;
   options.log = std::move(log);
@@ -41,8 +34,9 @@ DeviceEngine::DeviceEngine(const DeviceSetup& setup, BatchSource& batches, const
       storage_(*device_),
       board_(std::move(board)),
       transfers_(std::make_shared<transfer::TransferEngine>(
-          transfer::make_ucx_wire(setup.device, setup.host, ucx_options(setup)), clock_,
-          engine_options(*device_, std::move(log)))),
+          transfer::make_wire(setup.device, setup.host,
+                              {setup.transport, Secret(setup.secret), setup.interfaces}),
+          clock_, engine_options(*device_, std::move(log)))),
       resources_{*stream_, copies_, storage_, *transfers_, batches, clock_, setup.epoch},
       beside_stream_(device_->create_stream()),
       beside_copies_(*device_, clock_),

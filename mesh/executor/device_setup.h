@@ -11,6 +11,7 @@
 #include "transfer/nccl/communicator_ledger.h"
 #include "transfer/nccl/communicator_set.h"
 #include "transfer/topology/topology.h"
+#include "transfer/wires/make_wire.h"
 
 namespace weft::mesh {
 
@@ -19,17 +20,19 @@ struct DeviceSetup {
   transfer::DeviceId device;
   transfer::HostId host;
   std::uint64_t epoch = 0;  ///< Of the run; names its transfers.
-  /// Network interfaces that the data plane listens on, as UCX names them; empty: all.
+  /// Network interfaces that the data plane listens on, as its transport names them; empty: all.
   std::string interfaces = {};
   DeviceConfig config = {};
   /// Which of its machine's devices this is, over all hosts there: its GPU.
   int slot = 0;
-  /// Of the run's data connections, made by the driver; see UcxOptions. Travels in control messages
-  /// only, to who knows the token.
+  /// Of the run's data connections, made by the driver; see WireSettings. Travels in control
+  /// messages only, to who knows the token.
   Secret::Bytes secret = {};
+  /// Of the data plane, equal on all devices of the run; see transfer::make_wire().
+  std::string transport = transfer::kDefaultTransport;
   static constexpr auto fields = weft::fields(
       &DeviceSetup::device, &DeviceSetup::host, &DeviceSetup::epoch, &DeviceSetup::interfaces,
-      &DeviceSetup::config, &DeviceSetup::slot, &DeviceSetup::secret);
+      &DeviceSetup::config, &DeviceSetup::slot, &DeviceSetup::secret, &DeviceSetup::transport);
 };
 
 /// How to reach a device of the run.
