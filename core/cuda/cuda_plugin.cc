@@ -64,5 +64,5 @@ class Plugin final : public CudaPlugin {
 }  // namespace weft
 
 extern "C" weft::CudaPlugin* weft_cuda_plugin(std::uint64_t stamp) {
-  return stamp == weft::cuda_plugin_stamp() ? new weft::Plugin : nullptr;
+  return stamp == weft::CudaPlugin::stamp() ? new weft::Plugin : nullptr;
 }

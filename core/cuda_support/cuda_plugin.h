@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cuda_support/plugin_stamp.h"
 #include "core/device/device.h"
 
 namespace weft {
@@ -40,26 +41,15 @@ class CudaPlugin {
   virtual CudaSupport support() const = 0;
   /// Throws Error(kFailedPrecondition) if there is no such GPU.
   virtual std::unique_ptr<Device> make_device(const CudaDeviceOptions& options) const = 0;
-};
 
-/// The plugin's one entry point, `extern "C" weft::CudaPlugin* weft_cuda_plugin(std::uint64_t
-/// stamp)`: a plugin that the caller owns, or null if it was built from other sources than the
-/// caller, which its stamp tells.
-using CudaPluginEntry = CudaPlugin*(std::uint64_t stamp);
-inline constexpr const char* kCudaPluginEntry = "weft_cuda_plugin";
-
-/// Changes with what program and plugin must agree on: raise `kVersion` when a virtual function
-/// changes.
-constexpr std::uint64_t cuda_plugin_stamp() {
-  constexpr std::uint64_t kVersion = 2;
-  std::uint64_t stamp = kVersion;
-  for (const std::size_t part :
-       {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op), sizeof(TensorType),
-        sizeof(AdamW), sizeof(OptimizedParameter), sizeof(CudaDeviceOptions),
-        sizeof(CudaSupport)}) {
-    stamp = stamp * 1000003 + part;
+  // See open_plugin().
+  static constexpr const char* kLibrary = "weft_cuda";
+  static constexpr const char* kEntry = "weft_cuda_plugin";
+  static constexpr std::uint64_t stamp() {
+    return plugin_stamp(2, {static_cast<std::size_t>(last_enumerator<OpKind>::kValue), sizeof(Op),
+                            sizeof(TensorType), sizeof(AdamW), sizeof(OptimizedParameter),
+                            sizeof(CudaDeviceOptions), sizeof(CudaSupport)});
   }
-  return stamp;
-}
+};
 
 }  // namespace weft

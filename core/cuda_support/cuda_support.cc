@@ -4,24 +4,10 @@
 #include "core/cuda_support/open_plugin.h"
 
 namespace weft {
-namespace {
-
-std::unique_ptr<CudaPlugin> open(const PluginSearch& search) {
-  auto* const entry =
-      reinterpret_cast<CudaPluginEntry*>(open_plugin("weft_cuda", kCudaPluginEntry, search));
-  std::unique_ptr<CudaPlugin> plugin(entry(cuda_plugin_stamp()));
-  if (plugin == nullptr) {
-    throw_error(ErrorCode::kFailedPrecondition,
-                "libweft_cuda.so was built from other sources than this program: build both anew");
-  }
-  return plugin;
-}
-
-}  // namespace
 
 CudaSupport cuda_support(const PluginSearch& search) {
   try {
-    return open(search)->support();
+    return open_plugin<CudaPlugin>(search)->support();
   } catch (const Error& error) {
     CudaSupport none;
     none.missing = error.message();
@@ -31,7 +17,7 @@ CudaSupport cuda_support(const PluginSearch& search) {
 
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceOptions& options,
                                          const PluginSearch& search) {
-  const auto plugin = open(search);
+  const auto plugin = open_plugin<CudaPlugin>(search);
   const CudaSupport support = plugin->support();
   if (!support.missing.empty())
     throw_error(ErrorCode::kFailedPrecondition, "no GPU can be used here: {}", support.missing);

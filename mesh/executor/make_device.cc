@@ -5,9 +5,9 @@
 #include "core/base/error.h"
 #include "core/cpu/cpu_device.h"
 #include "core/cuda_support/cuda_support.h"
+#include "core/cuda_support/open_plugin.h"
 #include "core/device/emulated_device.h"
 #include "transfer/nccl/collective_host.h"
-#include "transfer/nccl/open_collectives.h"
 
 namespace weft::mesh {
 namespace {
@@ -45,7 +45,7 @@ DeviceLibrary open_library(const DeviceSetup& setup) {
     const std::optional<int> gpu = gpu_of(setup, search);
     if (!gpu) return library;
     library.place.is_gpu = true;
-    library.plugin = transfer::open_collectives(search);
+    library.plugin = open_plugin<transfer::CollectivesPlugin>(search);
     library.place.processor = library.plugin->processor(*gpu);
     library.place.library_host = transfer::collective_host_name();
     library.collectives = library.plugin->make_collectives({.gpu = *gpu});

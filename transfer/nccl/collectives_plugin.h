@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/cuda_support/plugin_stamp.h"
 #include "transfer/nccl/device_collectives.h"
 
 namespace weft::transfer {
@@ -15,7 +16,9 @@ struct CollectivesOptions {
   int max_blocks = 8;
 };
 
-/// What libweft_nccl.so offers to the programs that open it. Any thread.
+/// What libweft_nccl.so offers to the programs that open it (open_plugin<CollectivesPlugin>()). It
+/// is a library of its own because GPUs are of use without NCCL, through host memory; why it cannot
+/// be opened becomes DevicePlace::library_absent. Any thread.
 class CollectivesPlugin {
  public:
   virtual ~CollectivesPlugin() = default;
@@ -28,25 +31,15 @@ class CollectivesPlugin {
   /// communicator is created.
   virtual std::unique_ptr<DeviceCollectives> make_collectives(
       const CollectivesOptions& options) const = 0;
-};
 
-/// The plugin's one entry point, `extern "C" weft::transfer::CollectivesPlugin*
-/// weft_nccl_plugin(std::uint64_t stamp)`: a plugin that the caller owns, or null if it was built
-/// from other sources than the caller, which its stamp tells.
-using CollectivesPluginEntry = CollectivesPlugin*(std::uint64_t stamp);
-inline constexpr const char* kCollectivesPluginEntry = "weft_nccl_plugin";
-
-/// Changes with what program and plugin must agree on: raise `kVersion` when a virtual function
-/// changes.
-constexpr std::uint64_t collectives_plugin_stamp() {
-  constexpr std::uint64_t kVersion = 1;
-  std::uint64_t stamp = kVersion;
-  for (const std::size_t part :
-       {static_cast<std::size_t>(last_enumerator<CallKind>::kValue), sizeof(DeviceCall),
-        sizeof(DeviceCopy), sizeof(DeviceSum), sizeof(CollectivesOptions)}) {
-    stamp = stamp * 1000003 + part;
+  // See open_plugin().
+  static constexpr const char* kLibrary = "weft_nccl";
+  static constexpr const char* kEntry = "weft_nccl_plugin";
+  static constexpr std::uint64_t stamp() {
+    return plugin_stamp(
+        1, {static_cast<std::size_t>(last_enumerator<CallKind>::kValue), sizeof(DeviceCall),
+            sizeof(DeviceCopy), sizeof(DeviceSum), sizeof(CollectivesOptions)});
   }
-  return stamp;
-}
+};
 
 }  // namespace weft::transfer

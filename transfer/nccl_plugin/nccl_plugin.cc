@@ -87,6 +87,6 @@ class NcclPlugin final : public CollectivesPlugin {
 }  // namespace weft::transfer
 
 extern "C" weft::transfer::CollectivesPlugin* weft_nccl_plugin(std::uint64_t stamp) {
-  return stamp == weft::transfer::collectives_plugin_stamp() ? new weft::transfer::NcclPlugin
+  return stamp == weft::transfer::CollectivesPlugin::stamp() ? new weft::transfer::NcclPlugin
                                                              : nullptr;
 }

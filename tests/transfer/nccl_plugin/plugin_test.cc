@@ -7,13 +7,13 @@
 #include "core/base/error.h"
 #include "core/cuda_support/cuda_support.h"
 #include "core/cuda_support/open_plugin.h"
-#include "transfer/nccl/open_collectives.h"
+#include "transfer/nccl/collectives_plugin.h"
 
 namespace weft::transfer {
 namespace {
 
 std::unique_ptr<CollectivesPlugin> open() {
-  return open_collectives(plugin_search(plugin_places()));
+  return open_plugin<CollectivesPlugin>(plugin_search(plugin_places()));
 }
 
 TEST(NcclPlugin, SaysWhichLibraryItIs) {
@@ -21,9 +21,9 @@ TEST(NcclPlugin, SaysWhichLibraryItIs) {
 }
 
 TEST(NcclPlugin, IsOfTheSameSourcesAsTheProgram) {
-  auto* const entry = reinterpret_cast<CollectivesPluginEntry*>(
-      open_plugin("weft_nccl", kCollectivesPluginEntry, plugin_search(plugin_places())));
-  EXPECT_EQ(entry(collectives_plugin_stamp() + 1), nullptr);
+  auto* const entry = reinterpret_cast<CollectivesPlugin* (*)(std::uint64_t)>(open_plugin(
+      CollectivesPlugin::kLibrary, CollectivesPlugin::kEntry, plugin_search(plugin_places())));
+  EXPECT_EQ(entry(CollectivesPlugin::stamp() + 1), nullptr);
 }
 
 TEST(NcclPlugin, MakesIdsOfCommunicators) {
