@@ -85,12 +85,8 @@ std::int64_t MeshShape::rank(std::span<const std::int64_t> coordinates) const {
   return rank;
 }
 
-MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
-  struct Range {
-    std::int64_t begin, end;
-    bool keep;
-  };
-  std::vector<Range> ranges;
+std::vector<MeshShape::AxisRange> MeshShape::ranges_of(std::span<const AxisPart> parts) const {
+  std::vector<AxisRange> ranges;
   for (const Axis& axis : axes_) ranges.push_back({0, axis.size, true});
   for (const AxisPart& part : parts) {
     const auto axis = std::find_if(axes_.begin(), axes_.end(),
@@ -106,6 +102,11 @@ MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
                   part.is_range ? part.end : part.begin + 1, part.axis, to_string(*this));
     ranges[axis - axes_.begin()] = {begin, end, part.is_range};
   }
+  return ranges;
+}
+
+MeshShape::Slice MeshShape::slice(std::span<const AxisPart> parts) const {
+  const std::vector<AxisRange> ranges = ranges_of(parts);
   Slice result;
   std::vector<Axis> kept;
   for (std::size_t i = 0; i < axes_.size(); ++i)

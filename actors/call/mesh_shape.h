@@ -61,6 +61,14 @@ class MeshShape final {
   friend bool operator==(const MeshShape&, const MeshShape&) = default;
 
  private:
+  /// Coordinates of a slice on one axis: [begin, end), and whether the slice keeps the axis.
+  struct AxisRange {
+    std::int64_t begin, end;
+    bool keep;
+  };
+  /// By axis. Throws Error(kNotFound, kInvalidArgument) for a part that is not there.
+  std::vector<AxisRange> ranges_of(std::span<const AxisPart> parts) const;
+
   std::vector<Axis> axes_;
 
  public:

@@ -95,8 +95,7 @@ std::string Head::actor_label(const MeshRequest& request, std::uint32_t rank) co
   return request.mesh + to_string(request.shape, request.shape.coordinates(rank));
 }
 
-task<MeshProcesses> Head::spawn(MeshRequest request) {
-  const ProcessId owner = context_.caller().id;
+void Head::check_request(const MeshRequest& request, ProcessId owner) const {
   if (!owners_.contains(owner))
     throw_error(ErrorCode::kFailedPrecondition,
                 "only a program that has called own() may spawn a mesh");
@@ -104,6 +103,35 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   request.shape.check();
   for (const MeshShape::Axis& axis : request.shape.axes())
     check_name("the name of an axis of mesh " + request.mesh, axis.name);
+}
+
+std::map<std::string, LaunchRequest> Head::launches_of(const MeshKey& key, const Mesh& mesh) const {
+  std::map<std::string, LaunchRequest> launches;
+  for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
+    LaunchRequest& launch = launches[mesh.places[rank].host];
+    launch.key = key;
+    launch.binary = mesh.request.binary;
+    launch.binary_sha256 = mesh.request.binary_sha256;
+    launch.environment = mesh.request.environment;
+    launch.devices.push_back({rank, mesh.places[rank].device, actor_label(mesh.request, rank)});
+  }
+  return launches;
+}
+
+std::optional<Error> Head::lost_while_starting(const MeshKey& key) const {
+  const auto mesh = meshes_.find(key);
+  if (mesh == meshes_.end())
+    return Error(ErrorCode::kCancelled,
+                 fmt::format("mesh {} was released while it started", key.name));
+  if (mesh->second.failed)
+    return Error(ErrorCode::kPeerDied,
+                 fmt::format("a host of mesh {} died while the mesh started", key.name));
+  return std::nullopt;
+}
+
+task<MeshProcesses> Head::spawn(MeshRequest request) {
+  const ProcessId owner = context_.caller().id;
+  check_request(request, owner);
   const MeshKey key{request.mesh, store_.next_mesh_epoch(request.mesh)};
   std::vector<DevicePlace> places = placement_.take(request, key);
   Mesh& mesh = meshes_[key];
@@ -111,17 +139,8 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   mesh.owner = owner;
   mesh.places = std::move(places);
 
-  std::map<std::string, LaunchRequest> launches;
-  for (std::uint32_t rank = 0; rank < mesh.places.size(); ++rank) {
-    LaunchRequest& launch = launches[mesh.places[rank].host];
-    launch.key = key;
-    launch.binary = request.binary;
-    launch.binary_sha256 = request.binary_sha256;
-    launch.environment = request.environment;
-    launch.devices.push_back({rank, mesh.places[rank].device, actor_label(request, rank)});
-  }
   std::vector<Future<std::vector<DeviceProcess>>> answers;
-  for (const auto& [host, launch] : launches) {
+  for (const auto& [host, launch] : launches_of(key, mesh)) {
     auto agent = context_.system().named<Agent>(hosts_.at(host).agent, "agent");
     answers.push_back(agent.within(kLaunchWithin).call<&Agent::launch>(launch));
   }
@@ -137,14 +156,9 @@ task<MeshProcesses> Head::spawn(MeshRequest request) {
   }
   // While this was suspended the owner may have left or a host may have died: then the mesh is gone
   // or failed.
-  auto now = meshes_.find(key);
-  if (now != meshes_.end() && failure) now->second.failed = true;
-  if (!failure && now == meshes_.end())
-    failure = Error(ErrorCode::kCancelled,
-                    fmt::format("mesh {} was released while it started", key.name));
-  if (!failure && now->second.failed)
-    failure = Error(ErrorCode::kPeerDied,
-                    fmt::format("a host of mesh {} died while the mesh started", key.name));
+  const auto now = meshes_.find(key);
+  if (failure && now != meshes_.end()) now->second.failed = true;
+  if (!failure) failure = lost_while_starting(key);
   if (failure) {
     co_await release(key);
     throw *failure;

@@ -106,6 +106,13 @@ class Head final {
     bool failed = false;
   };
 
+  /// Throws Error(kFailedPrecondition) when `owner` may not own a mesh, Error(kInvalidArgument) for
+  /// a name or a shape that no mesh can have.
+  void check_request(const MeshRequest& request, ProcessId owner) const;
+  /// What each host has to start for a mesh.
+  std::map<std::string, LaunchRequest> launches_of(const MeshKey& key, const Mesh& mesh) const;
+  /// Why a mesh whose processes have all started cannot be used after all.
+  std::optional<Error> lost_while_starting(const MeshKey& key) const;
   std::string actor_label(const MeshRequest& request, std::uint32_t rank) const;
   /// Removes the host whose agent is gone, or has been silent for so long; false: the peer is no
   /// agent.

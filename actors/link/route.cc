@@ -19,29 +19,14 @@ Error with_outcome(const Error& error, const CallState& call) {
 
 bool Route::send(Outgoing outgoing) {
   std::unique_lock lock(mutex_);
-  const ActorId actor = outgoing.call.actor;
-  const bool urgent = outgoing.call.urgent;
-  const auto room = [&] { return closed_ || urgent || targets_[actor].held.size() < kMaxHeld; };
-  if (!room()) {
-    const char* problem = nullptr;
-    if (on_actor_thread())
-      problem =
-          "its mailbox is full and this handler has too many calls waiting; await their results "
-          "before calling again";
-    else if (outgoing.deadline == TimePoint::max()) room_.wait(lock, room);
-    else if (!room_.wait_until(lock, outgoing.deadline, room))
-      problem =
-          "its mailbox stayed full until the call's deadline; it is slower than its callers, or "
-          "stuck";
-    if (problem) {
-      lock.unlock();
-      if (outgoing.state)
-        outgoing.state->fail(
-            Error(ErrorCode::kResourceExhausted,
-                  fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method,
-                              outgoing.state->target->label, problem)));
-      return false;
-    }
+  if (const char* problem = wait_for_room(lock, outgoing)) {
+    lock.unlock();
+    if (outgoing.state)
+      outgoing.state->fail(
+          Error(ErrorCode::kResourceExhausted,
+                fmt::format("the call '{}' of {} was not sent: {}", outgoing.state->method,
+                            outgoing.state->target->label, problem)));
+    return false;
   }
   if (closed_) {
     const Error error = *closed_;
@@ -50,8 +35,32 @@ bool Route::send(Outgoing outgoing) {
     return false;
   }
   const bool answer_awaited = outgoing.state != nullptr;
+  transmit_or_hold(std::move(outgoing));
+  finish(lock, answer_awaited);
+  return true;
+}
+
+const char* Route::wait_for_room(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing) {
+  const auto room = [&] {
+    return closed_ || outgoing.call.urgent || targets_[outgoing.call.actor].held.size() < kMaxHeld;
+  };
+  if (room()) return nullptr;
+  if (on_actor_thread())
+    return "its mailbox is full and this handler has too many calls waiting; await their results "
+           "before calling again";
+  if (outgoing.deadline == TimePoint::max()) {
+    room_.wait(lock, room);
+    return nullptr;
+  }
+  if (room_.wait_until(lock, outgoing.deadline, room)) return nullptr;
+  return "its mailbox stayed full until the call's deadline; it is slower than its callers, or "
+         "stuck";
+}
+
+void Route::transmit_or_hold(Outgoing&& outgoing) {
+  const ActorId actor = outgoing.call.actor;
   Target& target = targets_[actor];
-  if (urgent) {
+  if (outgoing.call.urgent) {
     if (open_) transmit_now(target, outgoing);
     else target.held_urgent.push_back(std::move(outgoing));
   } else if (open_ && target.held.empty() && target.window.admits(outgoing.call.arguments.size())) {
@@ -60,8 +69,6 @@ bool Route::send(Outgoing outgoing) {
     target.held.push_back(std::move(outgoing));
     ask_if_held(actor, target);
   }
-  finish(lock, answer_awaited);
-  return true;
 }
 
 void Route::transmit_now(Target& target, Outgoing& outgoing) {

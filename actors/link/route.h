@@ -64,6 +64,11 @@ class Route : public ReturnRoute {
     std::deque<Outgoing> held_urgent;
     bool asked = false;
   };
+  /// Waits until the actor has room for a call that is held back, or the route is closed. Returns
+  /// nullptr, or why there is no room.
+  const char* wait_for_room(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing);
+  /// Sends one now, or holds it back; the lock is held.
+  void transmit_or_hold(Outgoing&& outgoing);
   /// Sends one now; the lock is held. Errors are collected, to be told without the lock.
   void transmit_now(Target& target, Outgoing& outgoing);
   void release(ActorId actor, Target& target);

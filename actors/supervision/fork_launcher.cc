@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "actors/supervision/proc_stat.h"
 #include "core/base/check.h"
 
@@ -41,6 +43,33 @@ std::vector<std::string> environment_with(const std::vector<std::string>& extra)
     if (!replaced) result.emplace_back(text);
   }
   return result;
+}
+
+/// Owns an open file, or nothing (-1).
+class Descriptor final {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int number() const { return number_; }
+  void close() {
+    if (number_ >= 0) ::close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_;
+};
+
+/// Opened for appending; -1 if the process has none. Throws Error(kNotFound).
+int open_log(const ProcessSpec& spec) {
+  if (spec.log_file.empty()) return -1;
+  const int log = ::open(spec.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (log < 0)
+    throw_error(ErrorCode::kNotFound, "cannot write the log file {}: {}", spec.log_file.string(),
+                ::strerror(errno));
+  return log;
 }
 
 /// The same above the numbers that a child uses.
@@ -156,33 +185,26 @@ pid_t ForkLauncher::fork_and_exec(const ProcessSpec& spec) {
   std::vector<std::string> environment = environment_with(spec.environment);
   const auto argv = pointers(command);
   const auto envp = pointers(environment);
-  const bool logged = !spec.log_file.empty();
-  const int log_fd =
-      logged ? ::open(spec.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
-  if (logged && log_fd < 0)
-    throw_error(ErrorCode::kNotFound, "cannot write the log file {}: {}", spec.log_file.string(),
-                ::strerror(errno));
-  const int null_fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const Descriptor log(open_log(spec));
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   int failure[2] = {-1, -1};
   const bool piped = ::pipe2(failure, O_CLOEXEC) == 0;
+  const Descriptor failure_out(failure[0]);
   // The child's end of it must not lie where its secret will.
-  if (piped) failure[1] = move_up(failure[1]);
-  const int secret_fd = spec.secret.empty() ? -1 : readable(spec.secret);
+  Descriptor failure_in(piped ? move_up(failure[1]) : -1);
+  const Descriptor secret(spec.secret.empty() ? -1 : readable(spec.secret));
   const pid_t parent = ::getpid();
   const pid_t pid = piped ? ::fork() : -1;
-  if (pid == 0) become(argv.data(), envp.data(), log_fd, null_fd, parent, failure[1], secret_fd);
-  const int fork_error = errno;
-  if (log_fd >= 0) ::close(log_fd);
-  if (null_fd >= 0) ::close(null_fd);
-  if (secret_fd >= 0) ::close(secret_fd);
-  if (failure[1] >= 0) ::close(failure[1]);
-  int exec_error = 0;
-  // Ends at once: with an error, or by the descriptor closing at exec.
-  const ssize_t got = pid > 0 ? ::read(failure[0], &exec_error, sizeof exec_error) : 0;
-  if (failure[0] >= 0) ::close(failure[0]);
+  if (pid == 0)
+    become(argv.data(), envp.data(), log.number(), null.number(), parent, failure_in.number(),
+           secret.number());
   if (pid < 0)
     throw_error(ErrorCode::kResourceExhausted, "cannot start {}: {}", spec.label,
-                ::strerror(fork_error));
+                ::strerror(errno));
+  failure_in.close();
+  int exec_error = 0;
+  // Ends at once: with an error, or by the descriptor closing at exec.
+  const ssize_t got = ::read(failure_out.number(), &exec_error, sizeof exec_error);
   ::setpgid(pid, pid);  // as the child does, so that it holds for both from here on
   if (got == sizeof exec_error) {
     ::waitpid(pid, nullptr, 0);

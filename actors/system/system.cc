@@ -21,6 +21,96 @@ ProcessId new_process_id() {
   return ProcessId(id);
 }
 
+/// One call of System::connect(). Whoever calls it constructs this and waits; all else happens on
+/// the loop's thread. Shared with the callbacks of what is under way.
+class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt> {
+ public:
+  ConnectAttempt(System::Impl& system, Address address, TimePoint deadline)
+      : system_(system), address_(std::move(address)), deadline_(deadline) {}
+
+  void start() {
+    dial(system_.loop, address_, deadline_, Retry::kUntilDeadline,
+         {[self = shared_from_this()](std::shared_ptr<Connection> connection) {
+            self->greet(std::move(connection));
+          },
+          [self = shared_from_this()](const Error& error) { self->finish(error); }});
+  }
+
+  Outcome<ProcessRef> wait() { return outcome_.get_future().get(); }
+  /// After a failure: the process that is connecting to this one at the same time, and whose
+  /// connection stays; or none.
+  ProcessId dials_us() const { return dials_us_; }
+
+ private:
+  void greet(std::shared_ptr<Connection> connection) {
+    system_.greet(std::move(connection), Greeting::Side::kDialler,
+                  [self = shared_from_this()](Greeting& greeting, Greeting::Answer answer) {
+                    self->on_answer(greeting, std::move(answer));
+                  });
+  }
+
+  void on_answer(Greeting& greeting, Greeting::Answer answer) {
+    if (const auto* error = std::get_if<Error>(&answer)) return on_failed(*error);
+    if (const auto* reject = std::get_if<Reject>(&answer)) {
+      if (reject->duplicate) dials_us_ = reject->process;
+      return finish(to_error(*reject));
+    }
+    on_peer(greeting, std::get<Introduction>(std::move(answer)));
+  }
+
+  void on_failed(const Error& error) {
+    // It had no room for one more that has proven nothing, or is just ending or starting.
+    if (error.code() == ErrorCode::kUnavailable &&
+        SteadyClock().now() + kDialAgainAfter < deadline_)
+      return system_.schedule(kDialAgainAfter, [self = shared_from_this()] { self->start(); });
+    finish(Error(error.code(),
+                 fmt::format("cannot talk to {}: {}", to_string(address_), error.message())));
+  }
+
+  void on_peer(Greeting& greeting, Introduction other) {
+    if (const auto reject = find_incompatibility(system_.introduce(), other))
+      return finish(to_error(*reject));
+    // Others reach it as this process did, whatever address it listens on.
+    Address& listens_at = other.process.address;
+    if (listens_at.port != 0 && (listens_at.host == "0.0.0.0" || listens_at.host == "::"))
+      listens_at.host = address_.host;
+    const std::shared_ptr<Link> link = link_to(other);
+    const ProcessRef peer = link->peer();
+    if (!link->attached()) system_.adopt(link, greeting, std::move(other), true);
+    finish(peer);
+  }
+
+  /// The link to a process, a new one if there is none or its connection was lost.
+  std::shared_ptr<Link> link_to(const Introduction& other) {
+    std::shared_ptr<Link> link;
+    {
+      const std::lock_guard lock(system_.routes_mutex);
+      if (const auto found = system_.links.find(other.process.id); found != system_.links.end())
+        link = found->second;
+    }
+    if (link && link->ended())
+      system_.lose(
+          link, Error(ErrorCode::kPeerDied,
+                      fmt::format("the connection to {} was lost and made anew", describe(other))));
+    const std::lock_guard lock(system_.routes_mutex);
+    return system_.links
+        .try_emplace(other.process.id, std::make_shared<Link>(other.process, system_))
+        .first->second;
+  }
+
+  /// The first outcome counts.
+  void finish(Outcome<ProcessRef> outcome) {
+    if (!std::exchange(finished_, true)) outcome_.set_value(std::move(outcome));
+  }
+
+  System::Impl& system_;
+  const Address address_;
+  const TimePoint deadline_;
+  std::promise<Outcome<ProcessRef>> outcome_;
+  bool finished_ = false;
+  ProcessId dials_us_;
+};
+
 }  // namespace
 
 System::Impl::Impl(System& system, SystemOptions system_options)
@@ -173,78 +263,16 @@ ProcessRef System::connect(const Address& address, Nanoseconds within) {
     for (const auto& [id, link] : impl_->links)
       if (link->attached() && link->peer().address == address) return link->peer();
   }
-  struct Result {
-    std::promise<Outcome<ProcessRef>> promise;
-    bool set = false;
-    ProcessId dials_us;  // it is connecting to this process, and its connection stays
-    std::function<void()> dial_again;
-    void give(Outcome<ProcessRef> outcome) {
-      if (!std::exchange(set, true)) promise.set_value(std::move(outcome));
-    }
-  };
   const TimePoint deadline = SteadyClock().now() + within;
-  const auto result = std::make_shared<Result>();
-  Impl* impl = impl_.get();
-  const auto on_connected = [impl, result, address,
-                             deadline](std::shared_ptr<Connection> connection) {
-    impl->greet(
-        std::move(connection), Greeting::Side::kDialler,
-        [impl, result, address, deadline](Greeting& greeting, Greeting::Answer answer) {
-          if (const auto* error = std::get_if<Error>(&answer)) {
-            // It had no room for one more that has proven nothing, or is just ending or starting.
-            if (error->code() == ErrorCode::kUnavailable &&
-                SteadyClock().now() + kDialAgainAfter < deadline)
-              return impl->schedule(kDialAgainAfter, [result] { result->dial_again(); });
-            return result->give(
-                Error(error->code(),
-                      fmt::format("cannot talk to {}: {}", to_string(address), error->message())));
-          }
-          if (const auto* reject = std::get_if<Reject>(&answer)) {
-            if (reject->duplicate) result->dials_us = reject->process;
-            return result->give(to_error(*reject));
-          }
-          auto other = std::get<Introduction>(std::move(answer));
-          if (const auto reject = find_incompatibility(impl->introduce(), other))
-            return result->give(to_error(*reject));
-          // Others reach it as this process did, whatever address it listens on.
-          if (other.process.address.port != 0 &&
-              (other.process.address.host == "0.0.0.0" || other.process.address.host == "::"))
-            other.process.address.host = address.host;
-          std::shared_ptr<Link> link;
-          {
-            const std::lock_guard lock(impl->routes_mutex);
-            if (const auto found = impl->links.find(other.process.id); found != impl->links.end())
-              link = found->second;
-          }
-          if (link && link->ended())
-            impl->lose(link, Error(ErrorCode::kPeerDied,
-                                   fmt::format("the connection to {} was lost and made anew",
-                                               describe(other))));
-          {
-            const std::lock_guard lock(impl->routes_mutex);
-            link = impl->links
-                       .try_emplace(other.process.id, std::make_shared<Link>(other.process, *impl))
-                       .first->second;
-          }
-          const ProcessRef peer = link->peer();
-          if (!link->attached()) impl->adopt(link, greeting, std::move(other), true);
-          result->give(peer);
-        });
-  };
-  result->dial_again = [impl, result, address, deadline, on_connected] {
-    dial(impl->loop, address, deadline, Retry::kUntilDeadline,
-         {on_connected, [result](const Error& error) { result->give(error); }});
-  };
-  result->dial_again();
-  Outcome<ProcessRef> outcome = result->promise.get_future().get();
-  result->dial_again = nullptr;  // it holds itself
-  if (outcome.ok() || result->dials_us == ProcessId()) return std::move(outcome).value();
-  // It dials this process at the same time, and its connection is the one that stays.
-  std::unique_lock lock(impl->routes_mutex);
+  const auto attempt = std::make_shared<ConnectAttempt>(*impl_, address, deadline);
+  attempt->start();
+  Outcome<ProcessRef> outcome = attempt->wait();
+  if (outcome.ok() || attempt->dials_us() == ProcessId()) return std::move(outcome).value();
+  std::unique_lock lock(impl_->routes_mutex);
   std::shared_ptr<Link> link;
-  impl->link_attached.wait_until(lock, deadline, [&] {
-    const auto found = impl->links.find(result->dials_us);
-    link = found != impl->links.end() && found->second->attached() ? found->second : nullptr;
+  impl_->link_attached.wait_until(lock, deadline, [&] {
+    const auto found = impl_->links.find(attempt->dials_us());
+    link = found != impl_->links.end() && found->second->attached() ? found->second : nullptr;
     return link != nullptr;
   });
   return link ? link->peer() : std::move(outcome).value();

@@ -177,6 +177,22 @@ struct ConfigElement<std::optional<T>> {
   using Vector = void;
   using Optional = T;
 };
+
+/// The range's bounds, or those of T where it has none.
+template <ConfigInteger T>
+std::pair<std::int64_t, std::int64_t> bounds_of(const Range<T>& range) {
+  constexpr auto kLowest =
+      static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
+  constexpr auto kHighest = sizeof(T) < 8 ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
+                                          : std::numeric_limits<std::int64_t>::max();
+  return {range.min ? static_cast<std::int64_t>(*range.min) : kLowest,
+          range.max ? static_cast<std::int64_t>(*range.max) : kHighest};
+}
+template <std::floating_point T>
+std::pair<double, double> bounds_of(const Range<T>& range) {
+  constexpr T kHighest = std::numeric_limits<T>::max();
+  return {range.min.value_or(-kHighest), range.max.value_or(kHighest)};
+}
 }  // namespace internal
 
 template <typename F>
@@ -196,17 +212,11 @@ T ConfigNode::as(Range<std::type_identity_t<T>> range) const {
   if constexpr (std::same_as<T, bool>) {
     return as_bool();
   } else if constexpr (ConfigInteger<T>) {
-    constexpr auto kLowest =
-        static_cast<std::int64_t>(std::is_signed_v<T> ? std::numeric_limits<T>::min() : 0);
-    constexpr auto kHighest = sizeof(T) < 8
-                                  ? static_cast<std::int64_t>(std::numeric_limits<T>::max())
-                                  : std::numeric_limits<std::int64_t>::max();
-    return static_cast<T>(as_integer(range.min ? static_cast<std::int64_t>(*range.min) : kLowest,
-                                     range.max ? static_cast<std::int64_t>(*range.max) : kHighest));
+    const auto [min, max] = internal::bounds_of<T>(range);
+    return static_cast<T>(as_integer(min, max));
   } else if constexpr (std::floating_point<T>) {
-    constexpr double kHighest = static_cast<double>(std::numeric_limits<T>::max());
-    return static_cast<T>(as_number(range.min ? static_cast<double>(*range.min) : -kHighest,
-                                    range.max ? static_cast<double>(*range.max) : kHighest));
+    const auto [min, max] = internal::bounds_of<T>(range);
+    return static_cast<T>(as_number(min, max));
   } else if constexpr (std::same_as<T, std::string>) {
     return as_string();
   } else if constexpr (std::same_as<T, Nanoseconds>) {

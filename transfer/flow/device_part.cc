@@ -8,6 +8,33 @@
 #include "core/base/units.h"
 
 namespace weft::transfer {
+namespace {
+
+/// "f32 from [0:4,0:8] to [0:2,0:8]".
+std::string describe(const TensorPart& tensor) {
+  std::string text(to_string(tensor.dtype));
+  if (tensor.source) text += " from " + to_string(*tensor.source);
+  if (tensor.destination) text += " to " + to_string(*tensor.destination);
+  return text;
+}
+
+/// "flow 3 [0:4,0:8] 128 B from 1 to 2,4".
+std::string describe(const FlowRole& stream) {
+  std::string text = fmt::format("flow {} {} {}", stream.flow, to_string(stream.segments),
+                                 format_bytes(stream.bytes));
+  if (stream.parent) text += fmt::format(" from {}", *stream.parent);
+  if (!stream.children.empty()) text += fmt::format(" to {}", fmt::join(stream.children, ","));
+  if (stream.kind == FlowKind::kContribution) text += fmt::format(" (term {})", stream.rank);
+  if (stream.kind == FlowKind::kResult) text += " (result)";
+  return text;
+}
+
+std::string describe(const Reduction& reduction) {
+  return fmt::format("{} {} of {} terms, own {}", reduction.op == ReduceOp::kSum ? "sum" : "max",
+                     to_string(reduction.region), reduction.num_ranks, reduction.own_rank);
+}
+
+}  // namespace
 
 std::size_t TensorPart::source_bytes() const {
   return source ? static_cast<std::size_t>(source->num_elements()) * size_of(dtype) : 0;
@@ -48,27 +75,13 @@ std::string to_string(const DevicePart& part) {
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     const TensorPart& tensor = part.tensors[i];
     if (!tensor.source && !tensor.destination) continue;
-    text += fmt::format("{} {}", part.tensors.size() == 1 ? "" : fmt::format("\n  tensor {}", i),
-                        to_string(tensor.dtype));
-    if (tensor.source) text += " from " + to_string(*tensor.source);
-    if (tensor.destination) text += " to " + to_string(*tensor.destination);
+    if (part.tensors.size() > 1) text += fmt::format("\n  tensor {}", i);
+    text += " " + describe(tensor);
   }
   for (const TensorCopy& copy : part.copies)
     text += "\n  copy " + to_string(Segment{copy.tensor, copy.region, 0, 0});
-  for (const FlowRole& stream : part.streams) {
-    text += fmt::format("\n  flow {} {} {}", stream.flow, to_string(stream.segments),
-                        format_bytes(stream.bytes));
-    if (stream.parent) text += fmt::format(" from {}", *stream.parent);
-    for (std::size_t i = 0; i < stream.children.size(); ++i)
-      text += fmt::format("{}{}", i == 0 ? " to " : ",", stream.children[i]);
-    if (stream.kind == FlowKind::kContribution) text += fmt::format(" (term {})", stream.rank);
-    if (stream.kind == FlowKind::kResult) text += " (result)";
-  }
-  for (const Reduction& reduction : part.reductions) {
-    text +=
-        fmt::format("\n  {} {} of {} terms, own {}", reduction.op == ReduceOp::kSum ? "sum" : "max",
-                    to_string(reduction.region), reduction.num_ranks, reduction.own_rank);
-  }
+  for (const FlowRole& stream : part.streams) text += "\n  " + describe(stream);
+  for (const Reduction& reduction : part.reductions) text += "\n  " + describe(reduction);
   return text;
 }
 

@@ -90,52 +90,63 @@ void Repair::add(const ReshardPlan& plan, std::span<const DeviceLanded> landed) 
   }
 }
 
-std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
-  std::vector<Gap> result;
-  for (const auto& [key, cargo] : cargos_) {
-    // Between two cuts nothing changes for anybody.
-    std::set<std::uint64_t> cuts;
-    for (const auto* side : {&cargo.wanted, &cargo.landed}) {
-      for (const auto& [device, ranges] : *side) {
-        for (const Range& range : ranges) {
-          cuts.insert(range.begin);
-          cuts.insert(range.end);
-        }
+std::vector<std::uint64_t> Repair::boundaries(const Cargo& cargo) {
+  std::set<std::uint64_t> bytes;
+  for (const auto* side : {&cargo.wanted, &cargo.landed}) {
+    for (const auto& [device, ranges] : *side) {
+      for (const Range& range : ranges) {
+        bytes.insert(range.begin);
+        bytes.insert(range.end);
       }
     }
-    const auto covers = [](const std::map<DeviceId, Ranges>& side, DeviceId device,
-                           std::uint64_t byte) {
-      const auto found = side.find(device);
-      if (found == side.end()) return false;
-      const auto after =
-          std::upper_bound(found->second.begin(), found->second.end(), byte,
-                           [](std::uint64_t b, const Range& r) { return b < r.begin; });
-      return after != found->second.begin() && byte < std::prev(after)->end;
-    };
-    for (auto cut = cuts.begin(); cut != cuts.end() && std::next(cut) != cuts.end(); ++cut) {
-      Gap gap{&key, {*cut, *std::next(cut)}, {}, {}};
-      for (const auto& [device, ranges] : cargo.wanted) {
-        if (!contains(dead, device) && covers(cargo.wanted, device, *cut) &&
-            !covers(cargo.landed, device, *cut))
-          gap.wanters.push_back(device);
-      }
+  }
+  return {bytes.begin(), bytes.end()};
+}
+
+bool Repair::covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std::uint64_t byte) {
+  const auto found = side.find(device);
+  if (found == side.end()) return false;
+  const auto after = std::upper_bound(found->second.begin(), found->second.end(), byte,
+                                      [](std::uint64_t b, const Range& r) { return b < r.begin; });
+  return after != found->second.begin() && byte < std::prev(after)->end;
+}
+
+Repair::Gap Repair::gap_at(const Key& key, const Cargo& cargo, Range range,
+                           std::span<const DeviceId> dead) {
+  const auto has = [&](const std::map<DeviceId, Ranges>& side, DeviceId device) {
+    return !contains(dead, device) && covers(side, device, range.begin);
+  };
+  Gap gap{&key, range, {}, {}};
+  for (const auto& [device, ranges] : cargo.wanted) {
+    if (has(cargo.wanted, device) && !covers(cargo.landed, device, range.begin))
+      gap.wanters.push_back(device);
+  }
+  if (gap.wanters.empty()) return gap;
+  for (const DeviceId device : cargo.holders) {
+    if (!contains(dead, device)) gap.holders.push_back(device);
+  }
+  for (const auto& [device, ranges] : cargo.landed) {
+    if (has(cargo.landed, device)) gap.holders.push_back(device);
+  }
+  std::sort(gap.holders.begin(), gap.holders.end());
+  gap.holders.erase(std::unique(gap.holders.begin(), gap.holders.end()), gap.holders.end());
+  return gap;
+}
+
+std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
+  std::vector<Gap> result;
+  const auto continues_last = [&](const Gap& gap) {
+    return !result.empty() && result.back().key == gap.key &&
+           result.back().range.end == gap.range.begin && result.back().holders == gap.holders &&
+           result.back().wanters == gap.wanters;
+  };
+  for (const auto& [key, cargo] : cargos_) {
+    const std::vector<std::uint64_t> cuts = boundaries(cargo);
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      Gap gap = gap_at(key, cargo, {cuts[i], cuts[i + 1]}, dead);
       if (gap.wanters.empty()) continue;
-      for (const DeviceId device : cargo.holders) {
-        if (!contains(dead, device)) gap.holders.push_back(device);
-      }
-      for (const auto& [device, ranges] : cargo.landed) {
-        if (!contains(dead, device) && covers(cargo.landed, device, *cut))
-          gap.holders.push_back(device);
-      }
-      std::sort(gap.holders.begin(), gap.holders.end());
-      gap.holders.erase(std::unique(gap.holders.begin(), gap.holders.end()), gap.holders.end());
-      if (!result.empty() && result.back().key == gap.key &&
-          result.back().range.end == gap.range.begin && result.back().holders == gap.holders &&
-          result.back().wanters == gap.wanters) {
-        result.back().range.end = gap.range.end;
-      } else {
-        result.push_back(std::move(gap));
-      }
+      if (continues_last(gap)) result.back().range.end = gap.range.end;
+      else result.push_back(std::move(gap));
     }
   }
   return result;

@@ -68,6 +68,14 @@ class Repair final {
     std::vector<DeviceId> holders, wanters;
   };
   std::vector<Gap> gaps(std::span<const DeviceId> dead) const;
+  /// Who misses these bytes of a cargo, between whose ends nothing changes, and, if anybody does,
+  /// who has them.
+  static Gap gap_at(const Key& key, const Cargo& cargo, Range range,
+                    std::span<const DeviceId> dead);
+  /// Where the ranges of a cargo begin and end, ascending.
+  static std::vector<std::uint64_t> boundaries(const Cargo& cargo);
+  /// Whether the device's ranges, if it has any, contain this byte.
+  static bool covers(const std::map<DeviceId, Ranges>& side, DeviceId device, std::uint64_t byte);
   static void insert(Ranges& ranges, Range range);
 
   std::vector<ReshardTask> tasks_;

@@ -116,42 +116,47 @@ double RunChooser::value() {
   return sum;
 }
 
-const std::vector<RunChooser::Choice>& RunChooser::choose(std::span<const double> seconds_left,
-                                                          const std::vector<bool>& finished,
-                                                          const std::vector<bool>& held,
-                                                          bool anew) {
+void RunChooser::set_urgency(std::span<const double> seconds_left) {
   const double most = *std::max_element(seconds_left.begin(), seconds_left.end());
   for (std::size_t link = 0; link < urgency_.size(); ++link)
     urgency_[link] =
         seconds_left[link] <= 0 ? 0 : std::exp(sharpness_ * (seconds_left[link] / most - 1));
+}
+
+double RunChooser::fill(Place& place, double now, const std::vector<bool>& finished) {
+  const std::uint32_t before = place.kind;
+  std::uint32_t best = before;
+  double best_value = now;
+  for (const std::uint32_t kind : kinds_of_[place.device]) {
+    if (kind == before || next_of(kind, finished) == kNone) continue;
+    const Place old = place;
+    place.kind = kind;
+    const double with = value();
+    place = old;
+    if (best != kNone && with <= best_value * (best == before ? kBetter : 1)) continue;
+    best = kind;
+    best_value = with;
+  }
+  if (best != before) put(place, best, finished);
+  return best_value;
+}
+
+const std::vector<RunChooser::Choice>& RunChooser::choose(std::span<const double> seconds_left,
+                                                          const std::vector<bool>& finished,
+                                                          const std::vector<bool>& held,
+                                                          bool anew) {
+  set_urgency(seconds_left);
   for (Place& place : places_) {
     if (place.flow != kNone && finished[place.flow]) clear(place);
   }
-  const auto try_all = [&](Place& place, double now) {
-    const std::uint32_t before = place.kind;
-    std::uint32_t best = before;
-    double best_value = now;
-    for (const std::uint32_t kind : kinds_of_[place.device]) {
-      if (kind == before || next_of(kind, finished) == kNone) continue;
-      const Place old = place;
-      place.kind = kind;
-      const double with = value();
-      place = old;
-      if (best != kNone && with <= best_value * (best == before ? kBetter : 1)) continue;
-      best = kind;
-      best_value = with;
-    }
-    if (best != before) put(place, best, finished);
-    return best_value;
-  };
   // Free places first: nobody stays idle who has something to send.
   double now = value();
   for (Place& place : places_)
-    if (place.kind == kNone) now = try_all(place, -1);
+    if (place.kind == kNone) now = fill(place, -1, finished);
   for (int round = 0; anew && round < kRounds; ++round) {
     const double before = now;
     for (Place& place : places_)
-      if (place.kind != kNone && !held[place.flow]) now = try_all(place, now);
+      if (place.kind != kNone && !held[place.flow]) now = fill(place, now, finished);
     if (now <= before) break;
   }
   chosen_.clear();

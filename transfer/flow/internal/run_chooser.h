@@ -53,6 +53,10 @@ class RunChooser {
     std::uint32_t flow = kNone;
   };
 
+  void set_urgency(std::span<const double> seconds_left);
+  /// Gives the place a flow of the kind that makes value() highest. `now` is the value with what it
+  /// has; what is worth less does not count. Returns the value with what it has then.
+  double fill(Place& place, double now, const std::vector<bool>& finished);
   std::uint32_t next_of(std::uint32_t kind, const std::vector<bool>& finished) const;
   void put(Place& place, std::uint32_t kind, const std::vector<bool>& finished);
   void clear(Place& place);

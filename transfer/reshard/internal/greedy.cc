@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "core/base/philox.h"
 #include "transfer/reshard/internal/host_schedule.h"
@@ -22,6 +23,71 @@ double unevenness(std::vector<std::uint64_t> loads, const std::vector<Unit>& uni
   return sum;
 }
 
+/// An idle sender of the unit, drawn at random: the fewer bytes it sends so far, the likelier.
+/// Nothing if all are busy.
+std::optional<std::uint32_t> draw_sender(const Unit& unit, const std::vector<std::uint64_t>& loads,
+                                         const std::vector<bool>& busy, PhiloxStream& random) {
+  std::uint64_t most = 0, weights = 0;
+  std::size_t idle = 0;
+  for (const std::uint32_t host : unit.senders) {
+    if (busy[host]) continue;
+    ++idle;
+    most = std::max(most, loads[host]);
+  }
+  if (idle == 0) return std::nullopt;
+  for (const std::uint32_t host : unit.senders) weights += busy[host] ? 0 : most - loads[host] + 1;
+  std::uint64_t choice = random.below(weights);
+  std::uint32_t sender = unit.senders.front();
+  for (const std::uint32_t host : unit.senders) {
+    if (busy[host]) continue;
+    sender = host;
+    const std::uint64_t weight = most - loads[host] + 1;
+    if (choice < weight) break;
+    choice -= weight;
+  }
+  return sender;
+}
+
+/// The units of `order` that can run at once, the first ones first, with senders drawn at random.
+std::vector<HostAssignment> draw_set(const std::vector<Unit>& units,
+                                     const std::vector<std::uint32_t>& order,
+                                     const std::vector<std::uint64_t>& loads,
+                                     PhiloxStream& random) {
+  std::vector<bool> busy(loads.size());
+  std::vector<HostAssignment> set;
+  for (const std::uint32_t index : order) {
+    const Unit& unit = units[index];
+    if (std::any_of(unit.receivers.begin(), unit.receivers.end(),
+                    [&](std::uint32_t host) { return busy[host]; }))
+      continue;
+    const std::optional<std::uint32_t> sender = draw_sender(unit, loads, busy, random);
+    if (!sender) continue;
+    busy[*sender] = true;
+    for (const std::uint32_t host : unit.receivers) busy[host] = true;
+    set.push_back({index, *sender});
+  }
+  return set;
+}
+
+/// The largest of `draws` sets, the most even one of equals. Leaves `left` in a random order.
+std::vector<HostAssignment> best_set(const std::vector<Unit>& units,
+                                     std::vector<std::uint32_t>& left,
+                                     const std::vector<std::uint64_t>& loads, std::size_t draws,
+                                     PhiloxStream& random) {
+  std::vector<HostAssignment> best;
+  double best_unevenness = 0;
+  for (std::size_t draw = 0; draw < draws; ++draw) {
+    for (std::size_t i = left.size(); i > 1; --i) std::swap(left[i - 1], left[random.below(i)]);
+    std::vector<HostAssignment> set = draw_set(units, left, loads, random);
+    if (set.size() < best.size()) continue;
+    const double value = unevenness(loads, units, set);
+    if (set.size() == best.size() && value >= best_unevenness) continue;
+    best = std::move(set);
+    best_unevenness = value;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::vector<HostAssignment> greedy_order(const std::vector<Unit>& units, std::size_t num_hosts,
@@ -34,48 +100,8 @@ std::vector<HostAssignment> greedy_order(const std::vector<Unit>& units, std::si
   // The paper draws 100 sets a round; with thousands of units that would take minutes.
   const std::size_t draws = std::clamp<std::size_t>(200'000 / (units.size() + 1), 1, 100);
   while (!left.empty()) {
-    std::vector<HostAssignment> best;
-    double best_unevenness = 0;
-    for (std::size_t draw = 0; draw < draws; ++draw) {
-      for (std::size_t i = left.size(); i > 1; --i) std::swap(left[i - 1], left[random.below(i)]);
-      std::vector<bool> busy(num_hosts);
-      std::vector<HostAssignment> set;
-      for (const std::uint32_t index : left) {
-        const Unit& unit = units[index];
-        if (std::any_of(unit.receivers.begin(), unit.receivers.end(),
-                        [&](std::uint32_t host) { return busy[host]; }))
-          continue;
-        std::uint64_t most = 0, weights = 0;
-        std::size_t idle = 0;
-        for (const std::uint32_t host : unit.senders) {
-          if (busy[host]) continue;
-          ++idle;
-          most = std::max(most, loads[host]);
-        }
-        if (idle == 0) continue;
-        for (const std::uint32_t host : unit.senders)
-          weights += busy[host] ? 0 : most - loads[host] + 1;
-        std::uint64_t choice = random.below(weights);
-        std::uint32_t sender = unit.senders.front();
-        for (const std::uint32_t host : unit.senders) {
-          if (busy[host]) continue;
-          sender = host;
-          const std::uint64_t weight = most - loads[host] + 1;
-          if (choice < weight) break;
-          choice -= weight;
-        }
-        busy[sender] = true;
-        for (const std::uint32_t host : unit.receivers) busy[host] = true;
-        set.push_back({index, sender});
-      }
-      if (set.size() < best.size()) continue;
-      const double value = unevenness(loads, units, set);
-      if (set.size() == best.size() && value >= best_unevenness) continue;
-      best = std::move(set);
-      best_unevenness = value;
-    }
     std::vector<bool> placed(units.size());
-    for (const HostAssignment& placement : best) {
+    for (const HostAssignment& placement : best_set(units, left, loads, draws, random)) {
       loads[placement.sender] += units[placement.unit].bytes;
       placed[placement.unit] = true;
       order.push_back(placement);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <queue>
 #include <tuple>
@@ -63,6 +64,165 @@ void place(const Datum& datum, const Network& network, SendPreference preference
 /// Where a piece of a datum may begin.
 std::uint64_t at(const Datum& datum, double fraction) {
   return static_cast<std::uint64_t>(fraction * static_cast<double>(datum.bytes)) / 64 * 64;
+}
+
+/// The holder that has least room, but enough for `least` bytes; if none has, the one that has
+/// most. `room`: by host, the bytes that it has time to send.
+std::size_t tightest_holder(const Datum& datum, const std::vector<double>& room, double least) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < datum.holders.size(); ++i) {
+    const double a = room[datum.holders[i].value()], b = room[datum.holders[best].value()];
+    if (a >= least ? b < least || a < b : b < least && a > b) best = i;
+  }
+  return best;
+}
+
+/// How many of the `left` bytes of a piece a holder with that room sends: what it has time for, but
+/// all of them where less than `smallest` would stay behind and it is not far too much.
+std::uint64_t bytes_of_step(std::uint64_t left, double room, std::uint64_t smallest) {
+  const bool has_room = room >= static_cast<double>(std::min(smallest, left));
+  std::uint64_t bytes = left;
+  if (has_room && room < static_cast<double>(left))
+    bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(room) / 64 * 64, 64);
+  const bool too_much = has_room && static_cast<double>(left) > room * 1.01;
+  return left - bytes < smallest && !too_much ? left : bytes;
+}
+
+/// Cuts a piece among its holders, one after the other, and takes what they send from their room.
+void add_staircase(const Datum& datum, const Piece& piece, std::uint64_t smallest,
+                   std::vector<double>& room, std::vector<Piece>& result) {
+  for (std::uint64_t begin = piece.begin, end = piece.begin + piece.bytes; begin < end;) {
+    const std::uint64_t left = end - begin;
+    const std::size_t holder =
+        tightest_holder(datum, room, static_cast<double>(std::min(smallest, left)));
+    double& own = room[datum.holders[holder].value()];
+    const std::uint64_t bytes = bytes_of_step(left, own, smallest);
+    Piece step{piece.datum, begin, bytes, std::vector<std::uint32_t>(piece.degrees.size())};
+    step.degrees[holder] = 1;
+    own -= static_cast<double>(bytes);
+    begin += bytes;
+    result.push_back(std::move(step));
+  }
+}
+
+/// A part of the line on which degrees lie end to end. Every piece samples each stratum at one
+/// point, and the host that lies there sends `length` copies.
+struct Stratum {
+  double begin, length;
+};
+
+/// The strata of a line of that length: [0, 1) is the leader's, and lies within the holders; then
+/// `together` each, but for what is left over.
+std::vector<Stratum> strata_of(std::size_t length, std::size_t together) {
+  std::vector<Stratum> strata = {{0, 1}};
+  if (const std::size_t odd = (length - 1) % together; odd > 0)
+    strata.push_back({1, static_cast<double>(odd)});
+  while (strata.back().begin + strata.back().length < static_cast<double>(length) - 0.5)
+    strata.push_back({strata.back().begin + strata.back().length, static_cast<double>(together)});
+  return strata;
+}
+
+/// The points of [0, 1) at which the sample of a stratum falls to another host: boundaries between
+/// two hosts inside it. `ends`: of the hosts, on the line. Ascending, from 0.
+std::vector<double> cuts_of(const std::vector<double>& ends, const std::vector<Stratum>& strata) {
+  std::vector<double> cuts = {0};
+  for (std::size_t i = 0, s = 0; i + 1 < ends.size(); ++i) {
+    while (s + 1 < strata.size() && strata[s + 1].begin <= ends[i]) ++s;
+    cuts.push_back((ends[i] - strata[s].begin) / strata[s].length);
+  }
+  std::sort(cuts.begin(), cuts.end());
+  return cuts;
+}
+
+/// The copies that each host sends of the piece that samples every stratum at this part of it.
+std::vector<std::uint32_t> degrees_at(double fraction, const std::vector<double>& ends,
+                                      const std::vector<Stratum>& strata) {
+  std::vector<std::uint32_t> degrees(ends.size());
+  std::size_t i = 0;
+  for (const Stratum& stratum : strata) {
+    const double point = stratum.begin + stratum.length * fraction;
+    while (i + 1 < ends.size() && ends[i] <= point) ++i;
+    degrees[i] += static_cast<std::uint32_t>(stratum.length);
+  }
+  return degrees;
+}
+
+/// Gives what is shorter than `tolerance` to its neighbours, the shortest first.
+void merge_short(std::vector<Fraction>& fractions, double tolerance) {
+  const auto length = [&](std::size_t i) {
+    return (i + 1 < fractions.size() ? fractions[i + 1].begin : 1) - fractions[i].begin;
+  };
+  while (fractions.size() > 1) {
+    std::size_t shortest = 0;
+    for (std::size_t i = 1; i < fractions.size(); ++i) {
+      if (length(i) < length(shortest)) shortest = i;
+    }
+    if (length(shortest) >= tolerance) break;
+    if (shortest == 0) {
+      fractions[1].begin = 0;
+    } else if (shortest + 1 < fractions.size()) {
+      fractions[shortest + 1].begin -= length(shortest) / 2;
+    }
+    fractions.erase(fractions.begin() + static_cast<std::ptrdiff_t>(shortest));
+  }
+}
+
+/// By datum: the copies that each host sends of all of it. Empty for one without pieces.
+std::vector<std::vector<double>> mean_degrees(std::span<const Datum> data,
+                                              const std::vector<Piece>& pieces) {
+  std::vector<std::vector<double>> degrees(data.size());
+  for (const Piece& piece : pieces) {
+    std::vector<double>& sum = degrees[piece.datum];
+    sum.resize(piece.degrees.size());
+    const double share =
+        static_cast<double>(piece.bytes) / static_cast<double>(data[piece.datum].bytes);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += share * piece.degrees[i];
+  }
+  return degrees;
+}
+
+/// What hosts send of each datum, and what the busiest of them sends of all, in bytes.
+struct Loads {
+  std::vector<std::vector<SendShare>> shares;
+  double busiest = 0;
+};
+Loads loads_of(std::span<const Datum> data, const Network& network,
+               const std::vector<std::vector<double>>& degrees) {
+  Loads loads;
+  loads.shares.resize(data.size());
+  std::vector<double> load(network.num_hosts());
+  for (std::size_t k = 0; k < data.size(); ++k) {
+    const auto bytes = static_cast<double>(data[k].bytes);
+    double lead = 1;
+    for (std::size_t i = 0; i < degrees[k].size(); ++i) {
+      const double leads = i < data[k].holders.size() ? std::min(lead, degrees[k][i]) : 0;
+      lead -= leads;
+      loads.shares[k].push_back(
+          {host_at(data[k], i), leads * bytes, (degrees[k][i] - leads) * bytes});
+      double& sum = load[host_at(data[k], i).value()];
+      sum += degrees[k][i] * bytes;
+      loads.busiest = std::max(loads.busiest, sum);
+    }
+  }
+  return loads;
+}
+
+/// Shares of a datum as degrees, in the order of its hosts.
+std::vector<double> degrees_of(const Datum& datum, const std::vector<SendShare>& shares) {
+  std::vector<double> degrees(datum.holders.size() + datum.wanters.size());
+  for (const SendShare& share : shares) {
+    std::size_t i = 0;
+    while (host_at(datum, i) != share.host) ++i;
+    degrees[i] = share.bytes() / static_cast<double>(datum.bytes);
+  }
+  return degrees;
+}
+
+bool nearly_equal(const std::vector<double>& a, const std::vector<double>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::abs(a[i] - b[i]) > 1e-9) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -133,30 +293,7 @@ std::vector<Piece> staircase_pieces(std::span<const Datum> data, const Network& 
     result.push_back(piece);
   }
   for (const Piece& piece : whole) {
-    if (!is_cut(piece)) continue;
-    const Datum& datum = data[piece.datum];
-    for (std::uint64_t begin = piece.begin, end = piece.begin + piece.bytes; begin < end;) {
-      // The holder that has least time left, but enough for a piece; if none has, the one that has
-      // most.
-      const auto least = static_cast<double>(std::min(smallest, end - begin));
-      std::size_t best = 0;
-      for (std::size_t i = 1; i < datum.holders.size(); ++i) {
-        const double a = room[datum.holders[i].value()], b = room[datum.holders[best].value()];
-        if (a >= least ? b < least || a < b : b < least && a > b) best = i;
-      }
-      double& left = room[datum.holders[best].value()];
-      std::uint64_t bytes = end - begin;
-      if (left >= least && left < static_cast<double>(bytes))
-        bytes = std::max<std::uint64_t>(static_cast<std::uint64_t>(left) / 64 * 64, 64);
-      if (end - begin - bytes < smallest)
-        bytes =
-            left >= least && static_cast<double>(end - begin) > left * 1.01 ? bytes : end - begin;
-      Piece part{piece.datum, begin, bytes, std::vector<std::uint32_t>(piece.degrees.size())};
-      part.degrees[best] = 1;
-      left -= static_cast<double>(bytes);
-      begin += bytes;
-      result.push_back(std::move(part));
-    }
+    if (is_cut(piece)) add_staircase(data[piece.datum], piece, smallest, room, result);
   }
   return result;
 }
@@ -177,113 +314,45 @@ double egress_seconds(std::span<const Datum> data, const Network& network,
 
 std::vector<Fraction> sample(std::span<const double> degrees, std::size_t num_holders,
                              std::size_t together, double tolerance) {
+  // The degrees lie end to end on a line of length n, the holders first.
   const std::size_t n = degrees.size() - num_holders;
-  // The degrees lie end to end on a line of length n, the holders first. A piece samples it at one
-  // point of every stretch: the stretch [0, 1) is the leader's, and lies within the holders.
-  struct Stretch {
-    double begin, length;
-  };
-  std::vector<Stretch> stretches = {{0, 1}};
-  if (const std::size_t odd = (n - 1) % together; odd > 0)
-    stretches.push_back({1, static_cast<double>(odd)});
-  while (stretches.back().begin + stretches.back().length < static_cast<double>(n) - 0.5)
-    stretches.push_back(
-        {stretches.back().begin + stretches.back().length, static_cast<double>(together)});
+  const std::vector<Stratum> strata = strata_of(n, together);
   std::vector<double> ends(degrees.size());
   std::partial_sum(degrees.begin(), degrees.end(), ends.begin());
   const double scale = static_cast<double>(n) / ends.back();
   for (double& end : ends) end *= scale;
-  // A boundary between two hosts inside a stretch is a cut: before it the sample falls to the one,
-  // behind it to the other.
-  std::vector<double> cuts = {0};
-  for (std::size_t i = 0, s = 0; i + 1 < ends.size(); ++i) {
-    while (s + 1 < stretches.size() && stretches[s + 1].begin <= ends[i]) ++s;
-    cuts.push_back((ends[i] - stretches[s].begin) / stretches[s].length);
-  }
-  std::sort(cuts.begin(), cuts.end());
+  const std::vector<double> cuts = cuts_of(ends, strata);
   std::vector<Fraction> fractions;
   for (std::size_t c = 0; c < cuts.size(); ++c) {
     const double next = c + 1 < cuts.size() ? cuts[c + 1] : 1;
     if (next - cuts[c] < 1e-12 || cuts[c] >= 1) continue;
-    Fraction fraction{cuts[c], std::vector<std::uint32_t>(degrees.size())};
     const double middle = (cuts[c] + std::min(next, 1.0)) / 2;
-    std::size_t i = 0;
-    for (const Stretch& stretch : stretches) {
-      const double point = stretch.begin + stretch.length * middle;
-      while (i + 1 < ends.size() && ends[i] <= point) ++i;
-      fraction.degrees[i] += static_cast<std::uint32_t>(stretch.length);
-    }
-    fractions.push_back(std::move(fraction));
+    fractions.push_back({cuts[c], degrees_at(middle, ends, strata)});
   }
-  // What is too short to be worth a flow goes to its longer neighbour.
-  const auto length = [&](std::size_t i) {
-    return (i + 1 < fractions.size() ? fractions[i + 1].begin : 1) - fractions[i].begin;
-  };
-  while (fractions.size() > 1) {
-    std::size_t shortest = 0;
-    for (std::size_t i = 1; i < fractions.size(); ++i) {
-      if (length(i) < length(shortest)) shortest = i;
-    }
-    if (length(shortest) >= tolerance) break;
-    if (shortest == 0) {
-      fractions[1].begin = 0;
-    } else if (shortest + 1 < fractions.size()) {
-      fractions[shortest + 1].begin -= length(shortest) / 2;
-    }
-    fractions.erase(fractions.begin() + static_cast<std::ptrdiff_t>(shortest));
-  }
+  // What is too short is not worth a flow.
+  merge_short(fractions, tolerance);
   return fractions;
 }
 
 std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& network,
                                  const std::vector<Piece>& pieces, double seconds,
                                  std::uint64_t smallest, TreeShape shape) {
-  std::vector<std::vector<double>> degrees(data.size());
-  for (const Piece& piece : pieces) {
-    std::vector<double>& sum = degrees[piece.datum];
-    sum.resize(piece.degrees.size());
-    const double share =
-        static_cast<double>(piece.bytes) / static_cast<double>(data[piece.datum].bytes);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += share * piece.degrees[i];
-  }
-  std::vector<std::vector<SendShare>> shares(data.size());
-  double busiest = 0;
-  std::vector<double> load(network.num_hosts());
-  for (std::size_t k = 0; k < data.size(); ++k) {
-    const auto bytes = static_cast<double>(data[k].bytes);
-    double lead = 1;
-    for (std::size_t i = 0; i < degrees[k].size(); ++i) {
-      const double leads = i < data[k].holders.size() ? std::min(lead, degrees[k][i]) : 0;
-      lead -= leads;
-      shares[k].push_back({host_at(data[k], i), leads * bytes, (degrees[k][i] - leads) * bytes});
-      double& sum = load[host_at(data[k], i).value()];
-      sum += degrees[k][i] * bytes;
-      busiest = std::max(busiest, sum);
-    }
-  }
-  fit_shares(data, network, seconds, shares);
+  const std::vector<std::vector<double>> degrees = mean_degrees(data, pieces);
+  Loads loads = loads_of(data, network, degrees);
+  fit_shares(data, network, seconds, loads.shares);
   std::vector<Piece> result;
   for (std::uint32_t k = 0; k < data.size(); ++k) {
     if (degrees[k].empty()) continue;
     const Datum& datum = data[k];
-    std::vector<double> wanted(degrees[k].size());
-    for (const SendShare& share : shares[k]) {
-      std::size_t i = 0;
-      while (host_at(datum, i) != share.host) ++i;
-      wanted[i] = share.bytes() / static_cast<double>(datum.bytes);
-    }
-    bool changed = false;
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      changed |= std::abs(wanted[i] - degrees[k][i]) > 1e-9;
-    if (!changed) {
-      for (const Piece& piece : pieces) {
-        if (piece.datum == k) result.push_back(piece);
-      }
+    const std::vector<double> wanted = degrees_of(datum, loads.shares[k]);
+    if (nearly_equal(wanted, degrees[k])) {
+      std::ranges::copy_if(pieces, std::back_inserter(result),
+                           [&](const Piece& piece) { return piece.datum == k; });
       continue;
     }
     const auto bytes = static_cast<double>(datum.bytes);
     const double tolerance =
-        std::max({0.01, static_cast<double>(smallest) / bytes, 0.01 * busiest / bytes});
+        std::max({0.01, static_cast<double>(smallest) / bytes, 0.01 * loads.busiest / bytes});
     const std::vector<Fraction> fractions =
         sample(wanted, datum.holders.size(), shape.together(datum.wanters.size()), tolerance);
     for (std::size_t i = 0; i < fractions.size(); ++i) {
