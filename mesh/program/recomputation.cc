@@ -4,29 +4,42 @@
 #include <vector>
 
 namespace weft::mesh {
+namespace {
 
-RecomputedSteps recomputed_steps(const MeshPartition& part, int stage) {
-  // By the stage's forward; what others use stays, so only the rest is listed.
-  std::map<LocalId, std::size_t> made;
+/// What the stage's forward makes and no other stage uses, and the step that makes it.
+std::map<LocalId, std::size_t> own_activations(const MeshPartition& part, int stage) {
+  std::map<LocalId, std::size_t> made_by;
   for (std::size_t i = 0; i < part.steps.size(); ++i) {
     if (part.steps[i].stage != stage || part.steps[i].pass != Pass::kForward) continue;
-    for (const LocalId output : outputs_of(part.steps[i])) made[output] = i;
+    for (const LocalId output : outputs_of(part.steps[i])) made_by[output] = i;
   }
   for (const Step& step : part.steps) {
     if (step.stage == stage) continue;
-    for (const LocalId input : inputs_of(step)) made.erase(input);
+    for (const LocalId input : inputs_of(step)) made_by.erase(input);
   }
-  RecomputedSteps result;
-  std::vector<LocalId> needed;
-  for (const auto& [id, step] : made) result.dropped.insert(id);
+  return made_by;
+}
+
+std::vector<LocalId> backward_inputs(const MeshPartition& part, int stage) {
+  std::vector<LocalId> inputs;
   for (const Step& step : part.steps) {
     if (step.stage != stage || step.pass == Pass::kForward) continue;
-    for (const LocalId input : inputs_of(step)) needed.push_back(input);
+    for (const LocalId input : inputs_of(step)) inputs.push_back(input);
   }
+  return inputs;
+}
+
+}  // namespace
+
+RecomputedSteps recomputed_steps(const MeshPartition& part, int stage) {
+  const std::map<LocalId, std::size_t> made_by = own_activations(part, stage);
+  RecomputedSteps result;
+  for (const auto& [id, step] : made_by) result.dropped.insert(id);
+  std::vector<LocalId> needed = backward_inputs(part, stage);
   while (!needed.empty()) {
-    const auto found = made.find(needed.back());
+    const auto found = made_by.find(needed.back());
     needed.pop_back();
-    if (found == made.end() || !result.steps.insert(found->second).second) continue;
+    if (found == made_by.end() || !result.steps.insert(found->second).second) continue;
     for (const LocalId input : inputs_of(part.steps[found->second])) needed.push_back(input);
   }
   return result;

@@ -96,12 +96,34 @@ void ActionGraph::need(int node, ActionKind kind, int stage, int microbatch, int
   }
 }
 
+void ActionGraph::need_all_microbatches(int node, ActionKind kind, int stage) {
+  for (int i = 0; i < schedule_.microbatches; ++i) need(node, kind, stage, i);
+}
+
+void ActionGraph::need_all_stages(int node, ActionKind kind, std::span<const int> stages) {
+  for (const int stage : stages) need(node, kind, stage, action(node).microbatch);
+}
+
+void ActionGraph::add_backward_needs(int node, std::span<const int> out_of_stage,
+                                     std::span<const StageEdge> edges) {
+  const Action& one = action(node);
+  need(node, ActionKind::kForward, one.stage, one.microbatch);
+  if (const auto again = find(ActionKind::kRecompute, one.stage, one.microbatch))
+    needs_.push_back({*again, -1});
+  for (const int edge : out_of_stage)
+    need(node, ActionKind::kInputGrad, edges[edge].to, one.microbatch, edge);
+  if (one.stage != schedule_.stages - 1) return;
+  if (schedule_.vocabulary_barriers == 1)
+    need_all_stages(node, ActionKind::kVocabularyScores, score_stages_);
+  else if (schedule_.vocabulary_barriers == 2)
+    need_all_stages(node, ActionKind::kVocabularyGrads, grad_stages_);
+}
+
 void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
                             std::span<const std::vector<int>> out_of,
                             std::span<const StageEdge> edges) {
   const Action& one = action(node);
   const auto stage = static_cast<std::size_t>(one.stage);
-  const int last = schedule_.stages - 1;
   switch (one.kind) {
     case ActionKind::kForward:
       for (const int edge : into[stage]) {
@@ -110,46 +132,25 @@ void ActionGraph::add_needs(int node, std::span<const std::vector<int>> into,
       break;
     case ActionKind::kRecompute: need(node, ActionKind::kForward, one.stage, one.microbatch); break;
     case ActionKind::kBackward:
-    case ActionKind::kInputGrad:
-      need(node, ActionKind::kForward, one.stage, one.microbatch);
-      if (const auto again = find(ActionKind::kRecompute, one.stage, one.microbatch))
-        needs_.push_back({*again, -1});
-      for (const int edge : out_of[stage]) {
-        need(node, ActionKind::kInputGrad, edges[edge].to, one.microbatch, edge);
-      }
-      if (one.stage != last) break;
-      if (schedule_.vocabulary_barriers == 1) {
-        for (const int shard : score_stages_)
-          need(node, ActionKind::kVocabularyScores, shard, one.microbatch);
-      } else if (schedule_.vocabulary_barriers == 2) {
-        for (const int shard : grad_stages_)
-          need(node, ActionKind::kVocabularyGrads, shard, one.microbatch);
-      }
-      break;
+    case ActionKind::kInputGrad: add_backward_needs(node, out_of[stage], edges); break;
     case ActionKind::kWeightGrad:
       need(node, ActionKind::kInputGrad, one.stage, one.microbatch);
       break;
     case ActionKind::kVocabularyScores:
-      need(node, ActionKind::kForward, last, one.microbatch);
+      need(node, ActionKind::kForward, schedule_.stages - 1, one.microbatch);
       break;
     case ActionKind::kVocabularyGrads:
-      for (const int shard : score_stages_)
-        need(node, ActionKind::kVocabularyScores, shard, one.microbatch);
+      need_all_stages(node, ActionKind::kVocabularyScores, score_stages_);
       break;
     case ActionKind::kReduceGrad:
-      for (int i = 0; i < schedule_.microbatches; ++i)
-        need(node, ActionKind::kWeightGrad, one.stage, i);
-      if (std::ranges::find(grad_stages_, one.stage) == grad_stages_.end()) break;
-      for (int i = 0; i < schedule_.microbatches; ++i)
-        need(node, ActionKind::kVocabularyGrads, one.stage, i);
+      need_all_microbatches(node, ActionKind::kWeightGrad, one.stage);
+      if (std::ranges::find(grad_stages_, one.stage) != grad_stages_.end())
+        need_all_microbatches(node, ActionKind::kVocabularyGrads, one.stage);
       break;
     case ActionKind::kOptimizer:
-      if (const auto reduce = find(ActionKind::kReduceGrad, one.stage, kNoMicrobatch)) {
+      if (const auto reduce = find(ActionKind::kReduceGrad, one.stage, kNoMicrobatch))
         needs_.push_back({*reduce, -1});
-      } else {
-        for (int i = 0; i < schedule_.microbatches; ++i)
-          need(node, ActionKind::kWeightGrad, one.stage, i);
-      }
+      else need_all_microbatches(node, ActionKind::kWeightGrad, one.stage);
       break;
   }
 }

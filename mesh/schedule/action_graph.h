@@ -75,7 +75,11 @@ class ActionGraph {
   void place(int node);
   void add_needs(int node, std::span<const std::vector<int>> into,
                  std::span<const std::vector<int>> out_of, std::span<const StageEdge> edges);
+  void add_backward_needs(int node, std::span<const int> out_of_stage,
+                          std::span<const StageEdge> edges);
   void need(int node, ActionKind kind, int stage, int microbatch, int edge = -1);
+  void need_all_microbatches(int node, ActionKind kind, int stage);
+  void need_all_stages(int node, ActionKind kind, std::span<const int> stages);
 
   static constexpr std::size_t kKinds = 9;
 

@@ -32,6 +32,17 @@ double duration(const ScheduleCosts& costs, const Action& action) {
   return costs.per_action + time;
 }
 
+double time_until(const StageCosts& stage, ActionKind kind, double work, double weights) {
+  const double again = stage.recomputes ? stage.recompute : 0;
+  switch (kind) {
+    case ActionKind::kForward: return work * stage.forward;
+    case ActionKind::kInputGrad: return again + work * stage.input_grad;
+    case ActionKind::kBackward:
+      return again + work * stage.input_grad + weights * stage.weight_grad;
+    default: return weights * stage.weight_grad;
+  }
+}
+
 ScheduleCosts cut_in_chunks(const ScheduleCosts& costs, int chunks) {
   if (chunks < 1)
     throw_error(ErrorCode::kInvalidArgument, "a stage cannot be cut in {} parts", chunks);

@@ -91,6 +91,10 @@ struct ScheduleCosts {
 /// REDUCE_GRAD, until what it begins is over.
 double duration(const ScheduleCosts& costs, const Action& action);
 
+/// The same of an F, I, W or B, without `per_action`, until these parts of its F or input gradient,
+/// and of its weight gradient, are done: see TensorTiming.
+double time_until(const StageCosts& stage, ActionKind kind, double work, double weights);
+
 /// The same work cut finer: every stage becomes `chunks` stages in a row with an equal part of its
 /// time and memory. The edges between neighbours cost what the dearest of them did, as it depends
 /// on the placement between which actors they lie; a skip edge leaves the last part of its stage

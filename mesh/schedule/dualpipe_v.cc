@@ -49,9 +49,8 @@ class DualActor {
   std::deque<Action> waiting_;
 };
 
-/// The eight phases of actor `rank` of p.
-void fill(DualActor& actor, int rank, int p, int m) {
-  const int below = p - 1 - rank;
+/// Until the pipeline is full: `below` actors come after this one on the way down the V.
+void warm_up(DualActor& actor, int rank, int below) {
   for (int i = 0; i < 2 * below; ++i) actor.forward(0);
   for (int i = 0; i <= rank; ++i) {
     actor.forward(0);
@@ -62,7 +61,10 @@ void fill(DualActor& actor, int rank, int p, int m) {
     actor.weight();
     actor.forward(1);
   }
-  for (int i = 0; i < m - 2 * p + rank + 1; ++i) {
+}
+
+void run_pairs(DualActor& actor, int pairs, int below) {
+  for (int i = 0; i < pairs; ++i) {
     // On the last actor the first backward belongs to the forward just before it, so the two cannot
     // overlap.
     if (i == 0 && below == 0) {
@@ -77,7 +79,10 @@ void fill(DualActor& actor, int rank, int p, int m) {
     actor.backward(1);
     actor.pair(1, 0);
   }
-  // From the middle of the cool-down on weight gradients are put off, to fill the gaps at its end.
+}
+
+/// From its middle on weight gradients are put off, to fill the gaps at its end.
+void cool_down(DualActor& actor, int rank, int below) {
   bool put_off = false;
   for (int i = 0; i <= rank; ++i) {
     const bool middle = i == (rank + 1) / 2;
@@ -102,8 +107,11 @@ Schedule make_dualpipe_v(const ScheduleRequest& request) {
   enough.microbatches = std::max(request.microbatches, 2 * request.actors);
   Schedule schedule = empty_schedule(enough, StagePlacement::kVShaped);
   for (int rank = 0; rank < request.actors; ++rank) {
+    const int below = request.actors - 1 - rank;
     DualActor actor(schedule.actors[rank], rank, request.actors);
-    fill(actor, rank, request.actors, enough.microbatches);
+    warm_up(actor, rank, below);
+    run_pairs(actor, enough.microbatches - 2 * request.actors + rank + 1, below);
+    cool_down(actor, rank, below);
   }
   return without_late_microbatches(std::move(schedule), request.microbatches);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/simulation/play.h"
@@ -32,6 +33,44 @@ struct Transfer {
   int edge = 0;
 };
 
+/// What an action gets from other actors, in the order of its needs.
+std::vector<Transfer> transfers_to(const ActionGraph& graph, int node) {
+  std::vector<Transfer> transfers;
+  for (const ActionGraph::Need& need : graph.needs(node)) {
+    if (need.edge >= 0 && graph.actor(need.node) != graph.actor(node))
+      transfers.push_back({need.node, node, need.edge});
+  }
+  return transfers;
+}
+
+/// The operations of all actors as they are written down.
+class OperationLists {
+ public:
+  explicit OperationLists(const ActionGraph& graph)
+      : graph_(graph), lists_(static_cast<std::size_t>(graph.num_actors())) {}
+
+  void run(int node) { list_of(node).push_back({Operation::What::kRun, graph_.action(node)}); }
+  void send(const Transfer& one) {
+    add_half(Operation::What::kSend, one, one.producer, one.consumer);
+  }
+  void receive(const Transfer& one) {
+    add_half(Operation::What::kReceive, one, one.consumer, one.producer);
+  }
+  LoweredSchedule take() { return std::move(lists_); }
+
+ private:
+  std::vector<Operation>& list_of(int node) { return lists_[graph_.actor(node)]; }
+
+  void add_half(Operation::What what, const Transfer& one, int own, int other) {
+    const bool backward = graph_.action(one.consumer).kind != ActionKind::kForward;
+    list_of(own).push_back({what, graph_.action(own), one.edge, backward,
+                            graph_.action(own).microbatch, graph_.actor(other)});
+  }
+
+  const ActionGraph& graph_;
+  LoweredSchedule lists_;
+};
+
 }  // namespace
 
 std::string to_string(const Operation& operation) {
@@ -50,39 +89,25 @@ LoweredSchedule lower(const Schedule& schedule, std::span<const StageEdge> edges
   }
   std::vector<std::vector<Transfer>> made_by(static_cast<std::size_t>(graph.size()));
   for (int node = 0; node < graph.size(); ++node) {
-    for (const ActionGraph::Need& need : graph.needs(node)) {
-      if (need.edge < 0 || graph.actor(need.node) == graph.actor(node)) continue;
-      made_by[need.node].push_back({need.node, node, need.edge});
-    }
+    for (const Transfer& one : transfers_to(graph, node)) made_by[one.producer].push_back(one);
   }
-  LoweredSchedule lowered(schedule.actors.size());
-  const auto list = [&](int node) -> std::vector<Operation>& { return lowered[graph.actor(node)]; };
-  const auto half = [&](Operation::What what, const Transfer& one) {
-    const bool send = what == Operation::What::kSend;
-    const int own = send ? one.producer : one.consumer, other = send ? one.consumer : one.producer;
-    list(own).push_back({what, graph.action(own), one.edge,
-                         graph.action(one.consumer).kind != ActionKind::kForward,
-                         graph.action(own).microbatch, graph.actor(other)});
-  };
+  OperationLists lists(graph);
   if (order == TransferOrder::kTotalOrder) {
     for (const int node : by_tick(graph)) {
-      list(node).push_back({Operation::What::kRun, graph.action(node)});
+      lists.run(node);
       for (const Transfer& one : made_by[node]) {
-        half(Operation::What::kSend, one);
-        half(Operation::What::kReceive, one);
+        lists.send(one);
+        lists.receive(one);
       }
     }
-    return lowered;
+    return lists.take();
   }
   for (int node = 0; node < graph.size(); ++node) {
-    for (const ActionGraph::Need& need : graph.needs(node)) {
-      if (need.edge >= 0 && graph.actor(need.node) != graph.actor(node))
-        half(Operation::What::kReceive, {need.node, node, need.edge});
-    }
-    list(node).push_back({Operation::What::kRun, graph.action(node)});
-    for (const Transfer& one : made_by[node]) half(Operation::What::kSend, one);
+    for (const Transfer& one : transfers_to(graph, node)) lists.receive(one);
+    lists.run(node);
+    for (const Transfer& one : made_by[node]) lists.send(one);
   }
-  return lowered;
+  return lists.take();
 }
 
 Schedule merge_weight_gradients(Schedule schedule) {

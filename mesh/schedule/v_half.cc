@@ -98,6 +98,31 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
+/// Tells the phases of a pipeline apart, from its places in the order of time.
+class PhaseTracker {
+ public:
+  enum class Phase { kRampUp, kSteady, kRampDown };
+
+  explicit PhaseTracker(int microbatches) : microbatches_(microbatches) {}
+
+  /// The first actor's last task of a microbatch ends ramp-up; an actor's last forward ends the
+  /// steady middle, which there is none of where the first actor has begun all forwards before.
+  Phase phase_of(const Place& place) {
+    const bool last_forward = place.task == kF0 && place.index == microbatches_ - 1;
+    if (phase_ == Phase::kRampUp && place.actor == 0 && place.task == kI0)
+      phase_ = all_forwards_begun_ ? Phase::kRampDown : Phase::kSteady;
+    if (last_forward && place.actor == 0) all_forwards_begun_ = true;
+    const Phase now = phase_;
+    if (now == Phase::kSteady && last_forward) phase_ = Phase::kRampDown;
+    return now;
+  }
+
+ private:
+  const int microbatches_;
+  Phase phase_ = Phase::kRampUp;
+  bool all_forwards_begun_ = false;
+};
+
 class VPipeline {
  public:
   VPipeline(int actors, int microbatches, Pattern (*pattern)(int, int))
@@ -161,6 +186,8 @@ class VPipeline {
   }
 
  private:
+  using Phase = PhaseTracker::Phase;
+
   std::vector<Place> places() const {
     std::vector<Place> result;
     for (std::size_t actor = 0; actor < tables_.size(); ++actor) {
@@ -212,21 +239,10 @@ class VPipeline {
       limit = std::max(limit, peak_memory(lines.back(), !weights_in_place));
     }
     std::vector<std::vector<int>> inputs(tables_.size());
-    enum class Phase { kRampUp, kSteady, kRampDown } phase = Phase::kRampUp;
-    bool all_forwards_begun = false;
+    PhaseTracker tracker(microbatches_);
     for (const Place& place : places()) {
-      const bool last_forward = place.task == kF0 && place.index == microbatches_ - 1;
-      bool moves = phase == Phase::kRampDown || (phase == Phase::kRampUp && weights_in_place);
-      if (phase == Phase::kRampUp && place.actor == 0 && place.task == kI0) {
-        phase = all_forwards_begun ? Phase::kRampDown : Phase::kSteady;
-        moves = phase == Phase::kRampDown;
-      }
-      if (last_forward && place.actor == 0) all_forwards_begun = true;
-      if (phase == Phase::kSteady) {
-        moves = false;
-        if (last_forward) phase = Phase::kRampDown;
-      }
-      if (moves)
+      const Phase phase = tracker.phase_of(place);
+      if (phase == Phase::kRampDown || (phase == Phase::kRampUp && weights_in_place))
         move(place, needed(place, inputs) + 1, lines[place.actor], limit, !weights_in_place);
       if (place.task == kI1 || place.task == kI0) {
         std::vector<int>& done = inputs[place.actor];

@@ -198,40 +198,53 @@ class ListScheduler {
     return holds_up ? std::nullopt : std::optional(best->action);
   }
 
+  /// What an actor could start now, the best of each kind.
+  struct Candidates {
+    std::optional<Action> forward, input, weight;
+    double next = kUnknown;  ///< When something other than a W will be ready.
+  };
+
+  /// Adds what the stage has to offer; stages come in order.
+  void add_candidates(int s, double time, Candidates& best) {
+    const Stage& one = stage(s);
+    if (forward_allowed(s)) {
+      const double ready = ready_at(one.forward_ready, one.missing_forward, one.forwards);
+      best.next = std::min(best.next, ready);
+      if (ready <= time && (!best.forward || policy_.deep_first)) {
+        best.forward = Action{s, ActionKind::kForward, static_cast<int>(one.forwards)};
+      }
+    }
+    if (one.inputs < microbatches_) {
+      const double ready = ready_at(one.input_ready, one.missing_input, one.inputs);
+      best.next = std::min(best.next, ready);
+      // The later stage's gradient comes first: more waits for it.
+      if (ready <= time)
+        best.input = Action{s, ActionKind::kInputGrad, static_cast<int>(one.inputs)};
+    }
+    if (one.weights < one.inputs && (!best.weight || has_more_weights(s, best.weight->stage))) {
+      best.weight = Action{s, ActionKind::kWeightGrad, static_cast<int>(one.weights)};
+    }
+  }
+
+  /// Whether more W wait on stage `s` than on another one.
+  bool has_more_weights(int s, int other) {
+    const Stage &one = stage(s), &two = stage(other);
+    return one.inputs - one.weights > two.inputs - two.weights;
+  }
+
   std::optional<Action> choose(std::size_t actor, double time) {
     if (policy_.pattern) return choose_by_pattern(actor, time);
     const Actor& own = actors_[actor];
     const ListPolicy::Weights weights = policy_.weights[actor];
-    std::optional<Action> forward, input, weight;
-    double next = kUnknown;  // when something other than a W will be ready
-    for (const int s : own.stages) {
-      Stage& one = stage(s);
-      if (forward_allowed(s)) {
-        const double ready = ready_at(one.forward_ready, one.missing_forward, one.forwards);
-        next = std::min(next, ready);
-        if (ready <= time && (!forward || policy_.deep_first)) {
-          forward = Action{s, ActionKind::kForward, static_cast<int>(one.forwards)};
-        }
-      }
-      if (one.inputs < microbatches_) {
-        const double ready = ready_at(one.input_ready, one.missing_input, one.inputs);
-        next = std::min(next, ready);
-        // The later stage's gradient comes first: more waits for it.
-        if (ready <= time) input = Action{s, ActionKind::kInputGrad, static_cast<int>(one.inputs)};
-      }
-      if (one.weights < one.inputs &&
-          (!weight ||
-           one.inputs - one.weights > stage(weight->stage).inputs - stage(weight->stage).weights)) {
-        weight = Action{s, ActionKind::kWeightGrad, static_cast<int>(one.weights)};
-      }
-    }
-    if (weight && weights == ListPolicy::Weights::kAtOnce) return weight;
-    if (policy_.forward_first && forward) return forward;
-    if (input) return input;
-    if (forward) return forward;
-    if (!weight) return std::nullopt;
-    const bool gap = next >= time + costs(weight->stage).weight_grad;
-    if (weights == ListPolicy::Weights::kLast || gap || memory_short(own)) return weight;
+    Candidates best;
+    for (const int s : own.stages) add_candidates(s, time, best);
+    if (best.weight && weights == ListPolicy::Weights::kAtOnce) return best.weight;
+    if (policy_.forward_first && best.forward) return best.forward;
+    if (best.input) return best.input;
+    if (best.forward) return best.forward;
+    if (!best.weight) return std::nullopt;
+    const bool gap = best.next >= time + costs(best.weight->stage).weight_grad;
+    if (weights == ListPolicy::Weights::kLast || gap || memory_short(own)) return best.weight;
     return std::nullopt;  // what comes next wakes the actor
   }
 

@@ -60,32 +60,30 @@ class PatternSearch {
     return static_cast<std::size_t>(request_.actor_of_stage[stage]);
   }
 
+  /// When a pass of the first microbatch may begin, for what comes to it by one edge; 0 if nothing
+  /// does, or its other end is not placed yet.
+  double ready_by(const Starts& starts, const EdgeCosts& edge, std::size_t stage, Pass pass) const {
+    const bool forward = pass == kF;
+    const auto from = static_cast<std::size_t>(forward ? edge.edge.from : edge.edge.to),
+               to = static_cast<std::size_t>(forward ? edge.edge.to : edge.edge.from);
+    if (to != stage || starts[from][pass] == kUnplaced) return 0;
+    const double end = starts[from][pass] + seconds_[from][pass];
+    if (actor_of(from) == actor_of(stage)) return end;
+    const TensorTiming& timing = forward ? edge.forward_timing : edge.backward_timing;
+    if (!timing.exists || timing.for_weights_only) return 0;
+    const StageCosts &other = request_.costs.stages[from], &own = request_.costs.stages[stage];
+    const double after = (1 - timing.made) * (forward ? other.forward : other.input_grad);
+    const double again = !forward && own.recomputes ? own.recompute : 0;
+    const double before = again + timing.needed * (forward ? own.forward : own.input_grad);
+    return end - after + (forward ? edge.forward : edge.backward) - before;
+  }
+
   /// When all is there that a pass of the first microbatch needs.
   double ready(const Starts& starts, std::size_t stage, Pass pass) const {
-    double time = 0;
     if (pass == kW) return starts[stage][kI] + seconds_[stage][kI];
-    if (pass == kI) time = starts[stage][kF] + seconds_[stage][kF];
-    const StageCosts& own = request_.costs.stages[stage];
-    for (const EdgeCosts& edge : request_.costs.edges) {
-      const bool forward = pass == kF;
-      const auto from = static_cast<std::size_t>(forward ? edge.edge.from : edge.edge.to);
-      if (static_cast<std::size_t>(forward ? edge.edge.to : edge.edge.from) != stage ||
-          starts[from][pass] == kUnplaced)
-        continue;
-      if (actor_of(from) == actor_of(stage)) {
-        time = std::max(time, starts[from][pass] + seconds_[from][pass]);
-        continue;
-      }
-      const TensorTiming& timing = forward ? edge.forward_timing : edge.backward_timing;
-      if (!timing.exists || timing.for_weights_only) continue;
-      const StageCosts& other = request_.costs.stages[from];
-      const double after = (1 - timing.made) * (forward ? other.forward : other.input_grad);
-      const double again = !forward && own.recomputes ? own.recompute : 0;
-      const double before = again + timing.needed * (forward ? own.forward : own.input_grad);
-      const double arrives = starts[from][pass] + seconds_[from][pass] - after +
-                             (forward ? edge.forward : edge.backward) - before;
-      time = std::max(time, arrives);
-    }
+    double time = pass == kI ? starts[stage][kF] + seconds_[stage][kF] : 0;
+    for (const EdgeCosts& edge : request_.costs.edges)
+      time = std::max(time, ready_by(starts, edge, stage, pass));
     return time;
   }
 
@@ -151,6 +149,37 @@ class PatternSearch {
     return false;
   }
 
+  /// What some of the passes take together: a good many of the different sums, 0 first.
+  std::vector<double> sums_of(std::span<const double> passes) const {
+    constexpr std::size_t kMany = 32;
+    std::vector<double> sums{0};
+    for (const double one : passes) {
+      const std::size_t before = sums.size();
+      for (std::size_t i = 0; i < before && before < kMany; ++i) {
+        const auto same = [&](double sum) { return std::abs(sum - sums[i] - one) <= near_; };
+        if (std::ranges::none_of(sums, same)) sums.push_back(sums[i] + one);
+      }
+    }
+    return sums;
+  }
+
+  /// Times from `from` on at which a pass of that length leaves one of the sums free before or
+  /// behind it in a gap.
+  std::vector<double> times_in_gaps(double from, double seconds, std::span<const Gap> gaps,
+                                    std::span<const double> sums) const {
+    std::vector<double> times;
+    for (const Gap& gap : gaps) {
+      for (const double sum : sums) {
+        if (sum + seconds > gap.length + near_) continue;
+        for (const double at : {gap.from + sum, gap.from + gap.length - sum - seconds}) {
+          const double wait = within_period(at - from);
+          times.push_back(from + (wait < near_ ? 0 : wait));
+        }
+      }
+    }
+    return times;
+  }
+
   /// Times at which the pass may begin, the earliest few: at once, or so that the passes that are
   /// left fit before or behind it without a rest.
   std::vector<double> places(const Starts& starts, std::size_t stage, Pass pass) const {
@@ -161,28 +190,12 @@ class PatternSearch {
     const std::vector<std::pair<double, double>> placed = busy(starts, actor_of(stage));
     const auto gaps = gaps_between(placed);
     if (!gaps) return {};
-    std::vector<double> sums{0};
-    for (const double one : left) {
-      const std::size_t before = sums.size();
-      for (std::size_t i = 0; i < before && before < 32; ++i) {
-        const auto same = [&](double sum) { return std::abs(sum - sums[i] - one) <= near_; };
-        if (std::ranges::none_of(sums, same)) sums.push_back(sums[i] + one);
-      }
-    }
-    std::vector<double> tried{from};
-    for (const Gap& gap : *gaps) {
-      if (placed.empty()) break;
-      for (const double sum : sums) {
-        if (sum + seconds > gap.length + near_) continue;
-        for (const double at : {gap.from + sum, gap.from + gap.length - sum - seconds}) {
-          const double wait = within_period(at - from);
-          tried.push_back(from + (wait < near_ ? 0 : wait));
-        }
-      }
-    }
-    std::ranges::sort(tried);
+    std::vector<double> times;
+    if (!placed.empty()) times = times_in_gaps(from, seconds, *gaps, sums_of(left));
+    times.push_back(from);
+    std::ranges::sort(times);
     std::vector<double> found;
-    for (const double at : tried) {
+    for (const double at : times) {
       if (!found.empty() && at - found.back() <= near_) continue;
       auto with = placed;
       with.emplace_back(within_period(at), seconds);

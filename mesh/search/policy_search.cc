@@ -19,6 +19,168 @@ std::optional<Listed> try_policy(const ListPolicy& policy, Judge& judge) {
   return Listed{policy, std::move(*schedule), verdict.score};
 }
 
+/// What a microbatch takes with no other one in the pipeline.
+double seconds_alone(const SearchRequest& request) {
+  double seconds = 0;
+  for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
+    for (const ActionKind kind :
+         {ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
+      seconds += duration(request.costs, {static_cast<int>(stage), kind, 0});
+    }
+  }
+  for (const EdgeCosts& edge : request.costs.edges) seconds += edge.forward + edge.backward;
+  return seconds;
+}
+
+/// Looks for patterns of given periods, and keeps those whose schedules finish and fit.
+class PatternTrials {
+ public:
+  explicit PatternTrials(Judge& judge) : judge_(judge) {}
+
+  /// Whether there is one to keep.
+  bool attempt(double period) {
+    const SearchRequest& request = judge_.request();
+    std::optional<PeriodicPattern> pattern = find_pattern(request, period);
+    if (!pattern || !fits_in_memory(request, *pattern)) return false;
+    Schedule schedule = unroll(request, *pattern);
+    const Judge::Verdict verdict = judge_.judge(schedule);
+    if (!verdict.finishes || !verdict.fits) return false;
+    found_.push_back({std::move(*pattern), verdict.score});
+    unrolled_.push_back(std::move(schedule));
+    return true;
+  }
+
+  /// The shortest period, about, of which there is one; nothing if there is none up to `longest`.
+  std::optional<double> attempt_from(double shortest, double longest) {
+    constexpr double kStep = 1.04;
+    constexpr int kRefinements = 5;
+    double fits = shortest, too_short = shortest;
+    while (!attempt(fits)) {
+      too_short = fits;
+      fits *= kStep;
+      if (fits > longest || judge_.exhausted()) return std::nullopt;
+    }
+    for (int i = 0; i < kRefinements && fits > too_short; ++i) {
+      const double middle = (fits + too_short) / 2;
+      (attempt(middle) ? fits : too_short) = middle;
+    }
+    return fits;
+  }
+
+  /// What list scheduling makes of the best ones.
+  std::vector<Listed> list_best() {
+    constexpr std::size_t kBest = 2;
+    using enum ListPolicy::Weights;
+    std::vector<Listed> listed;
+    std::ranges::stable_sort(found_, {}, &Found::score);
+    for (std::size_t i = 0; i < std::min(found_.size(), kBest); ++i) {
+      for (const auto weights : {kInGaps, kAtOnce}) {
+        for (const double more : {0.5, 1.0}) {
+          if (judge_.exhausted()) break;
+          const ListPolicy policy =
+              pattern_policy(judge_.request(), found_[i].pattern, more, weights);
+          if (std::optional<Listed> one = try_policy(policy, judge_))
+            listed.push_back(std::move(*one));
+        }
+      }
+    }
+    return listed;
+  }
+
+  std::vector<Schedule> take_unrolled() { return std::move(unrolled_); }
+
+ private:
+  struct Found {
+    PeriodicPattern pattern;
+    ScheduleScore score;
+  };
+
+  Judge& judge_;
+  std::vector<Found> found_;
+  std::vector<Schedule> unrolled_;
+};
+
+/// Changes a policy as long as that helps.
+class PolicyTuner {
+ public:
+  PolicyTuner(Listed best, Judge& judge, std::int64_t until)
+      : best_(std::move(best)), judge_(judge), until_(until), most_(judge.request().microbatches) {}
+
+  Listed tune() {
+    // All stages together first: of a long schedule not many changes can be tried.
+    repeat_while_better([&] { scale_all_stages(); });
+    repeat_while_better([&] {
+      change_single_stages();
+      change_weight_rules();
+    });
+    return std::move(best_);
+  }
+
+ private:
+  template <typename Round>
+  void repeat_while_better(Round&& round) {
+    do {
+      better_ = false;
+      round();
+    } while (better_);
+  }
+
+  void scale_all_stages() {
+    for (const double times : {1.06, 0.94, 1.2, 0.8}) {
+      try_change([&](ListPolicy& policy) {
+        for (int& number : policy.in_flight) {
+          const double changed = times > 1 ? std::ceil(number * times) : std::floor(number * times);
+          number = std::clamp(static_cast<int>(changed), 1, most_);
+        }
+      });
+    }
+  }
+
+  void change_single_stages() {
+    for (std::size_t stage = 0; stage < best_.policy.in_flight.size(); ++stage) {
+      for (const int by : {-1, 1, -2, 2, 4, -4}) {
+        const int now = best_.policy.in_flight[stage];
+        if (now + by < 1 || now + by > most_) continue;
+        try_change([&](ListPolicy& policy) { policy.in_flight[stage] = now + by; });
+        // Stages before it must run at least as far ahead for it to get what it may take.
+        try_change([&](ListPolicy& policy) {
+          for (std::size_t before = 0; before <= stage; ++before) {
+            policy.in_flight[before] = std::clamp(policy.in_flight[before] + by, 1, most_);
+          }
+        });
+      }
+    }
+  }
+
+  void change_weight_rules() {
+    for (std::size_t actor = 0; actor < best_.policy.weights.size(); ++actor) {
+      for (const auto weights : {ListPolicy::Weights::kAtOnce, ListPolicy::Weights::kInGaps,
+                                 ListPolicy::Weights::kLast}) {
+        if (weights != best_.policy.weights[actor])
+          try_change([&](ListPolicy& policy) { policy.weights[actor] = weights; });
+      }
+    }
+  }
+
+  template <typename Change>
+  void try_change(Change&& change) {
+    if (judge_.simulated() >= until_) return;
+    ListPolicy policy = best_.policy;
+    change(policy);
+    if (std::optional<Listed> found = try_policy(policy, judge_);
+        found && found->score < best_.score) {
+      best_ = std::move(*found);
+      better_ = true;
+    }
+  }
+
+  Listed best_;
+  Judge& judge_;
+  const std::int64_t until_;
+  const int most_;
+  bool better_ = false;
+};
+
 }  // namespace
 
 std::int64_t num_actions(std::size_t stages, int microbatches) {
@@ -86,115 +248,24 @@ std::vector<Listed> try_uniform_policies(Judge& judge) {
 }
 
 Patterned try_patterns(Judge& judge) {
-  constexpr double kStep = 1.04;
-  constexpr int kRefinements = 5;
-  constexpr std::size_t kGoneBy = 2;  // patterns
-  using enum ListPolicy::Weights;
   const SearchRequest& request = judge.request();
   const double shortest = shortest_period(request);
-  Patterned result;
-  if (shortest <= 0) return result;
-  struct Found {
-    PeriodicPattern pattern;
-    ScheduleScore score;
-  };
-  std::vector<Found> found;
-  const auto attempt = [&](double period) {
-    std::optional<PeriodicPattern> pattern = find_pattern(request, period);
-    if (!pattern || !fits_in_memory(request, *pattern)) return false;
-    Schedule schedule = unroll(request, *pattern);
-    const Judge::Verdict verdict = judge.judge(schedule);
-    if (!verdict.finishes || !verdict.fits) return false;
-    found.push_back({std::move(*pattern), verdict.score});
-    result.unrolled.push_back(std::move(schedule));
-    return true;
-  };
+  if (shortest <= 0) return {};
+  PatternTrials trials(judge);
   // With one microbatch at a time there is no pipeline.
-  double alone = 0;
-  for (std::size_t stage = 0; stage < request.actor_of_stage.size(); ++stage) {
-    for (const ActionKind kind :
-         {ActionKind::kForward, ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
-      alone += duration(request.costs, {static_cast<int>(stage), kind, 0});
-    }
-  }
-  for (const EdgeCosts& edge : request.costs.edges) alone += edge.forward + edge.backward;
-  double period = shortest, too_short = shortest;
-  while (!attempt(period)) {
-    too_short = period;
-    period *= kStep;
-    if (period > alone || judge.exhausted()) return result;
-  }
-  double fits = period;
-  for (int i = 0; i < kRefinements && fits > too_short; ++i) {
-    const double middle = (fits + too_short) / 2;
-    (attempt(middle) ? fits : too_short) = middle;
-  }
+  const std::optional<double> period = trials.attempt_from(shortest, seconds_alone(request));
+  if (!period) return {};
   for (const double times : {1.02, 1.05, 1.1, 1.2}) {
-    if (!judge.exhausted()) attempt(fits * times);
+    if (!judge.exhausted()) trials.attempt(*period * times);
   }
-  std::ranges::stable_sort(found, {}, &Found::score);
-  for (std::size_t i = 0; i < std::min(found.size(), kGoneBy); ++i) {
-    for (const auto weights : {kInGaps, kAtOnce}) {
-      for (const double more : {0.5, 1.0}) {
-        if (judge.exhausted()) break;
-        const ListPolicy policy = pattern_policy(request, found[i].pattern, more, weights);
-        if (std::optional<Listed> listed = try_policy(policy, judge))
-          result.listed.push_back(std::move(*listed));
-      }
-    }
-  }
+  Patterned result;
+  result.listed = trials.list_best();
+  result.unrolled = trials.take_unrolled();
   return result;
 }
 
 Listed tune(Listed best, Judge& judge, std::int64_t until) {
-  const int most = judge.request().microbatches;
-  bool better = true;
-  const auto try_change = [&](auto&& change) {
-    if (judge.simulated() >= until) return;
-    ListPolicy policy = best.policy;
-    change(policy);
-    if (std::optional<Listed> found = try_policy(policy, judge);
-        found && found->score < best.score) {
-      best = std::move(*found);
-      better = true;
-    }
-  };
-  // All stages together first: of a long schedule not many changes can be tried.
-  while (better) {
-    better = false;
-    for (const double times : {1.06, 0.94, 1.2, 0.8}) {
-      try_change([&](ListPolicy& policy) {
-        for (int& number : policy.in_flight) {
-          const double changed = times > 1 ? std::ceil(number * times) : std::floor(number * times);
-          number = std::clamp(static_cast<int>(changed), 1, most);
-        }
-      });
-    }
-  }
-  for (better = true; better;) {
-    better = false;
-    for (std::size_t stage = 0; stage < best.policy.in_flight.size(); ++stage) {
-      for (const int by : {-1, 1, -2, 2, 4, -4}) {
-        const int now = best.policy.in_flight[stage];
-        if (now + by < 1 || now + by > most) continue;
-        try_change([&](ListPolicy& policy) { policy.in_flight[stage] = now + by; });
-        // Stages before it must run at least as far ahead for it to get what it may take.
-        try_change([&](ListPolicy& policy) {
-          for (std::size_t before = 0; before <= stage; ++before) {
-            policy.in_flight[before] = std::clamp(policy.in_flight[before] + by, 1, most);
-          }
-        });
-      }
-    }
-    for (std::size_t actor = 0; actor < best.policy.weights.size(); ++actor) {
-      for (const auto weights : {ListPolicy::Weights::kAtOnce, ListPolicy::Weights::kInGaps,
-                                 ListPolicy::Weights::kLast}) {
-        if (weights != best.policy.weights[actor])
-          try_change([&](ListPolicy& policy) { policy.weights[actor] = weights; });
-      }
-    }
-  }
-  return best;
+  return PolicyTuner(std::move(best), judge, until).tune();
 }
 
 }  // namespace weft::mesh

@@ -77,55 +77,52 @@ void QuickSimulation::add_programs() {
   }
 }
 
-/// See StepGraph, which cuts the same action into pieces.
-void QuickSimulation::add_program(int stage, ActionKind kind) {
-  const StageCosts& costs = request_.costs.stages[stage];
-  const double again = costs.recomputes ? costs.recompute : 0;
-  const auto position = [&](double work, double weights) {
-    switch (kind) {
-      case ActionKind::kForward: return work * costs.forward;
-      case ActionKind::kInputGrad: return again + work * costs.input_grad;
-      case ActionKind::kBackward:
-        return again + work * costs.input_grad + weights * costs.weight_grad;
-      default: return weights * costs.weight_grad;
-    }
-  };
-  struct At {
-    double position = 0;
-    int step = 0;
-    bool makes = false;
-    int lane = 0;
-  };
-  std::vector<At> events;
-  Program program;
-  bool cut = false;
-  const double whole = position(1, 1);
-  for (std::size_t l = 0; l < lanes_.size() && kind != ActionKind::kWeightGrad; ++l) {
+/// Stages of the same actor whose tensors the action uses.
+std::vector<int> QuickSimulation::stages_before(int stage, ActionKind kind) const {
+  std::vector<int> stages;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
-    const bool backward = l % 2 == 1;
-    if (backward != (kind != ActionKind::kForward)) continue;
-    if (lane.from_actor == lane.to_actor && lane.to_stage == stage)
-      program.stages_before.push_back(lane.from_stage);
-    if (!lane.exists) continue;
+    if (carries(l, kind) && lane.from_actor == lane.to_actor && lane.to_stage == stage)
+      stages.push_back(lane.from_stage);
+  }
+  return stages;
+}
+
+/// In order. See StepGraph, which cuts the same action into pieces.
+std::vector<QuickSimulation::TensorEvent> QuickSimulation::tensor_events(int stage,
+                                                                         ActionKind kind) const {
+  const StageCosts& costs = request_.costs.stages[stage];
+  const double whole = time_until(costs, kind, 1, 1);
+  std::vector<TensorEvent> events;
+  bool cut = false;
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    const Lane& lane = lanes_[l];
+    if (!carries(l, kind) || !lane.exists) continue;
     const EdgeCosts& edge = request_.costs.edges[l / 2];
-    const TensorTiming& when = backward ? edge.backward_timing : edge.forward_timing;
+    const TensorTiming& when = is_backward(l) ? edge.backward_timing : edge.forward_timing;
     if (lane.from_stage == stage) {
-      const double made = position(when.made, when.made_weights);
+      const double made = time_until(costs, kind, when.made, when.made_weights);
       events.push_back({made, when.made_step, true, static_cast<int>(l)});
       cut = cut || made < whole;
     } else if (lane.to_stage == stage) {
-      const double needed = position(when.needed, when.needed_weights);
+      const double needed = time_until(costs, kind, when.needed, when.needed_weights);
       events.push_back({needed, when.needed_step, false, static_cast<int>(l)});
       cut = cut || needed > 0;
     }
   }
-  std::ranges::sort(events, {}, [&](const At& at) {
-    return cut ? std::tuple(at.position, at.step, at.makes, at.lane)
-               : std::tuple(0.0, 0, at.makes, at.lane);
+  std::ranges::sort(events, {}, [&](const TensorEvent& event) {
+    return cut ? std::tuple(event.position, event.step, event.makes, event.lane)
+               : std::tuple(0.0, 0, event.makes, event.lane);
   });
+  return events;
+}
+
+void QuickSimulation::add_program(int stage, ActionKind kind) {
+  Program program;
+  program.stages_before = stages_before(stage, kind);
   program.first = program.start = events_.size();
   double done = 0, lost = request_.costs.per_action;
-  for (const At& at : events) {
+  for (const TensorEvent& at : tensor_events(stage, kind)) {
     Event event{at.position - done, at.lane, at.makes};
     if (event.before > 0 || event.makes) {
       event.before += lost;
@@ -137,13 +134,11 @@ void QuickSimulation::add_program(int stage, ActionKind kind) {
     events_.push_back(event);
   }
   program.past = events_.size();
-  program.rest = whole - done + lost;
+  program.rest = time_until(request_.costs.stages[stage], kind, 1, 1) - done + lost;
   programs_.push_back(std::move(program));
 }
 
-QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double longest_step,
-                                               bool with_peak) {
-  Outcome outcome;
+void QuickSimulation::reset(const Schedule& schedule) {
   const std::size_t actors = cursors_.size();
   std::ranges::fill(stages_, Stage{});
   std::ranges::fill(cursors_, Cursor{});
@@ -162,6 +157,32 @@ QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double 
     cursors_[actor].queued = true;
   }
   played_.resize(first_[actors]);
+}
+
+/// Whether every stage has done all microbatches.
+bool QuickSimulation::is_complete() const {
+  return std::ranges::all_of(stages_, [&](const Stage& stage) {
+    return stage.forwards == microbatches_ && stage.inputs == microbatches_ &&
+           stage.weights == microbatches_;
+  });
+}
+
+/// The times of a step whose actions have all been played.
+void QuickSimulation::score(Outcome& outcome) const {
+  for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
+    const double end = cursors_[actor].time;
+    outcome.makespan = std::max(outcome.makespan, end);
+    outcome.step = std::max(outcome.step, end + reduce_[actor]);
+  }
+  outcome.step = outcome.step + request_.costs.exchange + optimizer_;
+  for (const Played& one : played_) outcome.mean_end += one.end;
+  outcome.mean_end /= static_cast<double>(played_.size());
+}
+
+QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double longest_step,
+                                               bool with_peak) {
+  Outcome outcome;
+  reset(schedule);
   std::size_t done = 0;
   while (!queue_.empty() || !turns_.empty()) {
     if (queue_.empty()) {
@@ -178,20 +199,9 @@ QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double 
       case Progress::kTooSlow: outcome.too_slow = true; return outcome;
     }
   }
-  const auto complete = [&](const Stage& stage) {
-    return stage.forwards == microbatches_ && stage.inputs == microbatches_ &&
-           stage.weights == microbatches_;
-  };
-  if (done < actors || !std::ranges::all_of(stages_, complete)) return outcome;
+  if (done < cursors_.size() || !is_complete()) return outcome;
   outcome.finishes = true;
-  for (std::size_t actor = 0; actor < actors; ++actor) {
-    const double end = cursors_[actor].time;
-    outcome.makespan = std::max(outcome.makespan, end);
-    outcome.step = std::max(outcome.step, end + reduce_[actor]);
-  }
-  outcome.step = outcome.step + request_.costs.exchange + optimizer_;
-  for (const Played& one : played_) outcome.mean_end += one.end;
-  outcome.mean_end /= static_cast<double>(played_.size());
+  score(outcome);
   outcome.too_slow = outcome.step > longest_step;
   outcome.fits = true;
   if (outcome.too_slow || (request_.memory_of_actor.empty() && !with_peak)) return outcome;

@@ -17,6 +17,24 @@ double bytes_on(const Partition& partition, int mesh, LocalId local, int rank) {
           .bytes());
 }
 
+/// What the backward of a stage reads, but for parameters; and what its weight gradients do.
+struct BackwardReads {
+  std::set<LocalId> all, by_weight_grads;
+};
+
+BackwardReads backward_reads(const MeshPartition& part, int stage) {
+  BackwardReads reads;
+  for (const Step& step : part.steps) {
+    if (step.stage != stage || step.pass == Pass::kForward) continue;
+    for (const LocalId input : inputs_of(step)) {
+      if (part.locals[input.value()].origin == LocalOrigin::kParameter) continue;
+      reads.all.insert(input);
+      if (step.pass == Pass::kWeightGrad) reads.by_weight_grads.insert(input);
+    }
+  }
+  return reads;
+}
+
 }  // namespace
 
 double local_bytes(const Partition& partition, int mesh, LocalId local) {
@@ -30,15 +48,7 @@ double local_bytes(const Partition& partition, int mesh, LocalId local) {
 StageMemory stage_memory(const Partition& partition, int stage) {
   const int mesh = partition.mesh_of_stage[stage];
   const MeshPartition& part = partition.per_mesh[mesh];
-  std::set<LocalId> read, read_by_weights;
-  for (const Step& step : part.steps) {
-    if (step.stage != stage || step.pass == Pass::kForward) continue;
-    for (const LocalId input : inputs_of(step)) {
-      if (part.locals[input.value()].origin == LocalOrigin::kParameter) continue;
-      read.insert(input);
-      if (step.pass == Pass::kWeightGrad) read_by_weights.insert(input);
-    }
-  }
+  const BackwardReads reads = backward_reads(part, stage);
   const std::set<LocalId> dropped = recomputed_steps(part, stage).dropped;
   const auto made_by = [&](LocalId local) {
     const auto producer = partition.graph.value(part.locals[local.value()].value).producer;
@@ -47,12 +57,12 @@ StageMemory stage_memory(const Partition& partition, int stage) {
   StageMemory most;
   for (int rank = 0; rank < partition.meshes[mesh].size(); ++rank) {
     StageMemory own;
-    for (const LocalId local : read) {
+    for (const LocalId local : reads.all) {
       const double bytes = bytes_on(partition, mesh, local, rank);
       const Pass pass = made_by(local);
       if (pass == Pass::kForward) own.activations += bytes;
       if (pass == Pass::kForward && !dropped.contains(local)) own.kept_for_recompute += bytes;
-      if (pass != Pass::kWeightGrad && read_by_weights.contains(local))
+      if (pass != Pass::kWeightGrad && reads.by_weight_grads.contains(local))
         own.for_weight_grad += bytes;
     }
     if (rank == 0 || own.activations > most.activations) most = own;

@@ -68,15 +68,7 @@ bool StepGraph::stands_alone(int action) const {
 /// Seconds of the action when these parts of its F or I, and of its W, are done.
 double StepGraph::position(int action, double work, double weights) const {
   const Action& one = actions_.action(action);
-  const StageCosts& stage = costs_.stages[one.stage];
-  const double again = stage.recomputes ? stage.recompute : 0;
-  switch (one.kind) {
-    case ActionKind::kForward: return work * stage.forward;
-    case ActionKind::kInputGrad: return again + work * stage.input_grad;
-    case ActionKind::kBackward:
-      return again + work * stage.input_grad + weights * stage.weight_grad;
-    default: return weights * stage.weight_grad;
-  }
+  return time_until(costs_.stages[one.stage], one.kind, work, weights);
 }
 
 std::vector<StepGraph::Event> StepGraph::find_events() const {
@@ -273,25 +265,28 @@ TaskId StepGraph::add_transfer(const Transfer& transfer, double seconds) {
 }
 
 void StepGraph::add_arcs() {
-  const auto wait = [&](std::size_t first, std::size_t then) {
-    tasks_.wait(TaskId(static_cast<std::uint32_t>(then)),
-                TaskId(static_cast<std::uint32_t>(first)));
-  };
+  add_arcs_of_actions();
+  for (const std::vector<std::size_t>& list : lists_) {
+    for (std::size_t i = 1; i < list.size(); ++i) wait(list[i - 1], list[i]);
+  }
+  if (lists_.empty()) add_arcs_of_transfers();
+}
+
+void StepGraph::add_arcs_of_actions() {
   for (int action = 0; action < actions_.size(); ++action) {
     const std::size_t first = first_piece(action);
     if (actions_.previous(action) >= 0 && lists_.empty()) wait(first - 1, first);
     for (std::size_t piece = first; piece < last_piece(action); ++piece) wait(piece, piece + 1);
     for (const ActionGraph::Need& need : actions_.needs(action)) {
-      // What comes by a transfer waits for the transfer, below.
+      // What comes by a transfer waits for the transfer instead.
       if (need.edge < 0 || actions_.actor(need.node) == actions_.actor(action)) {
         wait(last_piece(need.node), first_piece(head(action)));
       }
     }
   }
-  for (const std::vector<std::size_t>& list : lists_) {
-    for (std::size_t i = 1; i < list.size(); ++i) wait(list[i - 1], list[i]);
-  }
-  if (!lists_.empty()) return;
+}
+
+void StepGraph::add_arcs_of_transfers() {
   const auto credits = static_cast<std::size_t>(options_.credits);
   const bool in_turn = costs_.nic_of_actor.empty() || costs_.sharing == InterfaceSharing::kInTurn;
   for (std::size_t t = 0; t < transfers_.size(); ++t) {

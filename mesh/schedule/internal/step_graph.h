@@ -84,7 +84,13 @@ class StepGraph {
   void order_everything(const Schedule& schedule);
   void find_releases(const Schedule& schedule);
   void add_tasks();
+  void wait(std::size_t first, std::size_t then) {
+    tasks_.wait(TaskId(static_cast<std::uint32_t>(then)),
+                TaskId(static_cast<std::uint32_t>(first)));
+  }
   void add_arcs();
+  void add_arcs_of_actions();
+  void add_arcs_of_transfers();
   TaskId add_transfer(const Transfer& transfer, double seconds);
 
   const ScheduleCosts& costs_;

@@ -62,6 +62,13 @@ class QuickSimulation {
     /// On the same actor: these must have made what it needs.
     std::vector<int> stages_before;
   };
+  /// At `position` within an action a tensor is made, or needed.
+  struct TensorEvent {
+    double position = 0;
+    int step = 0;
+    bool makes = false;
+    int lane = 0;
+  };
   struct Lane {
     bool exists = false;
     int from_actor = 0, to_actor = 0;
@@ -119,9 +126,21 @@ class QuickSimulation {
     return tensors_[static_cast<std::size_t>(lane) * microbatches_ + microbatch];
   }
 
+  /// Lanes lie in pairs: the activations of an edge, then their gradients.
+  static bool is_backward(std::size_t lane) { return lane % 2 == 1; }
+  /// Whether actions of that kind make or use the lane's tensors.
+  static bool carries(std::size_t lane, ActionKind kind) {
+    return kind != ActionKind::kWeightGrad && is_backward(lane) == (kind != ActionKind::kForward);
+  }
+
   void add_lanes();
   void add_programs();
   void add_program(int stage, ActionKind kind);
+  std::vector<TensorEvent> tensor_events(int stage, ActionKind kind) const;
+  std::vector<int> stages_before(int stage, ActionKind kind) const;
+  void reset(const Schedule& schedule);
+  bool is_complete() const;
+  void score(Outcome& outcome) const;
   bool begin(const Action& action, const Program& program) const;
   void end(const Action& action, const Program& program, double time);
   void wake_receiver(int lane);
