@@ -64,6 +64,20 @@ void draw_legend(Svg& svg, double top, const std::vector<std::string>& names) {
   }
 }
 
+/// Those with a transfer ratio and signals to compare with, ascending.
+std::vector<WorkloadResult> by_transfer_ratio(const std::vector<WorkloadResult>& all) {
+  std::vector<WorkloadResult> results;
+  for (const WorkloadResult& result : all) {
+    if (result.transfer_ratio && result.signal() != nullptr) results.push_back(result);
+  }
+  std::sort(results.begin(), results.end(), [](const WorkloadResult& a, const WorkloadResult& b) {
+    return *a.transfer_ratio < *b.transfer_ratio;
+  });
+  return results;
+}
+
+bool uses_weft(const ArmResult& arm) { return arm.arm.strategy == transfer::Strategy::kWeft; }
+
 }  // namespace
 
 Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& title) {
@@ -118,13 +132,7 @@ Svg draw_speeds(const std::vector<WorkloadResult>& results, const std::string& t
 }
 
 Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title) {
-  std::vector<WorkloadResult> results;
-  for (const WorkloadResult& result : all) {
-    if (result.transfer_ratio && result.signal() != nullptr) results.push_back(result);
-  }
-  std::sort(results.begin(), results.end(), [](const WorkloadResult& a, const WorkloadResult& b) {
-    return *a.transfer_ratio < *b.transfer_ratio;
-  });
+  const std::vector<WorkloadResult> results = by_transfer_ratio(all);
   const std::vector<std::string> names = legend_of(results, schedule_of);
   constexpr double kWidth = 520;
   const double top = kTop + legend_height(names.size()) + 14;
@@ -132,8 +140,7 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
   for (const WorkloadResult& result : results) {
     right = std::max(right, *result.transfer_ratio);
     for (const ArmResult& arm : result.arms)
-      if (arm.arm.strategy == transfer::Strategy::kWeft)
-        high = std::max(high, arm.median() / result.signal()->median());
+      if (uses_weft(arm)) high = std::max(high, arm.median() / result.signal()->median());
   }
   const double low = 0.9;
   high = high + 0.05 * (high - low);
@@ -155,9 +162,7 @@ Svg draw_sweep(const std::vector<WorkloadResult>& all, const std::string& title)
     std::vector<std::pair<double, double>> line;
     for (const WorkloadResult& result : results) {
       for (const ArmResult& arm : result.arms) {
-        if (arm.arm.is_signal() || schedule_of(arm.arm) != names[i] ||
-            arm.arm.strategy != transfer::Strategy::kWeft)
-          continue;
+        if (arm.arm.is_signal() || !uses_weft(arm) || schedule_of(arm.arm) != names[i]) continue;
         const double x = x_of(*result.transfer_ratio), signal = result.signal()->median();
         if (arm.predicted_seconds > 0) line.emplace_back(x, y_of(arm.predicted_seconds / signal));
         svg.circle(x, y_of(arm.median() / signal), 3.4, fmt::format("fill='{}'", colour(i)));

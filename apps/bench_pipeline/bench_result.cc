@@ -70,58 +70,76 @@ std::string header_of(const WorkloadResult& result) {
   return text + "\n";
 }
 
-std::string closing_of(const WorkloadResult& result) {
+std::string dispatch_times(const WorkloadResult& result) {
   std::string text;
-  if (result.dispatch) {
-    for (const ArmResult& arm : result.arms)
-      text += fmt::format("  {}: {:.1f} us an action\n", arm.arm.schedule,
-                          1e6 * arm.median() / static_cast<double>(arm.actions));
-    return text;
-  }
-  const ArmResult* best = result.best();
+  for (const ArmResult& arm : result.arms)
+    text += fmt::format("  {}: {:.1f} us an action\n", arm.arm.schedule,
+                        1e6 * arm.median() / static_cast<double>(arm.actions));
+  return text;
+}
+
+/// The best arm against the baseline and the reference.
+std::string against_baseline(const WorkloadResult& result, const ArmResult& best) {
   const ArmResult* baseline = result.baseline();
-  if (best == nullptr) return text;
-  if (baseline != nullptr && baseline != best) {
-    text += fmt::format("  best of Weft ({}): {:.2f} times as fast as {}", schedule_of(best->arm),
-                        baseline->median() / best->median(), to_string(baseline->arm));
-    if (const double reference = result.reference_seconds(); reference > 0) {
-      text += fmt::format(
-          "; {:.3f} of the reference {} (Weft's signals {} + first and last transfers {}), {:.3f} "
-          "of signals alone",
-          reference / best->median(), format_seconds(reference),
-          format_seconds(result.signal()->median()), format_seconds(result.unavoidable_seconds),
-          result.signal()->median() / best->median());
-    }
-    text += "\n";
-  }
-  if (const double bound = result.bound_seconds(); bound > 0) {
+  if (baseline == nullptr || baseline == &best) return "";
+  std::string text =
+      fmt::format("  best of Weft ({}): {:.2f} times as fast as {}", schedule_of(best.arm),
+                  baseline->median() / best.median(), to_string(baseline->arm));
+  if (const double reference = result.reference_seconds(); reference > 0) {
     text += fmt::format(
-        "  {:.3f} of the bound {} (the busiest device computes, or the busiest direction of a link "
-        "is busy)\n",
-        bound / best->median(), format_seconds(bound));
+        "; {:.3f} of the reference {} (Weft's signals {} + first and last transfers {}), {:.3f} "
+        "of signals alone",
+        reference / best.median(), format_seconds(reference),
+        format_seconds(result.signal()->median()), format_seconds(result.unavoidable_seconds),
+        result.signal()->median() / best.median());
   }
-  const double step = best->median() * result.time_scale;
-  if (result.rows_per_step > 0) {
-    text += fmt::format("  {:.4g} rows/s", result.rows_per_step / step);
-    if (result.flops_per_step > 0)
-      text += fmt::format(", {:.4g} TFLOP/s over all devices", result.flops_per_step / step / 1e12);
-    if (result.time_scale != 1) text += ", as what is emulated";
-    text += "\n";
-  }
-  double peer = 0;  // The best one.
-  for (const PeerResult& other : result.peers)
-    if (other.whole && (peer == 0 || other.seconds < peer)) peer = other.seconds;
+  return text + "\n";
+}
+
+std::string against_bound(const WorkloadResult& result, const ArmResult& best) {
+  const double bound = result.bound_seconds();
+  if (bound <= 0) return "";
+  return fmt::format(
+      "  {:.3f} of the bound {} (the busiest device computes, or the busiest direction of a link "
+      "is busy)\n",
+      bound / best.median(), format_seconds(bound));
+}
+
+std::string throughput(const WorkloadResult& result, const ArmResult& best) {
+  if (result.rows_per_step <= 0) return "";
+  const double step = best.median() * result.time_scale;
+  std::string text = fmt::format("  {:.4g} rows/s", result.rows_per_step / step);
+  if (result.flops_per_step > 0)
+    text += fmt::format(", {:.4g} TFLOP/s over all devices", result.flops_per_step / step / 1e12);
+  if (result.time_scale != 1) text += ", as what is emulated";
+  return text + "\n";
+}
+
+std::string against_peers(const WorkloadResult& result, const ArmResult& best) {
+  std::string text;
+  double fastest_peer = 0;
+  for (const PeerResult& peer : result.peers)
+    if (peer.whole && (fastest_peer == 0 || peer.seconds < fastest_peer))
+      fastest_peer = peer.seconds;
   const ArmResult* frugal = result.best_in_less_memory();
-  for (const PeerResult& other : result.peers) {
-    text += fmt::format("  {}: {}", other.name, format_seconds(other.seconds));
-    if (other.whole)
-      text += fmt::format(", Weft {:.2f} times as fast", other.seconds / best->median());
-    if (other.whole && frugal != nullptr)
-      text += fmt::format(" ({:.2f} in {}'s memory)", other.seconds / frugal->median(),
+  for (const PeerResult& peer : result.peers) {
+    text += fmt::format("  {}: {}", peer.name, format_seconds(peer.seconds));
+    if (peer.whole)
+      text += fmt::format(", Weft {:.2f} times as fast", peer.seconds / best.median());
+    if (peer.whole && frugal != nullptr)
+      text += fmt::format(" ({:.2f} in {}'s memory)", peer.seconds / frugal->median(),
                           frugal->arm.memory_of);
-    text += other.whole && other.seconds == peer ? " as the best of them\n" : "\n";
+    text += peer.whole && peer.seconds == fastest_peer ? " as the best of them\n" : "\n";
   }
   return text;
+}
+
+std::string closing_of(const WorkloadResult& result) {
+  if (result.dispatch) return dispatch_times(result);
+  const ArmResult* best = result.best();
+  if (best == nullptr) return "";
+  return against_baseline(result, *best) + against_bound(result, *best) +
+         throughput(result, *best) + against_peers(result, *best);
 }
 
 }  // namespace

@@ -110,151 +110,206 @@ CLI::App* add_schedule(CLI::App& app, ScheduleOptions& options) {
   return command;
 }
 
-int parse_and_run(int argc, char** argv) {
-  CLI::App app("Weft: a distributed actor framework for model-parallel training.", "weft");
-  app.set_version_flag("--version", fmt::format("weft {}", kVersion));
-  app.require_subcommand(1);
-  app.get_formatter()->column_width(34);
+void add_token_file(CLI::App* command, std::string& value) {
+  command
+      ->add_option("--token-file", value,
+                   "The cluster's token, for a head of another user or machine")
+      ->type_name("FILE");
+}
 
-  HeadOptions head;
-  auto* head_command = app.add_subcommand("head", "Start the head of a cluster; hosts join it");
-  head_command
-      ->add_option("--listen", head.listen, "Address to listen on; loopback only unless given")
+CLI::App* add_head(CLI::App& app, HeadOptions& options) {
+  auto* command = app.add_subcommand("head", "Start the head of a cluster; hosts join it");
+  command
+      ->add_option("--listen", options.listen, "Address to listen on; loopback only unless given")
       ->type_name("HOST:PORT")
       ->capture_default_str();
-  head_command
-      ->add_option("--state", head.state,
+  command
+      ->add_option("--state", options.state,
                    "Folder of the head's state; default: ~/.local/state/weft/PORT")
       ->type_name("DIR");
+  return command;
+}
 
-  JoinOptions join;
-  auto* join_command = app.add_subcommand("join", "Join a cluster with this host and its devices");
-  join_command->add_option("head", join.head, "Address that `weft head` printed")
+CLI::App* add_join(CLI::App& app, JoinOptions& options) {
+  auto* command = app.add_subcommand("join", "Join a cluster with this host and its devices");
+  command->add_option("head", options.head, "Address that `weft head` printed")
       ->required()
       ->type_name("HOST:PORT");
-  join_command->add_option("--name", join.name, "Name of this host; default: its host name");
-  join_command->add_option("--devices", join.devices, "Devices to offer")
+  command->add_option("--name", options.name, "Name of this host; default: its host name");
+  command->add_option("--devices", options.devices, "Devices to offer")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
-  join_command
-      ->add_option("--logs", join.logs,
+  command
+      ->add_option("--logs", options.logs,
                    "Folder for the logs of device processes; default: weft-logs/NAME")
       ->type_name("DIR");
+  add_token_file(command, options.token_file);
+  return command;
+}
 
-  const auto add_token_file = [](CLI::App* command, std::string& value) {
-    command
-        ->add_option("--token-file", value,
-                     "The cluster's token, for a head of another user or machine")
-        ->type_name("FILE");
-  };
-  add_token_file(join_command, join.token_file);
+/// The run file and what changes it.
+CLI::Option* add_file(CLI::App* command, FileOptions& options) {
+  auto* file = command->add_option("file", options.file, "The run file (YAML)")
+                   ->required()
+                   ->type_name("FILE");
+  command->add_option("--set", options.overrides, "Override a value of the file; may be repeated")
+      ->type_name("key.path=value")
+      ->take_all()
+      ->allow_extra_args(false);
+  return file;
+}
 
-  FileOptions file;
-  const auto add_file = [&file](CLI::App* command) {
-    auto* option = command->add_option("file", file.file, "The run file (YAML)")
-                       ->required()
-                       ->type_name("FILE");
-    command->add_option("--set", file.overrides, "Override a value of the file; may be repeated")
-        ->type_name("key.path=value")
-        ->take_all()
-        ->allow_extra_args(false);
-    return option;
-  };
-  auto* run_command =
+CLI::App* add_run(CLI::App& app, FileOptions& options) {
+  auto* command =
       app.add_subcommand("run", "Run what a file describes, from first process to last");
-  add_file(run_command);
-  run_command->add_option("--head", file.head, "Use a cluster that runs instead of starting one")
+  add_file(command, options);
+  command->add_option("--head", options.head, "Use a cluster that runs instead of starting one")
       ->type_name("HOST:PORT");
-  add_token_file(run_command, file.token_file);
-  run_command->add_option("--out", file.out, "Folder for the results; default: runs/NAME")
+  add_token_file(command, options.token_file);
+  command->add_option("--out", options.out, "Folder for the results; default: runs/NAME")
       ->type_name("DIR");
-  auto* check_command = app.add_subcommand("check", "Check a run file; starts nothing");
-  add_file(check_command);
-  check_command->add_flag("--json", file.json, "Print JSON");
-  auto* plan_command =
+  return command;
+}
+
+CLI::App* add_check(CLI::App& app, FileOptions& options) {
+  auto* command = app.add_subcommand("check", "Check a run file; starts nothing");
+  add_file(command, options);
+  command->add_flag("--json", options.json, "Print JSON");
+  return command;
+}
+
+CLI::App* add_plan(CLI::App& app, FileOptions& options, ReshardPlanOptions& reshard) {
+  auto* command =
       app.add_subcommand("plan", "Show what a run, or one resharding, would do; starts nothing");
-  add_file(plan_command)->required(false);
-  plan_command->add_flag("--json", file.json, "Print JSON");
-  auto* programs = plan_command->add_option(
-      "--programs", file.programs, "Print what this device does, or all; DEVICE as in front[0,1]");
-  programs->type_name("[DEVICE]")->expected(0, 1);
-  ReshardPlanOptions reshard;
-  add_reshard(plan_command, reshard);
+  add_file(command, options)->required(false);
+  command->add_flag("--json", options.json, "Print JSON");
+  command
+      ->add_option("--programs", options.programs,
+                   "Print what this device does, or all; DEVICE as in front[0,1]")
+      ->type_name("[DEVICE]")
+      ->expected(0, 1);
+  add_reshard(command, reshard);
+  return command;
+}
 
-  ScheduleOptions schedule;
-  auto* schedule_command = add_schedule(app, schedule);
+CLI::App* add_cluster_command(CLI::App& app, const char* name, const char* text,
+                              ConnectOptions& options) {
+  auto* command = app.add_subcommand(name, text);
+  command->add_option("--head", options.head, "Address of the head")
+      ->type_name("HOST:PORT")
+      ->capture_default_str()
+      ->envname("WEFT_HEAD");
+  add_token_file(command, options.token_file);
+  return command;
+}
 
-  ConnectOptions cluster;
-  const auto add_head = [&](CLI::App* command) {
-    command->add_option("--head", cluster.head, "Address of the head")
-        ->type_name("HOST:PORT")
-        ->capture_default_str()
-        ->envname("WEFT_HEAD");
-    add_token_file(command, cluster.token_file);
-  };
-  auto* status_command =
-      app.add_subcommand("status", "Show hosts, meshes and the last events of a cluster");
-  add_head(status_command);
-  status_command->add_flag("--json", cluster.json, "Print JSON");
-  auto* stop_command = app.add_subcommand("stop", "End a cluster with everything that runs in it");
-  add_head(stop_command);
-
-  bool gpus_json = false;
-  auto* gpus_command =
-      app.add_subcommand("gpus", "Show this machine's GPUs, or why none can be used");
-  gpus_command->add_flag("--json", gpus_json, "Print JSON");
-
-  auto* bench_command = app.add_subcommand("bench", "Measure: weft bench reshard --help");
-  bench_command->prefix_command();
-  bench_command->set_help_flag();  // it is the benchmark's own
-
-  // CLI11 says what it did not expect, but not what was meant, nor an example.
-  std::vector<std::string> words(argv + 1, argv + argc);
-  if (!words.empty() && words[0] == "help") {  // weft help run -> weft run --help
-    words.erase(words.begin());
-    words.emplace_back("--help");
+/// Everything that can be typed, and what was.
+class CommandLine final {
+ public:
+  CommandLine() {
+    app_.set_version_flag("--version", fmt::format("weft {}", kVersion));
+    app_.require_subcommand(1);
+    app_.get_formatter()->column_width(34);
+    // In the order in which --help lists them.
+    head_command_ = add_head(app_, head_);
+    join_command_ = add_join(app_, join_);
+    run_command_ = add_run(app_, file_);
+    check_command_ = add_check(app_, file_);
+    plan_command_ = add_plan(app_, file_, reshard_);
+    schedule_command_ = add_schedule(app_, schedule_);
+    status_command_ = add_cluster_command(
+        app_, "status", "Show hosts, meshes and the last events of a cluster", cluster_);
+    status_command_->add_flag("--json", cluster_.json, "Print JSON");
+    stop_command_ = add_cluster_command(app_, "stop",
+                                        "End a cluster with everything that runs in it", cluster_);
+    gpus_command_ =
+        app_.add_subcommand("gpus", "Show this machine's GPUs, or why none can be used");
+    gpus_command_->add_flag("--json", gpus_json_, "Print JSON");
+    bench_command_ = app_.add_subcommand("bench", "Measure: weft bench reshard --help");
+    bench_command_->prefix_command();
+    bench_command_->set_help_flag();  // it is the benchmark's own
   }
-  check_words(app, words);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
-  try {
-    app.parse(words);
-  } catch (const CLI::RequiredError& error) {
+
+  /// Returns the exit status.
+  int parse_and_run(std::vector<std::string> words) {
+    if (!words.empty() && words[0] == "help") {  // weft help run -> weft run --help
+      words.erase(words.begin());
+      words.emplace_back("--help");
+    }
+    check_words(app_, words);
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    try {
+      app_.parse(words);
+    } catch (const CLI::RequiredError& error) {
+      explain_missing(error);
+    } catch (const CLI::ParseError& error) {
+      return status_after_output(app_.get_name(), end_parsing(app_, error));
+    }
+    return run();
+  }
+
+ private:
+  /// CLI11 says what it did not expect, but not what was meant, nor an example.
+  [[noreturn]] void explain_missing(const CLI::RequiredError& error) const {
     for (const auto& [command, example] :
-         {std::pair(run_command, "weft run cluster.yaml"),
-          std::pair(check_command, "weft check cluster.yaml"),
-          std::pair(join_command, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
-          std::pair(schedule_command, "weft schedule draw zb-h1 auto --stages 4")})
+         {std::pair(run_command_, "weft run cluster.yaml"),
+          std::pair(check_command_, "weft check cluster.yaml"),
+          std::pair(join_command_, "weft join 127.0.0.1:7077 --name worker0 --devices 2"),
+          std::pair(schedule_command_, "weft schedule draw zb-h1 auto --stages 4")})
       if (command->parsed())
         throw_error(ErrorCode::kInvalidArgument, "{}: {}; for example: {}", command->get_name(),
                     error.what(), example);
     throw_error(ErrorCode::kInvalidArgument,
                 "which command? There are {}; weft help COMMAND tells more",
-                fmt::join(command_names(app), ", "));
-  } catch (const CLI::ParseError& error) {
-    return status_after_output(app.get_name(), end_parsing(app, error));
+                fmt::join(command_names(app_), ", "));
   }
-  if (*head_command) return run_head(head);
-  if (*join_command) return run_join(join);
-  if (*run_command) return run_run(file);
-  if (*bench_command) return run_benchmark(bench_command->remaining());
-  if (*stop_command) return run_stop(cluster);
-  // What the others print is all that they do.
-  const auto show = [&] {
-    if (*check_command) return run_check(file);
-    if (*schedule_command) return run_schedule(schedule);
-    if (*status_command) return run_status(cluster);
-    if (*gpus_command) return run_gpus(gpus_json);
-    if (reshard.asked) {
-      reshard.json = file.json;
-      return run_plan_reshard(reshard);
+
+  int run() {
+    if (*head_command_) return run_head(head_);
+    if (*join_command_) return run_join(join_);
+    if (*run_command_) return run_run(file_);
+    if (*bench_command_) return run_benchmark(bench_command_->remaining());
+    if (*stop_command_) return run_stop(cluster_);
+    return status_after_output(app_.get_name(), show());
+  }
+
+  /// The commands of which what they print is all that they do.
+  int show() {
+    if (*check_command_) return run_check(file_);
+    if (*schedule_command_) return run_schedule(schedule_);
+    if (*status_command_) return run_status(cluster_);
+    if (*gpus_command_) return run_gpus(gpus_json_);
+    if (reshard_.asked) {
+      reshard_.json = file_.json;
+      return run_plan_reshard(reshard_);
     }
-    if (*programs && file.programs.empty()) file.programs = actors::AppRun::kAllPrograms;
+    if (*plan_command_->get_option("--programs") && file_.programs.empty())
+      file_.programs = actors::AppRun::kAllPrograms;
     // --programs cluster.yaml
-    if (file.file.empty()) file.file = std::exchange(file.programs, actors::AppRun::kAllPrograms);
-    return run_plan(file);
-  };
-  return status_after_output(app.get_name(), show());
-}
+    if (file_.file.empty())
+      file_.file = std::exchange(file_.programs, actors::AppRun::kAllPrograms);
+    return run_plan(file_);
+  }
+
+  CLI::App app_{"Weft: a distributed actor framework for model-parallel training.", "weft"};
+  HeadOptions head_;
+  JoinOptions join_;
+  FileOptions file_;
+  ReshardPlanOptions reshard_;
+  ScheduleOptions schedule_;
+  ConnectOptions cluster_;
+  bool gpus_json_ = false;
+  CLI::App* head_command_ = nullptr;
+  CLI::App* join_command_ = nullptr;
+  CLI::App* run_command_ = nullptr;
+  CLI::App* check_command_ = nullptr;
+  CLI::App* plan_command_ = nullptr;
+  CLI::App* schedule_command_ = nullptr;
+  CLI::App* status_command_ = nullptr;
+  CLI::App* stop_command_ = nullptr;
+  CLI::App* gpus_command_ = nullptr;
+  CLI::App* bench_command_ = nullptr;
+};
 
 }  // namespace
 }  // namespace weft::apps
@@ -264,7 +319,7 @@ int main(int argc, char** argv) {
   try {
     if (const auto status = weft::actors::serve_cluster_role({argv + 1, argv + argc}))
       return *status;
-    return weft::apps::parse_and_run(argc, argv);
+    return weft::apps::CommandLine().parse_and_run({argv + 1, argv + argc});
   } catch (...) {
     const weft::Error error = weft::current_error();
     const bool usage = error.code() == weft::ErrorCode::kInvalidConfig ||

@@ -105,6 +105,36 @@ struct Rectangle {
   }
 };
 
+/// Which column each host stands in, and which columns have arrows beside them.
+struct Columns {
+  std::vector<bool> is_left;  ///< By host: it wants nothing.
+  bool any_left = false;
+  bool beside_left = false, beside_right = false;
+
+  double left_x() const { return kMargin + (beside_left ? kBeside : 0); }
+  double right_x() const { return any_left ? left_x() + kHostWidth + kBetween : kMargin; }
+  double width() const { return right_x() + kHostWidth + (beside_right ? kBeside : 0) + kMargin; }
+};
+
+Columns columns_of(const transfer::ReshardPlan& plan, const std::vector<Arrow>& arrows) {
+  std::set<HostId> wanting;
+  for (const transfer::ReshardTask& task : plan.tasks)
+    for (const transfer::Shard& shard : task.destination.shards)
+      wanting.insert(plan.topology.host_of(shard.device));
+  Columns columns;
+  for (std::size_t host = 0; host < plan.topology.num_hosts(); ++host) {
+    const bool left = !wanting.contains(HostId(static_cast<std::uint32_t>(host)));
+    columns.is_left.push_back(left);
+    columns.any_left = columns.any_left || left;
+  }
+  for (const Arrow& arrow : arrows) {
+    const bool left = columns.is_left[arrow.from.value()];
+    if (left == columns.is_left[arrow.to.value()])
+      (left ? columns.beside_left : columns.beside_right) = true;
+  }
+  return columns;
+}
+
 class Drawing {
  public:
   Drawing(const transfer::ReshardPlan& plan, const transfer::Network& network)
@@ -128,34 +158,20 @@ class Drawing {
 
  private:
   std::vector<Box> place_hosts() {
-    std::set<HostId> wanting;
-    for (const transfer::ReshardTask& task : plan_.tasks)
-      for (const transfer::Shard& shard : task.destination.shards)
-        wanting.insert(plan_.topology.host_of(shard.device));
+    // No room is left where nothing is drawn.
+    const Columns columns = columns_of(plan_, arrows_);
+    width_ = std::max(columns.width(), kTitleWidth);
     std::vector<int> devices(plan_.topology.num_hosts());
     for (const HostId host : plan_.topology.host_of_device) ++devices[host.value()];
     std::vector<Box> boxes(devices.size());
-    std::vector<bool> is_left(boxes.size());
-    for (std::size_t host = 0; host < boxes.size(); ++host)
-      is_left[host] = !wanting.contains(HostId(static_cast<std::uint32_t>(host)));
-    // No room is left where nothing is drawn.
-    bool any_left = false, beside_left = false, beside_right = false;
-    for (const bool each : is_left) any_left = any_left || each;
-    for (const Arrow& arrow : arrows_) {
-      if (is_left[arrow.from.value()] != is_left[arrow.to.value()]) continue;
-      (is_left[arrow.from.value()] ? beside_left : beside_right) = true;
-    }
-    const double left_x = kMargin + (beside_left ? kBeside : 0);
-    const double right_x = any_left ? left_x + kHostWidth + kBetween : kMargin;
-    width_ = std::max(right_x + kHostWidth + (beside_right ? kBeside : 0) + kMargin, kTitleWidth);
     double left = kTop, right = kTop;
     for (std::size_t host = 0; host < boxes.size(); ++host) {
       Box& box = boxes[host];
-      box.left = is_left[host];
+      box.left = columns.is_left[host];
       const int rows = (devices[host] + devices_per_row() - 1) / devices_per_row();
       box.height = 26 + rows * (kDevice + kDeviceGap) + inside() + 2 * (kLinkHeight + 5) + 8;
       double& y = box.left ? left : right;
-      box.x = box.left ? left_x : right_x;
+      box.x = box.left ? columns.left_x() : columns.right_x();
       box.y = y;
       y += box.height + kHostGap;
     }

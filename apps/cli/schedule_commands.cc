@@ -62,21 +62,53 @@ int show_all(const ScheduleOptions& options, const std::vector<ScheduleCase>& ca
   return 0;
 }
 
+/// The query with what is compared where nothing is named.
+ScheduleQuery with_schedules(const ScheduleOptions& options) {
+  ScheduleQuery query = options.request;
+  if (!query.schedules.empty()) return query;
+  if (options.action != ScheduleAction::kCompare) {
+    throw_error(ErrorCode::kInvalidArgument,
+                "which schedule? A file, auto, or one of {}; for example: weft schedule draw "
+                "zb-h1 auto --stages 4",
+                fmt::join(mesh::schedule_names(), ", "));
+  }
+  query.schedules = mesh::schedule_names();
+  query.schedules.emplace_back("auto");
+  return query;
+}
+
+void print_comparison(const ScheduleOptions& options, const std::vector<ScheduleCase>& cases,
+                      const std::vector<mesh::ScheduleSimulation>& simulations) {
+  if (options.json) print(comparison_json(cases, simulations).dump(2) + "\n");
+  else print_fitted(describe_comparison(cases, simulations));
+}
+
+/// One after the other: as JSON, in words (simulate) or as a timeline (draw).
+void print_simulations(const ScheduleOptions& options, const std::vector<ScheduleCase>& cases,
+                       const std::vector<mesh::ScheduleSimulation>& simulations) {
+  if (options.json) {
+    std::vector<nlohmann::json> documents;
+    for (std::size_t i = 0; i < cases.size(); ++i)
+      documents.push_back(simulation_json(cases[i], simulations[i]));
+    return print_json(std::move(documents));
+  }
+  const TimelineStyle style = style_of_screen();
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (i > 0) print("\n");
+    if (options.action == ScheduleAction::kSimulate)
+      print_fitted(describe_simulation(cases[i], simulations[i]));
+    else
+      print(fmt::format("{}: makespan {:.6g}, bubble {:.1f} %\n{}\n", cases[i].label,
+                        simulations[i].makespan, 100 * simulations[i].bubble_rate(),
+                        wrap_lines(cases[i].settings, style.columns, 2)) +
+            draw_timeline(cases[i], simulations[i], style));
+  }
+}
+
 }  // namespace
 
 int run_schedule(const ScheduleOptions& options) {
-  ScheduleQuery request = options.request;
-  if (request.schedules.empty()) {
-    if (options.action != ScheduleAction::kCompare) {
-      throw_error(ErrorCode::kInvalidArgument,
-                  "which schedule? A file, auto, or one of {}; for example: weft schedule draw "
-                  "zb-h1 auto --stages 4",
-                  fmt::join(mesh::schedule_names(), ", "));
-    }
-    request.schedules = mesh::schedule_names();
-    request.schedules.emplace_back("auto");
-  }
-  const std::vector<ScheduleCase> cases = parse_schedule_query(request);
+  const std::vector<ScheduleCase> cases = parse_schedule_query(with_schedules(options));
   if (options.action == ScheduleAction::kShow) return show_all(options, cases);
   if (options.action == ScheduleAction::kCheck) return check_all(options, cases);
 
@@ -86,30 +118,8 @@ int run_schedule(const ScheduleOptions& options) {
     simulation.details = options.action != ScheduleAction::kCompare || !options.svg.empty();
     simulations.push_back(mesh::simulate(one.schedule, one.costs, simulation));
   }
-  if (options.json) {
-    if (options.action == ScheduleAction::kCompare) {
-      print(comparison_json(cases, simulations).dump(2) + "\n");
-    } else {
-      std::vector<nlohmann::json> documents;
-      for (std::size_t i = 0; i < cases.size(); ++i)
-        documents.push_back(simulation_json(cases[i], simulations[i]));
-      print_json(std::move(documents));
-    }
-  } else if (options.action == ScheduleAction::kCompare) {
-    print_fitted(describe_comparison(cases, simulations));
-  } else {
-    const TimelineStyle style = style_of_screen();
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      if (i > 0) print("\n");
-      if (options.action == ScheduleAction::kSimulate)
-        print_fitted(describe_simulation(cases[i], simulations[i]));
-      else
-        print(fmt::format("{}: makespan {:.6g}, bubble {:.1f} %\n{}\n", cases[i].label,
-                          simulations[i].makespan, 100 * simulations[i].bubble_rate(),
-                          wrap_lines(cases[i].settings, style.columns, 2)) +
-              draw_timeline(cases[i], simulations[i], style));
-    }
-  }
+  if (options.action == ScheduleAction::kCompare) print_comparison(options, cases, simulations);
+  else print_simulations(options, cases, simulations);
   if (options.svg.empty()) return 0;
   draw_schedules(cases, simulations).write(options.svg);
   if (!options.json) say(stdout, "drawn in {}\n", options.svg);

@@ -1,5 +1,6 @@
 #include "apps/models/u_transformer_graph.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -11,8 +12,9 @@ namespace weft::apps {
 namespace {
 
 void check(const UTransformerShape& s) {
-  if (s.height < 1 || s.width < 1 || s.classes < 2 || s.levels < 1 || s.levels > 16 ||
-      s.channels < 1 || s.group_size < 1 || s.head_dim < 1 || s.batch < 1) {
+  const std::int64_t smallest =
+      std::min({s.height, s.width, s.levels, s.channels, s.group_size, s.head_dim, s.batch});
+  if (smallest < 1 || s.classes < 2 || s.levels > 16) {
     throw_error(ErrorCode::kInvalidArgument,
                 "every size of a U-Transformer must be at least 1, and the classes at least 2, but "
                 "height={} width={} classes={} "

@@ -75,6 +75,35 @@ void point_latest_at(const fs::path& folder, const fs::path& from) {
   if (from.parent_path() == folder) fs::create_symlink(from.filename(), folder / kLatestLink);
 }
 
+/// What is left of a branch that a crash kept from beginning, if it is the one that `record` is of.
+std::optional<fs::path> interrupted_move(const fs::path& folder, const BranchRecord& record) {
+  const auto earlier = read_record(folder);
+  if (!earlier || earlier->begun || earlier->from != record.from || earlier->aside.empty())
+    return std::nullopt;
+  return (folder / earlier->aside).lexically_normal();
+}
+
+void tell(const BranchMove& move, std::string_view point) {
+  if (move.progress) move.progress(point);
+}
+
+/// Moves what lies in `folder` and does not lead to `from`, and copies the metrics there.
+void move_aside(const BranchMove& move, const fs::path& folder, const fs::path& from,
+                const fs::path& aside) {
+  fs::create_directories(aside / folder.filename());
+  flush_to_disk(aside.parent_path());
+  tell(move, "folder created");
+  if (move.keep_metrics && move.metrics_differ) move.keep_metrics(aside);
+  tell(move, "metrics kept");
+  for (const fs::path& checkpoint : left_behind(folder, from)) {
+    fs::rename(checkpoint, aside / folder.filename() / checkpoint.filename());
+    tell(move, "checkpoint moved");
+  }
+  point_latest_at(folder, from);
+  flush_to_disk(aside / folder.filename());
+  flush_to_disk(folder);
+}
+
 }  // namespace
 
 ParentCheckpoint identify(const fs::path& checkpoint) {
@@ -93,40 +122,21 @@ std::optional<ParentCheckpoint> parent_of(const fs::path& checkpoint) {
 }
 
 std::optional<fs::path> begin_branch(const BranchMove& move) {
-  const auto done = [&](std::string_view point) {
-    if (move.progress) move.progress(point);
-  };
   try {
     const fs::path folder = fs::canonical(move.folder), from = fs::canonical(move.from);
     BranchRecord record{from.lexically_relative(folder), {}, false};
-    const auto earlier = read_record(folder);
-    const bool goes_on =
-        earlier && !earlier->begun && earlier->from == record.from && !earlier->aside.empty();
-    const bool moves = goes_on || move.metrics_differ || !left_behind(folder, from).empty();
-    const fs::path aside =
-        goes_on ? (folder / earlier->aside).lexically_normal() : fs::weakly_canonical(move.aside);
+    const std::optional<fs::path> interrupted = interrupted_move(folder, record);
+    const bool moves = interrupted || move.metrics_differ || !left_behind(folder, from).empty();
+    const fs::path aside = interrupted ? *interrupted : fs::weakly_canonical(move.aside);
     if (moves) record.aside = aside.lexically_relative(folder);
     write_record(folder, record);
-    done("intent written");
-    if (moves) {
-      fs::create_directories(aside / folder.filename());
-      flush_to_disk(aside.parent_path());
-      done("folder created");
-      if (move.keep_metrics && move.metrics_differ) move.keep_metrics(aside);
-      done("metrics kept");
-      for (const fs::path& checkpoint : left_behind(folder, from)) {
-        fs::rename(checkpoint, aside / folder.filename() / checkpoint.filename());
-        done("checkpoint moved");
-      }
-      point_latest_at(folder, from);
-      flush_to_disk(aside / folder.filename());
-      flush_to_disk(folder);
-    }
+    tell(move, "intent written");
+    if (moves) move_aside(move, folder, from, aside);
     if (move.take_over_metrics) move.take_over_metrics();
-    done("metrics taken over");
+    tell(move, "metrics taken over");
     record.begun = true;
     write_record(folder, record);
-    done("branch begun");
+    tell(move, "branch begun");
     return moves ? std::optional(aside) : std::nullopt;
   } catch (const fs::filesystem_error& error) {
     throw_error(ErrorCode::kUnavailable,

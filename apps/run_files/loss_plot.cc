@@ -52,103 +52,146 @@ void spread(std::vector<Label>& labels) {
   }
 }
 
-}  // namespace
+/// The losses of a run by step, those that are finite.
+struct Curves {
+  Points train, validation;
+};
 
-Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
-                const std::string& title) {
-  Points train;
-  Points validation;
+Curves curves_of(const std::vector<StepMetrics>& steps) {
+  Curves curves;
   for (const StepMetrics& m : steps) {
-    if (std::isfinite(m.loss)) train.emplace_back(static_cast<double>(m.step), m.loss);
+    const auto step = static_cast<double>(m.step);
+    if (std::isfinite(m.loss)) curves.train.emplace_back(step, m.loss);
     if (m.validation_loss && std::isfinite(*m.validation_loss))
-      validation.emplace_back(static_cast<double>(m.step), *m.validation_loss);
+      curves.validation.emplace_back(step, *m.validation_loss);
   }
-  double low = baseline.loss > 0 ? baseline.loss : train.empty() ? 0 : train[0].second;
-  double high = low;
-  for (const Points& points : {train, validation})
-    for (const auto& [x, y] : points) {
-      low = std::min(low, y);
-      high = std::max(high, y);
-    }
-  const double margin = std::max(0.05, 0.06 * (high - low));
-  low = std::max(0.0, low - margin);
-  high += margin;
-  const double last_step = train.empty() ? 1 : std::max(2.0, train.back().first);
+  return curves;
+}
 
-  const Points average = smoothed(train);
+/// Names and last values of all lines, at their ends.
+std::vector<Label> labels_of(const Curves& curves, const Points& average,
+                             const Baseline& baseline) {
   std::vector<Label> labels;
   if (baseline.loss > 0) {
     const std::string name = baseline.name.substr(baseline.name.starts_with("a ") ? 2 : 0);
     labels.push_back({baseline.loss, fmt::format("{} {:.3f}", name, baseline.loss), kBaseline});
   }
-  if (!train.empty())
+  if (!average.empty())
     labels.push_back(
         {average.back().second, fmt::format("training {:.3f}", average.back().second), kTrain});
-  if (!validation.empty()) {
-    labels.push_back({validation.back().second,
-                      fmt::format("validation {:.3f}", validation.back().second), kValidation});
+  if (!curves.validation.empty()) {
+    const double last = curves.validation.back().second;
+    labels.push_back({last, fmt::format("validation {:.3f}", last), kValidation});
   }
-  std::size_t longest = 0;
-  for (const Label& label : labels) longest = std::max(longest, label.text.size());
-  const double plot_end = kLossWidth - 24 - Svg::kBoldLetterWidth * static_cast<double>(longest);
+  return labels;
+}
 
-  const auto x_of = [&](double step) {
-    return kLossLeft + (step - 1) / (last_step - 1) * (plot_end - kLossLeft);
-  };
-  const auto y_of = [&](double loss) {
+/// Where steps and losses lie on the page.
+struct Scale {
+  double last_step = 1;
+  double low = 0, high = 0;  ///< Losses at the bottom and at the top.
+  double right = 0;          ///< Where the plot ends and its labels begin.
+
+  double x_of(double step) const {
+    return kLossLeft + (step - 1) / (last_step - 1) * (right - kLossLeft);
+  }
+  double y_of(double loss) const {
     return kLossTop + (high - loss) / (high - low) * (kLossHeight - kLossTop - kLossBottom);
-  };
-  const auto placed = [&](Points points) {
+  }
+  Points placed(Points points) const {
     for (auto& [x, y] : points) {
       x = x_of(x);
       y = y_of(y);
     }
     return points;
-  };
+  }
+};
 
-  Svg svg(kLossWidth, kLossHeight);
-  svg.text(kLossLeft, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
-  const std::vector<double> losses = round_ticks(low, high, 6);
+Scale scale_of(const Curves& curves, const Baseline& baseline, const std::vector<Label>& labels) {
+  Scale scale;
+  scale.low = baseline.loss > 0 ? baseline.loss : curves.train.empty() ? 0 : curves.train[0].second;
+  scale.high = scale.low;
+  for (const Points& points : {curves.train, curves.validation})
+    for (const auto& [x, y] : points) {
+      scale.low = std::min(scale.low, y);
+      scale.high = std::max(scale.high, y);
+    }
+  const double margin = std::max(0.05, 0.06 * (scale.high - scale.low));
+  scale.low = std::max(0.0, scale.low - margin);
+  scale.high += margin;
+  scale.last_step = curves.train.empty() ? 1 : std::max(2.0, curves.train.back().first);
+  std::size_t longest = 0;
+  for (const Label& label : labels) longest = std::max(longest, label.text.size());
+  scale.right = kLossWidth - 24 - Svg::kBoldLetterWidth * static_cast<double>(longest);
+  return scale;
+}
+
+/// Grid, axes and their numbers.
+void draw_axes(Svg& svg, const Scale& scale) {
+  const std::vector<double> losses = round_ticks(scale.low, scale.high, 6);
   for (double loss : losses) {
-    svg.line(kLossLeft, y_of(loss), plot_end, y_of(loss), "stroke='#e6e8eb'");
-    svg.text(kLossLeft - 8, y_of(loss) + 4,
+    svg.line(kLossLeft, scale.y_of(loss), scale.right, scale.y_of(loss), "stroke='#e6e8eb'");
+    svg.text(kLossLeft - 8, scale.y_of(loss) + 4,
              tick_label(loss, losses.size() > 1 ? losses[1] - losses[0] : 1), Svg::Anchor::kEnd,
              "fill='#57606a'");
   }
-  for (double step : round_ticks(1, last_step, 8)) {
+  for (double step : round_ticks(1, scale.last_step, 8)) {
     if (step != std::floor(step) || step < 1) continue;
-    svg.line(x_of(step), kLossHeight - kLossBottom, x_of(step), kLossHeight - kLossBottom + 5,
-             "stroke='#8c959f'");
-    svg.text(x_of(step), kLossHeight - kLossBottom + 19, fmt::format("{:.0f}", step),
+    svg.line(scale.x_of(step), kLossHeight - kLossBottom, scale.x_of(step),
+             kLossHeight - kLossBottom + 5, "stroke='#8c959f'");
+    svg.text(scale.x_of(step), kLossHeight - kLossBottom + 19, fmt::format("{:.0f}", step),
              Svg::Anchor::kMiddle, "fill='#57606a'");
   }
-  svg.line(kLossLeft, kLossHeight - kLossBottom, plot_end, kLossHeight - kLossBottom,
+  svg.line(kLossLeft, kLossHeight - kLossBottom, scale.right, kLossHeight - kLossBottom,
            "stroke='#8c959f'");
-  svg.text((kLossLeft + plot_end) / 2, kLossHeight - 12, "step", Svg::Anchor::kMiddle,
+  svg.text((kLossLeft + scale.right) / 2, kLossHeight - 12, "step", Svg::Anchor::kMiddle,
            "fill='#57606a'");
   svg.text(0, 0, "loss (nats)", Svg::Anchor::kMiddle,
            fmt::format("fill='#57606a' transform='translate(16 {:.0f}) rotate(-90)'",
                        (kLossTop + kLossHeight - kLossBottom) / 2));
+}
 
+void draw_curves(Svg& svg, const Scale& scale, const Curves& curves, const Points& average,
+                 const Baseline& baseline) {
   if (baseline.loss > 0) {
-    svg.line(kLossLeft, y_of(baseline.loss), plot_end, y_of(baseline.loss),
+    svg.line(kLossLeft, scale.y_of(baseline.loss), scale.right, scale.y_of(baseline.loss),
              fmt::format("stroke='{}' stroke-width='1.5' stroke-dasharray='6 4'", kBaseline));
   }
-  if (!train.empty()) {
-    svg.polyline(placed(train), fmt::format("stroke='{}' stroke-width='1' opacity='0.3'", kTrain));
-    svg.polyline(placed(average),
+  if (!curves.train.empty()) {
+    svg.polyline(scale.placed(curves.train),
+                 fmt::format("stroke='{}' stroke-width='1' opacity='0.3'", kTrain));
+    svg.polyline(scale.placed(average),
                  fmt::format("stroke='{}' stroke-width='2' stroke-linejoin='round'", kTrain));
   }
-  if (!validation.empty()) {
-    svg.polyline(placed(validation), fmt::format("stroke='{}' stroke-width='2'", kValidation));
-    for (const auto& [x, y] : placed(validation))
+  if (!curves.validation.empty()) {
+    const Points points = scale.placed(curves.validation);
+    svg.polyline(points, fmt::format("stroke='{}' stroke-width='2'", kValidation));
+    for (const auto& [x, y] : points)
       svg.circle(x, y, 3.5, fmt::format("fill='white' stroke='{}' stroke-width='2'", kValidation));
   }
-  for (Label& label : labels) label.y = y_of(label.y) + 4;
+}
+
+void draw_labels(Svg& svg, const Scale& scale, std::vector<Label> labels) {
+  for (Label& label : labels) label.y = scale.y_of(label.y) + 4;
   spread(labels);
   for (const Label& label : labels)
-    svg.text(plot_end + 12, label.y, label.text, Svg::Anchor::kStart,
+    svg.text(scale.right + 12, label.y, label.text, Svg::Anchor::kStart,
              fmt::format("fill='{}' font-weight='600'", label.colour));
+}
+
+}  // namespace
+
+Svg draw_losses(const std::vector<StepMetrics>& steps, const Baseline& baseline,
+                const std::string& title) {
+  const Curves curves = curves_of(steps);
+  const Points average = smoothed(curves.train);
+  const std::vector<Label> labels = labels_of(curves, average, baseline);
+  const Scale scale = scale_of(curves, baseline, labels);
+  Svg svg(kLossWidth, kLossHeight);
+  svg.text(kLossLeft, 28, title, Svg::Anchor::kStart, "font-size='16' font-weight='600'");
+  draw_axes(svg, scale);
+  draw_curves(svg, scale, curves, average, baseline);
+  draw_labels(svg, scale, labels);
   return svg;
 }
 

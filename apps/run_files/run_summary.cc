@@ -39,6 +39,94 @@ double mean_of_last_finite(const std::vector<StepMetrics>& steps) {
   return sum / count;
 }
 
+/// How the parts of a screen are set off; all empty without colours.
+struct Style {
+  explicit Style(bool colours) {
+    if (!colours) return;
+    bold = "\x1b[1m";
+    dim = "\x1b[2m";
+    green = "\x1b[32m";
+    plain = "\x1b[0m";
+  }
+
+  std::string row(const char* what, const std::string& value) const {
+    return fmt::format("  {}{:<17}{}{}\n", dim, what, plain, value);
+  }
+  std::string file(const std::string& name, const std::string& what) const {
+    return fmt::format("    {:<16}{}{}{}\n", name, dim, what, plain);
+  }
+
+  std::string bold, dim, green, plain;
+};
+
+std::string headline(const RunSummary& s, const Style& style) {
+  std::string text =
+      fmt::format("\n{}{}{} {}: {} of {} steps in {}", style.bold, s.name, style.plain, s.outcome,
+                  s.steps, s.total_steps, format_seconds(s.seconds));
+  text += s.resumed_from > 0 ? fmt::format(", resumed from step {}\n\n", s.resumed_from) : "\n\n";
+  return text;
+}
+
+std::string validation_loss(const RunSummary& s, const Style& style) {
+  std::string value = fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, style.bold,
+                                  *s.last_validation_loss, style.plain);
+  if (s.last_validation_step != s.steps)
+    value += fmt::format(" after step {}", s.last_validation_step);
+  if (s.baseline.loss > 0) {
+    const double ahead = s.baseline.loss - *s.last_validation_loss;
+    value += fmt::format("   ({} has {:.3f}: {}{}{})", s.baseline.name, s.baseline.loss,
+                         ahead > 0 ? style.green : "",
+                         ahead > 0 ? fmt::format("beaten by {:.3f}", ahead) : "not beaten yet",
+                         style.plain);
+  }
+  return value;
+}
+
+std::string loss_rows(const RunSummary& s, const Style& style) {
+  std::string text =
+      style.row("training loss", fmt::format("{:.3f} -> {:.3f}", s.first_loss, s.last_loss));
+  if (s.last_validation_loss) text += style.row("validation loss", validation_loss(s, style));
+  if (s.skipped_updates > 0)
+    text += style.row("updates skipped", fmt::format("{} of {}: their gradients were not finite",
+                                                     s.skipped_updates, s.steps));
+  return text;
+}
+
+std::string speed_rows(const RunSummary& s, const Style& style) {
+  std::string text =
+      style.row("speed", fmt::format("{} {}/s", with_thousands(s.units_per_second), s.unit));
+  if (s.resharded_bytes > 0)
+    text +=
+        style.row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
+  if (const auto hidden = s.hidden_share())
+    text += style.row("transfers hidden",
+                      fmt::format("{:.0f} % behind computation ({} exposed of {} a device)",
+                                  *hidden * 100, format_seconds(s.exposed_transfer_seconds),
+                                  format_seconds(s.transfer_seconds)));
+  return text;
+}
+
+/// Where everything lies.
+std::string file_list(const RunSummary& s, const RunDirectory& directory, const Style& style) {
+  const auto here = std::filesystem::relative(directory.path()).string();
+  const std::string folder = here.starts_with("..") ? directory.path().string() : here;
+  std::string text = fmt::format("\n  {}/\n", folder);
+  text += style.file("metrics.jsonl", "a JSON object a step");
+  text += style.file("summary.json", "the numbers above");
+  text += style.file("loss.svg", "the losses, drawn");
+  text += style.file("timeline.svg", "one step, drawn: compute and transfers of every device");
+  text += style.file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
+  for (const auto& [name, what] : s.report.files) text += style.file(name, what);
+  if (s.checkpoint_step > 0) {
+    const std::string more = s.steps < s.total_steps
+                                 ? fmt::format("; go on with --set checkpoint.resume={}", folder)
+                                 : "";
+    text += style.file("checkpoints/",
+                       fmt::format("the last one after step {}{}", s.checkpoint_step, more));
+  }
+  return text + style.file("logs/", "what every process said");
+}
+
 }  // namespace
 
 std::optional<double> RunSummary::hidden_share() const {
@@ -108,69 +196,15 @@ std::string to_json(const RunSummary& s) {
 
 std::string summary_screen(const RunSummary& s, const RunDirectory& directory, bool colours,
                            std::optional<int> columns) {
-  const std::string bold = colours ? "\x1b[1m" : "";
-  const std::string dim = colours ? "\x1b[2m" : "";
-  const std::string green = colours ? "\x1b[32m" : "";
-  const std::string plain = colours ? "\x1b[0m" : "";
-  const auto row = [&](const char* what, const std::string& value) {
-    return fmt::format("  {}{:<17}{}{}\n", dim, what, plain, value);
-  };
-
-  std::string text = fmt::format("\n{}{}{} {}: {} of {} steps in {}", bold, s.name, plain,
-                                 s.outcome, s.steps, s.total_steps, format_seconds(s.seconds));
-  text += s.resumed_from > 0 ? fmt::format(", resumed from step {}\n\n", s.resumed_from) : "\n\n";
-  text += row("training loss", fmt::format("{:.3f} -> {:.3f}", s.first_loss, s.last_loss));
-  if (s.last_validation_loss) {
-    std::string value = fmt::format("{:.3f} -> {}{:.3f}{}", *s.first_validation_loss, bold,
-                                    *s.last_validation_loss, plain);
-    if (s.last_validation_step != s.steps)
-      value += fmt::format(" after step {}", s.last_validation_step);
-    if (s.baseline.loss > 0) {
-      const double ahead = s.baseline.loss - *s.last_validation_loss;
-      value += fmt::format(
-          "   ({} has {:.3f}: {}{}{})", s.baseline.name, s.baseline.loss, ahead > 0 ? green : "",
-          ahead > 0 ? fmt::format("beaten by {:.3f}", ahead) : "not beaten yet", plain);
-    }
-    text += row("validation loss", value);
-  }
-  if (s.skipped_updates > 0)
-    text += row("updates skipped", fmt::format("{} of {}: their gradients were not finite",
-                                               s.skipped_updates, s.steps));
-  text += row("speed", fmt::format("{} {}/s", with_thousands(s.units_per_second), s.unit));
-  if (s.resharded_bytes > 0)
-    text += row("resharded", fmt::format("{} between meshes", format_bytes(s.resharded_bytes)));
-  if (const auto hidden = s.hidden_share())
-    text += row("transfers hidden",
-                fmt::format("{:.0f} % behind computation ({} exposed of {} a device)",
-                            *hidden * 100, format_seconds(s.exposed_transfer_seconds),
-                            format_seconds(s.transfer_seconds)));
+  const Style style(colours);
+  std::string text = headline(s, style) + loss_rows(s, style) + speed_rows(s, style);
   if (!s.report.text.empty()) {
-    text += fmt::format("\n  {}{}:{}\n{}", dim, s.report.title, plain,
-                        s.report.prose ? wrap_lines(indented(s.report.text, "    "),
-                                                    columns.value_or(kProseColumns), 0)
-                                       : indented(s.report.text, "    "));
+    const std::string report = indented(s.report.text, "    ");
+    text += fmt::format(
+        "\n  {}{}:{}\n{}", style.dim, s.report.title, style.plain,
+        s.report.prose ? wrap_lines(report, columns.value_or(kProseColumns), 0) : report);
   }
-
-  const auto here = std::filesystem::relative(directory.path()).string();
-  const std::string folder = here.starts_with("..") ? directory.path().string() : here;
-  const auto file = [&](const char* name, const std::string& what) {
-    return fmt::format("    {:<16}{}{}{}\n", name, dim, what, plain);
-  };
-  text += fmt::format("\n  {}/\n", folder);
-  text += file("metrics.jsonl", "a JSON object a step");
-  text += file("summary.json", "the numbers above");
-  text += file("loss.svg", "the losses, drawn");
-  text += file("timeline.svg", "one step, drawn: compute and transfers of every device");
-  text += file("trace.json", "the same to walk through: open it at ui.perfetto.dev");
-  for (const auto& [name, what] : s.report.files) text += file(name.c_str(), what);
-  if (s.checkpoint_step > 0) {
-    const std::string more = s.steps < s.total_steps
-                                 ? fmt::format("; go on with --set checkpoint.resume={}", folder)
-                                 : "";
-    text +=
-        file("checkpoints/", fmt::format("the last one after step {}{}", s.checkpoint_step, more));
-  }
-  text += file("logs/", "what every process said");
+  text += file_list(s, directory, style);
   return columns ? wrap_lines(text, *columns, 2) : text;
 }
 

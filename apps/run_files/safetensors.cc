@@ -69,6 +69,43 @@ float float_of_half(std::uint16_t bits) {
   return negative ? -value : value;
 }
 
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
+  throw_error(ErrorCode::kDataLoss, "{} is no safetensors file, or is damaged: {}", path.string(),
+              what);
+}
+
+/// A file's two parts.
+struct HeaderAndBody {
+  nlohmann::ordered_json header;
+  std::span<const std::byte> body;
+};
+HeaderAndBody split_file(std::span<const std::byte> file, const std::filesystem::path& path) {
+  std::uint64_t header_size = 0;
+  if (file.size() < sizeof header_size) refuse(path, "too short");
+  std::memcpy(&header_size, file.data(), sizeof header_size);
+  if (header_size > kLargestHeader || header_size > file.size() - sizeof header_size)
+    refuse(path, "header cut off");
+  const char* text = reinterpret_cast<const char*>(file.data()) + sizeof header_size;
+  auto header = nlohmann::ordered_json::parse(text, text + header_size, nullptr, false);
+  if (!header.is_object()) refuse(path, "header is not JSON");
+  return {std::move(header), file.subspan(sizeof header_size + header_size)};
+}
+
+/// Where a tensor begins and ends in the body.
+using Extent = std::pair<std::size_t, std::size_t>;
+
+/// Tensors lie side by side, in whatever order the header names them.
+void check_filled(std::vector<Extent> extents, std::size_t body_size,
+                  const std::filesystem::path& path) {
+  std::sort(extents.begin(), extents.end());
+  std::size_t filled = 0;
+  for (const auto& [begin, end] : extents) {
+    if (begin != filled) refuse(path, "its tensors overlap or leave gaps: impossible offsets");
+    filled = end;
+  }
+  if (filled != body_size) refuse(path, "its tensors do not fill it");
+}
+
 }  // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
@@ -176,23 +213,11 @@ SafetensorsFile::~SafetensorsFile() {
 }
 
 void SafetensorsFile::parse(const std::filesystem::path& path) {
-  const auto damaged = [&](const std::string& what) {
-    throw_error(ErrorCode::kDataLoss, "{} is no safetensors file, or is damaged: {}", path.string(),
-                what);
-  };
-  std::uint64_t header_size = 0;
-  if (mapped_.size() < sizeof header_size) damaged("too short");
-  std::memcpy(&header_size, mapped_.data(), sizeof header_size);
-  if (header_size > kLargestHeader || header_size > mapped_.size() - sizeof header_size)
-    damaged("header cut off");
-  const char* text = reinterpret_cast<const char*>(mapped_.data()) + sizeof header_size;
-  const auto header = nlohmann::ordered_json::parse(text, text + header_size, nullptr, false);
-  if (!header.is_object()) damaged("header is not JSON");
-  const std::span<const std::byte> body = mapped_.subspan(sizeof header_size + header_size);
-
-  std::vector<std::pair<std::size_t, std::size_t>> places;
+  const HeaderAndBody file = split_file(mapped_, path);
+  const std::span<const std::byte> body = file.body;
+  std::vector<Extent> extents;
   try {
-    for (const auto& [name, entry] : header.items()) {
+    for (const auto& [name, entry] : file.header.items()) {
       if (name == "__metadata__") {
         metadata_ = entry.get<std::map<std::string, std::string>>();
         continue;
@@ -201,24 +226,17 @@ void SafetensorsFile::parse(const std::filesystem::path& path) {
       const auto shape = entry.at("shape").get<Shape>();
       const auto offsets = entry.at("data_offsets").get<std::vector<std::size_t>>();
       if (offsets.size() != 2 || offsets[1] < offsets[0] || offsets[1] > body.size())
-        damaged("tensor " + name + " has impossible offsets");
+        refuse(path, "tensor " + name + " has impossible offsets");
       const auto size = element_size(dtype);
       if (size && bytes_of(shape, *size, body.size()) != offsets[1] - offsets[0])
-        damaged("tensor " + name + " has impossible offsets");
-      places.emplace_back(offsets[0], offsets[1]);
+        refuse(path, "tensor " + name + " has impossible offsets");
+      extents.emplace_back(offsets[0], offsets[1]);
       entries_.push_back({name, dtype, shape, body.subspan(offsets[0], offsets[1] - offsets[0])});
     }
   } catch (const nlohmann::json::exception& error) {
-    damaged(error.what());
+    refuse(path, error.what());
   }
-  // In whatever order the header names them, they lie side by side.
-  std::sort(places.begin(), places.end());
-  std::size_t filled = 0;
-  for (const auto& [begin, end] : places) {
-    if (begin != filled) damaged("its tensors overlap or leave gaps: impossible offsets");
-    filled = end;
-  }
-  if (filled != body.size()) damaged("its tensors do not fill it");
+  check_filled(std::move(extents), body.size(), path);
 }
 
 void SafetensorsFile::forget(std::span<const float> values) const {
