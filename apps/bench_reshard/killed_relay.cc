@@ -24,24 +24,82 @@ std::optional<std::size_t> relay_of(const transfer::ReshardPlan& plan) {
   return std::nullopt;
 }
 
+/// Far beyond what a run and its repair are expected to take.
+double deadline_with_death(const BenchResult& planned) { return 30 + 20 * planned.limit_seconds; }
+
 }  // namespace
+
+ReshardBench::KilledRelay ReshardBench::choose_relay(const BenchCase& bench,
+                                                     const transfer::Network& network,
+                                                     const std::string& strategy) const {
+  const transfer::ReshardCase& reshard = bench.reshard;
+  const auto host = relay_of(
+      plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy)));
+  if (!host)
+    throw_error(ErrorCode::kInvalidArgument, "case {}: under {} no host passes on what others need",
+                reshard.name, strategy);
+  KilledRelay relay;
+  relay.host = *host;
+  for (std::uint32_t d = 0; d < reshard.topology.num_devices(); ++d)
+    if (reshard.topology.host_of(transfer::DeviceId(d)).value() == relay.host)
+      relay.devices.emplace_back(d);
+  for (std::size_t h = 0; h < bench.num_hosts(); ++h)
+    if (h != relay.host) relay.survivors.push_back(h);
+  return relay;
+}
+
+RepairRequest ReshardBench::run_until_death(const BenchCase& bench, const BenchResult& planned,
+                                            const KilledRelay& relay, std::int64_t start_ns) {
+  RunRequest request{planned.strategy, ++runs_, start_ns, deadline_with_death(planned), 0};
+  std::vector<actors::Future<RunReply>> futures;
+  for (std::size_t h = 0; h < bench.num_hosts(); ++h) {
+    const bool dies = h == relay.host;
+    request.die_ns =
+        dies ? start_ns + static_cast<std::int64_t>(5e8 * planned.predicted_seconds) : 0;
+    futures.push_back(cluster_.host(h).call<&ReshardHost::run>(request));
+  }
+  RepairRequest repair{planned.strategy, {}, relay.devices};
+  for (std::size_t h = 0; h < bench.num_hosts(); ++h) {
+    try {
+      const RunReply reply = futures[h].get();
+      repair.landed.insert(repair.landed.end(), reply.landed.begin(), reply.landed.end());
+      if (h == relay.host) throw_error(ErrorCode::kInternal, "host {} was to die and has not", h);
+    } catch (const Error& error) {
+      if (h != relay.host || error.code() == ErrorCode::kInternal) throw;
+    }
+  }
+  return repair;
+}
+
+std::int64_t ReshardBench::run_repair(const BenchCase& bench, const RepairRequest& repair,
+                                      const transfer::ReshardPlan& plan, const KilledRelay& relay,
+                                      double deadline_seconds) {
+  std::vector<actors::Future<std::string>> digests;
+  for (const std::size_t h : relay.survivors)
+    digests.push_back(cluster_.host(h).call<&ReshardHost::plan_repair>(repair));
+  for (auto& digest : digests)
+    if (digest.get() != plan.digest())
+      throw_error(ErrorCode::kIncompatible, "case {}: the survivors do not agree on the repair",
+                  bench.reshard.name);
+  const RunRequest request{kRepair, ++runs_, nanoseconds_in(Nanoseconds(0)), deadline_seconds, 0};
+  std::vector<actors::Future<RunReply>> futures;
+  for (const std::size_t h : relay.survivors)
+    futures.push_back(cluster_.host(h).call<&ReshardHost::run>(request));
+  std::int64_t last = 0;
+  for (auto& future : futures) {
+    const RunReply reply = future.get();
+    if (!reply.failure.empty())
+      throw_error(ErrorCode::kInternal, "case {}: the repair failed: {}", bench.reshard.name,
+                  reply.failure);
+    last = std::max(last, reply.finished_ns);
+  }
+  return last;
+}
 
 BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::string& strategy) {
   shape_links(bench);
   const transfer::Network network = measure(bench);
-  const transfer::ReshardCase& reshard = bench.reshard;
-  const auto relay = relay_of(
-      plan_reshard(reshard.tasks, reshard.topology, network, transfer::parse_strategy(strategy)));
-  if (!relay)
-    throw_error(ErrorCode::kInvalidArgument, "case {}: under {} no host passes on what others need",
-                reshard.name, strategy);
-  std::vector<transfer::DeviceId> dead;
-  for (std::uint32_t d = 0; d < reshard.topology.num_devices(); ++d)
-    if (reshard.topology.host_of(transfer::DeviceId(d)).value() == *relay) dead.emplace_back(d);
-  std::vector<std::size_t> survivors;
-  for (std::size_t h = 0; h < bench.num_hosts(); ++h)
-    if (h != *relay) survivors.push_back(h);
-
+  const KilledRelay relay = choose_relay(bench, network, strategy);
   std::optional<BenchResult> result;
   std::uint64_t resent = 0;
   for (int repetition = 1; repetition <= options_.repeat; ++repetition) {
@@ -54,57 +112,22 @@ BenchResult ReshardBench::run_with_death(const BenchCase& bench, const std::stri
       cluster_.host(h).call<&ReshardHost::fill>(pattern).get();
 
     const std::int64_t start = nanoseconds_in(kStartIn);
-    const double deadline = 30 + 20 * planned.limit_seconds;
-    std::vector<actors::Future<RunReply>> futures;
-    for (std::size_t h = 0; h < bench.num_hosts(); ++h) {
-      RunRequest request{strategy, ++runs_, start, deadline, 0};
-      request.run = runs_ - h;  // the same for all
-      if (h == *relay)
-        request.die_ns = start + static_cast<std::int64_t>(5e8 * planned.predicted_seconds);
-      futures.push_back(cluster_.host(h).call<&ReshardHost::run>(request));
-    }
-    RepairRequest repair{strategy, {}, dead};
-    for (std::size_t h = 0; h < bench.num_hosts(); ++h) {
-      try {
-        const RunReply reply = futures[h].get();
-        repair.landed.insert(repair.landed.end(), reply.landed.begin(), reply.landed.end());
-        if (h == *relay) throw_error(ErrorCode::kInternal, "host {} was to die and has not", h);
-      } catch (const Error& error) {
-        if (h != *relay || error.code() == ErrorCode::kInternal) throw;
-      }
-    }
-
+    const RepairRequest repair = run_until_death(bench, planned, relay, start);
     const transfer::ReshardPlan second = plan_repair_of(task_of(bench, network, 0), repair);
-    resent = std::max(resent, plan_stats(second).bytes_between_hosts);
-    std::vector<actors::Future<std::string>> digests;
-    for (const std::size_t h : survivors)
-      digests.push_back(cluster_.host(h).call<&ReshardHost::plan_repair>(repair));
-    for (auto& digest : digests)
-      if (digest.get() != second.digest())
-        throw_error(ErrorCode::kIncompatible, "case {}: the survivors do not agree on the repair",
-                    reshard.name);
-    const RunRequest again{kRepair, ++runs_, nanoseconds_in(Nanoseconds(0)), deadline, 0};
-    futures.clear();
-    for (const std::size_t h : survivors)
-      futures.push_back(cluster_.host(h).call<&ReshardHost::run>(again));
-    std::int64_t last = 0;
-    for (auto& future : futures) {
-      const RunReply reply = future.get();
-      if (!reply.failure.empty())
-        throw_error(ErrorCode::kInternal, "case {}: the repair failed: {}", reshard.name,
-                    reply.failure);
-      last = std::max(last, reply.finished_ns);
-    }
-    check_content(bench, strategy, pattern, survivors);
+    const std::uint64_t moved = plan_stats(second).bytes_between_hosts;
+    resent = std::max(resent, moved);
+    const std::int64_t last =
+        run_repair(bench, repair, second, relay, deadline_with_death(planned));
+    check_content(bench, strategy, pattern, relay.survivors);
     result->seconds.push_back(1e-9 * static_cast<double>(last - start));
     options_.progress(fmt::format(
         "{} {}/{}: host {} killed half-way, done after {}, the repair moved {} between hosts",
-        reshard.name, repetition, options_.repeat, *relay, format_seconds(result->seconds.back()),
-        format_bytes(plan_stats(second).bytes_between_hosts)));
-    cluster_.restart(*relay);
+        bench.reshard.name, repetition, options_.repeat, relay.host,
+        format_seconds(result->seconds.back()), format_bytes(moved)));
+    cluster_.restart(relay.host);
   }
-  result->description +=
-      fmt::format(", host {} killed half-way; at most {} sent anew", *relay, format_bytes(resent));
+  result->description += fmt::format(", host {} killed half-way; at most {} sent anew", relay.host,
+                                     format_bytes(resent));
   return *result;
 }
 

@@ -57,34 +57,28 @@ void ReshardBench::shape_links(const BenchCase& bench) {
   }
 }
 
-transfer::Network ReshardBench::measure(const BenchCase& bench) {
-  const std::size_t hosts = bench.num_hosts();
-  // What each link was limited to: links of one rate are of one kind. Those of a loopback have no
-  // limit, and are of one kind too.
-  const bool limited = cluster_.test_hosts() != nullptr;
-  std::vector<std::vector<std::uint64_t>> key(hosts);
-  for (std::size_t h = 0; h < hosts; ++h)
+ReshardBench::LinkKinds ReshardBench::link_kinds(const BenchCase& bench) const {
+  LinkKinds kinds(bench.num_hosts());
+  for (std::size_t h = 0; h < kinds.size(); ++h)
     for (std::size_t nic = 0; nic < bench.reshard.links[h].size(); ++nic)
-      key[h].push_back(limited ? bench.link_bits(h, nic) : 0);
-  if (const auto known = measured_.find(key); known != measured_.end()) return known->second;
-  options_.progress(fmt::format("measuring the links of {} host{}", hosts, hosts == 1 ? "" : "s"));
-  transfer::Network network;
-  for (std::size_t h = 0; h < hosts; ++h)
-    network.hosts.push_back({std::vector<transfer::Nic>(bench.reshard.links[h].size())});
+      kinds[h].push_back(cluster_.test_hosts() == nullptr ? 0 : bench.link_bits(h, nic));
+  return kinds;
+}
+
+std::vector<std::vector<ReshardBench::LinkRates>> ReshardBench::probe_links(
+    const LinkKinds& kinds) {
+  const std::size_t hosts = kinds.size();
   const auto listening = on_all<std::vector<actors::Address>>(hosts, [&](std::size_t h) {
     std::vector<std::string> addresses;
-    for (std::size_t nic = 0; nic < network.hosts[h].nics.size(); ++nic)
+    for (std::size_t nic = 0; nic < kinds[h].size(); ++nic)
       addresses.push_back(cluster_.address(h, nic));
     return cluster_.host(h).call<&ReshardHost::listen_for_probe>(addresses);
   });
+  std::vector<std::vector<LinkRates>> best(hosts);
+  for (std::size_t h = 0; h < hosts; ++h) best[h].resize(kinds[h].size());
   // Each host sends to its neighbour, then to the one after it: a slow host shows as the slower of
   // two neighbours. What comes through says something of the slower end, and of both where they are
   // of one kind.
-  struct Best {
-    double in = 0, out = 0;
-  };
-  std::vector<std::vector<Best>> best(hosts);
-  for (std::size_t h = 0; h < hosts; ++h) best[h].resize(key[h].size());
   for (std::size_t distance = 1; distance <= std::min<std::size_t>(2, hosts - 1); ++distance) {
     check_stop();
     const std::int64_t start = nanoseconds_in(std::chrono::milliseconds(200));
@@ -99,49 +93,66 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
     for (std::size_t h = 0; h < hosts; ++h) {
       const std::size_t from = (h + hosts - distance) % hosts;
       for (std::size_t nic = 0; nic < std::min(rates[h].size(), rates[from].size()); ++nic) {
-        if (key[h][nic] <= key[from][nic])
+        if (kinds[h][nic] <= kinds[from][nic])
           best[h][nic].in = std::max(best[h][nic].in, rates[h][nic]);
-        if (key[from][nic] <= key[h][nic])
+        if (kinds[from][nic] <= kinds[h][nic])
           best[from][nic].out = std::max(best[from][nic].out, rates[h][nic]);
       }
     }
   }
-  // Links of one kind are taken as equal, at their median: planners should not be led by a per
-  // mille of noise.
+  return best;
+}
+
+transfer::Network ReshardBench::network_of(const BenchCase& bench, const LinkKinds& kinds,
+                                           const std::vector<std::vector<LinkRates>>& rates) const {
   std::map<std::uint64_t, std::vector<double>> rates_of_kind;
   std::vector<double> shares;  // of its limit, what a link carried
-  for (std::size_t h = 0; h < hosts; ++h) {
-    for (std::size_t nic = 0; nic < key[h].size(); ++nic) {
-      for (const double rate : {best[h][nic].in, best[h][nic].out}) {
+  for (std::size_t h = 0; h < kinds.size(); ++h) {
+    for (std::size_t nic = 0; nic < kinds[h].size(); ++nic) {
+      for (const double rate : {rates[h][nic].in, rates[h][nic].out}) {
         if (rate == 0) continue;
-        rates_of_kind[key[h][nic]].push_back(rate);
-        if (limited) shares.push_back(rate / static_cast<double>(key[h][nic]));
+        const std::uint64_t bits = kinds[h][nic];
+        rates_of_kind[bits].push_back(rate);
+        if (bits > 0) shares.push_back(rate / static_cast<double>(bits));
       }
     }
   }
-  for (auto& [bits, rates] : rates_of_kind) {
-    std::sort(rates.begin(), rates.end());
-    if (rates.front() < 0.97 * rates.back())
+  for (auto& [bits, same] : rates_of_kind) {
+    std::sort(same.begin(), same.end());
+    if (same.front() < 0.97 * same.back())
       options_.progress(fmt::format("links {}differ: {:.1f} to {:.1f} MiB/s; is the machine busy?",
-                                    limited ? fmt::format("of {} Mbit/s ", bits / 1'000'000) : "",
-                                    rates.front() / (1 << 20), rates.back() / (1 << 20)));
+                                    bits > 0 ? fmt::format("of {} Mbit/s ", bits / 1'000'000) : "",
+                                    same.front() / (1 << 20), same.back() / (1 << 20)));
   }
   // A link that no single neighbour can fill carries the part of its limit that the others do; a
   // host alone has nobody to ask.
   const double share = shares.empty()
                            ? bench.nominal_goodput() / static_cast<double>(bench.rate_bits)
                            : median(shares);
-  for (std::size_t h = 0; h < hosts; ++h) {
-    for (std::size_t nic = 0; nic < key[h].size(); ++nic) {
-      const auto measured = rates_of_kind.find(key[h][nic]);
-      const double rate = measured == rates_of_kind.end()
-                              ? share * static_cast<double>(limited ? key[h][nic] : bench.rate_bits)
-                              : measured->second[measured->second.size() / 2];
-      network.hosts[h].nics[nic] = {rate, rate};
+  transfer::Network network;
+  for (const std::vector<std::uint64_t>& links : kinds) {
+    auto& host = network.hosts.emplace_back();
+    for (const std::uint64_t bits : links) {
+      // Links of one kind are taken as equal, at their median: planners should not be led by a per
+      // mille of noise.
+      const auto known = rates_of_kind.find(bits);
+      const double rate = known == rates_of_kind.end()
+                              ? share * static_cast<double>(bits > 0 ? bits : bench.rate_bits)
+                              : known->second[known->second.size() / 2];
+      host.nics.push_back({rate, rate});
     }
   }
+  return network;
+}
+
+transfer::Network ReshardBench::measure(const BenchCase& bench) {
+  const LinkKinds kinds = link_kinds(bench);
+  if (const auto known = measured_.find(kinds); known != measured_.end()) return known->second;
+  options_.progress(
+      fmt::format("measuring the links of {} host{}", kinds.size(), kinds.size() == 1 ? "" : "s"));
+  const transfer::Network network = network_of(bench, kinds, probe_links(kinds));
   options_.progress(to_string(network));
-  measured_[key] = network;
+  measured_[kinds] = network;
   return network;
 }
 

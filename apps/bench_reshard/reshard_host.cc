@@ -34,12 +34,44 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// The reports of the engines of one run, from their threads.
-struct Reports {
-  std::mutex mutex;
-  std::size_t missing = 0;                                    // guarded by mutex
-  std::map<std::size_t, transfer::TransferReport> by_device;  // guarded by mutex
+/// The reports of the engines of one run, from their threads. Any thread.
+class Reports {
+ public:
+  /// `wakeup` is notified when `expected` reports are there.
+  Reports(std::size_t expected, actors::Wakeup wakeup)
+      : wakeup_(std::move(wakeup)), missing_(expected) {}
+
+  bool complete() {
+    std::lock_guard lock(mutex_);
+    return missing_ == 0;
+  }
+  void add(std::size_t device, const transfer::TransferReport& report) {
+    std::lock_guard lock(mutex_);
+    by_device_.emplace(device, report);
+    if (--missing_ == 0) wakeup_.notify();
+  }
+  /// Once it is complete.
+  const std::map<std::size_t, transfer::TransferReport>& by_device() const { return by_device_; }
+
+ private:
+  const actors::Wakeup wakeup_;
+  std::mutex mutex_;
+  std::size_t missing_;                                        // guarded by mutex_
+  std::map<std::size_t, transfer::TransferReport> by_device_;  // guarded by mutex_ until complete
 };
+
+/// What a device has got of its part of a plan. A report itself says it after an error only.
+std::vector<transfer::LandedChunks> landed_of(const transfer::DevicePart& part,
+                                              const transfer::TransferReport& report) {
+  if (!report.outcome.ok()) return report.landed;
+  std::vector<transfer::LandedChunks> landed;
+  for (const transfer::FlowRole& stream : part.streams) {
+    if (!stream.parent) continue;
+    landed.push_back(transfer::LandedChunks::none(stream.flow, stream.num_chunks()));
+    for (std::uint32_t chunk = 0; chunk < stream.num_chunks(); ++chunk) landed.back().set(chunk);
+  }
+  return landed;
+}
 
 }  // namespace
 
@@ -117,6 +149,23 @@ void ReshardHost::fill(std::uint32_t repetition) {
   }
 }
 
+ReshardHost::Buffers ReshardHost::buffers_of(Device& device, const transfer::DevicePart& part) {
+  Buffers buffers;
+  for (std::size_t t = 0; t < part.tensors.size(); ++t) {
+    // A repair has every tensor twice: as it was, and what has landed of it, which lies in the
+    // destination.
+    const transfer::TensorPart& tensor = part.tensors[t];
+    const std::size_t buffer = t % task_.tasks.size();
+    auto& source = t < task_.tasks.size() ? device.sources[buffer] : device.destinations[buffer];
+    buffers.sources.push_back(tensor.source ? std::span<const std::byte>(source)
+                                            : std::span<const std::byte>());
+    buffers.destinations.push_back(tensor.destination
+                                       ? std::span<std::byte>(device.destinations[buffer])
+                                       : std::span<std::byte>());
+  }
+  return buffers;
+}
+
 actors::task<RunReply> ReshardHost::run(RunRequest request) {
   const auto found = parts_.find(request.strategy);
   if (found == parts_.end())
@@ -124,28 +173,16 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
                 request.strategy);
   const std::vector<transfer::DevicePart>& parts = found->second;
   const transfer::TransferId id{request.run, 0, 0, 0};
-  const auto reports = std::make_shared<Reports>();  // shared with the engines' threads
-  for (const transfer::DevicePart& part : parts) reports->missing += part.empty() ? 0 : 1;
+  const auto busy =
+      std::count_if(parts.begin(), parts.end(), [](const auto& part) { return !part.empty(); });
   RunReply reply;
-  if (reports->missing == 0) co_return reply;
+  if (busy == 0) co_return reply;
   const actors::Wakeup wakeup = context_.make_wakeup();
-  std::vector<std::vector<std::span<const std::byte>>> sources(devices_.size());
-  std::vector<std::vector<std::span<std::byte>>> destinations(devices_.size());
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    for (std::size_t t = 0; t < parts[i].tensors.size(); ++t) {
-      // A repair has every tensor twice: as it was, and what has landed of it, which lies in the
-      // destination.
-      const transfer::TensorPart& tensor = parts[i].tensors[t];
-      const std::size_t buffer = t % task_.tasks.size();
-      Device& device = devices_[i];
-      auto& source = t < task_.tasks.size() ? device.sources[buffer] : device.destinations[buffer];
-      sources[i].push_back(tensor.source ? std::span<const std::byte>(source)
-                                         : std::span<const std::byte>());
-      destinations[i].push_back(tensor.destination
-                                    ? std::span<std::byte>(device.destinations[buffer])
-                                    : std::span<std::byte>());
-    }
-  }
+  // Shared with the engines' threads.
+  const auto reports = std::make_shared<Reports>(static_cast<std::size_t>(busy), wakeup);
+  std::vector<Buffers> buffers;
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    buffers.push_back(buffers_of(devices_[i], parts[i]));
   const transfer::TransferLimits limits{duration_of(request.deadline_seconds)};
 
   co_await context_.sleep(time_of(request.start_ns) - clock_.now());
@@ -153,18 +190,11 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
   reply.started_ns = nanoseconds_of(clock_.now());
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     if (parts[i].empty()) continue;
-    devices_[i].engine->start(parts[i], id, sources[i], destinations[i], limits,
-                              [reports, wakeup, i](const transfer::TransferReport& report) {
-                                std::lock_guard lock(reports->mutex);
-                                reports->by_device.emplace(i, report);
-                                if (--reports->missing == 0) wakeup.notify();
-                              });
+    devices_[i].engine->start(
+        parts[i], id, buffers[i].sources, buffers[i].destinations, limits,
+        [reports, i](const transfer::TransferReport& report) { reports->add(i, report); });
   }
-  while (true) {
-    {
-      std::lock_guard lock(reports->mutex);
-      if (reports->missing == 0) break;
-    }
+  while (!reports->complete()) {
     if (request.die_ns == 0) {
       co_await wakeup.wait();
     } else {
@@ -172,22 +202,11 @@ actors::task<RunReply> ReshardHost::run(RunRequest request) {
       if (!notified) ::kill(::getpid(), SIGKILL);
     }
   }
-  for (const auto& [i, report] : reports->by_device) {
+  for (const auto& [i, report] : reports->by_device()) {
     reply.finished_ns = std::max(reply.finished_ns, nanoseconds_of(report.finished));
-    HostLanded landed{devices_[i].id, report.landed};
-    if (!report.outcome.ok()) {
-      if (reply.failure.empty()) reply.failure = report.outcome.error().describe();
-    } else {
-      // A report names what has landed after an error only.
-      landed.flows.clear();
-      for (const transfer::FlowRole& stream : parts[i].streams) {
-        if (!stream.parent) continue;
-        landed.flows.push_back(transfer::LandedChunks::none(stream.flow, stream.num_chunks()));
-        for (std::uint32_t chunk = 0; chunk < stream.num_chunks(); ++chunk)
-          landed.flows.back().set(chunk);
-      }
-    }
-    reply.landed.push_back(std::move(landed));
+    if (!report.outcome.ok() && reply.failure.empty())
+      reply.failure = report.outcome.error().describe();
+    reply.landed.push_back({devices_[i].id, landed_of(parts[i], report)});
   }
   if (reply.failure.empty()) reply.landed.clear();
   reply.cpu_seconds = cpu_seconds() - cpu_before;

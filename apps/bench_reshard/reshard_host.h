@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -160,7 +161,14 @@ class ReshardHost final {
     std::vector<std::vector<std::byte>> sources, destinations;
   };
 
+  /// A device's memory as its part of a plan uses it, by tensor.
+  struct Buffers {
+    std::vector<std::span<const std::byte>> sources;
+    std::vector<std::span<std::byte>> destinations;
+  };
+
   std::string keep_parts(const std::string& strategy, const transfer::ReshardPlan& plan);
+  Buffers buffers_of(Device& device, const transfer::DevicePart& part);
 
   actors::Context& context_;
   const SteadyClock clock_;
