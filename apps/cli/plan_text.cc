@@ -87,7 +87,7 @@ std::string describe_plan(const ReshardProblem& problem, const transfer::Reshard
         static_cast<std::uint64_t>(slice.region.num_elements()) * size_of(problem.task.type.dtype);
     lines.push_back(fmt::format(
         "{:>10}  {}  held by {}, wanted by {}{}", format_bytes(bytes), to_string(slice.region),
-        devices_text(slice.holders), devices_text(slice.wanters),
+        devices_text(slice.holders), devices_text(slice.receivers),
         slice.local.empty() ? "" : fmt::format(", copied by {}", devices_text(slice.local))));
   }
   text +=
@@ -136,7 +136,7 @@ nlohmann::ordered_json to_json(const ReshardProblem& problem, const transfer::Re
        transfer::cut_slices(problem.task.source, problem.task.destination))
     json["slices"].push_back({{"region", to_string(slice.region)},
                               {"holders", numbers(slice.holders)},
-                              {"wanters", numbers(slice.wanters)},
+                              {"wanters", numbers(slice.receivers)},
                               {"local", numbers(slice.local)}});
   json["flows"] = nlohmann::ordered_json::array();
   for (const Flow& flow : plan.flows) {

@@ -109,7 +109,7 @@ std::optional<ScheduleSimulation> Judge::simulated(const Schedule& schedule, boo
   }
 }
 
-Judge::Verdict Judge::verdict_of(const QuickSimulation::Outcome& outcome) const {
+Judge::Verdict Judge::verdict_of(const SearchEvaluator::Outcome& outcome) const {
   return {{outcome.step, outcome.mean_end},
           outcome.makespan,
           outcome.peak,
@@ -118,15 +118,15 @@ Judge::Verdict Judge::verdict_of(const QuickSimulation::Outcome& outcome) const 
 }
 
 Judge::Verdict Judge::judge(const Schedule& schedule, double longest_step) {
-  if (!quick_) return judge_fully(schedule);
+  if (!evaluator_) return judge_fully(schedule);
   simulated_ += count_actions(schedule);
-  return verdict_of(quick_->play(schedule, longest_step));
+  return verdict_of(evaluator_->play(schedule, longest_step));
 }
 
 Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
-  if (quick_)
-    return verdict_of(quick_->play(schedule, std::numeric_limits<double>::infinity(), true));
+  if (evaluator_)
+    return verdict_of(evaluator_->play(schedule, std::numeric_limits<double>::infinity(), true));
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, false);
   if (!simulation) return {};
   Verdict verdict{{simulation->step, simulation->mean_end},
@@ -146,14 +146,14 @@ Judge::Verdict Judge::judge_fully(const Schedule& schedule) {
 Judge::Look Judge::look(const Schedule& schedule) {
   simulated_ += count_actions(schedule);
   Look look;
-  if (quick_) {
-    quick_->play(schedule);
+  if (evaluator_) {
+    evaluator_->play(schedule);
     for (std::size_t actor = 0; actor < schedule.actors.size(); ++actor) {
       look.spans.emplace_back();
       for (std::size_t i = 0; i < schedule.actors[actor].size(); ++i)
-        look.spans.back().push_back(quick_->span(actor, i));
+        look.spans.back().push_back(evaluator_->span(actor, i));
     }
-    look.held_up_by_order = quick_->held_up_by_order(schedule);
+    look.held_up_by_order = evaluator_->held_up_by_order(schedule);
     return look;
   }
   const std::optional<ScheduleSimulation> simulation = simulated(schedule, true);

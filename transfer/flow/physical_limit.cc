@@ -19,7 +19,7 @@ void check_datum(std::size_t k, const Datum& datum, const Network& network,
   if (datum.holders.empty())
     throw_error(ErrorCode::kInvalidArgument, "datum {} of {} is wanted, but no host holds it", k,
                 format_bytes(datum.bytes));
-  for (const std::vector<HostId>* hosts : {&datum.holders, &datum.wanters}) {
+  for (const std::vector<HostId>* hosts : {&datum.holders, &datum.receivers}) {
     for (const HostId host : *hosts) {
       network.host(host);
       if (last_seen[host.value()] == k + 1)
@@ -33,7 +33,7 @@ void check_datum(std::size_t k, const Datum& datum, const Network& network,
 Limit ingress_limit(std::span<const Datum> data, const Network& network) {
   std::vector<double> wanted(network.num_hosts());
   for (const Datum& datum : data) {
-    for (const HostId host : datum.wanters)
+    for (const HostId host : datum.receivers)
       wanted[host.value()] += static_cast<double>(datum.bytes);
   }
   Limit limit;
@@ -81,7 +81,7 @@ void raise_to_egress(internal::SendAssignment& sends, Limit& limit) {
   sends.level(4, 0);
 }
 
-/// The bipartite flow of some data: two demands each, one where there is a single wanter.
+/// The bipartite flow of some data: two demands each, one where there is a single receiver.
 struct Sends {
   struct Demands {
     std::size_t datum, lead, forward;
@@ -90,15 +90,15 @@ struct Sends {
   Sends(std::span<const Datum> data, const Network& network) : assignment(egress_of(network)) {
     std::vector<std::uint32_t> hosts;
     for (std::size_t k = 0; k < data.size(); ++k) {
-      if (data[k].bytes == 0 || data[k].wanters.empty()) continue;
+      if (data[k].bytes == 0 || data[k].receivers.empty()) continue;
       const auto bytes = static_cast<double>(data[k].bytes);
       hosts.clear();
       for (const HostId host : data[k].holders) hosts.push_back(host.value());
       const std::size_t lead = assignment.add(bytes, hosts);
       std::size_t forward = lead;
-      if (data[k].wanters.size() > 1) {
-        for (const HostId host : data[k].wanters) hosts.push_back(host.value());
-        forward = assignment.add(bytes * static_cast<double>(data[k].wanters.size() - 1), hosts);
+      if (data[k].receivers.size() > 1) {
+        for (const HostId host : data[k].receivers) hosts.push_back(host.value());
+        forward = assignment.add(bytes * static_cast<double>(data[k].receivers.size() - 1), hosts);
       }
       demands.push_back({k, lead, forward});
     }
@@ -169,7 +169,8 @@ LimitSolution solve_limit(std::span<const Datum> data, const Network& network) {
   network.validate();
   std::vector<std::size_t> last_seen(network.num_hosts());
   for (std::size_t k = 0; k < data.size(); ++k) {
-    if (data[k].bytes > 0 && !data[k].wanters.empty()) check_datum(k, data[k], network, last_seen);
+    if (data[k].bytes > 0 && !data[k].receivers.empty())
+      check_datum(k, data[k], network, last_seen);
   }
   LimitSolution solution{ingress_limit(data, network), {}};
   Sends sends(data, network);

@@ -11,12 +11,12 @@
 
 namespace weft::transfer {
 
-/// Bytes that some hosts hold and others want. `wanters` are the hosts that want it and do not hold
-/// it.
+/// Bytes that some hosts hold and others want. `receivers` are the hosts that want them and do not
+/// hold them.
 struct Datum {
   std::uint64_t bytes = 0;
   std::vector<HostId> holders;
-  std::vector<HostId> wanters;
+  std::vector<HostId> receivers;
   friend bool operator==(const Datum&, const Datum&) = default;
 };
 
@@ -56,7 +56,7 @@ struct SendShare {
 
 /// A limit and the sends that reach it: for each datum, in the order given, the hosts that send
 /// some of it (holders first). Leads of a datum sum to its bytes; leads and forwards to its bytes
-/// times its wanters. Hosts are loaded as evenly as that allows.
+/// times its receivers. Hosts are loaded as evenly as that allows.
 struct LimitSolution {
   Limit limit;
   std::vector<std::vector<SendShare>> shares;
@@ -65,7 +65,7 @@ struct LimitSolution {
 /// The limit of moving `data` over `network`, exact to about 1e-9, and who sends how much.
 ///
 /// Let E_h and I_h be a host's egress and ingress, s_k a datum's bytes, A_k its holders, D_k its
-/// wanters.
+/// receivers.
 ///
 ///   T_in = max over h of (sum of s_k with h in D_k) / I_h
 ///   T_eg = max over host sets U of
@@ -86,10 +86,10 @@ struct LimitSolution {
 /// flow gives each host of datum k a number of copies d_h = share / s_k, with the holders' sum at
 /// least 1 and the total |D_k|. Points of that polytope are averages of its corners, which are
 /// whole numbers; a whole-numbered d with a holder that sends is a forest rooted at holders in
-/// which every wanter has one parent and h has d_h children. So the datum, split in that proportion
-/// over those forests, loads each host by its share, and in the fluid limit all forests run at once
-/// at their share of the rate. For one datum with one holder this is Kumar and Ross (2006):
-/// max(S / E_source, S / min I, n S / sum of E).
+/// which every receiver has one parent and h has d_h children. So the datum, split in that
+/// proportion over those forests, loads each host by its share, and in the fluid limit all forests
+/// run at once at their share of the rate. For one datum with one holder this is Kumar and Ross
+/// (2006): max(S / E_source, S / min I, n S / sum of E).
 ///
 /// Throws Error(kInvalidArgument) when a datum that is wanted has no holder, a host is in both
 /// lists, or is not in the network.

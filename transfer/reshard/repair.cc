@@ -119,9 +119,9 @@ Repair::Gap Repair::gap_at(const Key& key, const Cargo& cargo, Range range,
   Gap gap{&key, range, {}, {}};
   for (const auto& [device, ranges] : cargo.wanted) {
     if (has(cargo.wanted, device) && !covers(cargo.landed, device, range.begin))
-      gap.wanters.push_back(device);
+      gap.receivers.push_back(device);
   }
-  if (gap.wanters.empty()) return gap;
+  if (gap.receivers.empty()) return gap;
   for (const DeviceId device : cargo.holders) {
     if (!contains(dead, device)) gap.holders.push_back(device);
   }
@@ -138,13 +138,13 @@ std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
   const auto continues_last = [&](const Gap& gap) {
     return !result.empty() && result.back().key == gap.key &&
            result.back().range.end == gap.range.begin && result.back().holders == gap.holders &&
-           result.back().wanters == gap.wanters;
+           result.back().receivers == gap.receivers;
   };
   for (const auto& [key, cargo] : cargos_) {
     const std::vector<std::uint64_t> cuts = boundaries(cargo);
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
       Gap gap = gap_at(key, cargo, {cuts[i], cuts[i + 1]}, dead);
-      if (gap.wanters.empty()) continue;
+      if (gap.receivers.empty()) continue;
       if (continues_last(gap)) result.back().range.end = gap.range.end;
       else result.push_back(std::move(gap));
     }
@@ -154,7 +154,8 @@ std::vector<Repair::Gap> Repair::gaps(std::span<const DeviceId> dead) const {
 
 std::uint64_t Repair::missing_bytes(std::span<const DeviceId> dead) const {
   std::uint64_t bytes = 0;
-  for (const Gap& gap : gaps(dead)) bytes += (gap.range.end - gap.range.begin) * gap.wanters.size();
+  for (const Gap& gap : gaps(dead))
+    bytes += (gap.range.end - gap.range.begin) * gap.receivers.size();
   return bytes;
 }
 
@@ -171,13 +172,13 @@ ReshardPlan Repair::plan(std::span<const DeviceId> dead, const Network& network,
                   "dead; go back to "
                   "a checkpoint",
                   format_bytes(bytes), gap.key->tensor, to_string(gap.key->region),
-                  gap.wanters.front());
+                  gap.receivers.front());
     }
     const auto [bundle, fresh] =
-        bundles.try_emplace({gap.holders, gap.wanters}, demand.bundles.size());
+        bundles.try_emplace({gap.holders, gap.receivers}, demand.bundles.size());
     if (fresh)
       demand.bundles.push_back(
-          {gap.holders, gap.wanters, {}, 0, size_of(tasks_[gap.key->tensor].type.dtype)});
+          {gap.holders, gap.receivers, {}, 0, size_of(tasks_[gap.key->tensor].type.dtype)});
     demand.bundles[bundle->second].segments.push_back(
         {gap.key->tensor, gap.key->region, gap.range.begin, bytes});
     demand.bundles[bundle->second].bytes += bytes;

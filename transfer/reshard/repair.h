@@ -65,7 +65,7 @@ class Repair final {
   struct Gap {
     const Key* key;
     Range range;
-    std::vector<DeviceId> holders, wanters;
+    std::vector<DeviceId> holders, receivers;
   };
   std::vector<Gap> gaps(std::span<const DeviceId> dead) const;
   /// Who misses these bytes of a cargo, between whose ends nothing changes, and, if anybody does,

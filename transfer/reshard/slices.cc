@@ -38,16 +38,17 @@ std::vector<Slice> cut_slices(const ShardMap& source, const ShardMap& destinatio
     }
   }
   std::vector<Slice> slices;
-  for (const auto& [wanted, wanters] : by_region(destination)) {
+  for (const auto& [wanted, receivers] : by_region(destination)) {
     std::int64_t covered = 0;
     for (const auto& [held, holders] : sources) {
       const auto overlap = held.intersect(wanted);
       if (!overlap) continue;
       covered += overlap->num_elements();
       Slice slice{*overlap, holders, {}, {}};
-      for (const DeviceId wanter : wanters) {
-        (std::binary_search(holders.begin(), holders.end(), wanter) ? slice.local : slice.wanters)
-            .push_back(wanter);
+      for (const DeviceId receiver : receivers) {
+        (std::binary_search(holders.begin(), holders.end(), receiver) ? slice.local
+                                                                      : slice.receivers)
+            .push_back(receiver);
       }
       slices.push_back(std::move(slice));
     }
@@ -55,7 +56,7 @@ std::vector<Slice> cut_slices(const ShardMap& source, const ShardMap& destinatio
       throw_error(
           ErrorCode::kInvalidArgument,
           "destination region {} (device {}) has {} elements, but the source holds only {} of them",
-          to_string(wanted), wanters.front(), wanted.num_elements(), covered);
+          to_string(wanted), receivers.front(), wanted.num_elements(), covered);
     }
   }
   return slices;

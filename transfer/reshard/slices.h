@@ -12,13 +12,13 @@ struct Slice {
   /// All devices whose source shard contains the region, ascending.
   std::vector<DeviceId> holders;
   /// The devices whose destination shard contains it and that do not hold it, ascending.
-  std::vector<DeviceId> wanters;
+  std::vector<DeviceId> receivers;
   /// The devices that hold it and want it: they copy locally.
   std::vector<DeviceId> local;
 
   friend bool operator==(const Slice&, const Slice&) = default;
   static constexpr auto fields =
-      weft::fields(&Slice::region, &Slice::holders, &Slice::wanters, &Slice::local);
+      weft::fields(&Slice::region, &Slice::holders, &Slice::receivers, &Slice::local);
 };
 
 /// Cuts a resharding into slices, ordered by destination region, then source region.

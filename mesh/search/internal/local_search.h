@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "mesh/search/internal/quick_simulation.h"
+#include "mesh/search/internal/search_evaluator.h"
 #include "mesh/search/search.h"
 
 namespace weft::mesh {
@@ -23,7 +23,7 @@ struct ScheduleScore {
 class Judge {
  public:
   explicit Judge(const SearchRequest& request) : request_(request) {
-    if (QuickSimulation::knows(request)) quick_.emplace(request);
+    if (SearchEvaluator::knows(request)) evaluator_.emplace(request);
   }
 
   /// Nothing if it cannot finish. `fits` says whether every actor's memory is enough.
@@ -54,11 +54,11 @@ class Judge {
   const SearchRequest& request() const { return request_; }
 
  private:
-  Verdict verdict_of(const QuickSimulation::Outcome& outcome) const;
+  Verdict verdict_of(const SearchEvaluator::Outcome& outcome) const;
   std::optional<ScheduleSimulation> simulated(const Schedule& schedule, bool details);
 
   const SearchRequest& request_;
-  std::optional<QuickSimulation> quick_;
+  std::optional<SearchEvaluator> evaluator_;
   std::int64_t simulated_ = 0;
 };
 

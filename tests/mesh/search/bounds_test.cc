@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "mesh/schedule/named_schedules.h"
-#include "mesh/search/internal/quick_simulation.h"
+#include "mesh/search/internal/search_evaluator.h"
 
 namespace weft::mesh {
 namespace {
@@ -47,7 +47,7 @@ void add_orders(const std::vector<int>& stages, int microbatches,
 
 /// The least step of all schedules that there are; infinity if none fits.
 double least_of_all(const SearchRequest& request) {
-  QuickSimulation quick(request);
+  SearchEvaluator evaluator(request);
   Schedule schedule = make_schedule("1f1b", 1, 1);
   schedule.stages = static_cast<int>(request.actor_of_stage.size());
   schedule.microbatches = request.microbatches;
@@ -68,7 +68,7 @@ double least_of_all(const SearchRequest& request) {
   double least = std::numeric_limits<double>::infinity();
   const auto choose = [&](const auto& again, std::size_t actor) -> void {
     if (actor == orders.size()) {
-      const QuickSimulation::Outcome outcome = quick.play(schedule, least);
+      const SearchEvaluator::Outcome outcome = evaluator.play(schedule, least);
       if (outcome.finishes && outcome.fits && !outcome.too_slow)
         least = std::min(least, outcome.step);
       return;

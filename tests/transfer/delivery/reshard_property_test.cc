@@ -77,13 +77,13 @@ TEST(ReshardProperty, SlicesEqualBruteForce) {
     }
     for (const Slice& slice : cut_slices(c.task.source, c.task.destination)) {
       for (const std::int64_t element : test::elements_of(slice.region, c.task.type.shape)) {
-        auto& [holders, wanters] = actual[element];
+        auto& [holders, receivers] = actual[element];
         holders.insert(slice.holders.begin(), slice.holders.end());
-        for (const auto* devices : {&slice.wanters, &slice.local}) {
-          for (const DeviceId device : *devices) ASSERT_TRUE(wanters.insert(device).second);
+        for (const auto* devices : {&slice.receivers, &slice.local}) {
+          for (const DeviceId device : *devices) ASSERT_TRUE(receivers.insert(device).second);
         }
         for (const DeviceId device : slice.local) ASSERT_TRUE(holders.contains(device));
-        for (const DeviceId device : slice.wanters) ASSERT_FALSE(holders.contains(device));
+        for (const DeviceId device : slice.receivers) ASSERT_FALSE(holders.contains(device));
       }
     }
     ASSERT_EQ(actual, expected);

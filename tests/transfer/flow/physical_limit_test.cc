@@ -31,16 +31,16 @@ double by_brute_force(const std::vector<Datum>& data, const Network& network) {
   for (std::size_t h = 0; h < network.num_hosts(); ++h) {
     double wanted = 0;
     for (const Datum& datum : data)
-      wanted += (mask_of(datum.wanters) >> h & 1) != 0 ? static_cast<double>(datum.bytes) : 0;
+      wanted += (mask_of(datum.receivers) >> h & 1) != 0 ? static_cast<double>(datum.bytes) : 0;
     seconds = std::max(seconds, wanted / network.hosts[h].ingress());
   }
   for (std::uint32_t set = 1; set < 1u << network.num_hosts(); ++set) {
     double bytes = 0, egress = 0;
     for (const Datum& datum : data) {
-      if (datum.wanters.empty() || (mask_of(datum.holders) & ~set) != 0) continue;
+      if (datum.receivers.empty() || (mask_of(datum.holders) & ~set) != 0) continue;
       bytes += static_cast<double>(datum.bytes);
-      if ((mask_of(datum.wanters) & ~set) == 0)
-        bytes += static_cast<double>(datum.bytes) * static_cast<double>(datum.wanters.size() - 1);
+      if ((mask_of(datum.receivers) & ~set) == 0)
+        bytes += static_cast<double>(datum.bytes) * static_cast<double>(datum.receivers.size() - 1);
     }
     for (std::size_t h = 0; h < network.num_hosts(); ++h)
       egress += (set >> h & 1) != 0 ? network.hosts[h].egress() : 0;
@@ -60,15 +60,15 @@ void check_shares(const std::vector<Datum>& data, const Network& network,
       EXPECT_GE(share.lead, 0);
       EXPECT_GE(share.forward, -1e-6);
       const std::uint32_t host = 1u << share.host.value();
-      EXPECT_NE((mask_of(data[k].holders) | mask_of(data[k].wanters)) & host, 0u);
+      EXPECT_NE((mask_of(data[k].holders) | mask_of(data[k].receivers)) & host, 0u);
       EXPECT_TRUE(share.lead == 0 || (mask_of(data[k].holders) & host) != 0);
       lead += share.lead;
       all += share.bytes();
       load[share.host.value()] += share.bytes();
     }
-    const double bytes = data[k].wanters.empty() ? 0 : static_cast<double>(data[k].bytes);
+    const double bytes = data[k].receivers.empty() ? 0 : static_cast<double>(data[k].bytes);
     EXPECT_NEAR(lead, bytes, bytes * 1e-6);
-    EXPECT_NEAR(all, bytes * static_cast<double>(data[k].wanters.size()), bytes * 1e-6);
+    EXPECT_NEAR(all, bytes * static_cast<double>(data[k].receivers.size()), bytes * 1e-6);
   }
   for (std::size_t h = 0; h < load.size(); ++h)
     EXPECT_LE(load[h] / network.hosts[h].egress(), solution.limit.seconds * (1 + 1e-6))
@@ -96,7 +96,7 @@ TEST(PhysicalLimit, EqualsBruteForceOverAllHostSets) {
         if (HostId(h) == datum.holders.front()) continue;
         const auto kind = random() % 5;
         if (kind == 0) datum.holders.push_back(HostId(h));
-        else if (kind <= 2) datum.wanters.push_back(HostId(h));
+        else if (kind <= 2) datum.receivers.push_back(HostId(h));
       }
     }
     const LimitSolution solution = solve_limit(data, network);
@@ -122,7 +122,7 @@ TEST(PhysicalLimit, OneDatumIsTheFormulaOfKumarAndRoss) {
                                     static_cast<double>(10 + random() % 2000)}}});
       egress += network.hosts[h].egress();
       if (h > 0) ingress = std::min(ingress, network.hosts[h].ingress());
-      if (h > 0) datum.wanters.push_back(HostId(h));
+      if (h > 0) datum.receivers.push_back(HostId(h));
     }
     const double expected =
         std::max({1000 / network.hosts[0].egress(), 1000 / ingress, n * 1000 / egress});
@@ -168,7 +168,7 @@ TEST(PhysicalLimit, ThousandsOfDataOnHundredsOfHosts) {
   std::vector<Datum> data;
   for (std::uint32_t h = 0; h < 128; ++h) {
     Datum datum{1000000 + 977 * h, hosts({h}), {}};
-    for (std::uint32_t d = 128; d < 256; ++d) datum.wanters.push_back(HostId(d));
+    for (std::uint32_t d = 128; d < 256; ++d) datum.receivers.push_back(HostId(d));
     data.push_back(datum);
     for (std::uint32_t d = 128; d < 256; d += 2)
       data.push_back({5000 + h * d, hosts({h, (h + 1) % 128}), {HostId(d), HostId(d + 1)}});

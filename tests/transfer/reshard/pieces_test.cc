@@ -23,18 +23,18 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
   std::mt19937_64 random(seed);
   for (int round = 0; round < 2000; ++round) {
     SCOPED_TRACE(fmt::format("seed {} round {}", seed, round));
-    const std::size_t holders = 1 + random() % 4, wanters = 1 + random() % 20;
-    // Random degrees: the holders' sum at least 1, all of them the number of wanters.
-    std::vector<double> degrees(holders + wanters);
-    std::vector<double> weight(holders + wanters);
+    const std::size_t holders = 1 + random() % 4, receivers = 1 + random() % 20;
+    // Random degrees: the holders' sum at least 1, all of them the number of receivers.
+    std::vector<double> degrees(holders + receivers);
+    std::vector<double> weight(holders + receivers);
     for (double& w : weight) w = random() % 3 == 0 ? 0 : static_cast<double>(1 + random() % 100);
     weight[0] += 1;
     double lead = 0, all = 0;
     for (std::size_t i = 0; i < weight.size(); ++i) (i < holders ? lead : all) += weight[i];
     all += lead;
     for (std::size_t i = 0; i < weight.size(); ++i)
-      degrees[i] =
-          (i < holders ? weight[i] / lead : 0) + weight[i] / all * static_cast<double>(wanters - 1);
+      degrees[i] = (i < holders ? weight[i] / lead : 0) +
+                   weight[i] / all * static_cast<double>(receivers - 1);
     const std::size_t together = 1 + random() % 2;
     const std::vector<Fraction> fractions = sample(degrees, holders, together, 0);
     ASSERT_LE(fractions.size(), degrees.size());
@@ -52,13 +52,13 @@ TEST(Pieces, SampledDegreesAreWholeAverageToWhatWasAskedAndRootAtAHolder) {
               << "rounded up or down";
         }
       }
-      ASSERT_EQ(sum, wanters);
+      ASSERT_EQ(sum, receivers);
       ASSERT_GE(leads, 1u);
     }
     for (std::size_t i = 0; i < degrees.size(); ++i) ASSERT_NEAR(average[i], degrees[i], 1e-6);
     // With a tolerance there are few pieces, which are still forests.
     for (const Fraction& fraction : sample(degrees, holders, together, 0.2)) {
-      ASSERT_EQ(std::accumulate(fraction.degrees.begin(), fraction.degrees.end(), 0u), wanters);
+      ASSERT_EQ(std::accumulate(fraction.degrees.begin(), fraction.degrees.end(), 0u), receivers);
     }
     ASSERT_LE(sample(degrees, holders, together, 0.2).size(), 5u);
   }
@@ -82,7 +82,7 @@ TEST(Pieces, AChainEndsAtTheHostThatCannotAffordToSend) {
 }
 
 TEST(Pieces, FractionsReachTheLimitWhereWholeDataCannot) {
-  // Two holders with 100 and 50 of egress, one wanter with plenty of ingress: 2/3 and 1/3.
+  // Two holders with 100 and 50 of egress, one receiver with plenty of ingress: 2/3 and 1/3.
   Network network = Network::uniform(3, 100);
   network.hosts[1].nics[0].egress = 50;
   network.hosts[2].nics[0].ingress = 1000;

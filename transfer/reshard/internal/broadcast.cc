@@ -19,11 +19,11 @@ void plan_broadcast(Draft& draft) {
     const std::vector<HostId> holder_hosts = hosts_of(bundle.holders, topology);
     std::vector<DeviceId> remote;
     std::map<HostId, std::vector<DeviceId>> local;
-    for (const DeviceId wanter : bundle.wanters) {
-      const HostId host = topology.host_of(wanter);
+    for (const DeviceId receiver : bundle.receivers) {
+      const HostId host = topology.host_of(receiver);
       if (std::binary_search(holder_hosts.begin(), holder_hosts.end(), host))
-        local[host].push_back(wanter);
-      else remote.push_back(wanter);
+        local[host].push_back(receiver);
+      else remote.push_back(receiver);
     }
     if (!remote.empty()) {
       const DeviceId root = least_loaded_holder(bundle.holders, topology, draft.loads());
@@ -33,9 +33,9 @@ void plan_broadcast(Draft& draft) {
       }
       draft.add(bundle, root, broadcast_tree(root, remote, topology, draft.loads()));
     }
-    for (const auto& [host, wanters] : local) {
+    for (const auto& [host, receivers] : local) {
       const DeviceId root = draft.sender_for(host, bundle);
-      draft.add(bundle, root, broadcast_tree(root, wanters, topology, draft.loads()));
+      draft.add(bundle, root, broadcast_tree(root, receivers, topology, draft.loads()));
     }
   }
 }

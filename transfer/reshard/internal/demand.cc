@@ -36,11 +36,11 @@ class Gatherer {
       const Slice& slice = cut.slices[i];
       for (const DeviceId device : slice.local)
         demand_.copies.push_back({device, tensor, slice.region});
-      if (slice.wanters.empty()) continue;
+      if (slice.receivers.empty()) continue;
       std::uint32_t& open = open_[cut.keys[i]];
       if (open == kNone || demand_.bundles[open].bytes >= bundle_bytes_) {
         open = static_cast<std::uint32_t>(demand_.bundles.size());
-        demand_.bundles.push_back({slice.holders, slice.wanters, {}, 0, element});
+        demand_.bundles.push_back({slice.holders, slice.receivers, {}, 0, element});
       }
       Bundle& bundle = demand_.bundles[open];
       bundle.segments.push_back(Segment::whole(tensor, slice.region, element));
@@ -75,7 +75,7 @@ class Gatherer {
     check_task(task, topology_);
     Cut cut{&task, cut_slices(task.source, task.destination), {}};
     for (const Slice& slice : cut.slices) {
-      const auto [key, fresh] = keys_.try_emplace({slice.holders, slice.wanters},
+      const auto [key, fresh] = keys_.try_emplace({slice.holders, slice.receivers},
                                                   static_cast<std::uint32_t>(open_.size()));
       if (fresh) open_.push_back(kNone);
       cut.keys.push_back(key->second);
@@ -108,12 +108,12 @@ void merge_data(Demand& demand, const Topology& topology) {
   for (std::uint32_t i = 0; i < demand.bundles.size(); ++i) {
     Bundle& bundle = demand.bundles[i];
     std::vector<HostId> holders = hosts_of(bundle.holders, topology),
-                        wanters = hosts_of(bundle.wanters, topology);
-    std::erase_if(wanters, [&](HostId host) {
+                        receivers = hosts_of(bundle.receivers, topology);
+    std::erase_if(receivers, [&](HostId host) {
       return std::binary_search(holders.begin(), holders.end(), host);
     });
-    if (wanters.empty()) continue;
-    const auto [datum, fresh] = data.try_emplace({std::move(holders), std::move(wanters)},
+    if (receivers.empty()) continue;
+    const auto [datum, fresh] = data.try_emplace({std::move(holders), std::move(receivers)},
                                                  static_cast<std::uint32_t>(demand.data.size()));
     bundle.datum = datum->second;
     if (fresh) {
@@ -127,7 +127,7 @@ void merge_data(Demand& demand, const Topology& topology) {
 
 std::uint64_t minimum_between_hosts(const Demand& demand) {
   std::uint64_t bytes = 0;
-  for (const Datum& datum : demand.data) bytes += datum.bytes * datum.wanters.size();
+  for (const Datum& datum : demand.data) bytes += datum.bytes * datum.receivers.size();
   return bytes;
 }
 

@@ -12,12 +12,12 @@ namespace weft::transfer::internal {
 /// Slices of one or many tensors that the same devices hold and the same devices want: they travel
 /// together.
 struct Bundle {
-  std::vector<DeviceId> holders;  ///< Ascending.
-  std::vector<DeviceId> wanters;  ///< Ascending; none of them holds it.
+  std::vector<DeviceId> holders;    ///< Ascending.
+  std::vector<DeviceId> receivers;  ///< Ascending; none of them holds it.
   std::vector<Segment> segments;
   std::uint64_t bytes = 0;
   std::size_t element_size = 1;  ///< Of the first segment.
-  /// Index into Demand::data, or kNoDatum when every wanter has a holder on its own host.
+  /// Index into Demand::data, or kNoDatum when every receiver has a holder on its own host.
   std::uint32_t datum = kNoDatum;
   static constexpr std::uint32_t kNoDatum = 0xffffffff;
 };

@@ -53,29 +53,30 @@ void Draft::add(const Bundle& bundle, ByteRange range, DeviceId root, std::vecto
 }
 
 void Draft::add_local(const Bundle& bundle) {
-  if (bundle.wanters.size() == 1 && bundle.datum != Bundle::kNoDatum) return;
+  if (bundle.receivers.size() == 1 && bundle.datum != Bundle::kNoDatum) return;
   const std::vector<HostId> holder_hosts = hosts_of(bundle.holders, topology_);
   std::map<HostId, std::vector<DeviceId>> local;
-  for (const DeviceId wanter : bundle.wanters) {
-    const HostId host = topology_.host_of(wanter);
+  for (const DeviceId receiver : bundle.receivers) {
+    const HostId host = topology_.host_of(receiver);
     if (std::binary_search(holder_hosts.begin(), holder_hosts.end(), host))
-      local[host].push_back(wanter);
+      local[host].push_back(receiver);
   }
-  for (auto& [host, wanters] : local) {
+  for (auto& [host, receivers] : local) {
     const DeviceId root = sender_for(host, bundle);
     std::vector<FlowEdge> edges;
-    wanters.insert(wanters.begin(), root);
-    add_binary_fan_out(wanters, edges);
+    receivers.insert(receivers.begin(), root);
+    add_binary_fan_out(receivers, edges);
     add(bundle, root, std::move(edges));
   }
 }
 
 std::vector<FlowEdge> Draft::edges_along(const Bundle& bundle, DeviceId root,
                                          std::span<const HostEdge> hosts) const {
-  if (hosts.size() == 1 && bundle.wanters.size() == 1) return {{root, bundle.wanters.front()}};
+  if (hosts.size() == 1 && bundle.receivers.size() == 1) return {{root, bundle.receivers.front()}};
   std::unordered_map<std::uint32_t, DeviceId> entry = {{topology_.host_of(root).value(), root}};
   std::map<HostId, std::vector<DeviceId>> by_host;
-  for (const DeviceId device : bundle.wanters) by_host[topology_.host_of(device)].push_back(device);
+  for (const DeviceId device : bundle.receivers)
+    by_host[topology_.host_of(device)].push_back(device);
   const auto load = [&](DeviceId device) {
     return std::tuple(loads_.device_ingress[device.value()] + loads_.device_egress[device.value()],
                       device);
@@ -96,7 +97,7 @@ void Draft::add_chain(const Bundle& bundle, HostId sender) {
   if (bundle.datum != Bundle::kNoDatum) {
     std::vector<HostEdge> chain;
     HostId previous = sender;
-    for (const HostId host : demand_.data[bundle.datum].wanters) {
+    for (const HostId host : demand_.data[bundle.datum].receivers) {
       chain.push_back({previous, host});
       previous = host;
     }

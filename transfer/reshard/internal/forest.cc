@@ -11,7 +11,7 @@ namespace weft::transfer::internal {
 
 std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Network& network,
                               std::span<const double> spare, std::size_t turn) {
-  const std::size_t holders = datum.holders.size(), wanters = datum.wanters.size();
+  const std::size_t holders = datum.holders.size(), receivers = datum.receivers.size();
   // A place for one more child. The shallowest is filled first, of those the one that has waited
   // longest.
   struct Place {
@@ -42,16 +42,17 @@ std::vector<HostTree> arrange(const Datum& datum, const Piece& piece, const Netw
     std::size_t turn;
   };
   double fastest = 0;
-  for (const HostId host : datum.wanters) fastest = std::max(fastest, network.host(host).egress());
+  for (const HostId host : datum.receivers)
+    fastest = std::max(fastest, network.host(host).egress());
   std::vector<Candidate> candidates;
-  for (std::size_t i = 0; i < wanters; ++i) {
-    const HostId host = datum.wanters[i];
+  for (std::size_t i = 0; i < receivers; ++i) {
+    const HostId host = datum.receivers[i];
     const std::uint32_t degree = piece.degrees[holders + i];
     const Network::HostLinks& links = network.host(host);
     const double rate = degree == 0 ? 0 : std::min(links.ingress(), links.egress() / degree);
     candidates.push_back({host, degree, static_cast<int>(std::lround(10 * rate / fastest)),
                           static_cast<int>(std::lround(3 * spare[host.value()])),
-                          (i + turn) % wanters});
+                          (i + turn) % receivers});
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     if ((a.degree > 0) != (b.degree > 0)) return a.degree > 0;

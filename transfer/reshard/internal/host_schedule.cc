@@ -14,7 +14,7 @@ std::vector<Unit> units_of(const Demand& demand) {
     Unit unit{i, bundle.bytes, {}, {}};
     for (const HostId host : demand.data[bundle.datum].holders)
       unit.senders.push_back(host.value());
-    for (const HostId host : demand.data[bundle.datum].wanters)
+    for (const HostId host : demand.data[bundle.datum].receivers)
       unit.receivers.push_back(host.value());
     units.push_back(std::move(unit));
   }

@@ -13,13 +13,13 @@ namespace weft::transfer::internal {
 namespace {
 
 HostId host_at(const Datum& datum, std::size_t i) {
-  return i < datum.holders.size() ? datum.holders[i] : datum.wanters[i - datum.holders.size()];
+  return i < datum.holders.size() ? datum.holders[i] : datum.receivers[i - datum.holders.size()];
 }
 
 /// Gives a piece its degrees, each to the host that then ends first, and counts them.
 void place(const Datum& datum, const Network& network, SendPreference preference, double seconds,
            std::size_t turn, TreeShape shape, std::vector<double>& load, Piece& piece) {
-  const std::size_t holders = datum.holders.size(), hosts = holders + datum.wanters.size();
+  const std::size_t holders = datum.holders.size(), hosts = holders + datum.receivers.size();
   const auto bytes = static_cast<double>(piece.bytes);
   piece.degrees.assign(hosts, 0);
   const auto send = [&](std::size_t i, std::uint32_t copies) {
@@ -27,7 +27,7 @@ void place(const Datum& datum, const Network& network, SendPreference preference
     load[host_at(datum, i).value()] += copies * bytes;
   };
   // (not preferred, copies and whether it wants if those count first, when it ends, copies, turn):
-  // holders before wanters, and not always the same ones first.
+  // holders before receivers, and not always the same ones first.
   using Key = std::tuple<bool, std::pair<std::uint32_t, bool>, double, std::uint32_t, std::size_t,
                          std::size_t>;
   const auto key = [&](std::size_t i, std::uint32_t copies) {
@@ -47,8 +47,8 @@ void place(const Datum& datum, const Network& network, SendPreference preference
     if (key(i, 1) < key(leader, 1)) leader = i;
   }
   send(leader, 1);
-  auto left = static_cast<std::uint32_t>(datum.wanters.size() - 1);
-  const auto step = static_cast<std::uint32_t>(shape.together(datum.wanters.size()));
+  auto left = static_cast<std::uint32_t>(datum.receivers.size() - 1);
+  const auto step = static_cast<std::uint32_t>(shape.together(datum.receivers.size()));
   std::priority_queue<Key, std::vector<Key>, std::greater<>> queue;
   for (std::size_t i = 0; i < hosts; ++i) queue.push(key(i, step));
   while (left > 0) {
@@ -209,7 +209,7 @@ Loads loads_of(std::span<const Datum> data, const Network& network,
 
 /// Shares of a datum as degrees, in the order of its hosts.
 std::vector<double> degrees_of(const Datum& datum, const std::vector<SendShare>& shares) {
-  std::vector<double> degrees(datum.holders.size() + datum.wanters.size());
+  std::vector<double> degrees(datum.holders.size() + datum.receivers.size());
   for (const SendShare& share : shares) {
     std::size_t i = 0;
     while (host_at(datum, i) != share.host) ++i;
@@ -234,10 +234,10 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data,
   std::vector<Piece> pieces;
   for (std::uint32_t k = 0; k < data.size(); ++k) {
     const Datum& datum = data[k];
-    if (datum.bytes == 0 || datum.wanters.empty()) continue;
+    if (datum.bytes == 0 || datum.receivers.empty()) continue;
     std::vector<std::uint64_t> ends;
-    if (datum.wanters.size() > 1) ends = cuts[k];
-    if (datum.wanters.size() > shape.longest_chain && ends.empty() && datum.bytes >= (1 << 20))
+    if (datum.receivers.size() > 1) ends = cuts[k];
+    if (datum.receivers.size() > shape.longest_chain && ends.empty() && datum.bytes >= (1 << 20))
       ends.push_back(at(datum, 0.5));
     ends.push_back(datum.bytes);
     std::uint64_t begin = 0;
@@ -249,7 +249,7 @@ std::vector<Piece> whole_pieces(std::span<const Datum> data,
   std::vector<std::uint32_t> order(pieces.size());
   std::iota(order.begin(), order.end(), 0u);
   const auto weight = [&](std::uint32_t i) {
-    return pieces[i].bytes * data[pieces[i].datum].wanters.size();
+    return pieces[i].bytes * data[pieces[i].datum].receivers.size();
   };
   std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
     const std::size_t x = data[pieces[a].datum].holders.size(),
@@ -279,7 +279,7 @@ std::vector<Piece> staircase_pieces(std::span<const Datum> data, const Network& 
                                     const std::vector<Piece>& whole, double seconds,
                                     std::uint64_t smallest) {
   const auto is_cut = [&](const Piece& piece) {
-    return data[piece.datum].wanters.size() == 1 && data[piece.datum].holders.size() > 1;
+    return data[piece.datum].receivers.size() == 1 && data[piece.datum].holders.size() > 1;
   };
   std::vector<double> room(network.num_hosts());
   for (std::size_t host = 0; host < room.size(); ++host)
@@ -354,7 +354,7 @@ std::vector<Piece> fitted_pieces(std::span<const Datum> data, const Network& net
     const double tolerance =
         std::max({0.01, static_cast<double>(smallest) / bytes, 0.01 * loads.busiest / bytes});
     const std::vector<Fraction> fractions =
-        sample(wanted, datum.holders.size(), shape.together(datum.wanters.size()), tolerance);
+        sample(wanted, datum.holders.size(), shape.together(datum.receivers.size()), tolerance);
     for (std::size_t i = 0; i < fractions.size(); ++i) {
       const std::uint64_t begin = at(datum, fractions[i].begin);
       const std::uint64_t end =

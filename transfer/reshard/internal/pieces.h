@@ -11,7 +11,7 @@ namespace weft::transfer::internal {
 
 /// A part of a datum that travels one way: how many copies each of its hosts sends.
 ///
-/// `degrees`: one per holder, then one per wanter. Their sum is the number of wanters and the
+/// `degrees`: one per holder, then one per receiver. Their sum is the number of receivers and the
 /// holders' sum at least 1, so that they are those of a forest rooted at holders.
 struct Piece {
   std::uint32_t datum = 0;
@@ -22,15 +22,15 @@ struct Piece {
 };
 
 /// When a datum travels down trees of two children, in two halves whose inner hosts are different
-/// ones, instead of a chain: with more wanters than this.
+/// ones, instead of a chain: with more receivers than this.
 struct TreeShape {
   std::size_t longest_chain = 16;
   /// Never a chain: one host sends to all others what it was sent first, another one in each piece.
   bool fans = false;
 
   /// How many copies a host sends.
-  std::size_t together(std::size_t wanters) const {
-    return fans ? std::max<std::size_t>(1, wanters - 1) : wanters > longest_chain ? 2 : 1;
+  std::size_t together(std::size_t receivers) const {
+    return fans ? std::max<std::size_t>(1, receivers - 1) : receivers > longest_chain ? 2 : 1;
   }
 };
 
@@ -44,7 +44,7 @@ enum class SendPreference : std::uint8_t {
   kHolders,
 };
 
-/// Data cut no further than at `cuts` (per datum, ascending; a datum with one wanter stays whole,
+/// Data cut no further than at `cuts` (per datum, ascending; a datum with one receiver stays whole,
 /// one with many is cut in two where it has no cuts), large pieces first, each copy given to one
 /// host. `seconds`: the time that hosts have.
 std::vector<Piece> whole_pieces(std::span<const Datum> data,
@@ -71,7 +71,7 @@ double egress_seconds(std::span<const Datum> data, const Network& network,
                       const std::vector<Piece>& pieces);
 
 /// Averages of whole-numbered degrees: `degrees` (holders first, the holders' sum at least 1, all
-/// of them summing to the number of wanters) as pieces of [0, 1), by systematic sampling. As many
+/// of them summing to the number of receivers) as pieces of [0, 1), by systematic sampling. As many
 /// copies as possible are sent by `together` at a time.
 struct Fraction {
   double begin = 0;

@@ -3,7 +3,7 @@
 namespace weft::transfer::internal {
 
 void add_send_recv(Draft& draft, const Bundle& bundle) {
-  for (const DeviceId receiver : bundle.wanters) {
+  for (const DeviceId receiver : bundle.receivers) {
     const DeviceId sender = draft.sender_for(draft.topology().host_of(receiver), bundle);
     draft.add(bundle, sender, {{sender, receiver}});
   }

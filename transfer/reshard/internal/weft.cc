@@ -33,8 +33,8 @@ constexpr double kFlowsUnderWay = 8;
 constexpr std::uint64_t kStepsPerFlow = 40;
 /// Shares this close to the limit need no cutting of data.
 constexpr double kGoodEnough = 1.004;
-/// How much of the limit's time holders may send before wanters have to pass data on; what is then
-/// too much is fitted.
+/// How much of the limit's time holders may send before receivers have to pass data on; what is
+/// then too much is fitted.
 constexpr double kHoldersBusy = 1.1;
 /// How much longer a plan is taken to last for what relays send: 1.4 times where they send
 /// everything. In a fluid a relay gets as much of a link as a holder; real ones whose own link is
@@ -60,10 +60,10 @@ constexpr double kBetter = 0.99;
 constexpr double kSlightlyBetter = 0.999;
 
 /// Plans one demand. Lives for one call.
-class Weaver {
+class LoadBalancedPlanner {
  public:
-  Weaver(const Demand& demand, const Topology& topology, const Network& network,
-         const PlanOptions& options, const Limit& limit)
+  LoadBalancedPlanner(const Demand& demand, const Topology& topology, const Network& network,
+                      const PlanOptions& options, const Limit& limit)
       : demand_(demand), topology_(topology), network_(network), options_(options), limit_(limit) {}
 
   WeftPlan run() {
@@ -136,8 +136,8 @@ class Weaver {
     std::vector<std::vector<std::uint64_t>> cuts(demand_.data.size());
     for (std::size_t k = 0; k < cuts.size(); ++k) {
       const Datum& datum = demand_.data[k];
-      const std::size_t pieces = std::min<std::size_t>(datum.holders.size() + datum.wanters.size(),
-                                                       datum.bytes / kSmallestPiece);
+      const std::size_t pieces = std::min<std::size_t>(
+          datum.holders.size() + datum.receivers.size(), datum.bytes / kSmallestPiece);
       for (std::size_t i = 1; i < pieces; ++i)
         cuts[k].push_back(datum.bytes / pieces * i / 64 * 64);
     }
@@ -164,7 +164,7 @@ class Weaver {
     std::size_t longest = 0, pieces = 0;
     double slowest = std::numeric_limits<double>::infinity();
     for (std::size_t k = 0; k < demand_.data.size(); ++k) {
-      longest = std::max(longest, demand_.data[k].wanters.size());
+      longest = std::max(longest, demand_.data[k].receivers.size());
       pieces += cuts[k].size() + 1;
     }
     for (const Network::HostLinks& host : network_.hosts)
@@ -233,7 +233,7 @@ class Weaver {
       const auto bytes = static_cast<double>(piece.bytes);
       for (std::size_t i = 0; i < piece.degrees.size(); ++i) {
         const bool holds = i < datum.holders.size();
-        const HostId host = holds ? datum.holders[i] : datum.wanters[i - datum.holders.size()];
+        const HostId host = holds ? datum.holders[i] : datum.receivers[i - datum.holders.size()];
         sent[host.value()] += bytes * piece.degrees[i] / network_.host(host).egress();
         if (!holds) received[host.value()] += bytes / network_.host(host).ingress();
         all += bytes * piece.degrees[i];
@@ -483,7 +483,7 @@ class Weaver {
       const Datum& datum = demand_.data[piece.datum];
       for (std::size_t i = 0; i < piece.degrees.size(); ++i) {
         const HostId host =
-            i < datum.holders.size() ? datum.holders[i] : datum.wanters[i - datum.holders.size()];
+            i < datum.holders.size() ? datum.holders[i] : datum.receivers[i - datum.holders.size()];
         spare[host.value()] -= static_cast<double>(piece.bytes) * piece.degrees[i] /
                                (network_.host(host).egress() * seconds);
       }
@@ -533,7 +533,7 @@ class Weaver {
 
 WeftPlan plan_weft(const Demand& demand, const Topology& topology, const Network& network,
                    const PlanOptions& options, const LimitSolution& solution) {
-  return Weaver(demand, topology, network, options, solution.limit).run();
+  return LoadBalancedPlanner(demand, topology, network, options, solution.limit).run();
 }
 
 }  // namespace weft::transfer::internal

@@ -19,14 +19,14 @@ namespace weft::mesh {
 /// the order in which they are made, so what it depends on is known by then. Where interfaces serve
 /// in turn, transfers are worked out in the order of time instead, and whoever waits goes on then:
 /// all that it makes comes later.
-class QuickSimulation {
+class SearchEvaluator {
  public:
   /// False where interfaces are shared fairly, compounds run as one, or an action can be held up by
   /// its sends: these need simulate().
   static bool knows(const SearchRequest& request);
 
   /// Borrows the request; knows() it.
-  explicit QuickSimulation(const SearchRequest& request);
+  explicit SearchEvaluator(const SearchRequest& request);
 
   struct Outcome {
     bool finishes = false;

@@ -1,4 +1,4 @@
-#include "mesh/search/internal/quick_simulation.h"
+#include "mesh/search/internal/search_evaluator.h"
 
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ void shuffle(std::mt19937& random, Schedule& schedule) {
   }
 }
 
-TEST(QuickSimulation, SaysWhatTheSimulatorSays) {
+TEST(SearchEvaluator, SaysWhatTheSimulatorSays) {
   const unsigned seed = 7;
   std::mt19937 random(seed);
   int finished = 0;
@@ -92,11 +92,11 @@ TEST(QuickSimulation, SaysWhatTheSimulatorSays) {
     const int p = 2 + static_cast<int>(random() % 3), m = 2 + static_cast<int>(random() % 6);
     Schedule schedule = make_schedule({std::string(named.name), p, m, 0, 0});
     const SearchRequest request = random_request(random, schedule.actor_of_stage, m);
-    ASSERT_TRUE(QuickSimulation::knows(request));
-    QuickSimulation quick(request);
+    ASSERT_TRUE(SearchEvaluator::knows(request));
+    SearchEvaluator evaluator(request);
     for (int change = 0; change < 3; ++change) {
-      const QuickSimulation::Outcome outcome =
-          quick.play(schedule, std::numeric_limits<double>::infinity(), true);
+      const SearchEvaluator::Outcome outcome =
+          evaluator.play(schedule, std::numeric_limits<double>::infinity(), true);
       std::optional<ScheduleSimulation> expected;
       try {
         expected = simulate(schedule, request.costs, request.simulation);
@@ -113,17 +113,17 @@ TEST(QuickSimulation, SaysWhatTheSimulatorSays) {
         for (std::size_t actor = 0; actor < expected->actors.size(); ++actor) {
           const std::vector<SimulatedAction>& actions = expected->actors[actor].actions;
           for (std::size_t i = 0; i < actions.size(); ++i) {
-            ASSERT_NEAR(quick.span(actor, i).first, actions[i].start, near);
-            ASSERT_NEAR(quick.span(actor, i).second, actions[i].end, near);
+            ASSERT_NEAR(evaluator.span(actor, i).first, actions[i].start, near);
+            ASSERT_NEAR(evaluator.span(actor, i).second, actions[i].end, near);
           }
         }
-        for (const auto& [actor, at] : quick.held_up_by_order(schedule)) {
+        for (const auto& [actor, at] : evaluator.held_up_by_order(schedule)) {
           const auto& actions = expected->actors[static_cast<std::size_t>(actor)].actions;
           ASSERT_NEAR(actions[static_cast<std::size_t>(at)].start,
                       actions[static_cast<std::size_t>(at) - 1].end, near);
         }
-        EXPECT_FALSE(quick.play(schedule, outcome.step * (1 + 1e-9)).too_slow);
-        EXPECT_TRUE(quick.play(schedule, outcome.step * (1 - 1e-9)).too_slow);
+        EXPECT_FALSE(evaluator.play(schedule, outcome.step * (1 + 1e-9)).too_slow);
+        EXPECT_TRUE(evaluator.play(schedule, outcome.step * (1 - 1e-9)).too_slow);
       }
       shuffle(random, schedule);
     }
@@ -131,35 +131,35 @@ TEST(QuickSimulation, SaysWhatTheSimulatorSays) {
   EXPECT_GT(finished, 500);
 }
 
-TEST(QuickSimulation, KnowsMemoryCaps) {
+TEST(SearchEvaluator, KnowsMemoryCaps) {
   SearchRequest request;
   request.actor_of_stage = place_stages(StagePlacement::kOnePerActor, 4, 1);
   request.microbatches = 8;
   request.costs = uniform_costs(4, {});
   request.memory_of_actor.assign(4, 4);
-  EXPECT_TRUE(QuickSimulation(request).play(make_schedule("1f1b", 4, 8)).fits);
-  EXPECT_FALSE(QuickSimulation(request).play(make_schedule("eager-1f1b", 4, 8)).fits);
+  EXPECT_TRUE(SearchEvaluator(request).play(make_schedule("1f1b", 4, 8)).fits);
+  EXPECT_FALSE(SearchEvaluator(request).play(make_schedule("eager-1f1b", 4, 8)).fits);
   request.costs.edges[0].edge.bytes = 1;
-  EXPECT_FALSE(QuickSimulation(request).play(make_schedule("1f1b", 4, 8)).fits)
+  EXPECT_FALSE(SearchEvaluator(request).play(make_schedule("1f1b", 4, 8)).fits)
       << "tensors take memory too";
 }
 
-TEST(QuickSimulation, LeavesToTheSimulatorWhatItDoesNotKnow) {
+TEST(SearchEvaluator, LeavesToTheSimulatorWhatItDoesNotKnow) {
   SearchRequest request;
   request.actor_of_stage = {0, 1};
   request.costs = uniform_costs(2, {});
-  EXPECT_TRUE(QuickSimulation::knows(request));
+  EXPECT_TRUE(SearchEvaluator::knows(request));
   SearchRequest other = request;
   other.costs.nic_of_actor = {0, 1};
-  EXPECT_TRUE(QuickSimulation::knows(other));
+  EXPECT_TRUE(SearchEvaluator::knows(other));
   other.costs.sharing = InterfaceSharing::kFair;
-  EXPECT_FALSE(QuickSimulation::knows(other));
+  EXPECT_FALSE(SearchEvaluator::knows(other));
   other = request;
   other.costs.pair_time = 0.8;
-  EXPECT_FALSE(QuickSimulation::knows(other));
+  EXPECT_FALSE(SearchEvaluator::knows(other));
   other = request;
   other.simulation.blocking = true;
-  EXPECT_FALSE(QuickSimulation::knows(other));
+  EXPECT_FALSE(SearchEvaluator::knows(other));
 }
 
 }  // namespace

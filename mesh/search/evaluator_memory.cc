@@ -1,18 +1,18 @@
-// What QuickSimulation says of memory, as record_memory() of the simulation does.
+// What SearchEvaluator says of memory, as record_memory() of the simulation does.
 #include <algorithm>
 
-#include "mesh/search/internal/quick_simulation.h"
+#include "mesh/search/internal/search_evaluator.h"
 
 namespace weft::mesh {
 
-void QuickSimulation::note_peak(std::size_t actor, double peak, Outcome& outcome) const {
+void SearchEvaluator::note_peak(std::size_t actor, double peak, Outcome& outcome) const {
   outcome.peak = std::max(outcome.peak, peak);
   if (!request_.memory_of_actor.empty() && peak > request_.memory_of_actor[actor] * (1 + 1e-9))
     outcome.fits = false;
 }
 
 /// Where tensors weigh nothing, memory follows the order alone.
-void QuickSimulation::sweep_activations(const Schedule& schedule, Outcome& outcome) {
+void SearchEvaluator::sweep_activations(const Schedule& schedule, Outcome& outcome) {
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     double held = 0, peak = 0;
     for (const Action& action : schedule.actors[actor]) {
@@ -33,7 +33,7 @@ void QuickSimulation::sweep_activations(const Schedule& schedule, Outcome& outco
 }
 
 /// Tensors come and go at times of their own.
-void QuickSimulation::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
+void SearchEvaluator::sweep_tensors(const Schedule& schedule, Outcome& outcome) {
   for (MemorySweep& memory : memory_) memory.clear();
   // By stage, what each microbatch's F and input gradient made when; for hand-overs on one actor.
   std::vector<double> forward_end(stages_.size() * microbatches_),

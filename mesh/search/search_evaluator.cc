@@ -1,4 +1,4 @@
-#include "mesh/search/internal/quick_simulation.h"
+#include "mesh/search/internal/search_evaluator.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,7 +6,7 @@
 
 namespace weft::mesh {
 
-bool QuickSimulation::knows(const SearchRequest& request) {
+bool SearchEvaluator::knows(const SearchRequest& request) {
   const bool fair =
       !request.costs.nic_of_actor.empty() && request.costs.sharing == InterfaceSharing::kFair;
   return !fair && request.costs.pair_time == 0 && !request.simulation.blocking &&
@@ -15,7 +15,7 @@ bool QuickSimulation::knows(const SearchRequest& request) {
          });
 }
 
-QuickSimulation::QuickSimulation(const SearchRequest& request)
+SearchEvaluator::SearchEvaluator(const SearchRequest& request)
     : request_(request), microbatches_(static_cast<std::size_t>(request.microbatches)) {
   const std::size_t stages = request.actor_of_stage.size();
   const auto actors =
@@ -50,7 +50,7 @@ QuickSimulation::QuickSimulation(const SearchRequest& request)
   in_.resize(out_.size());
 }
 
-void QuickSimulation::add_lanes() {
+void SearchEvaluator::add_lanes() {
   for (const EdgeCosts& edge : request_.costs.edges) {
     holds_tensors_ = holds_tensors_ || edge.edge.bytes > 0;
     for (const bool backward : {false, true}) {
@@ -68,7 +68,7 @@ void QuickSimulation::add_lanes() {
   }
 }
 
-void QuickSimulation::add_programs() {
+void SearchEvaluator::add_programs() {
   for (int stage = 0; stage < static_cast<int>(request_.actor_of_stage.size()); ++stage) {
     for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward,
                                   ActionKind::kInputGrad, ActionKind::kWeightGrad}) {
@@ -78,7 +78,7 @@ void QuickSimulation::add_programs() {
 }
 
 /// Stages of the same actor whose tensors the action uses.
-std::vector<int> QuickSimulation::stages_before(int stage, ActionKind kind) const {
+std::vector<int> SearchEvaluator::stages_before(int stage, ActionKind kind) const {
   std::vector<int> stages;
   for (std::size_t l = 0; l < lanes_.size(); ++l) {
     const Lane& lane = lanes_[l];
@@ -89,7 +89,7 @@ std::vector<int> QuickSimulation::stages_before(int stage, ActionKind kind) cons
 }
 
 /// In order. See StepGraph, which cuts the same action into pieces.
-std::vector<QuickSimulation::TensorEvent> QuickSimulation::tensor_events(int stage,
+std::vector<SearchEvaluator::TensorEvent> SearchEvaluator::tensor_events(int stage,
                                                                          ActionKind kind) const {
   const StageCosts& costs = request_.costs.stages[stage];
   const double whole = time_until(costs, kind, 1, 1);
@@ -117,7 +117,7 @@ std::vector<QuickSimulation::TensorEvent> QuickSimulation::tensor_events(int sta
   return events;
 }
 
-void QuickSimulation::add_program(int stage, ActionKind kind) {
+void SearchEvaluator::add_program(int stage, ActionKind kind) {
   Program program;
   program.stages_before = stages_before(stage, kind);
   program.first = program.start = events_.size();
@@ -138,7 +138,7 @@ void QuickSimulation::add_program(int stage, ActionKind kind) {
   programs_.push_back(std::move(program));
 }
 
-void QuickSimulation::reset(const Schedule& schedule) {
+void SearchEvaluator::reset(const Schedule& schedule) {
   const std::size_t actors = cursors_.size();
   std::ranges::fill(stages_, Stage{});
   std::ranges::fill(cursors_, Cursor{});
@@ -160,7 +160,7 @@ void QuickSimulation::reset(const Schedule& schedule) {
 }
 
 /// Whether every stage has done all microbatches.
-bool QuickSimulation::is_complete() const {
+bool SearchEvaluator::is_complete() const {
   return std::ranges::all_of(stages_, [&](const Stage& stage) {
     return stage.forwards == microbatches_ && stage.inputs == microbatches_ &&
            stage.weights == microbatches_;
@@ -168,7 +168,7 @@ bool QuickSimulation::is_complete() const {
 }
 
 /// The times of a step whose actions have all been played.
-void QuickSimulation::score(Outcome& outcome) const {
+void SearchEvaluator::score(Outcome& outcome) const {
   for (std::size_t actor = 0; actor < cursors_.size(); ++actor) {
     const double end = cursors_[actor].time;
     outcome.makespan = std::max(outcome.makespan, end);
@@ -179,7 +179,7 @@ void QuickSimulation::score(Outcome& outcome) const {
   outcome.mean_end /= static_cast<double>(played_.size());
 }
 
-QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double longest_step,
+SearchEvaluator::Outcome SearchEvaluator::play(const Schedule& schedule, double longest_step,
                                                bool with_peak) {
   Outcome outcome;
   reset(schedule);
@@ -211,7 +211,7 @@ QuickSimulation::Outcome QuickSimulation::play(const Schedule& schedule, double 
 }
 
 /// Whether the orders of the actor's own stages allow it.
-bool QuickSimulation::begin(const Action& action, const Program& program) const {
+bool SearchEvaluator::begin(const Action& action, const Program& program) const {
   const auto microbatch = static_cast<std::size_t>(action.microbatch);
   const Stage& own = stages_[action.stage];
   switch (action.kind) {
@@ -230,7 +230,7 @@ bool QuickSimulation::begin(const Action& action, const Program& program) const 
   }
 }
 
-void QuickSimulation::end(const Action& action, const Program& program, double time) {
+void SearchEvaluator::end(const Action& action, const Program& program, double time) {
   Stage& own = stages_[action.stage];
   own.forwards += action.kind == ActionKind::kForward ? 1U : 0U;
   own.inputs += gives_input_grad(action.kind) ? 1U : 0U;
@@ -243,7 +243,7 @@ void QuickSimulation::end(const Action& action, const Program& program, double t
   }
 }
 
-void QuickSimulation::wake_receiver(int l) {
+void SearchEvaluator::wake_receiver(int l) {
   const auto receiver = static_cast<std::size_t>(lanes_[l].to_actor);
   Cursor& cursor = cursors_[receiver];
   if (cursor.blocked_on != l || cursor.queued) return;
@@ -253,7 +253,7 @@ void QuickSimulation::wake_receiver(int l) {
 }
 
 /// When a tensor that exists can go, but for interfaces.
-double QuickSimulation::ready_to_move(int l, std::size_t microbatch) {
+double SearchEvaluator::ready_to_move(int l, std::size_t microbatch) {
   Tensor& moved = tensor(l, microbatch);
   const double lane_free = lanes_[l].free_at;
   moved.start = moved.made;
@@ -271,13 +271,13 @@ double QuickSimulation::ready_to_move(int l, std::size_t microbatch) {
 }
 
 /// Nobody else can hold it up.
-void QuickSimulation::move(int l, std::size_t microbatch) {
+void SearchEvaluator::move(int l, std::size_t microbatch) {
   Lane& lane = lanes_[l];
   tensor(l, microbatch).end = lane.free_at = ready_to_move(l, microbatch) + lane.seconds;
 }
 
 /// Lines up the lane's next tensor if all is known that it waits for.
-void QuickSimulation::queue_transfer(int l) {
+void SearchEvaluator::queue_transfer(int l) {
   Lane& lane = lanes_[l];
   const auto credits = static_cast<std::size_t>(request_.simulation.credits);
   if (lane.queued || lane.moved == lane.made || (credits > 0 && lane.moved >= lane.used + credits))
@@ -288,7 +288,7 @@ void QuickSimulation::queue_transfer(int l) {
 }
 
 /// The transfer whose turn it is.
-void QuickSimulation::move_in_turn() {
+void SearchEvaluator::move_in_turn() {
   std::ranges::pop_heap(turns_, std::greater<>());
   const int l = turns_.back().lane;
   turns_.pop_back();
@@ -313,7 +313,7 @@ void QuickSimulation::move_in_turn() {
   wake_receiver(l);
 }
 
-QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::size_t actor,
+SearchEvaluator::Progress SearchEvaluator::run(const Schedule& schedule, std::size_t actor,
                                                double longest) {
   Cursor& cursor = cursors_[actor];
   const std::vector<Action>& actions = schedule.actors[actor];
@@ -369,7 +369,7 @@ QuickSimulation::Progress QuickSimulation::run(const Schedule& schedule, std::si
   return Progress::kDone;
 }
 
-std::vector<std::pair<int, int>> QuickSimulation::held_up_by_order(const Schedule& schedule) const {
+std::vector<std::pair<int, int>> SearchEvaluator::held_up_by_order(const Schedule& schedule) const {
   std::vector<int> place(programs_.size() * microbatches_, -1);
   std::size_t actor = 0;
   for (std::size_t a = 0; a < cursors_.size(); ++a) {
