@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "actors/link/handshake.h"
+#include "actors/link/compatibility.h"
 #include "actors/supervision/process_launcher.h"
 #include "core/base/error.h"
 

@@ -1,62 +1,131 @@
 #include "actors/link/handshake.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+
+#include "actors/link/compatibility.h"
 
 namespace weft::actors {
+
 namespace {
-
-/// Without what would move a terminal's cursor or end a line of a log.
-std::string printable(std::string text) {
-  for (char& each : text)
-    if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f) each = '?';
-  return text;
-}
-
+constexpr auto kLimit = std::chrono::seconds(3);
 }  // namespace
 
-std::string describe(const Introduction& side) {
-  return printable(fmt::format("{} ({}, pid {})", side.process.name,
-                               side.binary_name.empty() ? "weft" : side.binary_name, side.pid));
+Handshake::Handshake(EventLoop& loop, std::shared_ptr<Connection> connection, Side side,
+                     const Secret& token, Done done)
+    : connection_(std::move(connection)),
+      side_(side),
+      token_(token),
+      done_(std::move(done)),
+      limit_(loop),
+      expected_(side == Side::kAcceptor ? MessageKind::kHello : MessageKind::kChallenge) {}
+
+Handshake::~Handshake() {
+  if (connection_) connection_->stop();
 }
 
-std::optional<Reject> find_incompatibility(const Introduction& self, const Introduction& other) {
-  if (self.process.id == other.process.id)
-    return Reject{ErrorCode::kInvalidArgument,
-                  fmt::format("{} dialled its own address", describe(self)),
-                  "give the address of another process", false, self.process.id};
-  if (!self.binary_hash.empty() && !other.binary_hash.empty() &&
-      self.binary_hash != other.binary_hash)
-    return Reject{ErrorCode::kIncompatible,
-                  fmt::format("{} and {} run different executables: SHA-256 {}... and {}...",
-                              describe(self), describe(other), self.binary_hash.substr(0, 12),
-                              other.binary_hash.substr(0, 12)),
-                  "copy the same executable to both hosts and start again", false, self.process.id};
-  for (const InterfaceVersion& mine : self.interfaces) {
-    for (const InterfaceVersion& theirs : other.interfaces) {
-      if (mine.name != theirs.name) continue;
-      if (mine.version != theirs.version)
-        return Reject{
-            ErrorCode::kIncompatible,
-            fmt::format("interface '{}' has version {} in {} and version {} in {}", mine.name,
-                        mine.version, describe(self), theirs.version, describe(other)),
-            "build both from the same source", false, self.process.id};
-      if (mine.fingerprint != theirs.fingerprint)
-        return Reject{ErrorCode::kIncompatible,
-                      fmt::format("interface '{}' version {} differs between {} (fingerprint "
-                                  "{:016x}) and {} (fingerprint "
-                                  "{:016x}): a method, an argument or a field was "
-                                  "added, removed, renamed or retyped",
-                                  mine.name, mine.version, describe(self), mine.fingerprint,
-                                  describe(other), theirs.fingerprint),
-                      "build both from the same source", false, self.process.id};
-    }
+void Handshake::start(Introduction self) {
+  self_ = std::move(self);
+  self_.nonce = Secret::random().bytes();
+  auto& own = side_ == Side::kDialler ? hello_ : challenge_;
+  const ByteSink keep = [&own](std::span<const std::byte> bytes) {
+    own.assign(bytes.begin(), bytes.end());
+  };
+  if (side_ == Side::kDialler) encode_hello(self_, keep);
+  else encode_challenge(self_, keep);
+  if (own.size() > kMaxBody)
+    return finish(
+        Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} introduces itself with {} bytes and {} interfaces, more than the {} "
+                          "bytes that are read of "
+                          "somebody unknown; provide fewer interfaces",
+                          describe(self_), own.size(), self_.interfaces.size(), kMaxBody)));
+  limit_.start_after(kLimit, [this] {
+    finish(
+        Error(ErrorCode::kUnavailable, fmt::format("{} accepted the connection but did not greet "
+                                                   "within 3 seconds; is it Weft, and is it alive?",
+                                                   to_string(connection_->peer_address()))));
+  });
+  connection_->start(*this, kMaxBody);
+  if (side_ == Side::kAcceptor) return;
+  append_message(*connection_, MessageKind::kHello, hello_);
+  connection_->flush();
+}
+
+void Handshake::on_frame(const FrameHeader& header, std::span<const std::byte> body) {
+  const auto kind = static_cast<MessageKind>(header.kind);
+  if (!done_) return;  // it goes on although it is refused
+  if (kind == MessageKind::kReject && expected_ != MessageKind::kHello)
+    return finish(decode_reject(body));
+  if (kind != expected_)
+    throw_error(ErrorCode::kDataLoss, "{} sent a {} frame in place of a {}",
+                to_string(connection_->peer_address()), to_string(kind), to_string(expected_));
+  switch (kind) {
+    case MessageKind::kHello: return on_hello(body);
+    case MessageKind::kChallenge: return on_challenge(body);
+    case MessageKind::kProof: return on_proof(body);
+    default: return finish(other_);  // Welcome
   }
-  return std::nullopt;
 }
 
-Error to_error(const Reject& reject) {
-  return Error(reject.code, printable(fmt::format("connection refused: {}{}{}", reject.text,
-                                                  reject.hint.empty() ? "" : "; ", reject.hint)));
+void Handshake::on_hello(std::span<const std::byte> body) {
+  other_ = decode_hello(body);
+  hello_.assign(body.begin(), body.end());
+  append_message(*connection_, MessageKind::kChallenge, challenge_);
+  send_proof();
+  expected_ = MessageKind::kProof;
+}
+
+void Handshake::on_challenge(std::span<const std::byte> body) {
+  other_ = decode_challenge(body);
+  challenge_.assign(body.begin(), body.end());
+  expected_ = MessageKind::kProof;
+}
+
+void Handshake::on_proof(std::span<const std::byte> body) {
+  const Side theirs = side_ == Side::kDialler ? Side::kAcceptor : Side::kDialler;
+  if (!equal_in_constant_time(body, proof_of(theirs))) {
+    refuse({ErrorCode::kFailedPrecondition,
+            fmt::format("{} has another token than {}", describe(self_), describe(other_)),
+            kTokenHint, false, self_.process.id});
+    return finish(
+        Error(ErrorCode::kFailedPrecondition,
+              fmt::format("{} at {} has another token than this process; {}", describe(other_),
+                          to_string(connection_->peer_address()), kTokenHint)));
+  }
+  if (side_ == Side::kAcceptor) return finish(other_);
+  send_proof();
+  expected_ = MessageKind::kWelcome;
+}
+
+Mac Handshake::proof_of(Side side) const {
+  return hmac_sha256(token_, side == Side::kDialler ? "weft 2 dialler" : "weft 2 acceptor",
+                     {hello_, challenge_});
+}
+
+void Handshake::send_proof() {
+  append_message(*connection_, MessageKind::kProof, proof_of(side_));
+  connection_->flush();
+}
+
+void Handshake::refuse(const Reject& reject) {
+  encode_reject(reject, [&](std::span<const std::byte> bytes) {
+    append_message(*connection_, MessageKind::kReject, bytes);
+  });
+  connection_->flush();
+}
+
+void Handshake::on_damaged(const Error& damage) {
+  // Whoever speaks another major version reads at least the version of this frame. Nobody else is
+  // answered.
+  if (side_ == Side::kAcceptor && damage.code() == ErrorCode::kIncompatible)
+    refuse({damage.code(), damage.message(), "", false, self_.process.id});
+}
+
+void Handshake::on_closed(const Error& reason) { finish(reason); }
+
+void Handshake::finish(Answer answer) {
+  limit_.cancel();
+  if (const Done done = std::exchange(done_, nullptr)) done(std::move(answer));
 }
 
 }  // namespace weft::actors

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <memory>
 
-#include "actors/link/handshake.h"
+#include "actors/link/compatibility.h"
 #include "actors/link/route.h"
 #include "actors/message/chunks.h"
 

@@ -1,4 +1,4 @@
-// The System's links: connecting, greeting, and the loss of a process.
+// The System's links: connecting, handshakes, and the loss of a process.
 
 #include <fmt/format.h>
 
@@ -44,78 +44,79 @@ std::shared_ptr<Route> System::Impl::route_to(const ProcessRef& process) {
 void System::Impl::dial_peer(const std::shared_ptr<Link>& link) {
   const ProcessId id = link->peer_id();
   const TimePoint deadline = SteadyClock().now() + options.connect_within;
-  dials[id] = dial(
-      loop, link->peer().address, deadline, Retry::kNever,
-      {[this, link, deadline](std::shared_ptr<Connection> connection) {
-         dials.erase(link->peer_id());
-         if (link->attached()) return;  // the other side was faster
-         greet(std::move(connection), Greeting::Side::kDialler,
-               [this, link, deadline](Greeting& greeting, Greeting::Answer answer) {
-                 if (link->attached()) return;
-                 if (auto* other = std::get_if<Introduction>(&answer)) {
-                   if (other->process.id != link->peer_id())
-                     return lose(link, Error(ErrorCode::kPeerDied,
-                                             fmt::format("{} has ended: {} now listens at {}",
-                                                         link->peer().name, describe(*other),
-                                                         to_string(link->peer().address))));
-                   if (const auto reject = find_incompatibility(introduce(), *other))
-                     return lose(link, to_error(*reject));
-                   return adopt(link, greeting, std::move(*other), true);
-                 }
-                 if (const auto* reject = std::get_if<Reject>(&answer)) {
-                   if (!reject->duplicate) return lose(link, to_error(*reject));
-                   // Its own connection is on the way, and replaces this one.
-                   return schedule(deadline - SteadyClock().now(), [this, link] {
-                     if (!link->attached())
-                       lose(link,
-                            Error(ErrorCode::kUnavailable,
-                                  fmt::format("{} did not connect in time", link->peer().name)));
-                   });
-                 }
-                 lose(link, Error(ErrorCode::kUnavailable,
-                                  fmt::format("cannot reach {}: {}", link->peer().name,
-                                              std::get<Error>(answer).message())));
-               });
-       },
-       [this, link](const Error& error) {
-         dials.erase(link->peer_id());
-         if (!link->attached())
-           lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name,
-                                                      error.message())));
-       }});
+  dials[id] =
+      dial(loop, link->peer().address, deadline, Retry::kNever,
+           {[this, link, deadline](std::shared_ptr<Connection> connection) {
+              dials.erase(link->peer_id());
+              if (link->attached()) return;  // the other side was faster
+              start_handshake(
+                  std::move(connection), Handshake::Side::kDialler,
+                  [this, link, deadline](Handshake& handshake, Handshake::Answer answer) {
+                    if (link->attached()) return;
+                    if (auto* other = std::get_if<Introduction>(&answer)) {
+                      if (other->process.id != link->peer_id())
+                        return lose(link, Error(ErrorCode::kPeerDied,
+                                                fmt::format("{} has ended: {} now listens at {}",
+                                                            link->peer().name, describe(*other),
+                                                            to_string(link->peer().address))));
+                      if (const auto reject = find_incompatibility(introduce(), *other))
+                        return lose(link, to_error(*reject));
+                      return adopt(link, handshake, std::move(*other), true);
+                    }
+                    if (const auto* reject = std::get_if<Reject>(&answer)) {
+                      if (!reject->duplicate) return lose(link, to_error(*reject));
+                      // Its own connection is on the way, and replaces this one.
+                      return schedule(deadline - SteadyClock().now(), [this, link] {
+                        if (!link->attached())
+                          lose(link,
+                               Error(ErrorCode::kUnavailable,
+                                     fmt::format("{} did not connect in time", link->peer().name)));
+                      });
+                    }
+                    lose(link, Error(ErrorCode::kUnavailable,
+                                     fmt::format("cannot reach {}: {}", link->peer().name,
+                                                 std::get<Error>(answer).message())));
+                  });
+            },
+            [this, link](const Error& error) {
+              dials.erase(link->peer_id());
+              if (!link->attached())
+                lose(link, Error(error.code(), fmt::format("cannot reach {}: {}", link->peer().name,
+                                                           error.message())));
+            }});
 }
 
-void System::Impl::greet(std::shared_ptr<Connection> connection, Greeting::Side side,
-                         std::function<void(Greeting&, Greeting::Answer)> done) {
-  auto& greetings = side == Greeting::Side::kAcceptor ? unproven : own_greetings;
-  if (side == Greeting::Side::kAcceptor && greetings.size() >= kMaxUnproven) {
-    const auto oldest = greetings.begin();
+void System::Impl::start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
+                                   std::function<void(Handshake&, Handshake::Answer)> done) {
+  auto& handshakes = side == Handshake::Side::kAcceptor ? unproven : own_handshakes;
+  if (side == Handshake::Side::kAcceptor && handshakes.size() >= kMaxUnproven) {
+    const auto oldest = handshakes.begin();
     log_refusal(
         oldest->second->connection()->peer_address(),
         fmt::format("it had not proven that it knows the token when {} others had not either",
                     kMaxUnproven));
-    greetings.erase(oldest);
+    handshakes.erase(oldest);
   }
-  const std::uint64_t number = next_greeting++;
-  // Its callback holds only a weak pointer: the greeting owns the callback.
-  const auto itself = std::make_shared<std::weak_ptr<Greeting>>();
-  auto greeting = std::make_shared<Greeting>(
+  const std::uint64_t number = next_handshake++;
+  // Its callback holds only a weak pointer: the handshake owns the callback.
+  const auto itself = std::make_shared<std::weak_ptr<Handshake>>();
+  auto handshake = std::make_shared<Handshake>(
       loop, std::move(connection), side, options.token,
-      [this, itself, number, &greetings, done = std::move(done)](Greeting::Answer answer) {
-        const std::shared_ptr<Greeting> finished = itself->lock();
-        greetings.erase(number);
+      [this, itself, number, &handshakes, done = std::move(done)](Handshake::Answer answer) {
+        const std::shared_ptr<Handshake> finished = itself->lock();
+        handshakes.erase(number);
         done(*finished, std::move(answer));
         // destroyed later: it is still at work
         loop.post([finished] {});
       });
-  *itself = greeting;
-  greetings.emplace(number, greeting);
-  greeting->start(introduce());
+  *itself = handshake;
+  handshakes.emplace(number, handshake);
+  handshake->start(introduce());
 }
 
-void System::Impl::refuse(Greeting& greeting, const Reject& reject) {
-  if (!reject.duplicate) log_refusal(greeting.connection()->peer_address(), reject.text);
-  greeting.refuse(reject);
+void System::Impl::refuse(Handshake& handshake, const Reject& reject) {
+  if (!reject.duplicate) log_refusal(handshake.connection()->peer_address(), reject.text);
+  handshake.refuse(reject);
 }
 
 void System::Impl::log_refusal(const Address& from, const std::string& why) {
@@ -126,18 +127,18 @@ void System::Impl::log_refusal(const Address& from, const std::string& why) {
                         : fmt::format(" ({} more refusals since the last such line)", *held_back));
 }
 
-void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
+void System::Impl::on_handshake(Handshake& handshake, Introduction other) {
   const Introduction me = introduce();
-  complete_address(other, *greeting.connection());
-  if (const auto reject = find_incompatibility(me, other)) return refuse(greeting, *reject);
+  complete_address(other, *handshake.connection());
+  if (const auto reject = find_incompatibility(me, other)) return refuse(handshake, *reject);
   std::shared_ptr<Link> existing;
   {
     const std::lock_guard lock(routes_mutex);
     if (const auto dead = dead_peers.find(other.process.id); dead != dead_peers.end()) {
-      return refuse(greeting, Reject{ErrorCode::kFailedPrecondition,
-                                     fmt::format("{} counts {} as dead: {}", me.process.name,
-                                                 describe(other), dead->second.message()),
-                                     "start the process again", false, me.process.id});
+      return refuse(handshake, Reject{ErrorCode::kFailedPrecondition,
+                                      fmt::format("{} counts {} as dead: {}", me.process.name,
+                                                  describe(other), dead->second.message()),
+                                      "start the process again", false, me.process.id});
     }
     if (const auto found = links.find(other.process.id); found != links.end())
       existing = found->second;
@@ -152,8 +153,8 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
       me.process.id < other.process.id) {
     // Both dialled at once: the connection of the process with the smaller id is the one that
     // stays.
-    return refuse(greeting, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "",
-                                   true, me.process.id});
+    return refuse(handshake, Reject{ErrorCode::kAlreadyExists, "both processes connect at once", "",
+                                    true, me.process.id});
   }
   if (existing && existing->attached()) {
     lose(existing, Error(ErrorCode::kPeerDied, fmt::format("{} connected anew", describe(other))));
@@ -169,16 +170,16 @@ void System::Impl::on_greeted(Greeting& greeting, Introduction other) {
     existing = links.try_emplace(other.process.id, std::make_shared<Link>(other.process, *this))
                    .first->second;
   }
-  append_message(*greeting.connection(), MessageKind::kWelcome, {});
-  adopt(existing, greeting, std::move(other), false);
+  append_message(*handshake.connection(), MessageKind::kWelcome, {});
+  adopt(existing, handshake, std::move(other), false);
 }
 
-void System::Impl::adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other,
-                         bool dialled_here) {
+void System::Impl::adopt(const std::shared_ptr<Link>& link, Handshake& handshake,
+                         Introduction other, bool dialled_here) {
   if (other.minor != kProtocolMinor)
     options.log.info("{} speaks protocol {}.{}, this process {}.{}: both use the lower one",
                      describe(other), kProtocolMajor, other.minor, kProtocolMajor, kProtocolMinor);
-  auto connection = greeting.release();
+  auto connection = handshake.release();
   link->attach(connection, std::move(other), dialled_here);
   connection->flush();
   const std::lock_guard lock(routes_mutex);

@@ -31,7 +31,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   void start() {
     dial(system_.loop, address_, deadline_, Retry::kUntilDeadline,
          {[self = shared_from_this()](std::shared_ptr<Connection> connection) {
-            self->greet(std::move(connection));
+            self->start_handshake(std::move(connection));
           },
           [self = shared_from_this()](const Error& error) { self->finish(error); }});
   }
@@ -42,20 +42,21 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
   ProcessId dials_us() const { return dials_us_; }
 
  private:
-  void greet(std::shared_ptr<Connection> connection) {
-    system_.greet(std::move(connection), Greeting::Side::kDialler,
-                  [self = shared_from_this()](Greeting& greeting, Greeting::Answer answer) {
-                    self->on_answer(greeting, std::move(answer));
-                  });
+  void start_handshake(std::shared_ptr<Connection> connection) {
+    system_.start_handshake(
+        std::move(connection), Handshake::Side::kDialler,
+        [self = shared_from_this()](Handshake& handshake, Handshake::Answer answer) {
+          self->on_answer(handshake, std::move(answer));
+        });
   }
 
-  void on_answer(Greeting& greeting, Greeting::Answer answer) {
+  void on_answer(Handshake& handshake, Handshake::Answer answer) {
     if (const auto* error = std::get_if<Error>(&answer)) return on_failed(*error);
     if (const auto* reject = std::get_if<Reject>(&answer)) {
       if (reject->duplicate) dials_us_ = reject->process;
       return finish(to_error(*reject));
     }
-    on_peer(greeting, std::get<Introduction>(std::move(answer)));
+    on_peer(handshake, std::get<Introduction>(std::move(answer)));
   }
 
   void on_failed(const Error& error) {
@@ -67,7 +68,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
                  fmt::format("cannot talk to {}: {}", to_string(address_), error.message())));
   }
 
-  void on_peer(Greeting& greeting, Introduction other) {
+  void on_peer(Handshake& handshake, Introduction other) {
     if (const auto reject = find_incompatibility(system_.introduce(), other))
       return finish(to_error(*reject));
     // Others reach it as this process did, whatever address it listens on.
@@ -76,7 +77,7 @@ class ConnectAttempt final : public std::enable_shared_from_this<ConnectAttempt>
       listens_at.host = address_.host;
     const std::shared_ptr<Link> link = link_to(other);
     const ProcessRef peer = link->peer();
-    if (!link->attached()) system_.adopt(link, greeting, std::move(other), true);
+    if (!link->attached()) system_.adopt(link, handshake, std::move(other), true);
     finish(peer);
   }
 
@@ -191,7 +192,7 @@ void System::Impl::shut_down() {
     for (auto& [id, cancel] : dials) cancel();
     dials.clear();
     unproven.clear();
-    own_greetings.clear();
+    own_handshakes.clear();
     {
       const std::lock_guard lock(routes_mutex);
       for (auto& [id, link] : links) open_links.push_back(link);
@@ -235,15 +236,16 @@ Address System::listen(const Address& address) {
   impl_->require_token();
   auto listener = std::make_unique<Listener>(
       impl_->loop, address, [impl = impl_.get()](std::shared_ptr<Connection> connection) {
-        impl->greet(std::move(connection), Greeting::Side::kAcceptor,
-                    [impl](Greeting& greeting, Greeting::Answer answer) {
-                      if (auto* other = std::get_if<Introduction>(&answer))
-                        return impl->on_greeted(greeting, std::move(*other));
-                      const auto* reject = std::get_if<Reject>(&answer);
-                      impl->log_refusal(greeting.connection()->peer_address(),
-                                        reject != nullptr ? to_error(*reject).message()
-                                                          : std::get<Error>(answer).message());
-                    });
+        impl->start_handshake(std::move(connection), Handshake::Side::kAcceptor,
+                              [impl](Handshake& handshake, Handshake::Answer answer) {
+                                if (auto* other = std::get_if<Introduction>(&answer))
+                                  return impl->on_handshake(handshake, std::move(*other));
+                                const auto* reject = std::get_if<Reject>(&answer);
+                                impl->log_refusal(handshake.connection()->peer_address(),
+                                                  reject != nullptr
+                                                      ? to_error(*reject).message()
+                                                      : std::get<Error>(answer).message());
+                              });
       });
   Address advertised = listener->address();
   if (!impl_->options.advertise_host.empty()) advertised.host = impl_->options.advertise_host;

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "actors/link/greeting.h"
+#include "actors/link/handshake.h"
 #include "actors/link/link.h"
 #include "actors/system/actor_host.h"
 #include "actors/system/internal/pending_calls.h"
@@ -84,12 +84,12 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   // links
   std::shared_ptr<Route> route_to(const ProcessRef& process);
   void dial_peer(const std::shared_ptr<Link>& link);
-  void greet(std::shared_ptr<Connection> connection, Greeting::Side side,
-             std::function<void(Greeting&, Greeting::Answer)> done);
-  void on_greeted(Greeting& greeting, Introduction other);
-  void refuse(Greeting& greeting, const Reject& reject);
+  void start_handshake(std::shared_ptr<Connection> connection, Handshake::Side side,
+                       std::function<void(Handshake&, Handshake::Answer)> done);
+  void on_handshake(Handshake& handshake, Introduction other);
+  void refuse(Handshake& handshake, const Reject& reject);
   void log_refusal(const Address& from, const std::string& why);
-  void adopt(const std::shared_ptr<Link>& link, Greeting& greeting, Introduction other,
+  void adopt(const std::shared_ptr<Link>& link, Handshake& handshake, Introduction other,
              bool dialled_here);
   void lose(const std::shared_ptr<Link>& link, const Error& reason);
   void forget(ProcessId process, const Error& reason);
@@ -123,7 +123,7 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   PendingCalls pending;
   const std::shared_ptr<LocalRoute> local;  // shared with calls under way
 
-  // guards hosts, next_actor, buried
+  // guards hosts, next_actor and closing
   std::mutex hosts_mutex;
   // shared with deliveries under way
   std::unordered_map<ActorId, std::shared_ptr<ActorHost>> hosts;
@@ -139,11 +139,11 @@ struct System::Impl final : public LinkEvents, public CallOwner {
   std::deque<ProcessId> dead_peer_order;  // the same, oldest first
 
   // The loop's thread.
-  // Greetings: shared with the loop, which drops one after its last callback. In the order in which
-  // they began.
-  std::map<std::uint64_t, std::shared_ptr<Greeting>> unproven;  // of those that connect here
-  std::map<std::uint64_t, std::shared_ptr<Greeting>> own_greetings;
-  std::uint64_t next_greeting = 0;
+  // Handshakes, in the order in which they began. Shared with the loop, which drops one after its
+  // last callback.
+  std::map<std::uint64_t, std::shared_ptr<Handshake>> unproven;  // of those that connect here
+  std::map<std::uint64_t, std::shared_ptr<Handshake>> own_handshakes;
+  std::uint64_t next_handshake = 0;
   const SteadyClock clock;
   LogLimit refusals{clock, std::chrono::seconds(10)};
   std::unordered_map<ProcessId, std::function<void()>> dials;  // cancel

@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "actors/link/greeting.h"
+#include "actors/link/handshake.h"
 #include "actors/message/chunks.h"
 #include "actors/net/connection.h"
 #include "actors/system/system.h"
@@ -338,7 +338,7 @@ TEST(Connecting, StrangersAndDamagedFramesDoNotDisturbTheSystem) {
     to.sin_port = htons(at.port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     ASSERT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
-    // A frame of each kind with a body of nonsense, before any greeting.
+    // A frame of each kind with a body of nonsense, before any handshake.
     auto bytes = pack(
         FrameHeader{kProtocolMajor, kProtocolMinor, static_cast<std::uint8_t>(kind), 0, 64, 0});
     std::vector<std::byte> message(bytes.begin(), bytes.end());
@@ -379,7 +379,7 @@ class Stranger final {
   }
   /// What has come so far stays; returns how much of it `into` got, and keeps that much.
   std::size_t peek(std::vector<std::byte>& into) {
-    into.resize(2 * Greeting::kMaxBody);
+    into.resize(2 * Handshake::kMaxBody);
     const ssize_t got = ::recv(fd_, into.data(), into.size(), MSG_PEEK | MSG_DONTWAIT);
     into.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     return into.size();
@@ -508,7 +508,7 @@ TEST(Token, AProofIsGoodForOneConnectionAndOneDirection) {
   Stranger first(at);
   first.send(MessageKind::kHello, hello_of("stranger"));
   // Its own proof comes right after its challenge; whoever sends that back has proven nothing.
-  std::vector<std::byte> answer(2 * Greeting::kMaxBody);
+  std::vector<std::byte> answer(2 * Handshake::kMaxBody);
   EXPECT_TRUE(eventually([&] { return first.peek(answer) > kFrameHeaderBytes + 32; }));
   const std::vector<std::byte> proof(answer.end() - 32, answer.end());
   first.send(MessageKind::kProof, proof);

@@ -1,4 +1,4 @@
-#include "actors/link/handshake.h"
+#include "actors/link/compatibility.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ Introduction side(const std::string& name, std::uint64_t id) {
   return {{ProcessId(id), name, {}}, 100, "gpt", std::string(64, 'a'), {{"mesh.device", 1, 5}}};
 }
 
-TEST(Handshake, EqualSidesAreCompatibleAndSoAreOnesThatShareNothing) {
+TEST(Compatibility, EqualSidesAreCompatibleAndSoAreOnesThatShareNothing) {
   EXPECT_FALSE(find_incompatibility(side("a", 1), side("b", 2)));
   auto tool = side("cli", 3);
   tool.binary_hash.clear();
@@ -17,7 +17,7 @@ TEST(Handshake, EqualSidesAreCompatibleAndSoAreOnesThatShareNothing) {
   EXPECT_FALSE(find_incompatibility(side("a", 1), tool));
 }
 
-TEST(Handshake, ARefusalNamesBothSidesTheDifferenceAndTheRemedy) {
+TEST(Compatibility, ARefusalNamesBothSidesTheDifferenceAndTheRemedy) {
   auto other = side("worker1", 2);
   other.interfaces[0].fingerprint = 6;
   auto reject = find_incompatibility(side("driver", 1), other);
@@ -41,7 +41,7 @@ TEST(Handshake, ARefusalNamesBothSidesTheDifferenceAndTheRemedy) {
   EXPECT_NE(reject->hint.find("copy the same executable"), std::string::npos);
 }
 
-TEST(Handshake, AProcessRefusesItself) {
+TEST(Compatibility, AProcessRefusesItself) {
   EXPECT_TRUE(find_incompatibility(side("a", 1), side("a", 1)));
 }
 

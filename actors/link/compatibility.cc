@@ -1,0 +1,62 @@
+#include "actors/link/compatibility.h"
+
+#include <fmt/format.h>
+
+namespace weft::actors {
+namespace {
+
+/// Without what would move a terminal's cursor or end a line of a log.
+std::string printable(std::string text) {
+  for (char& each : text)
+    if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f) each = '?';
+  return text;
+}
+
+}  // namespace
+
+std::string describe(const Introduction& side) {
+  return printable(fmt::format("{} ({}, pid {})", side.process.name,
+                               side.binary_name.empty() ? "weft" : side.binary_name, side.pid));
+}
+
+std::optional<Reject> find_incompatibility(const Introduction& self, const Introduction& other) {
+  if (self.process.id == other.process.id)
+    return Reject{ErrorCode::kInvalidArgument,
+                  fmt::format("{} dialled its own address", describe(self)),
+                  "give the address of another process", false, self.process.id};
+  if (!self.binary_hash.empty() && !other.binary_hash.empty() &&
+      self.binary_hash != other.binary_hash)
+    return Reject{ErrorCode::kIncompatible,
+                  fmt::format("{} and {} run different executables: SHA-256 {}... and {}...",
+                              describe(self), describe(other), self.binary_hash.substr(0, 12),
+                              other.binary_hash.substr(0, 12)),
+                  "copy the same executable to both hosts and start again", false, self.process.id};
+  for (const InterfaceVersion& mine : self.interfaces) {
+    for (const InterfaceVersion& theirs : other.interfaces) {
+      if (mine.name != theirs.name) continue;
+      if (mine.version != theirs.version)
+        return Reject{
+            ErrorCode::kIncompatible,
+            fmt::format("interface '{}' has version {} in {} and version {} in {}", mine.name,
+                        mine.version, describe(self), theirs.version, describe(other)),
+            "build both from the same source", false, self.process.id};
+      if (mine.fingerprint != theirs.fingerprint)
+        return Reject{ErrorCode::kIncompatible,
+                      fmt::format("interface '{}' version {} differs between {} (fingerprint "
+                                  "{:016x}) and {} (fingerprint "
+                                  "{:016x}): a method, an argument or a field was "
+                                  "added, removed, renamed or retyped",
+                                  mine.name, mine.version, describe(self), mine.fingerprint,
+                                  describe(other), theirs.fingerprint),
+                      "build both from the same source", false, self.process.id};
+    }
+  }
+  return std::nullopt;
+}
+
+Error to_error(const Reject& reject) {
+  return Error(reject.code, printable(fmt::format("connection refused: {}{}{}", reject.text,
+                                                  reject.hint.empty() ? "" : "; ", reject.hint)));
+}
+
+}  // namespace weft::actors
