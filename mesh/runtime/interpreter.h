@@ -56,8 +56,8 @@ struct Resources {
 ///
 /// The device is given its work ahead of time, by at most two actions, and its streams wait for
 /// each other: advance() blocks at a Wait until the bytes are on the host, at the third action
-/// ahead, at the norm of the gradients, and at the end. A CPU is never behind: its work is done when
-/// it is given, so advance() blocks at a Wait whose transfer is under way, and nowhere else.
+/// ahead, at the norm of the gradients, and at the end. A CPU is never behind: its work is done
+/// when it is given, so advance() blocks at a Wait whose transfer is under way, and nowhere else.
 /// Transfers by the library of the GPUs block it nowhere; while some are under way it wants to be
 /// called from time to time, as nobody wakes for a peer that has died.
 class Interpreter final {

@@ -35,8 +35,8 @@ struct Buffers {
 ///           ├▶ passed on to each child, at most `window` at a time
 ///           └▶ a term of a reduction ─▶ reduced ─▶ sent as a result
 ///
-/// It knows the engine as a TransferPort only. Owner: whoever implements that. Transfer thread only.
-/// Lives until nothing of it is under way on the wire.
+/// It knows the engine as a TransferPort only. Owner: whoever implements that. Transfer thread
+/// only. Lives until nothing of it is under way on the wire.
 class ActiveTransfer final {
  public:
   /// `order`: transfers that go first where they compete for the network have lower ones.
@@ -79,8 +79,8 @@ class ActiveTransfer final {
   enum class Tell : std::uint8_t { kOthers, kNobody };
   /// Stops: nothing new is sent or received. It is over once nothing is under way.
   void fail(const Error& error, Tell tell);
-  /// Whose connections must be cut for the transfer to end: something of it is under way on them, or
-  /// waits to be taken, which the cut takes away.
+  /// Whose connections must be cut for the transfer to end: something of it is under way on them,
+  /// or waits to be taken, which the cut takes away.
   std::set<DeviceId> give_up_messages();
   /// Fails if it is past one of its limits. Gives give_up_messages() if it has failed and `grace`
   /// has passed since the last of its messages ended.
