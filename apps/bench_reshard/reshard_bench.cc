@@ -150,7 +150,7 @@ transfer::Network ReshardBench::measure(const BenchCase& bench) {
   if (const auto known = measured_.find(kinds); known != measured_.end()) return known->second;
   options_.progress(
       fmt::format("measuring the links of {} host{}", kinds.size(), kinds.size() == 1 ? "" : "s"));
-  const transfer::Network network = network_of(bench, kinds, probe_links(kinds));
+  transfer::Network network = network_of(bench, kinds, probe_links(kinds));
   options_.progress(to_string(network));
   measured_[kinds] = network;
   return network;
