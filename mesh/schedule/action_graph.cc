@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "core/base/error.h"
 
@@ -185,8 +184,8 @@ std::vector<int> ActionGraph::find_cycle() const {
   TaskGraph waits = tasks();
   // What is said last leads on: of the needs of a node, the first.
   for (int node = 0; node < size(); ++node) {
-    for (const Need& one : needs(node) | std::views::reverse)
-      waits.wait(task(node), task(one.node));
+    const std::span<const Need> all = needs(node);
+    for (auto one = all.rbegin(); one != all.rend(); ++one) waits.wait(task(node), task(one->node));
   }
   std::vector<int> cycle;
   for (const TaskId id : weft::find_cycle(waits)) cycle.push_back(static_cast<int>(id.value()));
